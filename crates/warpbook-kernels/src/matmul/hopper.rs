@@ -85,6 +85,11 @@ fn swapped(id: &'static str, shape: (i64, i64), stages: i64, split: i64, adjacen
     split_and_shared(id, shape, stages, split, 1, adjacent, &[SWAPPED])
 }
 
+/// The same with warpgroups of 128 columns.
+fn swapped_tall(id: &'static str, shape: (i64, i64), stages: i64, adjacent: [i64; 2]) -> Tile {
+    split_and_shared(id, shape, stages, 1, 1, adjacent, &[SWAPPED, TALL])
+}
+
 /// A tile of `shared` that is not split, with warpgroups of 128 rows: larger than what one instruction of each covers.
 fn tall(id: &'static str, shape: (i64, i64), stages: i64, adjacent: [i64; 2]) -> Tile {
     split_and_shared(id, shape, stages, 1, 1, adjacent, &[TALL])
@@ -271,6 +276,39 @@ fn small_tiles() -> KernelSpec {
         shared("64x80s9k1c2x4", (64, 80), 9, 1, [2, 4]),
         shared("64x80s9k1c1x4", (64, 80), 9, 1, [1, 4]),
         shared("128x112s6k1c2", (128, 112), 6, 1, [2, 1]),
+        shared("64x64s12k1c1x4", (64, 64), 12, 1, [1, 4]),
+        shared("64x64s12k1c2x4", (64, 64), 12, 1, [2, 4]),
+        shared("64x64s12k1c4x2", (64, 64), 12, 1, [4, 2]),
+        shared("64x96s9k1c4x2", (64, 96), 9, 1, [4, 2]),
+        shared("64x96s9k1c2x4", (64, 96), 9, 1, [2, 4]),
+        shared("64x128s9k1c1x2", (64, 128), 9, 1, [1, 2]),
+        shared("64x128s9k1c2x2", (64, 128), 9, 1, [2, 2]),
+        shared("64x128s9k1c4x2", (64, 128), 9, 1, [4, 2]),
+        shared("64x160s7k1c4x2", (64, 160), 7, 1, [4, 2]),
+        shared("64x176s7k1c2x4", (64, 176), 7, 1, [2, 4]),
+        shared("64x192s7k1c1x2", (64, 192), 7, 1, [1, 2]),
+        shared("64x192s7k1c4", (64, 192), 7, 1, [4, 1]),
+        shared("64x192s7k1c4x2", (64, 192), 7, 1, [4, 2]),
+        shared("64x192s7k1c2x4", (64, 192), 7, 1, [2, 4]),
+        shared("64x224s5k1c4x2", (64, 224), 5, 1, [4, 2]),
+        shared("128x64s9k1c1x4", (128, 64), 9, 1, [1, 4]),
+        shared("128x64s9k1c2x4", (128, 64), 9, 1, [2, 4]),
+        shared("128x80s7k1c4x2", (128, 80), 7, 1, [4, 2]),
+        shared("128x96s7k1c1x4", (128, 96), 7, 1, [1, 4]),
+        shared("128x96s7k1c2x4", (128, 96), 7, 1, [2, 4]),
+        shared("128x96s7k1c4x2", (128, 96), 7, 1, [4, 2]),
+        shared("128x128s7k1c2x4", (128, 128), 7, 1, [2, 4]),
+        shared("128x128s7k1c4x2", (128, 128), 7, 1, [4, 2]),
+        shared("128x144s5k1c4x2", (128, 144), 5, 1, [4, 2]),
+        shared("128x160s5k1c4x2", (128, 160), 5, 1, [4, 2]),
+        shared("128x176s5k1c2", (128, 176), 5, 1, [2, 1]),
+        shared("128x192s5k1c4x2", (128, 192), 5, 1, [4, 2]),
+        shared("192x64s7k1c4x2", (192, 64), 7, 1, [4, 2]),
+        shared("192x128s5k1c2x4", (192, 128), 5, 1, [2, 4]),
+        shared("192x144s4k1c4x2", (192, 144), 4, 1, [4, 2]),
+        shared("192x160s4k1c4x2", (192, 160), 4, 1, [4, 2]),
+        tall("256x96s4k1c2x4", (256, 96), 4, [2, 4]),
+        tall("256x64s5k1c4x2", (256, 64), 5, [4, 2]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -296,6 +334,24 @@ fn transposed_product() -> KernelSpec {
         swapped("144x64s6k1c2", (144, 64), 6, 1, [2, 1]),
         swapped("96x64s9k1c1x4", (96, 64), 9, 1, [1, 4]),
         swapped("96x192s5k1c1x2", (96, 192), 5, 1, [1, 2]),
+        swapped("80x128s7k1c2", (80, 128), 7, 1, [2, 1]),
+        swapped("80x128s7k1c1x4", (80, 128), 7, 1, [1, 4]),
+        swapped("80x128s7k1c2x4", (80, 128), 7, 1, [2, 4]),
+        swapped("80x128s7k1c4x2", (80, 128), 7, 1, [4, 2]),
+        swapped("80x192s5k1c1x4", (80, 192), 5, 1, [1, 4]),
+        swapped("96x64s9k1c2x4", (96, 64), 9, 1, [2, 4]),
+        swapped("96x128s7k1c4x2", (96, 128), 7, 1, [4, 2]),
+        swapped("96x128s7k1c2x4", (96, 128), 7, 1, [2, 4]),
+        swapped_tall("96x256s4k1c2x4", (96, 256), 4, [2, 4]),
+        swapped_tall("96x256s4k1c4x2", (96, 256), 4, [4, 2]),
+        swapped("112x192s5k1c4x2", (112, 192), 5, 1, [4, 2]),
+        swapped("144x192s4k1c2x4", (144, 192), 4, 1, [2, 4]),
+        swapped("160x128s5k1c1x4", (160, 128), 5, 1, [1, 4]),
+        swapped("160x128s5k1c2x4", (160, 128), 5, 1, [2, 4]),
+        swapped("160x64s7k1c1x4", (160, 64), 7, 1, [1, 4]),
+        swapped("176x128s5k1c2x4", (176, 128), 5, 1, [2, 4]),
+        swapped("208x128s4k1c2x4", (208, 128), 4, 1, [2, 4]),
+        swapped("224x128s4k1c2x4", (224, 128), 4, 1, [2, 4]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -320,6 +376,13 @@ fn split_over_workspace() -> KernelSpec {
         split("64x64s12k4", (64, 64), 12, 4, 1),
         shared("192x112s5c1x2", (192, 112), 5, 1, [1, 2]),
         shared("64x64s12c4", (64, 64), 12, 1, [4, 1]),
+        shared("64x96s9c2x4", (64, 96), 9, 1, [2, 4]),
+        shared("64x128s9c1x2", (64, 128), 9, 1, [1, 2]),
+        shared("64x128s9c2x4", (64, 128), 9, 1, [2, 4]),
+        shared("128x96s7c4", (128, 96), 7, 1, [4, 1]),
+        shared("128x96s7c2x2", (128, 96), 7, 1, [2, 2]),
+        shared("192x64s7c2", (192, 64), 7, 1, [2, 1]),
+        shared("128x80s7c2x4", (128, 80), 7, 1, [2, 4]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -615,7 +678,7 @@ const SPLIT_K_COSTS: [Cost; 24] = [
     cost("192x96s4k2", [0.00, 3.76, 0.438]),
 ];
 
-const SMALL_TILE_COSTS: [Cost; 55] = [
+const SMALL_TILE_COSTS: [Cost; 88] = [
     cost("128x64s8k1", [0.00, 1.46, 0.187]),
     cost("64x64s12k1", [0.00, 1.30, 0.127]),
     cost("128x64s4k1b2", [0.00, 1.36, 0.332]),
@@ -671,9 +734,42 @@ const SMALL_TILE_COSTS: [Cost; 55] = [
     cost("64x80s9k1c2x4", [0.00, 1.41, 0.164]),
     cost("64x80s9k1c1x4", [0.00, 1.41, 0.164]),
     cost("128x112s6k1c2", [0.00, 1.78, 0.338]),
+    cost("64x64s12k1c1x4", [0.00, 1.21, 0.146]),
+    cost("64x64s12k1c2x4", [0.00, 1.21, 0.146]),
+    cost("64x64s12k1c4x2", [0.00, 1.21, 0.146]),
+    cost("64x96s9k1c4x2", [0.00, 1.32, 0.183]),
+    cost("64x96s9k1c2x4", [0.00, 1.32, 0.183]),
+    cost("64x128s9k1c1x2", [0.00, 1.43, 0.219]),
+    cost("64x128s9k1c2x2", [0.00, 1.43, 0.219]),
+    cost("64x128s9k1c4x2", [0.00, 1.43, 0.219]),
+    cost("64x160s7k1c4x2", [0.00, 1.53, 0.256]),
+    cost("64x176s7k1c2x4", [0.00, 1.58, 0.274]),
+    cost("64x192s7k1c1x2", [0.00, 1.64, 0.292]),
+    cost("64x192s7k1c4", [0.00, 1.64, 0.292]),
+    cost("64x192s7k1c4x2", [0.00, 1.64, 0.292]),
+    cost("64x192s7k1c2x4", [0.00, 1.64, 0.292]),
+    cost("64x224s5k1c4x2", [0.00, 1.74, 0.329]),
+    cost("128x64s9k1c1x4", [0.00, 1.43, 0.256]),
+    cost("128x64s9k1c2x4", [0.00, 1.43, 0.256]),
+    cost("128x80s7k1c4x2", [0.00, 1.53, 0.283]),
+    cost("128x96s7k1c1x4", [0.00, 1.64, 0.310]),
+    cost("128x96s7k1c2x4", [0.00, 1.64, 0.310]),
+    cost("128x96s7k1c4x2", [0.00, 1.64, 0.310]),
+    cost("128x128s7k1c2x4", [0.00, 1.85, 0.365]),
+    cost("128x128s7k1c4x2", [0.00, 1.85, 0.365]),
+    cost("128x144s5k1c4x2", [0.00, 1.96, 0.393]),
+    cost("128x160s5k1c4x2", [0.00, 2.06, 0.420]),
+    cost("128x176s5k1c2", [0.00, 2.17, 0.447]),
+    cost("128x192s5k1c4x2", [0.00, 2.27, 0.475]),
+    cost("192x64s7k1c4x2", [0.00, 1.64, 0.365]),
+    cost("192x128s5k1c2x4", [0.00, 2.27, 0.511]),
+    cost("192x144s4k1c4x2", [0.00, 2.43, 0.548]),
+    cost("192x160s4k1c4x2", [0.00, 2.59, 0.584]),
+    cost("256x96s4k1c2x4", [0.00, 2.27, 0.566]),
+    cost("256x64s5k1c4x2", [0.00, 1.85, 0.475]),
 ];
 
-const WORKSPACE_COSTS: [Cost; 17] = [
+const WORKSPACE_COSTS: [Cost; 24] = [
     cost("128x128s6c4", [0.60, 3.90, 0.373]),
     cost("128x128s6c1x4", [0.60, 3.82, 0.383]),
     cost("128x128s6c2x2", [0.60, 4.09, 0.403]),
@@ -691,9 +787,16 @@ const WORKSPACE_COSTS: [Cost; 17] = [
     cost("64x64s12k4", [0.60, 2.07, 0.182]),
     cost("192x112s5c1x2", [0.60, 3.68, 0.475]),
     cost("64x64s12c4", [0.60, 2.97, 0.146]),
+    cost("64x96s9c2x4", [0.60, 2.84, 0.183]),
+    cost("64x128s9c1x2", [0.60, 3.05, 0.219]),
+    cost("64x128s9c2x4", [0.60, 3.05, 0.219]),
+    cost("128x96s7c4", [0.60, 3.48, 0.310]),
+    cost("128x96s7c2x2", [0.60, 3.48, 0.310]),
+    cost("192x64s7c2", [0.60, 3.48, 0.365]),
+    cost("128x80s7c2x4", [0.60, 3.26, 0.283]),
 ];
 
-const TRANSPOSED_COSTS: [Cost; 18] = [
+const TRANSPOSED_COSTS: [Cost; 36] = [
     cost("32x64s12k4", [0.00, 1.71, 0.164]),
     cost("32x128s8k2", [0.00, 1.99, 0.210]),
     cost("96x128s6k2", [0.00, 3.13, 0.398]),
@@ -712,6 +815,24 @@ const TRANSPOSED_COSTS: [Cost; 18] = [
     cost("144x64s6k1c2", [0.00, 2.58, 0.237]),
     cost("96x64s9k1c1x4", [0.00, 2.45, 0.183]),
     cost("96x192s5k1c1x2", [0.00, 2.95, 0.438]),
+    cost("80x128s7k1c2", [0.00, 1.93, 0.283]),
+    cost("80x128s7k1c1x4", [0.00, 1.93, 0.283]),
+    cost("80x128s7k1c2x4", [0.00, 1.93, 0.283]),
+    cost("80x128s7k1c4x2", [0.00, 1.93, 0.283]),
+    cost("80x192s5k1c1x4", [0.00, 2.20, 0.402]),
+    cost("96x64s9k1c2x4", [0.00, 1.72, 0.183]),
+    cost("96x128s7k1c4x2", [0.00, 2.04, 0.310]),
+    cost("96x128s7k1c2x4", [0.00, 2.04, 0.310]),
+    cost("96x256s4k1c2x4", [0.00, 2.67, 0.566]),
+    cost("96x256s4k1c4x2", [0.00, 2.67, 0.566]),
+    cost("112x192s5k1c4x2", [0.00, 2.52, 0.475]),
+    cost("144x192s4k1c2x4", [0.00, 2.83, 0.548]),
+    cost("160x128s5k1c1x4", [0.00, 2.46, 0.420]),
+    cost("160x128s5k1c2x4", [0.00, 2.46, 0.420]),
+    cost("160x64s7k1c1x4", [0.00, 1.93, 0.256]),
+    cost("176x128s5k1c2x4", [0.00, 2.57, 0.447]),
+    cost("208x128s4k1c2x4", [0.00, 2.78, 0.502]),
+    cost("224x128s4k1c2x4", [0.00, 2.89, 0.530]),
 ];
 
 const REGISTER_COSTS: [Cost; 4] = [
