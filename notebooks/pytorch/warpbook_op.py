@@ -375,7 +375,7 @@ def main() -> int:
         return 1
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     try:
-        print(f"{library_file()} on {torch.cuda.get_device_name()}")
+        print(f"{library_file().name} on {torch.cuda.get_device_name()}")
         session(0)
     except wr.Unavailable as e:
         print(f"warpbook_op.py {e}", file=sys.stderr)
