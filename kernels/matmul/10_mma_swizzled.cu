@@ -2,7 +2,7 @@
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, BM x BN of C per block, WM x WN per warp.
 // Since the last rung: mma.sync on fragments that ldmatrix reads from swizzled tiles one step ahead; the ring of tiles of 08.
 // Needs: sm_80; any m, n, k; the fast path only where base, leading dimension and row length of A and B are multiples of 16 bytes.
-// Expect: the peak of mma.sync: the tensor cores' full rate on sm_80, well below what wgmma reaches on Hopper.
+// Expect: close to the peak of mma.sync, which is the tensor cores' full rate on sm_80 and well below that of wgmma on Hopper.
 #include "matmul/mma.cuh"
 
 // Rows of tiles in a group, which is traversed column by column: concurrent blocks then share more of A and B in L2.

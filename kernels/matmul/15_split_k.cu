@@ -59,7 +59,8 @@ __device__ __forceinline__ void store_part(const float (&d)[N], unsigned stages,
         const unsigned at = min(column + i / 4 * 8 + lane % 4 * 2, n - 2);
         both[0] = epilogue.plain(d[i], at), both[1] = epilogue.plain(d[i + 1], at + 1);
     };
-    if constexpr (N >= 32) {
+    // 16-bit sums of a whole k are stored as chunks of 16 bytes without waiting for the other warpgroups.
+    if constexpr (N >= 32 && (SPLIT > 1 || sizeof(Out) == 4)) {
         if (quick && in_pieces(c, n, ldc)) {
             // Eight rows lie in different banks.
             constexpr unsigned PITCH = 2 * N * sizeof(Out) + (sizeof(Out) == 2 ? 16 : 32);

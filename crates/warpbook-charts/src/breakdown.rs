@@ -263,7 +263,8 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
         title: slowest
             .first()
             .and_then(|o| {
-                Some(format!("{} takes {} of a run of {rung}", clean(&o.of.name), percent(o.us? / shown.basis_us())))
+                let of = if shown.of.has_alone() { "the operations' own time in" } else { "a run of" };
+                Some(format!("{} takes {} of {of} {rung}", clean(&o.of.name), percent(o.us? / shown.basis_us())))
             })
             .unwrap_or_else(|| heading(run)),
         subtitle: joined([

@@ -444,7 +444,13 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
     let rung = names(run, &x.rung).0;
     let blocks = x.kernels.iter().fold(0u64, |sum, k| sum.saturating_add(k.blocks));
     let end = time(x.end_ns() as f64 / 1e3);
-    let most = most_in_words(&x.phase_times(largest_kernel(x)));
+    let largest = largest_kernel(x);
+    let whose = x
+        .kernels
+        .get(largest)
+        .filter(|_| x.kernels.len() > 1)
+        .map(|k| format!(", of which {} is the largest", clean(&k.entry)));
+    let most = whose.unwrap_or_default() + &most_in_words(&x.phase_times(largest));
     Frame {
         width: options.px(),
         title: format!("{rung}: what every SM does in {end}"),
