@@ -41,9 +41,7 @@ __device__ __forceinline__ void write_lines(unsigned staged, Out* __restrict__ c
     for (unsigned first = 0; first < ALL; first += THREADS_OF) {
         const unsigned i = first + thread, r = i / PIECES, at = i % PIECES;
         if (i >= ALL || row + r >= m || column + at * PIECE >= n) continue;
-        uint4 v;
-        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(staged + r * PITCH + at * 16) : "memory");
-        *reinterpret_cast<uint4*>(c + (size_t)(row + r) * ldc + column + at * PIECE) = v;
+        *reinterpret_cast<float4*>(c + (size_t)(row + r) * ldc + column + at * PIECE) = load_shared(staged + r * PITCH + at * 16);
     }
 }
 
@@ -77,7 +75,7 @@ __device__ __forceinline__ void store_part(const float (&d)[N], unsigned stages,
                     for (int w = 0; w < 4; ++w) pair(4 * (j + w / 2) + 2 * (w % 2), v), words[w] = pack(Out{}, v[0], v[1]);
                     // A lane passes the address of row lane % 8 of matrix lane / 8.
                     const unsigned to = own + (lane / 8 % 2 * 8 + lane % 8) * PITCH + (j + lane / 16) * 16;
-                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
+                    write_pieces(to, words[0], words[1], words[2], words[3]);
                 }
             } else {
 #pragma unroll

@@ -119,3 +119,8 @@ struct Barriers {
 };
 
 __device__ __forceinline__ unsigned rank_in_cluster() { return CLUSTER > 1 ? cluster_rank() : 0; }
+
+// Four matrices of 8 x 8 16-bit elements go to shared memory: a lane passes the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void write_pieces(unsigned at, unsigned a, unsigned b, unsigned c, unsigned d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}

@@ -26,9 +26,6 @@ __device__ __forceinline__ unsigned lane_in(unsigned buffer) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, r = 16 * warp + (lane & 8) + lane % 8;
     return buffer + r * ROW_BYTES + ((lane / 16) ^ (lane % 8)) * 16;
 }
-__device__ __forceinline__ void write_pieces(unsigned at, unsigned a, unsigned b, unsigned c, unsigned d) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
-}
 
 // A tile of 16-bit elements to be stored: half the registers of its sums, so that it can wait while the next tile starts.
 struct Packed {
