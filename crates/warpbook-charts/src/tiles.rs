@@ -13,8 +13,8 @@ use crate::words::{counted, plain, significant, time, times};
 use crate::{Chart, ChartError, Table};
 use warpbook_record::{Define, PartGroup, Problem, Run, Tile};
 
-/// More rows are not drawn.
-const MAX_ROWS: usize = 96;
+/// More tiles are not read.
+const MAX_TILES: usize = 400;
 /// Of a rung's tiles so many have a bar, and one more where nothing else would be left out.
 const A_RUNG: usize = 4;
 
@@ -29,9 +29,9 @@ pub fn tiles(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
 }
 
 pub(crate) fn tiles_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let mut left = MAX_ROWS;
+    let mut left = MAX_TILES;
     let mut tiled = Vec::new();
-    for g in groups(run, problem, PartGroup::Tile, MAX_ROWS) {
+    for g in groups(run, problem, PartGroup::Tile, MAX_TILES) {
         let mut rung = tiled_rung(run, problem, g);
         rung.tiles.truncate(left);
         left -= rung.tiles.len();
@@ -296,7 +296,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], f
         notes.push(format!("Of {what} the time with the chosen tile is missing; there 1× is the fastest tile."));
     }
     if full {
-        notes.push(format!("At most {} are drawn.", counted(MAX_ROWS, "row")));
+        notes.push(format!("At most {} are compared.", counted(MAX_TILES, "tile")));
     }
     let said: Vec<String> = tiled
         .iter()

@@ -400,8 +400,9 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
                 row(&format!("{} without a block", counted(tail.unused, "SM")), 0, None, [None; 2]);
             }
             if length > 0.0 && k == largest_kernel(x) {
+                let whose = if x.kernels.len() > 1 { format!(" of {}", clean(name)) } else { String::new() };
                 said = format!(
-                    "In the last {} (dashed) SMs run out of blocks, which loses {} of their time",
+                    "In the last {}{whose} (dashed) SMs run out of blocks, which loses {} of their time",
                     time(length / 1e3),
                     percent(tail.lost)
                 );
