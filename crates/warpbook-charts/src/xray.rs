@@ -385,6 +385,9 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
             table.push([kernel.to_owned(), warps.to_owned(), what.to_owned(), times, share, of_all, median, longest]);
         };
     let us = |ns: f64| Some(ns / 1e3);
+    let largest = largest_kernel(x);
+    // Of several kernels only.
+    let named = x.kernels.get(largest).filter(|_| x.kernels.len() > 1).map(|k| clean(&k.entry));
     for (k, kernel) in x.kernels.iter().enumerate() {
         let name = &kernel.entry;
         for p in x.phase_times(k) {
@@ -399,8 +402,8 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
             if tail.unused > 0 {
                 row(&format!("{} without a block", counted(tail.unused, "SM")), 0, None, [None; 2]);
             }
-            if length > 0.0 && k == largest_kernel(x) {
-                let whose = if x.kernels.len() > 1 { format!(" of {}", clean(name)) } else { String::new() };
+            if length > 0.0 && k == largest {
+                let whose = named.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
                 said = format!(
                     "In the last {}{whose} (dashed) SMs run out of blocks, which loses {} of their time",
                     time(length / 1e3),
@@ -445,12 +448,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
     let rung = names(run, &x.rung).0;
     let blocks = x.kernels.iter().fold(0u64, |sum, k| sum.saturating_add(k.blocks));
     let end = time(x.end_ns() as f64 / 1e3);
-    let largest = largest_kernel(x);
-    let whose = x
-        .kernels
-        .get(largest)
-        .filter(|_| x.kernels.len() > 1)
-        .map(|k| format!(", of which {} is the largest", clean(&k.entry)));
+    let whose = named.map(|name| format!(", of which {name} is the largest"));
     let most = whose.unwrap_or_default() + &most_in_words(&x.phase_times(largest));
     Frame {
         width: options.px(),
