@@ -5,6 +5,8 @@ mod boards;
 mod climb;
 mod common;
 mod comparisons;
+mod confusion;
+mod exponents;
 mod headlines;
 mod hostile;
 mod ladders;

@@ -1,0 +1,41 @@
+//! Commands of trainings as a user gives them, and what they are given.
+
+use super::cache;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// What the program does with these words in a folder, without data sets.
+pub fn warpbook(folder: &Path, words: &[&str]) -> Output {
+    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
+        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    Command::new(program)
+        .args(words)
+        .current_dir(folder)
+        .env("WARPBOOK_CACHE", cache(folder))
+        .env_remove("WARPBOOK_DATA")
+        .output()
+        .unwrap()
+}
+
+/// The exit code is so, and the output has these parts.
+pub fn expect(output: &Output, code: i32, parts: &[&str]) {
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "`{part}` in:\n{text}");
+    }
+}
+
+/// A recipe of the tests, copied into a folder.
+pub fn recipe(folder: &Path, name: &str) {
+    let root = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    std::fs::copy(Path::new(&root).join("tests/recipes").join(name), folder.join(name)).unwrap();
+}
+
+/// A grey PNG of a drawn digit, `scale` times as large.
+pub fn draw(path: &Path, scale: usize) {
+    let digits = warpbook::nn::data::synthetic_digits(1, 1, 5).test;
+    let side = 28 * scale;
+    let pixels: Vec<u8> = (0..side * side).map(|i| digits.image(0)[i / side / scale * 28 + i % side / scale]).collect();
+    std::fs::write(path, warpbook::nn::data::png([1, side, side], &pixels).unwrap()).unwrap();
+}

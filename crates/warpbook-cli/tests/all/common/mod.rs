@@ -1,0 +1,31 @@
+//! What the tests of the program share.
+
+pub mod commands;
+pub mod place;
+
+use std::path::{Path, PathBuf};
+use warpbook::device::testing;
+
+/// The program; `None` where it is not, and the test that asks is noted as skipped. Tests may have been packed and moved
+/// since they were compiled.
+///
+/// # Panics
+/// Under `WARPBOOK_REQUIRE_GPU=1` where the program is not there.
+pub fn program() -> Option<PathBuf> {
+    let at_run_time = std::env::var_os("CARGO_BIN_EXE_warpbook").map(PathBuf::from);
+    let found = at_run_time.unwrap_or_else(|| env!("CARGO_BIN_EXE_warpbook").into());
+    if !found.is_file() {
+        // A test's thread bears its name.
+        let thread = std::thread::current();
+        let why = format!("{} is not there; name the program in CARGO_BIN_EXE_warpbook", found.display());
+        testing::skip(thread.name().unwrap_or("a test"), "needs the warpbook program", why);
+        return None;
+    }
+    Some(found)
+}
+
+/// Where the program keeps compiled kernels: the folder that `WARPBOOK_TEST_CACHE` names, in which all tests find what one of them has compiled;
+/// without it, one of the test's own.
+pub fn cache(own: &Path) -> PathBuf {
+    std::env::var_os("WARPBOOK_TEST_CACHE").map_or_else(|| own.join("cache"), PathBuf::from)
+}

@@ -1,0 +1,191 @@
+//! `warpbook train`, `eval`, `freeze` and `predict` on a GPU, compared with what the CPU says.
+
+use crate::common::commands::{draw, expect, recipe, warpbook};
+use std::collections::BTreeMap;
+use std::path::Path;
+use warpbook::device::{CudaDevice, testing};
+use warpbook::nn::train::Precision;
+
+/// A GPU and the program; otherwise the test is noted as skipped.
+fn ready(test: &str) -> Option<CudaDevice> {
+    let device = testing::gpu(test)?;
+    common::program().map(|_| device)
+}
+
+/// The output of a command that succeeds.
+fn output(folder: &Path, words: &[&str]) -> String {
+    let output = warpbook(folder, words);
+    expect(&output, 0, &[]);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The number between two texts.
+fn number(text: &str, before: &str, after: &str) -> f64 {
+    let found = text.split_once(before).and_then(|(_, rest)| rest.split_once(after)).map(|(number, _)| number);
+    let found = found.unwrap_or_else(|| panic!("nothing between `{before}` and `{after}` in:\n{text}"));
+    found.trim().parse().unwrap_or_else(|e| panic!("`{found}`: {e}"))
+}
+
+/// The loss and the images that were classified as their labels say.
+fn score(text: &str) -> (f64, f64) {
+    (number(text, "test loss ", ","), number(text, " % (", " of 2000)"))
+}
+
+/// The classes of the first image with their probabilities in percent.
+fn classes(text: &str) -> BTreeMap<String, f64> {
+    let (_, line) = text.lines().next().unwrap().split_once(": ").unwrap();
+    let parts = line.replace("then ", "");
+    let class = |part: &str| {
+        let (name, rest) = part.split_once(" (").unwrap();
+        (name.to_owned(), rest.trim_end_matches(" %)").parse().unwrap())
+    };
+    parts.split(", ").map(class).collect()
+}
+
+/// What rounding may change: the loss, images of 2000, and a probability.
+fn allowed(precision: Precision) -> (f64, f64, f64) {
+    match precision {
+        Precision::Fp32 => (3e-4, 2.0, 1e-4),
+        Precision::Tf32 | Precision::AmpFp16 => (0.01, 10.0, 0.01),
+        Precision::AmpBf16 => (0.03, 40.0, 0.05),
+    }
+}
+
+fn train(folder: &Path, words: &[&str]) -> String {
+    output(folder, &[&["train", "residual.toml", "--log-every", "20"], words].concat())
+}
+
+#[test]
+fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
+    let Some(_) = ready("a_survey_is_right_at_every_random_product_and_repeated_by_its_seed") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let words =
+        ["survey", "matmul", "--random", "24", "--candidates", "4", "--device", "cuda:0", "--out", "survey.json"];
+    let text = output(folder.path(), &words);
+    let read = || -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(folder.path().join("survey.json")).unwrap()).unwrap()
+    };
+    let shapes = |report: &serde_json::Value| -> Vec<String> {
+        let of = |p: &serde_json::Value| {
+            ["m", "n", "k", "dtype", "trans_a", "trans_b"].map(|key| p[key].to_string()).join(" ")
+        };
+        report["products"].as_array().unwrap().iter().map(of).collect()
+    };
+    let report = read();
+    assert!(!text.contains("FAILED") && shapes(&report).len() == 24, "{text}");
+    for product in report["products"].as_array().unwrap() {
+        let us = |key: &str| product["times"][key].as_f64().unwrap();
+        assert!(us("ours_us") > 0.5 && us("best_us") > 0.5 && us("best_us") <= us("first_us"), "{product}");
+        assert!(product["algorithms"].as_u64().unwrap() > 0 && product["error"].is_null(), "{product}");
+        // The choice is the first of the tiles that are tried; a GPU without costs tries none.
+        let tried = product["tried"].as_array().map_or(&[][..], Vec::as_slice);
+        for (i, one) in tried.iter().enumerate() {
+            let named = format!("{} with the tile {}", one["rung"].as_str().unwrap(), one["tile"].as_str().unwrap());
+            assert!(one["us"].as_f64().is_some_and(|us| us > 0.5) || one["error"].is_string(), "{product}");
+            assert!(one["error"].as_str().is_none_or(|why| why.contains("workspace")), "{product}");
+            let is_choice = product["choice"].as_str().unwrap().starts_with(&named);
+            assert!(i > 0 || is_choice || one["error"].is_string(), "{product}");
+        }
+    }
+    // Each of the four lines of shares and all bounds.
+    for part in ["all ", "multiples of 8 ", "odd ", "multiples of 64 ", "smallest ratio to the best"] {
+        assert!(text.contains(part), "`{part}` in:\n{text}");
+    }
+    let seed = report["seed"].to_string();
+    assert!(text.contains(&format!("--seed {seed}")), "{text}");
+    output(folder.path(), &[&words[..], &["--seed", &seed]].concat());
+    assert_eq!(shapes(&read()), shapes(&report));
+}
+
+#[test]
+fn a_network_is_judged_frozen_and_used_as_on_the_cpu() {
+    let Some(device) = ready("a_network_is_judged_frozen_and_used_as_on_the_cpu") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "residual.toml");
+    draw(&folder.join("a.png"), 2);
+    train(folder, &["--steps", "120", "--device", "cpu", "--checkpoint", "c.safetensors"]);
+    let freeze = ["freeze", "residual.toml", "c.safetensors", "--out"];
+    output(folder, &[&freeze[..], &["cpu.safetensors", "--device", "cpu"]].concat());
+    let judge = ["eval", "residual.toml", "c.safetensors"];
+    let predict = ["predict", "cpu.safetensors", "a.png", "--top", "10"];
+    let on_cpu = ["--device", "cpu"];
+    let want = score(&output(folder, &[&judge[..], &on_cpu].concat()));
+    let want_classes = classes(&output(folder, &[&predict[..], &on_cpu].concat()));
+    assert_eq!(want_classes.len(), 10);
+    for precision in Precision::ALL {
+        let (loss, images, probability) = allowed(precision);
+        let name = precision.to_string();
+        let there = ["--device", "cuda:0", "--precision", &name];
+        let place = format!(", on {} in {precision}", device.info().name);
+        let close = |what: &str, text: &str| {
+            let got = score(text);
+            let is_close = (got.0 - want.0).abs() <= loss * want.0.max(1.0) && (got.1 - want.1).abs() <= images;
+            assert!(is_close && text.contains(&place), "{what} in {precision}: {got:?}, on the CPU {want:?}:\n{text}");
+        };
+        close("the checkpoint", &output(folder, &[&judge[..], &there].concat()));
+        let frozen = output(folder, &[&freeze[..], &["gpu.safetensors", "--repeat", "2"], &there].concat());
+        let apart = number(&frozen, "patterns differ by at most ", " from those of the CPU");
+        assert!(apart <= probability, "{precision}: {frozen}");
+        let timed = ["an image alone: ", " with the launch and the wait (median of 2)", "in batches of 256: "];
+        assert!(timed.iter().all(|part| frozen.contains(part)), "{frozen}");
+        // Whatever it was tried in, the file has the weights in fp32.
+        let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
+        assert!(bytes("gpu.safetensors") == bytes("cpu.safetensors"), "{precision}: the files differ");
+        let judged = output(folder, &[&["eval", "gpu.safetensors", "--repeat", "2"], &there[..]].concat());
+        close("the frozen network", &judged);
+        assert!(timed.iter().all(|part| judged.contains(part)), "{judged}");
+        let got = classes(&output(folder, &[&predict[..], &there].concat()));
+        for (class, want) in &want_classes {
+            // In percent, with one digit.
+            let apart = (got[class] - want).abs();
+            assert!(apart <= 100.0 * probability + 0.11, "{precision}, class {class}: {got:?} and {want_classes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_training_on_a_gpu_is_gone_on_with_to_the_same_bits_and_judged_on_the_cpu() {
+    let Some(device) = ready("a_training_on_a_gpu_is_gone_on_with_and_judged") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recipe(folder, "residual.toml");
+    for precision in Precision::ALL {
+        let name = precision.to_string();
+        let there = ["--device", "cuda:0", "--precision", &name];
+        let run = |words: &[&str]| train(folder, &[words, &there].concat());
+        let text = run(&["--steps", "120", "--checkpoint", "whole.safetensors"]);
+        let place = format!("on {} in {precision}", device.info().name);
+        for part in [place.as_str(), "step 120: loss", "allocated", "reserved", "step 120 is kept"] {
+            assert!(text.contains(part), "`{part}` in:\n{text}");
+        }
+        run(&["--steps", "70", "--checkpoint", "part.safetensors"]);
+        let text = run(&["--steps", "120", "--resume", "part.safetensors", "--checkpoint", "part.safetensors"]);
+        assert!(text.contains("goes on after step 70"), "{text}");
+        let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
+        assert!(bytes("part.safetensors") == bytes("whole.safetensors"), "{precision}: the files differ");
+        for loader in [["--workers", "0", "--pin", "off"], ["--workers", "3", "--pin", "on"]] {
+            let words = ["--steps", "120", "--resident", "off", "--checkpoint", "copied.safetensors"];
+            run(&[&words[..], &loader].concat());
+            assert!(bytes("copied.safetensors") == bytes("whole.safetensors"), "{precision}, {loader:?}: other bits");
+        }
+        let judge =
+            |place: &[&str]| score(&output(folder, &[&["eval", "residual.toml", "whole.safetensors"], place].concat()));
+        let ((loss, images, _), got, want) = (allowed(precision), judge(&there), judge(&["--device", "cpu"]));
+        let is_close = (got.0 - want.0).abs() <= loss * want.0.max(1.0) && (got.1 - want.1).abs() <= images;
+        assert!(is_close, "{precision}: {got:?}, on the CPU {want:?}");
+    }
+}
+
+#[test]
+fn a_loss_that_is_no_number_on_a_gpu_has_its_code_and_keeps_no_checkpoint() {
+    if ready("a_loss_that_is_no_number_on_a_gpu_has_its_code").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), "residual.toml");
+    let words = ["train", "residual.toml", "--steps", "9", "--lr", "1e30", "--device", "cuda:0"];
+    let wild = warpbook(folder.path(), &[&words[..], &["--checkpoint", "c.safetensors"]].concat());
+    expect(&wild, 1, &["not a finite number is the output of ", "Lower the learning rate"]);
+    assert!(!folder.path().join("c.safetensors").exists(), "weights that are lost are not kept");
+}

@@ -1,0 +1,12 @@
+//! Tests of the program as its users start it, in one executable.
+
+mod attempt;
+mod cli;
+mod common;
+mod fetch;
+mod gpu;
+mod pages;
+mod ranks;
+mod scaling;
+mod train;
+mod whole;

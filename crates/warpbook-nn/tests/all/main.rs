@@ -1,0 +1,13 @@
+//! Tests of networks on the CPU, and of what a GPU has to do in the same way, in one executable.
+
+mod accumulate;
+mod checkpointed;
+mod data_parallel;
+mod golden_small;
+mod groups;
+mod ops;
+mod own_layer;
+mod ranks;
+mod train;
+mod turing;
+mod unsafe_code;

@@ -1,0 +1,10 @@
+//! Tests of networks on one GPU, in one executable.
+
+mod conv;
+mod graph;
+mod infer;
+mod last_block;
+mod operations;
+mod ops;
+mod philox;
+mod train;

@@ -1,0 +1,4 @@
+//! Tests of ranks as threads and as processes, in one executable.
+
+mod collectives;
+mod processes;
