@@ -351,7 +351,7 @@ fn a_folder_that_cannot_be_made_is_named() {
 
 /// The program in an empty home, with nothing of the user's.
 fn program(words: &[&str], home: &Path, mirror: &str) -> Option<Output> {
-    let mut c = Command::new(common::program()?);
+    let mut c = Command::new(crate::common::program()?);
     c.args(words).current_dir(home).stdin(Stdio::null());
     c.env("WARPBOOK_CACHE", home.join("cache"))
         .env("WARPBOOK_MIRROR", mirror)

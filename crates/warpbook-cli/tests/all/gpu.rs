@@ -9,7 +9,7 @@ use warpbook::nn::train::Precision;
 /// A GPU and the program; otherwise the test is noted as skipped.
 fn ready(test: &str) -> Option<CudaDevice> {
     let device = testing::gpu(test)?;
-    common::program().map(|_| device)
+    crate::common::program().map(|_| device)
 }
 
 /// The output of a command that succeeds.
