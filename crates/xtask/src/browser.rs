@@ -4,6 +4,7 @@ mod axe;
 mod beside;
 mod board;
 mod climb;
+mod left;
 mod marks;
 mod passing;
 mod plots;
@@ -75,6 +76,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("a plot is brushed, zoomed and shown whole", plots::brushed),
     ("charts fit a phone", plots::fit_a_phone),
     ("type and shape are chosen apart, and lines picked", plots::chosen_apart),
+    ("a page that is left while it begins reports no error", left::while_it_begins),
+    ("a page that is left while it works reports no error", left::while_it_works),
     (TIMELINE, plots::timeline),
     (SPEED, speed::measured),
     (AXE, axe::check),
