@@ -92,6 +92,9 @@ const AXE: &str = "axe-core finds nothing on any view";
 const CHROMIUM_ONLY: &[&str] = &[AXE, SPEED, TIMELINE, "pasted text opens"];
 const TIMELINE: &str = "a timeline of 100,000 spans moves, and goes to Perfetto";
 
+/// What Chromium is asked while nothing else runs.
+const MEASURED: &[&str] = &[SPEED, TIMELINE];
+
 /// How long a page may take until it is ready.
 const READY: Duration = Duration::from_secs(30);
 /// The messages that the page shows, as JavaScript.
@@ -101,6 +104,7 @@ const HOSTILE: &str = "\"'><script>window.__pwned=1</script><img src=x onerror=\
     <svg onload=\"window.__pwned=1\"></svg><a href=\"javascript:window.__pwned=1\">a</a>";
 
 /// What the checks open.
+#[derive(Clone)]
 pub struct Stage {
     /// Address of the page, in a folder below the site's root; ends with a slash.
     page: String,
@@ -108,8 +112,10 @@ pub struct Stage {
     record: String,
     /// Address of the folder's single file on disk.
     file: String,
-    /// Where screenshots go.
+    /// Where screenshots go, and files that a check writes.
     shots: PathBuf,
+    /// A port that no other browser's checks use.
+    port: u16,
     /// The folder of the page on disk.
     folder: PathBuf,
     /// The hostile record.
@@ -151,24 +157,41 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         page,
         file: format!("file://{}", root.join("any/sub%20path/warpbook.html").display()),
         shots: w.target.join("xtask"),
+        port: 21617,
         hostile: fs::read_to_string(root.join("any/sub path/test/hostile.json"))?,
         folder: root.join("any/sub path"),
         program: w.target.join("debug/warpbook"),
         axe: rules.as_ref().cloned().unwrap_or_default(),
     };
     let mut report = Report { note: format!("screenshots: {}/page-*.png", w.show(&stage.shots)), ..Report::default() };
-    let mut log = log_file(&w.log("browser"))?;
-    let has_rules = |name: &str| rules.is_ok() || name != AXE;
     if let Err(why) = &rules {
         println!("{AXE}: skipped: {why}");
         report.skipped.push((AXE.to_owned(), why.clone()));
     }
-    let in_chromium = CHECKS.iter().filter(|(name, _)| has_rules(name));
-    drive(&Browser::chromium(w)?, &site.url(), &stage, in_chromium, "", &mut report, &mut log)?;
-    // Its screenshots next to the others.
-    let stage = Stage { shots: stage.shots.join("firefox"), ..stage };
-    let in_firefox = CHECKS.iter().filter(|(name, _)| !CHROMIUM_ONLY.contains(name));
-    drive(&Browser::firefox(w)?, &site.url(), &stage, in_firefox, "Firefox: ", &mut report, &mut log)?;
+    let chosen = |chosen: fn(&str) -> bool| CHECKS.iter().filter(move |(name, _)| chosen(name));
+    let has_rules = rules.is_ok();
+    let chromium = Browser::chromium(w)?;
+    let mut log = log_file(&w.log("browser"))?;
+    // What is measured has the machine to itself; then both browsers work at once.
+    let measured = chosen(|name| MEASURED.contains(&name));
+    drive(&chromium, &site.url(), &stage, measured, "", &mut report, &mut log)?;
+    let others = chosen(|name| !MEASURED.contains(&name)).filter(|(name, _)| has_rules || *name != AXE);
+    // Its screenshots and files next to the others.
+    let other = Stage { shots: stage.shots.join("firefox"), port: stage.port + 1, ..stage.clone() };
+    let in_firefox = || -> Result<Report> {
+        let (mut report, mut log) = (Report::default(), log_file(&w.log("browser-firefox"))?);
+        let checks = chosen(|name| !CHROMIUM_ONLY.contains(&name));
+        drive(&Browser::firefox(w)?, &site.url(), &other, checks, "Firefox: ", &mut report, &mut log)?;
+        Ok(report)
+    };
+    let of_firefox = std::thread::scope(|scope| {
+        let firefox = scope.spawn(in_firefox);
+        drive(&chromium, &site.url(), &stage, others, "", &mut report, &mut log)?;
+        firefox.join().unwrap_or_else(|_| bail!("the checks in Firefox ended with a panic"))
+    })?;
+    report.passed += of_firefox.passed;
+    report.failed += of_firefox.failed;
+    report.errors.extend(of_firefox.errors);
     Ok(report)
 }
 

@@ -262,7 +262,7 @@ pub fn pictures_and_report(browser: &Browser, stage: &Stage) -> Result<()> {
 
 /// What `warpbook share` writes opens from disk, shows its records, and connects to nothing.
 pub fn shared_file(browser: &Browser, stage: &Stage) -> Result<()> {
-    let out = stage.folder.join("shared.html");
+    let out = stage.shots.join("shared.html");
     let shared = warpbook(stage)
         .args(["share", "--out"])
         .arg(&out)
@@ -312,7 +312,7 @@ fn warpbook(stage: &Stage) -> std::process::Command {
 
 /// A page that the program serves shows a record anew that is written anew, where the reader is.
 pub fn follows_files(browser: &Browser, stage: &Stage) -> Result<()> {
-    let (file, later) = (stage.folder.join("live.json"), stage.folder.join("later.json"));
+    let (file, later) = (stage.shots.join("live.json"), stage.shots.join("later.json"));
     let record: Value = serde_json::from_slice(&fs::read(stage.folder.join("test/softmax.json"))?)?;
     let write = |path: &std::path::Path, title: &str| {
         let mut record = record.clone();
@@ -322,7 +322,7 @@ pub fn follows_files(browser: &Browser, stage: &Stage) -> Result<()> {
     write(&file, "First")?;
     let _ = fs::remove_file(&later);
     let mut live = warpbook(stage);
-    live.args(["view", "--live", "--no-open", "--port", "21617"]).args([&file, &later]);
+    live.args(["view", "--live", "--no-open", "--port", &stage.port.to_string()]).args([&file, &later]);
     let child =
         live.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("the warpbook program cannot be started")?;
     let mut server = Guard::new(child);
