@@ -14,11 +14,11 @@ const MAP: &str = "crates/ARCHITECTURE.md";
 /// The README's lines, at most: who wants to know more follows its links.
 const MOST_LINES: usize = 199;
 /// Folders that hold no file of the repository.
-const NOT_OURS: [&str; 3] = ["target", "dist", "node_modules"];
+const LEFT_OUT: [&str; 3] = ["target", "dist", "node_modules"];
 
 /// What is wrong with the Markdown files of the checkout, a sentence each, and how many files were read.
 pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
-    let files = crate::workspace::files_below(&w.root, &NOT_OURS)?;
+    let files = crate::workspace::files_below(&w.root, &LEFT_OUT)?;
     let mut pages = BTreeMap::new();
     for path in files.iter().filter(|path| path.extension().is_some_and(|e| e == "md")) {
         let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
@@ -64,7 +64,7 @@ fn broken(from: &Path, link: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>) 
     (!there.contains(anchor)).then(|| "leads to a heading that is not there".into())
 }
 
-/// What a text has in backticks that looks like a path of ours and is none: `train/cuda/passes/` is a folder, `nn/src/lib.rs` is short for
+/// What a text has in backticks that looks like a path in this repository and is none: `train/cuda/passes/` is a folder, `nn/src/lib.rs` is short for
 /// `crates/warpbook-nn/src/lib.rs`, and `{a,b}.rs` are two files.
 fn unknown_paths<'t>(w: &Workspace, text: &'t str, files: &[PathBuf]) -> impl Iterator<Item = String> + use<'t> {
     let mut known = BTreeSet::new();
@@ -84,7 +84,7 @@ fn unknown_paths<'t>(w: &Workspace, text: &'t str, files: &[PathBuf]) -> impl It
     paths.filter(move |path| !known.contains(path) && !crates.join(path).exists())
 }
 
-/// Whether it names a file of ours or a folder; `NN_name.cu` and `train/*/own.rs` stand for several.
+/// Whether it names a file or a folder of this repository; `NN_name.cu` and `train/*/own.rs` stand for several.
 fn is_path(text: &str) -> bool {
     let extension = text.rsplit_once('.').map(|(stem, extension)| (!stem.is_empty()).then_some(extension));
     let is_file = matches!(extension, Some(Some("rs" | "cu" | "cuh" | "py" | "toml" | "md")));

@@ -35,7 +35,7 @@ pub(super) fn table(records: &[Record]) -> Option<String> {
     let headers = [
         words_head("experiment"),
         words_head("work"),
-        words_head("fastest of ours"),
+        words_head("our fastest rung"),
         figures_head("time"),
         figures_head("rate or accuracy"),
         words_head("times as fast as"),
@@ -45,7 +45,7 @@ pub(super) fn table(records: &[Record]) -> Option<String> {
     markdown(&headers, &rows)
 }
 
-/// The fastest rung of ours at a record's main problem.
+/// Our fastest rung at a record's main problem.
 struct Best<'r> {
     record: &'r Record,
     problem: &'r Problem,

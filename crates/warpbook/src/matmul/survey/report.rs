@@ -262,6 +262,7 @@ pub(super) mod tests {
         };
         let lab = crate::Lab::open("cpu").unwrap();
         Report {
+            created: String::new(),
             seed: 1,
             environment: lab.environment(),
             policy: lab.bench().policy(true, ""),
