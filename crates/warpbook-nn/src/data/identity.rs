@@ -87,16 +87,16 @@ impl Dataset {
             Some(places) => Ok(self.renumbered(classes, &places)),
             None => Err(Error::Setting(format!(
                 "The network tells apart {}, and the images of {} are of {}. Name images of the network's classes.",
-                list(classes),
+                names(classes),
                 self.name(),
-                list(self.classes())
+                names(self.classes())
             ))),
         }
     }
 }
 
 /// As "cat and dog", or "a, b, c and 7 more".
-fn list(names: &[String]) -> String {
+pub(crate) fn names(names: &[String]) -> String {
     const MOST: usize = 10;
     match names {
         [] => "nothing".into(),
@@ -117,16 +117,16 @@ mod tests {
     #[test]
     fn classes_are_matched_by_name() {
         let pets = set("pets", vec![5, 6, 7], vec![0, 1, 1], &["cat", "dog"]);
-        let names = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        let owned = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let check = |classes: &[&str], labels: &[u8]| {
-            let matched = pets.with_classes(&names(classes)).unwrap();
-            assert_eq!((matched.labels().as_ref(), matched.classes()), (labels, &names(classes)[..]));
+            let matched = pets.with_classes(&owned(classes)).unwrap();
+            assert_eq!((matched.labels().as_ref(), matched.classes()), (labels, &owned(classes)[..]));
             assert_eq!(matched.images(), pets.images());
         };
         check(&["cat", "dog"], &[0, 1, 1]);
         check(&["dog", "cat"], &[1, 0, 0]);
         check(&["ape", "dog", "cat"], &[2, 1, 1]);
-        let refused = |classes: &[&str]| pets.with_classes(&names(classes)).unwrap_err().to_string();
+        let refused = |classes: &[&str]| pets.with_classes(&owned(classes)).unwrap_err().to_string();
         assert_eq!(
             refused(&["apple", "pear"]),
             "The network tells apart apple and pear, and the images of pets are of cat and dog. Name images of the network's classes."

@@ -29,6 +29,7 @@ pub use encode::png;
 pub use error::{Error, Result};
 pub use fit::{Fitted, fit_image};
 pub use folder::image_folder;
+pub(crate) use identity::names;
 pub use identity::{Fit, Identity, Source};
 pub use idx::{fashion_mnist, mnist};
 pub use recipes::{Recipe, RemoteFile, folder_for, recipe, recipes};

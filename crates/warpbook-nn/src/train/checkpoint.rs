@@ -3,7 +3,7 @@
 use super::description::Description;
 use super::engine::{ScalerState, State};
 use super::{Recipe, TrainError, Trainer};
-use crate::data::Identity;
+use crate::data::{Identity, names};
 use crate::ops::optimizer::Optimizer;
 use crate::ops::optimizer::groups::Group;
 use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
@@ -238,15 +238,20 @@ impl Trainer {
                 anew(path)
             )));
         }
-        match (&of.trained_on, self.identity()) {
-            (Some(then), Some(now)) if (then.checksum, then.images) != (now.checksum, now.images) => {
-                Err(TrainError::Setting(format!(
-                    "The checkpoint was trained on {then}; this training is on {now}. Name the same images{}",
-                    anew(path)
-                )))
-            }
-            _ => Ok(()),
+        let (Some(set), Some(now), Some(then), Some(classes)) =
+            (&self.set, self.identity(), &of.trained_on, &of.classes)
+        else {
+            return Ok(());
+        };
+        if (then.checksum, then.images, &classes[..]) == (now.checksum, now.images, set.classes()) {
+            return Ok(());
         }
+        Err(TrainError::Setting(format!(
+            "The checkpoint was trained on {then}, of {}; this training is on {now}, of {}. Name the same images{}",
+            names(classes),
+            names(set.classes()),
+            anew(path)
+        )))
     }
 }
 
