@@ -13,13 +13,9 @@ pub fn complain(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", printable(text));
 }
 
-/// Text as a terminal may have it: names and labels come from files of others, whose control characters would move the cursor, change colours or turn
-/// the text around. All that the program prints passes through here.
+/// All that the program prints passes through here, so no text of a record, a recipe or a network's file controls the terminal.
 fn printable(text: &str) -> String {
-    let text = text.replace("\r\n", "\n");
-    let turns =
-        |c: char| matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    text.replace(|c: char| turns(c) || (c.is_control() && !matches!(c, '\n' | '\t')), "\u{fffd}")
+    warpbook::printable(&text.replace("\r\n", "\n"))
 }
 
 /// A record's words on one line.

@@ -246,7 +246,7 @@ mod tests {
         let word =
             |words: &str| command(&experiments()).try_get_matches_from(words.split(' ')).unwrap_err().to_string();
         for words in
-            ["warpbook train mnist --epochs -1", "warpbook survey matmul --count -1", "warpbook view --live --port -1"]
+            ["warpbook train mnist --epochs -1", "warpbook survey matmul --seed -1", "warpbook view --live --port -1"]
         {
             assert!(word(words).contains("invalid value '-1' for '--"), "{}", word(words));
         }

@@ -165,5 +165,8 @@ mod tests {
             assert_eq!((splits.train.len(), splits.test.len(), splits.train.shape()), (n, 10_000, expect));
             println!("{}", splits.train.note());
         }
+        if let Ok(digits) = open("fashion-mnist", Some(&folder.join("mnist"))) {
+            assert_eq!((digits.train.name(), digits.train.classes()[3].as_str()), ("MNIST", "3"));
+        }
     }
 }
