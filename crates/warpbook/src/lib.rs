@@ -38,7 +38,7 @@ pub use activity::Timelines;
 pub use convolution::{ConvolutionLayer, Convolutions, LAYERS};
 pub use display::{
     ConfusionMatrix, EvcxrDisplay, Headers, HostCode, ImageRows, KernelDiff, KernelView, Panel, PredictionGrid, Show,
-    figures, lines_against_speed, lines_of_code, notebook_progress, progress_line,
+    figures, lines_against_speed, lines_of_code, notebook_progress, printable, progress_line,
 };
 pub use error::{Error, Result};
 pub use experiment::{Candidate, Checked, Closures, Details, Event, Experiment, Prepared, Trials, on_cpu, on_gpu};

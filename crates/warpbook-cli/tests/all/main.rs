@@ -9,4 +9,5 @@ mod pages;
 mod ranks;
 mod scaling;
 mod train;
+mod trained_on;
 mod whole;

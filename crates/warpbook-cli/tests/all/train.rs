@@ -176,7 +176,7 @@ fn what_is_no_frozen_network_or_image_is_said() {
     run(
         &["predict", "c.safetensors", "a.png"],
         2,
-        &["c.safetensors is not a frozen network", "warpbook freeze RECIPE"],
+        &["c.safetensors is not a frozen network", "warpbook freeze c.safetensors --out FILE"],
     );
     run(&["eval", "nothere.safetensors"], 2, &["nothere.safetensors: No such file"]);
     run(&["freeze", "mnist", "--out", "f.safetensors"], 2, &["Name the checkpoint, too"]);

@@ -55,8 +55,10 @@ pub(super) fn escape(text: &str) -> String {
     warpbook_charts::escape(&printable(text))
 }
 
-/// A record's text for a terminal: what would move the cursor or turn the text around is gone.
-pub(super) fn printable(text: &str) -> String {
+/// Text for a terminal. Labels and names come from records and files of others: characters of theirs that would move the cursor, change colours or turn
+/// the text around become U+FFFD. Line breaks and tabs stay.
+#[must_use]
+pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }
 

@@ -30,6 +30,7 @@ pub use confusion::ConfusionMatrix;
 pub use diff::KernelDiff;
 pub use headers::Headers;
 pub use host::HostCode;
+pub use html::printable;
 pub use images::ImageRows;
 pub use kernels::KernelView;
 pub use lines::{lines_against_speed, lines_of_code};
@@ -38,7 +39,7 @@ pub use predictions::PredictionGrid;
 pub(crate) use progress::print_line;
 pub use progress::{notebook_progress, progress_line};
 
-use html::{STYLE, escape, printable};
+use html::{STYLE, escape};
 use std::path::PathBuf;
 
 /// A value with a form for a browser and one for a terminal.
@@ -66,7 +67,7 @@ impl<T: Show + ?Sized> EvcxrDisplay for T {
 
 /// The HTML with its style, and the text, as evcxr is given them.
 fn bundle(value: &(impl Show + ?Sized)) -> [String; 2] {
-    [guarded(&format!("<div class=\"wb\">{STYLE}{}</div>", value.html())), guarded(&value.text())]
+    [guarded(&format!("<div class=\"wb\">{STYLE}{}</div>", value.html())), guarded(&printable(&value.text()))]
 }
 
 /// A text that held evcxr's own marks would end its content early, and what follows would be taken for something else.
