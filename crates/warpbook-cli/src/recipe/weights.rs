@@ -123,13 +123,16 @@ pub fn open(file: &Path, images: Option<&Images>, says_where: bool, shape: [usiz
             "{shown} does not say what it was trained on: name a folder with --data DIR."
         )));
     };
-    images.open(shape).map_err(|mut failure| {
-        if says_where {
-            failure.sentence.push_str(&format!(
-                " {shown} says that it was trained on these images: name another place with --data DIR."
-            ));
-        }
-        failure
+    let opened = images.open(shape);
+    if !says_where {
+        return opened;
+    }
+    opened.map_err(|failure| Failure {
+        sentence: format!(
+            "{} {shown} says that it was trained on these images: name another place with --data DIR.",
+            failure.sentence
+        ),
+        ..failure
     })
 }
 
