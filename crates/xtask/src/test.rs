@@ -5,7 +5,7 @@ use crate::process::{Guard, cargo, output, run, run_logged};
 use crate::python::Venv;
 use crate::steps::{Report, Steps, say};
 use crate::workspace::{Workspace, files_below};
-use crate::{browser, gpu, notebooks, publish, web};
+use crate::{browser, gpu, jupyter, notebooks, publish, web};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -103,6 +103,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
             weight.check()
         });
         steps.run("viewer, in a browser", || browser::check(w, &dist?));
+        steps.run("lessons, in JupyterLab", || jupyter::check(w));
         steps.run("notebooks", || notebooks::check(w));
     }
     say("Summary");
