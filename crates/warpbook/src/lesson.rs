@@ -719,6 +719,20 @@ mod tests {
     use super::*;
     use warpbook_device::testing;
 
+    #[test]
+    fn a_difference_that_hides_in_noise_is_not_denied() {
+        let problem = Regression::new().problems().remove(0);
+        let timed = |samples: [f64; 3]| {
+            let mut m = Measurement::without_samples("a", problem.clone(), warpbook_record::Outcome::Measured);
+            m.set_samples(samples.to_vec(), Vec::new());
+            m
+        };
+        let check = |new, old, expect: &str| assert_eq!(verdict(&timed(new), &timed(old)), expect);
+        check([100.9, 101.0, 101.1], [99.9, 100.0, 100.1], "no difference beyond the noise");
+        check([97.0, 104.0, 111.0], [60.0, 68.0, 76.0], "too noisy to tell");
+        check([49.9, 50.0, 50.1], [99.9, 100.0, 100.1], "2.00× as fast");
+    }
+
     fn published() -> PathBuf {
         testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join("../../data/results/regression-h200.json")
     }

@@ -260,7 +260,7 @@ mod tests {
                 outputs += 1;
             }
         }
-        assert!(charts > 200 && outputs > 350, "{charts} charts in {outputs} outputs");
+        assert!(charts > 150 && outputs > 350, "{charts} charts in {outputs} outputs");
     }
 
     #[test]
