@@ -94,7 +94,7 @@ impl Jupyter {
 pub fn trust(w: &Workspace, venv: &Venv, variables: &Variables, notebooks: &[PathBuf]) -> Result<()> {
     let mut sign = venv.run_python();
     sign.args(["-m", "nbformat.sign"]).args(notebooks).envs(variables.iter().cloned());
-    run_logged(&mut sign, &w.log("jupyter-trust"), Duration::from_secs(60))
+    run_logged(&mut sign, &w.log("jupyter-trust"), Duration::from_secs(300))
 }
 
 /// The step of `cargo xtask test`: lessons as they are committed, opened by somebody who has run none of their cells.
