@@ -301,13 +301,11 @@ fn nothing_measured_is_said_in_sentences() {
 
 #[test]
 fn a_rung_that_was_not_measured_has_the_tile_that_the_costs_choose() {
-    let folder = warpbook_device::testing::manifest_dir(env!("CARGO_MANIFEST_DIR"));
+    let folder = testing::manifest_dir(env!("CARGO_MANIFEST_DIR"));
     let record = read_record(folder.join("../../data/results/matmul-h200.json")).unwrap();
     let run = without(&record, &["14_overlapped_store"]);
     let thin = Matmul::new().shapes([(128, 8192, 8192)]).dtypes([Dtype::Bf16]).problems().remove(0);
-    let tile = |p: &Problem| super::tile_of(&run, p, "14_overlapped_store").unwrap().id.to_string();
-    println!("{} {} {}", tile(&thin), tile(&cube(4096, Dtype::Bf16)), waves(&run, &thin, "14_overlapped_store"));
-    println!("{}", prediction(&run, &cube(4096, Dtype::Bf16), "14_overlapped_store"));
+    let tile = |p: &Problem| tile_of(&run, p, "14_overlapped_store").unwrap().id.to_string();
     assert!(waves(&run, &thin, "14_overlapped_store").contains(&tile(&thin)));
     assert_ne!(
         tile(&thin),
