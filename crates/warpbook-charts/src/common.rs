@@ -78,14 +78,14 @@ pub(crate) struct Ceiling {
 
 impl Ceiling {
     pub(crate) fn of(run: &Run, problem: &Problem) -> Option<Self> {
-        let Bound { level, us } = run.least_time(problem)?;
+        let Bound { level, us, device } = run.least_time(problem)?;
         let us = usable(Some(us))?;
         let gpus = run.gpus_at(problem);
         let (each, of) = (f64::from(gpus), of_gpus(gpus));
         let (what, at) = match level {
             Some(level) => {
                 let peak = run.peaks.level_for(level, problem.written_part())?;
-                (format!("{}{of}", level.label()), bandwidth(each * peak.bytes_per_s()))
+                (format!("{}{of}", level.label_on(device)), bandwidth(each * peak.bytes_per_s()))
             }
             None => {
                 let peak = run.arithmetic(problem)?;

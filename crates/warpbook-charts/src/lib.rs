@@ -66,7 +66,7 @@ pub use comparison::{
     Verdict, beside, noise_rule, record_labels,
 };
 pub use confusion::{Confusion, confusion};
-pub use counters::{COUNTERS_MEANING, Counter, counted_by, counters, counters_of};
+pub use counters::{COUNTERS_MEANING, Counter, counted_by, counters, counters_of, counters_under};
 pub use course::{gradient_norm, learning_rate, loss_scale};
 pub use curves::{Curve, Scale, curves};
 pub use exponents::{ExponentRow, FormatRange, exponents};

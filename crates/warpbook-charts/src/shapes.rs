@@ -144,11 +144,12 @@ impl Band {
     }
 }
 
-/// A ratio in at most five characters.
+/// A ratio in at most five characters; one that is below 1 does not read as 1.
 fn ratio_text(ratio: f64) -> String {
     match ratio {
         r if r >= 9_999.5 => ">9999".into(),
         r if r >= 9.995 => significant(r, 3),
+        r if (0.995..1.0).contains(&r) => format!("{:.3}", r.min(0.999)),
         r if r >= 0.0995 => format!("{r:.2}"),
         r if r >= 0.0005 => format!("{r:.3}"),
         _ => "0.000".into(),
@@ -633,6 +634,8 @@ mod tests {
             assert_eq!((ratio_text(ratio).as_str(), Band::name(number).as_str()), (text, band));
         };
         check(1.0, "1.00", "0.98–1.02");
+        check(0.9962, "0.996", "0.98–1.02");
+        check(0.99999, "0.999", "0.98–1.02");
         check(0.979, "0.98", "0.90–0.98");
         check(1.2, "1.20", "≥ 1.20");
         check(12.345, "12.3", "≥ 1.20");

@@ -5,6 +5,7 @@ mod apt;
 mod browser;
 mod evcxr;
 mod gpu;
+mod jupyter;
 mod lab;
 mod marionette;
 mod notebooks;

@@ -150,7 +150,8 @@ fn too_late(first_plot: Option<Duration>, when: &str, limit: Duration) -> Option
     }
 }
 
-fn all(w: &Workspace) -> Result<Vec<PathBuf>> {
+/// The notebooks, by path.
+pub fn all(w: &Workspace) -> Result<Vec<PathBuf>> {
     let mut notebooks = files_below(&w.path("notebooks"), &[])?;
     notebooks.retain(|p| p.extension().is_some_and(|e| e == "ipynb"));
     if notebooks.is_empty() {
@@ -278,6 +279,41 @@ mod tests {
             }
             let edits = of.iter().filter(|c| source(c).contains("// Your edit")).count();
             assert!(asked >= 7 && edits >= 7, "{lesson}: {asked} guesses, {edits} edits");
+        }
+    }
+
+    /// JupyterLab, GitHub and others remove `<svg>`, `<style>` and `data-` attributes from outputs that their reader has not made.
+    #[test]
+    fn stored_outputs_say_all_they_say_without_style() {
+        let (mut charts, mut outputs) = (0, 0);
+        for (name, cell) in code_cells() {
+            for output in cell["outputs"].as_array().unwrap() {
+                let Some(lines) = output["data"]["text/html"].as_array() else { continue };
+                let html: String = lines.iter().filter_map(serde_json::Value::as_str).collect();
+                assert!(!html.contains("<svg") && !html.contains(" data-"), "{name}: {}", source(&cell));
+                assert!(html.starts_with("<!-- Click to open this output -->\n"), "{name}: {}", source(&cell));
+                for image in html.split("<img ").skip(1) {
+                    let (_, alt) = image.split_once(" alt=\"").unwrap_or_else(|| panic!("{name}: {}", source(&cell)));
+                    assert!(!alt.starts_with('"'), "{name}: {}", source(&cell));
+                }
+                charts += html.matches("src=\"data:image/svg+xml;base64,").count();
+                outputs += 1;
+            }
+        }
+        assert!(charts > 150 && outputs > 350, "{charts} charts in {outputs} outputs");
+    }
+
+    #[test]
+    fn every_notebook_says_since_when_its_outputs_are_stored() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");
+        let line = EXECUTE.lines().find_map(|l| l.strip_prefix("STORED = \"")?.strip_suffix('"')).unwrap();
+        let (before, after) = line.split_once("{}").unwrap();
+        for file in fs::read_dir(folder).unwrap().flatten().map(|e| e.path()) {
+            if file.extension().is_some_and(|e| e == "ipynb") {
+                let book: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+                let first = source(&book["cells"][0]);
+                assert!(first.contains(before) && first.contains(after), "{}", file.display());
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::process::{cargo, output, run, run_logged};
 use crate::python::Venv;
 use crate::steps::{Report, Steps, say, seconds};
 use crate::workspace::{Workspace, files_below, write_atomic};
-use crate::{browser, gpu, notebooks, publish, web};
+use crate::{browser, gpu, jupyter, notebooks, publish, web};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
@@ -81,6 +81,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
             weight.check()
         });
         steps.run("viewer, in a browser", || browser::check(w, &dist?));
+        steps.run("lessons, in JupyterLab", || jupyter::check(w));
         steps.run("notebooks", || notebooks::check(w, &w.target.join(KERNELS)));
     }
     let times = w.target.join("xtask/steps.json");

@@ -50,7 +50,8 @@ impl Show for ImageRows {
         let cell = |(caption, png): &(String, String)| {
             let caption = escape(caption);
             format!(
-                "<figure style=\"flex:0 0 5.4em;width:5.4em\"><img src=\"data:image/png;base64,{png}\" alt=\"{caption}\">\
+                "<figure style=\"display:inline-block;flex:0 0 5.4em;width:5.4em\"><img src=\"data:image/png;base64,{png}\" alt=\"{caption}\" \
+                 style=\"width:100%\">\
                  <figcaption>{caption}</figcaption></figure>"
             )
         };

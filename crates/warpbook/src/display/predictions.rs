@@ -123,8 +123,8 @@ impl Cell {
             ("wb-wrong", format!("✗ <strong>{taken_for}</strong>, is {label}<br>{}", self.confidence()))
         };
         format!(
-            "<figure class=\"{class}\"><img src=\"data:image/png;base64,{}\" alt=\"image {}, {label}\"><figcaption>{caption}\
-             </figcaption></figure>",
+            "<figure class=\"{class}\" style=\"display:inline-block;width:7.2em\"><img src=\"data:image/png;base64,{}\" \
+             alt=\"image {}, {label}\" style=\"width:100%\"><figcaption>{caption}</figcaption></figure>",
             self.png, self.image
         )
     }

@@ -9,5 +9,6 @@ mod matmul;
 mod regression;
 mod scaling;
 mod session;
+mod solutions;
 mod tensor_parallel;
 mod training;
