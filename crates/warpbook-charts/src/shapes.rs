@@ -155,15 +155,23 @@ fn ratio_text(ratio: f64) -> String {
     }
 }
 
-/// A ratio as a cell shows it: without its leading zero where there is no room for that.
-fn figure(ratio: f64, cell: f64) -> String {
+/// A ratio as a cell shows it. Where there is no room for all of it next to the neighbour's, it has two digits: without its leading zero below 1, and
+/// with one decimal or none above.
+fn figure(ratio: f64, cell: f64, font: Font) -> String {
     let text = ratio_text(ratio);
+    if font.width(&text) + LEAST_GAP <= cell {
+        return text;
+    }
     match text.strip_prefix('0') {
-        Some(short) if FIGURE.width(&text) > cell - 2.0 => short.to_owned(),
-        _ => text,
+        Some(short) => short.to_owned(),
+        None if ratio < 9.95 => format!("{ratio:.1}"),
+        None if ratio < 99.5 => format!("{ratio:.0}"),
+        None => ">99".into(),
     }
 }
 
+/// Between the figures of neighbouring cells.
+const LEAST_GAP: f64 = 4.0;
 const CELL: f64 = 24.0;
 const BAND: f64 = 80.0;
 /// Bands, and the line above them.
@@ -421,7 +429,7 @@ impl<'a> HeatMap<'a> {
                     let at = (panel.left + panel.cell / 2.0, middle);
                     canvas.marked(&self.facts(rung, row, ratio, samples), || {
                         canvas.rect(cell(panel.left), whole, Band::of(ratio).paint())?;
-                        canvas.titled(&figure(ratio, panel.cell), &name(self.run, rung), at, At::Middle, bold)
+                        canvas.titled(&figure(ratio, panel.cell, bold), &name(self.run, rung), at, At::Middle, bold)
                     })?;
                 }
                 for (j, content) in cells.iter().enumerate() {
@@ -431,7 +439,7 @@ impl<'a> HeatMap<'a> {
                         Ok(ratio) => {
                             canvas.marked(&self.facts(panel.shown[j], row, *ratio, samples), || {
                                 canvas.rect(cell(left), whole, Band::of(*ratio).paint())?;
-                                canvas.text(&figure(*ratio, panel.cell), at, At::Middle, FIGURE)
+                                canvas.text(&figure(*ratio, panel.cell, FIGURE), at, At::Middle, FIGURE)
                             })?;
                         }
                         Err((letter, why)) => {
