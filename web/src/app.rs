@@ -123,6 +123,8 @@ pub struct App {
     pub foreign: Vec<(String, String)>,
     /// Sentences that the reader must see, with their numbers.
     pub alerts: Vec<(usize, String)>,
+    /// The finger on a rung's panel.
+    pub swipe: view::Begun,
     /// What was last said to screen readers.
     pub said: String,
     /// Whether that answers a press, so that everybody sees it.
@@ -514,15 +516,12 @@ impl App {
     /// Takes out of the address what the record that is shown does not have, and says so where a link named it.
     fn check_names(&mut self) {
         let first = self.link.ticked.first().filter(|_| self.link.compares());
-        let entry = first.map_or_else(|| self.chosen(), |key| self.library.get(key));
-        let Some(run) = entry.and_then(Entry::run) else { return };
-        let wrong = self.link.names_in_vain(run);
-        let is_new = std::mem::take(&mut self.is_link_new);
-        for (why, forget) in wrong {
-            forget(&mut self.link);
-            if is_new {
-                self.alert(why);
-            }
+        let Some(key) = first.cloned().or_else(|| self.chosen().map(|e| e.key.clone())) else { return };
+        let Some(run) = self.library.get(&key).and_then(Entry::run) else { return };
+        let wrong = self.link.forget_unknown(run);
+        // What a reader chose elsewhere is not in every record.
+        if std::mem::take(&mut self.is_link_new) {
+            wrong.into_iter().for_each(|why| self.alert(why));
         }
     }
 
@@ -578,6 +577,7 @@ impl Component for App {
             unfolded: Vec::new(),
             foreign: Vec::new(),
             alerts: Vec::new(),
+            swipe: view::Begun::default(),
             said: String::new(),
             told: false,
             dark,

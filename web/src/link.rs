@@ -419,25 +419,22 @@ impl Link {
         }
     }
 
-    /// What of the link a record does not have: a sentence on each, and what takes it out of the link.
-    pub fn names_in_vain(&self, run: &Run) -> Vec<(String, fn(&mut Self))> {
-        let mut out: Vec<(String, fn(&mut Self))> = Vec::new();
-        if let Some(choice) = self.problem.as_ref().filter(|c| c.find(run).is_none()) {
-            let (_, name) = choice.pair();
-            let why =
-                format!("The link names a problem that the record does not have ({name}): its main one is shown.");
-            out.push((why, |link| link.problem = None));
+    /// Takes out of the link what a record does not have; gives a sentence on each.
+    pub fn forget_unknown(&mut self, run: &Run) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut tell = |what: &str, name: &str| {
+            wrong.push(format!("The link names {what} that the record does not have ({name}): another one is shown."));
+        };
+        if let Some(choice) = self.problem.take_if(|c| c.find(run).is_none()) {
+            tell("a problem", &choice.pair().1);
         }
-        let is_known = |id: &str| run.rung(id).is_some() || run.xrays.iter().any(|x| x.rung == *id);
-        if let Some(rung) = self.rung.as_ref().filter(|id| !is_known(id)) {
-            let why = format!("The link names a rung that the record does not have ({rung}): another one is shown.");
-            out.push((why, |link| link.rung = None));
+        if let Some(rung) = self.rung.take_if(|id| run.rung(id).is_none() && run.xrays.iter().all(|x| x.rung != *id)) {
+            tell("a rung", &rung);
         }
-        if let Some(rung) = self.traced.rung.as_ref().filter(|id| !run.spans.iter().any(|s| s.rung == **id)) {
-            let why = format!("The link names a rung without a timeline ({rung}): another one's is shown.");
-            out.push((why, |link| link.traced = Shown::default()));
+        if let Some(rung) = self.traced.rung.take_if(|id| run.spans.iter().all(|s| s.rung != *id)) {
+            tell("a rung's timeline", &rung);
         }
-        out
+        wrong
     }
 
     /// Shows the class board, at a task or at its first.
@@ -711,11 +708,13 @@ mod tests {
     fn names_that_a_record_does_not_have_are_told_and_taken_out() {
         let run = sample_run();
         let mut link = Link::parse("?problem=nope&rung=gone&trace=none");
-        let wrong = link.names_in_vain(&run);
-        assert!(wrong.iter().zip(["nope", "gone", "none"]).all(|((why, _), name)| why.contains(name)), "{wrong:?}");
-        wrong.into_iter().for_each(|(_, forget)| forget(&mut link));
+        let wrong = link.forget_unknown(&run);
+        assert!(
+            wrong.len() == 3 && wrong.iter().zip(["nope", "gone", "none"]).all(|(why, name)| why.contains(name)),
+            "{wrong:?}"
+        );
         assert_eq!(link, Link::default());
-        assert!(Link::parse("?size=5000000&rung=02_fused").names_in_vain(&run).is_empty());
+        assert!(Link::parse("?size=5000000&rung=02_fused").forget_unknown(&run).is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! for Perfetto.
 
 use crate::filter::folded;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use warpbook_record::json::{number, quoted};
 use warpbook_record::{Problem, Run, Span};
 
@@ -85,30 +85,36 @@ pub struct Total {
 /// other is a kind by itself. Of no operation, and of one that is a range of the host's, the span's name is.
 struct Kinds<'a> {
     /// Operations that are ranges of the host.
-    by_host: HashSet<&'a str>,
-    /// For each kind the layers that it is of, one or several.
-    layers: HashMap<&'a str, (&'a str, bool)>,
+    by_host: Vec<&'a str>,
+    /// Each kind with a layer that it is of, and whether it is of another one too.
+    layers: Vec<(&'a str, &'a str, bool)>,
 }
 
 impl<'a> Kinds<'a> {
     fn of(spans: &[&'a Span]) -> Self {
-        let by_host = spans.iter().filter(|s| is_host(&s.stream)).map(|s| &*s.name).collect();
-        let mut layers: HashMap<&str, (&str, bool)> = HashMap::new();
-        for (layer, kind) in spans.iter().filter_map(|s| s.operation.split_once(' ')) {
-            let known = layers.entry(kind).or_insert((layer, false));
-            known.1 |= known.0 != layer;
+        let (mut by_host, mut layers): (Vec<&str>, Vec<(&str, &str, bool)>) = Default::default();
+        for span in spans {
+            if is_host(&span.stream) && by_host.len() < MANY_KINDS && !by_host.contains(&&*span.name) {
+                by_host.push(&span.name);
+            }
+            let Some((layer, kind)) = span.operation.split_once(' ') else { continue };
+            match layers.iter_mut().find(|l| l.0 == kind) {
+                Some(known) => known.2 |= known.1 != layer,
+                None if layers.len() < MANY_KINDS => layers.push((kind, layer, false)),
+                None => {}
+            }
         }
         Self { by_host, layers }
     }
 
     fn is_by_host(&self, span: &Span) -> bool {
-        !is_host(&span.stream) && self.by_host.contains(&*span.operation)
+        !is_host(&span.stream) && self.by_host.contains(&&*span.operation)
     }
 
     fn kind(&self, span: &'a Span) -> &'a str {
         match span.operation.split_once(' ') {
             _ if span.operation.is_empty() || self.is_by_host(span) => &span.name,
-            Some((_, kind)) if self.layers.get(kind).is_some_and(|(_, several)| *several) => kind,
+            Some((_, kind)) if self.layers.iter().any(|l| l.0 == kind && l.2) => kind,
             _ => &span.operation,
         }
     }

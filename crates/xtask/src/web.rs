@@ -267,7 +267,7 @@ impl Toolchain {
         if *self != (Self::Ordinary { with_source: false }) {
             // The page says by itself that it has stopped; a panic's words would be a tenth of what a reader loads.
             c.env("RUSTC_BOOTSTRAP", "1");
-            let flags = "-Zunstable-options -Zlocation-detail=none -Cpanic=immediate-abort";
+            let flags = "-Zunstable-options -Zlocation-detail=none -Zfmt-debug=none -Cpanic=immediate-abort";
             c.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", flags);
         }
         c

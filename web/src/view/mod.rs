@@ -14,6 +14,7 @@ mod sheet;
 mod timeline;
 
 pub use drawing::focus_mark;
+pub use rung::Begun;
 
 use crate::app::sources::Act;
 use crate::app::{App, Msg};

@@ -28,6 +28,9 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     ] {
         assert!(shown.contains(text), "{text}: {shown}");
     }
+    assert!(shown.contains("begins with the first mark and ends with the last") || run.xrays[0].marked_us.is_empty());
+    let phone = Options::phone().xray(&run, &run.xrays[0]).unwrap();
+    check_layout(&phone);
     // Four consumers for every one that is kept: 800 of the 1110 ns that are known, and with the producer's 520 ns 3200 of 4960.
     assert_eq!(row(&chart, "phase multiply")[..6], ["gemm", "consumers", "phase multiply", "24", "72 %", "65 %"]);
     let loads = chart.table.rows.iter().find(|r| r[1] == "producers" && r[2] == "phase load").unwrap();
