@@ -32,11 +32,11 @@ fn a_rung_is_held_against_the_nearest_alike() {
 
 /// Gives kernels a file each, of these lines.
 fn with_files(run: &mut Run, files: &[(&str, &'static str, &str)]) {
-    for (rung, path, text) in files {
+    for &(rung, path, text) in files {
         let spec = KernelSpec::new(Source { path, text: "" }, "f", &[], Grid::Cover);
-        let at = run.rungs.iter().position(|r| r.id == *rung).unwrap();
+        let at = run.rungs.iter().position(|r| r.id == rung).unwrap();
         run.rungs[at].runner = Runner::Kernels { specs: vec![spec], schedule: Schedule::Launches };
-        run.sources.insert((*path).to_owned(), (*text).to_owned());
+        run.sources.insert(path.to_owned(), text.to_owned());
     }
 }
 
