@@ -265,7 +265,7 @@ fn color(name: &str, place: usize) -> Rgb {
 /// A stretch of time below it, with round times.
 fn axis(canvas: &Canvas<'_>, (begin, end): (f64, f64), y: f64, (from_us, to_us): (f64, f64)) -> Drawn {
     canvas.line(&[(begin, y + 3.0), (end, y + 3.0)], Stroke::new(Paint::MUTED, 1.0))?;
-    for us in linear_ticks(from_us, to_us, ((end - begin) / 72.0) as usize) {
+    for us in linear_ticks(from_us, to_us, ((end - begin) / 48.0) as usize) {
         let x = begin + (us - from_us) / (to_us - from_us).max(1e-9) * (end - begin);
         let text = time_tick(us);
         let half = Font::SMALL.width(&text) / 2.0;

@@ -207,7 +207,7 @@ pub fn tables(browser: &Browser, stage: &Stage) -> Result<()> {
     )?;
     browser.wait_until("the way to all rows", "document.querySelector('#unfold-kernels')", SOON)?;
     browser.eval("document.getElementById('unfold-kernels').click();")?;
-    browser.wait_until("all rows", &format!("{rows}.length > 500"), SOON)?;
+    browser.wait_until("all rows", &format!("{rows}.length > 400"), SOON)?;
     open_tab(browser, stage, "regression-h200.json", "profile")?;
     browser.wait_until("the counters", "document.querySelector('[aria-labelledby=sheet-counters] th')", SOON)?;
     let waits = browser.eval(

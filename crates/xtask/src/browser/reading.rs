@@ -154,7 +154,7 @@ fn compare_with(browser: &Browser, file: &str) -> Result<()> {
 pub fn comparisons(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let change = "for (const m of record.measurements)
-        if (!m.problem.endsWith('1000 fp32')) { m.outcome = { status: 'skipped', why: 'no GPU' }; m.samples_us = []; }";
+        if (!m.problem.startsWith('m=1000 ') || !m.problem.endsWith('fp32')) { m.outcome = { status: 'skipped', why: 'no GPU' }; m.samples_us = []; }";
     drop_changed(browser, "matmul-h200.json", change)?;
     compare_with(browser, "matmul-h200.json")?;
     let seen = browser.eval(
