@@ -98,8 +98,8 @@ impl<'a> Kinds<'a> {
                 by_host.push(&span.name);
             }
             let Some((layer, kind)) = span.operation.split_once(' ') else { continue };
-            match layers.iter_mut().find(|l| l.0 == kind) {
-                Some(known) => known.2 |= known.1 != layer,
+            match layers.iter().position(|l| l.0 == kind) {
+                Some(at) => layers[at].2 |= layers[at].1 != layer,
                 None if layers.len() < MANY_KINDS => layers.push((kind, layer, false)),
                 None => {}
             }
