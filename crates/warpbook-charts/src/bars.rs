@@ -193,13 +193,12 @@ impl Bars {
         let shared = self.shared();
         let dots = self.dots();
         if let Some(axis) = self.axis.take() {
-            // A decade has a tick as long as their texts do not touch.
-            let each = match axis.is_log() {
-                true => axis.ticks.iter().map(|t| Font::SMALL.width(&(self.tick)(*t))).fold(24.0, f64::max) + 8.0,
-                false => 54.0,
-            };
-            self.axis =
-                Some(axis.with_ticks(((layout.right - layout.left) / each) as usize + usize::from(each < 54.0)));
+            let room = layout.right - layout.left;
+            // Each decade has a tick, as long as their texts do not touch.
+            let decades = if axis.is_log() { (axis.high() / axis.low()).log10().floor() + 1.0 } else { 0.0 };
+            let each = axis.ticks.iter().map(|t| Font::SMALL.width(&(self.tick)(*t))).fold(24.0, f64::max) + 8.0;
+            let wanted = if decades * each <= room { (room / 54.0).max(decades) } else { room / 54.0 };
+            self.axis = Some(axis.with_ticks(wanted as usize));
         }
         let legend = layout.legend.len() as f64 * LEGEND_LINE;
         let mark = self.marks.iter().map(|m| mark_height(m, &layout)).sum::<f64>();

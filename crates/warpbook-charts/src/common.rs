@@ -161,8 +161,13 @@ pub(crate) fn median_of(counts: impl IntoIterator<Item = u64>) -> String {
 
 /// The state of L2, where kernels of a GPU were timed: of whole programs, trainings and copies it says nothing.
 pub(crate) fn l2(run: &Run) -> &'static str {
+    if times_kernels(run) { l2_state(run) } else { "" }
+}
+
+/// The same whatever was timed, as of a class's kernels.
+pub(crate) fn l2_state(run: &Run) -> &'static str {
     match run.policy.l2 {
-        _ if run.environment.device.kind != DeviceKind::Cuda || !times_kernels(run) => "",
+        _ if run.environment.device.kind != DeviceKind::Cuda => "",
         L2State::Warm => "warm L2",
         L2State::Cold => "cold L2",
         _ => "",

@@ -2,7 +2,7 @@
 
 use super::{BoardTask, COLUMNS};
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
-use crate::common::{MAX_ENTRIES, joined, l2, label, median_of};
+use crate::common::{MAX_ENTRIES, joined, l2_state, label, median_of};
 use crate::facts::Facts;
 use crate::options::is_narrow;
 use crate::palette::BLUE;
@@ -74,7 +74,12 @@ impl BoardTask<'_> {
         Frame {
             width: WIDTH,
             title: format!("{} is the fastest of {people}: {}", first.person, time(first.us)),
-            subtitle: joined([label(self.problem), self.device.clone(), median_of(counts), l2(self.run).to_owned()]),
+            subtitle: joined([
+                label(self.problem),
+                self.device.clone(),
+                median_of(counts),
+                l2_state(self.run).to_owned(),
+            ]),
             description: format!(
                 "{} is the fastest of {people} with {} by {}; the median of all is {}, the middle half lies between {} and {}. {}",
                 first.person,
