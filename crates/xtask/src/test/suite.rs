@@ -1,6 +1,6 @@
 //! The workspace's test executables: built once, then run several at a time.
 
-use crate::process::{cargo, command, run};
+use crate::process::{cargo, command};
 use crate::steps::{Report, seconds};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
@@ -122,12 +122,22 @@ fn run_one(executable: &Executable, setting: &Setting) -> (String, Duration, boo
     }
 }
 
-/// Runs the examples in the documentation of all libraries.
+/// Compiles and runs the examples in the documentation of all libraries.
 ///
 /// # Errors
-/// Where one fails.
-pub fn examples(w: &Workspace) -> Result<()> {
-    run(cargo(w).args(["test", "--workspace", "--doc"]))
+/// Where Cargo cannot be started.
+pub fn examples(w: &Workspace) -> Result<Report> {
+    let mut test = cargo(w);
+    test.args(["test", "--workspace", "--doc", "--no-fail-fast"]).stdin(Stdio::null());
+    let out = test.output().context("cargo cannot be started")?;
+    let [text, said] = [out.stdout, out.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    println!("== examples in the documentation\n{}", text.trim_end());
+    if !out.status.success() {
+        eprint!("{said}");
+    }
+    let mut counts = Counts::default();
+    counts.read("documentation", &text, out.status.success());
+    Ok(judge(&counts, ""))
 }
 
 /// What the test programs said of themselves.
