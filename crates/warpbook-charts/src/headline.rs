@@ -109,7 +109,7 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     let [slow_name, fast_name] = [slow, fast].map(|m| name(run, &m.rung));
     let ratio = times(slow_us / fast_us);
     let said = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
-    let reason = run.notes.iter().find_map(|note| note.strip_prefix(&said)).map(|rest| clean(rest)).unwrap_or_default();
+    let reason = run.notes.iter().find_map(|note| note.strip_prefix(&said)).map(clean).unwrap_or_default();
     let mut tiles = vec![
         HeadlineTile::new("Times as fast", ratio, format!("{fast_name}, against {slow_name}")),
         HeadlineTile::new("Slow way", time(slow_us), slow_name),

@@ -126,7 +126,7 @@ pub fn check(w: &Workspace) -> Result<Report> {
         let file = folder.join(format!("{lesson}.ipynb"));
         let url = format!("{}&reset", jupyter.url.replace("LESSON", lesson));
         match untrusted(&browser, &url, &file).and_then(|n| {
-            trust(w, &venv, &variables, &[file.clone()])?;
+            trust(w, &venv, &variables, std::slice::from_ref(&file))?;
             browser.open(&url)?;
             browser.wait_until("the style of outputs in a signed lesson", &found("style"), SHOWN)?;
             Ok(n)

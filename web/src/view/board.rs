@@ -12,11 +12,14 @@ use warpbook_record::Run;
 use web_sys::{HtmlInputElement, HtmlSelectElement, MouseEvent};
 use yew::{Event, Html, TargetCast};
 
+/// Records that were read, with their entries.
+type Opened<'a> = Vec<(&'a Entry, &'a Run)>;
+
 /// The board of all records that are read.
 pub fn board(app: &App, send: &Send) -> Html {
     let entries = app.on_board();
     let all = entries.iter().filter_map(|e| Some((*e, e.run()?)));
-    let (published, read): (Vec<(&Entry, &Run)>, Vec<(&Entry, &Run)>) = all.partition(|(e, _)| e.is_published);
+    let (published, read): (Opened, Opened) = all.partition(|(e, _)| e.is_published);
     let records: Vec<(&str, &Run)> = read.iter().map(|(e, run)| (&*e.name, *run)).collect();
     let published: Vec<&Run> = published.iter().map(|(_, run)| *run).collect();
     // Drawn once all are there: for each of thirty it would be drawn thirty times.

@@ -122,7 +122,7 @@ fn changes_name_what_differs_besides_the_source() {
     let expect = ["Tile: t512 → t256", "Registers of a thread: 40 → 64", "Occupancy: 100 % → 50 %"];
     assert_eq!(of(&run, "02_fused", "04_fused_graph"), expect);
     assert!(of(&run, "02_fused", "02_fused").is_empty());
-    if let warpbook_record::Runner::Kernels { schedule, .. } = &mut run.rungs[6].runner {
+    if let Runner::Kernels { schedule, .. } = &mut run.rungs[6].runner {
         *schedule = Schedule::Graph;
     }
     assert!(

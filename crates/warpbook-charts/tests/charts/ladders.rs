@@ -365,7 +365,7 @@ fn the_state_of_l2_is_told_where_kernels_are_timed() {
     assert!(!told(&whole), "the host's clock times more than kernels");
     let mut copies = run.clone();
     for rung in &mut copies.rungs {
-        rung.runner = warpbook_record::Runner::Library(warpbook_record::CUDA_DRIVER.into());
+        rung.runner = Runner::Library(warpbook_record::CUDA_DRIVER.into());
     }
     copies.measurements.iter_mut().for_each(|m| m.kernels.clear());
     assert!(!told(&copies), "copies are no kernels");
