@@ -59,7 +59,7 @@ enum Command {
         #[arg(long)]
         write: bool,
     },
-    /// Write what is generated from data/results: its index, the JSON Schema, the README's results.
+    /// Write what is generated from data/results: its index, the JSON Schema, the tables of README.md and data/README.md, pictures.
     Publish {
         /// Write nothing, and fail where a file is stale.
         #[arg(long)]

@@ -37,7 +37,7 @@ impl Report {
 struct Row {
     name: String,
     wall: Duration,
-    /// What the programs of the step took of all cores together, where the system tells.
+    /// CPU time of the programs that the step ran, on all cores; `None` where the system does not tell.
     cpu: Option<Duration>,
     report: Report,
 }
@@ -105,12 +105,12 @@ impl Steps {
 
     /// The table, what was skipped and why, what failed and why, a remark, and a last line of counts.
     pub fn summary(&self, remark: &str) -> String {
-        let head = ["step", "result", "time", "of CPUs", "passed", "failed", "skipped", ""];
+        let head = ["step", "result", "time", "CPU time", "passed", "failed", "skipped", ""];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
         let (mut wall, mut cpu) = (Duration::ZERO, Duration::ZERO);
-        for Row { name, wall: time, cpu: of_cpus, report: r } in &self.rows {
-            (wall, cpu) = (wall + *time, cpu + of_cpus.unwrap_or_default());
+        for Row { name, wall: time, cpu: cpu_time, report: r } in &self.rows {
+            (wall, cpu) = (wall + *time, cpu + cpu_time.unwrap_or_default());
             let n_skipped = u32::try_from(r.skipped.len()).unwrap_or(u32::MAX);
             (passed, failed, skipped) = (passed + r.passed, failed + r.failed, skipped + n_skipped);
             let result = match (r.failed, r.passed, n_skipped) {
@@ -120,7 +120,7 @@ impl Steps {
             };
             let counts = [r.passed, r.failed, n_skipped].map(|n| n.to_string());
             let mut row =
-                vec![name.clone(), result.to_owned(), seconds(*time), of_cpus.map_or_else(String::new, seconds)];
+                vec![name.clone(), result.to_owned(), seconds(*time), cpu_time.map_or_else(String::new, seconds)];
             row.extend(counts);
             row.push(r.note.clone());
             rows.push(row);
@@ -139,7 +139,7 @@ impl Steps {
     }
 }
 
-/// The time of all CPUs that programs have taken which this one started and which have ended, with those that they started.
+/// CPU time of the programs that this one started and that have ended, and of the programs that they started.
 fn cpu_of_programs() -> Option<Duration> {
     cpu_of_children(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }

@@ -91,7 +91,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode
     Ok(if steps.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The steps that run Rust tests: the kernels are compiled first, into a folder in which all other tests find them. Gives what ran on a GPU.
+/// The steps that run Rust tests: the kernels are compiled first, into a folder in which all other tests find them. Returns what ran on a GPU.
 fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here> {
     if !["tests, built", "kernels", "tests", "training"].iter().any(|name| steps.wants(name)) {
         return None;
@@ -107,7 +107,7 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
         at_once: 1,
     };
     let mut all = Vec::new();
-    // Whichever of the others was chosen needs it.
+    // The other steps need it, whichever of them was chosen.
     steps.run_anyway("tests, built", || {
         all = suite::build(w)?;
         Ok(Report::one(format!("{} test programs", all.len())))
@@ -130,7 +130,7 @@ fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here
         if cuda.devices > 0 {
             setting.variables.push(("WARPBOOK_REQUIRE_GPU", "1".into()));
         } else {
-            // Most wait for one core at a time. On a GPU they would disturb the times that others of them measure.
+            // Most test programs keep one core busy. On a GPU, two at once would disturb the times that tests measure.
             setting.at_once = 2;
         }
         let others: Vec<Executable> =
