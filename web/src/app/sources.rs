@@ -10,7 +10,6 @@ use warpbook_record::json;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 use yew::Context;
-use yew::html::Scope;
 
 /// More than anyone opens on purpose.
 const MAX_FILES: usize = 200;
@@ -34,8 +33,8 @@ pub enum Act {
     Read(String, Reading, usize),
     /// What the browser kept of an earlier visit was read.
     Kept(Vec<(String, Reading, usize)>),
-    /// The browser does not keep the record of this key and file.
-    NotKept(String, String),
+    /// The browser does not keep this file.
+    NotKept(String),
     /// Forget everything that was opened from disk.
     Forget,
     /// The address has another fragment.
@@ -72,17 +71,9 @@ impl App {
                 return of <= MAX_RECORDS || read == 1 || read >= of || read.is_multiple_of(DRAWN_EVERY);
             }
             Act::Kept(all) => self.take_kept(all),
-            Act::NotKept(key, name) => {
-                // A browser that keeps nothing says so once.
-                if self.not_kept.is_empty() {
-                    self.alert(format!(
-                        "{name} is open, but this browser does not keep it: after a reload it has to be opened again."
-                    ));
-                }
-                if !self.not_kept.contains(&key) {
-                    self.not_kept.push(key);
-                }
-            }
+            Act::NotKept(name) => self.alert(format!(
+                "{name} is open, but this browser does not keep it: after a reload it has to be opened again."
+            )),
             Act::Forget => self.forget(),
             Act::Fragment => self.read_fragment(ctx),
             Act::Carried(reading) => self.show_carried(reading),
@@ -111,7 +102,7 @@ impl App {
             for file in files.into_iter().take(count) {
                 let name = file.name();
                 send.send_message(match browser::read_file(&file).await {
-                    Ok(bytes) => opened(&send, name, bytes),
+                    Ok(bytes) => opened(name, bytes),
                     Err(why) => Msg::Opened(Act::Read(name.clone(), Err(not_opened(&name, &why)), 0)),
                 });
             }
@@ -127,10 +118,9 @@ impl App {
         }
         self.pending += 1;
         self.dropped = (1, 0);
-        let send = ctx.link().clone();
-        spawn_local(async move {
+        ctx.link().send_future(async move {
             browser::pause().await;
-            send.send_message(opened(&send, "pasted.json".into(), text.trim().as_bytes().to_vec()));
+            opened("pasted.json".into(), text.trim().as_bytes().to_vec())
         });
     }
 
@@ -168,7 +158,7 @@ impl App {
         let (name, key) = (name.to_owned(), Library::key_on_disk(mark));
         ctx.link().send_future(async move {
             store::forget(&key).await;
-            Msg::Opened(Act::NotKept(key, name))
+            Msg::Opened(Act::NotKept(name))
         });
     }
 
@@ -209,7 +199,6 @@ impl App {
             _ => {}
         }
         self.library.close(key);
-        self.not_kept.retain(|k| k != key);
         self.link.ticked.retain(|k| k != key);
         self.link.record = self.link.record.take().filter(|k| k != key);
         self.link.sources.retain(|address| key.strip_prefix('@') != Some(address));
@@ -285,17 +274,17 @@ impl App {
 }
 
 /// Opens a file's content, and has the browser keep it.
-fn opened(send: &Scope<App>, name: String, bytes: Vec<u8>) -> Msg {
+fn opened(name: String, bytes: Vec<u8>) -> Msg {
     let reading = open_marked(&bytes).map_err(|why| not_opened(&name, &why));
     let size = bytes.len();
     if let Ok(opened) = &reading
         && size <= MAX_KEPT
     {
-        let (key, name, send) = (Library::key_on_disk(opened.mark), name.clone(), send.clone());
+        let (key, name) = (Library::key_on_disk(opened.mark), name.clone());
         // The record is shown meanwhile: a browser may take its time to write.
         spawn_local(async move {
             if !store::keep(&key, &name, &bytes).await {
-                send.send_message(Msg::Opened(Act::NotKept(key, name)));
+                browser::log(&format!("{name} is not kept"));
             }
         });
     }

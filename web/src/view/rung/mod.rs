@@ -13,8 +13,7 @@ use crate::climb::{neighbour, shown};
 use crate::format;
 use crate::link::Tab;
 use crate::markup::html;
-pub use swipe::Begun;
-use swipe::swipe;
+use swipe::Swipe;
 use warpbook_charts::{climb_caption, rung_before};
 use warpbook_record::{Problem, Run, Rung};
 use web_sys::{HtmlSelectElement, MouseEvent};
@@ -67,7 +66,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
                 </div>
             </section>
     };
-    swipe(&app.swipe, on_step, content)
+    yew::html! { <Swipe {on_step} {content} /> }
 }
 
 /// What leads from the headline to the panels of the fastest rung and of the fastest kernels.
