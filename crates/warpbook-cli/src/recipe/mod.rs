@@ -116,6 +116,12 @@ fn split(folder: &Path, [channels, height, width]: [usize; 3]) -> Result<Splits,
     Ok(Splits { train, test })
 }
 
+/// The file that a recipe is read from, unless it is built in.
+pub fn recipe_file(name: &str) -> Option<&Path> {
+    let built_in = matches!(name, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE);
+    (!built_in).then_some(Path::new(name))
+}
+
 impl Plan {
     /// `mnist`, `cifar10`, `cifar10-speedrun`, or a file that ends in `.toml`.
     pub fn find(name: &str) -> Result<Self, Failure> {

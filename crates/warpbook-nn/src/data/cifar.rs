@@ -94,7 +94,8 @@ enum Found {
 
 /// The archive comes first: its hash is known.
 fn find(folder: &Path) -> Option<Found> {
-    let archive = CIFAR_ARCHIVES.iter().map(|(name, _)| folder.join(name)).find(|p| p.is_file());
+    let names = CIFAR_ARCHIVES.iter().flat_map(|(name, _)| [name, name.strip_suffix(".gz").unwrap_or(name)]);
+    let archive = names.map(|name| folder.join(name)).find(|p| p.is_file());
     if let Some(archive) = archive {
         return Some(Found::Archive(archive));
     }
@@ -120,13 +121,12 @@ fn from_files(folder: &Path, layout: Layout) -> Result<Splits> {
 
 fn read_limited(path: &Path) -> Result<Vec<u8>> {
     let refuse = |e: std::io::Error| Error::read(path, e);
-    let file = fs::File::open(path).map_err(refuse)?;
-    let length = file.metadata().map_err(refuse)?.len();
+    let length = fs::metadata(path).map_err(refuse)?.len();
     if length > LONGEST as u64 {
         return Err(too_long(path, length));
     }
     let mut bytes = Vec::with_capacity(length as usize);
-    file.take(LONGEST as u64 + 1).read_to_end(&mut bytes).map_err(refuse)?;
+    Source::open(path)?.take(LONGEST as u64 + 1).read_to_end(&mut bytes).map_err(refuse)?;
     if bytes.len() > LONGEST { Err(too_long(path, bytes.len() as u64)) } else { Ok(bytes) }
 }
 

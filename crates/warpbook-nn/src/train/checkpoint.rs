@@ -3,7 +3,7 @@
 use super::description::Description;
 use super::engine::{ScalerState, State};
 use super::{TrainError, Trainer};
-use crate::network::Network;
+use crate::network::{Network, ParamSpec};
 use crate::ops::optimizer::Optimizer;
 use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
@@ -97,9 +97,25 @@ impl Trainer {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
+        self.now()?.save(path.as_ref())
+    }
+
+    /// What is saved.
+    pub(super) fn now(&self) -> Result<Checkpoint, TrainError> {
         let network = Description::of(&self.recipe, self.data.as_deref());
-        let state = self.engine.state()?;
-        Checkpoint { state, step: self.step, seed: self.recipe.seed, network }.save(path.as_ref())
+        Ok(Checkpoint { state: self.engine.state()?, step: self.step, seed: self.recipe.seed, network })
+    }
+
+    /// The most bytes that it takes.
+    pub(super) fn checkpoint_bytes(&self) -> u64 {
+        /// An array's name and shape.
+        const ARRAY: u64 = 256;
+        /// What the network is.
+        const HEADER: u64 = 1 << 16;
+        let slots = self.recipe.optimizer.state_slots();
+        let arrays = |trained: bool| if trained { 1 + slots } else { 1 };
+        let of = |spec: &ParamSpec| arrays(spec.role.is_trained()) as u64 * (4 * spec.len() as u64 + ARRAY);
+        HEADER + self.recipe.network.params().iter().map(of).sum::<u64>()
     }
 
     /// Goes on from a checkpoint, to the same bits as without the interruption. Where several ranks train, rank 0 reads it and gives it to the others, whose

@@ -8,7 +8,7 @@ use super::{Ended, Event, Flow, Place, Ranks, Recipe, Samples, Score, TrainError
 use crate::parallel::collect;
 use crate::philox;
 use crate::weights::Weights;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warpbook_device::ensure_writable;
 use warpbook_ranks::shard;
@@ -33,6 +33,10 @@ pub struct Trainer {
     pub(super) step: u64,
     budget: Option<Duration>,
     checkpoint: Option<PathBuf>,
+    /// Whether it was tried that it can be written.
+    can_be_kept: bool,
+    /// Where the last checkpoint is, and whether it was told that this is not where it should be.
+    kept: (Option<PathBuf>, bool),
     /// The most steps that are queued before their losses are read; as many as the device allows where none is set.
     read_every: Option<u64>,
     /// What the samples are called.
@@ -102,11 +106,17 @@ impl Trainer {
     }
 
     /// The same, kept in this file after every epoch, every minute within one, and at the end, as by [`Trainer::save`]. After an error the file
-    /// has what was kept last.
+    /// has what was kept last. Where it cannot be written later on, the checkpoint goes into the folder for temporary files: see [`Trainer::kept_in`].
     #[must_use]
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
-        self.checkpoint = Some(path.into());
+        (self.checkpoint, self.can_be_kept) = (Some(path.into()), false);
         self
+    }
+
+    /// The file that has the last checkpoint: another one than [`Trainer::checkpoint`] names where that could not be written. `None` before the first.
+    #[must_use]
+    pub fn kept_in(&self) -> Option<&Path> {
+        self.kept.0.as_deref()
     }
 
     /// The same with a note in its checkpoints of the data set: a name that [`crate::data::open`] knows, or a folder.
@@ -116,18 +126,21 @@ impl Trainer {
         self
     }
 
-    /// An error unless the checkpoint's file, if there is to be one, can be written. [`Trainer::train`] asks first.
+    /// An error unless the checkpoint's file, if there is to be one, can be written, and there is room for all its bytes. [`Trainer::train`] asks first.
     ///
     /// # Errors
     /// It cannot be.
-    pub fn ensure_it_can_be_kept(&self) -> Result<(), TrainError> {
-        let Some(path) = &self.checkpoint else { return Ok(()) };
-        ensure_writable(path).map_err(|why| {
-            let path = path.display();
+    pub fn ensure_it_can_be_kept(&mut self) -> Result<(), TrainError> {
+        let Some(path) = self.checkpoint.as_ref().filter(|_| !self.can_be_kept) else { return Ok(()) };
+        let bytes = self.checkpoint_bytes();
+        ensure_writable(path, bytes).map_err(|why| {
+            let (path, mb) = (path.display(), (bytes as f64 * 1e-6).max(0.1));
             TrainError::Setting(format!(
-                "The checkpoint {path} cannot be written: {why}. Nothing was trained; name another file."
+                "The checkpoint {path} of {mb:.1} MB cannot be written: {why}. Nothing was trained; name another file."
             ))
-        })
+        })?;
+        self.can_be_kept = true;
+        Ok(())
     }
 
     /// A training of batches of at most so many samples.
@@ -152,6 +165,8 @@ impl Trainer {
             step: 0,
             budget: None,
             checkpoint: None,
+            can_be_kept: false,
+            kept: (None, false),
             read_every: None,
             data: None,
             ranks: ranks.cloned(),
@@ -339,7 +354,8 @@ impl Trainer {
                 started = Instant::now();
             }
             if whole || kept_at.elapsed() >= KEEP_EVERY {
-                self.keep()?;
+                // What has no place now may have one later on.
+                self.keep(listener)?;
                 (kept_at, kept_step) = (Instant::now(), step);
             }
             if flow == Flow::Stop || out_of_time {
@@ -347,8 +363,8 @@ impl Trainer {
                 break;
             }
         }
-        if kept_step < self.step {
-            self.keep()?;
+        if kept_step < self.step || self.kept.0 != self.checkpoint {
+            self.keep(listener)?.map_or(Ok(()), |why| Err(TrainError::Setting(why)))?;
         }
         Ok(ended)
     }
@@ -359,9 +375,29 @@ impl Trainer {
         self.read_every.map_or(most, |every| most.min(every))
     }
 
-    /// Writes the checkpoint, if there is to be one.
-    fn keep(&self) -> Result<(), TrainError> {
-        self.checkpoint.as_ref().filter(|_| self.writes()).map_or(Ok(()), |path| self.save(path))
+    /// Writes the checkpoint, if there is to be one: where it should be, else into the folder for temporary files. Gives why it is nowhere, if so.
+    fn keep(&mut self, listener: &mut dyn FnMut(Event) -> Flow) -> Result<Option<String>, TrainError> {
+        let Some(path) = self.checkpoint.clone().filter(|_| self.writes()) else { return Ok(None) };
+        let now = self.now()?;
+        let Err(why) = now.save(&path) else {
+            let before = self.kept.0.replace(path.clone());
+            if let Some(elsewhere) = before.filter(|before| *before != path) {
+                let _ = std::fs::remove_file(elsewhere);
+            }
+            return Ok(None);
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let elsewhere = std::env::temp_dir().join(format!("{}-{name}", std::process::id()));
+        let second = now.save(&elsewhere);
+        let instead = second.is_ok().then_some(elsewhere);
+        if instead.is_some() {
+            self.kept.0.clone_from(&instead);
+        }
+        if !std::mem::replace(&mut self.kept.1, true) {
+            // Whether it stops is asked at each step.
+            let _ = listener(Event::NotKept { why: why.to_string(), instead });
+        }
+        Ok(second.err().map(|second| format!("The checkpoint cannot be written: {why}; {second}.")))
     }
 
     /// The order of the samples in an epoch.
