@@ -141,7 +141,8 @@ pub fn work(
         bucket_bytes: (args.bucket * f64::from(1 << 20)) as usize,
         synchronised_norm: args.sync_batch_norm,
     };
-    let group = Group::join(placement, Limits::stall_after(args.rank_timeout), launched_listener()?)?;
+    let limits = Limits::stall_after(args.rank_timeout);
+    let group = Group::join_telling(placement, limits, launched_listener()?, complain)?;
     let aborter = group.aborter();
     std::thread::spawn(move || {
         while !aborter.has_finished() {

@@ -29,6 +29,14 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     let role = Role::of(&args.together)?;
     at_once::target(args)?;
     let whole = at_once::is_asked(args) || args.cold.is_some();
+    if let (Role::Rank(place), true) = (&role, (whole || args.profile.is_some()) && !asks_for_ranks(args)) {
+        return Err(Failure::usage(format!(
+            "--seeds, --hold-out, --cold and --profile are for one process, and {} say that this one is rank {} of {}: unset them.",
+            place.launcher.variables(),
+            place.rank,
+            place.world
+        )));
+    }
     if !matches!(role, Role::Alone) && (whole || args.profile.is_some()) {
         return Err(Failure::usage(
             format!(
@@ -52,6 +60,11 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
             ranks::work(&placement, &args.together, |ranks| train_watched(args, choice, Some(ranks)))
         }
     }
+}
+
+/// Whether the command line itself asks for several ranks.
+fn asks_for_ranks(args: &TrainArgs) -> bool {
+    args.together.gpus.is_some() || args.together.ranks.is_some()
 }
 
 /// Trains, alone or as one of several ranks, of which rank 0 speaks and writes for all.

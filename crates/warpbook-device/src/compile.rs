@@ -84,7 +84,7 @@ impl Compiler {
         options.extend(tile.defines.iter().chain(&spec.defines).map(|d| format!("-D{}={}", d.name, d.value)));
         let version = format!("{:?}", self.nvrtc.version());
         let major = self.nvrtc.version().0;
-        let folders = headers::folders(major);
+        let folders = headers::folders(self.nvrtc.path(), major);
         // Only what the file can include: a new building block elsewhere does not recompile everything.
         let headers = Headers::of(&spec.source, &spec.headers, self.headers, &folders);
         // What the compiler finds in other files may change without our knowing.
@@ -245,6 +245,30 @@ mod tests {
         });
         let log = "ptxas info    : Compiling entry function 'a' for 'sm_80'\nptxas info    : Used 7 registers\n";
         assert!(!tells_of(log, &expect[0].0) && !tells_of("", &expect[0].0));
+    }
+
+    #[test]
+    fn a_header_that_has_changed_is_compiled_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
+        let compiler = Compiler { cache: Cache::at(&folder.path().join("cache")), ..compiler };
+        let header = folder.path().join("mine.cuh");
+        let path = header.display();
+        let by_path = format!("#include \"{path}\"\n");
+        // Which file this is only the compiler knows.
+        let by_macro = format!("#define WHERE \"{path}\"\n#include WHERE\n");
+        for (include, is_kept) in [(by_path, true), (by_macro, false)] {
+            let spec = KernelSpec {
+                source: format!("{include}extern \"C\" __global__ void k(int* x) {{ *x = X; }}\n").into(),
+                ..warpbook_kernels::all()[0].0.clone()
+            };
+            let compile = || compiler.compile(&spec, &spec.tiles[0], "sm_80");
+            std::fs::write(&header, "#define X 1\n").unwrap();
+            assert!(!compile().unwrap().from_cache);
+            assert_eq!(compile().unwrap().from_cache, is_kept);
+            std::fs::write(&header, "#error \"changed\"\n").unwrap();
+            assert!(compile().unwrap_err().to_string().contains("changed"), "{include}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ const MINIMUM: (u32, u32) = (12, 0);
 
 /// All that is called through cudarc, each in every driver since [`MINIMUM`].
 #[rustfmt::skip]
-const THROUGH_CUDARC: [&str; 63] = [
+pub const THROUGH_CUDARC: [&str; 63] = [
     "cuCtxEnablePeerAccess", "cuCtxGetCurrent", "cuCtxGetStreamPriorityRange", "cuCtxSetCurrent", "cuCtxSynchronize", "cuDeviceCanAccessPeer",
     "cuDeviceGet", "cuDeviceGetAttribute", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetUuid", "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain", "cuDeviceTotalMem_v2", "cuDriverGetVersion", "cuEventCreate", "cuEventDestroy_v2", "cuEventElapsedTime",

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -69,6 +69,25 @@ pub fn write_atomic_with_folder(path: impl AsRef<Path>, bytes: &[u8]) -> io::Res
     let path = behind_links(path.as_ref())?;
     make_folder_of(&path)?;
     write_atomic(path, bytes)
+}
+
+/// Reads a file of at most so many bytes; of what is no regular file, as a pipe or a device without an end, at most 256 MiB.
+///
+/// # Errors
+/// The system's, and where it is longer.
+pub fn read_file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
+    const MOST_OF_NO_FILE: u64 = 256 << 20;
+    let file = File::open(path)?;
+    let about = file.metadata()?;
+    let most = if about.is_file() { most } else { most.min(MOST_OF_NO_FILE) };
+    let mut bytes = Vec::new();
+    if about.len() <= most {
+        file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    }
+    if about.len() > most || bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is longer than {most} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// The file that a path leads to: a link is followed to its end, whether a file is there or not.
@@ -210,6 +229,18 @@ mod tests {
         #[cfg(unix)]
         assert!(refused(Path::new("/dev/null")).contains("not a regular file"));
         assert_eq!(names(folder.path()).len(), 2);
+    }
+
+    #[test]
+    fn a_file_is_read_no_further_than_it_may_be_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("five");
+        fs::write(&path, "12345").unwrap();
+        assert_eq!(read_file(&path, 5).unwrap(), b"12345");
+        assert!(read_file(&path, 4).unwrap_err().to_string().contains("longer than 4 bytes"));
+        assert!(read_file(folder.path().join("none"), 4).is_err() && read_file(folder.path(), 4).is_err());
+        #[cfg(unix)]
+        assert!(read_file("/dev/zero", 1 << 20).unwrap_err().to_string().contains("longer than 1048576 bytes"));
     }
 
     #[cfg(unix)]

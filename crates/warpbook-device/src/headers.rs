@@ -33,7 +33,11 @@ const OF_C: [(&[&str], &str); 4] = [
          typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;\n\
          typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t; typedef unsigned long long uint64_t;\n\
          namespace std { using ::int8_t; using ::int16_t; using ::int32_t; using ::int64_t; using ::uint8_t; using ::uint16_t; using ::uint32_t; \
-         using ::uint64_t; }\n",
+         using ::uint64_t; }\n\
+         #ifndef UINT32_MAX\n\
+         #define INT8_MAX 127\n#define INT16_MAX 32767\n#define INT32_MAX 2147483647\n#define INT64_MAX 9223372036854775807LL\n\
+         #define UINT8_MAX 255\n#define UINT16_MAX 65535\n#define UINT32_MAX 4294967295U\n#define UINT64_MAX 18446744073709551615ULL\n\
+         #endif\n",
     ),
     (
         &["math.h", "cmath"],
@@ -130,20 +134,32 @@ fn read(path: &Path) -> Option<String> {
     if about.is_file() && about.len() <= LONGEST { std::fs::read_to_string(path).ok() } else { None }
 }
 
-/// CUDA's folders of headers, where pip or a toolkit has put them for a major version.
-pub(crate) fn folders(major: u32) -> Vec<PathBuf> {
+/// CUDA's folders of headers, where pip or a toolkit has put them for the major version of an NVRTC: those with it come first.
+pub(crate) fn folders(nvrtc: &Path, major: u32) -> Vec<PathBuf> {
     let below: &[&str] = match major {
         ..=12 => &["cuda_runtime/include", "cuda_nvcc/include", "cuda_cccl/include"],
         _ => &["cu13/include", "cu13/include/cccl"],
     };
-    let of_pip = site_packages().into_iter().flat_map(|site| below.iter().map(move |b| site.join("nvidia").join(b)));
-    let of_toolkits = toolkits().into_iter().flat_map(|t| ["include", "include/cccl"].map(|b| t.join(b)));
-    of_pip.chain(of_toolkits).filter(|folder| folder.is_dir()).collect()
+    let in_toolkit = |toolkit: &Path| ["include", "include/cccl"].map(|b| toolkit.join(b));
+    let in_pip = |nvidia: &Path| below.iter().map(|b| nvidia.join(b)).collect::<Vec<_>>();
+    // As nvidia/cu13/lib/libnvrtc.so.13 and /usr/local/cuda/lib64/libnvrtc.so.
+    let mut all: Vec<PathBuf> = nvrtc.ancestors().nth(2).map(in_toolkit).into_iter().flatten().collect();
+    all.extend(nvrtc.ancestors().nth(3).filter(|nvidia| nvidia.ends_with("nvidia")).map(in_pip).into_iter().flatten());
+    all.extend(site_packages().iter().flat_map(|site| in_pip(&site.join("nvidia"))));
+    all.extend(toolkits().iter().flat_map(|toolkit| in_toolkit(toolkit)));
+    let mut there: Vec<PathBuf> = Vec::new();
+    for folder in all.into_iter().filter(|folder| folder.is_absolute() && folder.is_dir()) {
+        if !there.contains(&folder) {
+            there.push(folder);
+        }
+    }
+    there
 }
 
 /// What helps against a header that the compiler cannot open, by its words.
 pub(crate) fn hint(message: &str, major: u32, folders: &[PathBuf]) -> Option<String> {
-    let (_, rest) = message.split_once("could not open source file \"")?;
+    // "could not open" or "cannot open", as folders are searched or not.
+    let (_, rest) = message.split_once(" open source file \"")?;
     let name = rest.split('"').next()?;
     if OF_HOST.contains(&name) {
         return Some(format!(

@@ -67,7 +67,7 @@ pub use cuda::{CudaDevice, exit_at_once};
 pub use cudnn::{ConvolutionPass, Cudnn, CudnnPlan, LibraryConvolution};
 pub use device::{Choice, Device, Inventory};
 pub use error::{CompileError, Diagnostic, Error, Result};
-pub use files::{behind_links, ensure_writable, write_atomic, write_atomic_with_folder};
+pub use files::{behind_links, ensure_writable, read_file, write_atomic, write_atomic_with_folder};
 pub use graph::Graph;
 pub use kernel::{Kernel, KernelArg, LaunchOptions};
 pub use links::{all_reduce_curve, copy_curves, link_peak};

@@ -9,6 +9,7 @@ use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use warpbook_device::read_file;
 
 /// What a checkpoint holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,7 +63,7 @@ impl Checkpoint {
     pub fn load(network: &Network, optimizer: &Optimizer, path: &Path) -> Result<Self, TrainError> {
         let io = |source| WeightsError::Io { path: path.into(), source };
         let format = |why: String| WeightsError::Format { path: path.into(), why };
-        let bytes = std::fs::read(path).map_err(io)?;
+        let bytes = read_file(path, u64::MAX).map_err(io)?;
         let text = weights::metadata(&bytes).map_err(format)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
         let about = text.and_then(|t| serde_json::from_str::<About>(&t).ok()).filter(|a| a.checkpoint == 1);

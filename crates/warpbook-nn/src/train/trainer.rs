@@ -290,6 +290,7 @@ impl Trainer {
         log_every: u64,
         listener: &mut dyn FnMut(Event) -> Flow,
     ) -> Result<Ended, TrainError> {
+        self.ensure_variances(train.len())?;
         if self.writes() {
             self.ensure_it_can_be_kept()?;
         }
@@ -429,7 +430,7 @@ impl Trainer {
 mod tests {
     use super::*;
     use crate::data::synthetic_digits;
-    use crate::network::{Network, flatten, linear};
+    use crate::network::{Network, batch_norm, flatten, linear};
     use crate::train::Precision;
     use crate::train::engine::Trained;
     use std::sync::{Arc, Mutex};
@@ -527,6 +528,67 @@ mod tests {
         assert_eq!(made(Some(0)).0, vec![1; 14], "at least one");
         assert_eq!(made(Some(3)), (vec![3, 3, 1, 3, 3, 1], losses.clone()));
         assert_eq!(made(Some(99)).0, vec![5, 2, 5, 2]);
+    }
+
+    #[test]
+    fn a_checkpoint_that_cannot_be_written_goes_elsewhere_and_comes_back() {
+        let digits = synthetic_digits(24, 8, 1);
+        let folder = tempfile::tempdir().unwrap();
+        let (place, away) = (folder.path().join("place"), folder.path().join("away"));
+        let path = place.join("c.st");
+        let kept = |comes_back: bool| {
+            let mut trainer = Trainer::new(recipe(), &digits.train, None).unwrap().checkpoint(&path);
+            let mut told = Vec::new();
+            let ended = trainer.train(&digits.train, &digits.test, 100, &mut |event| {
+                match event {
+                    // What has the folder's name is then no folder.
+                    Event::Step { step: 2, .. } => {
+                        std::fs::rename(&place, &away).unwrap();
+                        std::fs::write(&place, "").unwrap();
+                    }
+                    Event::Step { step: 4, .. } if comes_back => {
+                        std::fs::remove_file(&place).unwrap();
+                        std::fs::rename(&away, &place).unwrap();
+                    }
+                    Event::NotKept { why, instead } => told.push((why, instead)),
+                    _ => {}
+                }
+                Flow::Continue
+            });
+            assert_eq!(ended, Ok(Ended::Finished));
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert!(told[0].0.contains("c.st"), "{told:?}");
+            (trainer.kept_in().unwrap().to_owned(), told[0].1.clone().unwrap())
+        };
+        let (at, elsewhere) = kept(true);
+        assert!(at == path && path.is_file() && !elsewhere.exists());
+        let (at, elsewhere) = kept(false);
+        assert!(at == elsewhere && elsewhere.is_file());
+        assert!(std::fs::read(elsewhere).unwrap() == std::fs::read(away.join("c.st")).unwrap());
+        std::fs::remove_file(at).unwrap();
+    }
+
+    #[test]
+    fn one_row_for_a_normalisation_is_known_before_the_first_step() {
+        let network = Network::new([1, 28, 28], [flatten(), linear(10), batch_norm()]).unwrap();
+        let recipe = Recipe { network, batch: 8, epochs: 2, learning_rate: 0.01, ..Recipe::mnist() };
+        let refused = |recipe: Recipe, samples: usize| {
+            let digits = synthetic_digits(samples, 8, 1);
+            let mut trainer = Trainer::new(recipe, &digits.train, None).unwrap();
+            let done = trainer.train(&digits.train, &digits.test, 100, &mut |_| Flow::Continue);
+            (done.err().map(|why| why.to_string()), trainer.step())
+        };
+        let check = |recipe: Recipe, samples: usize, part: &str| {
+            let (why, steps) = refused(recipe, samples);
+            assert!(why.as_ref().is_some_and(|why| why.contains(part)) && steps == 0, "{why:?}");
+        };
+        check(recipe.clone(), 25, "The last batch of an epoch of 25 samples in batches of 8 has 1, which leaves bn");
+        check(Recipe { accumulate: 8, ..recipe.clone() }, 24, "A batch of 24 samples in batches of 8 has 8 in 8 parts");
+        check(Recipe { accumulate: 2, ..recipe.clone() }, 27, "has 3 in 2 parts");
+        check(Recipe { batch: 1, ..recipe.clone() }, 8, "has 1, which leaves");
+        // It ends before that batch.
+        assert_eq!(refused(Recipe { steps: Some(3), ..recipe.clone() }, 25), (None, 3));
+        assert_eq!(refused(recipe, 26), (None, 8));
     }
 
     #[test]

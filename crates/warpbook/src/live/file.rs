@@ -2,8 +2,8 @@
 
 use super::LiveKernel;
 use crate::{Error, Result};
-use std::io::Read;
 use std::path::{Path, PathBuf};
+use warpbook_device::read_file;
 use warpbook_kernels::{Include, includes};
 use warpbook_record::Header;
 
@@ -27,13 +27,7 @@ impl LiveKernel {
 fn text_of(path: &Path) -> Result<String> {
     let failed = |why: String| Error::Setting(format!("{} cannot be read: {why}", path.display()));
     let unreadable = |e: std::io::Error| failed(format!("{e}."));
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    // Of a device there may be no end.
-    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(failed(format!("it has more than {} MiB, and no source is as long.", LONGEST >> 20)));
-    }
+    let bytes = read_file(path, LONGEST).map_err(unreadable)?;
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(failed("it is UTF-16. Save it as UTF-8.".into()));
     }
@@ -108,7 +102,7 @@ mod tests {
                 .file("/dev/zero")
                 .unwrap_err()
                 .to_string()
-                .contains("more than 16 MiB")
+                .contains("longer than 16777216 bytes")
         );
     }
 }
