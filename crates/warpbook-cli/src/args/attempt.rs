@@ -15,7 +15,8 @@ const LONGEST_NAME: usize = 40;
 pub(super) const ATTEMPT_ABOUT: &str = "\
 Compiles a kernel of your own in the place of a rung of the matrix product, with the same parameters and launch. It is tried at \
 three small products, where what is wrong can be told, then checked and timed with its rung and cuBLAS. It runs in a process of \
-its own, which is ended if the kernel does not end. Without a GPU it is compiled only; registers and spills are shown.";
+its own, which is ended if the kernel does not end. Headers may lie next to the file; those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and \
+assert need none. Without a GPU it is compiled only; registers and spills are shown.";
 
 pub(super) const ATTEMPT_EXAMPLES: &str = "\
 Examples:
