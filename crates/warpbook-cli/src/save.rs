@@ -224,7 +224,7 @@ pub fn write_finished(path: &Path, bytes: &[u8]) -> Result<(), String> {
     name.push(path.file_name().unwrap_or_default());
     let other = std::env::temp_dir().join(name);
     Err(match write_atomic(&other, bytes) {
-        Ok(()) => format!("{why} It was written to {} instead.", other.display()),
+        Ok(()) => format!("{why} The record was written to {} instead.", other.display()),
         Err(second) => format!("{why} Nor can {}: {second}.", other.display()),
     })
 }
