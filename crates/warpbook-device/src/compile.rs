@@ -2,6 +2,7 @@ use crate::cache::Cache;
 use crate::headers::{self, Headers};
 use crate::nvrtc::Built;
 use crate::{CompileError, Error, Nvrtc, Result};
+use std::cell::LazyCell;
 use warpbook_record::{KernelSpec, KernelStats, Source, Tile};
 
 /// A file compiled for one architecture.
@@ -84,9 +85,10 @@ impl Compiler {
         options.extend(tile.defines.iter().chain(&spec.defines).map(|d| format!("-D{}={}", d.name, d.value)));
         let version = format!("{:?}", self.nvrtc.version());
         let major = self.nvrtc.version().0;
-        let folders = headers::folders(self.nvrtc.path(), major);
+        let folders = LazyCell::new(|| headers::folders(self.nvrtc.path(), major));
+        let is_elsewhere = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
         // Only what the file can include: a new building block elsewhere does not recompile everything.
-        let headers = Headers::of(&spec.source, &spec.headers, self.headers, &folders);
+        let headers = Headers::of(&spec.source, &spec.headers, self.headers, &is_elsewhere);
         // What the compiler finds in other files may change without our knowing.
         let cache = cache.filter(|_| !headers.is_incomplete);
         if headers.is_incomplete {

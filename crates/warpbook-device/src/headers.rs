@@ -83,8 +83,9 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
-    /// All that a text reaches, among its author's headers, the building blocks, the files that it names from the root on, and C's.
-    pub(crate) fn of(text: &str, own: &[Header], blocks: &[Source], folders: &[PathBuf]) -> Self {
+    /// All that a text reaches, among its author's headers, the building blocks, the files that it names from the root on, and C's. `is_elsewhere` says
+    /// whether the compiler finds a header of this name by itself.
+    pub(crate) fn of(text: &str, own: &[Header], blocks: &[Source], is_elsewhere: &dyn Fn(&str) -> bool) -> Self {
         let mut all = Self::default();
         // A text, and the folder in which it lies where it is known.
         let mut texts: Vec<(String, Option<PathBuf>)> = vec![(text.to_owned(), None)];
@@ -102,7 +103,6 @@ impl Headers {
                 let place = next_to
                     .filter(|path| path.is_file())
                     .or_else(|| Some(PathBuf::from(name)).filter(|p| p.is_absolute()));
-                let is_elsewhere = || folders.iter().any(|folder| folder.join(name).is_file());
                 let found = own
                     .iter()
                     .find(|h| h.path == name)
@@ -112,7 +112,7 @@ impl Headers {
                     .or_else(|| {
                         OF_C.iter().find(|(names, _)| names.contains(&name)).map(|(_, text)| (*text).to_owned())
                     })
-                    .or_else(|| (UNNEEDED.contains(&name) && !is_elsewhere()).then(String::new));
+                    .or_else(|| (UNNEEDED.contains(&name) && !is_elsewhere(name)).then(String::new));
                 match found {
                     Some(text) => {
                         let folder = place.and_then(|path| path.parent().map(Path::to_owned));
@@ -195,7 +195,7 @@ mod tests {
             Source { path: "c.cuh", text: "" },
         ];
         let of = |text: &str, own: &[Header]| {
-            let all = Headers::of(text, own, BLOCKS, &[]);
+            let all = Headers::of(text, own, BLOCKS, &|_: &str| false);
             (all.found.into_iter().map(|(name, _)| name).collect::<Vec<_>>(), all.is_incomplete)
         };
         assert_eq!(of("#include <a.cuh>\n", &[]), (vec!["a.cuh".into(), "b.cuh".into()], false));
@@ -218,7 +218,7 @@ mod tests {
         write("next.cuh", "int next;");
         write("other.cuh", "");
         let text = format!("#include \"{}\"", folder.path().join("mine.cuh").display());
-        let all = Headers::of(&text, &[], &[], &[]);
+        let all = Headers::of(&text, &[], &[], &|_: &str| false);
         assert!(all.found.iter().any(|(name, text)| name == "next.cuh" && text == "int next;"), "{all:?}");
         assert!(all.found.len() == 2 && all.is_incomplete, "an angle bracket is not looked for there: {all:?}");
     }

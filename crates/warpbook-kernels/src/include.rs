@@ -26,8 +26,10 @@ impl<'a> Include<'a> {
 #[must_use]
 pub fn includes(text: &str) -> Vec<Include<'_>> {
     let mut found = Vec::new();
+    // They stand at the top, as a rule: what follows the last of these words need not be read.
+    let Some(last) = ["include", "import"].iter().filter_map(|word| text.rfind(word)).max() else { return found };
     let mut rest = Rest { text, in_comment: false };
-    while !rest.text.is_empty() {
+    while text.len() - rest.text.len() <= last {
         rest.blank();
         if rest.take("#") || rest.take("%:") {
             rest.blank();
