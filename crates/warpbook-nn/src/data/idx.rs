@@ -211,7 +211,7 @@ pub(super) mod tests {
         let all = images(12);
         write("train-images-idx3-ubyte.gz", [&all[..7], &all[7..1000], &all[1000..]].map(packed).concat());
         let Splits { train, test } = mnist(folder.path()).unwrap();
-        assert!(train.images() == expect && test.len() == 2 && train.label(11) == 1);
+        assert!(**train.images() == *expect && test.len() == 2 && train.label(11) == 1);
         write("train-images-idx3-ubyte.gz", b"\n<!DOCTYPE HTML>\n<title>Log in</title>".to_vec());
         let error = mnist(folder.path()).unwrap_err().to_string();
         assert!(error.contains("this is a web page"), "{error}");

@@ -555,7 +555,7 @@ mod tests {
                 }
                 Flow::Continue
             });
-            assert_eq!(ended, Ok(Ended::Finished));
+            assert!(matches!(ended, Ok(Ended::Finished)), "{ended:?}");
             assert_eq!(told.len(), 1, "{told:?}");
             assert!(told[0].0.contains("c.st"), "{told:?}");
             (trainer.kept_in().unwrap().to_owned(), told[0].1.clone().unwrap())
