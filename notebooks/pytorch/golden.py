@@ -1,4 +1,4 @@
-"""Twenty steps of a small network in PyTorch, for tests to follow: `crates/warpbook-nn/tests/golden_small.rs`.
+"""Twenty steps of a small network in PyTorch, for tests to follow: `crates/warpbook-nn/tests/all/golden_small.rs`.
 
     python3 notebooks/pytorch/golden.py crates/warpbook-nn/tests/golden
 

@@ -99,6 +99,14 @@ fn longest(kernels: &[KernelCounters]) -> Vec<&KernelCounters> {
     sorted
 }
 
+/// Texts of some columns of [`counters_of`], each under the heading that it is asked for by, in the order of `headings`.
+#[must_use]
+pub fn counters_under(headings: &[&str], kernel: &KernelCounters) -> Vec<String> {
+    let all = counters_of(kernel);
+    let text = |heading: &&str| all.iter().find(|c| c.heading == *heading).map(|c| c.text.clone());
+    headings.iter().map(|heading| text(heading).unwrap_or_else(|| format!("no column is called {heading}"))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +147,8 @@ mod tests {
         assert_eq!([cell(1, "bank conflicts"), cell(1, "warps wait for")], ["50 %", "long scoreboard 5.50"]);
         assert_eq!(counters_of(&all[1])[1].number, Some(1e15));
         assert!(counters(&[], 10).rows.is_empty());
+        let asked = ["sectors a load", "L2", "DRAM", "time", "heat"];
+        assert_eq!(counters_under(&asked, &all[0]), ["8.00", "", "2.56 GB/s", "2.00 µs", "no column is called heat"]);
     }
 
     #[test]

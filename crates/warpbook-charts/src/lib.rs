@@ -58,7 +58,7 @@ mod xray;
 pub use accuracy::accuracy;
 pub use board::{Board, BoardEntry, BoardTask};
 pub use breakdown::breakdown;
-pub use climb::{changes, climb_caption, rung_before};
+pub use climb::{changes, climb_caption, lines_in_common, rung_before};
 pub use common::{DEBUG_ASSERTIONS, past_bound};
 pub use compare::compare;
 pub use comparison::{
@@ -66,7 +66,7 @@ pub use comparison::{
     Verdict, beside, noise_rule, record_labels,
 };
 pub use confusion::{Confusion, confusion};
-pub use counters::{COUNTERS_MEANING, Counter, counted_by, counters, counters_of};
+pub use counters::{COUNTERS_MEANING, Counter, counted_by, counters, counters_of, counters_under};
 pub use course::{gradient_norm, learning_rate, loss_scale};
 pub use curves::{Curve, Scale, curves};
 pub use exponents::{ExponentRow, FormatRange, exponents};
@@ -81,14 +81,14 @@ pub use memory::memory;
 pub use options::{Guess, Options, Window};
 pub use parts::{ablation, operations};
 pub use power::{clocks, power, power_in_words};
-pub use roofline::kernel_roofline;
 pub use roofline::{RoofLine, RoofPoint, RooflinePoints, roofline, roofline_points};
+pub use roofline::{kernel_roofline, kernel_rungs};
 pub use scaling::{scaling_efficiency, scaling_throughput};
 pub use shapes::shapes;
 pub use svg::Svg;
 pub use sweep::{sweep, sweep_bandwidth, sweep_labelled, sweep_of, sweep_throughput};
 pub use table::Table;
-pub use text::escape;
+pub use text::{clean, escape};
 pub use tiles::tiles;
 pub use timeline::{timeline, timelines};
 pub use transfers::transfers;

@@ -31,7 +31,7 @@ pub struct Svg {
 }
 
 impl Svg {
-    /// The `<svg>` element, for a page or a notebook's cell.
+    /// The `<svg>` element, for a page.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.inline
@@ -62,6 +62,16 @@ impl Svg {
             common(&self.id, self.size),
             &self.inline[self.content..]
         )
+    }
+
+    /// [`Self::standalone`] for the `<img>` of a notebook, which cannot ask the marks of a chart anything: they come without the facts that the page's
+    /// tooltips show.
+    #[must_use]
+    pub fn picture(&self) -> String {
+        let file = self.standalone();
+        let mut parts = file.split("<g data-");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |picture, part| picture + "<g" + part.find('>').map_or("", |end| &part[end..]))
     }
 
     /// Finishes what plotters' backend wrote on a canvas of `size` CSS pixels; all texts are unescaped.
@@ -318,6 +328,16 @@ mod tests {
         let svg = Svg::finish(&raw, (10, 10), "t", "d");
         let expect = "<text x=\"7\" y=\"9\" dy=\"0.5ex\" transform=\"rotate(-41.3 7 9)\">memory</text>";
         assert!(svg.as_str().contains(expect), "{}", svg.as_str());
+    }
+
+    #[test]
+    fn a_picture_is_the_file_without_the_facts_of_its_marks() {
+        let facts = |open: &str| format!("<svg>\n{open}<rect x=\"1\" opacity=\"0.5\"/></g>\n</svg>\n");
+        let svg = Svg::finish("<svg>\n</svg>\n", (10, 10), "t", "d");
+        let with = |body: String| Svg { inline: format!("{}{body}", &svg.inline[..svg.content]), ..svg.clone() };
+        let told = with(facts("<g data-rung=\"a\" data-value=\"1 &gt; 0\"><g data-name=\"b\">"));
+        assert_eq!(told.picture(), with(facts("<g><g>")).standalone());
+        assert!(told.standalone().contains("data-rung") && told.picture().contains("prefers-color-scheme:dark"));
     }
 
     #[test]

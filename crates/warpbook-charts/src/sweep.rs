@@ -430,7 +430,8 @@ impl<'a> Sweep<'a> {
             for &level in &run.descriptor.levels {
                 let peak = run.peaks.level_for(level, self.main.written_part());
                 let Some(rate) = peak.and_then(|p| all(p.bytes_per_s())) else { continue };
-                let name = format!("{}{}{of}: {}", level.label(), of_gpus(gpus), bandwidth(rate));
+                let level_name = level.label_on(run.environment.device.kind);
+                let name = format!("{level_name}{}{of}: {}", of_gpus(gpus), bandwidth(rate));
                 add(name, &|p| holds(run, level, p).then(|| p.bytes as f64 / rate * 1e6));
             }
         }

@@ -45,7 +45,7 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
     }
     let every: Vec<&Span> = shown.iter().flat_map(|(_, spans)| spans.iter().copied()).collect();
     let until = every.iter().map(|s| s.end_us()).fold(0.0, f64::max);
-    let kinds = kinds(&every);
+    let kinds = Kinds::of(&every);
     let mut said = Vec::new();
     // Of work that goes over its inputs many times one pass is recorded.
     let what = if problem.passes > 1 { pass(run) } else { "run".into() };
@@ -68,9 +68,9 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
             Timeline::new(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).until(until).in_microseconds();
         for span in spans {
             let lane = streams.iter().position(|s| *s == span.stream).unwrap_or(0);
-            let kind = kind(span);
-            let tone = kinds.iter().position(|k| *k == kind).unwrap_or(OTHERS);
-            let text = if span.operation.is_empty() { &span.name } else { &span.operation };
+            let kind = kinds.kind(span);
+            let tone = kinds.shown.iter().position(|k| *k == kind).unwrap_or(OTHERS);
+            let text = if span.operation.is_empty() || kinds.is_by_host(span) { &span.name } else { &span.operation };
             let legend = if tone == OTHERS { "others" } else { kind };
             drawn = drawn.span(lane, (span.start_us, span.end_us()), tone, text, legend);
             let figures = [span.start_us, span.duration_us].map(|us| significant(us, 6));
@@ -94,8 +94,9 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
 
 /// The lane of the ranges that a profile has of the host.
 const HOST: &str = "host";
-/// The kind that copies are of.
+/// The kinds that copies are of, and kernels that belong to a range of the host.
 const COPIES: &str = "copies";
+const KERNELS: &str = "kernels";
 
 /// How much there is in a timeline's lanes.
 fn on_lanes(spans: &[&Span], streams: &[&str]) -> String {
@@ -123,30 +124,54 @@ fn stream_of(lane: &str) -> &str {
     }
 }
 
-/// What kind of operation a span belongs to: its operation without its first word, as "forward" of "conv1 forward"; a copy is one of the copies.
-fn kind(span: &Span) -> &str {
-    if span.name.starts_with("copy ") && span.stream != HOST {
-        return COPIES;
-    }
-    span.operation.split_once(' ').map_or("", |(_, kind)| kind)
+/// What spans are coloured by.
+struct Kinds<'a> {
+    /// Operations that are ranges of the host, as "load and queue": what the device did for one is better told by its own name.
+    by_host: Vec<&'a str>,
+    /// The kinds that most time is spent on.
+    shown: Vec<&'a str>,
 }
 
-/// The kinds that most time is spent on.
-fn kinds<'a>(spans: &[&'a Span]) -> Vec<&'a str> {
-    let mut found: Vec<(&str, f64, Vec<&str>)> = Vec::new();
-    for span in spans.iter().filter(|s| !kind(s).is_empty()) {
-        match found.iter_mut().find(|(k, ..)| *k == kind(span)) {
-            Some((_, us, of)) => {
-                *us += span.duration_us;
-                if !of.contains(&span.operation.as_str()) {
-                    of.push(&span.operation);
-                }
-            }
-            None => found.push((kind(span), span.duration_us, vec![&span.operation])),
+impl<'a> Kinds<'a> {
+    fn of(spans: &[&'a Span]) -> Self {
+        let by_host = spans.iter().filter(|s| s.stream == HOST).map(|s| &*s.name).collect();
+        let mut kinds = Self { by_host, shown: Vec::new() };
+        kinds.shown = kinds.most(spans);
+        kinds
+    }
+
+    /// Whether a span of the device belongs to a range of the host.
+    fn is_by_host(&self, span: &Span) -> bool {
+        span.stream != HOST && self.by_host.contains(&&*span.operation)
+    }
+
+    /// What kind of operation a span belongs to: its operation without its first word, as "forward" of "conv1 forward"; a copy is one of the copies.
+    fn kind(&self, span: &'a Span) -> &'a str {
+        match () {
+            () if span.stream == HOST => HOST,
+            () if span.name.starts_with("copy ") => COPIES,
+            () if self.is_by_host(span) => KERNELS,
+            () => span.operation.split_once(' ').map_or("", |(_, kind)| kind),
         }
     }
-    // What only one operation is called is no kind.
-    found.retain(|(kind, _, of)| of.len() > 1 || *kind == COPIES);
-    crate::order::sort_by(&mut found, |a, b| b.1.total_cmp(&a.1));
-    found.into_iter().take(KINDS).map(|(kind, ..)| kind).filter(|k| !clean(k).is_empty()).collect()
+
+    fn most(&self, spans: &[&'a Span]) -> Vec<&'a str> {
+        let mut found: Vec<(&str, f64, Vec<&str>)> = Vec::new();
+        for span in spans.iter().filter(|s| !self.kind(s).is_empty()) {
+            let kind = self.kind(span);
+            match found.iter_mut().find(|(k, ..)| *k == kind) {
+                Some((_, us, of)) => {
+                    *us += span.duration_us;
+                    if !of.contains(&span.operation.as_str()) {
+                        of.push(&span.operation);
+                    }
+                }
+                None => found.push((kind, span.duration_us, vec![&span.operation])),
+            }
+        }
+        // What only one operation is called is no kind.
+        found.retain(|(kind, _, of)| of.len() > 1 || [COPIES, KERNELS, HOST].contains(kind));
+        crate::order::sort_by(&mut found, |a, b| b.1.total_cmp(&a.1));
+        found.into_iter().take(KINDS).map(|(kind, ..)| kind).filter(|k| !clean(k).is_empty()).collect()
+    }
 }

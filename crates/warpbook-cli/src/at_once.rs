@@ -36,6 +36,17 @@ fn watched(args: &TrainArgs) -> Option<&'static str> {
     options.into_iter().find(|(_, is_said)| *is_said).map(|(name, _)| name)
 }
 
+/// The last of so many seeds.
+pub fn last_seed(option: &str, first: u64, count: u64) -> Result<u64, Failure> {
+    let more = count.saturating_sub(1);
+    first.checked_add(more).ok_or_else(|| {
+        Failure::usage(format!(
+            "--{option} {count}: there are not so many seeds from {first} on. Choose a --seed of at most {}.",
+            u64::MAX - more
+        ))
+    })
+}
+
 /// The accuracy in percent that is asked for, if it is one; nothing but whole trainings is held against it.
 pub fn target(args: &TrainArgs) -> Result<Option<f64>, Failure> {
     let is_whole = args.cold.is_some() || is_asked(args);
@@ -71,6 +82,7 @@ pub fn train(
         Some(count) => splits.train.split(count, HELD_OUT).map_err(|e| Failure::usage(e.to_string()))?,
     };
     let count = args.seeds.unwrap_or(1);
+    let last = last_seed("seeds", recipe.seed, count)?;
     let mut whole = WholeTraining {
         recipe,
         place,
@@ -112,7 +124,7 @@ pub fn train(
         return Ok(ExitCode::SUCCESS);
     }
     let mut all = WholeTrainings::new(lab, &whole);
-    for seed in recipe.seed..recipe.seed.saturating_add(count) {
+    for seed in recipe.seed..=last {
         let made = once(seed)?;
         all.push(made.seconds, right_of(&made.test));
         all.note_clocks(lab);

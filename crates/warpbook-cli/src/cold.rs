@@ -1,7 +1,7 @@
 //! `warpbook train --cold`: whole processes that train, each timed from its start to its end by the one that starts them.
 
 use crate::args::TrainArgs;
-use crate::at_once::{conclude, keep, target};
+use crate::at_once::{conclude, keep, last_seed, target};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED};
 use crate::infer::failure;
 use crate::output::{complain, say};
@@ -43,11 +43,12 @@ pub fn validate(args: &TrainArgs) -> Result<(), Failure> {
 pub fn launch(args: &TrainArgs, first_seed: u64, mut out: Option<Keeper>) -> Result<ExitCode, Failure> {
     validate(args)?;
     let (program, count) = (this_program()?, args.cold.unwrap_or(1));
+    last_seed("cold", first_seed, count)?;
     let (folder, interrupted) = (Folder::new("cold")?, interrupted());
     let (result, record) = (folder.path().join("result.json"), folder.path().join("record.json"));
     let mut all: Option<WholeTrainings> = None;
     for number in 0..=count {
-        let seed = first_seed.saturating_add(number.saturating_sub(1));
+        let seed = first_seed + number.saturating_sub(1);
         let _ = fs::remove_file(&result);
         let mut command = Command::new(&program);
         command.args(std::env::args_os().skip(1)).arg("--cold-result").arg(&result);

@@ -3,17 +3,16 @@
 use crate::args::{EvalArgs, FreezeArgs, PredictArgs};
 use crate::failure::{Failure, RUNG_FAILED};
 use crate::output::{complain, one_line, say};
-use crate::recipe::{Images, Plan, recipe_file};
+use crate::recipe::{Images, Plan, TrainedWeights, note_changes, open, recipe_file};
 use crate::save::{Files, Kind};
 use crate::train::words as words_of_score;
 use std::path::Path;
 use std::process::ExitCode;
 use warpbook::device::{Bench, ensure_writable};
 use warpbook::figures;
-use warpbook::nn::data::fit_image;
+use warpbook::nn::data::{Fit, Splits};
 use warpbook::nn::infer::{Frozen, Prediction};
 use warpbook::nn::train::{Place, TrainError};
-use warpbook::nn::weights::Weights;
 use warpbook::record::stats;
 
 /// Sizes of the batches whose throughput is measured.
@@ -34,13 +33,8 @@ pub fn failure(error: TrainError) -> Failure {
 
 /// Freezes a checkpoint.
 pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
-    let (plan, weights) = match &args.weights {
-        Some(weights) => (Plan::of_images(&args.recipe)?, weights.as_path()),
-        None => {
-            let plan = Plan::of_checkpoint(&args.recipe, "freeze", args.from.data.as_deref())?;
-            (plan, Path::new(&args.recipe))
-        }
-    };
+    let data = args.from.data.as_deref();
+    let weights = args.weights.as_deref().unwrap_or(Path::new(&args.recipe));
     let recipe = recipe_file(&args.recipe).filter(|_| args.weights.is_some());
     let mut files = Files::reading("the recipe", recipe);
     files.reads("the checkpoint", weights);
@@ -49,14 +43,20 @@ pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
     ensure_writable(&args.out, 0).map_err(|why| {
         Failure::usage(format!("{} cannot be written: {why}. Choose another --out.", args.out.display()))
     })?;
-    let weights = Weights::load(&plan.recipe.network, weights).map_err(|e| Failure::usage(e.to_string()))?;
-    let classes = match plan.images.about() {
-        Some(about) => about.classes.map(str::to_owned).to_vec(),
-        None => plan.open(args.from.data.as_deref())?.train.classes().to_vec(),
+    let known = match &args.weights {
+        Some(weights) => TrainedWeights::with_recipe(&args.recipe, weights, data)?,
+        None => TrainedWeights::alone(&args.recipe, "freeze", data)?,
     };
-    let frozen = Frozen::new(&plan.recipe, &weights, &classes).map_err(failure)?.with_data(plan.images.name());
+    let classes = known.class_names(data)?;
+    let mut frozen = Frozen::new(&known.recipe, &known.weights, &classes).map_err(failure)?;
+    if let Some(images) = &known.images {
+        frozen = frozen.with_data(images.source());
+    }
+    if let Some(identity) = known.identity {
+        frozen = frozen.trained_on(identity);
+    }
     frozen.save(&args.out).map_err(failure)?;
-    let layers = [&plan.recipe.network, frozen.network()].map(|n| n.nodes().len());
+    let layers = [&known.recipe.network, frozen.network()].map(|n| n.nodes().len());
     let bytes = std::fs::metadata(&args.out).map_or(0, |m| m.len());
     say(&format!(
         "{}: {} of {} operations left, {} parameters, {} in {}",
@@ -67,7 +67,7 @@ pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
         figures::bytes(bytes),
         args.out.display()
     ));
-    if !plan.recipe.views.is_one() {
+    if !known.recipe.views.is_one() {
         say(
             "It sees each image once; `warpbook eval` of the checkpoint averages several views of it, as the training did.",
         );
@@ -120,8 +120,12 @@ pub fn ensure_recipe(file: &Path, recipe: &str) -> Result<(), Failure> {
 pub fn evaluate(file: &Path, args: &EvalArgs) -> Result<(), Failure> {
     let data = args.from.data.as_deref();
     let frozen = Frozen::load(file).map_err(failure)?.to(args.usage.place.place()?);
-    let images = Images::of_file(file, frozen.data(), data)?;
-    let test = images.open(data, frozen.shape())?.test;
+    let images = frozen.source().map(Images::of).or_else(|| data.map(|d| Images::Folder(d.to_owned())));
+    let images = images.map(|images| images.unless(data));
+    let Splits { train, test } = open(file, images.as_ref(), data.is_none(), frozen.shape())?.splits;
+    if data.is_none() {
+        note_changes(file, frozen.identity(), &train);
+    }
     let score = frozen.evaluate(&test).map_err(failure)?;
     say(&format!("{}\n{}, on {}", test.note(), words_of_score(&score), frozen.place()));
     measure(&frozen, test.image(0), args.usage.repeat).map_err(failure)
@@ -131,10 +135,21 @@ pub fn evaluate(file: &Path, args: &EvalArgs) -> Result<(), Failure> {
 pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
     let frozen = Frozen::load(&args.file).map_err(failure)?.to(args.usage.place.place()?);
     let mut predictor = frozen.predictor(1).map_err(failure)?;
+    if frozen.identity().is_none() {
+        complain(&format!(
+            "{} does not say how the images that it was trained on were prepared, as files of older versions do not. Each image is turned upright as its \
+             EXIF data say, and {} scaled.",
+            args.file.display(),
+            match frozen.fit() {
+                Fit::Whole => "the whole of it is",
+                Fit::Centre => "its centre of the network's proportions is",
+            }
+        ));
+    }
     let mut first = None;
     let mut failed = 0;
     for path in &args.images {
-        let mut fitted = match fit_image(path, frozen.shape()) {
+        let mut fitted = match frozen.image(path) {
             Ok(fitted) => fitted,
             Err(why) => {
                 complain(&why.to_string());

@@ -9,7 +9,7 @@ static LOST: OnceLock<String> = OnceLock::new();
 /// A line to stdout. Nobody reading it any more, as after `| head`, is no reason to stop measuring; what else goes wrong is told at the end, see [`lost`].
 pub fn say(text: &str) {
     let mut out = io::stdout().lock();
-    if let Err(why) = writeln!(out, "{text}").and_then(|()| out.flush())
+    if let Err(why) = writeln!(out, "{}", printable(text)).and_then(|()| out.flush())
         && is_loss(&why)
     {
         let _ = LOST.set(why.to_string());
@@ -28,10 +28,30 @@ pub fn is_loss(why: &io::Error) -> bool {
 
 /// A line to stderr.
 pub fn complain(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable(text));
 }
 
-/// A record's words for a terminal: on one line, without what would move the cursor.
+/// All that the program prints passes through here, so no text of a record, a recipe or a network's file controls the terminal.
+fn printable(text: &str) -> String {
+    warpbook::printable(&text.replace("\r\n", "\n"))
+}
+
+/// A record's words on one line.
 pub fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").replace(char::is_control, "\u{fffd}")
+    printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_printed_controls_the_terminal() {
+        assert_eq!(
+            printable("a\u{1b}[31mred\u{7}\r\nb\tc\u{9b}2J\u{202e}d"),
+            "a\u{fffd}[31mred\u{fffd}\nb\tc\u{fffd}2J\u{fffd}d"
+        );
+        assert_eq!(printable("größe 寸法 é\n"), "größe 寸法 é\n");
+        assert_eq!(one_line(" a\n  b\u{1b} "), "a b\u{fffd}");
+    }
 }

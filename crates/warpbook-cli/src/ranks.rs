@@ -70,6 +70,14 @@ pub fn device(p: &Placement, args: &RanksArgs, said: Choice) -> Result<Choice, F
     }
 }
 
+/// The device of a process that trains alone. --gpus 1 asks for a GPU, and without one it fails as --gpus 2 does.
+pub fn device_alone(args: &RanksArgs, said: Choice) -> Choice {
+    match (args.gpus, said) {
+        (None, said) | (Some(_), said @ Choice::Cuda(_)) => said,
+        (Some(_), _) => Choice::Cuda(0),
+    }
+}
+
 /// This program's own file.
 pub fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|e| {

@@ -7,7 +7,7 @@ use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::infer::{self, failure};
 use crate::output::{complain, say};
 use crate::ranks::{self, Role};
-use crate::recipe::{AMP_RECIPE, ComputedBy, Plan, SPEEDRUN, recipe_file};
+use crate::recipe::{AMP_RECIPE, ComputedBy, Images, Opened, Plan, SPEEDRUN, TrainedWeights, recipe_file};
 use crate::save::{Files, Keeper, Kind, exit_now, trace_of};
 use crate::signals::{Asked, on_request_to_end};
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use warpbook::device::Choice;
-use warpbook::nn::data::{Rows, Splits};
+use warpbook::nn::data::{Rows, Source, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
 use warpbook::nn::train::{
@@ -53,7 +53,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     match role {
         Role::Alone if args.cold.is_some() && args.cold_result.is_none() => train_cold(args),
         Role::Alone if at_once::is_asked(args) => train_at_once(args),
-        Role::Alone => train_watched(args, args.place.device.choice()?, None),
+        Role::Alone => train_watched(args, choice(args)?, None),
         Role::Launcher(count) => ranks::launch(count, args.together.gpus.is_some()),
         Role::Rank(placement) => {
             let choice = ranks::device(&placement, &args.together, args.place.device.choice()?)?;
@@ -65,6 +65,11 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
 /// Whether the command line itself asks for several ranks.
 fn asks_for_ranks(args: &TrainArgs) -> bool {
     args.together.gpus.is_some() || args.together.ranks.is_some()
+}
+
+/// The device of a process that trains alone.
+fn choice(args: &TrainArgs) -> Result<Choice, Failure> {
+    Ok(ranks::device_alone(&args.together, args.place.device.choice()?))
 }
 
 /// Trains, alone or as one of several ranks, of which rank 0 speaks and writes for all.
@@ -204,7 +209,7 @@ fn train_at_once(args: &TrainArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(format!("--seeds and --hold-out are for images; {AMP_RECIPE} has none.")));
     };
     let said = ComputedBy { product: args.product, convolution: args.convolution };
-    let mut lab = Lab::on(args.place.device.choice()?)?;
+    let mut lab = Lab::on(choice(args)?)?;
     if let Some(author) = &args.author {
         lab = lab.with_author(author);
     }
@@ -288,28 +293,30 @@ pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
     let data = args.from.data.as_deref();
     match &args.weights {
         None if Frozen::is_in(&args.recipe) => infer::evaluate(Path::new(&args.recipe), args)?,
-        None => evaluate_checkpoint(args, Path::new(&args.recipe), Plan::of_checkpoint(&args.recipe, "eval", data)?)?,
+        None => {
+            let known = TrainedWeights::alone(&args.recipe, "eval", data)?;
+            evaluate_checkpoint(args, Path::new(&args.recipe), known)?;
+        }
         Some(file) if Frozen::is_in(file) => {
             infer::ensure_recipe(file, &args.recipe)?;
             infer::evaluate(file, args)?;
         }
-        Some(file) => evaluate_checkpoint(args, file, Plan::of_images(&args.recipe)?)?,
+        Some(file) => evaluate_checkpoint(args, file, TrainedWeights::with_recipe(&args.recipe, file, data)?)?,
     };
     Ok(ExitCode::SUCCESS)
 }
 
-fn evaluate_checkpoint(args: &EvalArgs, file: &Path, plan: Plan) -> Result<(), Failure> {
+fn evaluate_checkpoint(args: &EvalArgs, file: &Path, known: TrainedWeights) -> Result<(), Failure> {
     if args.usage.repeat.is_some() {
         return Err(Failure::usage(format!(
             "--repeat times a frozen network: make one with warpbook freeze {} --out FILE.",
             file.display()
         )));
     }
-    let test = plan.open(args.from.data.as_deref())?.test;
-    let weights = Weights::load(&plan.recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
-    let place = plan.by.at(args.usage.place.place()?);
-    let mut trainer = Trainer::on(&place, plan.recipe, &test, Some(&weights)).map_err(failure)?;
-    let score = trainer.evaluate(&test).map_err(failure)?;
+    let test = known.test()?;
+    let place = known.by.at(args.usage.place.place()?);
+    let mut trainer = Trainer::on(&place, known.recipe, &test, Some(&known.weights)).map_err(failure)?;
+    let score = trainer.evaluate(&test).and_then(Score::finite).map_err(failure)?;
     say(&format!("{}\n{}, on {}", test.note(), words(&score), trainer.place()));
     Ok(())
 }
@@ -364,8 +371,8 @@ struct Planned {
     recipe: Recipe,
     data: Data,
     by: ComputedBy,
-    /// The images' name or folder.
-    images: Option<String>,
+    /// Where the images come from.
+    images: Option<Source>,
 }
 
 fn planned(args: &TrainArgs) -> Result<Planned, Failure> {
@@ -388,9 +395,23 @@ fn planned(args: &TrainArgs) -> Result<Planned, Failure> {
         return Err(Failure::usage(format!("--edge is a setting of {AMP_RECIPE}; {} has none.", args.recipe)));
     }
     let plan = Plan::find(&args.recipe)?;
-    let data = plan.open(args.from.data.as_deref())?;
+    let opened = plan.open(args.from.data.as_deref())?;
+    ensure_an_output_each(&plan.recipe, &opened, &args.recipe)?;
+    let Opened { splits, images } = opened;
     let recipe = configured(plan.recipe, args)?;
-    Ok(Planned { recipe, data: Data::Images(data), by: plan.by, images: Some(plan.images.name()) })
+    Ok(Planned { recipe, data: Data::Images(splits), by: plan.by, images: Some(images.source()) })
+}
+
+/// An error unless the network of a recipe's file has an output for each class of a folder, which is not known before the folder is read.
+fn ensure_an_output_each(recipe: &Recipe, opened: &Opened, file: &str) -> Result<(), Failure> {
+    let (outputs, classes) = (recipe.network.output(), opened.splits.train.classes().len());
+    match &opened.images {
+        Images::Folder(folder) if outputs != classes.into() => Err(Failure::usage(format!(
+            "{file}: `network` ends with {outputs} outputs, and {} has {classes} classes: end it with \"linear {classes}\".",
+            folder.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The recipe with what the command line says otherwise.
@@ -440,6 +461,9 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
             "the checkpoint is of step {made}, so that nothing is left to train: ask for more with --epochs or --steps"
         )),
         made => say(&format!("goes on after step {made}")),
+    }
+    if let Some(what) = trainer.not_compared() {
+        complain(what);
     }
 }
 

@@ -14,13 +14,13 @@ fn folder() -> PathBuf {
     Path::new(&here).join("../../kernels")
 }
 
-/// Paths below `kernels/`, with forward slashes.
+/// Paths below `kernels/`, with forward slashes; without the text for readers.
 fn files_below(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).expect("the kernels' folder").flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if entry.path().is_dir() {
             files_below(&entry.path(), &format!("{name}/"), found);
-        } else {
+        } else if name != "README.md" {
             found.insert(name);
         }
     }

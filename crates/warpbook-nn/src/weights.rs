@@ -81,6 +81,25 @@ impl Weights {
         }
     }
 
+    /// An error unless every value is a finite number. Weights of files are checked by it, and those of a network that is frozen.
+    ///
+    /// # Errors
+    /// The sentence names the first value that is none.
+    pub fn ensure_finite(&self) -> Result<(), WeightsError> {
+        for (spec, values) in self.specs.iter().zip(&self.values) {
+            if let Some(at) = values.iter().position(|v| !v.is_finite()) {
+                return Err(WeightsError::Mismatch(format!(
+                    "{} has the value {} at element {at} of {}: every weight has to be a finite number. The training that it is of has diverged, so \
+                     take an earlier checkpoint, or train again with a lower learning rate.",
+                    spec.name,
+                    values[at],
+                    values.len()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Zeros of the same shapes.
     #[must_use]
     pub fn zeros(&self) -> Self {
@@ -111,7 +130,7 @@ impl Weights {
     /// over.
     ///
     /// # Errors
-    /// The file cannot be read; a tensor is missing, unknown, or has another shape or type: the sentence names it.
+    /// The file cannot be read; a tensor is missing, unknown, has another shape or type, or a value that is not finite: the sentence names it.
     pub fn load(network: &Network, path: impl AsRef<Path>) -> Result<Self, WeightsError> {
         let path = path.as_ref();
         let bytes = read_file(path, u64::MAX).map_err(|source| WeightsError::Io { path: path.into(), source })?;
@@ -136,8 +155,14 @@ impl Weights {
             return Err(WeightsError::Mismatch(why));
         }
         let read = |spec: &ParamSpec| read(tensors, &spec.name, spec, &names);
-        let values = network.params().iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Self { specs: network.params().to_vec(), values })
+        Self::of_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
+    }
+
+    /// What a file has, all of it finite.
+    fn of_values(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, WeightsError> {
+        let all = Self { specs: network.params().to_vec(), values };
+        all.ensure_finite()?;
+        Ok(all)
     }
 
     /// Arrays of the trained parameters' shapes under names with a prefix; zeros for the others.
@@ -154,8 +179,7 @@ impl Weights {
                 Ok(vec![0.0; spec.len()])
             }
         };
-        let values = network.params().iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Self { specs: network.params().to_vec(), values })
+        Self::of_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
     }
 
     /// Writes a safetensors file: to a temporary name first, which is then renamed.
@@ -288,6 +312,20 @@ mod tests {
         w.save(&path).unwrap();
         assert_eq!(Weights::load(&network(), &path).unwrap(), w);
         assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn values_that_are_not_finite_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut values = Weights::init(&network(), 3).values().to_vec();
+            values[1][2] = bad;
+            let name = network().params()[1].name.clone();
+            Weights::new(&network(), values).unwrap().save(&path).unwrap();
+            let sentence = Weights::load(&network(), &path).unwrap_err().to_string();
+            assert!(sentence.starts_with(&format!("{name} has the value {bad} at element 2 of 3")), "{sentence}");
+        }
     }
 
     #[test]

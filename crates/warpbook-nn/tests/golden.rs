@@ -30,10 +30,6 @@ struct Golden {
 impl Golden {
     /// What PyTorch left, where it is there; otherwise says that the test was skipped.
     fn open(test: &str) -> Option<Self> {
-        if cfg!(debug_assertions) {
-            println!("skipped: {test}: takes minutes without optimisation; use cargo test --release");
-            return None;
-        }
         let (Some(folder), Some(_)) = (std::env::var_os("WARPBOOK_GOLDEN"), std::env::var_os("WARPBOOK_DATA")) else {
             let all_have_to_run = std::env::var("WARPBOOK_REQUIRE_GPU").as_deref() == Ok("1");
             assert!(!all_have_to_run, "{test} needs WARPBOOK_GOLDEN and WARPBOOK_DATA");

@@ -88,12 +88,15 @@ impl Placement {
         };
         let [rank, world] = [names[0], names[1]].map(|name| number(get, name));
         let (rank, world) = (rank?, world?);
-        if world == 0 || rank >= world {
+        if world == 0 {
+            return Err(Error::Setting(format!("{} is 0: there has to be one rank at least.", names[1])));
+        }
+        if rank >= world {
             return Err(Error::Setting(format!(
                 "{} is {rank} and {} is {world}: ranks are numbered from 0 to {}.",
                 names[0],
                 names[1],
-                world.saturating_sub(1)
+                world - 1
             )));
         }
         if world == 1 {
@@ -290,10 +293,10 @@ mod tests {
             let why = of(&all).unwrap_err().to_string();
             assert!(why.contains(expect), "{why}");
         };
+        check(("WORLD_SIZE", "0"), "WORLD_SIZE is 0: there has to be one rank at least");
         check(("RANK", "4"), "RANK is 4 and WORLD_SIZE is 4: ranks are numbered from 0 to 3");
         check(("RANK", "x"), "RANK is `x`");
         check(("RANK", ""), "RANK is not set");
-        check(("WORLD_SIZE", "0"), "WORLD_SIZE is 0");
         check(("WORLD_SIZE", "4000000000"), "at most 16384 ranks");
         check(("LOCAL_RANK", ""), "LOCAL_RANK is not set");
         check(("MASTER_ADDR", ""), "MASTER_ADDR is not set");

@@ -160,18 +160,19 @@ impl Run {
         let written = if *bytes > 0 { *written_bytes as f64 / *bytes as f64 } else { 0.0 };
         let memory = || {
             let peak = self.peaks.ceiling_for(*bytes, self.environment.device.l2_bytes, written)?;
-            bound(Some(peak.level), *bytes, peak.bytes_per_s())
+            self.operation_takes(Some(peak.level), *bytes, peak.bytes_per_s())
         };
         let arithmetic = || {
             let peak = self.peaks.arithmetic(dtype.unwrap_or(of.problem.dtype))?;
-            bound(None, *flops, peak.flops_per_s())
+            self.operation_takes(None, *flops, peak.flops_per_s())
         };
         [memory(), arithmetic()].into_iter().flatten().max_by(|a, b| a.us.total_cmp(&b.us))
     }
-}
 
-fn bound(level: Option<MemoryLevel>, amount: u64, per_s: f64) -> Option<Bound> {
-    (per_s > 0.0 && amount > 0).then(|| Bound { level, us: amount as f64 / per_s * 1e6 })
+    fn operation_takes(&self, level: Option<MemoryLevel>, amount: u64, per_s: f64) -> Option<Bound> {
+        let device = self.environment.device.kind;
+        (per_s > 0.0 && amount > 0).then(|| Bound { level, us: amount as f64 / per_s * 1e6, device })
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use crate::{Dtype, stats};
+use crate::{DeviceKind, Dtype, stats};
 use serde::{Deserialize, Serialize};
 
 /// A level of the memory hierarchy.
@@ -33,6 +33,16 @@ impl MemoryLevel {
             Self::Dram => "DRAM",
             Self::Link => "the link",
             Self::Other => "other",
+        }
+    }
+
+    /// As a sentence about a device names it: a CPU's caches have names of their own.
+    #[must_use]
+    pub const fn label_on(self, device: DeviceKind) -> &'static str {
+        match (device, self) {
+            (DeviceKind::Cpu, Self::L2) => "the last-level cache",
+            (DeviceKind::Cpu, Self::Dram) => "memory",
+            _ => self.label(),
         }
     }
 }

@@ -143,6 +143,17 @@ pub trait Experiment {
     }
 }
 
+/// Repetitions of the same launches, of which the last is counted: the ones before leave in the caches what it finds there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repeated {
+    /// How many repetitions are launched.
+    pub times: usize,
+    /// What the last one is called, as "the second of two epochs".
+    pub last: &'static str,
+    /// What all are called, as "two epochs": a graph may be counted as a whole only.
+    pub all: &'static str,
+}
+
 /// The inputs of one problem.
 pub trait Prepared {
     /// A rung made ready to run: compiled, loaded, its tile or algorithm chosen. A rung with `variant_of` is the rung of that id with a
@@ -152,8 +163,8 @@ pub trait Prepared {
     /// Those of the compiler and the device; they become the rung's row.
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>>;
 
-    /// A rung made ready for its hardware counters to be read, which is not checked; and how much of its work that is, as "one epoch", where it is not all.
-    /// Of work that launches the same kernels again and again a part is enough: the hardware counts each launch by itself.
+    /// A rung made ready for its hardware counters to be read, which is not checked; and how much of its work that is, where it is not all. Of work
+    /// that launches the same kernels again and again a few repetitions are enough: the hardware counts each launch by itself.
     ///
     /// # Errors
     /// As of [`Prepared::candidate`].
@@ -161,7 +172,7 @@ pub trait Prepared {
         &'p self,
         rung: &Rung,
         trials: &mut Trials<'_>,
-    ) -> Result<(Box<dyn Candidate + 'p>, Option<String>)> {
+    ) -> Result<(Box<dyn Candidate + 'p>, Option<Repeated>)> {
         Ok((self.candidate(rung, trials)?, None))
     }
 

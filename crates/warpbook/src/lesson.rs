@@ -321,7 +321,11 @@ fn passes(problem: &Problem) -> u64 {
 pub fn predict(run: &Run, problem: &Problem, floats: u64, kept: u64) -> Option<(f64, String)> {
     let ceiling = run.peaks.ceiling(column_bytes(problem) * kept, run.environment.device.l2_bytes)?;
     let us = (passes(problem) * column_bytes(problem) * floats) as f64 / ceiling.bytes_per_s() * 1e6;
-    Some((us, format!("{} at {}", ceiling.level.label(), figures::bandwidth(ceiling.bytes_per_s()))))
+    let level = match ceiling.level.label_on(run.environment.device.kind) {
+        name if name.starts_with("the ") => name.to_owned(),
+        name => format!("the {name}"),
+    };
+    Some((us, format!("{level} at {}", figures::bandwidth(ceiling.bytes_per_s()))))
 }
 
 /// The same as a sentence.
@@ -331,7 +335,7 @@ pub fn prediction(run: &Run, problem: &Problem, floats: u64, kept: u64) -> Strin
         return "No prediction: the ceilings were not measured.".into();
     };
     format!(
-        "Prediction for {}, {}: {} B a point and epoch, {} in all; the working set is {}, so the bound is the {level}, \
+        "Prediction for {}, {}: {} B a point and epoch, {} in all; the working set is {}, so the bound is {level}, \
          and the data alone takes {}.",
         run.environment.device.name,
         problem.label,
@@ -378,6 +382,8 @@ fn verdict(new: &Measurement, old: &Measurement) -> String {
     let (us, was) = (new.median_us().unwrap_or(f64::NAN), old.median_us().unwrap_or(f64::NAN));
     let noise = 3.0 * (new.mad_us().unwrap_or(0.0) + old.mad_us().unwrap_or(0.0)) + 0.01 * was;
     match us - was {
+        // Samples so far apart hide a difference that would matter.
+        d if d.abs() <= noise && noise > 0.1 * was => "too noisy to tell".to_owned(),
         d if d.abs() <= noise => "no difference beyond the noise".to_owned(),
         d if d < 0.0 => format!("{} as fast", figures::times(was / us)),
         _ => format!("slower, it takes {} the time", figures::times(us / was)),
@@ -697,7 +703,7 @@ pub fn last_word(run: &Run) -> String {
     let first = ladder.iter().find(|r| r.speed_up.is_some()).and_then(|r| r.rung).map_or("", |r| &*r.title);
     let speed_up = ladder.iter().find(|r| r.measurement.rung == best.rung).and_then(|r| r.speed_up);
     format!(
-        "On {}, {}: the fastest is {} with {}, {} as fast as {first}. Reading x and y every epoch from the {level} would take {}: {} of that time.",
+        "On {}, {}: the fastest is {} with {}, {} as fast as {first}. Reading x and y every epoch from {level} would take {}: {} of that time.",
         run.environment.device.name,
         problem.label,
         title(run, &best.rung),
@@ -712,6 +718,20 @@ pub fn last_word(run: &Run) -> String {
 mod tests {
     use super::*;
     use warpbook_device::testing;
+
+    #[test]
+    fn a_difference_that_hides_in_noise_is_not_denied() {
+        let problem = Regression::new().problems().remove(0);
+        let timed = |samples: [f64; 3]| {
+            let mut m = Measurement::without_samples("a", problem.clone(), warpbook_record::Outcome::Measured);
+            m.set_samples(samples.to_vec(), Vec::new());
+            m
+        };
+        let check = |new, old, expect: &str| assert_eq!(verdict(&timed(new), &timed(old)), expect);
+        check([100.9, 101.0, 101.1], [99.9, 100.0, 100.1], "no difference beyond the noise");
+        check([97.0, 104.0, 111.0], [60.0, 68.0, 76.0], "too noisy to tell");
+        check([49.9, 50.0, 50.1], [99.9, 100.0, 100.1], "2.00× as fast");
+    }
 
     fn published() -> PathBuf {
         testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join("../../data/results/regression-h200.json")

@@ -38,10 +38,12 @@ pub use activity::Timelines;
 pub use convolution::{ConvolutionLayer, Convolutions, LAYERS};
 pub use display::{
     ConfusionMatrix, EvcxrDisplay, Headers, HostCode, ImageRows, KernelDiff, KernelView, Panel, PredictionGrid, Show,
-    figures, lines_against_speed, lines_of_code, notebook_progress, progress_line,
+    figures, lines_against_speed, lines_of_code, notebook_progress, printable, progress_line,
 };
 pub use error::{Error, Result};
-pub use experiment::{Candidate, Checked, Closures, Details, Event, Experiment, Prepared, Trials, on_cpu, on_gpu};
+pub use experiment::{
+    Candidate, Checked, Closures, Details, Event, Experiment, Prepared, Repeated, Trials, on_cpu, on_gpu,
+};
 pub use experiments::{experiments, trial};
 pub use export::{read_record, write_record};
 pub use guide::{Expression, Guide, PAIRS, Pair};

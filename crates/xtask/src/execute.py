@@ -20,6 +20,19 @@ until_plot, write = "--until-plot" in sys.argv, "--write" in sys.argv
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
+STORED = "*The outputs were stored on {}. Where a cell shows a published record, it shows the record as it was then.*"
+STORED_LINE = re.compile(re.escape(STORED).replace(re.escape("{}"), "[^.]*"))
+
+
+def dated(notebook, today):
+    """Says in the notebook's first cell since when its outputs are stored."""
+    line, first = STORED.format(today), notebook.cells[0]
+    if STORED_LINE.search(first.source):
+        first.source = STORED_LINE.sub(line, first.source)
+    else:
+        first.source = f"{first.source}\n\n{line}"
+
+
 class PlotSeen(Exception):
     """Ends a run that only wants the first plot."""
 
@@ -37,7 +50,7 @@ class Client(NotebookClient):
     def process_message(self, msg, cell, cell_index):
         if self.first_plot is None and msg["msg_type"] in ("execute_result", "display_data"):
             texts = msg["content"].get("data", {}).values()
-            if any("<svg" in t for t in texts if isinstance(t, str)):
+            if any("data:image/svg+xml" in t for t in texts if isinstance(t, str)):
                 self.first_plot = time.monotonic() - self.begin
         return super().process_message(msg, cell, cell_index)
 
@@ -98,6 +111,7 @@ if error is not None and client.begin is not None:
         print(ANSI.sub("", text), file=sys.stderr)
 
 if write and error is None:
+    dated(notebook, f"{time.gmtime().tm_mday} {time.strftime('%B %Y', time.gmtime())}")
     nbformat.validate(notebook)
     part = f"{path}.{os.getpid()}.part"
     nbformat.write(notebook, part)

@@ -1,17 +1,17 @@
 //! `cargo xtask lab`: first results, then JupyterLab and the viewer.
 
 use crate::LabArgs;
-use crate::process::{Guard, cargo, command, is_root, log_file, run, show};
+use crate::jupyter::{self, Jupyter};
+use crate::process::{cargo, command, run, show};
 use crate::publish::{self, Record};
-use crate::serve::{self, free_port};
+use crate::serve;
 use crate::steps::{say, seconds};
 use crate::workspace::{Workspace, files_below};
 use crate::{notebooks, nvrtc, python::Venv, web};
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,7 +20,6 @@ use warpbook_record::DeviceKind;
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// What the names of fresh records on the page begin with.
 const FRESH: &str = "fresh-";
-const JUPYTER_START: Duration = Duration::from_secs(90);
 
 /// Runs the command.
 pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
@@ -68,7 +67,8 @@ pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-fn go_on() -> Result<()> {
+/// Ends a wait after Ctrl-C.
+pub fn go_on() -> Result<()> {
     if INTERRUPTED.load(Ordering::SeqCst) {
         bail!("interrupted");
     }
@@ -144,7 +144,7 @@ fn viewer(w: &Workspace, fresh: &[PathBuf]) -> Result<PathBuf> {
 
 fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>, fresh: &[PathBuf]) -> Result<()> {
     let viewer = site.map(|folder| serve::folder(folder, args.viewer_port)).transpose()?;
-    let mut jupyter = venv.map(|v| Jupyter::start(w, v, args.port)).transpose()?;
+    let mut jupyter = venv.map(|v| notebooks_served(w, v, args.port)).transpose()?;
     println!();
     if let Some(jupyter) = &jupyter {
         println!("Notebooks: {}", jupyter.url);
@@ -170,51 +170,14 @@ fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>
     Ok(())
 }
 
-/// A running JupyterLab.
-struct Jupyter {
-    process: Guard,
-    url: String,
-    log: PathBuf,
-}
-
-impl Jupyter {
-    fn start(w: &Workspace, venv: &Venv, port: u16) -> Result<Self> {
-        use std::os::unix::process::CommandExt;
-        say("Starting JupyterLab (a few seconds)");
-        let port = free_port(port)?;
-        let token = token()?;
-        let log = w.log("jupyter");
-        let file = log_file(&log)?;
-        let mut c = venv.run_python();
-        c.args(["-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0"]);
-        c.arg(format!("--ServerApp.port={port}"))
-            .arg(format!("--ServerApp.root_dir={}", w.path("notebooks").display()));
-        c.arg("--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate");
-        if is_root() {
-            c.arg("--allow-root");
-        }
-        // Not on its command line, where other users could read it.
-        c.env("JUPYTER_TOKEN", &token).current_dir(w.path("notebooks"));
-        // In its own process group: on the terminal's Ctrl-C it would ask whether it is meant.
-        c.process_group(0).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let mut process = Guard::new(c.spawn().context("JupyterLab cannot be started")?);
-        let agent: ureq::Agent =
-            ureq::Agent::config_builder().proxy(None).timeout_global(Some(Duration::from_secs(5))).build().into();
-        let status = format!("http://127.0.0.1:{port}/api/status?token={token}");
-        let begin = Instant::now();
-        while agent.get(&status).call().is_err() {
-            go_on()?;
-            if let Some(status) = process.child().try_wait()? {
-                bail!("JupyterLab did not start ({status}): see {}", w.show(&log));
-            }
-            if begin.elapsed() > JUPYTER_START {
-                bail!("JupyterLab did not answer within {}: see {}", seconds(JUPYTER_START), w.show(&log));
-            }
-            thread::sleep(Duration::from_millis(200));
-        }
-        let place = first_notebook(w).map_or_else(String::new, |n| format!("/tree/{n}"));
-        Ok(Self { process, url: format!("http://127.0.0.1:{port}/lab{place}?token={token}"), log })
+/// JupyterLab with the lessons, which it trusts.
+fn notebooks_served(w: &Workspace, venv: &Venv, port: u16) -> Result<Jupyter> {
+    if let Err(e) = jupyter::trust(w, venv, &[], &notebooks::all(w)?) {
+        eprintln!(
+            "warning: the notebooks could not be signed, so their stored outputs are shown without colours until their cells are run: {e:#}"
+        );
     }
+    Jupyter::start(w, venv, port, &w.path("notebooks"), first_notebook(w).as_deref(), &[])
 }
 
 /// The first lesson, by its path below `notebooks/`.
@@ -223,14 +186,6 @@ fn first_notebook(w: &Workspace) -> Option<String> {
     let files = files_below(&folder, &[]).ok()?;
     let first = files.iter().find(|p| p.extension().is_some_and(|e| e == "ipynb"))?;
     Some(first.strip_prefix(&folder).ok()?.to_string_lossy().replace(' ', "%20"))
-}
-
-/// 24 random bytes in hexadecimal.
-fn token() -> Result<String> {
-    let mut bytes = [0_u8; 24];
-    let mut source = fs::File::open("/dev/urandom").context("/dev/urandom cannot be read")?;
-    source.read_exact(&mut bytes).context("/dev/urandom cannot be read")?;
-    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 
 /// Seconds since 1970 (UTC) as 20260131-235959. After Howard Hinnant's `civil_from_days`.
@@ -273,12 +228,5 @@ mod tests {
         let index = publish::index(&fresh);
         assert_eq!(index["records"][0]["beside"]["file"], "softmax-h200.json");
         assert!(index["records"][1].get("beside").is_none());
-    }
-
-    #[test]
-    fn tokens_differ() {
-        let (a, b) = (token().unwrap(), token().unwrap());
-        assert_eq!(a.len(), 48);
-        assert_ne!(a, b);
     }
 }

@@ -5,6 +5,7 @@ mod apt;
 mod browser;
 mod evcxr;
 mod gpu;
+mod jupyter;
 mod lab;
 mod marionette;
 mod notebooks;
@@ -46,9 +47,9 @@ enum Command {
         /// Only what needs no Python, wasm or browser: format, lints, docs, tests, kernels, published files.
         #[arg(long)]
         quick: bool,
-        /// Only the steps whose names hold this text, as "viewer".
-        #[arg(long, value_name = "TEXT")]
-        only: Option<String>,
+        /// Only the steps whose names hold one of these texts, as "viewer,notebooks".
+        #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+        only: Vec<String>,
     },
     /// Build the viewer into web/dist.
     Web,

@@ -1,22 +1,26 @@
-//! What is generated from the records: their index, the JSON Schema, the README's results.
+//! What is generated from the records: their index, the JSON Schema, their charts, the tables of `data/README.md` and the one of the
+//! README. The same check reads the links of all Markdown files.
 
+mod links;
+mod overview;
 mod surveys;
+mod tables;
 mod whole;
 
 use crate::steps::Report;
 use crate::workspace::{Workspace, files_below, write_atomic};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use warpbook_charts::{LadderTable, words};
-use warpbook_record::{ChartKind, Column, Measurement, Problem, Quantity, Requires, Run, Rung, Runner, SCHEMA};
+use tables::is_of_the_guide;
+use warpbook_record::{ChartKind, Run, SCHEMA};
 
 const INDEX: &str = "index.json";
 const BEGIN: &str = "<!-- results:begin -->";
 const END: &str = "<!-- results:end -->";
+const NONE: &str = "No results are published yet.";
 
 /// A record as it lies in `data/results`.
 #[derive(Debug)]
@@ -27,6 +31,8 @@ pub struct Record {
     pub text: String,
     /// What it says.
     pub run: Run,
+    /// Whether it is one of the project's own.
+    pub published: bool,
     /// The file of the published record that it stands next to, and what it says there, in a sentence.
     pub beside: Option<(String, String)>,
 }
@@ -36,7 +42,7 @@ impl Record {
     pub fn new(file: impl Into<String>, text: String) -> Result<Self> {
         let file = file.into();
         match Run::from_json(text.as_bytes()) {
-            Ok(run) => Ok(Self { file, text, run, beside: None }),
+            Ok(run) => Ok(Self { file, text, run, published: false, beside: None }),
             Err(e) => bail!("{file}: {e}"),
         }
     }
@@ -53,10 +59,10 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
         let name = path.strip_prefix(&folder).unwrap_or(&path).to_string_lossy().into_owned();
         if name != INDEX && name.ends_with(".json") {
             let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-            found.push(Record::new(name, text)?);
+            found.push(Record { published: true, ..Record::new(name, text)? });
         }
     }
-    // The page opens with the first, and the README tells of it first.
+    // The page opens with the first, and the tables begin with it.
     let listed = fs::read_to_string(folder.join(INDEX)).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
     let listed: Vec<&str> = listed
         .iter()
@@ -71,7 +77,7 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
 
 /// The index that the page reads: `records` in the order they are offered, each with `file` (relative to the index),
 /// `experiment`, `title`, `device` and `date` (RFC 3339), and what it says first: `headline`, and `ladder`, heights from 0 to 1.
-/// One of the reader's own has `beside`: the `file` of a published record and the `verdict`.
+/// One of the project's own has `published`, and one of the reader's own `beside`: the `file` of a published record and the `verdict`.
 pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     let entries = records.into_iter().map(|r| {
         let (headline, heights) = warpbook_charts::in_short(&r.run);
@@ -84,6 +90,9 @@ pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
             "device": r.run.environment.device.name,
             "date": r.run.created,
         });
+        if r.published {
+            entry["published"] = true.into();
+        }
         if let Some((file, verdict)) = &r.beside {
             entry["beside"] = json!({ "file": file, "verdict": verdict });
         }
@@ -108,7 +117,12 @@ pub fn run(w: &Workspace, check_only: bool) -> Result<ExitCode> {
             println!("wrote {}", w.show(path));
         }
     }
-    Ok(if check_only && !stale.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let (faults, _) = links::faults(w)?;
+    for fault in &faults {
+        eprintln!("error: {fault}");
+    }
+    let failed = !faults.is_empty() || (check_only && !stale.is_empty());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The step of `cargo xtask test`.
@@ -118,7 +132,11 @@ pub fn check(w: &Workspace) -> Result<Report> {
     if !stale.is_empty() {
         bail!("stale: {}; run `cargo xtask publish`", stale.join(", "));
     }
-    Ok(Report::one(format!("{} files are current", files.len())))
+    let (faults, pages) = links::faults(w)?;
+    if !faults.is_empty() {
+        bail!("{}", faults.join("; "));
+    }
+    Ok(Report::one(format!("{} files are current, links of {pages} Markdown files lead somewhere", files.len())))
 }
 
 fn is_current(path: &PathBuf, text: &str) -> bool {
@@ -127,20 +145,29 @@ fn is_current(path: &PathBuf, text: &str) -> bool {
 
 fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
     let records = records(w)?;
-    let readme_path = w.path("README.md");
-    let readme = fs::read_to_string(&readme_path).context("README.md cannot be read")?;
-    let survey = surveys::table(w)?.map_or_else(String::new, |table| format!("\n\n{table}"));
+    let overview = overview::table(&records).unwrap_or_else(|| NONE.into());
+    let parts = [tables::results(&records), surveys::table(w)?].into_iter().flatten();
+    let parts: Vec<String> = parts.collect();
+    let all = if parts.is_empty() { NONE.into() } else { parts.join("\n\n") };
     let mut files = vec![
         (w.path("data/results").join(INDEX), pretty(&index(&records))?),
         (w.path(&format!("data/schema/run.v{SCHEMA}.schema.json")), warpbook_record::json_schema()),
-        (readme_path, replace_section(&readme, &(results(&records) + &survey))?),
+        filled(w, links::README, &overview)?,
+        filled(w, "data/README.md", &all)?,
     ];
     let pictures = records.iter().flat_map(pictures);
     files.extend(pictures.map(|(name, svg)| (w.path("data/images").join(name), svg)));
     Ok(files)
 }
 
-/// The charts of a record that the README shows, as files: (name, SVG). The ladder, the record's heat map or else its sweep, and the
+/// A file with its generated section as it should be.
+fn filled(w: &Workspace, file: &str, section: &str) -> Result<(PathBuf, String)> {
+    let path = w.path(file);
+    let text = fs::read_to_string(&path).with_context(|| format!("{file} cannot be read"))?;
+    Ok((path, replace_section(&text, section).with_context(|| file.to_owned())?))
+}
+
+/// The charts of a record as files: (name, SVG). The ladder, the record's heat map or else its sweep, and the
 /// roofline, of those that the record's descriptor names.
 fn pictures(record: &Record) -> Vec<(String, String)> {
     let Some(problem) = record.run.main_problem().filter(|_| !is_of_the_guide(record)) else { return Vec::new() };
@@ -163,308 +190,8 @@ fn replace_section(text: &str, section: &str) -> Result<String> {
         (&[begin], &[end]) if begin < end => {
             Ok(format!("{}\n\n{}\n\n{}", &text[..begin + BEGIN.len()], section.trim(), &text[end..]))
         }
-        _ => bail!("README.md needs the lines `{BEGIN}` and `{END}` once each, in this order"),
+        _ => bail!("the lines `{BEGIN}` and `{END}` have to be there once each, in this order"),
     }
-}
-
-/// The README's results: the ladder of each record at its main problem, then every problem against GPU libraries and against other
-/// frameworks, where the record has such rungs.
-fn results(records: &[Record]) -> String {
-    let tables = |r: &Record| {
-        let main = r.run.main_problem()?;
-        let dtypes = dtypes(&r.run, main);
-        let ladder = if dtypes.len() > 1 { side_by_side(r, main, &dtypes) } else { ladder(r, main) };
-        Some([ladder, against_libraries(&r.run), against_frameworks(&r.run)])
-    };
-    let (pairs, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|r| is_of_the_guide(r));
-    let ladders = others.into_iter().filter_map(tables).flatten().flatten();
-    let tables: Vec<String> = ladders.chain(whole::trainings(records)).chain(guide(&pairs)).collect();
-    if tables.is_empty() { "No results are published yet.".into() } else { tables.join("\n\n") }
-}
-
-/// Whether a record is of one of the guide's pairs, which share a table.
-fn is_of_the_guide(record: &Record) -> bool {
-    record.run.experiment.starts_with("guide-")
-}
-
-/// The guide's pairs, a row each, at the record's main problem: see [`Run::slow_and_fast`].
-fn guide(pairs: &[&Record]) -> Option<String> {
-    let row = |r: &&Record| {
-        let problem = r.run.main_problem()?;
-        let (slow, fast) = r.run.slow_and_fast(problem)?;
-        let (slow_us, fast_us) = (slow.median_us()?, fast.median_us()?);
-        let title = |m: &Measurement| r.run.rung(&m.rung).map_or_else(|| m.rung.clone(), |rung| rung.title.to_string());
-        Some(vec![
-            format!("[{}](data/results/{})", cell(&r.run.title), r.file),
-            cell(&problem.label),
-            cell(&title(slow)),
-            words::time(slow_us),
-            cell(&title(fast)),
-            words::time(fast_us),
-            words::times(slow_us / fast_us),
-            cell(&r.run.environment.device.name),
-            r.run.created.get(..10).unwrap_or("undated").to_owned(),
-        ])
-    };
-    let rows: Vec<Vec<String>> = pairs.iter().filter_map(row).collect();
-    let headers = [
-        words_head("pair"),
-        words_head("with"),
-        words_head("slow"),
-        figures_head(""),
-        words_head("fastest of the other ways"),
-        figures_head(""),
-        figures_head("times as fast"),
-        words_head("on"),
-        words_head(""),
-    ];
-    Some(format!("**The optimisation guide's pairs**:\n\n{}", markdown(&headers, &rows)?))
-}
-
-/// Of what a record is, and where it was made.
-fn heading(record: &Record, of: &str) -> String {
-    let (run, e) = (&record.run, &record.run.environment);
-    let versions = [("driver", &e.driver), ("CUDA", &e.cuda), ("NVRTC", &e.nvrtc)];
-    let versions: String =
-        versions.iter().filter_map(|(n, v)| v.as_ref().map(|v| format!(", {n} {}", cell(v)))).collect();
-    let title = if run.title.is_empty() { &run.experiment } else { &run.title };
-    format!(
-        "**{}**, {of}, on {}{versions} ([record](data/results/{}), {}):\n\n",
-        cell(title),
-        cell(&e.device.name),
-        record.file,
-        run.created.get(..10).unwrap_or("undated"),
-    )
-}
-
-/// A Markdown table; columns of figures are right-aligned. `None` without rows.
-fn markdown(headers: &[(String, bool)], rows: &[Vec<String>]) -> Option<String> {
-    let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(headers.iter().map(|h| h.0.as_str()).collect());
-    text += &format!("|{}|\n", headers.iter().map(|h| if h.1 { "---:" } else { "---" }).collect::<Vec<_>>().join("|"));
-    text.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
-    (!rows.is_empty()).then(|| text.trim_end().to_owned())
-}
-
-fn words_head(text: &str) -> (String, bool) {
-    (cell(text), false)
-}
-
-fn figures_head(text: &str) -> (String, bool) {
-    (cell(text), true)
-}
-
-/// An id as code; a backtick would end it.
-fn code(id: &str) -> String {
-    format!("`{}`", cell(id).replace('`', ""))
-}
-
-/// A figure, or a dash.
-fn or_dash(text: Option<String>) -> String {
-    text.filter(|t| !t.is_empty()).unwrap_or_else(|| "–".into())
-}
-
-/// Every rung at a problem, with the columns of the record's descriptor, and what bounds each rung after % of bound.
-fn ladder(record: &Record, problem: &Problem) -> Option<String> {
-    let run = &record.run;
-    let mut columns: Vec<Column> = LadderTable::of(run, problem).headers.iter().map(|h| h.column).collect();
-    if let Some(at) = columns.iter().position(|c| *c == Column::OfBound)
-        && !columns.contains(&Column::BoundBy)
-    {
-        columns.insert(at + 1, Column::BoundBy);
-    }
-    let table = LadderTable::with(run, problem, &columns);
-    let remark = |row: &warpbook_charts::LadderTableRow| {
-        let less = row.less_work.map(|share| format!("does {} of the operations", words::percent(share)));
-        row.note.clone().or(less)
-    };
-    let remarks = table.rows.iter().any(|row| remark(row).is_some());
-    let mut headers = vec![words_head("rung"), words_head("")];
-    headers.extend(table.headers.iter().map(|h| (cell(&h.text), h.numeric)));
-    headers.extend(remarks.then(|| words_head("")));
-    let rows: Vec<Vec<String>> = table
-        .rows
-        .iter()
-        .map(|row| {
-            let figures = row.cells.iter().map(|c| or_dash(Some(cell(&c.text))));
-            let mut cells: Vec<String> = [code(&row.rung), cell(&row.title)].into_iter().chain(figures).collect();
-            cells.extend(remarks.then(|| cell(&remark(row).unwrap_or_default())));
-            cells
-        })
-        .collect();
-    let over = table.baseline.filter(|_| columns.contains(&Column::SpeedUp));
-    let note = over.map_or_else(String::new, |base| format!("\n\nSpeed-ups are relative to {}.", cell(&base)));
-    Some(heading(record, &cell(&problem.label)) + &markdown(&headers, &rows)? + &note)
-}
-
-/// The problems that differ from this one in nothing but the type, this one among them, one of each type.
-fn dtypes<'a>(run: &'a Run, main: &'a Problem) -> Vec<&'a Problem> {
-    let mut seen = HashSet::new();
-    let alike = run.problems().into_iter().filter(|p| p.short == main.short && (p.dtype != main.dtype || *p == main));
-    alike.filter(|p| run.fastest(p).is_some() && seen.insert(p.dtype)).collect()
-}
-
-/// The ladder at problems that differ in their type: for each type the median, the headline's figure, and the ratio to the fastest
-/// library, or to the baseline where there is none. Units are in the headers, so that many types fit.
-fn side_by_side(record: &Record, main: &Problem, dtypes: &[&Problem]) -> Option<String> {
-    let run = &record.run;
-    let libraries = dtypes.iter().any(|p| run.fastest_library(p).is_some());
-    let relative = if libraries { Column::OfLibrary } else { Column::SpeedUp };
-    let columns: Vec<Column> = [Some(Column::Median), rate(run), Some(relative)].into_iter().flatten().collect();
-    let tables: Vec<LadderTable> = dtypes.iter().map(|p| LadderTable::with(run, p, &columns)).collect();
-    let mut headers = vec![words_head("rung"), words_head("")];
-    for (problem, table) in dtypes.iter().zip(&tables) {
-        for (i, h) in table.headers.iter().enumerate() {
-            let unit = if h.column == Column::Median { "ms" } else { &h.in_file };
-            let dtype = if i == 0 { format!("{}, ", problem.dtype.label()) } else { String::new() };
-            headers.push(figures_head(&(dtype + unit)));
-        }
-    }
-    let rows = run.rungs.iter().filter_map(|rung| {
-        let of_rung = tables.iter().map(|t| t.rows.iter().find(|r| r.rung == rung.id));
-        // Near 1 the third decimal counts.
-        let figure = |(column, v): (&Column, f64)| match column {
-            Column::OfLibrary => format!("{v:.3}"),
-            _ => words::significant(v, 3),
-        };
-        let numbers = of_rung.flat_map(|row| {
-            columns.iter().enumerate().map(move |(i, column)| Some((column, row?.cells.get(i)?.number?)))
-        });
-        let figures: Vec<String> = numbers.map(|number| number.map_or_else(String::new, figure)).collect();
-        let any = figures.iter().any(|f| !f.is_empty());
-        any.then(|| [code(&rung.id), cell(&rung.title)].into_iter().chain(figures).collect())
-    });
-    Some(heading(record, &cell(&main.short)) + &markdown(&headers, &rows.collect::<Vec<_>>())?)
-}
-
-/// Every problem of a record with GPU libraries: our fastest rung next to the fastest of these.
-fn against_libraries(run: &Run) -> Option<String> {
-    let libraries: Vec<String> = run.rungs.iter().filter(|r| r.is_library()).map(|r| cell(&r.title)).collect();
-    let tiled = run.measurements.iter().any(|m| m.tile.is_some());
-    let mut headers = vec![words_head("problem"), words_head("type"), figures_head("library"), figures_head("ours")];
-    headers.extend([figures_head(""), words_head(if tiled { "rung, tile" } else { "rung" }), figures_head("ratio")]);
-    let row = |p: &Problem| {
-        let (library, library_us) = run.fastest_library(p)?;
-        // In the same type, where there is such a rung: bf16 moves half of what a library in fp32 does.
-        let in_its_type = |r: &Rung| {
-            let ours = matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_));
-            let of = run.measurement(&r.id, p).map(Measurement::arithmetic_type);
-            ours && of == Some(library.arithmetic_type())
-        };
-        let (best, us) = run.fastest_of(p, in_its_type).or_else(|| run.fastest_kernels(p))?;
-        let dtype = best.arithmetic_type();
-        let tile = best.tile.as_ref().map_or_else(String::new, |tile| format!(", {}", cell(tile)));
-        let table = LadderTable::with(run, p, &rate(run).into_iter().collect::<Vec<_>>());
-        let figures = table.rows.iter().find(|r| r.rung == best.rung);
-        let second = figures.and_then(|r| r.cells.first()).map_or_else(String::new, |c| cell(&c.text));
-        let (library, ours) = (words::time(library_us), words::time(us));
-        let ratio = format!("{:.3}", library_us / us);
-        Some(vec![cell(&p.short), dtype.label().into(), library, ours, second, code(&best.rung) + &tile, ratio])
-    };
-    let rows: Vec<Vec<String>> = run.problems().into_iter().filter_map(row).collect();
-    let summary = format!(
-        "Every problem of the same record: the fastest GPU library ({}), and our fastest rung in its type. Ratios above 1: ours is faster.",
-        words::listed(&libraries)
-    );
-    markdown(&headers, &rows).map(|table| format!("<details><summary>{summary}</summary>\n\n{table}\n\n</details>"))
-}
-
-/// The column of the headline, where that is a rate.
-fn rate(run: &Run) -> Option<Column> {
-    match run.descriptor.headline {
-        Quantity::Bandwidth => Some(Column::Bandwidth),
-        Quantity::Throughput => Some(Column::Throughput),
-        Quantity::ItemRate => Some(Column::ItemRate),
-        Quantity::Time | Quantity::SpeedUp | Quantity::PeakMemory => None,
-    }
-}
-
-/// Columns of other frameworks in a table, at most.
-const MOST_OTHERS: usize = 5;
-
-/// The rungs of other frameworks on the run's device, and of so many as make a table too wide the fastest: by the mean of the logarithms of
-/// their times relative to the fastest at a problem.
-fn shown_of_frameworks<'a>(run: &'a Run, all: &[&'a Rung]) -> Vec<&'a Rung> {
-    let problems = run.problems();
-    let slowness = |rung: &Rung| {
-        let relative = problems.iter().filter_map(|p| {
-            let (_, fastest) = run.fastest_of(p, |r| all.iter().any(|o| o.id == r.id))?;
-            let us = run.measurement(&rung.id, p).filter(|m| run.is_sound(m))?.median_us()?;
-            Some((us / fastest).ln())
-        });
-        let logarithms: Vec<f64> = relative.collect();
-        if logarithms.is_empty() { f64::INFINITY } else { logarithms.iter().sum::<f64>() / logarithms.len() as f64 }
-    };
-    let mut by_speed: Vec<(f64, &Rung)> = all.iter().map(|rung| (slowness(rung), *rung)).collect();
-    by_speed.sort_by(|a, b| a.0.total_cmp(&b.0));
-    by_speed.truncate(MOST_OTHERS);
-    all.iter().copied().filter(|rung| by_speed.iter().any(|(_, shown)| shown.id == rung.id)).collect()
-}
-
-/// Every problem of a record with rungs of other frameworks: theirs on the same device next to our fastest rung.
-fn against_frameworks(run: &Run) -> Option<String> {
-    let all: Vec<&Rung> =
-        run.rungs.iter().filter(|r| r.framework().is_some() && r.requires != Requires::Nothing).collect();
-    let others = shown_of_frameworks(run, &all);
-    let mut names: Vec<String> = others.iter().filter_map(|r| r.framework().map(cell)).collect();
-    names.dedup();
-    let mut lines: Vec<&str> = Vec::new();
-    let mut problems = run.problems();
-    // Line by line, each from its smallest size on; what lies on no line comes last.
-    problems.sort_by_cached_key(|p| {
-        let place = p.sweep.as_ref().map(|s| {
-            lines.iter().position(|l| *l == s.line).unwrap_or_else(|| {
-                lines.push(&s.line);
-                lines.len() - 1
-            })
-        });
-        (place.unwrap_or(usize::MAX), p.size())
-    });
-    let several_types = problems.iter().any(|p| p.dtype != problems[0].dtype);
-    let mut headers = vec![words_head("problem")];
-    headers.extend(several_types.then(|| words_head("type")));
-    headers.extend(others.iter().map(|r| (code(&r.id), true)));
-    headers.extend([
-        figures_head("our fastest"),
-        words_head("rung"),
-        figures_head("times as fast as the fastest of them"),
-    ]);
-    let row = |p: &&Problem| {
-        // A problem that only one side was measured at is no comparison.
-        let (best, us) = run.fastest_kernels(p)?;
-        let (_, theirs) = run.fastest_of(p, |r| others.iter().any(|o| o.id == r.id))?;
-        let time = |r: &&Rung| {
-            let sound = run.measurement(&r.id, p).filter(|m| run.is_sound(m));
-            or_dash(sound.and_then(Measurement::median_us).map(words::time))
-        };
-        let mut cells = vec![cell(&p.short)];
-        cells.extend(several_types.then(|| p.dtype.label().to_owned()));
-        cells.extend(others.iter().map(time));
-        cells.extend([words::time(us), code(&best.rung), words::times(theirs / us)]);
-        Some(cells)
-    };
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for row in problems.iter().filter_map(row) {
-        // On 1 rank weak and strong scaling are one problem, measured once.
-        if !rows.contains(&row) {
-            rows.push(row);
-        }
-    }
-    let less = run.measurements.iter().any(Measurement::does_less);
-    let less = if less { " Rungs that do less of the work are not in this table." } else { "" };
-    let fewer = match all.len() > others.len() {
-        true => format!(" Of its {} rungs the {} fastest are in this table.", all.len(), others.len()),
-        false => String::new(),
-    };
-    markdown(&headers, &rows).map(|table| {
-        format!("Every problem of the same record, next to {}.{less}{fewer}\n\n{table}", words::listed(&names))
-    })
-}
-
-/// Text that stays within its cell of a Markdown table, and is no HTML.
-fn cell(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.replace('\\', "\\\\").replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|")
 }
 
 #[cfg(test)]
@@ -492,120 +219,6 @@ mod tests {
         let mut value: Value = serde_json::from_str(SOFTMAX).unwrap();
         change(&mut value);
         Record::new("softmax-h200.json", value.to_string()).unwrap()
-    }
-
-    fn names(record: &Record) -> Vec<String> {
-        pictures(record).into_iter().map(|(name, _)| name).collect()
-    }
-
-    #[test]
-    fn a_record_of_any_experiment_has_its_own_columns_and_pictures() {
-        let record = record(|_| {});
-        assert_eq!(names(&record), ["softmax-h200-ladder.svg", "softmax-h200-sweep.svg", "softmax-h200-roofline.svg"]);
-        let text = results(&[record]);
-        assert!(text.starts_with("**Row softmax**, 65536 × 1024 fp32, on NVIDIA H200, driver 580.65.06,"), "{text}");
-        let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line}\n{text}");
-        has("| rung |  | median | MAD | effective bandwidth | % of bound | bound by | speed-up | check |");
-        has("|---|---|---:|---:|---:|---:|---|---:|---|");
-        has("| `03_online` | One pass | 131 µs | ± 655 ns | 4098 GB/s | 96 % | DRAM | 32.1× | passed |");
-        has("| `cpu_1_thread` | CPU, one thread | 611 ms | ± 3.06 ms | 0.879 GB/s | – | – | 0.00689× | passed |");
-        has("Speed-ups are relative to Naive.");
-        has("Every problem of the same record, next to PyTorch 2.11.0.");
-        has("| problem | `pytorch_eager` | our fastest | rung | times as fast as the fastest of them |");
-        has("| 65536 × 4096 | 602 µs | 516 µs | `03_online` | 1.17× |");
-        assert!(!text.contains("GPU library"), "it has none: {text}");
-    }
-
-    #[test]
-    fn of_many_rungs_of_a_framework_the_fastest_are_shown() {
-        // Copies of PyTorch's rung, each slower than the one before; the last was measured nowhere.
-        let record = record(|v| {
-            let at = v["rungs"].as_array().unwrap().iter().position(|r| r["id"] == "pytorch_eager").unwrap();
-            for i in 1..8 {
-                let id = format!("pytorch_{i}");
-                let mut rung = v["rungs"][at].clone();
-                rung["id"] = id.as_str().into();
-                v["rungs"].as_array_mut().unwrap().push(rung);
-                let all = v["measurements"].as_array().unwrap();
-                let of_it: Vec<Value> = all.iter().filter(|m| m["rung"] == "pytorch_eager" && i < 7).cloned().collect();
-                for mut m in of_it {
-                    m["rung"] = id.as_str().into();
-                    for sample in m["samples_us"].as_array_mut().unwrap() {
-                        *sample = (sample.as_f64().unwrap() * f64::from(i + 1)).into();
-                    }
-                    v["measurements"].as_array_mut().unwrap().push(m);
-                }
-            }
-        });
-        let text = results(&[record]);
-        let header = text.lines().find(|l| l.starts_with("| problem | `pytorch_eager`")).unwrap_or_default();
-        let shown: Vec<bool> = (1..8).map(|i| header.contains(&format!("`pytorch_{i}`"))).collect();
-        assert_eq!(shown, [true, true, true, true, false, false, false], "{text}");
-        assert!(text.contains("next to PyTorch 2.11.0. Of its 8 rungs the 5 fastest are in this table."), "{text}");
-    }
-
-    #[test]
-    fn a_rung_without_figures_says_why() {
-        let text = results(&[record(|v| {
-            v["measurements"][11]["check"]["passed"] = false.into();
-            v["measurements"][10]["outcome"] = json!({ "status": "skipped", "why": "needs | a GPU" });
-        })]);
-        let has = |line: &str| assert!(text.lines().any(|l| l.starts_with(line)), "{line}\n{text}");
-        has("| `02_warp` | A warp a row | – | – | – | – | – | – | passed | skipped: needs \\| a GPU |");
-        has("| `03_online` | One pass | – | – | – | – | – | – | FAILED | check failed: relative error");
-        has("| 65536 × 1024 | 141 µs | 4.21 ms | `01_naive` |");
-    }
-
-    #[test]
-    fn trainings_for_an_accuracy_have_it_and_their_seeds() {
-        let text = results(&[record(|v| {
-            v["descriptor"]["columns"] = json!(["median", "accuracy", "check", "samples"]);
-            v["descriptor"]["sample"] = "seeds".into();
-            let all = [9035, 9049].map(|correct| json!({ "correct": correct, "of": 10_000 }));
-            for m in v["measurements"].as_array_mut().unwrap() {
-                m["samples_us"] = json!([1_480_000.0, 1_500_000.0]);
-                m["samples_total"] = 2.into();
-                m["test"] = all.to_vec().into();
-            }
-        })]);
-        let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line}\n{text}");
-        has("| rung |  | median | mean accuracy | check | seeds |");
-        has("|---|---|---:|---:|---|---:|");
-        has("| `03_online` | One pass | 1.49 s | 90.42 % ± 0.10 | passed | 2 |");
-        has("| 65536 × 1024 | 1.49 s | 1.49 s | `01_naive` | 1.00× |");
-    }
-
-    #[test]
-    fn libraries_are_held_against_ours_and_types_stand_side_by_side() {
-        let record = record(|v| {
-            v["descriptor"]["charts"] = json!(["ladder", "heat_map", "sweep"]);
-            v["rungs"][2]["runner"] = json!({ "library": "cuDNN" });
-            let mut half = v["problems"][1].clone();
-            (half["id"], half["dtype"]) = ("half".into(), "f16".into());
-            v["problems"].as_array_mut().unwrap().push(half);
-            let of_half = |m: &Value| {
-                let mut m = m.clone();
-                m["problem"] = "half".into();
-                m
-            };
-            let more: Vec<Value> = [8, 9].map(|i| of_half(&v["measurements"][i])).to_vec();
-            v["measurements"].as_array_mut().unwrap().extend(more);
-        });
-        assert_eq!(names(&record), ["softmax-h200-ladder.svg", "softmax-h200-shapes.svg"]);
-        let text = results(&[record]);
-        let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line}\n{text}");
-        assert!(text.starts_with("**Row softmax**, 65536 × 1024, on NVIDIA H200,"), "{text}");
-        let unit = "effective bandwidth (GB/s) | of fastest library";
-        has(&format!("| rung |  | fp32, ms | {unit} | fp16, ms | {unit} |"));
-        has("| `01_naive` | Naive | 4.21 | 128 | 0.033 | 4.21 | 128 | 0.033 |");
-        has("| `03_online` | One pass | 0.131 | 4098 | 1.076 |  |  |  |");
-        has("| 65536 × 256 | fp32 | 39.2 µs | 36.1 µs | 3718 GB/s | `03_online`, t256 | 1.086 |");
-        has("| 65536 × 1024 | fp16 | 141 µs | 4.21 ms | 128 GB/s | `01_naive`, t256 | 0.033 |");
-        assert!(
-            text.contains("<details><summary>Every problem of the same record") && text.contains("(PyTorch)"),
-            "{text}"
-        );
-        assert!(!text.contains("next to PyTorch 2.11.0"), "it has no other framework's rung: {text}");
     }
 
     #[test]
@@ -640,10 +253,5 @@ mod tests {
         assert_eq!(files(&w), ["c.json", "b.json", "a.json"], "without an index, by date");
         fs::write(folder.join(INDEX), r#"{ "records": [{ "file": "a.json" }] }"#).unwrap();
         assert_eq!(files(&w), ["a.json", "c.json", "b.json"]);
-    }
-
-    #[test]
-    fn cells_hold_no_markup() {
-        assert_eq!(cell("a|b\n<img>"), "a\\|b &lt;img>");
     }
 }

@@ -32,44 +32,85 @@ impl Report {
     }
 }
 
+/// A step that has run.
+#[derive(Debug)]
+struct Row {
+    name: String,
+    wall: Duration,
+    /// What the programs of the step took of all cores together, where the system tells.
+    cpu: Option<Duration>,
+    report: Report,
+}
+
 /// The steps of a command, one after the other; a failed one does not end it.
 #[derive(Debug, Default)]
 pub struct Steps {
-    only: Option<String>,
-    rows: Vec<(String, Duration, Report)>,
+    only: Vec<String>,
+    rows: Vec<Row>,
 }
 
 impl Steps {
-    /// Steps of which those run whose names hold `only`; all, for `None`.
-    pub fn new(only: Option<String>) -> Self {
+    /// Steps of which those run whose names hold one of the texts in `only`; all of them where it is empty.
+    pub fn new(only: Vec<String>) -> Self {
         Self { only, rows: Vec::new() }
     }
 
-    /// Runs a step.
+    /// Whether a step of this name runs.
+    pub fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| name.contains(only.as_str()))
+    }
+
+    /// Runs a step, if it was chosen.
     pub fn run(&mut self, name: &str, step: impl FnOnce() -> anyhow::Result<Report>) {
-        if self.only.as_ref().is_some_and(|only| !name.contains(only)) {
-            return;
+        if self.wants(name) {
+            self.run_anyway(name, step);
         }
+    }
+
+    /// Runs a step that others depend on.
+    pub fn run_anyway(&mut self, name: &str, step: impl FnOnce() -> anyhow::Result<Report>) {
         say(name);
-        let begin = Instant::now();
+        let (begin, cpu) = (Instant::now(), cpu_of_programs());
         let report =
             step().unwrap_or_else(|e| Report { failed: 1, errors: vec![format!("{e:#}")], ..Report::default() });
         for error in &report.errors {
             eprintln!("error: {error}");
         }
-        self.rows.push((name.to_owned(), begin.elapsed(), report));
+        let cpu = cpu_of_programs().zip(cpu).map(|(now, before)| now.saturating_sub(before));
+        self.rows.push(Row { name: name.to_owned(), wall: begin.elapsed(), cpu, report });
+    }
+
+    /// The steps as JSON: names, seconds and counts.
+    pub fn times(&self) -> anyhow::Result<String> {
+        let row = |r: &Row| {
+            serde_json::json!({
+                "step": r.name,
+                "wall_s": r.wall.as_secs_f64(),
+                "cpu_s": r.cpu.map(|cpu| cpu.as_secs_f64()),
+                "passed": r.report.passed,
+                "failed": r.report.failed,
+                "skipped": r.report.skipped.len(),
+                "note": r.report.note,
+            })
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let steps: Vec<_> = self.rows.iter().map(row).collect();
+        Ok(serde_json::to_string_pretty(&serde_json::json!({ "cores": cores, "steps": steps }))? + "\n")
     }
 
     /// Whether something ran and nothing failed.
     pub fn all_passed(&self) -> bool {
-        !self.rows.is_empty() && self.rows.iter().all(|(_, _, r)| r.failed == 0)
+        !self.rows.is_empty() && self.rows.iter().all(|row| row.report.failed == 0)
     }
 
     /// The table, what was skipped and why, what failed and why, a remark, and a last line of counts.
     pub fn summary(&self, remark: &str) -> String {
-        let mut rows = vec![["step", "result", "time", "passed", "failed", "skipped", ""].map(str::to_owned).to_vec()];
+        let head = ["step", "result", "time", "of CPUs", "passed", "failed", "skipped", ""];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-        for (name, time, r) in &self.rows {
+        let (mut wall, mut cpu) = (Duration::ZERO, Duration::ZERO);
+        for Row { name, wall: time, cpu: of_cpus, report: r } in &self.rows {
+            (wall, cpu) = (wall + *time, cpu + of_cpus.unwrap_or_default());
             let n_skipped = u32::try_from(r.skipped.len()).unwrap_or(u32::MAX);
             (passed, failed, skipped) = (passed + r.passed, failed + r.failed, skipped + n_skipped);
             let result = match (r.failed, r.passed, n_skipped) {
@@ -78,20 +119,37 @@ impl Steps {
                 _ => "FAILED",
             };
             let counts = [r.passed, r.failed, n_skipped].map(|n| n.to_string());
-            let mut row = vec![name.clone(), result.to_owned(), seconds(*time)];
+            let mut row =
+                vec![name.clone(), result.to_owned(), seconds(*time), of_cpus.map_or_else(String::new, seconds)];
             row.extend(counts);
             row.push(r.note.clone());
             rows.push(row);
         }
+        let all = [String::from("all"), String::new(), seconds(wall), seconds(cpu)];
+        rows.push(all.to_vec());
         let mut text = table(&rows);
         let list = |title: &str, lines: Vec<String>| {
             if lines.is_empty() { String::new() } else { format!("\n{title}\n  {}\n", lines.join("\n  ")) }
         };
-        let each = |f: &dyn Fn(&Report) -> Vec<String>| self.rows.iter().flat_map(|(_, _, r)| f(r)).collect::<Vec<_>>();
+        let each =
+            |f: &dyn Fn(&Report) -> Vec<String>| self.rows.iter().flat_map(|row| f(&row.report)).collect::<Vec<_>>();
         text += &list("Skipped:", each(&|r| r.skipped.iter().map(|(what, why)| format!("{what}: {why}")).collect()));
         text += &list("Failed:", each(&|r| r.errors.clone()));
         text + &format!("\n{remark}\n{passed} passed, {failed} failed, {skipped} skipped\n")
     }
+}
+
+/// The time of all CPUs that programs have taken which this one started and which have ended, with those that they started.
+fn cpu_of_programs() -> Option<Duration> {
+    cpu_of_children(&std::fs::read_to_string("/proc/self/stat").ok()?)
+}
+
+/// The fields `cutime` and `cstime` of `/proc/PID/stat`, in hundredths of a second.
+fn cpu_of_children(stat: &str) -> Option<Duration> {
+    // The name, the second field, may hold spaces and parentheses.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(Duration::from_millis(10 * (next()? + next()?)))
 }
 
 /// "0.4 s", "12 s" or "3 min 20 s".
@@ -145,11 +203,23 @@ mod tests {
 
     #[test]
     fn steps_can_be_chosen_by_name() {
-        let mut steps = Steps::new(Some("viewer".into()));
+        let mut steps = Steps::new(vec!["viewer".into(), "kernels".into()]);
         steps.run("docs", || anyhow::bail!("not chosen"));
         assert!(!steps.all_passed(), "nothing ran");
         steps.run("viewer, built", || Ok(Report::one("")));
+        steps.run("kernels", || Ok(Report::one("")));
         assert!(steps.all_passed());
+        let times: serde_json::Value = serde_json::from_str(&steps.times().unwrap()).unwrap();
+        let names: Vec<_> = times["steps"].as_array().unwrap().iter().map(|s| s["step"].as_str().unwrap()).collect();
+        assert_eq!(names, ["viewer, built", "kernels"]);
+        assert!(times["cores"].as_u64().unwrap() > 0 && times["steps"][0]["wall_s"].as_f64().is_some());
+    }
+
+    #[test]
+    fn the_time_of_programs_is_read_behind_the_name() {
+        let stat = "12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 150 50 20 0";
+        assert_eq!(cpu_of_children(stat), Some(Duration::from_secs(2)));
+        assert_eq!(cpu_of_children("12 (a) S 1"), None);
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! `cargo xtask test`: every check there is, and a table of them.
 
+mod suite;
+
+use self::suite::{Executable, Setting};
 use crate::nvrtc::{self, Cuda};
-use crate::process::{Guard, cargo, output, run, run_logged};
+use crate::process::{cargo, output, run, run_logged};
 use crate::python::Venv;
-use crate::steps::{Report, Steps, say};
-use crate::workspace::{Workspace, files_below};
-use crate::{browser, gpu, notebooks, publish, web};
+use crate::steps::{Report, Steps, say, seconds};
+use crate::workspace::{Workspace, files_below, write_atomic};
+use crate::{browser, gpu, jupyter, notebooks, publish, web};
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 /// Bytes that all steps leave in the build folder.
@@ -34,9 +36,16 @@ fn check_room(w: &Workspace) -> Result<()> {
     )
 }
 
-/// Runs all steps, or those that need no Python, wasm or browser.
-pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitCode> {
-    if only.is_none() {
+/// Where compiled kernels are kept for all tests and notebooks, below the build folder.
+const KERNELS: &str = "xtask/kernels";
+/// The executable that compiles every kernel, on all cores.
+const COMPILES_KERNELS: &str = "warpbook-device kernels";
+/// The executable that follows PyTorch's run.
+const GOLDEN: &str = "warpbook-nn golden";
+
+/// Runs all steps, or those that need no Python, wasm or browser, or those whose names hold one of the texts in `only`.
+pub fn run_all(w: &Workspace, quick: bool, only: Vec<String>) -> Result<ExitCode> {
+    if only.is_empty() {
         check_room(w)?;
     }
     let cuda = Cuda::probe(w);
@@ -44,7 +53,6 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
         0 => say("No GPU here: what needs one is skipped, and listed at the end"),
         n => say(&format!("{n} GPU(s) here: nothing may be skipped")),
     }
-    let (skips, kernels) = (w.target.join("xtask/skipped.tsv"), w.target.join("xtask/kernels.txt"));
     let mut steps = Steps::new(only);
     steps.run("format", || {
         component(w, "fmt", "rustfmt")?;
@@ -61,37 +69,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
         run(cargo(w).args(["doc", "--workspace", "--no-deps", "--lib"]).env("RUSTDOCFLAGS", "-D warnings"))?;
         Ok(Report::one(""))
     });
-    let mut nvrtc = Err(anyhow::anyhow!("the tests did not run"));
-    let mut on_gpu = None;
-    steps.run("tests", || {
-        nvrtc = nvrtc::ensure_for_all(w, &cuda);
-        for file in [&skips, &kernels] {
-            let _ = fs::remove_file(file);
-            if let Some(folder) = file.parent() {
-                fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-            }
-        }
-        let mut test = cargo(w);
-        test.args(["test", "--workspace", "--no-fail-fast"]);
-        test.env("WARPBOOK_SKIP_LOG", &skips).env("WARPBOOK_KERNEL_REPORT", &kernels);
-        if let Ok(nvrtc) = &nvrtc {
-            test.env("WARPBOOK_NVRTC", nvrtc);
-        }
-        if cuda.devices > 0 {
-            test.env("WARPBOOK_REQUIRE_GPU", "1");
-        }
-        let report = tests(&mut test, || fs::read_to_string(&skips).unwrap_or_default())?;
-        if cuda.devices > 0 && report.passed > 0 {
-            on_gpu = Some(gpu::Here { devices: gpu::devices(), passed: report.passed, failed: report.failed });
-        }
-        Ok(report)
-    });
-    steps.run("training", || golden(w));
-    steps.run("kernels", || {
-        nvrtc?;
-        // The table is written by the tests above.
-        kernel_table(&fs::read_to_string(&kernels).unwrap_or_default())
-    });
+    let on_gpu = test_steps(w, &cuda, &mut steps);
     steps.run("published files", || publish::check(w));
     if !quick {
         steps.run("scripts", || scripts(w));
@@ -103,23 +81,84 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
             weight.check()
         });
         steps.run("viewer, in a browser", || browser::check(w, &dist?));
-        steps.run("notebooks", || notebooks::check(w));
+        steps.run("lessons, in JupyterLab", || jupyter::check(w));
+        steps.run("notebooks", || notebooks::check(w, &w.target.join(KERNELS)));
     }
+    let times = w.target.join("xtask/steps.json");
+    write_atomic(&times, steps.times()?)?;
     say("Summary");
     print!("{}", steps.summary(&gpu::tested(w, on_gpu.as_ref())));
     Ok(if steps.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The first steps of PyTorch's run, on the CPU and optimised: a debug build would take minutes.
-fn golden(w: &Workspace) -> Result<Report> {
+/// The steps that run Rust tests: the kernels are compiled first, into a folder in which all other tests find them. Gives what ran on a GPU.
+fn test_steps(w: &Workspace, cuda: &Cuda, steps: &mut Steps) -> Option<gpu::Here> {
+    if !["tests, built", "kernels", "tests", "training"].iter().any(|name| steps.wants(name)) {
+        return None;
+    }
+    let (kernels, table) = (w.target.join(KERNELS), w.target.join("xtask/kernels.txt"));
+    let mut setting = Setting {
+        variables: vec![
+            ("WARPBOOK_CACHE", kernels.clone().into()),
+            ("WARPBOOK_TEST_CACHE", kernels.into()),
+            ("WARPBOOK_KERNEL_REPORT", table.clone().into()),
+        ],
+        skips: w.target.join("xtask/skipped.tsv"),
+        at_once: 1,
+    };
+    let mut all = Vec::new();
+    // Whichever of the others was chosen needs it.
+    steps.run_anyway("tests, built", || {
+        all = suite::build(w)?;
+        Ok(Report::one(format!("{} test programs", all.len())))
+    });
+    if all.is_empty() {
+        return None;
+    }
+    let named = |name: &str| -> Vec<Executable> { all.iter().filter(|e| e.name == name).cloned().collect() };
+    let mut nvrtc = Ok(());
+    steps.run("kernels", || {
+        nvrtc = nvrtc::ensure_for_all(w, cuda).map(|path| setting.variables.push(("WARPBOOK_NVRTC", path.into())));
+        let _ = fs::remove_file(&table);
+        let (report, _) = suite::run_all(&named(COMPILES_KERNELS), &setting)?;
+        let compiled = kernel_table(&fs::read_to_string(&table).unwrap_or_default())?;
+        Ok(Report { note: compiled.note, ..report })
+    });
+    let mut on_gpu = None;
+    steps.run("tests", || {
+        nvrtc?;
+        if cuda.devices > 0 {
+            setting.variables.push(("WARPBOOK_REQUIRE_GPU", "1".into()));
+        } else {
+            // Most wait for one core at a time. On a GPU they would disturb the times that others of them measure.
+            setting.at_once = 2;
+        }
+        let others: Vec<Executable> =
+            all.iter().filter(|e| e.name != COMPILES_KERNELS && e.name != GOLDEN).cloned().collect();
+        let (mut report, times) = suite::run_all(&others, &setting)?;
+        let examples = suite::examples(w)?;
+        report.passed += examples.passed;
+        report.failed += examples.failed;
+        report.errors.extend(examples.errors);
+        let slow: Vec<String> = times.iter().take(4).map(|t| format!("{} {}", t.name, seconds(t.took))).collect();
+        report.note = format!("longest: {}", slow.join(", "));
+        if cuda.devices > 0 && report.passed > 0 {
+            on_gpu = Some(gpu::Here { devices: gpu::devices(), passed: report.passed, failed: report.failed });
+        }
+        Ok(report)
+    });
+    steps.run("training", || golden(&named(GOLDEN), &setting));
+    on_gpu
+}
+
+/// The first steps of PyTorch's run, on the CPU.
+fn golden(executable: &[Executable], setting: &Setting) -> Result<Report> {
     if std::env::var_os("WARPBOOK_GOLDEN").is_none() || std::env::var_os("WARPBOOK_DATA").is_none() {
         let note = "WARPBOOK_GOLDEN and WARPBOOK_DATA name no folders".into();
         let skipped = vec![("golden run".into(), note)];
         return Ok(Report { skipped, ..Report::default() });
     }
-    let mut test = cargo(w);
-    test.args(["test", "--release", "-p", "warpbook-nn", "--test", "golden"]);
-    tests(&mut test, String::new)
+    Ok(suite::run_all(executable, setting)?.0)
 }
 
 /// Makes sure that a part of Rust's toolchain is there.
@@ -138,74 +177,6 @@ fn component(w: &Workspace, subcommand: &str, name: &str) -> Result<()> {
         bail!("{name} is missing: run `rustup component add {name}`");
     }
     Ok(())
-}
-
-/// Runs `cargo test` and counts; `skips` gives the lines of the log of skipped tests afterwards.
-fn tests(test: &mut Command, skips: impl FnOnce() -> String) -> Result<Report> {
-    let child = test.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().context("cargo cannot be started")?;
-    let mut child = Guard::new(child);
-    let stdout = child.child().stdout.take().context("its output is piped")?;
-    let mut counts = Counts::default();
-    for line in BufReader::new(stdout).lines() {
-        // A test may print what is not a text.
-        let Ok(line) = line else { continue };
-        println!("{line}");
-        counts.read(&line);
-    }
-    let status = child.child().wait()?;
-    Ok(judge(&counts, &skips(), status.success()))
-}
-
-/// What the test programs said of themselves.
-#[derive(Debug, Default, PartialEq)]
-struct Counts {
-    passed: u32,
-    failed: u32,
-    ignored: u32,
-    failures: Vec<String>,
-}
-
-impl Counts {
-    fn read(&mut self, line: &str) {
-        if let Some(rest) = line.strip_prefix("test result: ") {
-            let number = |what: &str| {
-                let part = rest.split([';', '.']).map(str::trim).find_map(|p| p.strip_suffix(what));
-                part.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
-            };
-            self.passed += number(" passed");
-            self.failed += number(" failed");
-            self.ignored += number(" ignored");
-        } else if let Some(name) = line.strip_prefix("test ").and_then(|l| l.strip_suffix(" ... FAILED")) {
-            self.failures.push(format!("test {name} failed"));
-        }
-    }
-}
-
-/// A skipped test counts as passed to Rust; here it does not. Nothing but a missing GPU may skip one.
-fn judge(counts: &Counts, skips: &str, success: bool) -> Report {
-    let mut errors = counts.failures.clone();
-    let skipped: Vec<(String, String)> = skips
-        .lines()
-        .filter(|l| !l.trim().is_empty())
-        .map(|l| l.split_once('\t').unwrap_or((l, "no reason given")))
-        .map(|(name, why)| (name.to_owned(), why.to_owned()))
-        .collect();
-    let n_skipped = u32::try_from(skipped.len()).unwrap_or(u32::MAX);
-    let mut failed = counts.failed;
-    for (name, _) in skipped.iter().filter(|(_, why)| !why.contains("GPU")) {
-        errors.push(format!("{name} was skipped, but not for want of a GPU"));
-        failed += 1;
-    }
-    if counts.ignored > 0 {
-        errors.push(format!("{} tests are marked as ignored; only a missing GPU may skip a test", counts.ignored));
-        failed += counts.ignored;
-    }
-    if !success && failed == 0 {
-        errors.push("cargo test failed before it ran a test, or a test program crashed: see above".into());
-        failed += 1;
-    }
-    let passed = counts.passed.saturating_sub(n_skipped);
-    Report { passed, failed, skipped, note: String::new(), errors }
 }
 
 /// The tests of the scripts that measure other frameworks; they need none of these to be installed.
@@ -236,44 +207,6 @@ fn kernel_table(table: &str) -> Result<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn read(lines: &[&str]) -> Counts {
-        let mut counts = Counts::default();
-        lines.iter().for_each(|l| counts.read(l));
-        counts
-    }
-
-    #[test]
-    fn the_counts_of_all_test_programs_are_added() {
-        let counts = read(&[
-            "test a::b ... ok",
-            "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.10s",
-            "test a::c ... FAILED",
-            "test result: FAILED. 1 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.00s",
-        ]);
-        assert_eq!((counts.passed, counts.failed, counts.ignored), (13, 1, 2));
-        assert_eq!(counts.failures, ["test a::c failed"]);
-    }
-
-    #[test]
-    fn a_skipped_test_is_not_a_passed_one() {
-        let counts = Counts { passed: 5, ..Counts::default() };
-        let report = judge(&counts, "graph::replays\tneeds a GPU\n", true);
-        assert_eq!((report.passed, report.failed), (4, 0));
-        assert_eq!(report.skipped, [("graph::replays".to_owned(), "needs a GPU".to_owned())]);
-    }
-
-    #[test]
-    fn only_a_missing_gpu_skips() {
-        let counts = Counts { passed: 5, ..Counts::default() };
-        assert_eq!(judge(&counts, "t\tno NVRTC\n", true).failed, 1);
-        assert_eq!(judge(&Counts { ignored: 2, ..Counts::default() }, "", true).failed, 2);
-    }
-
-    #[test]
-    fn a_build_that_fails_is_a_failure() {
-        assert_eq!(judge(&Counts::default(), "", false).failed, 1);
-    }
 
     #[test]
     fn a_table_without_kernels_is_refused() {

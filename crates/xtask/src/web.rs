@@ -62,7 +62,7 @@ const CARD_PLACE: &str = "content=\"card.png\"";
 const PAGE_URL: &str = "WARPBOOK_PAGE_URL";
 
 /// What WebAssembly and JavaScript may weigh together, compressed by `gzip -9`, in units of 1,000 bytes.
-const MOST_KB: f64 = 450.0;
+const MOST_KB: f64 = 470.0;
 
 /// What a reader's browser loads, compressed by `gzip -9`, in bytes.
 #[derive(Debug)]
@@ -178,7 +178,13 @@ fn stamp(w: &Workspace) -> Result<String> {
             fs::read(&file)?.hash(&mut hasher);
         }
     }
-    for file in ["Cargo.toml", "Cargo.lock", "crates/xtask/src/wasm.rs"] {
+    for file in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "crates/xtask/src/wasm.rs",
+        "crates/xtask/src/web.rs",
+        "crates/xtask/src/interrupted.js",
+    ] {
         fs::read(w.path(file)).unwrap_or_default().hash(&mut hasher);
     }
     rustc(w, &["-V"]).hash(&mut hasher);
@@ -267,7 +273,7 @@ impl Toolchain {
         if *self != (Self::Ordinary { with_source: false }) {
             // The page says by itself that it has stopped; a panic's words would be a tenth of what a reader loads.
             c.env("RUSTC_BOOTSTRAP", "1");
-            let flags = "-Zunstable-options -Zlocation-detail=none -Cpanic=immediate-abort";
+            let flags = "-Zunstable-options -Zlocation-detail=none -Zfmt-debug=none -Cpanic=immediate-abort";
             c.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS", flags);
         }
         c
@@ -314,7 +320,7 @@ fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
         imports.map(|(i, import)| (std::mem::replace(&mut import.name, letters(i)), letters(i))).collect();
     made.emit(out).context(cannot)?;
     let script = out.join("warpbook.js");
-    write_atomic(&script, with_names(&fs::read_to_string(&script)?, &names)?)?;
+    write_atomic(&script, guarded(&with_names(&fs::read_to_string(&script)?, &names)?)?)?;
     // wasm-opt would make it smaller, and what is compressed of it larger.
     let file = out.join("warpbook_bg.wasm");
     let wasm = fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))?;
@@ -337,6 +343,39 @@ fn with_names(script: &str, names: &[(String, String)]) -> Result<String> {
         short = format!("{before} {name}: {after}");
     }
     Ok(short)
+}
+
+/// Keeps callbacks out of a module whose run a browser has ended half-way.
+const INTERRUPTED: &str = include_str!("interrupted.js");
+
+/// The script with [`INTERRUPTED`] between its callbacks and the module.
+fn guarded(script: &str) -> Result<String> {
+    let unknown = |what: &str| {
+        anyhow::anyhow!("wasm-bindgen's JavaScript has no `{what}`, where this version of xtask guards the module")
+    };
+    let mut guarded = script.to_owned();
+    for (what, with) in [
+        // Each closure that the module gives to the browser.
+        ("const real = (...args) => {", "const real = uninterrupted((...args) => {"),
+        ("wasm.__wbindgen_start();", "uninterrupted(wasm.__wbindgen_start)();"),
+        // Inside the function that a classic script consists of.
+        ("function __wbg_get_imports() {", &format!("{INTERRUPTED}\nfunction __wbg_get_imports() {{")),
+    ] {
+        if !guarded.contains(what) {
+            return Err(unknown(what));
+        }
+        guarded = guarded.replace(what, with);
+    }
+    // The end of such a closure, before the next statement.
+    const NEXT: &str = "real._wbg_cb_unref = ";
+    let pieces: Vec<&str> = guarded.split(NEXT).collect();
+    let (last, closures) = pieces.split_last().filter(|(_, before)| !before.is_empty()).ok_or_else(|| unknown(NEXT))?;
+    let mut closed = String::new();
+    for before in closures {
+        let body = before.trim_end().strip_suffix("};").ok_or_else(|| unknown(NEXT))?;
+        closed += &format!("{body}}});\n{NEXT}");
+    }
+    Ok(closed + last)
 }
 
 /// Lays the viewer out with these records, the first of which it opens: `index.html` and its files for any static
@@ -462,10 +501,25 @@ mod tests {
     }
 
     #[test]
+    fn the_module_is_guarded_or_the_build_fails() {
+        let closure = "    const real = (...args) => {\n    };\n    real._wbg_cb_unref = () => {};\n";
+        let script = format!("function __wbg_get_imports() {{\n}}\n{closure}{closure}wasm.__wbindgen_start();");
+        let guarded = guarded(&script).unwrap();
+        assert!(guarded.starts_with(INTERRUPTED) && guarded.ends_with("uninterrupted(wasm.__wbindgen_start)();"));
+        assert_eq!(
+            guarded.matches("const real = uninterrupted((...args) => {\n    });\nreal._wbg_cb_unref = ").count(),
+            2
+        );
+        for missing in ["__wbg_get_imports", "const real", "_wbg_cb_unref", "wasm.__wbindgen_start"] {
+            assert!(super::guarded(&script.replace(missing, "other")).is_err(), "{missing}");
+        }
+    }
+
+    #[test]
     fn a_page_that_is_too_large_is_refused() {
         let said = Weight { wasm: 400_000, script: 12_400 }.check().unwrap().note;
         assert_eq!(said, "412 KB gzip: 400 KB of WebAssembly, 12 KB of JavaScript");
-        assert!(Weight { wasm: 450_000, script: 1 }.check().is_err());
+        assert!(Weight { wasm: 470_000, script: 1 }.check().is_err());
     }
 
     #[test]

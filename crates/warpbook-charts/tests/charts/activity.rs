@@ -115,6 +115,23 @@ fn runs_are_drawn_over_time() {
 }
 
 #[test]
+fn what_belongs_to_a_range_of_the_host_is_called_by_its_own_name() {
+    let (mut run, problem) = (sample::recorded(), sample::problem(5_000_000));
+    let mut spans = run.spans.iter_mut().filter(|s| s.rung == "04_fused_graph");
+    for (name, stream) in [("load and queue", "host"), ("copy to the device", "0"), ("gemm", "1"), ("gather", "1")] {
+        let span = spans.next().unwrap();
+        (span.name, span.stream, span.operation) = (name.into(), stream.into(), "load and queue".into());
+    }
+    let chart = timelines(&run, &problem, &["04_fused_graph"]).unwrap();
+    check_layout(&chart);
+    let shown = chart.svg.as_str();
+    let legend = ["host", "copies", "kernels"].map(|kind| shown.contains(&format!(">{kind}<")));
+    assert_eq!(legend, [true; 3], "{shown}");
+    assert!(!shown.contains(">and queue<") && !shown.contains(">others<"), "{shown}");
+    assert!(shown.contains(">gemm<") && shown.matches(">load and queue<").count() <= 1, "{shown}");
+}
+
+#[test]
 fn nothing_recorded_is_said() {
     let (mut run, problem) = (sample::recorded(), sample::problem(5_000_000));
     let other = sample::problem(100_000);
@@ -164,9 +181,9 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
     check_layout(&chart);
     let points: Vec<_> = chart.table.rows.iter().filter(|r| r[0] != "roof").collect();
     assert_eq!(points.len(), counted + 2, "what tensor cores did is not known of one kernel: {points:?}");
-    let gemm = points.iter().find(|r| r[1] == "gemm").unwrap();
+    let gemm = points.iter().find(|r| r[1].ends_with(": gemm")).unwrap();
     assert_eq!((&*gemm[3], &*gemm[4]), ("8000000", "100000000"));
-    let axpy = points.iter().find(|r| r[1] == "axpy").unwrap();
+    let axpy = points.iter().find(|r| r[1].ends_with(": axpy")).unwrap();
     // 8 MFLOP and 8 MB in 10 us.
     assert_eq!(
         (&*axpy[3], &*axpy[4], &*axpy[5], &*axpy[6], &*axpy[7]),

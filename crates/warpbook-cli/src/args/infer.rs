@@ -21,7 +21,8 @@ Examples:
   warpbook freeze my.toml weights.safetensors --out mine.safetensors     weights alone do not say what network they are of
   warpbook freeze mnist.safetensors --out digits.safetensors --device cuda:0 --precision fp16 --repeat 50
 
-The file holds weights in fp32, layers, normalisation and the classes' names: `warpbook predict` and `warpbook eval` need nothing else.
+The file holds weights in fp32, layers, normalisation, the classes' names, and how images were prepared: `warpbook predict` and `warpbook eval` need \
+nothing else.
 Batch normalisations become part of the layers before them; dropout is left out. The network is then tried on the device, in the
 precision that is asked for, against the CPU.";
 
@@ -70,7 +71,9 @@ Examples:
   warpbook predict digits.safetensors three.png --repeat 50  and how long it takes
   warpbook predict digits.safetensors three.png --device cuda:0 --precision bf16
 
-An image is cut to its centre of the network's proportions, scaled, and made grey where the network takes grey.";
+An image is prepared as those of the training were. It is turned upright as its EXIF data say. A network that was trained on a folder takes the \
+whole image, scaled; one that was trained on images of a single size, as MNIST's, takes the centre of their proportions, scaled. It is made grey \
+where the network takes grey.";
 
 #[derive(Debug, Args)]
 pub struct PredictArgs {

@@ -171,7 +171,17 @@ fn end(message: &clap::Error) -> ! {
 /// The whole command line.
 fn command(entries: &[Entry]) -> clap::Command {
     let with_runs = Cli::command().mut_subcommand("run", |command| run::with_experiments(command, entries));
-    with_runs.mut_subcommand("xray", |command| xray::with_experiments(command, entries))
+    let whole = with_runs.mut_subcommand("xray", |command| xray::with_experiments(command, entries));
+    taking_negative_numbers(whole)
+}
+
+/// An option takes `-1` as its value, so that it can say which values it takes.
+fn taking_negative_numbers(command: clap::Command) -> clap::Command {
+    let options = command.mut_args(|arg| {
+        let takes_values = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_allow_hyphen_values_set();
+        if takes_values { arg.allow_negative_numbers(true) } else { arg }
+    });
+    options.mut_subcommands(taking_negative_numbers)
 }
 
 #[cfg(test)]
@@ -243,6 +253,13 @@ mod tests {
         check(&["regression", "--points", "many"], "--points: `many` is not a count");
         check(&["regression", "--also", "5M"], "--also: `5M` is not a size");
         check(&["matmul", "--dtype", "int8"], "--dtype: `int8` is not a type");
+        let word =
+            |words: &str| command(&experiments()).try_get_matches_from(words.split(' ')).unwrap_err().to_string();
+        for words in
+            ["warpbook train mnist --epochs -1", "warpbook survey matmul --seed -1", "warpbook view --live --port -1"]
+        {
+            assert!(word(words).contains("invalid value '-1' for '--"), "{}", word(words));
+        }
         check(&["matmul", "--shape", "1x2"], "--shape: `1x2` is not a shape");
     }
 

@@ -12,8 +12,8 @@ Examples:
   warpbook tune matmul --shape 4096,128x8192x8192 --dtype bf16
   warpbook tune matmul --shape 1000 --dtype fp32,tf32 --trans-b
 
-What is found is kept with the compiled kernels, by device. It is never required: without it, rung and tile are chosen
-by a table of costs.";
+What is found is kept with the compiled kernels, by device. It is never required: without it, the rung and the tile of the
+least expected time are taken.";
 
 #[derive(Debug, Args)]
 pub struct TuneArgs {

@@ -349,17 +349,21 @@ fn normalise(keys: &Keys<'_>, images: &Images, channels: usize) -> Result<(Vec<f
     let read = |name: &str, usual: Vec<f32>| -> Result<Vec<f32>, String> {
         let Some(all) = own.numbers(name)? else { return Ok(usual) };
         let all: Vec<f32> = all.into_iter().map(|n| n as f32).collect();
-        let fits = |n: &f32| n.is_finite() && (name == "mean" || *n > 0.0);
-        if all.len() == channels && all.iter().all(fits) {
-            return Ok(all);
+        if all.len() != channels {
+            let (many, plural) = (all.len(), if channels == 1 { "" } else { "s" });
+            return own.refuse(
+                name,
+                format!("has {many} numbers, and images have {channels} channel{plural}: write one for each."),
+            );
         }
-        own.refuse(
-            name,
-            format!(
-                "has to be {channels} numbers, one for each channel{}.",
-                if name == "mean" { "" } else { ", above 0" }
-            ),
-        )
+        let (fits, words): (fn(&f32) -> bool, &str) = match name {
+            "mean" => (|n| n.is_finite(), "a finite 32-bit number"),
+            _ => (|n| n.is_finite() && *n > 0.0, "a finite 32-bit number above 0"),
+        };
+        match all.iter().find(|n| !fits(n)) {
+            None => Ok(all),
+            Some(n) => own.refuse(name, format!("has the number {n}; each has to be {words}.")),
+        }
     };
     Ok((read("mean", usual.0)?, read("deviation", usual.1)?))
 }

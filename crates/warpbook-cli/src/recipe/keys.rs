@@ -202,10 +202,12 @@ fn number(value: &DeValue<'_>) -> Option<f64> {
     }
 }
 
-/// The nearest of the words, or all of them where none is near.
+/// The nearest of the words, or all of them where none is near. One that differs only in capitals, `-` and `_` is nearer than all others.
 fn suggestion(word: &str, words: &[&str]) -> String {
-    let distance = |w: &&&str| strsim::damerau_levenshtein(word, w);
-    match words.iter().min_by_key(distance).filter(|w| distance(w) <= 1 + word.chars().count() / 4) {
+    let plain = |word: &str| word.to_lowercase().replace(['-', '_'], "");
+    let distance =
+        |w: &&&str| (strsim::damerau_levenshtein(&plain(word), &plain(w)), strsim::damerau_levenshtein(word, w));
+    match words.iter().min_by_key(distance).filter(|w| distance(w).0 <= 1 + word.chars().count() / 4) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("choose from {}.", words.join(", ")),
     }

@@ -2,22 +2,21 @@
 
 mod by;
 mod file;
+mod images;
 mod keys;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 pub use by::{ComputedBy, ConvolutionBy};
 pub(crate) use file::parse;
+pub use images::Images;
+pub use weights::{TrainedWeights, note_changes, open};
 
 use crate::failure::Failure;
-use crate::output::complain;
-use std::path::{Path, PathBuf};
-use warpbook::nn::data::{self, About, Splits};
+use std::path::Path;
+use warpbook::nn::data::Splits;
 use warpbook::nn::train::Recipe;
-
-/// The share of a folder's images that is kept apart, and the seed that chooses them: those of a test stay the same whatever a
-/// training's seed.
-const TEST: (f64, u64) = (0.1, 1);
 
 /// The recipe of random numbers, which has no images.
 pub const AMP_RECIPE: &str = "amp-recipe";
@@ -35,85 +34,18 @@ pub struct Plan {
     pub by: ComputedBy,
 }
 
-/// Where a recipe's images come from, unless the command line says otherwise.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Images {
-    /// A data set that the library knows by name.
-    Known(&'static str),
-    /// A folder with a subfolder for each class.
-    Folder(PathBuf),
+/// Images that were opened, and where they come from.
+pub struct Opened {
+    pub splits: Splits,
+    pub images: Images,
 }
 
-impl Images {
-    /// Those of a data set's name, or else of a folder.
-    pub fn named(name: &str) -> Self {
-        let known = data::NAMES.into_iter().find(|n| *n == name);
-        known.map_or_else(|| Self::Folder(name.into()), Self::Known)
+/// `[channels, height, width]` of a recipe's images; none of a network of vectors.
+pub fn shape_of(recipe: &Recipe) -> Option<[usize; 3]> {
+    match recipe.network.input() {
+        warpbook::nn::network::Shape::Image { channels, height, width } => Some([channels, height, width]),
+        warpbook::nn::network::Shape::Vector(_) => None,
     }
-
-    /// Those that a file says that it was trained on, or else those of the command line's --data.
-    pub fn of_file(file: &Path, name: Option<&str>, dir: Option<&Path>) -> Result<Self, Failure> {
-        let images = name.map(Self::named).or_else(|| dir.map(|d| Self::Folder(d.to_owned())));
-        images.ok_or_else(|| {
-            Failure::usage(format!(
-                "{} does not say what it was trained on: name a folder with --data DIR.",
-                file.display()
-            ))
-        })
-    }
-
-    /// What [`Images::named`] takes.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Known(name) => (*name).to_owned(),
-            Self::Folder(folder) => folder.display().to_string(),
-        }
-    }
-
-    /// What is known of them without files.
-    pub fn about(&self) -> Option<About> {
-        match self {
-            Self::Known(name) => data::about(name),
-            Self::Folder(_) => None,
-        }
-    }
-
-    /// The usual mean and deviation of their pixels.
-    fn normalisation(&self) -> (f32, f32) {
-        match self {
-            Self::Known("mnist" | "synthetic") => (0.1307, 0.3081),
-            Self::Known("fashion-mnist") => (0.2860, 0.3530),
-            _ => (0.5, 0.5),
-        }
-    }
-
-    /// The images, in `shape` `[channels, height, width]` where they come from a folder. `dir` is the command line's --data.
-    pub fn open(&self, dir: Option<&Path>, shape: [usize; 3]) -> Result<Splits, Failure> {
-        let usage = |e: data::Error| Failure::usage(e.to_string());
-        if dir == Some(Path::new("synthetic")) {
-            return data::open("synthetic", None).map_err(usage);
-        }
-        match self {
-            Self::Folder(folder) => split(dir.unwrap_or(folder), shape).map_err(usage),
-            Self::Known(name) => match data::open(name, dir) {
-                Err(data::Error::Missing { .. }) if *name == "mnist" && dir.is_none() => {
-                    complain(
-                        "MNIST is not there (load it with: warpbook data fetch mnist), so synthetic digits are used.",
-                    );
-                    data::open("synthetic", None).map_err(usage)
-                }
-                read => read.map_err(usage),
-            },
-        }
-    }
-}
-
-/// Images of a folder, with a part of them kept for tests.
-fn split(folder: &Path, [channels, height, width]: [usize; 3]) -> Result<Splits, data::Error> {
-    let all = data::image_folder(folder, channels, Some((height, width)))?;
-    let (share, seed) = TEST;
-    let (train, test) = all.split(((all.len() as f64 * share).ceil() as usize).max(1), seed)?;
-    Ok(Splits { train, test })
 }
 
 /// The file that a recipe is read from, unless it is built in.
@@ -151,30 +83,8 @@ impl Plan {
         Self::find(name)
     }
 
-    /// What a checkpoint that is named alone says of itself; `command` is the one that it is named to.
-    pub fn of_checkpoint(file: &str, command: &str, dir: Option<&Path>) -> Result<Self, Failure> {
-        if matches!(file, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE) || file.ends_with(".toml") {
-            return Err(Failure::usage(format!(
-                "Name the checkpoint, too, or alone: warpbook {command} {file} CHECKPOINT"
-            )));
-        }
-        let file = Path::new(file);
-        let (recipe, data) = Recipe::of_checkpoint(file).map_err(|e| Failure::usage(e.to_string()))?;
-        let images = Images::of_file(file, data.as_deref(), dir)?;
-        Ok(Self { recipe, images, by: ComputedBy::default() })
-    }
-
     /// The images for it; `dir` is the command line's --data.
-    pub fn open(&self, dir: Option<&Path>) -> Result<Splits, Failure> {
-        let shape = self.shape().unwrap_or([1, 1, 1]);
-        self.images.open(dir, shape)
-    }
-
-    /// `[channels, height, width]` of an image; none of a network of vectors.
-    pub fn shape(&self) -> Option<[usize; 3]> {
-        match self.recipe.network.input() {
-            warpbook::nn::network::Shape::Image { channels, height, width } => Some([channels, height, width]),
-            warpbook::nn::network::Shape::Vector(_) => None,
-        }
+    pub fn open(&self, dir: Option<&Path>) -> Result<Opened, Failure> {
+        self.images.clone().unless(dir).open(shape_of(&self.recipe).unwrap_or([1, 1, 1]))
     }
 }

@@ -152,7 +152,7 @@ fn what_is_left_out_is_usual() {
     assert_eq!(r.accumulate, 1);
     assert_eq!((&r.optimizer, &r.schedule), (&Optimizer::sgd(), &Schedule::Constant));
     assert_eq!((&r.mean[..], &r.deviation[..]), (&[0.1307][..], &[0.3081][..]));
-    assert_eq!((plan.images.clone(), plan.shape()), (Images::Known("synthetic"), Some([1, 28, 28])));
+    assert_eq!((plan.images.clone(), shape_of(&plan.recipe)), (Images::Known("synthetic"), Some([1, 28, 28])));
     let with = |more: &str| parse(&format!("{SMALL}{more}")).unwrap().recipe;
     assert_eq!(with("[optimizer]\nkind = \"adam\"").optimizer, Optimizer::adam());
     assert_eq!(with("[optimizer]\nkind = \"adam_w\"").optimizer, Optimizer::adam_w());
@@ -181,6 +181,10 @@ fn what_is_wrong_is_told_with_key_and_line() {
     check(&add("shuffle = 1"), &["`shuffle` is 1", "true or false"]);
     check(&add("clip = 0"), &["`clip` is 0", "above 0"]);
     check(&add("[optimizer]\nkind = \"adamm\""), &["line 5", "`optimizer.kind` is \"adamm\"", "did you mean `adam`?"]);
+    check(&add("[optimizer]\nkind = \"adamw\""), &["line 5", "did you mean `adam_w`?"]);
+    check(&add("[optimizer]\nkind = \"AdamW\""), &["did you mean `adam_w`?"]);
+    check(&add("[schedule]\nkind = \"onecycle\""), &["did you mean `one_cycle`?"]);
+    check(&add("learningrate = 3"), &["did you mean `learning_rate`?"]);
     check(&add("[optimizer]\nkind = \"adam\"\nmomentum = 0.9"), &["line 6", "no key `optimizer.momentum`", "betas"]);
     check(&add("[optimizer]\nmomentum = 0.9"), &["line 4", "`optimizer.kind` is missing", "sgd, adam, adam_w"]);
     check(&add("[optimizer]\nkind = \"sgd\"\nnesterov = true"), &["line 4", "Nesterov"]);
@@ -192,7 +196,11 @@ fn what_is_wrong_is_told_with_key_and_line() {
     check(&add("[loss]\nkind = \"mse\""), &["`loss.kind` is \"mse\"", "cross_entropy"]);
     check(&add("[loss]\nkind = \"cross_entropy\"\nsmoothing = 1"), &["from 0 to below 1"]);
     check(&add("[augmentation]\ncrop = 2000"), &["`augmentation.crop` is 2000"]);
-    check(&add("[normalise]\nmean = [0.5, 0.5]"), &["`normalise.mean` has to be 1 numbers"]);
+    check(
+        &add("[normalise]\nmean = [0.5, 0.5]"),
+        &["line 5", "`normalise.mean` has 2 numbers, and images have 1 channel: write one for each"],
+    );
+    check(&add("[normalise]\nmean = [1e39]"), &["line 5", "`normalise.mean` has the number inf", "finite 32-bit"]);
     check(&add("[normalise]\ndeviation = [0]"), &["above 0"]);
     check(&add("input = [3, 28, 28]"), &["`input` is [3, 28, 28]", "leave it out"]);
     check(&add("input = [28, 28]"), &["[channels, height, width]"]);
@@ -205,6 +213,8 @@ fn what_is_wrong_is_told_with_key_and_line() {
     check(&net("\"conv2d 8 3\",\n\"conf2d 8 3\""), &["line 5", "`conf2d` is not a layer"]);
     check(&net("\"conv2d 8 3\",\n\"conv2d 8 30\",\n\"relu\""), &["line 5", "conv2", "30 x 30"]);
     check(&net("\"flatten\",\n\"linear 7\""), &["line 5", "7 outputs", "10 classes", "linear 10"]);
+    // In words of the file, not of the library.
+    check(&net("\"linear 10\""), &["line 4", "Put a `flatten` layer before it"]);
     check(&net("\"flatten\",\n3"), &["line 5", "a layer is a text"]);
     check(&net("{ residual = [\n\"relu\", \"relux\"] }"), &["line 5", "`relux`"]);
     check(&net("{ residal = [] }"), &["line 4", "`network.residal`", "did you mean `residual`?"]);
@@ -234,7 +244,7 @@ fn a_folder_of_images_is_taken_with_its_shape() {
     };
     let plan = write("input = [3, 8, 8]").unwrap();
     assert_eq!(plan.images, Images::Folder(folder.path().join("pictures")));
-    assert_eq!((plan.shape(), plan.recipe.mean), (Some([3, 8, 8]), vec![0.5; 3]));
+    assert_eq!((shape_of(&plan.recipe), plan.recipe.mean), (Some([3, 8, 8]), vec![0.5; 3]));
     assert!(write("").unwrap_err().sentence.contains("`input` is missing"));
     assert!(write("input = [2, 8, 8]").unwrap_err().sentence.contains("1 channel"));
 }

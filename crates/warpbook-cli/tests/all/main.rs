@@ -11,4 +11,5 @@ mod pages;
 mod ranks;
 mod scaling;
 mod train;
+mod trained_on;
 mod whole;

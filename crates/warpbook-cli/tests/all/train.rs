@@ -1,7 +1,7 @@
 //! `warpbook train` and `warpbook eval` as a user starts them, on the CPU and on digits that need no file.
 
 use crate::common::cache;
-use crate::common::commands::{draw, expect, recipe, warpbook};
+use crate::common::commands::{draw, expect, recipe, warpbook, with_pictures};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -176,7 +176,7 @@ fn what_is_no_frozen_network_or_image_is_said() {
     run(
         &["predict", "c.safetensors", "a.png"],
         2,
-        &["c.safetensors is not a frozen network", "warpbook freeze RECIPE"],
+        &["c.safetensors is not a frozen network", "warpbook freeze c.safetensors --out FILE"],
     );
     run(&["eval", "nothere.safetensors"], 2, &["nothere.safetensors: No such file"]);
     run(&["freeze", "mnist", "--out", "f.safetensors"], 2, &["Name the checkpoint, too"]);
@@ -274,7 +274,7 @@ fn every_step_s_loss_comes_into_a_record() {
     assert_eq!(read(&folder.path().join("r.json")).train_logs[0].losses, log.losses);
     expect(&run(&["view", "--text", "r.json"]), 0, &["Training of small on", "steps", "40", "finished"]);
     expect(&run(&["view", "--html", "r.html", "r.json"]), 0, &["r.html"]);
-    let page = std::fs::read_to_string(folder.path().join("r.html")).unwrap();
+    let page = with_pictures(&std::fs::read_to_string(folder.path().join("r.html")).unwrap());
     for part in ["Training of small: loss", "learning rate, 0.05 throughout", "gradient norm, at most"] {
         assert!(page.contains(part), "{part}");
     }

@@ -4,9 +4,7 @@
 mod common;
 mod cublas;
 mod cudnn;
-mod gpu;
 mod graphs;
-mod marks;
 mod memory;
 mod nvrtc;
 mod pool;

@@ -85,7 +85,7 @@ pub enum Body {
     Cublas,
     /// cuBLASLt, with the fastest of the algorithms that it suggests.
     CublasLt,
-    /// The rung and the tile that the costs of the rows choose, without what tuning found.
+    /// The rung and the tile of the least expected time, without what tuning found.
     Chosen,
     /// The CPU.
     Cpu(CpuBody),

@@ -54,7 +54,12 @@ pub enum Origin {
         /// The seed they were drawn with.
         seed: u64,
     },
-    /// The user's arrays or folder.
+    /// Images of a folder, see [`image_folder`](super::image_folder).
+    Folder {
+        /// What in it was passed over, as "9 .webp and 1 .bmp"; empty where nothing was.
+        passed_over: String,
+    },
+    /// The user's arrays.
     Own,
 }
 
@@ -64,7 +69,10 @@ impl fmt::Display for Origin {
             Self::Original => f.write_str("the original files"),
             Self::Modified { why: text } | Self::Noted { what: text } => f.write_str(text),
             Self::Synthetic { seed } => write!(f, "drawn by a program (seed {seed})"),
-            Self::Own => f.write_str("own data"),
+            Self::Folder { passed_over } if !passed_over.is_empty() => {
+                write!(f, "own data ({passed_over} passed over: PNG and JPEG images in the classes' folders are read)")
+            }
+            Self::Folder { .. } | Self::Own => f.write_str("own data"),
         }
     }
 }
@@ -321,6 +329,12 @@ impl Dataset {
         self.with(images.into(), indices.iter().map(|i| self.labels[*i]).collect())
     }
 
+    /// With these classes, and each label replaced by the number that `places` has for it.
+    pub(super) fn renumbered(&self, classes: &[String], places: &[u8]) -> Self {
+        let labels = self.labels.iter().map(|label| places[usize::from(*label)]).collect();
+        Self { classes: classes.into(), labels, ..self.clone() }
+    }
+
     fn with(&self, images: Arc<[u8]>, labels: Arc<[u8]>) -> Self {
         let Self { name, shape, classes, origin, .. } = self;
         Self { name: name.clone(), shape: *shape, classes: classes.clone(), images, labels, origin: origin.clone() }
@@ -372,7 +386,8 @@ mod tests {
         assert_eq!(noted.note(), "own: recompressed as JPEG q75");
         assert_eq!((noted.take(2).note(), noted.images()), (noted.note(), unknown().images()));
         assert_eq!(noted.noted("at 24 pixels").note(), "own: at 24 pixels");
-        for known in [Origin::Original, Origin::Synthetic { seed: 1 }, Origin::Own] {
+        let folder = Origin::Folder { passed_over: String::new() };
+        for known in [Origin::Original, Origin::Synthetic { seed: 1 }, folder, Origin::Own] {
             assert_eq!(of(known.clone()).noted("something else").origin(), &known);
         }
         let splits = Splits { train: unknown(), test: of(Origin::Original) }.noted("recompressed");

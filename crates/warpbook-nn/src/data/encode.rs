@@ -32,7 +32,7 @@ pub fn png([channels, height, width]: [usize; 3], pixels: &[u8]) -> Result<Vec<u
 
 #[cfg(test)]
 mod tests {
-    use super::super::fit_image;
+    use super::super::{Fit, fit_image};
     use super::*;
 
     #[test]
@@ -42,7 +42,7 @@ mod tests {
         for shape in [[1, 3, 5], [3, 2, 4]] {
             let pixels: Vec<u8> = (0..shape.iter().product::<usize>()).map(|i| i as u8 * 7).collect();
             std::fs::write(&path, png(shape, &pixels).unwrap()).unwrap();
-            assert_eq!(fit_image(&path, shape).unwrap().pixels, pixels);
+            assert_eq!(fit_image(&path, shape, Fit::Whole).unwrap().pixels, pixels);
         }
         let check = |shape, n, expect: &str| {
             let error = png(shape, &vec![0; n]).unwrap_err().to_string();

@@ -28,8 +28,9 @@ pub enum Error {
     },
     /// The files of a data set are nowhere.
     #[error(
-        "The files of {name} were not found {}. Get them with `warpbook data fetch {name}`, or name the folder they lie in with \
+        "{}The files of {name} were not found {}. Get them with `warpbook data fetch {name}`, or name the folder they lie in with \
          --data DIR or WARPBOOK_DATA; `synthetic` needs no files.",
+        misnamed.as_ref().map_or(String::new(), |p| format!("WARPBOOK_DATA names {}, which is not a folder. ", p.display())),
         Places(places)
     )]
     Missing {
@@ -37,6 +38,8 @@ pub enum Error {
         name: &'static str,
         /// Where they were looked for.
         places: Vec<PathBuf>,
+        /// What WARPBOOK_DATA names, if that is one of these places and no folder.
+        misnamed: Option<PathBuf>,
     },
     /// Arrays that do not fit together, an unknown name, a part that cannot be split off.
     #[error("{0}")]

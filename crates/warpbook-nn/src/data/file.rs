@@ -48,6 +48,11 @@ impl std::io::Write for HashWriter<'_> {
     }
 }
 
+/// The SHA-256 of a file that can be read, as it lies there.
+pub(super) fn sha256_of(path: &Path) -> Option<String> {
+    Hashed::new(File::open(path).ok()?).finish().ok()
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

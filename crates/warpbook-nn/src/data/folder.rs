@@ -4,14 +4,17 @@ use super::error::{Error, Result};
 use super::picture::{MOST_SIDE, Picture};
 use super::{Dataset, Origin};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of all images together.
 const MOST_TOTAL: usize = 8 << 30;
 
 /// PNG and JPEG images from a folder with a subfolder for each class, in the order of the names; the label is the
-/// subfolder's number. `channels` is 1 for grey or 3 for colour, `resize` the (height, width) that images are scaled to; without it
-/// they must be of one size. [`Dataset::split`] makes training and test sets of it.
+/// subfolder's number. `channels` is 1 for grey or 3 for colour, `resize` the (height, width) that images are scaled to, whatever their
+/// proportions; without it they must be of one size. Images are turned upright first, as their EXIF data say. What else lies in the folder is
+/// passed over, and [`Dataset::note`] counts it. [`Dataset::split`] makes training and test sets of it.
 ///
 /// # Errors
 /// There are no subfolders or one is empty, an image cannot be read, or sizes differ.
@@ -27,7 +30,7 @@ pub fn image_folder(folder: impl AsRef<Path>, channels: usize, resize: Option<(u
             "Images cannot be scaled to {h} x {w}; choose sides from 1 to {MOST_SIDE}."
         )));
     }
-    let classes = classes(folder)?;
+    let (classes, passed_over) = classes(folder)?;
     let files: Vec<(PathBuf, u8)> =
         classes.iter().zip(0..).flat_map(|((_, files), label)| files.iter().map(move |f| (f.clone(), label))).collect();
     let (height, width) = match resize {
@@ -60,17 +63,32 @@ pub fn image_folder(folder: impl AsRef<Path>, channels: usize, resize: Option<(u
     let name = folder.file_name().map_or_else(|| folder.display().to_string(), |n| n.to_string_lossy().into_owned());
     let labels = files.into_iter().map(|(_, label)| label).collect();
     let names = classes.into_iter().map(|(name, _)| name).collect();
-    Dataset::checked(name, [channels, height, width], images, labels, names, Origin::Own)
+    let origin = Origin::Folder { passed_over: passed_over.to_string() };
+    Dataset::checked(name, [channels, height, width], images, labels, names, origin)
 }
 
-/// The subfolders by name, each with its images by name.
-fn classes(folder: &Path) -> Result<Vec<(String, Vec<PathBuf>)>> {
-    let mut classes = Vec::new();
-    for sub in entries(folder)?.into_iter().filter(|p| p.is_dir()) {
-        let files: Vec<PathBuf> = entries(&sub)?.into_iter().filter(|p| is_image(p)).collect();
-        if files.is_empty() {
-            return Err(Error::read(&sub, "there is no PNG or JPEG image in it; every subfolder is a class"));
+/// Classes by name, each with its images by name.
+type Classes = Vec<(String, Vec<PathBuf>)>;
+
+/// The subfolders as classes, and what else there is.
+fn classes(folder: &Path) -> Result<(Classes, PassedOver)> {
+    let (mut classes, mut all) = (Vec::new(), PassedOver::default());
+    for sub in entries(folder)? {
+        if !sub.is_dir() {
+            all.note(&sub);
+            continue;
         }
+        let (files, others): (Vec<_>, Vec<_>) = entries(&sub)?.into_iter().partition(|p| is_image(p));
+        if files.is_empty() {
+            let mut here = PassedOver::default();
+            others.iter().for_each(|p| here.note(p));
+            let found = if others.is_empty() { String::new() } else { format!(", but {here}") };
+            return Err(Error::read(
+                &sub,
+                format!("there is no PNG or JPEG image in it{found}; every subfolder is a class"),
+            ));
+        }
+        others.iter().for_each(|p| all.note(p));
         // Two names that are shown alike would be one class.
         let Some(name) = sub.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::read(&sub, "its name is no valid UTF-8; rename the folder, as its name is the class's"));
@@ -82,8 +100,40 @@ fn classes(folder: &Path) -> Result<Vec<(String, Vec<PathBuf>)>> {
             folder,
             "there are no subfolders; put the images of each class into one, named as the class",
         )),
-        1..=256 => Ok(classes),
+        1..=256 => Ok((classes, all)),
         n => Err(Error::read(folder, format!("it has {n} subfolders, and there can be 256 classes"))),
+    }
+}
+
+/// What is not read: how many there are of each kind.
+#[derive(Default)]
+struct PassedOver(BTreeMap<String, usize>);
+
+impl PassedOver {
+    fn note(&mut self, path: &Path) {
+        let kind = match path.extension() {
+            _ if path.is_dir() => "folder".into(),
+            Some(extension) => format!(".{}", extension.to_string_lossy().to_lowercase()),
+            None => "file without an extension".into(),
+        };
+        *self.0.entry(kind).or_default() += 1;
+    }
+}
+
+/// As "1 .bmp and 9 .webp"; nothing of nothing.
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (kind, count)) in self.0.iter().enumerate() {
+            let before = if i == 0 {
+                ""
+            } else if i + 1 == self.0.len() {
+                " and "
+            } else {
+                ", "
+            };
+            write!(f, "{before}{count} {kind}")?;
+        }
+        Ok(())
     }
 }
 
@@ -103,7 +153,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn is_image(path: &Path) -> bool {
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-    matches!(&*extension, "png" | "jpg" | "jpeg") && path.is_file()
+    matches!(&*extension, "png" | "jpg" | "jpeg" | "jpe" | "jfif" | "pjpeg" | "pjp") && path.is_file()
 }
 
 #[cfg(test)]
@@ -146,7 +196,26 @@ mod tests {
         assert_eq!(data.shape(), [3, 3, 4]);
         let dog = data.image(2);
         assert_eq!((&dog[..3], dog[12 + 3], dog[24 + 8]), (&[10, 10, 10][..], 20 + 3, 30 + 2));
-        assert_eq!(data.origin(), &Origin::Own);
+        assert_eq!(data.origin(), &Origin::Folder { passed_over: "1 .txt".into() });
+    }
+
+    #[test]
+    fn what_is_passed_over_is_counted() {
+        let folder = two_classes();
+        let place = |name: &str| folder.path().join(name);
+        write(&place("dog/saved.jfif"), (3, 4), [1, 2, 3]);
+        for name in ["dog/a.webp", "cat/B.WEBP", "cat/x.bmp", "above.tiff", "dog/none"] {
+            fs::write(place(name), "none").unwrap();
+        }
+        fs::create_dir(place("dog/more")).unwrap();
+        let data = image_folder(folder.path(), 3, None).unwrap();
+        assert_eq!(data.len(), 4, "the JPEG that a browser saved as .jfif is read");
+        let counted = "1 .bmp, 1 .tiff, 1 .txt, 2 .webp, 1 file without an extension and 1 folder passed over";
+        assert!(data.note().contains(counted), "{}", data.note());
+        fs::create_dir(place("emu")).unwrap();
+        fs::write(place("emu/a.webp"), "none").unwrap();
+        let error = refused(folder.path(), None);
+        assert!(error.contains("no PNG or JPEG image in it, but 1 .webp"), "{error}");
     }
 
     #[test]

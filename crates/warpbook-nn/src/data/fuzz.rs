@@ -3,6 +3,7 @@
 
 use super::cifar::{self, MOST, PIXELS};
 use super::{idx, mnist, pickle, picture};
+use crate::philox::uniform;
 use bolero::check;
 use flate2::{Compression, write::GzEncoder};
 use std::cell::OnceCell;
@@ -48,9 +49,42 @@ fn in_folder(run: impl FnOnce(&Path)) {
     });
 }
 
+/// Gives inputs to a target. bolero keeps its own next to this file: where the sources are not, as with packed tests on another machine, drawn ones are
+/// all that the target gets.
+macro_rules! try_inputs {
+    ($target:expr) => {
+        if Path::new(env!("CARGO_MANIFEST_DIR")).join("src/data/fuzz.rs").exists() {
+            check!().for_each($target);
+        } else {
+            drawn($target);
+        }
+    };
+}
+
+/// A thousand inputs of up to 512 random bytes, the same in every run.
+fn drawn(target: impl Fn(&[u8])) {
+    for i in 0..1000 {
+        let draw = |at: u64, below: f32| (uniform(7, 1024 * i + at, 0) * below) as usize;
+        let bytes: Vec<u8> = (0..draw(0, 512.0) as u64).map(|at| draw(at + 1, 256.0) as u8).collect();
+        target(&bytes);
+    }
+}
+
+#[test]
+fn drawn_inputs_differ_in_length_and_content() {
+    let seen = std::cell::RefCell::new(std::collections::BTreeSet::new());
+    drawn(|bytes| {
+        seen.borrow_mut().insert(bytes.to_vec());
+    });
+    let seen = seen.into_inner();
+    assert!(seen.len() > 900 && seen.iter().any(|b| b.len() > 400), "{} inputs", seen.len());
+    let values: std::collections::BTreeSet<u8> = seen.iter().flatten().copied().collect();
+    assert_eq!(values.len(), 256);
+}
+
 #[test]
 fn pickles() {
-    check!().for_each(|bytes| {
+    try_inputs!(|bytes: &[u8]| {
         for bytes in [bytes, &[b"\x80\x02}(", bytes].concat()] {
             if let Ok((images, labels)) = pickle::batch(Path::new("data_batch_1"), bytes) {
                 assert!(images.len() == labels.len() * PIXELS && labels.len() <= MOST);
@@ -61,7 +95,7 @@ fn pickles() {
 
 #[test]
 fn idx_files() {
-    check!().for_each(|bytes| {
+    try_inputs!(|bytes: &[u8]| {
         in_folder(|folder| {
             let path = folder.join("t10k-labels.idx1-ubyte");
             for bytes in [bytes, &[b"\0\0\x08\x01\0\0\0\x02", bytes].concat()] {
@@ -76,7 +110,7 @@ fn idx_files() {
 
 #[test]
 fn archives() {
-    check!().for_each(|bytes| {
+    try_inputs!(|bytes: &[u8]| {
         in_folder(|folder| {
             let path = folder.join("cifar-10-binary.tar.gz");
             for bytes in [bytes, &packed(bytes)] {
@@ -89,7 +123,7 @@ fn archives() {
 
 #[test]
 fn pictures() {
-    check!().for_each(|bytes| {
+    try_inputs!(|bytes: &[u8]| {
         in_folder(|folder| {
             let path = folder.join("picture");
             for start in [&b"\x89PNG\r\n\x1a\n"[..], b"\xff\xd8\xff", b""] {

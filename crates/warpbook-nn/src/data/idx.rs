@@ -4,7 +4,7 @@
 //! u32, and the elements (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
 
 use super::error::{Error, Result};
-use super::file::{Source, Verdict};
+use super::file::{Source, Verdict, sha256_of};
 use super::recipes::{MNIST_UNPACKED, recipe};
 use super::{Dataset, Splits};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,20 @@ fn find(folder: &Path, set: &Set, part: &str, dimensions: usize) -> Option<PathB
     folders.iter().flat_map(|f| names.iter().map(|n| f.join(n))).find(|p| p.is_file())
 }
 
+/// The set whose published files lie in a folder. All sets of this kind have the same names of files, so it is told by the labels' hash.
+fn published_in(folder: &Path, set: &Set) -> Option<&'static Set> {
+    let labels = find(folder, set, "train-labels", 1)?;
+    set_with(&labels, &sha256_of(&labels)?)
+}
+
+/// The set that has a file of this name with this SHA-256.
+fn set_with(path: &Path, hash: &str) -> Option<&'static Set> {
+    let has = |set: &&Set| [true, false].iter().any(|packed| published(path, set, *packed) == Some(hash));
+    [&MNIST, &FASHION_MNIST].into_iter().find(has)
+}
+
 pub(super) fn read(folder: &Path, set: &Set) -> Result<Splits> {
+    let set = published_in(folder, set).unwrap_or(set);
     let mut verdict = Verdict::new();
     let (train, test) = (part(folder, set, "train", &mut verdict)?, part(folder, set, "t10k", &mut verdict)?);
     let (title, origin) = (recipe(set.name).map_or(set.name, |r| r.title), verdict.origin());
@@ -171,6 +184,18 @@ pub(super) mod tests {
 
     fn labels(n: u32) -> Vec<u8> {
         [0, 0, 8, 1].into_iter().chain(n.to_be_bytes()).chain((0..n).map(|i| (i % 10) as u8)).collect()
+    }
+
+    #[test]
+    fn published_files_are_what_they_are_whatever_they_are_called() {
+        let labels = Path::new("train-labels-idx1-ubyte.gz");
+        for set in [&MNIST, &FASHION_MNIST] {
+            let hash = published(labels, set, true).unwrap();
+            assert_eq!(set_with(labels, hash).map(|s| s.name), Some(set.name));
+        }
+        let unpacked = Path::new("train-labels-idx1-ubyte");
+        assert_eq!(set_with(unpacked, MNIST_UNPACKED[1].1).map(|s| s.name), Some("mnist"));
+        assert!(set_with(labels, MNIST_UNPACKED[0].1).is_none());
     }
 
     /// A small valid set, training files packed and test files not.

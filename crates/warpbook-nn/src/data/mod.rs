@@ -14,6 +14,7 @@ mod fit;
 mod folder;
 #[cfg(test)]
 mod fuzz;
+mod identity;
 mod idx;
 mod pickle;
 mod picture;
@@ -28,6 +29,8 @@ pub use encode::png;
 pub use error::{Error, Result};
 pub use fit::{Fitted, fit_image};
 pub use folder::image_folder;
+pub(crate) use identity::names;
+pub use identity::{Fit, Identity, Source};
 pub use idx::{fashion_mnist, mnist};
 pub use recipes::{Recipe, RemoteFile, folder_for, recipe, recipes};
 pub use rows::Rows;
@@ -56,7 +59,8 @@ pub fn open(name: &str, dir: Option<&Path>) -> Result<Splits> {
     let Some(recipe) = recipe(name) else {
         return Err(Error::Setting(format!("`{name}` is not a data set; choose one of {}.", NAMES.join(", "))));
     };
-    open_in(recipe, &places(recipe, dir))
+    let misnamed = || recipes::variable("WARPBOOK_DATA").filter(|folder| dir.is_none() && !folder.is_dir());
+    open_in(recipe, &places(recipe, dir), misnamed)
 }
 
 /// What is known of a data set without its files.
@@ -94,7 +98,7 @@ fn places(recipe: &Recipe, dir: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// Reads the set in the first of the places that holds a file of it.
-fn open_in(recipe: &Recipe, places: &[PathBuf]) -> Result<Splits> {
+fn open_in(recipe: &Recipe, places: &[PathBuf], misnamed: impl Fn() -> Option<PathBuf>) -> Result<Splits> {
     let set = match recipe.name {
         "mnist" => Some(&idx::MNIST),
         "fashion-mnist" => Some(&idx::FASHION_MNIST),
@@ -104,7 +108,7 @@ fn open_in(recipe: &Recipe, places: &[PathBuf]) -> Result<Splits> {
     match (places.iter().find(|p| holds_it(p)), set) {
         (Some(folder), Some(set)) => idx::read(folder, set),
         (Some(folder), None) => cifar10(folder),
-        (None, _) => Err(Error::Missing { name: recipe.name, places: places.to_vec() }),
+        (None, _) => Err(Error::Missing { name: recipe.name, places: places.to_vec(), misnamed: misnamed() }),
     }
 }
 
@@ -160,6 +164,9 @@ mod tests {
             let n = if name == "cifar10" { 50_000 } else { 60_000 };
             assert_eq!((splits.train.len(), splits.test.len(), splits.train.shape()), (n, 10_000, expect));
             println!("{}", splits.train.note());
+        }
+        if let Ok(digits) = open("fashion-mnist", Some(&folder.join("mnist"))) {
+            assert_eq!((digits.train.name(), digits.train.classes()[3].as_str()), ("MNIST", "3"));
         }
     }
 }

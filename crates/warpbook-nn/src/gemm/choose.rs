@@ -17,8 +17,9 @@ pub struct Choice {
     pub why: String,
 }
 
-/// The rung and tile for a product on a device of these limits: what tuning found there, else the least expected time by the rows'
-/// costs, else the last row of the ladder with a fallback that runs there. `None` where no such row takes the product.
+/// The rung and tile for a product on a device of these limits: what tuning found there, else the least expected time, else the last row
+/// of the ladder with a fallback that runs there. Times are expected by the rows' costs; for 16-bit types on some devices a network
+/// corrects them, see `learned`. `None` where no such row takes the product.
 #[must_use]
 pub fn choose(product: &Product, device: &DeviceInfo, tuned: &Findings) -> Option<Choice> {
     choose_from(&rows(), product, device, tuned)
@@ -36,10 +37,14 @@ pub fn choose_from(rows: &[Row], product: &Product, device: &DeviceInfo, tuned: 
         let row = taking.iter().find(|r| r.rung.id == *f.rung)?;
         choice(row, &f.tile, format!("tuned on this device: {:.1} us", f.us))
     });
-    let by_cost = || {
+    let by = match is_learned(product, device) {
+        true => "the costs of its tile and a network that was trained on measured times",
+        false => "the costs of its tile",
+    };
+    let by_time = || {
         let costs = taking.iter().flat_map(|row| expected(row, product, device));
         let (Estimate { us, .. }, row, tile) = costs.min_by(|a, b| a.0.us.total_cmp(&b.0.us))?;
-        choice(row, tile, format!("expected to take {us:.1} us by the costs of its tile"))
+        choice(row, tile, format!("expected to take {us:.1} us by {by}"))
     };
     let by_ladder = || {
         let (row, [large, small]) = taking.iter().rev().find_map(|r| Some((r, r.fallback?)))?;
@@ -47,7 +52,7 @@ pub fn choose_from(rows: &[Row], product: &Product, device: &DeviceInfo, tuned: 
         let tile = if tiles >= u64::from(device.multiprocessors) { large } else { small };
         choice(row, tile, "the last rung of the ladder that runs on this device".into())
     };
-    found.or_else(by_cost).or_else(by_ladder)
+    found.or_else(by_time).or_else(by_ladder)
 }
 
 /// A rung's row and one of its tiles, with the time that the costs expect.
@@ -111,13 +116,18 @@ fn expected<'r>(row: &'r Row, product: &Product, device: &DeviceInfo) -> Vec<(Es
     else {
         return Vec::new();
     };
-    let is_learned = product.form.dtype.bytes() == 2 && learned::holds(device);
+    let is_learned = is_learned(product, device);
     let tiles = costs.tiles.iter().filter_map(|cost| Some((cost, kernel.tile(cost.tile).filter(|t| fits(t, device))?)));
     let of = |(cost, tile): (&'static Cost, &Tile)| {
         let estimate = estimate(cost, tile, can, product, device)?;
         Some((if is_learned { learned::corrected(estimate) } else { estimate }, row, cost.tile))
     };
     tiles.filter_map(of).collect()
+}
+
+/// Whether a network corrects the times that costs expect of a product.
+fn is_learned(product: &Product, device: &DeviceInfo) -> bool {
+    product.form.dtype.bytes() == 2 && learned::holds(device)
 }
 
 /// Whether a block of the device has the shared memory of a tile.
@@ -258,6 +268,22 @@ pub(super) mod tests {
         assert_eq!((&*rung, area), ("14_overlapped_store", 128 * 256));
         // Odd, with a long k: it is divided without a copy.
         assert_eq!(chosen((27, 45, 9427), (true, false)).0, "17b_unaligned_in_parts");
+    }
+
+    /// A network decides for 16-bit types on an H200, and only there.
+    #[test]
+    fn a_reason_names_what_the_time_is_expected_by() {
+        let why = |dtype, info: &DeviceInfo| {
+            choose(&Product::new(4096, 4096, 4096, form(dtype)), info, &Findings::default()).unwrap().why
+        };
+        let network = " by the costs of its tile and a network that was trained on measured times";
+        for dtype in [Dtype::Bf16, Dtype::F16] {
+            assert!(why(dtype, &h200()).ends_with(network), "{}", why(dtype, &h200()));
+        }
+        let h100 = DeviceInfo { name: "NVIDIA H100 80GB HBM3".into(), ..h200() };
+        for (dtype, info) in [(Dtype::Tf32, &h200()), (Dtype::F32, &h200()), (Dtype::Bf16, &h100)] {
+            assert!(why(dtype, info).ends_with(" us by the costs of its tile"), "{}", why(dtype, info));
+        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Gemm {
         Self::with_findings(device, Findings::of(device.info()))
     }
 
-    /// A handle that chooses by the costs of the rows alone.
+    /// A handle that chooses by expected times alone, without what tuning found.
     #[must_use]
     pub fn untuned(device: &CudaDevice) -> Self {
         Self::with_findings(device, Findings::default())

@@ -18,7 +18,6 @@ struct About {
     frozen: u32,
     #[serde(flatten)]
     network: Description,
-    classes: Vec<String>,
 }
 
 /// Of any version.
@@ -35,7 +34,8 @@ impl Frozen {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
         let network = Description {
             recipe: self.recipe.clone(),
-            data: self.data.clone(),
+            data: self.source.as_ref().map(|s| s.data.clone()),
+            folder: self.source.as_ref().and_then(|s| s.folder.clone()),
             input: self.shape,
             layers: self.network.layers(),
             mean: self.mean.clone(),
@@ -43,8 +43,10 @@ impl Frozen {
             loss: self.loss,
             // A frozen network sees each image once.
             views: Views::One,
+            classes: Some(self.classes.clone()),
+            trained_on: self.identity.clone(),
         };
-        let about = About { frozen: 1, network, classes: self.classes.clone() };
+        let about = About { frozen: 1, network };
         let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
         let named = self.weights.specs().iter().zip(self.weights.values());
         let arrays = named.map(|(s, v)| (s.name.clone(), (s.shape.clone(), v.as_slice()))).collect();
@@ -80,8 +82,10 @@ impl Frozen {
                 )));
             }
             None => {
+                // A checkpoint needs no recipe.
+                let recipe = if describes_a_network(text.as_deref()) { "" } else { "RECIPE " };
                 return Err(TrainError::Setting(format!(
-                    "{shown} is not a frozen network. Make one of a checkpoint or weights: warpbook freeze RECIPE {shown} --out FILE"
+                    "{shown} is not a frozen network. Make one of it: warpbook freeze {recipe}{shown} --out FILE"
                 )));
             }
         }
@@ -92,11 +96,20 @@ impl Frozen {
         }
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| format(e.to_string()))?;
         let weights = Weights::from_tensors(&network, &tensors, |_| true).map_err(|e| format(e.to_string()))?;
-        let Description { recipe, data, input: shape, mean, deviation, loss, .. } = about.network;
-        Self { recipe, data, network, weights, shape, mean, deviation, classes: about.classes, loss, place: Place::Cpu }
+        let source = about.network.source();
+        let Description { recipe, input: shape, mean, deviation, loss, classes, trained_on: identity, .. } =
+            about.network;
+        let classes = classes.ok_or_else(|| format("it has no classes".into()))?;
+        Self { recipe, source, identity, network, weights, shape, mean, deviation, classes, loss, place: Place::Cpu }
             .checked()
             .map_err(|e| format(e.to_string()).into())
     }
+}
+
+/// Whether the metadata say what the network is, as a checkpoint's do.
+fn describes_a_network(text: Option<&str>) -> bool {
+    let described = text.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+    described.is_some_and(|about| about["network"].is_object())
 }
 
 fn version(text: Option<&str>) -> Option<u32> {
@@ -106,6 +119,7 @@ fn version(text: Option<&str>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::{Dataset, Fit, Source};
     use crate::network::*;
     use crate::train::{Loss, Recipe};
     use proptest::prelude::*;
@@ -145,7 +159,17 @@ mod tests {
         frozen.save(&path).unwrap();
         assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
         let again = Frozen::load(&path).unwrap();
-        assert_eq!((again.recipe(), again.data(), again.shape()), ("mnist", Some("synthetic"), [1, 4, 4]));
+        assert_eq!((again.recipe(), again.source(), again.shape()), ("mnist", Some(&"synthetic".into()), [1, 4, 4]));
+        assert_eq!((again.identity(), again.fit()), (None, Fit::Centre), "nobody told what it was trained on");
+        let set = Dataset::from_arrays("mine", [1, 4, 4], vec![0; 16], vec![1], ["c", "a"]).unwrap();
+        let told = frozen
+            .clone()
+            .with_data(Source { data: "mnist".into(), folder: Some("there".into()) })
+            .trained_on(set.identity());
+        told.save(&path).unwrap();
+        assert_eq!(Frozen::load(&path).unwrap(), told);
+        frozen.clone().with_data("pictures/pets").save(&path).unwrap();
+        assert_eq!(Frozen::load(&path).unwrap().fit(), Fit::Whole, "a folder's images were always scaled whole");
         assert_eq!(again.classes(), ["a", "b", "c"]);
         let images: Vec<u8> = (0..5 * 16).map(|i| i as u8 * 3).collect();
         assert_eq!(again.predict(&images).unwrap(), frozen.predict(&images).unwrap());
@@ -188,7 +212,7 @@ mod tests {
         std::fs::write(&path, "text").unwrap();
         check("not a safetensors file");
         Weights::init(&Recipe::mnist().network, 1).save(&path).unwrap();
-        check("warpbook freeze RECIPE");
+        check("Make one of it: warpbook freeze RECIPE ");
         // Lengths stay, so that the file's offsets do.
         let whole = bytes(&small());
         let replaced = |from: &str, to: &str| {

@@ -17,10 +17,11 @@ mod predictor;
 
 pub use predictor::{Prediction, Predictor};
 
-use crate::data::Dataset;
+use crate::data::{self, Dataset, Fit, Fitted, Identity, Source, fit_image};
 use crate::network::{Network, Shape};
 use crate::train::{Loss, Place, Recipe, Score, TrainError};
 use crate::weights::Weights;
+use std::path::Path;
 
 /// The most images that are classified at a time.
 const BATCH: usize = 256;
@@ -30,7 +31,8 @@ const BATCH: usize = 256;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frozen {
     recipe: String,
-    data: Option<String>,
+    source: Option<Source>,
+    identity: Option<Identity>,
     network: Network,
     weights: Weights,
     shape: [usize; 3],
@@ -58,7 +60,8 @@ impl Frozen {
         let (network, weights) = fold::fold(&recipe.network, weights)?;
         Self {
             recipe: recipe.name.clone(),
-            data: None,
+            source: None,
+            identity: None,
             network,
             weights,
             shape,
@@ -71,10 +74,17 @@ impl Frozen {
         .checked()
     }
 
-    /// The same with a note of the data set that it was trained on: a name that [`crate::data::open`] knows, or a folder.
+    /// The same with a note where the data set that it was trained on can be opened again: a name that [`crate::data::open`] knows, or a folder.
     #[must_use]
-    pub fn with_data(mut self, data: impl Into<String>) -> Self {
-        self.data = Some(data.into());
+    pub fn with_data(mut self, source: impl Into<Source>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The same with a note which images it was trained on, and how they were brought to their size: [`Dataset::identity`] of these images.
+    #[must_use]
+    pub fn trained_on(mut self, images: Identity) -> Self {
+        self.identity = Some(images);
         self
     }
 
@@ -107,6 +117,8 @@ impl Frozen {
         if !fits(&self.mean, f32::is_finite) || !fits(&self.deviation, |d| d > 0.0 && d.is_finite()) {
             return refuse(format!("Images of {channels} channels need as many finite means, and deviations above 0."));
         }
+        // Folding divides by running variances, so finite weights need not stay finite.
+        self.weights.ensure_finite()?;
         Ok(self)
     }
 
@@ -116,10 +128,31 @@ impl Frozen {
         &self.recipe
     }
 
-    /// The data set that it was trained on, where that is known: a name, or a folder.
+    /// Where the data set that it was trained on can be opened again, if that is known.
     #[must_use]
-    pub fn data(&self) -> Option<&str> {
-        self.data.as_deref()
+    pub fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
+    }
+
+    /// Which images it was trained on; `None` where its file is of an older version, or nobody told.
+    #[must_use]
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// How an image of a file is brought to its size: as in its training, or, where that is not known, as is usual for its data set.
+    #[must_use]
+    pub fn fit(&self) -> Fit {
+        let usual = || self.source.as_ref().map_or(Fit::Centre, Source::usual_fit);
+        self.identity.as_ref().map_or_else(usual, |identity| identity.fit)
+    }
+
+    /// A PNG or JPEG image as the network takes it, prepared as the images of its training were: see [`fit_image`].
+    ///
+    /// # Errors
+    /// As of [`fit_image`].
+    pub fn image(&self, path: impl AsRef<Path>) -> Result<Fitted, data::Error> {
+        fit_image(path, self.shape, self.fit())
     }
 
     /// The network, without dropout, and without the batch normalisations that were folded.
@@ -164,23 +197,22 @@ impl Frozen {
         Predictor::new(self, batch)
     }
 
-    /// The loss and the accuracy over a data set.
+    /// The loss and the accuracy over a data set, whose classes are matched by their names.
     ///
     /// # Errors
-    /// The data set's images or classes are not the network's.
+    /// The data set's images are not of the network's shape, or a class of theirs is none of the network's; the loss is no finite number.
     pub fn evaluate(&self, set: &Dataset) -> Result<Score, TrainError> {
-        if set.shape() != self.shape || set.classes().len() != self.classes.len() {
+        if set.shape() != self.shape {
             let [[c, h, w], [of_c, of_h, of_w]] = [self.shape, set.shape()];
             return Err(TrainError::Setting(format!(
-                "The network takes images of {c} x {h} x {w} of {} classes; those of {} are {of_c} x {of_h} x {of_w} of {}.",
-                self.classes.len(),
-                set.name(),
-                set.classes().len()
+                "The network takes images of {c} x {h} x {w}; those of {} are {of_c} x {of_h} x {of_w}.",
+                set.name()
             )));
         }
+        let set = &set.with_classes(&self.classes).map_err(|e| TrainError::Setting(e.to_string()))?;
         let mut predictor = self.predictor(set.len().clamp(1, BATCH))?;
         let batches = set.images().chunks(BATCH * set.pixels()).zip(set.labels().chunks(BATCH));
         let losses = batches.map(|(images, labels)| Ok((predictor.loss(images, labels, self.loss)?, labels.len())));
-        Ok(Score::of(losses.collect::<Result<Vec<_>, TrainError>>()?))
+        Score::of(losses.collect::<Result<Vec<_>, TrainError>>()?).finite()
     }
 }

@@ -170,7 +170,7 @@ impl Builder {
 
     /// What a layer computes of an input, and the shape of its output.
     fn operation(&mut self, kind: &Kind, input: Shape) -> Result<(Op, Shape), String> {
-        let not_image = |what: &str| format!("{what} needs an image. Put it before `flatten()`.");
+        let not_image = |what: &str| format!("{what} needs an image. Put it before the `flatten` layer.");
         Ok(match (kind, input) {
             (Kind::Conv2d(c), Shape::Image { height, width, .. }) => {
                 if c.filters == 0 {
@@ -190,7 +190,7 @@ impl Builder {
             (Kind::Conv2d(_), Shape::Vector(_)) => return Err(not_image("a convolution")),
             (Kind::Pool(_), Shape::Vector(_)) => return Err(not_image("a pool")),
             (Kind::Linear { .. }, Shape::Image { .. }) => {
-                return Err("a linear layer needs a vector. Put `flatten()` before it.".into());
+                return Err("a linear layer needs a vector. Put a `flatten` layer before it.".into());
             }
             (Kind::Linear { features: 0, .. }, _) => return Err("it needs at least one feature.".into()),
             (Kind::Linear { features, bias }, Shape::Vector(_)) => {

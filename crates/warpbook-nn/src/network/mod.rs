@@ -277,8 +277,8 @@ mod tests {
             assert!(expect.iter().all(|e| sentence.contains(e)), "{sentence}");
         };
         check(vec![conv2d(8, 3), conv2d(8, 5)], &["conv2 (conv2d 8, 5x5)", "8 x 4 x 4", "5 x 5"]);
-        check(vec![linear(4)], &["fc1 (linear 4)", "3 x 6 x 6", "flatten()"]);
-        check(vec![flatten(), conv2d(8, 3)], &["conv1", "108 features", "before `flatten()`"]);
+        check(vec![linear(4)], &["fc1 (linear 4)", "3 x 6 x 6", "a `flatten` layer before it"]);
+        check(vec![flatten(), conv2d(8, 3)], &["conv1", "108 features", "before the `flatten` layer"]);
         check(vec![residual([conv2d(8, 3)])], &["residual1", "8 x 4 x 4 of 3 x 6 x 6"]);
         check(vec![residual([])], &["residual1 has no layers"]);
         check(vec![dropout(1.0)], &["dropout1", "less than 1"]);

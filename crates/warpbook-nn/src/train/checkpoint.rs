@@ -2,9 +2,11 @@
 
 use super::description::Description;
 use super::engine::{ScalerState, State};
-use super::{TrainError, Trainer};
-use crate::network::{Network, ParamSpec};
+use super::{Recipe, TrainError, Trainer};
+use crate::data::{Identity, names};
+use crate::network::ParamSpec;
 use crate::ops::optimizer::Optimizer;
+use crate::ops::optimizer::groups::Group;
 use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,73 @@ pub(super) struct Checkpoint {
     pub state: State,
     pub step: u64,
     pub seed: u64,
+    pub made: Option<Made>,
     pub network: Option<Description>,
+}
+
+/// How the steps so far were made: a training that does it otherwise cannot go on with them. Rates may change, so they are not in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Made {
+    batch: usize,
+    shuffle: bool,
+    optimizer: Optimizer,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<Group>,
+}
+
+impl Made {
+    fn of(recipe: &Recipe) -> Self {
+        let groups = recipe.groups.iter().map(|g| Group { rate: 1.0, schedule: None, ..g.clone() }).collect();
+        Self { batch: recipe.batch, shuffle: recipe.shuffle, optimizer: recipe.optimizer, groups }
+    }
+
+    /// A sentence that names both, where the training that would go on is another.
+    fn other(&self, now: &Self) -> Option<String> {
+        if self.batch != now.batch {
+            return Some(format!(
+                "The checkpoint was made with batches of {}, and this training has batches of {}: its step is another place of the data. Set the \
+                 same batch",
+                self.batch, now.batch
+            ));
+        }
+        if self.shuffle != now.shuffle {
+            let words = |shuffled| if shuffled { "shuffled" } else { "in their order" };
+            return Some(format!(
+                "The checkpoint was made of samples {}, and this training takes them {}: some would come twice, and others not at all. Set it the \
+                 same",
+                words(self.shuffle),
+                words(now.shuffle)
+            ));
+        }
+        if self.optimizer != now.optimizer || self.groups != now.groups {
+            return Some(format!(
+                "The checkpoint is of another optimiser: {}, and this training has {}. Set the same optimiser",
+                self.words(),
+                now.words()
+            ));
+        }
+        None
+    }
+
+    /// The optimiser in the words of a recipe's file, as "adam_w (betas [0.9,0.999], epsilon 1e-8, weight_decay 0.01)".
+    fn words(&self) -> String {
+        let fields = serde_json::to_value(self.optimizer).ok();
+        let fields = fields.as_ref().and_then(serde_json::Value::as_object).into_iter().flatten();
+        let (kind, others): (Vec<_>, Vec<_>) = fields.partition(|(name, _)| *name == "kind");
+        let kind = kind.first().and_then(|(_, kind)| kind.as_str()).unwrap_or("none");
+        let mut others: Vec<String> = others.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        others.extend(self.groups.iter().map(|group| {
+            let number = |name: &str, n: Option<f64>| n.map_or(String::new(), |n| format!(" {name} {n}"));
+            let muon = group.muon.map_or(String::new(), |m| format!(" muon of {} steps", m.steps));
+            format!(
+                "{}:{}{}{muon}",
+                group.params,
+                number("momentum", group.momentum),
+                number("weight_decay", group.weight_decay)
+            )
+        }));
+        format!("{kind} ({})", others.join(", "))
+    }
 }
 
 /// What a checkpoint's metadata say.
@@ -32,7 +100,10 @@ struct About {
     updates: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scaler: Option<ScalerState>,
-    /// What the network is.
+    /// Missing in checkpoints of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    made: Option<Made>,
+    /// What the network is, and what it was trained on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Description>,
 }
@@ -54,25 +125,36 @@ impl Checkpoint {
             }
         }
         let updates = Some(self.state.updates).filter(|updates| *updates != self.step);
-        let (scaler, network) = (self.state.scaler, self.network.clone());
-        let about = About { checkpoint: 1, step: self.step, seed: self.seed, updates, scaler, network };
+        let (scaler, made, network) = (self.state.scaler, self.made.clone(), self.network.clone());
+        let about = About { checkpoint: 1, step: self.step, seed: self.seed, updates, scaler, made, network };
         let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
         Ok(weights::write(&arrays, Some(text), path)?)
     }
 
-    pub fn load(network: &Network, optimizer: &Optimizer, path: &Path) -> Result<Self, TrainError> {
+    /// Reads a checkpoint that this recipe can go on with.
+    pub fn load(recipe: &Recipe, path: &Path) -> Result<Self, TrainError> {
+        let (network, optimizer) = (&recipe.network, &recipe.optimizer);
         let io = |source| WeightsError::Io { path: path.into(), source };
         let format = |why: String| WeightsError::Format { path: path.into(), why };
         let bytes = read_file(path, u64::MAX).map_err(io)?;
         let text = weights::metadata(&bytes).map_err(format)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
         let about = text.and_then(|t| serde_json::from_str::<About>(&t).ok()).filter(|a| a.checkpoint == 1);
-        let Some(About { step, seed, updates, scaler, network: described, .. }) = about else {
+        let Some(About { step, seed, updates, scaler, made, network: described, .. }) = about else {
             let path = path.display();
             return Err(TrainError::Setting(format!(
                 "{path} is not a checkpoint: it holds weights without a training to go on with. Read weights with --init {path}"
             )));
         };
+        if seed != recipe.seed {
+            return Err(TrainError::Setting(format!(
+                "The checkpoint was made with seed {seed}, and this recipe has seed {}: set the same seed.",
+                recipe.seed
+            )));
+        }
+        if let Some(other) = made.as_ref().and_then(|made| made.other(&Made::of(recipe))) {
+            return Err(TrainError::Setting(format!("{other}{}", anew(path))));
+        }
         let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with(STATE))?;
         let slots = (0..optimizer.state_slots()).map(|slot| {
             let prefix = slot_prefix(slot);
@@ -87,6 +169,7 @@ impl Checkpoint {
             state: State { weights, slots, updates: updates.unwrap_or(step), scaler },
             step,
             seed,
+            made,
             network: described,
         })
     }
@@ -103,8 +186,13 @@ impl Trainer {
 
     /// What is saved.
     pub(super) fn now(&self) -> Result<Checkpoint, TrainError> {
-        let network = Description::of(&self.recipe, self.data.as_deref());
-        Ok(Checkpoint { state: self.engine.state()?, step: self.step, seed: self.recipe.seed, network })
+        let mut network = Description::of(&self.recipe, self.source.as_ref());
+        if let (Some(network), Some(set)) = (&mut network, &self.set) {
+            network.classes = Some(set.classes().to_vec());
+            network.trained_on = self.identity().cloned();
+        }
+        let (state, made) = (self.engine.state()?, Some(Made::of(&self.recipe)));
+        Ok(Checkpoint { state, step: self.step, seed: self.recipe.seed, made, network })
     }
 
     /// The most bytes that it takes.
@@ -119,11 +207,17 @@ impl Trainer {
         HEADER + self.recipe.network.params().iter().map(of).sum::<u64>()
     }
 
+    /// Which images it is trained on.
+    fn identity(&self) -> Option<&Identity> {
+        self.set.as_ref().map(|set| self.identity.get_or_init(|| set.identity()))
+    }
+
     /// Goes on from a checkpoint, to the same bits as without the interruption. Where several ranks train, rank 0 reads it and gives it to the others, whose
     /// `path` is not used; it may be of another number of ranks.
     ///
     /// # Errors
-    /// The file cannot be read, or is of another network, optimiser or seed.
+    /// The file cannot be read, or is of another network, optimiser, batch, order or seed, or of other images: the sentence names both. Checkpoints of
+    /// older versions do not say all of that: see [`Trainer::not_compared`].
     pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<(), TrainError> {
         if self.ranks.is_none() {
             return self.read(path.as_ref());
@@ -134,14 +228,53 @@ impl Trainer {
         self.share_state()
     }
 
+    /// A sentence on what the checkpoint that this training goes on from does not say, as those of older versions; so it could not be compared.
+    #[must_use]
+    pub fn not_compared(&self) -> Option<&'static str> {
+        self.not_compared
+    }
+
     fn read(&mut self, path: &Path) -> Result<(), TrainError> {
-        let checkpoint = Checkpoint::load(&self.recipe.network, &self.recipe.optimizer, path)?;
-        if checkpoint.seed != self.recipe.seed {
-            return Err(TrainError::Setting(format!(
-                "The checkpoint was made with seed {}, and this recipe has seed {}: set the same seed.",
-                checkpoint.seed, self.recipe.seed
-            )));
+        let checkpoint = Checkpoint::load(&self.recipe, path)?;
+        self.not_compared = checkpoint.made.is_none().then_some(
+            "The checkpoint is of an older version, which did not note the batch, the optimiser's settings and the data: whether they are the same was not compared.",
+        );
+        if let Some(description) = &checkpoint.network {
+            self.ensure_same_data(description, path)?;
         }
         self.go_on(&checkpoint.state, checkpoint.step)
     }
+
+    fn ensure_same_data(&self, of: &Description, path: &Path) -> Result<(), TrainError> {
+        let prepared = (&self.recipe.mean, &self.recipe.deviation);
+        if (&of.mean, &of.deviation) != prepared {
+            let (mean, deviation) = prepared;
+            return Err(TrainError::Setting(format!(
+                "The checkpoint was trained on images with mean {:?} and deviation {:?}, and this training has mean {mean:?} and deviation {deviation:?}. Set \
+                 the same{}",
+                of.mean,
+                of.deviation,
+                anew(path)
+            )));
+        }
+        let (Some(set), Some(now), Some(then), Some(classes)) =
+            (&self.set, self.identity(), &of.trained_on, &of.classes)
+        else {
+            return Ok(());
+        };
+        if (then.checksum, then.images, &classes[..]) == (now.checksum, now.images, set.classes()) {
+            return Ok(());
+        }
+        Err(TrainError::Setting(format!(
+            "The checkpoint was trained on {then}, of {}; this training is on {now}, of {}. Name the same images{}",
+            names(classes),
+            names(set.classes()),
+            anew(path)
+        )))
+    }
+}
+
+/// The other way out, where a training cannot go on.
+fn anew(path: &Path) -> String {
+    format!(", or begin a new training with its weights: --init {}", path.display())
 }

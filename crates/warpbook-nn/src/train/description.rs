@@ -1,6 +1,8 @@
-//! What a checkpoint says of its network, so that it can be judged and frozen without its recipe at hand; a frozen network's file says the same.
+//! What a checkpoint says of its network and of what it was trained on, so that it can be judged and frozen without its recipe at hand; a frozen
+//! network's file says the same.
 
 use super::{Loss, Recipe, TrainError, Views};
+use crate::data::{Identity, Source};
 use crate::network::{Layer, Network, Shape};
 use crate::weights::{self, WeightsError};
 use serde::{Deserialize, Serialize};
@@ -11,8 +13,11 @@ use warpbook_device::read_file;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub recipe: String,
-    /// A name or a folder of the data set.
+    /// [`Source::data`].
     pub data: Option<String>,
+    /// [`Source::folder`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// `[channels, height, width]`.
     pub input: [usize; 3],
     pub layers: Vec<Layer>,
@@ -22,27 +27,40 @@ pub(crate) struct Description {
     /// Missing where it is one, as in files of a version that had no others.
     #[serde(default, skip_serializing_if = "Views::is_one")]
     pub views: Views,
+    /// Missing in checkpoints of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Vec<String>>,
+    /// Missing in files of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trained_on: Option<Identity>,
 }
 
 impl Description {
     /// `None` of a network of vectors, and of one with a layer of the learner's own, whose source is in a program.
-    pub fn of(recipe: &Recipe, data: Option<&str>) -> Option<Self> {
+    pub fn of(recipe: &Recipe, source: Option<&Source>) -> Option<Self> {
         let Shape::Image { channels, height, width } = recipe.network.input() else { return None };
         let is_written = recipe.network.nodes().iter().all(|node| node.own.is_none());
         is_written.then(|| Self {
             recipe: recipe.name.clone(),
-            data: data.map(str::to_owned),
+            data: source.map(|s| s.data.clone()),
+            folder: source.and_then(|s| s.folder.clone()),
             input: [channels, height, width],
             layers: recipe.network.layers(),
             mean: recipe.mean.clone(),
             deviation: recipe.deviation.clone(),
             loss: recipe.loss,
             views: recipe.views,
+            classes: None,
+            trained_on: None,
         })
     }
 
     pub fn network(&self) -> Result<Network, String> {
         Network::new(self.input, self.layers.clone()).map_err(|e| e.to_string())
+    }
+
+    pub fn source(&self) -> Option<Source> {
+        self.data.clone().map(|data| Source { data, folder: self.folder.clone() })
     }
 }
 
@@ -52,36 +70,79 @@ struct Described {
     network: Option<Description>,
 }
 
-impl Recipe {
-    /// What a checkpoint says of its recipe, and the data set's name or folder if it was told ([`super::Trainer::trained_on`]): the name, the
-    /// network, its loss, the normalisation of its images and how a test image is seen. All else is as of [`Recipe::mnist`].
+/// What a checkpoint says of its network and of what it was trained on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trained {
+    /// The name, the network, its loss, the normalisation of its images and how a test image is seen; all else is as of [`Recipe::mnist`].
+    pub recipe: Recipe,
+    /// Where its data set can be opened again, if the training was told: see [`super::Trainer::trained_on`].
+    pub source: Option<Source>,
+    /// The classes' names, in the order of the network's outputs; `None` in checkpoints of older versions.
+    pub classes: Option<Vec<String>>,
+    /// The training images; `None` in checkpoints of older versions.
+    pub identity: Option<Identity>,
+}
+
+impl Trained {
+    /// What a checkpoint says; `None` of weights alone, and of a network that has no description: one of vectors, or with a layer of your own.
     ///
     /// # Errors
-    /// The file cannot be read or is damaged, or it says nothing of a network of images, as weights alone do not.
-    pub fn of_checkpoint(path: impl AsRef<Path>) -> Result<(Self, Option<String>), TrainError> {
+    /// The file cannot be read or is damaged.
+    pub fn read(path: impl AsRef<Path>) -> Result<Option<Self>, TrainError> {
         let path = path.as_ref();
         let format = |why: String| WeightsError::Format { path: path.into(), why };
         let bytes = read_file(path, u64::MAX).map_err(|source| WeightsError::Io { path: path.into(), source })?;
         let text = weights::metadata(&bytes).map_err(format)?;
         let text = text.as_deref().unwrap_or("{}");
         let described: Described = serde_json::from_str(text).map_err(|e| format(e.to_string()))?;
-        let Some(d) = described.network else {
-            return Err(TrainError::Setting(format!(
-                "{} does not say what network it is of: name the recipe first, as mnist, cifar10 or my.toml.",
-                path.display()
-            )));
-        };
-        let network = d.network().map_err(format)?;
-        let recipe = Self {
+        let Some(d) = described.network else { return Ok(None) };
+        let (network, source) = (d.network().map_err(format)?, d.source());
+        let recipe = Recipe {
             name: d.recipe,
             network,
             mean: d.mean,
             deviation: d.deviation,
             loss: d.loss,
             views: d.views,
-            ..Self::mnist()
+            ..Recipe::mnist()
         };
-        Ok((recipe, d.data))
+        Ok(Some(Self { recipe, source, classes: d.classes, identity: d.trained_on }))
+    }
+
+    /// An error unless another recipe gives the network the same images: of the same normalisation.
+    ///
+    /// # Errors
+    /// The sentence names both.
+    pub fn ensure_same_preparation(&self, recipe: &Recipe) -> Result<(), TrainError> {
+        let (own, other) = (&self.recipe, recipe);
+        if (&own.mean, &own.deviation) == (&other.mean, &other.deviation) {
+            return Ok(());
+        }
+        Err(TrainError::Setting(format!(
+            "The checkpoint was trained on images with mean {:?} and deviation {:?}, and the recipe {} has mean {:?} and deviation {:?}: give it the same.",
+            own.mean, own.deviation, other.name, other.mean, other.deviation
+        )))
+    }
+
+    /// An error unless a recipe has the checkpoint's network, whatever the shares of its dropout.
+    ///
+    /// # Errors
+    /// The sentence names both layers where they differ first.
+    pub fn ensure_same_network(&self, recipe: &Recipe) -> Result<(), TrainError> {
+        let [own, other] = [&self.recipe, recipe].map(|r| r.network.without_dropout().layers());
+        let Some(at) = (0..own.len().max(other.len())).find(|at| own.get(*at) != other.get(*at)) else { return Ok(()) };
+        let words = |layers: &[Layer]| {
+            layers.get(at).map_or("no such layer".to_owned(), |layer| {
+                format!("`{}`", layer.words().unwrap_or_else(|| layer.to_string()))
+            })
+        };
+        Err(TrainError::Setting(format!(
+            "The checkpoint is of another network than the recipe {}: layer {} is {} in the checkpoint and {} in the recipe.",
+            recipe.name,
+            at + 1,
+            words(&own),
+            words(&other)
+        )))
     }
 }
 
@@ -113,20 +174,31 @@ mod tests {
         let mut trainer =
             Trainer::new(recipe.clone(), &digits.train, None).unwrap().trained_on("synthetic").checkpoint(&path);
         trainer.train(&digits.train, &digits.test, 1, &mut |_| Flow::Continue).unwrap();
-        let (read, data) = Recipe::of_checkpoint(&path).unwrap();
+        let read = Trained::read(&path).unwrap().unwrap();
         let expect = Recipe { batch: Recipe::mnist().batch, steps: None, ..recipe.clone() };
-        assert_eq!((&read, data.as_deref()), (&expect, Some("synthetic")));
-        let weights = Weights::load(&read.network, &path).unwrap();
+        assert_eq!((&read.recipe, &read.source), (&expect, &Some("synthetic".into())));
+        assert_eq!(
+            (read.classes.as_deref(), &read.identity),
+            (Some(digits.train.classes()), &Some(digits.train.identity()))
+        );
+        let weights = Weights::load(&read.recipe.network, &path).unwrap();
         assert_eq!(weights, trainer.weights().unwrap());
-        // Neither its recipe nor what it was trained on has to be the same to go on.
+        read.ensure_same_network(&recipe.clone().without_dropout()).unwrap();
+        let layers = [conv2d(4, 3).stride(2).named("stem"), flatten(), linear(10)];
+        let edited = Recipe { network: Network::new([1, 28, 28], layers).unwrap(), ..recipe.clone() };
+        let sentence = read.ensure_same_network(&edited).unwrap_err().to_string();
+        assert!(sentence.contains("layer 2 is ") && sentence.contains("`flatten"), "{sentence}");
+        let sentence =
+            read.ensure_same_preparation(&Recipe { mean: vec![0.5], ..recipe.clone() }).unwrap_err().to_string();
+        assert!(sentence.contains("mean [0.25]") && sentence.contains("mean [0.5]"), "{sentence}");
+        // The recipe's name does not have to be the same to go on.
         let mut other = Trainer::new(Recipe { name: "other".into(), ..recipe }, &digits.train, None).unwrap();
         other.resume(&path).unwrap();
         assert_eq!(other.step(), 1);
         weights.save(&path).unwrap();
-        let sentence = Recipe::of_checkpoint(&path).unwrap_err().to_string();
-        assert!(sentence.contains("c.safetensors does not say what network"), "{sentence}");
+        assert_eq!(Trained::read(&path).unwrap(), None);
         std::fs::write(&path, "text").unwrap();
-        assert!(Recipe::of_checkpoint(&path).unwrap_err().to_string().contains("not a safetensors file"));
+        assert!(Trained::read(&path).unwrap_err().to_string().contains("not a safetensors file"));
     }
 
     #[test]

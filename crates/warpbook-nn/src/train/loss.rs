@@ -64,7 +64,8 @@ impl Loss {
                 Ok(BatchLoss { mean, correct: 0 })
             }
             (Self::CrossEntropy { .. }, Target::Values(_)) => Err(TrainError::Setting(
-                "Cross entropy needs class labels; these targets are values: use Loss::Mse.".into(),
+                "Cross entropy needs class labels; these targets are values: their loss is the mean squared error."
+                    .into(),
             )),
             (Self::Mse, Target::Labels(_)) => Err(TrainError::Setting(
                 "The mean squared error needs values; these targets are class labels: use Loss::CrossEntropy.".into(),

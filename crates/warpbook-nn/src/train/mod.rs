@@ -30,6 +30,7 @@ pub use cpu::{CpuEngine, Mode};
 pub(crate) use cuda::CudaInference;
 pub use cuda::{CudaOptions, Loader, Residency};
 pub(crate) use description::Description;
+pub use description::Trained;
 pub use engine::{ScalerState, StepOperation, StepOutcome};
 pub use event::{Ended, Event, Flow};
 pub use fits::ensure_host_memory;

@@ -36,7 +36,7 @@ impl Trainer {
     }
 
     /// The same training on another device or in another precision: `trainer.to(&device)` in fp32,
-    /// `trainer.to(Place::new(&device, Precision::AmpFp16)?)` in half. Weights, the optimiser's state, the step, the time budget, the checkpoint's file and the data set's name go with it; a loss scale
+    /// `trainer.to(Place::new(&device, Precision::AmpFp16)?)` in half. Weights, the optimiser's state, the step, the time budget, the checkpoint's file and what is known of the data set go with it; a loss scale
     /// begins anew where there was none.
     ///
     /// # Errors
@@ -48,13 +48,13 @@ impl Trainer {
         }
         let state = self.state()?;
         let (recipe, step, batch, limits) = (self.recipe().clone(), self.step(), self.batch(), self.limits());
-        let data = self.data.clone();
+        let (source, set, identity) = (self.source.clone(), self.set.clone(), self.identity.clone());
         // Its memory is free for the other precision on the same device.
         drop(self);
         let mut moved = Self::with_batch(place.into(), recipe, batch, &state.weights, None)?;
         moved.go_on(&state, step)?;
         moved.set_limits(limits);
-        moved.data = data;
+        (moved.source, moved.set, moved.identity) = (source, set, identity);
         Ok(moved)
     }
 }

@@ -27,7 +27,7 @@ impl Place {
             }
             Device::Cpu(_) if precision == Precision::Fp32 => Ok(Self::Cpu),
             Device::Cpu(_) => Err(TrainError::Setting(format!(
-                "The CPU computes in fp32; {precision} needs a GPU: --device cuda:0 or Device::open(Choice::Cuda(0))."
+                "The CPU computes in fp32; {precision} needs a GPU: choose the device cuda:0 (--device cuda:0)."
             ))),
         }
     }

@@ -284,7 +284,7 @@ impl Recipe {
         }
         if matches!(self.loss, Loss::CrossEntropy { .. }) && self.network.output().elements() != classes {
             return refuse(format!(
-                "The network has {} outputs, and the data set {classes} classes: make the last layer linear({classes}).",
+                "The network has {} outputs, and the data set {classes} classes: the last layer has to be `linear` with {classes} outputs.",
                 self.network.output()
             ));
         }
@@ -375,6 +375,8 @@ mod tests {
         check(Recipe { accumulate: 0, ..Recipe::mnist() }, [1, 28, 28], "in 0 parts");
         check(Recipe { accumulate: 513, ..Recipe::mnist() }, [1, 28, 28], "from 1 to the samples of a batch");
         check(Recipe { learning_rate: f64::NAN, ..Recipe::mnist() }, [1, 28, 28], "NaN");
-        assert!(Recipe::mnist().validate([1, 28, 28], 47).unwrap_err().to_string().contains("linear(47)"));
+        assert!(
+            Recipe::mnist().validate([1, 28, 28], 47).unwrap_err().to_string().contains("`linear` with 47 outputs")
+        );
     }
 }

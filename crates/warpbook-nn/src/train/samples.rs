@@ -98,7 +98,9 @@ impl Recipe {
             ));
         }
         if self.loss != Loss::Mse {
-            return refuse("Samples with numbers as targets have no classes: use Loss::Mse.".into());
+            return refuse(
+                "Samples with numbers as targets have no classes: their loss is the mean squared error.".into(),
+            );
         }
         self.validate_settings()
     }

@@ -1,6 +1,6 @@
 //! How a data set comes out.
 
-use super::BatchLoss;
+use super::{BatchLoss, TrainError};
 
 /// How a data set comes out.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,6 +18,21 @@ impl Score {
     #[must_use]
     pub fn accuracy(&self) -> f64 {
         self.correct as f64 / self.of.max(1) as f64
+    }
+
+    /// An error unless the loss is a finite number: the accuracy says nothing then.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn finite(self) -> Result<Self, TrainError> {
+        if self.loss.is_finite() {
+            return Ok(self);
+        }
+        Err(TrainError::NotFinite(format!(
+            "The loss over these images is {}, so the accuracy means nothing: an output of the network is not a finite number. Its weights have \
+             diverged, or are too large for this precision.",
+            self.loss
+        )))
     }
 
     /// Of batches with so many samples each.
@@ -42,6 +57,8 @@ mod tests {
         let score = Score::of([(batch(1.0, 3), 4), (batch(4.0, 0), 2)]);
         assert_eq!(score, Score { loss: 2.0, correct: 3, of: 6 });
         assert_eq!((score.accuracy(), Score::of([]).accuracy()), (0.5, 0.0));
-        assert!(Score::of([(batch(f64::NAN, 0), 1), (batch(1.0, 1), 1)]).loss.is_nan());
+        assert_eq!(score.finite().unwrap(), score);
+        let broken = Score::of([(batch(f64::NAN, 0), 1), (batch(1.0, 1), 1)]);
+        assert!(broken.loss.is_nan() && broken.finite().unwrap_err().to_string().contains("is NaN"));
     }
 }

@@ -5,10 +5,12 @@ use super::cuda::CudaTraining;
 use super::engine::{Batches, Engine, State};
 use super::pace::{Mean, Pace};
 use super::{Ended, Event, Flow, Place, Ranks, Recipe, Samples, Score, TrainError};
+use crate::data::{Dataset, Identity, Source};
 use crate::parallel::collect;
 use crate::philox;
 use crate::weights::Weights;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use warpbook_device::ensure_writable;
 use warpbook_ranks::shard;
@@ -39,8 +41,14 @@ pub struct Trainer {
     kept: (Option<PathBuf>, bool),
     /// The most steps that are queued before their losses are read; as many as the device allows where none is set.
     read_every: Option<u64>,
-    /// What the samples are called.
-    pub(super) data: Option<String>,
+    /// Where the samples can be opened again.
+    pub(super) source: Option<Source>,
+    /// The images that it is trained on.
+    pub(super) set: Option<Dataset>,
+    /// Theirs, once it was asked for.
+    pub(super) identity: OnceLock<Identity>,
+    /// See [`Trainer::not_compared`].
+    pub(super) not_compared: Option<&'static str>,
     /// Where several train together, this one's place.
     pub(super) ranks: Option<Ranks>,
 }
@@ -86,7 +94,19 @@ impl Trainer {
             cpu::ensure_it_fits(&recipe.network, recipe.part_of(batch), &recipe.optimizer)?;
         }
         let initial = weights.map_or_else(|| recipe.initial_weights(data), |w| Ok(w.clone()))?;
-        Self::with_batch(place.clone(), recipe, batch, &initial, ranks)
+        let mut trainer = Self::with_batch(place.clone(), recipe, batch, &initial, ranks)?;
+        trainer.note(data);
+        Ok(trainer)
+    }
+
+    /// Remembers what it is trained on, for its checkpoints.
+    pub(super) fn note(&mut self, samples: Samples<'_>) {
+        let set = if let Samples::Images(set) = samples { Some(set) } else { None };
+        let same =
+            |a: &Dataset, b: &Dataset| Arc::ptr_eq(a.images(), b.images()) && Arc::ptr_eq(a.labels(), b.labels());
+        if !self.set.as_ref().zip(set).is_some_and(|(a, b)| same(a, b)) {
+            (self.set, self.identity) = (set.cloned(), OnceLock::new());
+        }
     }
 
     /// The same with a limit on the time of each call of [`Trainer::train`], evaluations included: it ends after the step that exceeds it,
@@ -119,10 +139,11 @@ impl Trainer {
         self.kept.0.as_deref()
     }
 
-    /// The same with a note in its checkpoints of the data set: a name that [`crate::data::open`] knows, or a folder.
+    /// The same with a note in its checkpoints where the data set can be opened again. Which images these are, and their classes, is noted in any
+    /// case.
     #[must_use]
-    pub fn trained_on(mut self, data: impl Into<String>) -> Self {
-        self.data = Some(data.into());
+    pub fn trained_on(mut self, source: impl Into<Source>) -> Self {
+        self.source = Some(source.into());
         self
     }
 
@@ -168,7 +189,10 @@ impl Trainer {
             can_be_kept: false,
             kept: (None, false),
             read_every: None,
-            data: None,
+            source: None,
+            set: None,
+            identity: OnceLock::new(),
+            not_compared: None,
             ranks: ranks.cloned(),
         })
     }
@@ -294,6 +318,7 @@ impl Trainer {
         if self.writes() {
             self.ensure_it_can_be_kept()?;
         }
+        self.note(train);
         let (size, log_every) = (self.recipe.batch, log_every.max(1));
         let per_epoch = train.len().div_ceil(size) as u64;
         let last = until.min(self.recipe.total_steps(train.len()));
@@ -433,7 +458,7 @@ mod tests {
     use crate::network::{Network, batch_norm, flatten, linear};
     use crate::train::Precision;
     use crate::train::engine::Trained;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
     use warpbook_device::{CudaDevice, Stream, testing};
 
     /// The CPU's engine as one that queues steps as a GPU's does, and keeps how many were queued each time.

@@ -1,5 +1,5 @@
 //! What a GPU of compute capability 7.5, as a Tesla T4, trains with. Needs NVRTC and no GPU; the kernels that such a GPU alone would choose
-//! are forced on newer ones in `cuda_conv/`, `cuda_train.rs` and `gemm.rs`.
+//! are forced on newer ones in `cuda/conv/`, `cuda/train.rs` and `gemm.rs`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use warpbook_device::Compiler;

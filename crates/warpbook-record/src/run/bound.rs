@@ -1,7 +1,7 @@
 //! The least time that measured ceilings allow.
 
 use super::Run;
-use crate::{BandwidthPeak, ComputePeak, DeviceKind, Measurement, MemoryLevel, Outcome, Problem, Requires};
+use crate::{BandwidthPeak, ComputePeak, DeviceKind, Measurement, MemoryLevel, Outcome, Problem, Requires, Rung};
 
 /// What bounds a measurement, given the measured ceilings.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -10,13 +10,15 @@ pub struct Bound {
     pub level: Option<MemoryLevel>,
     /// The least time in microseconds.
     pub us: f64,
+    /// The kind of the device that it bounds.
+    pub device: DeviceKind,
 }
 
 impl Bound {
     /// As a sentence names it: "DRAM", "shared memory", "arithmetic".
     #[must_use]
     pub fn label(&self) -> &'static str {
-        self.level.map_or("arithmetic", MemoryLevel::label)
+        self.level.map_or("arithmetic", |level| level.label_on(self.device))
     }
 }
 
@@ -37,11 +39,16 @@ impl Run {
 
     /// What bounds a measurement: the slowest part of its work, each at its measured ceiling. The parts are the bytes counted at
     /// each level of memory (the problem's least bytes at [`Run::ceiling`] where none were counted) and the operations; of several
-    /// GPUs each does its share, while all bytes of the link cross the one. `None` where none of these has a ceiling.
+    /// GPUs each does its share, while all bytes of the link cross the one. `None` where none of these has a ceiling, as of copies by the CUDA
+    /// driver: they cross the link between host and device.
     #[must_use]
     pub fn bound(&self, m: &Measurement) -> Option<Bound> {
+        if self.is_copy(m) {
+            return None;
+        }
+        let device = self.environment.device.kind;
         let at = |level: MemoryLevel, bytes: u64, bytes_per_s: f64| {
-            (bytes_per_s > 0.0).then(|| Bound { level: Some(level), us: bytes as f64 / bytes_per_s * 1e6 })
+            (bytes_per_s > 0.0).then(|| Bound { level: Some(level), us: bytes as f64 / bytes_per_s * 1e6, device })
         };
         let written = m.problem.written_part();
         // Each GPU has its own memory and its own units; what crosses the link all wait for.
@@ -56,9 +63,18 @@ impl Run {
         };
         let of_arithmetic = || {
             let peak = each * self.peaks.arithmetic(m.arithmetic_type())?.flops_per_s();
-            (peak > 0.0 && m.operations() > 0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
+            (peak > 0.0 && m.operations() > 0).then(|| Bound {
+                level: None,
+                us: m.operations() as f64 / peak * 1e6,
+                device,
+            })
         };
         counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
+    }
+
+    /// Whether the CUDA driver copies, and nothing is counted of it.
+    fn is_copy(&self, m: &Measurement) -> bool {
+        m.traffic.is_empty() && self.rung(&m.rung).is_some_and(Rung::is_driver)
     }
 
     /// The most GPUs that a rung ran on at a problem.
@@ -69,9 +85,13 @@ impl Run {
     }
 
     /// The bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings, on as many GPUs
-    /// as a rung ran on.
+    /// as a rung ran on. `None` where the device did nothing but copy.
     #[must_use]
     pub fn least_time(&self, problem: &Problem) -> Option<Bound> {
+        let mut own = self.measurements.iter().filter(|m| m.problem == *problem && self.on_device(m)).peekable();
+        if own.peek().is_some() && own.all(|m| self.is_copy(m)) {
+            return None;
+        }
         let dtype = self.arithmetic(problem).map(|peak| peak.dtype);
         let gpus = Some(self.gpus_at(problem)).filter(|n| *n > 1);
         self.bound(&Measurement { dtype, gpus, ..Measurement::without_samples("", problem.clone(), Outcome::Measured) })
@@ -98,7 +118,7 @@ impl Run {
 mod tests {
     use super::*;
     use crate::run::tests::*;
-    use crate::{Dtype, Peaks, Runner, Traffic};
+    use crate::{CUDA_DRIVER, Dtype, Peaks, Runner, Traffic};
 
     #[test]
     fn a_bound_is_the_slowest_part_of_the_work() {
@@ -132,6 +152,11 @@ mod tests {
             Some((Some(MemoryLevel::L2), 1000.0)),
         );
         check(&counted(&[traffic(MemoryLevel::Dram, 10)]), Some((None, 200.0)));
+        // A CPU's caches have names of their own.
+        let mut on_cpu = run.clone();
+        on_cpu.environment.device.kind = DeviceKind::Cpu;
+        let names = [&run, &on_cpu].map(|run| run.bound(&timed("01", &p, 1.0)).unwrap().label());
+        assert_eq!(names, ["L2", "the last-level cache"]);
         // Levels and types without a ceiling, or that this version does not know, bound nothing.
         check(&counted(&[traffic(MemoryLevel::Shared, u64::MAX)]), Some((None, 200.0)));
         check(&counted(&[traffic(MemoryLevel::Other, u64::MAX)]), Some((None, 200.0)));
@@ -189,5 +214,23 @@ mod tests {
         run.environment.device.kind = DeviceKind::Cpu;
         run.environment.device.l2_bytes = None;
         assert_eq!((fraction(&run, "cpu"), fraction(&run, "01")), (Some(2.0), None));
+    }
+
+    #[test]
+    fn copies_by_the_driver_have_no_bound_of_memory() {
+        let mut run = run();
+        let p = problem("p");
+        let copy = Rung { runner: Runner::Library(CUDA_DRIVER.into()), ..run.rung("01").unwrap().clone() };
+        let kernel = Rung { id: "02".into(), ..run.rung("01").unwrap().clone() };
+        run.rungs = vec![copy];
+        run.measurements = vec![timed("01", &p, 1.0)];
+        assert_eq!((run.bound(&run.measurements[0]), run.least_time(&p)), (None, None));
+        // What is counted is bounded, as over the link between GPUs.
+        let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: 500 }];
+        assert!(run.bound(&Measurement { traffic, ..run.measurements[0].clone() }).is_some());
+        // With a kernel next to them there is a least time again.
+        run.rungs.push(kernel);
+        run.measurements.push(timed("02", &p, 1.0));
+        assert!(run.least_time(&p).is_some());
     }
 }

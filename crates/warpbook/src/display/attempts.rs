@@ -1,15 +1,15 @@
 use super::html::{Facts, escape, heading, note, printable};
 use super::{KernelView, Show, figures};
-use crate::matmul::own_kernel;
 use crate::{Attempt, Compilation};
 use warpbook_charts::ladder;
 use warpbook_record::{KernelStats, Measurement, Outcome};
 
 /// What compiler and device say of a kernel.
 fn facts(attempt: &Attempt) -> Facts {
-    let of_run = attempt.measurement().and_then(own_kernel);
-    let of_compiler = if let Compilation::Code(stats) = &attempt.compiled { Some(&**stats) } else { None };
-    let Some(stats) = of_run.or(of_compiler) else { return Facts::new() };
+    let Compilation::Code(compiled) = &attempt.compiled else { return Facts::new() };
+    // A rung may launch other kernels before and after the one that was edited.
+    let is_own = |k: &&KernelStats| k.file == compiled.file && k.entry == compiled.entry;
+    let stats = attempt.measurement().and_then(|m| m.kernels.iter().find(is_own)).unwrap_or(compiled);
     let spills = |s: &KernelStats| match s.spill_store_bytes + s.spill_load_bytes {
         0 => "none".to_owned(),
         _ => format!(
@@ -29,9 +29,15 @@ fn facts(attempt: &Attempt) -> Facts {
         .maybe("occupancy", resident)
 }
 
+/// What is said of a kernel in which nothing was changed: that it is right is no success of anybody.
+const UNCHANGED: &str =
+    "Unchanged: nothing was tried. This is the rung's own kernel with its own sizes; edit it, and try again.";
+
 /// What the check said, in a sentence.
 fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     match &m.outcome {
+        Outcome::Measured if attempt.unchanged => UNCHANGED.into(),
+        Outcome::Skipped { why } if attempt.unchanged => format!("{UNCHANGED} It was not run: {why}."),
         Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| {
             format!(
                 "Right: at {} its largest error is {:.1e} and the tolerance {:.1e}. The reference is {}.",
@@ -61,7 +67,7 @@ fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
 /// Their times in one chart, best read with the ladder below.
 fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
     let several = attempt.run.measurements.iter().filter(|m| m.is_valid()).count() > 1;
-    if several && attempt.is_right() {
+    if several && attempt.is_right() && !attempt.unchanged {
         ladder(&attempt.run, &attempt.problem, attempt.run.descriptor.headline).ok()
     } else {
         None
@@ -136,6 +142,52 @@ mod tests {
         // With fewer registers than values it spills.
         let tight = LiveKernel::of("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
         assert!(attempted(&tight).text().contains("more values than registers"));
+    }
+
+    #[test]
+    fn an_untouched_kernel_is_no_attempt() {
+        let of = |id: &str| LiveKernel::of(id).unwrap();
+        let commented = format!("// Mine.\n{}", of("02_coalesced").text().replace('\n', "  \n\n"));
+        for live in [
+            of("02_coalesced"),
+            of("02_coalesced").named("mine").size("BN", 32).shape(512, 512, 512),
+            of("02_coalesced").source(commented),
+            of("08_double_buffered").size("STAGES", 4),
+        ] {
+            let attempt = attempted(&live);
+            assert!(attempt.is_unchanged(), "{}", live.text());
+            for form in [attempt.text(), attempt.html()] {
+                assert!(
+                    form.contains("Unchanged: nothing was tried.") && form.contains("not run: needs a GPU"),
+                    "{form}"
+                );
+            }
+            let mut run = attempt;
+            run.run.measurements[0].outcome = Outcome::Measured;
+            assert!(run.text().contains("Unchanged: nothing was tried.") && !run.text().contains("Right:"));
+        }
+        let replaced = of("02_coalesced").replacing("sum = 0.0f", "sum = 1.0f").unwrap();
+        for live in
+            [of("02_coalesced").size("BN", 64).size("BM", 4), replaced, of("06_vectorised").tile("128x128x16").unwrap()]
+        {
+            assert!(!attempted(&live).text().contains("Unchanged"), "{}", live.text());
+        }
+    }
+
+    #[test]
+    fn the_figures_are_those_of_the_kernel_that_was_edited() {
+        let regression = Regression::new();
+        let problem = regression.problems().remove(0);
+        let fused = Experiment::rungs(&regression).into_iter().find(|r| r.id == "02_fused").unwrap();
+        let live = LiveKernel::variant(&fused).unwrap();
+        let mut attempt = Lab::open("cpu").unwrap().attempt_at(&regression, &problem, &live).unwrap();
+        let own = attempt.measurement().unwrap().kernels[0].clone();
+        let other = |entry: &str| KernelStats { entry: entry.into(), registers: 7, ..own.clone() };
+        let timed =
+            KernelStats { registers: 99, blocks_per_multiprocessor: Some(3), occupancy: Some(0.5), ..own.clone() };
+        attempt.run.measurements[0].kernels = vec![other("before"), timed, other("update")];
+        assert!(attempt.text().contains("registers a thread     99"), "{}", attempt.text());
+        assert!(attempt.text().contains("3 blocks at once"), "{}", attempt.text());
     }
 
     #[test]

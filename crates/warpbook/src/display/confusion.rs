@@ -89,7 +89,11 @@ mod tests {
         );
         assert!(text.contains("3 of 4 samples are right (75 %)") && text.contains("<cat> taken for dog (1)"), "{text}");
         let html = matrix.html();
-        assert!(html.contains("role=\"img\"") && html.contains("&lt;cat&gt; taken for dog (1)"), "{html}");
+        assert!(
+            html.contains("alt=\"two: classes, and what they were taken for. Confusion matrix")
+                && html.contains("&lt;cat&gt; taken for dog (1)"),
+            "{html}"
+        );
         assert!(html.contains("<td>&lt;cat&gt;</td><td class=\"wb-num\">1</td>"), "{html}");
     }
 

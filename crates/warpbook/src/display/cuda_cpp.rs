@@ -1,6 +1,6 @@
 //! CUDA C++ as HTML, and as the line counts need it.
 
-use super::html::escape;
+use super::html::{escape, line_number};
 use warpbook_charts::highlight::{Kind, tokens};
 
 fn class(kind: Kind) -> Option<&'static str> {
@@ -19,7 +19,7 @@ fn class(kind: Kind) -> Option<&'static str> {
 /// The source as HTML, for a `<pre>`: its lines are numbered from `first_line`.
 pub(super) fn highlighted(source: &str, first_line: usize) -> String {
     let mut line = first_line;
-    let mut out = format!("<span class=\"wb-n\" data-n=\"{line}\"></span>");
+    let mut out = line_number(&line.to_string());
     for (kind, text) in tokens(source) {
         let class = class(kind);
         if let Some(class) = class {
@@ -28,7 +28,7 @@ pub(super) fn highlighted(source: &str, first_line: usize) -> String {
         for (i, part) in text.split('\n').enumerate() {
             if i > 0 {
                 line += 1;
-                out += &format!("\n<span class=\"wb-n\" data-n=\"{line}\"></span>");
+                out += &format!("\n{}", line_number(&line.to_string()));
             }
             out += &escape(part);
         }
@@ -40,7 +40,7 @@ pub(super) fn highlighted(source: &str, first_line: usize) -> String {
 }
 
 /// The source with each comment replaced by blanks of its length, line breaks kept.
-pub(super) fn without_comments(source: &str) -> String {
+pub(crate) fn without_comments(source: &str) -> String {
     let blank =
         |text: &str| text.chars().map(|c| if c == '\n' { "\n".into() } else { " ".repeat(c.len_utf8()) }).collect();
     tokens(source).into_iter().map(|(k, t)| if k == Kind::Comment { blank(t) } else { t.to_owned() }).collect()
@@ -51,10 +51,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a browser's textContent of it would be.
+    /// What a browser's textContent of it would be without the line numbers.
     fn text_content(html: &str) -> String {
+        let unnumbered = |part: &str| part.split_once("</span>").unwrap().1.to_owned();
+        let html: String = html.split("<span class=\"wb-n\">").skip(1).map(unnumbered).collect();
         let mut out = String::new();
-        let mut rest = html;
+        let mut rest = &*html;
         while let Some((before, after)) = rest.split_once('<') {
             out += before;
             rest = after.split_once('>').unwrap().1;
@@ -95,8 +97,8 @@ mod tests {
     fn lines_are_numbered_also_within_comments() {
         let html = highlighted("/* a\nb */\nc", 41);
         for n in 41..=43 {
-            assert!(html.contains(&format!("data-n=\"{n}\"")), "{html}");
+            assert!(html.contains(&line_number(&n.to_string())), "{html}");
         }
-        assert!(!html.contains("data-n=\"44\""));
+        assert!(!html.contains(&line_number("44")));
     }
 }

@@ -1,7 +1,7 @@
 //! What changed from one kernel to the next.
 
 use super::cuda_cpp::highlighted;
-use super::html::{details, escape, printable};
+use super::html::{details, escape, line_number, printable};
 use super::{Show, figures};
 
 /// Unchanged lines that are shown around changed ones.
@@ -131,19 +131,20 @@ fn compared(old: &[(usize, &str)], new: &[(usize, &str)]) -> Vec<Line> {
 /// One line of CUDA C++ without a line number.
 fn colours(line: &str) -> String {
     let html = highlighted(line, 0);
-    html.strip_prefix("<span class=\"wb-n\" data-n=\"0\"></span>").unwrap_or(&html).to_owned()
+    html.strip_prefix(&line_number("0")).unwrap_or(&html).to_owned()
 }
 
 impl Show for KernelDiff {
     fn html(&self) -> String {
-        let number = |n: &str| format!("<span class=\"wb-n\" data-n=\"{n}\"></span>");
         let line = |line: &Option<&Line>| match line {
-            None => format!("{}<span class=\"wb-c\">...</span>", number("")),
-            Some(Line::Same(n, text)) => number(&n.to_string()) + &colours(text),
+            None => format!("{}<span class=\"wb-c\">...</span>", line_number("")),
+            Some(Line::Same(n, text)) => line_number(&n.to_string()) + &colours(text),
             Some(Line::Added(n, text)) => {
-                format!("<span class=\"wb-add\">{}{}</span>", number(&format!("+ {n}")), colours(text))
+                format!("<span class=\"wb-add\">{}{}</span>", line_number(&format!("+{n:5}")), colours(text))
             }
-            Some(Line::Removed(text)) => format!("<span class=\"wb-del\">{}{}</span>", number("−"), colours(text)),
+            Some(Line::Removed(text)) => {
+                format!("<span class=\"wb-del\">{}{}</span>", line_number("−     "), colours(text))
+            }
         };
         let shown = self.shown();
         let code = format!("<pre class=\"wb-code\">{}</pre>", shown.iter().map(line).collect::<Vec<_>>().join("\n"));
@@ -195,7 +196,7 @@ mod tests {
         );
         assert!(text.ends_with("     3 a\n-      b\n+    4 B\n     5 c\n     6 d"), "{text}");
         assert!(
-            d.html().contains("<span class=\"wb-add\"><span class=\"wb-n\" data-n=\"+ 4\"></span>B</span>"),
+            d.html().contains("<span class=\"wb-add\"><span class=\"wb-n\">+    4  </span>B</span>"),
             "{}",
             d.html()
         );

@@ -1,7 +1,7 @@
 //! The host's side of a launch: the Rust code that queues an experiment's kernels, as it runs.
 
 use super::Show;
-use super::html::{escape, printable};
+use super::html::{escape, line_number, printable};
 use crate::{Error, Result};
 use warpbook_record::nearest;
 
@@ -85,8 +85,7 @@ fn length(lines: &[&str]) -> usize {
 
 impl Show for HostCode {
     fn html(&self) -> String {
-        let numbered =
-            |(line, n): (&String, usize)| format!("<span class=\"wb-n\" data-n=\"{n}\"></span>{}", escape(line));
+        let numbered = |(line, n): (&String, usize)| line_number(&n.to_string()) + &escape(line);
         let code: Vec<String> = self.lines.iter().zip(self.first..).map(numbered).collect();
         format!(
             "<p class=\"wb-faint\"><code>{}</code></p><pre class=\"wb-code\">{}</pre>",
@@ -113,7 +112,7 @@ mod tests {
             assert!(shown.lines[0].starts_with("//") || shown.lines[0].starts_with(begins), "{:?}", shown.lines[0]);
             assert!(shown.lines.iter().any(|l| l.starts_with(begins)), "{name}: {:?}", shown.lines);
             assert_eq!(last, "}", "{name}");
-            assert!(shown.text().contains(has) && shown.html().contains("data-n"), "{}", shown.text());
+            assert!(shown.text().contains(has) && shown.html().contains("class=\"wb-n\""), "{}", shown.text());
             assert_eq!(shown.lines.iter().filter(|l| defined(l).is_some()).count(), 1, "{name}: {:?}", shown.lines);
         };
         check("regression/cuda/launch.rs", "pass", "pub(super) fn pass(", "launch_with");

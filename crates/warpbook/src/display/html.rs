@@ -1,12 +1,17 @@
 //! The little HTML that all of them are made of.
 
-use warpbook_charts::Table;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use warpbook_charts::{Chart, Table};
 
 /// Colours are JupyterLab's, so that both of its themes look right; elsewhere they follow the text's.
+///
+/// It only makes outputs look better: JupyterLab removes `<style>` and `<svg>` from outputs that its user has not run, and GitHub does too. What an
+/// output says is in its text and its pictures.
 pub(super) const STYLE: &str = "<style>\
 .wb{font-family:var(--jp-content-font-family,system-ui,sans-serif);color:var(--jp-content-font-color1,inherit);line-height:1.45}\
 .wb h4{margin:.6em 0 .3em;font-size:1.05em}\
-.wb p{margin:.3em 0;white-space:pre-line}\
+.wb p{margin:.3em 0}\
 .wb code,.wb pre{font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:.92em}\
 .wb .wb-faint{opacity:.75}\
 .wb .wb-scroll{overflow-x:auto;margin:.4em 0}\
@@ -36,8 +41,7 @@ border-radius:4px;text-align:center;font-size:.88em}\
 .wb .wb-images .wb-wrong strong{text-decoration:underline wavy var(--jp-error-color1,#d32f2f)}\
 .wb pre.wb-code{margin:.3em 0;padding:.5em 0;overflow-x:auto;line-height:1.4;tab-size:4;white-space:pre;color:inherit;\
 background:var(--jp-cell-editor-background,rgba(128,128,128,.08));border:1px solid var(--jp-border-color2,rgba(128,128,128,.35))}\
-.wb .wb-n::before{content:attr(data-n);display:inline-block;width:3.2em;margin-right:1em;text-align:right;opacity:.5;\
-user-select:none}\
+.wb .wb-n{opacity:.5;user-select:none}\
 .wb .wb-add,.wb .wb-del{display:inline-block;min-width:100%}\
 .wb .wb-add{background:rgba(46,160,67,.2)}\
 .wb .wb-del{background:rgba(215,58,73,.16)}\
@@ -55,8 +59,10 @@ pub(super) fn escape(text: &str) -> String {
     warpbook_charts::escape(&printable(text))
 }
 
-/// A record's text for a terminal: what would move the cursor or turn the text around is gone.
-pub(super) fn printable(text: &str) -> String {
+/// Text for a terminal. Labels and names come from records and files of others: characters of theirs that would move the cursor, change colours or turn
+/// the text around become U+FFFD. Line breaks and tabs stay.
+#[must_use]
+pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }
 
@@ -68,6 +74,27 @@ fn is_unprintable(c: char) -> bool {
 /// A table of these rows.
 pub(super) fn table<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> Table {
     Table { headers: headers.map(str::to_owned).to_vec(), rows: rows.into_iter().map(|r| r.to_vec()).collect() }
+}
+
+/// A paragraph that keeps the text's line breaks.
+pub(super) fn paragraph(text: &str) -> String {
+    format!("<p>{}</p>", escape(text).replace('\n', "<br>"))
+}
+
+/// A chart as `<img>`, which shows where an `<svg>` element is removed; its alternative text is the chart's title and description.
+pub(super) fn picture(chart: &Chart) -> String {
+    format!(
+        "<img src=\"data:image/svg+xml;base64,{}\" width=\"{}\" alt=\"{}. {}\" style=\"max-width:100%;height:auto\">",
+        STANDARD.encode(chart.svg.picture()),
+        chart.svg.size().0,
+        escape(&chart.title),
+        escape(&chart.description)
+    )
+}
+
+/// The start of a line of code: its number, or what else stands there.
+pub(super) fn line_number(label: &str) -> String {
+    format!("<span class=\"wb-n\">{label:>6}  </span>")
 }
 
 /// A table in a box that scrolls by itself where the cell is narrow.

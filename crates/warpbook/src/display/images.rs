@@ -50,7 +50,8 @@ impl Show for ImageRows {
         let cell = |(caption, png): &(String, String)| {
             let caption = escape(caption);
             format!(
-                "<figure style=\"flex:0 0 5.4em;width:5.4em\"><img src=\"data:image/png;base64,{png}\" alt=\"{caption}\">\
+                "<figure style=\"display:inline-block;flex:0 0 5.4em;width:5.4em\"><img src=\"data:image/png;base64,{png}\" alt=\"{caption}\" \
+                 style=\"width:100%\">\
                  <figcaption>{caption}</figcaption></figure>"
             )
         };
@@ -86,7 +87,10 @@ mod tests {
         let encoded = html.split("base64,").nth(1).unwrap().split('"').next().unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), STANDARD.decode(encoded).unwrap()).unwrap();
-        assert_eq!(crate::nn::data::fit_image(file.path(), [3, 2, 2]).unwrap().pixels, pixels);
+        assert_eq!(
+            crate::nn::data::fit_image(file.path(), [3, 2, 2], crate::nn::data::Fit::Whole).unwrap().pixels,
+            pixels
+        );
         assert_eq!(Show::text(&rows), "Some & others\n<a> | b\nc");
         let wrong = ImageRows::new("x", [3, 2, 2], [vec![("a", vec![0; 11])]]).unwrap_err().to_string();
         assert!(wrong.contains("there are 11 bytes"), "{wrong}");

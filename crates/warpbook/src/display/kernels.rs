@@ -352,6 +352,7 @@ impl Show for Rung {
 
 #[cfg(test)]
 mod tests {
+    use super::super::html::line_number;
     use super::super::runs::tests::sample_run;
     use super::*;
     use warpbook_kernels::regression::rungs;
@@ -382,7 +383,7 @@ mod tests {
         let pass = view.function("pass").unwrap();
         let source = fused().kernels()[0].source.clone();
         let line = source.lines().position(|l| l.starts_with("pass(")).unwrap() + 1;
-        assert!(pass.html().contains(&format!("data-n=\"{line}\"")), "{}", pass.html());
+        assert!(pass.html().contains(&line_number(&line.to_string())), "{}", pass.html());
         assert!(pass.text().contains(&format!("{line:4}  pass(")), "{}", pass.text());
         assert!(!pass.text().contains("end_epoch"), "the kernel after it is not shown");
         assert_eq!(view.lines(1..=2).unwrap().text().lines().count(), 3);

@@ -27,9 +27,11 @@ mod trainings;
 mod xrays;
 
 pub use confusion::ConfusionMatrix;
+pub(crate) use cuda_cpp::without_comments;
 pub use diff::KernelDiff;
 pub use headers::Headers;
 pub use host::HostCode;
+pub use html::printable;
 pub use images::ImageRows;
 pub use kernels::KernelView;
 pub use lines::{lines_against_speed, lines_of_code};
@@ -38,7 +40,7 @@ pub use predictions::PredictionGrid;
 pub(crate) use progress::print_line;
 pub use progress::{notebook_progress, progress_line};
 
-use html::{STYLE, escape, printable};
+use html::{STYLE, escape};
 use std::path::PathBuf;
 
 /// A value with a form for a browser and one for a terminal.
@@ -64,9 +66,13 @@ impl<T: Show + ?Sized> EvcxrDisplay for T {
     }
 }
 
+/// What JupyterLab shows in place of a collapsed output: the first line of its HTML, as it is written.
+const FIRST_LINE: &str = "<!-- Click to open this output -->\n";
+
 /// The HTML with its style, and the text, as evcxr is given them.
 fn bundle(value: &(impl Show + ?Sized)) -> [String; 2] {
-    [guarded(&format!("<div class=\"wb\">{STYLE}{}</div>", value.html())), guarded(&value.text())]
+    let html = format!("{FIRST_LINE}<div class=\"wb\">{STYLE}{}</div>", value.html());
+    [guarded(&html), guarded(&printable(&value.text()))]
 }
 
 /// A text that held evcxr's own marks would end its content early, and what follows would be taken for something else.
@@ -127,7 +133,7 @@ impl<T: Show> Show for Option<T> {
 /// A paragraph, as between the charts of a panel.
 impl Show for str {
     fn html(&self) -> String {
-        format!("<p>{}</p>", escape(self))
+        html::paragraph(self)
     }
 
     fn text(&self) -> String {
@@ -166,7 +172,10 @@ mod tests {
     #[test]
     fn a_bundle_has_both_forms_and_no_marks_of_evcxr() {
         let [html, text] = bundle(HOSTILE);
-        assert!(html.starts_with("<div class=\"wb\"><style>") && html.ends_with("</div>"));
+        assert!(
+            html.starts_with("<!-- Click to open this output -->\n<div class=\"wb\"><style>")
+                && html.ends_with("</div>")
+        );
         assert!(html.contains("&lt;script&gt;alert(&#39;x&#39;)"), "{html}");
         assert!(!html.contains("<script") && !html.contains("EVCXR_") && !text.contains("EVCXR_"));
         assert!(text.contains("<script>"), "text is not escaped: {text}");

@@ -123,8 +123,8 @@ impl Cell {
             ("wb-wrong", format!("✗ <strong>{taken_for}</strong>, is {label}<br>{}", self.confidence()))
         };
         format!(
-            "<figure class=\"{class}\"><img src=\"data:image/png;base64,{}\" alt=\"image {}, {label}\"><figcaption>{caption}\
-             </figcaption></figure>",
+            "<figure class=\"{class}\" style=\"display:inline-block;width:7.2em\"><img src=\"data:image/png;base64,{}\" \
+             alt=\"image {}, {label}\" style=\"width:100%\"><figcaption>{caption}</figcaption></figure>",
             self.png, self.image
         )
     }
@@ -185,7 +185,7 @@ pub(super) mod tests {
             let encoded = html.split("base64,").nth(2).unwrap().split('"').next().unwrap();
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), STANDARD.decode(encoded).unwrap()).unwrap();
-            let fitted = crate::nn::data::fit_image(file.path(), set.shape()).unwrap();
+            let fitted = crate::nn::data::fit_image(file.path(), set.shape(), crate::nn::data::Fit::Whole).unwrap();
             assert_eq!(fitted.pixels, set.image(1));
             let text = Show::text(&grid);
             assert!(

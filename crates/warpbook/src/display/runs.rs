@@ -1,4 +1,4 @@
-use super::html::{Facts, details, escape, heading, note, printable, scroll, table};
+use super::html::{Facts, details, escape, heading, note, picture, printable, scroll, table};
 use super::{Show, counters, figures};
 use warpbook_charts::{Chart, LadderTable, LadderTableRow, Table, ladder_table};
 use warpbook_record::{DeviceKind, LossPoint, Measurement, Outcome, Problem, Run, Runner, TrainLog};
@@ -132,7 +132,7 @@ fn environment(run: &Run) -> Facts {
 
 impl Show for Chart {
     fn html(&self) -> String {
-        format!("<figure>{}{}</figure>", self.svg.as_str(), details("The figures", &scroll(&self.table)))
+        format!("<figure>{}{}</figure>", picture(self), details("The figures", &scroll(&self.table)))
     }
 
     fn text(&self) -> String {
@@ -372,7 +372,11 @@ pub(super) mod tests {
         let run = sample_run();
         let chart = warpbook_charts::ladder(&run, &problem(), warpbook_charts::Quantity::Time);
         let html = chart.html();
-        assert!(html.contains("<svg") && html.contains("<details><summary>The figures</summary>"), "{html}");
+        assert!(
+            html.contains("<img src=\"data:image/svg+xml;base64,")
+                && html.contains("<details><summary>The figures</summary>"),
+            "{html}"
+        );
         assert!(chart.text().lines().count() > 4, "{}", chart.text());
         let nothing = warpbook_charts::sweep(&[]);
         assert!(nothing.is_err() && nothing.html().contains("wb-error"));

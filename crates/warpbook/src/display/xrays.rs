@@ -1,7 +1,7 @@
 //! An X-ray in a notebook: its chart, the figures below it, and what was left out.
 
 use super::Show;
-use super::html::{note, scroll};
+use super::html::{note, picture, scroll};
 use super::printable;
 use crate::xray::XrayRun;
 use warpbook_record::Xray;
@@ -11,7 +11,7 @@ impl Show for XrayRun {
         match self.chart() {
             Ok(chart) => {
                 let notes: String = self.run.notes.iter().map(|n| note(n)).collect();
-                format!("<figure>{}{}</figure>{notes}", chart.svg.as_str(), scroll(&chart.table))
+                format!("<figure>{}{}</figure>{notes}", picture(&chart), scroll(&chart.table))
             }
             Err(why) => note(&why.to_string()),
         }

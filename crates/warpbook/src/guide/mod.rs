@@ -207,8 +207,13 @@ impl Experiment for Guide {
         } else {
             vec![Median, Mad, SpeedUp, Column::Bandwidth, OfBound, Check]
         };
+        // Copies cross the link to the host, of which no ceiling is measured.
+        let only_copies =
+            self.pair.is_some_and(|pair| pair.halves.iter().map(Half::rung).all(|r| r.is_driver() || r.is_cpu()));
+        let levels = if only_copies { Vec::new() } else { Descriptor::default().levels };
         Descriptor {
             headline,
+            levels,
             quantities,
             baseline: Baseline::FirstValid,
             axis: SweepAxis { caption: axis.into(), unit: String::new(), doubling: true },

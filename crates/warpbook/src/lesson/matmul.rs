@@ -16,6 +16,7 @@ pub use compare::{by_type, checks, every_rung, last_word, ratios, relative_to_li
 pub use costs::{attempts, copy_cost, store_cost, there_and_back, tile_ranges, waves, without_reuse};
 pub use forecast::{Demand, Forecast, demand, demands, forecast, outcome, prediction, relieved};
 use warpbook_kernels::matmul::{self as catalogue, Row, SUM_PARTS_ENTRY, rows, rungs, shape_of, transposed};
+use warpbook_nn::gemm::Findings;
 use warpbook_record::{Measurement, Tile};
 
 /// The rungs on CUDA cores, and those on tensor cores.
@@ -101,13 +102,14 @@ fn title(run: &Run, id: &str) -> String {
     known.map_or_else(|| id.to_owned(), |r| r.title.into_owned())
 }
 
-/// The tile that a rung ran with, or its first.
+/// The tile that a rung ran with; before it was measured, the one that the costs choose for the record's device.
 fn tile_of(run: &Run, problem: &Problem, id: &str) -> Option<Tile> {
     // Before it was measured a record does not know a rung.
     let rung = run.rung(id).cloned().or_else(|| ladder_rung(id))?;
     let spec = rung.kernels().first()?;
     let ran = run.measurement(id, problem).and_then(|m| m.tile.as_deref()).and_then(|t| spec.tile(t));
-    ran.or(spec.tiles.first()).cloned()
+    let chosen = || Matmul::new().tile_by_costs(&rung, problem, &run.environment.device, &Findings::default());
+    ran.or_else(|| spec.tile(&chosen()?)).or(spec.tiles.first()).cloned()
 }
 
 fn rate_of(problem: &Problem, us: f64) -> String {

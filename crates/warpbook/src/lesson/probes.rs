@@ -59,10 +59,10 @@ impl WarpRead {
         self.wavefronts_of(32)
     }
 
-    /// Wavefronts if they are merged only among the lanes that 128 bytes are enough for: 8 lanes of 16 bytes, 16 of 8.
+    /// Wavefronts if a read of more than 4 bytes a lane is served half a warp at a time, and equal addresses are merged within the half.
     #[must_use]
-    pub fn by_parts(&self) -> u32 {
-        self.wavefronts_of((128 / self.bytes.max(4)) as usize)
+    pub fn by_halves(&self) -> u32 {
+        self.wavefronts_of(if self.bytes > 4 { 16 } else { 32 })
     }
 }
 
@@ -114,7 +114,7 @@ impl WarpReads {
                 r.name.to_owned(),
                 r.different().to_string(),
                 r.merged().to_string(),
-                r.by_parts().to_string(),
+                r.by_halves().to_string(),
                 r.cycles.map_or_else(|| "not measured".into(), figures::number),
             ]
         };
@@ -122,7 +122,7 @@ impl WarpReads {
             "read of a warp",
             "different addresses",
             "wavefronts, merged across the warp",
-            "wavefronts, merged among 8 lanes",
+            "wavefronts, merged among 16 lanes",
             "cycles, measured",
         ];
         table(&headers, self.reads.iter().map(row).collect())
@@ -131,7 +131,7 @@ impl WarpReads {
     /// Which of the two counts the measurement agrees with, where they differ.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let telling = || self.reads.iter().filter(|r| r.merged() != r.by_parts());
+        let telling = || self.reads.iter().filter(|r| r.merged() != r.by_halves());
         let measured: Vec<(f64, &WarpRead)> = telling().filter_map(|r| Some((r.cycles?, r))).collect();
         if measured.is_empty() {
             return on_the_gpu("How equal addresses are served");
@@ -139,19 +139,17 @@ impl WarpReads {
         // Nearer by ratio.
         let nearer = |cycles: f64, r: &WarpRead| {
             let off = |count: u32| (cycles / f64::from(count)).ln().abs();
-            off(r.merged()) <= off(r.by_parts())
+            off(r.merged()) <= off(r.by_halves())
         };
         let merged: Vec<&str> = measured.iter().filter(|(c, r)| nearer(*c, r)).map(|(_, r)| r.name).collect();
         let apart: Vec<&str> = measured.iter().filter(|(c, r)| !nearer(*c, r)).map(|(_, r)| r.name).collect();
         let list = |names: &[&str]| figures::listed(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
         let said = match (merged.is_empty(), apart.is_empty()) {
             (false, true) => {
-                "equal 16-byte addresses are merged across the whole warp, as the lesson's counts assume".to_owned()
+                "equal 16-byte addresses are merged across the whole warp: the lesson's counts of rungs 06 to 08 are too high".to_owned()
             }
             (true, false) => {
-                "equal 16-byte addresses are merged only among the lanes that are served together: the lesson's \
-                counts of rungs 06 to 08 are too low"
-                    .to_owned()
+                "equal 16-byte addresses are merged among the 16 lanes of half a warp, as the lesson's counts assume".to_owned()
             }
             _ => format!(
                 "the count that merges across the whole warp fits {}; the other fits {}",
@@ -340,28 +338,31 @@ mod tests {
     #[test]
     fn both_counts_of_wavefronts_follow_from_the_addresses() {
         let all = reads();
-        let check = |name: &str, different: usize, merged: u32, by_parts: u32| {
+        let check = |name: &str, different: usize, merged: u32, by_halves: u32| {
             let read = all.iter().find(|r| r.name == name).unwrap();
-            assert_eq!((read.different(), read.merged(), read.by_parts()), (different, merged, by_parts), "{name}");
+            assert_eq!((read.different(), read.merged(), read.by_halves()), (different, merged, by_halves), "{name}");
         };
         check("4 bytes a lane, neighbours", 32, 1, 1);
         check("4 bytes a lane, every fourth word", 32, 4, 4);
         check("4 bytes a lane, all the same", 1, 1, 1);
         check("16 bytes a lane, neighbours", 32, 4, 4);
-        check("16 bytes a lane, all the same", 1, 1, 4);
-        check("rung 06, a fragment of A", 2, 1, 4);
+        check("16 bytes a lane, all the same", 1, 1, 2);
+        check("rung 06, a fragment of A", 2, 1, 2);
         check("rung 06, a fragment of B", 16, 2, 4);
-        check("rung 07, a fragment of A", 8, 1, 4);
-        check("rung 07, a fragment of B", 4, 1, 4);
+        check("rung 07, a fragment of A", 8, 1, 2);
+        check("rung 07, a fragment of B", 4, 1, 2);
         assert!(all.iter().all(|r| r.offsets.iter().all(|o| o + r.bytes <= warpbook_kernels::READ_SPAN)));
     }
 
     #[test]
     fn the_sentence_is_that_of_the_count_that_fits() {
         let whole = measured(|r| f64::from(r.merged()) * 1.05).sentence();
-        assert!(whole.contains("merged across the whole warp, as"), "{whole}");
-        let parts = measured(|r| f64::from(r.by_parts()) * 1.05).sentence();
-        assert!(parts.contains("too low"), "{parts}");
+        assert!(
+            whole.contains("merged across the whole warp: the lesson's counts of rungs 06 to 08 are too high"),
+            "{whole}"
+        );
+        let parts = measured(|r| f64::from(r.by_halves()) * 1.05).sentence();
+        assert!(parts.contains("half a warp, as the lesson's counts assume"), "{parts}");
         let mixed = measured(|r| if r.name.contains("07") { 1.0 } else { 4.0 }).sentence();
         assert!(mixed.contains("fits rung 07, a fragment of A; rung 07"), "{mixed}");
     }

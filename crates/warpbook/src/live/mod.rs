@@ -5,7 +5,7 @@ mod worker;
 
 pub use worker::Request;
 
-use crate::display::KernelView;
+use crate::display::{KernelView, without_comments};
 use crate::experiment::Prepared;
 use crate::settings::Preset;
 use crate::{Error, Event, Experiment, Lab, Matmul, Result, driver};
@@ -233,6 +233,15 @@ impl LiveKernel {
         Matmul::new().shapes([self.shape]).dtypes([self.dtype]).tiles(false).transfers(false)
     }
 
+    /// Whether this is still the kernel that it replaces, comments and white space aside, with the sizes that the rung has: its first tile, or the
+    /// `usual` one, which it takes at the problem.
+    fn is_unchanged(&self, usual: Option<&str>) -> bool {
+        let code = |source: &str| without_comments(source).split_whitespace().collect::<String>();
+        let Some(spec) = self.base.kernels().first() else { return false };
+        let mut own = spec.tiles.iter().take(1).chain(spec.tiles.iter().filter(|t| usual == Some(&t.id)));
+        own.any(|t| t.defines == self.tile.defines) && code(&self.source) == code(&spec.source)
+    }
+
     fn validate(&self) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -343,6 +352,7 @@ pub struct Attempt {
     pub(crate) problem: Problem,
     pub(crate) architecture: String,
     pub(crate) compiled: Compilation,
+    pub(crate) unchanged: bool,
     pub(crate) run: Run,
 }
 
@@ -368,6 +378,12 @@ impl Attempt {
     #[must_use]
     pub fn compiled(&self) -> &Compilation {
         &self.compiled
+    }
+
+    /// Whether nothing was tried: the kernel is the rung's own, comments and white space aside, with the rung's sizes.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        self.unchanged
     }
 
     /// Its row: measured, skipped where there is no GPU, or failed with the reason.
@@ -458,7 +474,8 @@ impl Lab {
             experiment.compiled(&rung, problem).ok_or_else(|| Error::Setting(format!("{} has no kernel.", rung.id)))?;
         let (architecture, compiled) = self.compile_live(live, &rung, &spec);
         let run = driver::empty(self, &with);
-        let mut attempt = Attempt { rung, problem: problem.clone(), architecture, compiled, run };
+        let unchanged = live.is_unchanged(experiment.tile_without_trials(self, &live.base, problem).as_deref());
+        let mut attempt = Attempt { rung, problem: problem.clone(), architecture, compiled, unchanged, run };
         attempt.run = match &attempt.compiled {
             Compilation::Broken(error) => attempt.without_figures(Outcome::Failed { error: error.to_string() }),
             Compilation::None(why) => attempt.without_figures(Outcome::Failed { error: why.clone() }),

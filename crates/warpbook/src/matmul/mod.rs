@@ -208,7 +208,13 @@ impl Matmul {
     }
 
     /// The tile of a rung that was asked for; else the one that `gemm` would take if this rung were its only one; else the row's first.
-    fn tile_by_costs(&self, rung: &Rung, problem: &Problem, info: &DeviceInfo, tuned: &Findings) -> Option<String> {
+    pub(crate) fn tile_by_costs(
+        &self,
+        rung: &Rung,
+        problem: &Problem,
+        info: &DeviceInfo,
+        tuned: &Findings,
+    ) -> Option<String> {
         let row = self.row_of(rung)?;
         let kernel = row.kernel()?;
         if let Some(asked) = self.selection.tile.as_deref().filter(|id| kernel.tile(id).is_some()) {

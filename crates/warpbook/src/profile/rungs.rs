@@ -1,7 +1,7 @@
 //! The rungs of an experiment, profiled and counted one by one after all was measured.
 
 use super::{HardwareCounters, Profile, Work, counters::METRICS};
-use crate::experiment::{Candidate, Trials};
+use crate::experiment::{Candidate, Repeated, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use warpbook_record::{Measurement, Problem, Profiled, Run, Rung};
 
@@ -98,7 +98,7 @@ impl Lab {
         let problem = main_problem(measured)?;
         let prepared = experiment.prepare(self, problem)?;
         let (mut found, mut notes) = (Vec::new(), Vec::new());
-        let mut in_part: Vec<(String, Vec<&str>)> = Vec::new();
+        let mut in_part: Vec<(&str, Vec<&str>)> = Vec::new();
         for chosen in chosen(measured, problem) {
             self.tell(&Event::Preparing(&format!("counting {}", chosen.rung.id)));
             let made = chosen.trials(self).and_then(|mut t| prepared.to_count(chosen.rung, &mut t));
@@ -113,8 +113,13 @@ impl Lab {
                 Ok((self.counters_after(&METRICS, before, || Ok(candidate.launch()?))?, part))
             });
             match counted {
-                Ok((HardwareCounters { mut source, kernels: counters, notes: more }, part)) => {
-                    if let Some(part) = part {
+                Ok((HardwareCounters { mut source, kernels: mut counters, notes: more }, part)) => {
+                    if let Some(Repeated { times, last, all }) = part {
+                        let is_split = !counters.is_empty() && counters.len() % times == 0;
+                        if is_split {
+                            counters.drain(..counters.len() / times * (times - 1));
+                        }
+                        let part = if is_split { last } else { all };
                         source = format!("{source}, of {part}");
                         match in_part.iter_mut().find(|(of, _)| *of == part) {
                             Some((_, rungs)) => rungs.push(&chosen.rung.id),
@@ -131,7 +136,7 @@ impl Lab {
                 Err(e) => notes.push(format!("{}: {e}", chosen.rung.id)),
             }
         }
-        let of_part = |(part, rungs): (String, Vec<&str>)| {
+        let of_part = |(part, rungs): (&str, Vec<&str>)| {
             format!(
                 "The hardware counters of {} are those of {part}, whose kernels are launched again and again.",
                 rungs.join(", ")

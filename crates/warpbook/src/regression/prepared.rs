@@ -5,7 +5,7 @@ use super::cpu::{self, Descent, Threads};
 use super::cuda::{Descender, DevicePoints, Settings};
 use super::data::DataSet;
 use super::reference::{Reference, Statistics};
-use crate::experiment::{Candidate, Checked, Details, Prepared, Trials};
+use crate::experiment::{Candidate, Checked, Details, Prepared, Repeated, Trials};
 use crate::{Event, Lab, Result};
 use std::cell::RefCell;
 use warpbook_device::{Device, Stream};
@@ -133,18 +133,20 @@ impl Prepared for Points<'_> {
         })
     }
 
-    /// One epoch of a rung that launches kernels for each; the others as they are, as their epochs cannot be told apart.
+    /// Two epochs of a rung that launches kernels for each: the points are in L2 for the second, as for all but the first of a descent. The others are
+    /// counted as they are, as their epochs cannot be told apart.
     fn to_count<'p>(
         &'p self,
         rung: &Rung,
         trials: &mut Trials<'_>,
-    ) -> Result<(Box<dyn Candidate + 'p>, Option<String>)> {
+    ) -> Result<(Box<dyn Candidate + 'p>, Option<Repeated>)> {
         let row = self.row(rung)?.clone();
         if !row.plan.launches_each_epoch() {
             return Ok((self.candidate(rung, trials)?, None));
         }
-        let descender = self.descender_of(rung, &Settings { epochs: 1, ..self.settings() })?;
-        Ok((Box::new(OnGpu { points: self, rung: rung.clone(), row, descender }), Some("one epoch".into())))
+        let descender = self.descender_of(rung, &Settings { epochs: 2, ..self.settings() })?;
+        let second = Repeated { times: 2, last: "the second of two epochs", all: "two epochs" };
+        Ok((Box::new(OnGpu { points: self, rung: rung.clone(), row, descender }), Some(second)))
     }
 
     /// The parts of an epoch, for the rows whose parts are of interest.

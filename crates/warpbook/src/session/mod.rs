@@ -19,7 +19,7 @@ use recorder::{Beginning, Recorder};
 use std::path::PathBuf;
 use std::time::Duration;
 use warpbook_device::Device;
-use warpbook_nn::data::{Dataset, Rows, Splits};
+use warpbook_nn::data::{Dataset, Rows, Source, Splits};
 use warpbook_nn::train::{CudaOptions, Event, Flow, Loader, Place, Precision, Ranks, Recipe, Samples, Trainer, ways};
 use warpbook_nn::weights::Weights;
 
@@ -65,7 +65,7 @@ pub struct Session<'a> {
     loader: Loader,
     weights: Option<Weights>,
     resume: Option<PathBuf>,
-    data: Option<String>,
+    data: Option<Source>,
     checkpoint: Option<PathBuf>,
     out: Option<PathBuf>,
     log_every: u64,
@@ -164,8 +164,8 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// With a note in its checkpoints of the data set: see [`Trainer::trained_on`].
-    pub fn trained_on(mut self, data: impl Into<String>) -> Self {
+    /// With a note in its checkpoints where the data set can be opened again: see [`Trainer::trained_on`].
+    pub fn trained_on(mut self, data: impl Into<Source>) -> Self {
         self.data = Some(data.into());
         self
     }

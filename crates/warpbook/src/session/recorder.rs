@@ -80,6 +80,7 @@ impl Recorder {
         if first_step > 0 {
             notes.push(format!("Gone on with after step {first_step}; what was before is in another record."));
         }
+        notes.extend(b.trainer.not_compared().map(str::to_owned));
         let policy = lab.bench().policy(on_gpu, words::data_note(b.train));
         let mut run = Run {
             command: b.command.clone(),

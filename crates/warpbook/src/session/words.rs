@@ -257,7 +257,7 @@ pub(super) fn data_warning(samples: Samples<'_>) -> Option<String> {
         // They may be the originals.
         Origin::Modified { .. } => Some(format!("Accuracies are of these files: {}.", set.note())),
         Origin::Noted { .. } => Some(format!("Trained on files that are not the originals: {}.", set.note())),
-        Origin::Original | Origin::Own => None,
+        Origin::Original | Origin::Folder { .. } | Origin::Own => None,
     }
 }
 

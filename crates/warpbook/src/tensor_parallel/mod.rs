@@ -30,7 +30,7 @@ const STANDARD_EDGE: u64 = 8192;
 const EDGES: [u64; 5] = [1024, 2048, 4096, 8192, 16384];
 
 /// What multiplies in every rung.
-const RULE: &str = "the costs of the tiles for one GPU, without tuning";
+const RULE: &str = "the expected times of the tiles on one GPU, without tuning";
 /// The rung that others are compared with.
 const ONE_GPU: &str = "one_gpu";
 
@@ -503,7 +503,7 @@ Every result is held against the product in f64, every element, before and after
             Setting {
                 name: "panels",
                 value: Some("N"),
-                help: "Panels of a GPU's rows. [default: those of the least expected time, by the costs of the tiles and the bandwidth of the link]",
+                help: "Panels of a GPU's rows. [default: those of the least expected time, of the tiles and at the bandwidth of the link]",
                 set: |e, text| Ok(e.panels(parse_count(text)?)),
                 get: |e| e.panels.map(|n| n.to_string()),
             },

@@ -240,11 +240,13 @@ pub fn pictures_and_report(browser: &Browser, stage: &Stage) -> Result<()> {
     let shown = "[...document.querySelectorAll('.item img')].every((i) => i.complete && i.naturalWidth > 600)";
     browser.wait_until("both pictures", shown, SOON)?;
     browser.eval(INTERCEPT)?;
-    press_text(browser, "Save Markdown")?;
+    press_text(browser, "Save HTML")?;
     let text = browser.eval("return window.__saved.at(-1).text();")?;
     let text = text.as_str().unwrap_or_default();
     ensure!(
-        text.matches("](data:image/svg+xml;base64,").count() == 2 && text.contains("\nMine *own*\n"),
+        text.matches("<img src=\"data:image/svg+xml;base64,").count() == 2
+            && text.contains(">Mine *own*</p>")
+            && text.matches("<p class=\"source\">").count() == 2,
         "the report is {text:.300}"
     );
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
@@ -262,7 +264,7 @@ pub fn pictures_and_report(browser: &Browser, stage: &Stage) -> Result<()> {
 
 /// What `warpbook share` writes opens from disk, shows its records, and connects to nothing.
 pub fn shared_file(browser: &Browser, stage: &Stage) -> Result<()> {
-    let out = stage.folder.join("shared.html");
+    let out = stage.shots.join("shared.html");
     let shared = warpbook(stage)
         .args(["share", "--out"])
         .arg(&out)
@@ -304,6 +306,21 @@ pub fn shared_file(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.console_errors().map(drop)
 }
 
+/// What is passed on of a class opens on its board, and its cards say whose they are.
+pub fn shared_class(browser: &Browser, stage: &Stage) -> Result<()> {
+    let out = stage.folder.join("class.html");
+    let shared = warpbook(stage).args(["share", "--out"]).arg(&out).arg(stage.folder.join("test/class")).output()?;
+    ensure!(shared.status.success(), "warpbook share ended with {}", String::from_utf8_lossy(&shared.stderr));
+    browser.open(&format!("file://{}", out.display()))?;
+    browser.wait_until("the board", "document.querySelectorAll('#ranking tbody tr').length === 10", super::READY)?;
+    press(browser, ".brand")?;
+    browser.wait_until("all records", "document.querySelectorAll('.card').length === 10", SOON)?;
+    let titles = browser
+        .eval("return new Set([...document.querySelectorAll('.card .title')].map((e) => e.textContent)).size;")?;
+    ensure!(titles == json!(10), "ten people's cards have {titles} titles");
+    no_errors(browser)
+}
+
 fn warpbook(stage: &Stage) -> std::process::Command {
     let mut program = command(&stage.program);
     program.env("WARPBOOK_VIEWER", stage.folder.join("warpbook.html")).current_dir(&stage.folder);
@@ -312,7 +329,7 @@ fn warpbook(stage: &Stage) -> std::process::Command {
 
 /// A page that the program serves shows a record anew that is written anew, where the reader is.
 pub fn follows_files(browser: &Browser, stage: &Stage) -> Result<()> {
-    let (file, later) = (stage.folder.join("live.json"), stage.folder.join("later.json"));
+    let (file, later) = (stage.shots.join("live.json"), stage.shots.join("later.json"));
     let record: Value = serde_json::from_slice(&fs::read(stage.folder.join("test/softmax.json"))?)?;
     let write = |path: &std::path::Path, title: &str| {
         let mut record = record.clone();
@@ -322,7 +339,7 @@ pub fn follows_files(browser: &Browser, stage: &Stage) -> Result<()> {
     write(&file, "First")?;
     let _ = fs::remove_file(&later);
     let mut live = warpbook(stage);
-    live.args(["view", "--live", "--no-open", "--port", "21617"]).args([&file, &later]);
+    live.args(["view", "--live", "--no-open", "--port", &stage.port.to_string()]).args([&file, &later]);
     let child =
         live.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("the warpbook program cannot be started")?;
     let mut server = Guard::new(child);

@@ -1,6 +1,6 @@
-//! The README's table of surveys: what `warpbook survey matmul --out` wrote, as it lies in `data/surveys`.
+//! The table of surveys: what `warpbook survey matmul --out` wrote, as it lies in `data/surveys`.
 
-use super::{cell, figures_head, markdown, words_head};
+use super::tables::{SURVEYS, cell, figures_head, heading, markdown, or_dash, words_head};
 use crate::workspace::{Workspace, files_below};
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -13,6 +13,8 @@ struct Survey {
     #[serde(skip)]
     file: String,
     seed: u64,
+    #[serde(default)]
+    created: String,
     environment: Environment,
     summaries: Vec<Summary>,
     bounds: Vec<Bound>,
@@ -68,6 +70,7 @@ fn told(surveys: &[Survey]) -> Option<String> {
         figures_head("at 0.9 of the best or more"),
         figures_head("smallest"),
         words_head("at"),
+        words_head("date"),
     ];
     let rows: Vec<Vec<String>> = surveys.iter().flat_map(rows).collect();
     let table = markdown(&headers, &rows)?;
@@ -76,21 +79,23 @@ fn told(surveys: &[Survey]) -> Option<String> {
         true => "Each keeps every bound that the command judges it by.".to_owned(),
         false => format!("Missed: {}.", missed.join("; ")),
     };
+    let device = cell(&first.environment.device.name);
     Some(format!(
-        "**Products between the published shapes**, on {}: what `gemm()` picks without tuning, against the best of the algorithms that cuBLASLt suggests \
-         (up to 32) and against its first choice; geometric means of their times over ours, so above 1 ours is faster. Each survey draws its products from \
-         a new seed. {verdict}\n\n{table}",
-        cell(&first.environment.device.name)
+        "{}On {device}: what `gemm()` picks without tuning, a choice of a network that was trained on measured times, next to the best of the algorithms \
+         that cuBLASLt suggests (up to 32) and next to its first choice. Figures are geometric means of the library's times over ours: above 1 ours is \
+         faster. Each survey draws its products from a new seed. {verdict}\n\n{table}",
+        heading(SURVEYS, "Products between the published shapes"),
     ))
 }
 
 fn rows(survey: &Survey) -> impl Iterator<Item = Vec<String>> {
     survey.summaries.iter().take(ROWS).enumerate().map(|(i, s)| {
-        let seed = if i == 0 { format!("[{}](data/surveys/{})", survey.seed, survey.file) } else { String::new() };
+        let seed = if i == 0 { format!("[{}](surveys/{})", survey.seed, survey.file) } else { String::new() };
         let share = format!("{:.1} %", 100.0 * s.share_of_0_9);
         let (best, first, least) =
             (format!("{:.3}", s.to_best), format!("{:.3}", s.to_first), format!("{:.3}", s.least));
-        vec![seed, cell(&s.name), s.count.to_string(), best, first, share, least, cell(&s.least_at)]
+        let date = or_dash(survey.created.get(..10).map(str::to_owned));
+        vec![seed, cell(&s.name), s.count.to_string(), best, first, share, least, cell(&s.least_at), date]
     })
 }
 
@@ -130,7 +135,9 @@ mod tests {
     fn each_survey_has_a_row_for_all_and_for_each_kind_of_sides() {
         let kept = told(&[survey(7, 0.95), survey(8, 0.99)]).unwrap();
         assert!(kept.contains("keeps every bound"), "{kept}");
-        assert!(kept.contains("| [7](data/surveys/s7.json) | all | 66 | 1.180 | 1.300 | 95.0 % | 0.800 | 288 x 16 |"));
+        assert!(kept.contains("| [7](surveys/s7.json) | all | 66 | 1.180 | 1.300 | 95.0 % | 0.800 | 288 x 16 | – |"));
+        let dated = told(&[Survey { created: "2026-12-01T10:00:00Z".into(), ..survey(7, 0.95) }]).unwrap();
+        assert!(dated.contains("| 288 x 16 | 2026-12-01 |"), "{dated}");
         assert_eq!(kept.matches("| multiples of 64 |").count(), 2);
         assert!(!kept.contains("bf16"), "types are in the file");
         let missed = told(&[survey(7, 0.94)]).unwrap();

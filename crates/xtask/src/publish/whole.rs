@@ -1,6 +1,7 @@
-//! The README's table of whole trainings: of every record whose samples are trainings to an accuracy.
+//! The table of whole trainings: of every record whose samples are trainings to an accuracy.
 
-use super::{Record, cell, code, figures_head, markdown, or_dash, words_head};
+use super::Record;
+use super::tables::{WHOLE_TRAININGS, cell, code, date, figures_head, heading, markdown, or_dash, words_head};
 use warpbook_charts::words;
 use warpbook_record::{Measurement, PartGroup, Run, Rung, stats};
 
@@ -61,7 +62,7 @@ pub(super) fn trainings(records: &[Record]) -> Option<String> {
             }
             let from = m.problem.text("from").unwrap_or_default();
             rows.push(vec![
-                format!("[{}](data/results/{})", cell(&m.problem.short), record.file),
+                format!("[{}](results/{})", cell(&m.problem.short), record.file),
                 cell(m.problem.text("data").unwrap_or_default()),
                 cell(&rung.title),
                 cell(from),
@@ -70,7 +71,7 @@ pub(super) fn trainings(records: &[Record]) -> Option<String> {
                 m.test.len().to_string(),
                 or_dash(steps(run, rung)),
                 cell(&run.environment.device.name),
-                run.created.get(..10).unwrap_or("undated").to_owned(),
+                date(run).to_owned(),
             ]);
             told.extend(phases(run, m).map(|phases| format!("Phases of {}, medians: {phases}.", code(&m.rung))));
         }
@@ -85,11 +86,11 @@ pub(super) fn trainings(records: &[Record]) -> Option<String> {
         figures_head("seeds"),
         figures_head("steps"),
         words_head("on"),
-        words_head(""),
+        words_head("date"),
     ];
     let table = markdown(&headers, &rows)?;
     let told: String = told.iter().map(|line| format!("\n\n{line}")).collect();
-    Some(format!("**Whole trainings**, each from several seeds:\n\n{table}{told}"))
+    Some(format!("{}Each from several seeds:\n\n{table}{told}", heading(WHOLE_TRAININGS, "Whole trainings")))
 }
 
 #[cfg(test)]
@@ -123,11 +124,7 @@ mod tests {
         let rows: Vec<&str> = text.lines().filter(|l| l.contains("| One pass |")).collect();
         let expect = "| MNIST | One pass | images on the device | 1.50 s (1.48 s to 1.52 s) | 90.42 % (90.35 to 90.49 %) | 2 | 175 | NVIDIA H200 | ";
         assert!(!rows.is_empty() && rows.iter().all(|row| row.contains(expect)), "{text}");
-        assert!(
-            rows[0].starts_with("| [65536") && rows[0].contains("](data/results/softmax-h200.json) |"),
-            "{}",
-            rows[0]
-        );
+        assert!(rows[0].starts_with("| [65536") && rows[0].contains("](results/softmax-h200.json) |"), "{}", rows[0]);
         // Another framework's training ends where it reaches the accuracy.
         let theirs = text.lines().find(|l| l.contains("| PyTorch")).unwrap();
         assert!(theirs.contains("| 2 | – | "), "{theirs}");

@@ -1,6 +1,8 @@
 //! Commands of trainings as a user gives them, and what they are given.
 
 use super::cache;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -38,4 +40,11 @@ pub fn draw(path: &Path, scale: usize) {
     let side = 28 * scale;
     let pixels: Vec<u8> = (0..side * side).map(|i| digits.image(0)[i / side / scale * 28 + i % side / scale]).collect();
     std::fs::write(path, warpbook::nn::data::png([1, side, side], &pixels).unwrap()).unwrap();
+}
+
+/// A page with the text of its pictures, which are data URIs.
+pub fn with_pictures(html: &str) -> String {
+    let encoded = html.split("data:image/svg+xml;base64,").skip(1).filter_map(|rest| rest.split('"').next());
+    let pictures = encoded.map(|picture| String::from_utf8(STANDARD.decode(picture).unwrap()).unwrap());
+    std::iter::once(html.to_owned()).chain(pictures).collect()
 }

@@ -11,6 +11,7 @@ pub mod cuda;
 mod launch;
 
 use super::error::{Check, Result};
+use serde::{Deserialize, Serialize};
 
 pub(crate) const OP: &str = "muon";
 
@@ -21,7 +22,7 @@ pub const COEFFICIENTS: [f64; 3] = [3.4445, -4.7750, 2.0315];
 pub const EPSILON: f64 = 1e-7;
 
 /// Settings, next to momentum and rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Muon {
     /// Steps of the Newton-Schulz iteration, 1 to 16.
     pub steps: u32,

@@ -5,12 +5,13 @@ use crate::network::{Network, ParamSpec, Role};
 use crate::ops::error::{Check, OpError, Result};
 use crate::ops::muon::Muon;
 use crate::ops::schedule::Schedule;
+use serde::{Deserialize, Serialize};
 
 /// The most groups, those of the parameters that no group names among them.
 pub const MOST: usize = 64;
 
 /// Parameters, and how they are updated.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// Names of parameters as `conv1.weight`; a `*` stands for any characters. The first group that names a parameter has it.
     pub params: String,

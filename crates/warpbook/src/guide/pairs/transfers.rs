@@ -13,7 +13,8 @@ pub(super) static MADE_ON_DEVICE: Pair = Pair {
     record: "guide-made-on-device",
     title: "Data made on the host, or on the device",
     about: "An array of numbers is made by all threads of the host and copied to the device, or made by the device.",
-    reason: "The link to the host has a small part of the device's bandwidth, and the host makes numbers more slowly than a GPU.",
+    reason: "The host writes into a new array, whose pages the system provides one by one; it makes numbers more slowly than a GPU; and the \
+             link has a small part of the device's bandwidth.",
     on_a_smaller_gpu: "Smaller: the device makes them more slowly, while host and link stay the same.",
     axis: "numbers",
     headline: Quantity::Time,

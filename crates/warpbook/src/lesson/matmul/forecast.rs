@@ -43,10 +43,12 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
     };
     // Numbers of A and of B that a block brings into shared memory for each multiply-add.
     let (of_a, of_b) = (1.0 / bn, 1.0 / bm);
-    // Different fours that the lanes of a warp read, in wavefronts: those that lie `across` side by side, the others above.
+    // A read of fours is served half a warp at a time. The different fours that a half reads, in wavefronts: those that lie `across` side by
+    // side, the others above.
     let fours = |across: f64| {
         let wavefront = |lanes: f64| (lanes * 4.0 / LANES).max(1.0);
-        tm / 4.0 * wavefront(LANES / across) + tn / 4.0 * wavefront(across)
+        let across = across.min(LANES / 2.0);
+        2.0 * (tm / 4.0 * wavefront(LANES / 2.0 / across) + tn / 4.0 * wavefront(across))
     };
     Some(match figure {
         // Each lane its own line of A, and all lanes the same number of B.
@@ -58,7 +60,7 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
         // Of A, which is transposed on the way, only the loads are in fours.
         VectorAccess | WarpTile => {
             let across = if figure == VectorAccess { bn / tn } else { size("WN") / tn };
-            on_cuda_cores((tm + tn) / 4.0, fours(across.min(LANES)), 1.25 * of_a + 0.5 * of_b, of_a + of_b)
+            on_cuda_cores((tm + tn) / 4.0, fours(across), 1.25 * of_a + 0.5 * of_b, of_a + of_b)
         }
         DoubleBuffer => on_cuda_cores((tm + tn) / 4.0, fours(size("WN") / tn), of_a + 0.25 * of_b, of_a + of_b),
         // A warp reads its part of both tiles for each step of k.
@@ -172,6 +174,10 @@ pub fn outcome(run: &Run, problem: &Problem, id: &str) -> String {
     let share = figures::percent(bound / us);
     let (take, are) = if by.ends_with('s') { ("take", "they are") } else { ("takes", "it is") };
     let why = match bound / us {
+        s if s >= 0.8 && by == MemoryLevel::L2.label() => format!(
+            "Its {by} takes {share} of that by the count, which is no proof that it is the limit: L2 may answer several requests for the same \
+             line at once."
+        ),
         s if s > 1.03 => {
             format!(
                 "That is less than was counted for its {by}: the chip does better there than the count gives it credit for."

@@ -138,7 +138,8 @@ impl Survey {
         }
         let environment = lab.environment();
         let policy = lab.bench().policy(true, gpu::INPUTS);
-        Ok(Report { seed: self.seed, environment, policy, cublaslt: library.version(), products })
+        let created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+        Ok(Report { seed: self.seed, created, environment, policy, cublaslt: library.version(), products })
     }
 }
 

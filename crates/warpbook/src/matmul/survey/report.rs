@@ -123,6 +123,9 @@ impl Bound {
 pub struct Report {
     /// The seed that repeats it.
     pub seed: u64,
+    /// When it ended, as RFC 3339; empty in surveys from before this was kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub created: String,
     /// Where it ran.
     pub environment: Environment,
     /// How it was timed.
@@ -259,6 +262,7 @@ pub(super) mod tests {
         };
         let lab = crate::Lab::open("cpu").unwrap();
         Report {
+            created: String::new(),
             seed: 1,
             environment: lab.environment(),
             policy: lab.bench().policy(true, ""),

@@ -1,4 +1,4 @@
-//! The check of CPU bodies; that of kernels is in `tests/own_layer.rs`.
+//! The check of CPU bodies; that of kernels is in `tests/all/own_layer.rs`.
 
 use super::*;
 

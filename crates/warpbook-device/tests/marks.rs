@@ -1,6 +1,8 @@
 //! Parts of a program timed by events, and memory over time, on a real GPU.
 
-use crate::common::{axpy, kernel};
+mod common;
+
+use common::{axpy, kernel};
 use warpbook_device::{EventTimes, Pool, testing};
 
 /// About a tenth of a millisecond.

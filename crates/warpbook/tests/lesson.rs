@@ -185,7 +185,7 @@ fn several_features_are_more_bytes_a_point() {
     let (us, level) = predict(&run, &sized(5_000_000, 16), 17, 17).unwrap();
     let memory = run.peaks.level(MemoryLevel::Dram).unwrap().bytes_per_s();
     let want = 4e6 * 17.0 * 4.0 * 200.0 / memory * 1e6;
-    assert!((us - want).abs() < 1e-6 * want && level.starts_with("DRAM"), "{us} {want} {level}");
+    assert!((us - want).abs() < 1e-6 * want && level.starts_with("the DRAM"), "{us} {want} {level}");
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! Where images come from: a data set by its name, or a folder.
+
+use super::Opened;
+use crate::failure::Failure;
+use crate::output::complain;
+use std::path::{Path, PathBuf};
+use warpbook::nn::data::{self, About, Source, Splits};
+
+/// The share of a folder's images that is kept apart, and the seed that chooses them: those of a test stay the same whatever a
+/// training's seed.
+const TEST: (f64, u64) = (0.1, 1);
+
+/// Where images come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Images {
+    /// A data set that the library knows by name, from where its files usually lie.
+    Known(&'static str),
+    /// The files of such a set in this folder.
+    Files(&'static str, PathBuf),
+    /// A folder with a subfolder for each class.
+    Folder(PathBuf),
+}
+
+impl Images {
+    /// Those that a network's file says that it was trained on.
+    pub fn of(source: &Source) -> Self {
+        let known = data::NAMES.into_iter().find(|n| *n == source.data);
+        match (known, &source.folder) {
+            (Some(name), Some(folder)) => Self::Files(name, folder.into()),
+            (Some(name), None) => Self::Known(name),
+            (None, _) => Self::Folder((&source.data).into()),
+        }
+    }
+
+    /// These, unless the command line says with --data that others are to be taken.
+    #[must_use]
+    pub fn unless(self, dir: Option<&Path>) -> Self {
+        match (self, dir) {
+            (images, None) => images,
+            (_, Some(dir)) if dir == Path::new("synthetic") => Self::Known("synthetic"),
+            (Self::Known(name) | Self::Files(name, _), Some(dir)) => Self::Files(name, dir.to_owned()),
+            (Self::Folder(_), Some(dir)) => Self::Folder(dir.to_owned()),
+        }
+    }
+
+    /// What [`Images::of`] takes.
+    pub fn source(&self) -> Source {
+        match self {
+            Self::Known(name) => (*name).into(),
+            Self::Files(name, folder) => Source { data: (*name).into(), folder: Some(folder.display().to_string()) },
+            Self::Folder(folder) => folder.display().to_string().into(),
+        }
+    }
+
+    /// What is known of them without files.
+    pub fn about(&self) -> Option<About> {
+        match self {
+            Self::Known(name) | Self::Files(name, _) => data::about(name),
+            Self::Folder(_) => None,
+        }
+    }
+
+    /// The usual mean and deviation of their pixels.
+    pub fn normalisation(&self) -> (f32, f32) {
+        match self {
+            Self::Known("mnist" | "synthetic") => (0.1307, 0.3081),
+            Self::Known("fashion-mnist") => (0.2860, 0.3530),
+            _ => (0.5, 0.5),
+        }
+    }
+
+    /// The images, in `shape` `[channels, height, width]` where they come from a folder, and what was opened: synthetic digits take MNIST's place where
+    /// it is nowhere.
+    pub fn open(&self, shape: [usize; 3]) -> Result<Opened, Failure> {
+        let splits = match self {
+            Self::Folder(folder) => split(folder, shape),
+            Self::Files(name, folder) => data::open(name, Some(folder)),
+            Self::Known(name) => match data::open(name, None) {
+                Err(missing @ data::Error::Missing { .. }) if *name == "mnist" => {
+                    complain(&format!("MNIST is not there, so synthetic digits are used. {missing}"));
+                    return Self::Known("synthetic").open(shape);
+                }
+                read => read,
+            },
+        };
+        let splits = splits.map_err(|e| Failure::usage(e.to_string()))?;
+        Ok(Opened { splits, images: self.clone() })
+    }
+}
+
+/// Images of a folder, with a part of them kept for tests.
+fn split(folder: &Path, [channels, height, width]: [usize; 3]) -> Result<Splits, data::Error> {
+    let all = data::image_folder(folder, channels, Some((height, width)))?;
+    let (share, seed) = TEST;
+    let (train, test) = all.split(((all.len() as f64 * share).ceil() as usize).max(1), seed)?;
+    Ok(Splits { train, test })
+}

@@ -1,0 +1,149 @@
+//! Weights in a file with all that is known of them: what `eval` judges and `freeze` keeps.
+
+use super::{AMP_RECIPE, ComputedBy, Images, Opened, Plan, SPEEDRUN, shape_of};
+use crate::failure::Failure;
+use crate::output::complain;
+use std::path::{Path, PathBuf};
+use warpbook::nn::data::{Dataset, Identity, Splits};
+use warpbook::nn::train::{Recipe, Trained};
+use warpbook::nn::weights::Weights;
+
+/// Weights, and the network and the images that they are of.
+pub struct TrainedWeights {
+    pub recipe: Recipe,
+    pub weights: Weights,
+    /// What computes it on a GPU.
+    pub by: ComputedBy,
+    /// Where its images come from, as the command line says, or else the recipe, or else the file; `None` where none of them does.
+    pub images: Option<Images>,
+    /// The names of the network's outputs; `None` where the file does not say.
+    pub classes: Option<Vec<String>>,
+    /// What it was trained on; `None` where the file does not say.
+    pub identity: Option<Identity>,
+    /// Where they are.
+    file: PathBuf,
+    /// Whether it is the file that says where the images come from.
+    says_where: bool,
+}
+
+impl TrainedWeights {
+    /// Of a checkpoint that is named alone. `command` is the one that it is named to, and `dir` the command line's --data.
+    pub fn alone(file: &str, command: &str, dir: Option<&Path>) -> Result<Self, Failure> {
+        if matches!(file, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE) || file.ends_with(".toml") {
+            return Err(Failure::usage(format!(
+                "Name the checkpoint, too, or alone: warpbook {command} {file} CHECKPOINT"
+            )));
+        }
+        let file = Path::new(file);
+        let Some(Trained { recipe, source, classes, identity }) = read(file)? else {
+            return Err(Failure::usage(format!(
+                "{} does not say what network it is of: name the recipe first, as mnist, cifar10 or my.toml.",
+                file.display()
+            )));
+        };
+        let weights = Weights::load(&recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
+        let images = source.as_ref().map(Images::of).or_else(|| dir.map(|d| Images::Folder(d.to_owned())));
+        let (images, says_where) = (images.map(|images| images.unless(dir)), dir.is_none());
+        let (file, by) = (file.to_owned(), ComputedBy::default());
+        Ok(Self { recipe, weights, by, images, classes, identity, file, says_where })
+    }
+
+    /// Of weights, or a checkpoint, and the recipe that was named with them.
+    pub fn with_recipe(recipe: &str, file: &Path, dir: Option<&Path>) -> Result<Self, Failure> {
+        let Plan { recipe, images, by } = Plan::of_images(recipe)?;
+        let weights = Weights::load(&recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
+        let trained = read(file)?;
+        if let Some(trained) = &trained {
+            let same = trained.ensure_same_network(&recipe).and_then(|()| trained.ensure_same_preparation(&recipe));
+            same.map_err(|why| Failure::usage(format!("{why} {} needs no recipe: leave it out.", file.display())))?;
+        }
+        let (classes, identity) = trained.map_or((None, None), |t| (t.classes, t.identity));
+        let (images, file) = (Some(images.unless(dir)), file.to_owned());
+        Ok(Self { recipe, weights, by, images, classes, identity, file, says_where: false })
+    }
+
+    /// Its test images, with the labels of the network's classes.
+    pub fn test(&self) -> Result<Dataset, Failure> {
+        let Splits { train, test } = self.open()?.splits;
+        if self.says_where {
+            note_changes(&self.file, self.identity.as_ref(), &train);
+        }
+        match &self.classes {
+            Some(classes) => test.with_classes(classes).map_err(|e| Failure::usage(e.to_string())),
+            None => {
+                self.complain_of_classes();
+                Ok(test)
+            }
+        }
+    }
+
+    /// The names of the network's outputs, of its images where the file has none.
+    pub fn class_names(&self, dir: Option<&Path>) -> Result<Vec<String>, Failure> {
+        match (&self.classes, &self.images) {
+            (Some(classes), Some(_)) if dir.is_some() => {
+                // Whoever names other images is told.
+                let named = self.open()?.splits.train.with_classes(classes);
+                named.map(|_| classes.clone()).map_err(|e| Failure::usage(e.to_string()))
+            }
+            (Some(classes), _) => Ok(classes.clone()),
+            (None, images) => {
+                self.complain_of_classes();
+                match images.as_ref().and_then(Images::about) {
+                    Some(about) => Ok(about.classes.map(str::to_owned).to_vec()),
+                    None => Ok(self.open()?.splits.train.classes().to_vec()),
+                }
+            }
+        }
+    }
+
+    fn open(&self) -> Result<Opened, Failure> {
+        open(&self.file, self.images.as_ref(), self.says_where, shape_of(&self.recipe).unwrap_or([1, 1, 1]))
+    }
+
+    /// Weights alone never say their classes: a recipe is named with them.
+    fn complain_of_classes(&self) {
+        if read(&self.file).is_ok_and(|trained| trained.is_some()) {
+            complain(&format!(
+                "{} does not say which classes it was trained on, as checkpoints of older versions do not: classes are taken by their number.",
+                self.file.display()
+            ));
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<Option<Trained>, Failure> {
+    Trained::read(file).map_err(|e| Failure::usage(e.to_string()))
+}
+
+/// The images for a network's file; whether it is the file that says where they are.
+pub fn open(file: &Path, images: Option<&Images>, says_where: bool, shape: [usize; 3]) -> Result<Opened, Failure> {
+    let shown = file.display();
+    let Some(images) = images else {
+        return Err(Failure::usage(format!(
+            "{shown} does not say what it was trained on: name a folder with --data DIR."
+        )));
+    };
+    let opened = images.open(shape);
+    if !says_where {
+        return opened;
+    }
+    opened.map_err(|failure| Failure {
+        sentence: format!(
+            "{} {shown} says that it was trained on these images: name another place with --data DIR.",
+            failure.sentence
+        ),
+        ..failure
+    })
+}
+
+/// Says so where a network was trained on other images than there are now at that place: its test images were then chosen anew.
+pub fn note_changes(file: &Path, identity: Option<&Identity>, train: &Dataset) {
+    let Some(then) = identity else { return };
+    let now = train.identity();
+    if (then.checksum, then.images) != (now.checksum, now.images) {
+        complain(&format!(
+            "{} was trained on {then}, and there are now {now}: some of the test images may have been trained on.",
+            file.display()
+        ));
+    }
+}

@@ -1,0 +1,239 @@
+//! The links of the repository's Markdown files: every relative one leads to a file that is there, and to a heading that it has. What the
+//! architecture calls a file or a folder is one. And the README stays short.
+
+use crate::workspace::Workspace;
+use anyhow::{Context, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// What everybody sees first.
+pub(super) const README: &str = "README.md";
+/// The file that says where everything is.
+const MAP: &str = "crates/ARCHITECTURE.md";
+/// The README's lines, at most: who wants to know more follows its links.
+const MOST_LINES: usize = 199;
+/// Folders that hold no file of the repository.
+const LEFT_OUT: [&str; 3] = ["target", "dist", "node_modules"];
+
+/// What is wrong with the Markdown files of the checkout, a sentence each, and how many files were read.
+pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
+    let files = crate::workspace::files_below(&w.root, &LEFT_OUT)?;
+    let mut pages = BTreeMap::new();
+    for path in files.iter().filter(|path| path.extension().is_some_and(|e| e == "md")) {
+        let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+        pages.insert(path.clone(), text);
+    }
+    let anchors: BTreeMap<&Path, BTreeSet<String>> =
+        pages.iter().map(|(path, text)| (path.as_path(), anchors(text))).collect();
+    let mut faults = Vec::new();
+    for (path, text) in &pages {
+        let shown = w.show(path);
+        let links = links(text).into_iter().filter(|link| !is_external(link));
+        faults.extend(
+            links.filter_map(|link| Some(format!("{shown}: the link `{link}` {}", broken(path, &link, &anchors)?))),
+        );
+        if shown == MAP {
+            faults.extend(
+                unknown_paths(w, text, &files).map(|path| format!("{MAP}: `{path}` is no file or folder of this name")),
+            );
+        }
+        let lines = text.lines().count();
+        if shown == README && lines > MOST_LINES {
+            faults.push(format!("{README} has {lines} lines, of at most {MOST_LINES}: move what is not needed first to where its reader looks"));
+        }
+    }
+    Ok((faults, pages.len()))
+}
+
+/// Whether a link leaves the repository: it has a scheme.
+fn is_external(link: &str) -> bool {
+    link.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()))
+}
+
+/// What is wrong with a link of a file.
+fn broken(from: &Path, link: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>) -> Option<String> {
+    let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
+    let to = if file.is_empty() { from.to_path_buf() } else { normal(&from.parent()?.join(file)) };
+    if !to.exists() {
+        return Some("leads to no file".into());
+    }
+    let anchor = anchor?;
+    // Only in Markdown is it known which anchors there are.
+    let there = anchors.get(to.as_path())?;
+    (!there.contains(anchor)).then(|| "leads to a heading that is not there".into())
+}
+
+/// What a text has in backticks that looks like a path in this repository and is none: `train/cuda/passes/` is a folder, `nn/src/lib.rs` is short for
+/// `crates/warpbook-nn/src/lib.rs`, and `{a,b}.rs` are two files.
+fn unknown_paths<'t>(w: &Workspace, text: &'t str, files: &[PathBuf]) -> impl Iterator<Item = String> + use<'t> {
+    let mut known = BTreeSet::new();
+    for file in files {
+        let shown = w.show(file);
+        let folders = shown.match_indices('/').map(|(at, _)| &shown[..=at]);
+        for path in folders.chain([shown.as_str()]) {
+            // Below any folder, and below a crate's folder by what comes after "warpbook-".
+            let parts = path.match_indices(['/', '-']).map(|(at, _)| &path[at + 1..]);
+            known.extend(parts.chain([path]).map(str::to_owned));
+        }
+    }
+    let in_backticks = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let paths = in_backticks.filter(|path| is_path(path)).flat_map(expanded);
+    // A folder that holds hidden files only.
+    let crates = w.path("crates");
+    paths.filter(move |path| !known.contains(path) && !crates.join(path).exists())
+}
+
+/// Whether it names a file or a folder of this repository; `NN_name.cu` and `train/*/own.rs` stand for several.
+fn is_path(text: &str) -> bool {
+    let extension = text.rsplit_once('.').map(|(stem, extension)| (!stem.is_empty()).then_some(extension));
+    let is_file = matches!(extension, Some(Some("rs" | "cu" | "cuh" | "py" | "toml" | "md")));
+    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./{,}".contains(c));
+    is_plain && (is_file || text.ends_with('/')) && !text.contains("NN_")
+}
+
+/// `a/{b,c}.rs` as `a/b.rs` and `a/c.rs`.
+fn expanded(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let Some((each, after)) = rest.split_once('}') else { return vec![path.to_owned()] };
+    each.split(',').flat_map(|one| expanded(&format!("{before}{one}{after}"))).collect()
+}
+
+/// A path without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// The lines of a text that are no code, with code in backticks left out.
+fn prose(text: &str) -> impl Iterator<Item = String> + '_ {
+    let mut in_code = false;
+    text.lines().filter_map(move |line| {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+            return None;
+        }
+        // Every second part is between backticks.
+        (!in_code).then(|| line.split('`').step_by(2).collect::<Vec<_>>().join("` `"))
+    })
+}
+
+/// The targets of links and pictures, `](target)`, in the order of the text.
+fn links(text: &str) -> Vec<String> {
+    let of_line = |line: String| {
+        let targets = line.match_indices("](").filter_map(|(at, mark)| {
+            let rest = &line[at + mark.len()..];
+            Some(rest[..rest.find(')')?].split_whitespace().next()?.to_owned())
+        });
+        targets.collect::<Vec<_>>()
+    };
+    prose(text).flat_map(of_line).collect()
+}
+
+/// What links can lead to within a file: its headings, as GitHub names them, and `<a id="name">`.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    let mut in_code = false;
+    for line in text.lines() {
+        in_code ^= line.trim_start().starts_with("```");
+        let ids = line.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        anchors.extend(ids.map(str::to_owned));
+        let title = line.trim_start_matches('#');
+        if in_code || title.len() == line.len() || !title.starts_with(' ') {
+            continue;
+        }
+        let slug = slug(title.trim());
+        // A second heading of the same words is numbered.
+        let numbered = (0..).map(|n| if n == 0 { slug.clone() } else { format!("{slug}-{n}") });
+        let free = numbered.into_iter().find(|slug| !anchors.contains(slug));
+        anchors.extend(free);
+    }
+    anchors
+}
+
+/// A heading's name: lower case, without tags and punctuation, with dashes for spaces.
+fn slug(title: &str) -> String {
+    let mut slug = String::new();
+    let mut in_tag = false;
+    for c in title.chars() {
+        match c {
+            '<' => in_tag = true,
+            '>' => in_tag = false,
+            _ if in_tag => {}
+            ' ' => slug.push('-'),
+            '-' | '_' => slug.push(c),
+            c if c.is_alphanumeric() => slug.extend(c.to_lowercase()),
+            _ => {}
+        }
+    }
+    slug
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::write_atomic;
+
+    fn in_folder(files: &[(&str, &str)]) -> Vec<String> {
+        let tmp = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            write_atomic(&tmp.path().join(name), text).unwrap();
+        }
+        let w = Workspace { root: tmp.path().to_path_buf(), target: tmp.path().join("target"), may_install: false };
+        faults(&w).unwrap().0
+    }
+
+    #[test]
+    fn every_link_of_this_repository_leads_somewhere_and_the_readme_is_short() {
+        let (faults, files) = faults(&Workspace::find(false).unwrap()).unwrap();
+        assert_eq!(faults, Vec::<String>::new());
+        assert!(files >= 7, "{files} files");
+    }
+
+    #[test]
+    fn a_missing_file_and_a_missing_heading_are_told_with_their_link() {
+        let other =
+            ("sub/b.md", "# One\n## Two words, *here*\n### <a id=\"x-1\"></a>Title\n```\n# no heading\n```\n# One\n");
+        let good = "[](b.md#one) [](b.md#one-1) [](b.md#two-words-here) [](b.md#x-1) [](b.md#title) [](../sub) [](#here)\n# Here\n\
+                    [](https://a.b/c#d) ![p](b.md \"title\") `[](code.md)`\n```\n[](code.md)\n```\n";
+        assert_eq!(in_folder(&[("sub/a.md", good), other]), Vec::<String>::new());
+        let bad = "[](c.md) [](b.md#no-heading)\n[](#nowhere) ![](gone.png)";
+        let expect = [
+            "sub/a.md: the link `c.md` leads to no file",
+            "sub/a.md: the link `b.md#no-heading` leads to a heading that is not there",
+            "sub/a.md: the link `#nowhere` leads to a heading that is not there",
+            "sub/a.md: the link `gone.png` leads to no file",
+        ];
+        assert_eq!(in_folder(&[("sub/a.md", bad), other]), expect);
+    }
+
+    #[test]
+    fn a_path_of_the_architecture_that_is_none_is_told() {
+        let there = [("crates/warpbook-nn/src/train/passes/mod.rs", ""), ("crates/warpbook-nn/src/ops/cuda.rs", "")];
+        let map = |text: &str| in_folder(&[(MAP, text), there[0], there[1]]);
+        let good = "`train/passes/`, `passes/mod.rs`, `nn/src/{ops/cuda,train/passes/mod}.rs`, `ops/`, `warpbook-nn/src/`, `.cu`, `*launch.rs`, `a::b`";
+        assert_eq!(map(good), Vec::<String>::new());
+        let expect = |path: &str| vec![format!("{MAP}: `{path}` is no file or folder of this name")];
+        for path in ["train/passes.rs", "ops/cuda.rs/", "asses/mod.rs", "nn/ops/cuda.rs"] {
+            assert_eq!(map(&format!("`{path}`")), expect(path));
+        }
+        assert_eq!(map("`ops/{cuda,cpu}.rs`"), expect("ops/cpu.rs"));
+    }
+
+    #[test]
+    fn a_long_readme_is_a_fault_and_another_long_file_is_none() {
+        let (short, long) = ("line\n".repeat(MOST_LINES), "line\n".repeat(MOST_LINES + 1));
+        assert_eq!(in_folder(&[(README, &short), ("data/README.md", &long)]), Vec::<String>::new());
+        let faults = in_folder(&[(README, &long)]);
+        assert!(faults.len() == 1 && faults[0].starts_with("README.md has 200 lines"), "{faults:?}");
+    }
+}
