@@ -22,7 +22,6 @@ mod save;
 mod scaling;
 mod share;
 mod shelf;
-mod signals;
 mod survey;
 mod train;
 mod tune;
@@ -31,11 +30,10 @@ mod viewer;
 mod xray;
 
 use args::{Asked, Command, SurveyCommand, TuneCommand};
-use failure::{Failure, USAGE};
+use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let _names = save::Reserved;
     // A bug is reported as one line; where it is, a developer learns from RUST_BACKTRACE.
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|info| {
@@ -72,15 +70,11 @@ fn main() -> ExitCode {
         Command::Share(args) => share::share(&args),
         Command::Doctor(args) => doctor::examine(&args),
     });
-    let code = done.unwrap_or_else(|Failure { code, sentence }| {
-        output::complain(&sentence);
-        ExitCode::from(code)
-    });
-    match output::lost() {
-        Some(why) if code == ExitCode::SUCCESS => {
-            output::complain(&format!("Standard output cannot be written: {why}."));
-            ExitCode::from(USAGE)
+    match done {
+        Ok(code) => code,
+        Err(Failure { code, sentence }) => {
+            output::complain(&sentence);
+            ExitCode::from(code)
         }
-        _ => code,
     }
 }

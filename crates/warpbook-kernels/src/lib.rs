@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod guide;
-mod include;
 mod launch;
 pub mod matmul;
 pub mod nn;
@@ -13,7 +12,6 @@ mod shared;
 mod tolerance;
 pub mod xray;
 
-pub use include::{Include, includes};
 pub use launch::{Launch, over_items, over_tiles};
 pub use shared::{
     HEADERS, READ_SPAN, READ_WIDTHS, TENSOR_CORE_TYPES, all, copy, exchanges, fma_chains, gaussians, mma_rounds,

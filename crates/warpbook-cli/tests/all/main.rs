@@ -5,8 +5,6 @@ mod cli;
 mod common;
 mod fetch;
 mod gpu;
-mod libraries;
-mod outputs;
 mod pages;
 mod ranks;
 mod scaling;
