@@ -2,16 +2,15 @@
 
 use crate::args::TrainArgs;
 use crate::cold::{self, right_of};
-use crate::failure::{Failure, RUNG_FAILED};
+use crate::failure::{Failure, RUNG_FAILED, USAGE};
 use crate::infer::failure;
 use crate::output::{complain, say};
 use crate::recipe::SPEEDRUN;
-use crate::save::check_writable;
-use std::path::Path;
+use crate::save::Keeper;
 use std::process::ExitCode;
 use warpbook::nn::data::Splits;
 use warpbook::nn::train::{AtOnce, Place, Recipe, Trainer};
-use warpbook::{Lab, Timed, WholeTraining, WholeTrainings, write_record};
+use warpbook::{Lab, Timed, WholeTraining, WholeTrainings};
 use warpbook_record::stats;
 
 /// The seed that chooses the training images which are held out.
@@ -70,8 +69,8 @@ pub fn train(
     args: &TrainArgs,
     lab: &Lab,
     place: &Place,
-    recipe: &Recipe,
-    splits: &Splits,
+    (recipe, splits): (&Recipe, &Splits),
+    mut out: Option<Keeper>,
 ) -> Result<ExitCode, Failure> {
     if let Some(name) = watched(args) {
         return Err(Failure::usage(format!(
@@ -124,27 +123,25 @@ pub fn train(
         cold::leave(args, lab, WholeTraining { timed: Timed::Process, ..whole }, right_of(&made.test), file)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let out = args.out.as_deref().map(check_writable).transpose()?;
     let mut all = WholeTrainings::new(lab, &whole);
     for seed in recipe.seed..=last {
         let made = once(seed)?;
         all.push(made.seconds, right_of(&made.test));
         all.note_clocks(lab);
-        keep(&all, out.as_deref())?;
+        keep(&all, out.as_mut());
     }
-    Ok(conclude(&all, out.as_deref()))
+    Ok(conclude(&all, out))
 }
 
 /// Writes the record so far, if one is asked for: what is done is kept, however the program ends.
-pub fn keep(all: &WholeTrainings, out: Option<&Path>) -> Result<(), Failure> {
-    if let Some(path) = out {
-        write_record(all.record(), path)?;
+pub fn keep(all: &WholeTrainings, out: Option<&mut Keeper>) {
+    if let Some(warning) = out.and_then(|out| out.keep_now(all.record())) {
+        complain(&warning);
     }
-    Ok(())
 }
 
 /// Says the means and where the record is; the exit code says whether the accuracy was reached.
-pub fn conclude(all: &WholeTrainings, out: Option<&Path>) -> ExitCode {
+pub fn conclude(all: &WholeTrainings, out: Option<Keeper>) -> ExitCode {
     let m = all.measurement();
     let seconds: Vec<f64> = m.samples_us.iter().map(|us| us * 1e-6).collect();
     if let (Some((time, time_deviation)), Some((accuracy, deviation)), true) =
@@ -157,14 +154,18 @@ pub fn conclude(all: &WholeTrainings, out: Option<&Path>) -> ExitCode {
             100.0 * deviation
         ));
     }
-    if let Some(path) = out {
-        say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display()));
+    let written = out.map(|mut out| out.finish(all.record()));
+    match &written {
+        Some(Ok(path)) => say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display())),
+        Some(Err(why)) => complain(why),
+        None => {}
     }
     match &m.check {
         Some(check) if !check.passed => {
             complain(&format!("This is not {}: it lacks {:.3} points.", check.reference, check.max_abs_error));
             ExitCode::from(RUNG_FAILED)
         }
+        _ if written.is_some_and(|written| written.is_err()) => ExitCode::from(USAGE),
         _ => ExitCode::SUCCESS,
     }
 }

@@ -1,9 +1,9 @@
 //! `warpbook attempt`, and the part that runs in a separate process.
 
 use crate::args::{AttemptArgs, WorkArgs};
-use crate::failure::{Failure, RUNG_FAILED};
-use crate::output::say;
-use crate::save::check_writable;
+use crate::failure::{Failure, RUNG_FAILED, USAGE};
+use crate::output::{complain, say};
+use crate::save::{Files, Keeper, Kind};
 use std::process::ExitCode;
 use warpbook::device::{CudaDevice, exit_at_once};
 use warpbook::{Lab, LiveKernel, Request, Show, write_record};
@@ -15,18 +15,21 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
         say(live.text().trim_end());
         return Ok(ExitCode::SUCCESS);
     };
-    let source = std::fs::read_to_string(file)
-        .map_err(|e| Failure::usage(format!("{} cannot be read: {e}.", file.display())))?;
-    let live = args.settings(live.source(source))?;
-    let out = args.out.as_deref().map(check_writable).transpose()?;
+    let live = args.settings(live.file(file)?)?;
+    let out = Files::reading("the kernel", [file]).optional("--out", args.out.as_deref(), Kind::Record)?;
     let lab = Lab::on(args.device.choice()?)?.with_bench(args.bench().map_err(Failure::usage)?);
     let attempt = lab.attempt(&live)?;
     say(&attempt.text());
-    if let Some(out) = out {
-        let path = write_record(attempt.run(), out)?;
-        say(&format!("Record: {}", path.display()));
+    let mut code = if attempt.error().is_some() { RUNG_FAILED } else { 0 };
+    match out.map(|out| Keeper::new(out).finish(attempt.run())) {
+        Some(Ok(path)) => say(&format!("Record: {}", path.display())),
+        Some(Err(why)) => {
+            complain(&why);
+            code = code.max(USAGE);
+        }
+        None => {}
     }
-    Ok(end(&lab, if attempt.error().is_some() { RUNG_FAILED } else { 0 }))
+    Ok(end(&lab, code))
 }
 
 /// Does what another process asks for, and writes the record.

@@ -6,7 +6,7 @@ use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED};
 use crate::infer::failure;
 use crate::output::{complain, say};
 use crate::ranks::this_program;
-use crate::save::check_writable;
+use crate::save::Keeper;
 use crate::scaling::{Folder, interrupted};
 use std::fs;
 use std::path::Path;
@@ -40,9 +40,8 @@ pub fn validate(args: &TrainArgs) -> Result<(), Failure> {
 
 /// Starts this program again for each seed, one after the other, and makes a record of their times and accuracies. It uses no GPU itself, which
 /// would keep the driver awake.
-pub fn launch(args: &TrainArgs, first_seed: u64) -> Result<ExitCode, Failure> {
+pub fn launch(args: &TrainArgs, first_seed: u64, mut out: Option<Keeper>) -> Result<ExitCode, Failure> {
     validate(args)?;
-    let out = args.out.as_deref().map(check_writable).transpose()?;
     let (program, count) = (this_program()?, args.cold.unwrap_or(1));
     last_seed("cold", first_seed, count)?;
     let (folder, interrupted) = (Folder::new("cold")?, interrupted());
@@ -86,11 +85,11 @@ pub fn launch(args: &TrainArgs, first_seed: u64) -> Result<ExitCode, Failure> {
             Some(all) => {
                 say(&format!("seed {seed}: {told}"));
                 all.push(seconds, right);
-                keep(all, out.as_deref())?;
+                keep(all, out.as_mut());
             }
         }
     }
-    Ok(all.map_or(ExitCode::SUCCESS, |all| conclude(&all, out.as_deref())))
+    Ok(all.map_or(ExitCode::SUCCESS, |all| conclude(&all, out)))
 }
 
 /// What of a score a record keeps.

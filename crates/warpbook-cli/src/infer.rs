@@ -3,7 +3,8 @@
 use crate::args::{EvalArgs, FreezeArgs, PredictArgs};
 use crate::failure::{Failure, RUNG_FAILED};
 use crate::output::{complain, one_line, say};
-use crate::recipe::{Images, Plan, TrainedWeights, note_changes, open};
+use crate::recipe::{Images, Plan, TrainedWeights, note_changes, open, recipe_file};
+use crate::save::{Files, Kind};
 use crate::train::words as words_of_score;
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,15 +35,12 @@ pub fn failure(error: TrainError) -> Failure {
 pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
     let data = args.from.data.as_deref();
     let weights = args.weights.as_deref().unwrap_or(Path::new(&args.recipe));
-    let same = weights.canonicalize().ok().zip(args.out.canonicalize().ok()).is_some_and(|(a, b)| a == b);
-    if same {
-        return Err(Failure::usage(format!(
-            "{} is the checkpoint: a training could not go on from it. Name another --out.",
-            args.out.display()
-        )));
-    }
+    let recipe = recipe_file(&args.recipe).filter(|_| args.weights.is_some());
+    let mut files = Files::reading("the recipe", recipe);
+    files.reads("the checkpoint", weights);
+    files.claim("--out", &args.out, Kind::Weights)?;
     let place = args.usage.place.place()?;
-    ensure_writable(&args.out).map_err(|why| {
+    ensure_writable(&args.out, 0).map_err(|why| {
         Failure::usage(format!("{} cannot be written: {why}. Choose another --out.", args.out.display()))
     })?;
     let known = match &args.weights {

@@ -22,6 +22,7 @@ mod save;
 mod scaling;
 mod share;
 mod shelf;
+mod signals;
 mod survey;
 mod train;
 mod tune;
@@ -30,10 +31,11 @@ mod viewer;
 mod xray;
 
 use args::{Asked, Command, SurveyCommand, TuneCommand};
-use failure::Failure;
+use failure::{Failure, USAGE};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let _names = save::Reserved;
     // A bug is reported as one line; where it is, a developer learns from RUST_BACKTRACE.
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|info| {
@@ -70,11 +72,15 @@ fn main() -> ExitCode {
         Command::Share(args) => share::share(&args),
         Command::Doctor(args) => doctor::examine(&args),
     });
-    match done {
-        Ok(code) => code,
-        Err(Failure { code, sentence }) => {
-            output::complain(&sentence);
-            ExitCode::from(code)
+    let code = done.unwrap_or_else(|Failure { code, sentence }| {
+        output::complain(&sentence);
+        ExitCode::from(code)
+    });
+    match output::lost() {
+        Some(why) if code == ExitCode::SUCCESS => {
+            output::complain(&format!("Standard output cannot be written: {why}."));
+            ExitCode::from(USAGE)
         }
+        _ => code,
     }
 }

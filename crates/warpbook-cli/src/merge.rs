@@ -3,14 +3,15 @@
 use crate::args::MergeArgs;
 use crate::failure::Failure;
 use crate::output::say;
-use crate::save::check_writable;
+use crate::save::{Files, Kind};
 use std::process::ExitCode;
 use warpbook::{read_record, write_record};
 
 /// Puts the rungs and figures of the other records into the first and writes that.
 pub fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let [first, others @ ..] = &*args.files else { return Err(Failure::usage("Name at least two records.")) };
-    let path = check_writable(&args.out)?;
+    // The first may be replaced: all that it holds is in what is written.
+    let path = Files::reading("a record that is merged", others).output("--out", &args.out, Kind::Record)?;
     let mut run = read_record(first)?;
     for other in others {
         run.absorb(read_record(other)?).map_err(|why| Failure::usage(format!("{}: {why}", other.display())))?;

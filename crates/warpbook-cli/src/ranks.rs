@@ -3,10 +3,11 @@
 use crate::args::RanksArgs;
 use crate::failure::{Failure, OTHER_RANK};
 use crate::output::{complain, say};
+use crate::signals::{Asked, on_request_to_end};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use warpbook::device::{Choice, Inventory, NCCL_SETTINGS, exit_at_once};
 use warpbook::nn::train::{Ranks, RanksOptions};
@@ -94,6 +95,14 @@ pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> 
     Ok(launch)
 }
 
+/// Counts requests to end, of which a second one ends all at once: of those that come by themselves only the first.
+pub fn count_request(interrupted: &AtomicU32, asked: Asked) {
+    match asked {
+        Asked::ByHand => interrupted.fetch_add(1, Ordering::SeqCst),
+        Asked::BySystem => interrupted.fetch_max(1, Ordering::SeqCst),
+    };
+}
+
 /// Starts this program again as so many ranks, passes on what they say, and ends when the last of them has.
 pub fn launch(count: usize, on_gpus: bool) -> Result<ExitCode, Failure> {
     if on_gpus {
@@ -107,12 +116,7 @@ pub fn launch(count: usize, on_gpus: bool) -> Result<ExitCode, Failure> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).div_ceil(count);
     let launch = this_program_again(Vec::new(), count, threads)?;
     let (interrupted, asked) = (launch.interrupted.clone(), launch.interrupted.clone());
-    let handled = ctrlc::set_handler(move || {
-        interrupted.fetch_add(1, Ordering::SeqCst);
-    });
-    if let Err(why) = handled {
-        complain(&format!("Ctrl-C ends at once, without a checkpoint: {why}"));
-    }
+    on_request_to_end("Ctrl-C ends at once, without a checkpoint", move |asked| count_request(&interrupted, asked));
     let outcome = launch.run(&mut |line| {
         let text = format!("[rank {}] {}", line.rank, line.text);
         if line.is_error { complain(&text) } else { say(&text) }
@@ -145,7 +149,8 @@ pub fn work(
         bucket_bytes: (args.bucket * f64::from(1 << 20)) as usize,
         synchronised_norm: args.sync_batch_norm,
     };
-    let group = Group::join(placement, Limits::stall_after(args.rank_timeout), launched_listener()?)?;
+    let limits = Limits::stall_after(args.rank_timeout);
+    let group = Group::join_telling(placement, limits, launched_listener()?, complain)?;
     let aborter = group.aborter();
     std::thread::spawn(move || {
         while !aborter.has_finished() {

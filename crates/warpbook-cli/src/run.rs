@@ -4,7 +4,8 @@ use crate::args::{Chosen, RunArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
 use crate::output::{complain, one_line, say};
 use crate::progress::Progress;
-use crate::save::{Keeper, check_writable, choose};
+use crate::save::{Files, Keeper, Kind, exit_now, reserve, trace_of};
+use crate::signals::{Asked, on_request_to_end};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,15 +46,17 @@ pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure
                     file.display()
                 )));
             }
-            let more = More {
-                losses: options.losses,
-                counters: options.counters,
-                profile: options.profile.as_deref().map(check_writable).transpose()?,
-            };
+            let mut files = Files::default();
+            let out = files.optional("--out", options.out.as_deref(), Kind::Record)?;
+            let profile = files.profile(options.profile.as_deref())?;
+            let more = More { losses: options.losses, counters: options.counters, profile };
             let interrupt = Interrupt::listen();
             let mut worst = 0;
             for experiment in if parts.is_empty() { vec![experiment] } else { parts } {
-                let path = choose(options.out.as_deref(), experiment.name());
+                let path = match &out {
+                    Some(path) => path.clone(),
+                    None => free_record("", experiment.name())?,
+                };
                 worst = worst.max(run(&*experiment, lab()?, &path, &interrupt, &more)?);
                 if interrupt.cancelled() {
                     break;
@@ -87,7 +90,7 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
         all.extend(if parts.is_empty() { vec![experiment] } else { parts });
     }
     for experiment in all {
-        let path = folder.join(format!("{}.json", experiment.name()));
+        let path = free_record(folder, experiment.name())?;
         let lab = Lab::on(args.device.choice()?)?.with_bench(Bench::quick());
         worst = worst.max(run(&*experiment, lab, &path, &interrupt, &More::default())?);
         if interrupt.cancelled() {
@@ -95,6 +98,11 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::from(worst))
+}
+
+/// The first of `name.json`, `name-2.json` and so on that is not there.
+fn free_record(folder: impl AsRef<Path>, name: &str) -> Result<PathBuf, Failure> {
+    reserve(folder.as_ref(), name, ["json"]).map(|[path]| path)
 }
 
 /// What is asked for in addition to the record.
@@ -110,9 +118,8 @@ struct More {
 
 /// Runs one experiment and writes its record; gives the exit code.
 fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt, more: &More) -> Result<u8, Failure> {
-    let path = check_writable(path)?;
     let progress = Progress::new();
-    let keeper = Arc::new(Mutex::new(Keeper::new(path.clone())));
+    let keeper = Arc::new(Mutex::new(Keeper::new(path.to_owned())));
     let heading = format!("{} on {}", experiment.name(), one_line(&lab.device().info().name));
     let lab = lab.with_listener({
         let (progress, keeper) = (progress.clone(), keeper.clone());
@@ -200,7 +207,7 @@ fn keep_profile(lab: &Lab, profile: &Profile, file: &Path) -> Result<Option<Stri
             None => format!("{}: the cost of recording is not measurable.", range.name),
         });
     }
-    let trace = file.with_extension("trace.json");
+    let trace = trace_of(file);
     write_record(&profile.record(lab), file)?;
     profile.save_trace(&trace)?;
     say(&format!("Profile: {}, and as a trace for ui.perfetto.dev {}", file.display(), trace.display()));
@@ -278,7 +285,7 @@ fn does_less(run: &Run, id: &str) -> bool {
     run.measurements.iter().any(|m| m.rung == id && m.is_valid() && m.does_less())
 }
 
-/// Ctrl-C: once to end well, twice to end.
+/// Ctrl-C: once to end well, twice to end. SIGTERM and SIGHUP: to end well.
 struct Interrupt {
     pressed: Arc<AtomicBool>,
     /// What the first press stops.
@@ -289,10 +296,13 @@ impl Interrupt {
     fn listen() -> Self {
         let this = Self { pressed: Arc::default(), target: Arc::default() };
         let (pressed, target) = (this.pressed.clone(), this.target.clone());
-        let handler = move || {
+        let handler = move |asked| {
             if pressed.swap(true, Ordering::SeqCst) {
-                // The record so far is on the disk already.
-                std::process::exit(i32::from(INTERRUPTED));
+                if asked == Asked::ByHand {
+                    // The record so far is on the disk already.
+                    exit_now(INTERRUPTED);
+                }
+                return;
             }
             // Nothing to end well yet, or somebody holds it: then the next press ends all.
             if let Ok(target) = target.lock()
@@ -302,9 +312,7 @@ impl Interrupt {
                 progress.warn("Finishing the sample under way; press Ctrl-C again to stop at once.");
             }
         };
-        if let Err(why) = ctrlc::set_handler(handler) {
-            complain(&format!("warning: Ctrl-C will end the run at once: {why}"));
-        }
+        on_request_to_end("warning: Ctrl-C will end the run at once", handler);
         this
     }
 

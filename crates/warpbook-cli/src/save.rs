@@ -1,62 +1,232 @@
-//! Where a record goes, and that nothing finished is lost on the way.
+//! Where a command writes: never into what it reads, never over what nobody named, and nothing finished is lost on the way.
 
 use crate::failure::Failure;
 use crate::output::complain;
-use std::ffi::OsStr;
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use warpbook::device::{behind_links, ensure_writable, write_atomic};
 use warpbook::write_record;
 use warpbook_record::Run;
 
 /// A large record is not written more often than this.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// What has to fit on the disk before anything is begun, where the size of what will be written is not known.
+const PROBE_BYTES: u64 = 4096;
+/// Empty files that hold a name until something is written there.
+static RESERVED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// The file to write: the one that was named, else the first free one of `name.json`, `name-2.json` and so on.
-pub fn choose(named: Option<&Path>, experiment: &str) -> PathBuf {
-    named.map_or_else(|| free_name(experiment.as_ref(), "json"), Path::to_owned)
+/// What a file holds. An older file is replaced by one of its own kind only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// JSON: a record or a trace.
+    Record,
+    /// HTML or SVG.
+    Page,
+    /// A safetensors file.
+    Weights,
 }
 
-/// The first of `stem.end`, `stem-2.end` and so on in the working directory that is not there.
-pub fn free_name(stem: &OsStr, end: &str) -> PathBuf {
-    let stem = stem.to_string_lossy();
-    let first = PathBuf::from(format!("{stem}.{end}"));
-    let numbered = (2u32..).map(|n| PathBuf::from(format!("{stem}-{n}.{end}")));
-    std::iter::once(first.clone()).chain(numbered).find(|p| p.symlink_metadata().is_err()).unwrap_or(first)
-}
-
-/// Tries whether a record can be written there, before anything is measured; leaves nothing behind. Gives back the file
-/// itself where the path is a link to it.
-pub fn check_writable(path: &Path) -> Result<PathBuf, Failure> {
-    let refuse = |why: String| {
-        Failure::usage(format!("{} cannot be written: {why}. Nothing was begun; choose another --out.", path.display()))
-    };
-    let path = match fs::metadata(path) {
-        Ok(m) if m.is_dir() => return Err(refuse("it is a folder; name a file in it".into())),
-        // A rename would replace what is not a file, as /dev/null.
-        Ok(m) if !m.is_file() => return Err(refuse("it is not a regular file".into())),
-        // A rename would replace the link and not the file.
-        Ok(_) if path.is_symlink() => path.canonicalize().map_err(|e| refuse(e.to_string()))?,
-        _ => path.to_owned(),
-    };
-    let name = path.file_name().ok_or_else(|| refuse("it names no file".into()))?;
-    let folder = folder_of(&path);
-    if !folder.is_dir() {
-        return Err(refuse(format!("there is no folder {}; make it first, as with mkdir -p", folder.display())));
+impl Kind {
+    /// Whether a file that begins so is of this kind; an empty one is of every kind.
+    fn is_of(self, start: &[u8]) -> bool {
+        let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+        match self {
+            _ if start.is_empty() => true,
+            Self::Record => text.first() == Some(&b'{'),
+            Self::Page => text.first() == Some(&b'<'),
+            // After the header's length.
+            Self::Weights => start.get(8) == Some(&b'{'),
+        }
     }
-    let probe = path.with_file_name(format!(".{}.{}.probe", name.to_string_lossy(), std::process::id()));
-    let written = fs::File::create(&probe).and_then(|mut f| f.write_all(&[b' '; 4096]).and_then(|()| f.sync_all()));
-    let _ = fs::remove_file(&probe);
-    written.map_err(|e| refuse(e.to_string()))?;
-    Ok(path)
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Record => "no record",
+            Self::Page => "no page or picture",
+            Self::Weights => "no safetensors file",
+        }
+    }
 }
 
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
+/// The files of one command: what it reads, and what it will write.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Each as the command line calls it, with its path.
+    known: Vec<(String, PathBuf)>,
+}
+
+impl Files {
+    /// Notes a file that the command reads, so that none of its outputs replaces it.
+    pub fn reads(&mut self, name: &str, path: impl AsRef<Path>) {
+        self.known.push((name.to_owned(), path.as_ref().to_owned()));
     }
+
+    /// The same for the files of an option or an argument.
+    pub fn reading(name: &str, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
+        let mut files = Self::default();
+        paths.into_iter().for_each(|path| files.reads(name, path));
+        files
+    }
+
+    /// An error where the file of an option is one that the command reads, or writes for something else, under whatever name; and where an older file
+    /// is of another kind.
+    pub fn claim(&mut self, option: &str, path: &Path, kind: Kind) -> Result<(), Failure> {
+        let refuse =
+            |why: String| Err(Failure::usage(format!("{option} {}: {why} Nothing was begun.", path.display())));
+        if path.to_str().is_none() {
+            return refuse("this name is no valid UTF-8, which other commands need. Choose another.".into());
+        }
+        let own = Identity::of(path);
+        if let Some((name, other)) = self.known.iter().find(|(_, other)| Identity::of(other) == own) {
+            let other = if other == path { String::new() } else { format!(" {}", other.display()) };
+            return refuse(format!("this is also the file of {name}{other}, which would be lost. Name another file."));
+        }
+        let mut start = Vec::new();
+        let is_file = fs::metadata(path).is_ok_and(|m| m.is_file());
+        if is_file
+            && File::open(path).and_then(|file| file.take(64).read_to_end(&mut start)).is_ok()
+            && !kind.is_of(&start)
+        {
+            return refuse(format!(
+                "there is a file of that name, which is {} and would be lost. Name another file, or remove that one.",
+                kind.name()
+            ));
+        }
+        self.known.push((option.to_owned(), path.to_owned()));
+        Ok(())
+    }
+
+    /// The file of an option, once it is known that it may be replaced and can be written; it is tried before anything is measured, and nothing is left
+    /// behind.
+    pub fn output(&mut self, option: &str, path: &Path, kind: Kind) -> Result<PathBuf, Failure> {
+        self.claim(option, path, kind)?;
+        check_writable(path)?;
+        Ok(path.to_owned())
+    }
+
+    /// The same for an option that may be left out.
+    pub fn optional(&mut self, option: &str, path: Option<&Path>, kind: Kind) -> Result<Option<PathBuf>, Failure> {
+        path.map(|path| self.output(option, path, kind)).transpose()
+    }
+
+    /// The file of --profile, next to which its trace is written.
+    pub fn profile(&mut self, path: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+        let Some(path) = path else { return Ok(None) };
+        self.output("--profile", path, Kind::Record)?;
+        self.output("the trace of --profile", &trace_of(path), Kind::Record)?;
+        Ok(Some(path.to_owned()))
+    }
+}
+
+/// The trace next to a profile's record.
+pub fn trace_of(profile: &Path) -> PathBuf {
+    profile.with_extension("trace.json")
+}
+
+/// The first of `stem.end`, `stem-2.end` and so on in a folder that is not there, for all the ends. They are made at once, empty, so that nobody else gets
+/// them; what is still empty when the program ends is removed again.
+pub fn reserve<const N: usize>(folder: &Path, stem: &str, ends: [&str; N]) -> Result<[PathBuf; N], Failure> {
+    for number in 1u32.. {
+        let stem = if number == 1 { stem.to_owned() } else { format!("{stem}-{number}") };
+        let paths = ends.map(|end| folder.join(format!("{stem}.{end}")));
+        let mut made = Vec::new();
+        let failed = paths.iter().find_map(|path| match File::create_new(path) {
+            Ok(_) => {
+                made.push(path.clone());
+                None
+            }
+            Err(e) => Some((path, e)),
+        });
+        let Some((path, why)) = failed else {
+            reserved().extend(made);
+            check_writable(&paths[0])?;
+            return Ok(paths);
+        };
+        made.iter().for_each(|path| drop(fs::remove_file(path)));
+        if why.kind() != ErrorKind::AlreadyExists {
+            return Err(unwritable(path, &why.to_string()));
+        }
+    }
+    Err(unwritable(&folder.join(stem), "all names are taken"))
+}
+
+fn reserved() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
+    RESERVED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the reserved files that nothing was written to, when it goes.
+#[derive(Debug)]
+pub struct Reserved;
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        for path in reserved().drain(..) {
+            if fs::symlink_metadata(&path).is_ok_and(|m| m.is_file() && m.len() == 0) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// Ends the program within a signal's handler, say.
+pub fn exit_now(code: u8) -> ! {
+    drop(Reserved);
+    std::process::exit(code.into())
+}
+
+fn unwritable(path: &Path, why: &str) -> Failure {
+    Failure::usage(format!("{} cannot be written: {why}. Nothing was begun; choose another --out.", path.display()))
+}
+
+/// Tries whether a file can be written in a folder that is there.
+fn check_writable(path: &Path) -> Result<(), Failure> {
+    let refuse = |why: &str| Err(unwritable(path, why));
+    let file = behind_links(path).map_err(|e| unwritable(path, &e.to_string()))?;
+    let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() && file.file_name().is_some() {
+        return refuse(&format!("there is no folder {}; make it first, as with mkdir -p", folder.display()));
+    }
+    ensure_writable(path, PROBE_BYTES).map_err(|e| unwritable(path, &e.to_string()))
+}
+
+/// What a file is, however it is named.
+#[derive(Debug, PartialEq, Eq)]
+enum Identity {
+    /// Its device and its number there.
+    #[cfg(unix)]
+    Number(u64, u64),
+    /// Its folder and its name, behind links.
+    Name(PathBuf),
+}
+
+impl Identity {
+    fn of(path: &Path) -> Self {
+        #[cfg(unix)]
+        if let Ok(m) = fs::metadata(path) {
+            use std::os::unix::fs::MetadataExt;
+            return Self::Number(m.dev(), m.ino());
+        }
+        let file = behind_links(path).unwrap_or_else(|_| path.to_owned());
+        let Some(name) = file.file_name() else { return Self::Name(file) };
+        let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Self::Name(folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).join(name))
+    }
+}
+
+/// Writes what is finished: where it should go, else into the folder for temporary files. An error says where it is instead, or that it is nowhere.
+pub fn write_finished(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let Err(why) = write_atomic(path, bytes) else { return Ok(()) };
+    let why = format!("{} cannot be written: {why}.", path.display());
+    let mut name = std::ffi::OsString::from(format!("{}-", std::process::id()));
+    name.push(path.file_name().unwrap_or_default());
+    let other = std::env::temp_dir().join(name);
+    Err(match write_atomic(&other, bytes) {
+        Ok(()) => format!("{why} The record was written to {} instead.", other.display()),
+        Err(second) => format!("{why} Nor can {}: {second}.", other.display()),
+    })
 }
 
 /// Writes the record so far, at most once a second, and what is left when it goes, also in a panic.
@@ -79,6 +249,11 @@ impl Keeper {
             self.pending = Some(run.clone());
             return None;
         }
+        self.keep_now(run)
+    }
+
+    /// The same, however short the time since the last.
+    pub fn keep_now(&mut self, run: &Run) -> Option<String> {
         let result = write_record(run, &self.path);
         self.last = Some(Instant::now());
         match result {
@@ -94,21 +269,11 @@ impl Keeper {
         }
     }
 
-    /// Writes the finished record: where it should go, else into the folder for temporary files.
-    ///
-    /// `Ok` is the file that was named. `Err` says where the record is instead, or that it is nowhere.
+    /// Writes the finished record as [`write_finished`] does. `Ok` is the file that was named.
     pub fn finish(&mut self, run: &Run) -> Result<PathBuf, String> {
         self.pending = None;
-        let first = match write_record(run, &self.path) {
-            Ok(path) => return Ok(path),
-            Err(warpbook::Error::Write { path, why }) => format!("{} cannot be written: {why}.", path.display()),
-            Err(other) => other.to_string(),
-        };
-        let name = format!("{}-{}.json", run.experiment, std::process::id());
-        match write_record(run, std::env::temp_dir().join(name)) {
-            Ok(path) => Err(format!("{first} The record was written to {} instead.", path.display())),
-            Err(second) => Err(format!("{first} Neither could a copy be: {second}")),
-        }
+        let json = run.to_json().map_err(|e| format!("{} cannot be written: {e}.", self.path.display()))?;
+        write_finished(&self.path, json.as_bytes()).map(|()| self.path.clone())
     }
 }
 
@@ -119,5 +284,85 @@ impl Drop for Keeper {
         {
             complain(&why);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentence(failed: Result<(), Failure>) -> String {
+        failed.unwrap_err().sentence
+    }
+
+    #[test]
+    fn an_output_is_no_input_and_no_other_output_under_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("a.json"), "{}").unwrap();
+        fs::hard_link(at("a.json"), at("hard.json")).unwrap();
+        fs::create_dir(at("sub")).unwrap();
+        let mut files = Files::reading("the record", [at("a.json")]);
+        let mut same = vec![at("a.json"), at("./a.json"), at("sub/../a.json"), at("hard.json")];
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("a.json", at("link.json")).unwrap();
+            std::os::unix::fs::symlink("new.json", at("early.json")).unwrap();
+            same.push(at("link.json"));
+        }
+        for path in same {
+            let why = sentence(files.claim("--out", &path, Kind::Record));
+            assert!(why.contains("also the file of the record"), "{why}");
+        }
+        files.claim("--out", &at("new.json"), Kind::Record).unwrap();
+        let why = sentence(files.claim("--profile", &at("sub/../new.json"), Kind::Record));
+        assert!(why.contains("also the file of --out"), "{why}");
+        #[cfg(unix)]
+        assert!(sentence(files.claim("--profile", &at("early.json"), Kind::Record)).contains("the file of --out"));
+    }
+
+    #[test]
+    fn a_file_is_replaced_by_one_of_its_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let all = [
+            ("r", &b"\xef\xbb\xbf {\"schema\": 3}"[..]),
+            ("p", b"<!DOCTYPE html>"),
+            ("w", b"\x08\0\0\0\0\0\0\0{}      "),
+            ("t", b"text"),
+        ];
+        for (name, bytes) in all {
+            fs::write(at(name), bytes).unwrap();
+        }
+        fs::write(at("empty"), "").unwrap();
+        for (kind, own) in [(Kind::Record, "r"), (Kind::Page, "p"), (Kind::Weights, "w")] {
+            for (name, _) in all {
+                let claimed = Files::default().claim("--out", &at(name), kind);
+                assert_eq!(claimed.is_ok(), name == own, "{kind:?} over {name}");
+            }
+            Files::default().claim("--out", &at("empty"), kind).unwrap();
+        }
+    }
+
+    #[test]
+    fn reserved_names_are_free_ones_and_go_unless_something_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = |paths: [PathBuf; 2]| paths.map(|p| p.file_name().unwrap().to_str().unwrap().to_owned());
+        fs::write(folder.path().join("x.svg"), "mine").unwrap();
+        let mut all: Vec<[String; 2]> = std::thread::scope(|scope| {
+            let reserve = || names(reserve(folder.path(), "x", ["json", "svg"]).unwrap());
+            let all: Vec<_> = (0..4).map(|_| scope.spawn(reserve)).collect();
+            all.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        all.sort();
+        let alike = |[a, b]: &[String; 2]| a.replace("json", "svg") == *b && a != "x.json";
+        assert!(all.iter().all(alike), "{all:?}");
+        all.dedup();
+        assert_eq!(all.len(), 4, "{all:?}");
+        fs::write(folder.path().join(&all[0][0]), "{}").unwrap();
+        drop(Reserved);
+        let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, [all[0][0].as_str(), "x.svg"]);
     }
 }

@@ -1,21 +1,22 @@
 //! `warpbook scaling`: as the launcher of ranks, and as one of them.
 
 use crate::args::{RanksArgs, ScalingArgs};
-use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED};
+use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
 use crate::output::{complain, say};
 use crate::ranks;
-use crate::save::{check_writable, choose};
+use crate::save::{Files, Keeper, Kind, reserve};
+use crate::signals::on_request_to_end;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use warpbook::Lab;
 use warpbook::device::{Choice, Inventory, write_atomic};
 use warpbook::nn::train::RanksOptions;
 use warpbook::ranks::{Placement, Wire, end_with_launcher};
 use warpbook::scaling::{Measured, PyTorch, Scaling, scaling_table};
-use warpbook::{Lab, write_record};
 
 /// Measures steps on 1 to N ranks.
 pub fn scaling(args: &ScalingArgs) -> Result<ExitCode, Failure> {
@@ -142,7 +143,11 @@ impl Drop for Folder {
 /// Starts this program again as every number of ranks, one after the other, and makes a record of what they leave.
 fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     let scaling = of(args)?;
-    let path = check_writable(&choose(args.out.as_deref(), "scaling"))?;
+    let mut files = Files::reading("--pytorch", &args.pytorch);
+    let path = match &args.out {
+        Some(path) => files.output("--out", path, Kind::Record)?,
+        None => reserve(Path::new(""), "scaling", ["json"]).map(|[path]| path)?,
+    };
     let others = args.pytorch.iter().map(PyTorch::read).collect::<Result<Vec<_>, _>>()?;
     if let Some(count) = args.gpus {
         let gpus = Inventory::cuda_devices()?.len();
@@ -194,25 +199,24 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     }
     say(&format!("\n{}", scaling_table(&run).text()));
     run.notes.iter().for_each(|note| say(note));
-    let written = write_record(&run, &path)?;
-    say(&format!("Record: {path}\nView it with: warpbook view {path}", path = written.display()));
+    let written = Keeper::new(path).finish(&run);
+    match &written {
+        Ok(path) => say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display())),
+        Err(why) => complain(why),
+    }
     let (_, _, failed) = run.counts();
     Ok(ExitCode::from(match code {
+        0 if written.is_err() => USAGE,
         0 if failed > 0 => RUNG_FAILED,
         code => u8::try_from(code).unwrap_or(RUNG_FAILED),
     }))
 }
 
-/// Set by Ctrl-C, which the processes that were started hear too.
+/// Set by Ctrl-C, which the processes that were started hear too, and by what else asks the program to end.
 pub fn interrupted() -> Arc<AtomicU32> {
     let asked = Arc::new(AtomicU32::new(0));
-    let handler = asked.clone();
-    let handled = ctrlc::set_handler(move || {
-        handler.fetch_add(1, Ordering::SeqCst);
-    });
-    if let Err(why) = handled {
-        complain(&format!("Ctrl-C ends at once, without a record: {why}"));
-    }
+    let counted = asked.clone();
+    on_request_to_end("Ctrl-C ends at once, without a record", move |asked| ranks::count_request(&counted, asked));
     asked
 }
 

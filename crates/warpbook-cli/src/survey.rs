@@ -3,7 +3,7 @@
 use crate::args::SurveyMatmulArgs;
 use crate::failure::{Failure, RUNG_FAILED};
 use crate::output::{complain, one_line, say};
-use crate::save::check_writable;
+use crate::save::{Files, Kind, write_finished};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use warpbook::{Event, Lab};
 
 /// Holds what is picked without tuning against cuBLASLt at random products.
 pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
-    let out = args.out.as_deref().map(check_writable).transpose()?;
+    let out = Files::default().optional("--out", args.out.as_deref(), Kind::Record)?;
     let lab = Lab::on(args.device.choice()?)?.with_bench(Survey::bench()).with_listener(|event: &Event| {
         if let Event::Preparing(what) = event {
             complain(what);
@@ -63,9 +63,8 @@ fn line(c: &Compared) -> String {
 }
 
 fn write(report: &Report, path: &Path) -> Result<(), Failure> {
-    let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", path.display()));
-    let text = report.to_json().map_err(|e| refused(e.to_string()))?;
-    warpbook::device::write_atomic(path, text.as_bytes()).map_err(|e| refused(e.to_string()))
+    let text = report.to_json().map_err(|e| Failure::usage(format!("{} cannot be written: {e}.", path.display())))?;
+    write_finished(path, text.as_bytes()).map_err(Failure::usage)
 }
 
 #[cfg(test)]

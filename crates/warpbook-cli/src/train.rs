@@ -7,8 +7,9 @@ use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::infer::{self, failure};
 use crate::output::{complain, say};
 use crate::ranks::{self, Role};
-use crate::recipe::{AMP_RECIPE, ComputedBy, Images, Opened, Plan, SPEEDRUN, TrainedWeights};
-use crate::save::{Keeper, check_writable};
+use crate::recipe::{AMP_RECIPE, ComputedBy, Images, Opened, Plan, SPEEDRUN, TrainedWeights, recipe_file};
+use crate::save::{Files, Keeper, Kind, exit_now, trace_of};
+use crate::signals::{Asked, on_request_to_end};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,13 +22,21 @@ use warpbook::nn::train::{
     CudaOptions, Ended, Event, Flow, Loader, Place, Ranks, Recipe, Residency, Score, Trainer, ensure_host_memory,
 };
 use warpbook::nn::weights::Weights;
-use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, ranks_line, training_line, write_record};
+use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, ranks_line, training_line};
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     let role = Role::of(&args.together)?;
     at_once::target(args)?;
     let whole = at_once::is_asked(args) || args.cold.is_some();
+    if let (Role::Rank(place), true) = (&role, (whole || args.profile.is_some()) && !asks_for_ranks(args)) {
+        return Err(Failure::usage(format!(
+            "--seeds, --hold-out, --cold and --profile are for one process, and {} say that this one is rank {} of {}: unset them.",
+            place.launcher.variables(),
+            place.rank,
+            place.world
+        )));
+    }
     if !matches!(role, Role::Alone) && (whole || args.profile.is_some()) {
         return Err(Failure::usage(
             format!(
@@ -53,6 +62,11 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Whether the command line itself asks for several ranks.
+fn asks_for_ranks(args: &TrainArgs) -> bool {
+    args.together.gpus.is_some() || args.together.ranks.is_some()
+}
+
 /// The device of a process that trains alone.
 fn choice(args: &TrainArgs) -> Result<Choice, Failure> {
     Ok(ranks::device_alone(&args.together, args.place.device.choice()?))
@@ -61,9 +75,17 @@ fn choice(args: &TrainArgs) -> Result<Choice, Failure> {
 /// Trains, alone or as one of several ranks, of which rank 0 speaks and writes for all.
 fn train_watched(args: &TrainArgs, choice: Choice, ranks: Option<&Ranks>) -> Result<ExitCode, Failure> {
     let is_first = ranks.is_none_or(|ranks| ranks.rank() == 0);
+    let mut files = inputs(args);
+    if let (Some(path), true) = (&args.checkpoint, is_first) {
+        files.claim("--checkpoint", path, Kind::Weights)?;
+    }
+    if let Some(path) = &args.resume {
+        files.reads("--resume", path);
+    }
     // Of several processes it is the record of all.
-    let out = args.out.as_deref().filter(|_| is_first && args.cold.is_none()).map(check_writable).transpose()?;
-    let profiled = args.profile.as_deref().map(check_writable).transpose()?;
+    let out = args.out.as_deref().filter(|_| is_first && args.cold.is_none());
+    let out = files.optional("--out", out, Kind::Record)?;
+    let profiled = files.profile(args.profile.as_deref())?;
     let mut lab = Lab::on(choice)?;
     if let Some(author) = &args.author {
         lab = lab.with_author(author);
@@ -116,33 +138,33 @@ fn train_watched(args: &TrainArgs, choice: Choice, ranks: Option<&Ranks>) -> Res
     let classified = underway.is_classified();
     let heard = |event: &Event| {
         if let Some(line) = training_line(event, classified).filter(|_| is_first) {
-            say(&line);
+            if matches!(event, Event::NotKept { .. }) { complain(&line) } else { say(&line) }
         }
         if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
     };
-    let mut run = match &profiled {
+    let (mut run, unprofiled) = match &profiled {
         Some(path) => profile(&lab, underway, &heard, (args, path))?,
-        None => underway.finish(&mut |event| heard(event)),
+        None => (underway.finish(&mut |event| heard(event)), None),
     };
     if let Some(file) = &args.cold_result {
         cold::leave_watched(args, &lab, data.sets(), &mut run, file)?;
     }
     let interrupted = stopped.load(Ordering::Relaxed);
     if is_first {
-        return conclude(run, args, interrupted);
+        return conclude(run, args, (interrupted, unprofiled));
     }
     run.into_parts()
         .2
         .map_or(Ok(ExitCode::from(if interrupted { INTERRUPTED } else { 0 })), |error| Err(failure(error)))
 }
 
-/// Trains, and writes what was done in some steps.
+/// Trains, and writes what was done in some steps; gives why that could not be written, too.
 fn profile(
     lab: &Lab,
     underway: Underway<'_>,
     heard: &dyn Fn(&Event) -> Flow,
     (args, path): (&TrainArgs, &Path),
-) -> Result<TrainingRun, Failure> {
+) -> Result<(TrainingRun, Option<String>), Failure> {
     let schedule = args.profile_schedule;
     let listener = &mut |event: &Event| heard(event);
     let (run, profile) = match args.counters {
@@ -154,18 +176,34 @@ fn profile(
             "There is no profile: it takes a training of {} steps. Choose more --steps, a smaller --batch or a shorter --profile-schedule.",
             schedule.needed()
         ));
-        return Ok(run);
+        return Ok((run, None));
     }
     say(&profile.text());
-    let trace = path.with_extension("trace.json");
-    write_record(&profile.record(lab), path)?;
-    profile.cycles[0].save_trace(&trace)?;
-    say(&format!("Profile: {}, and as a trace for ui.perfetto.dev {}", path.display(), trace.display()));
-    Ok(run)
+    let trace = trace_of(path);
+    let written = Keeper::new(path.to_owned()).finish(&profile.record(lab));
+    let written = written.and_then(|_| profile.cycles[0].save_trace(&trace).map_err(|why| why.to_string()));
+    if written.is_ok() {
+        say(&format!("Profile: {}, and as a trace for ui.perfetto.dev {}", path.display(), trace.display()));
+    }
+    Ok((run, written.err()))
+}
+
+/// What a training reads, but for what it goes on with.
+fn inputs(args: &TrainArgs) -> Files {
+    let mut files = Files::reading("the recipe", recipe_file(&args.recipe));
+    args.init.iter().for_each(|path| files.reads("--init", path));
+    files
+}
+
+/// The file for the record of whole trainings, which their first process writes.
+fn record_of_all(args: &TrainArgs) -> Result<Option<Keeper>, Failure> {
+    let out = args.out.as_deref().filter(|_| args.cold_result.is_none());
+    Ok(inputs(args).optional("--out", out, Kind::Record)?.map(Keeper::new))
 }
 
 /// Trains without a word in between, once for each seed.
 fn train_at_once(args: &TrainArgs) -> Result<ExitCode, Failure> {
+    let out = record_of_all(args)?;
     let Planned { recipe, data, by, .. } = planned(args)?;
     let Data::Images(splits) = &data else {
         return Err(Failure::usage(format!("--seeds and --hold-out are for images; {AMP_RECIPE} has none.")));
@@ -185,22 +223,27 @@ fn train_at_once(args: &TrainArgs) -> Result<ExitCode, Failure> {
         }
     };
     say(&splits.train.note());
-    at_once::train(args, &lab, &place, &recipe, splits)
+    at_once::train(args, &lab, &place, (&recipe, splits), out)
 }
 
 /// Trains in whole processes, once for each seed.
 fn train_cold(args: &TrainArgs) -> Result<ExitCode, Failure> {
     cold::validate(args)?;
+    let out = record_of_all(args)?;
     let Planned { recipe, data, .. } = planned(args)?;
     let Data::Images(splits) = &data else {
         return Err(Failure::usage(format!("--cold is for images; {AMP_RECIPE} has none.")));
     };
     say(&splits.train.note());
-    cold::launch(args, recipe.seed)
+    cold::launch(args, recipe.seed, out)
 }
 
 /// Says what a training came to, and where it is kept.
-fn conclude(run: TrainingRun, args: &TrainArgs, interrupted: bool) -> Result<ExitCode, Failure> {
+fn conclude(
+    run: TrainingRun,
+    args: &TrainArgs,
+    (interrupted, unprofiled): (bool, Option<String>),
+) -> Result<ExitCode, Failure> {
     if let Some(course) = run.log().course.as_ref().filter(|c| c.skipped_total > 0) {
         say(&format!("{} of {} steps skipped: a gradient had overflowed", course.skipped_total, course.made()));
     }
@@ -225,20 +268,22 @@ fn conclude(run: TrainingRun, args: &TrainArgs, interrupted: bool) -> Result<Exi
         }
         Some(Err(_)) => args.out.as_ref().and_then(|path| Keeper::new(path.clone()).finish(run.record()).err()),
     };
-    if let Some(why) = &unwritten {
-        complain(why);
-    }
+    unwritten.iter().chain(&unprofiled).for_each(|why| complain(why));
     let (_, trainer, error) = run.into_parts();
     if let Some(error) = error {
         // The checkpoint has what was kept before.
         return Err(failure(error));
     }
-    if let Some(path) = &args.checkpoint {
-        say(&format!("step {} is kept in {}", trainer.step(), path.display()));
+    if let Some(kept) = trainer.kept_in() {
+        say(&format!("step {} is kept in {}", trainer.step(), kept.display()));
+    }
+    let elsewhere = trainer.kept_in() != args.checkpoint.as_deref();
+    if let (Some(path), true) = (&args.checkpoint, elsewhere) {
+        complain(&format!("{} could not be written: it is not where it should be.", path.display()));
     }
     Ok(ExitCode::from(match () {
         () if interrupted => INTERRUPTED,
-        () if unwritten.is_some() => USAGE,
+        () if unwritten.is_some() || unprofiled.is_some() || elsewhere => USAGE,
         () => 0,
     }))
 }
@@ -422,21 +467,20 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
     }
 }
 
-/// Set by Ctrl-C; a second one ends the program at once.
+/// Set by Ctrl-C, of which a second one ends the program at once, and by SIGTERM and SIGHUP.
 fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let handler = {
         let flag = flag.clone();
-        move || {
-            if flag.swap(true, Ordering::Relaxed) {
-                std::process::exit(INTERRUPTED.into());
+        move |asked| match (flag.swap(true, Ordering::Relaxed), asked) {
+            (true, Asked::ByHand) => exit_now(INTERRUPTED),
+            (true, Asked::BySystem) => {}
+            (false, _) => {
+                complain("Ends after the steps under way; Ctrl-C again ends at once, with what was kept before.");
             }
-            complain("Ends after the steps under way; Ctrl-C again ends at once, with what was kept before.");
         }
     };
-    if let Err(why) = ctrlc::set_handler(handler) {
-        complain(&format!("Ctrl-C ends at once, without a checkpoint: {why}"));
-    }
+    on_request_to_end("Ctrl-C ends at once, without a checkpoint", handler);
     flag
 }
 

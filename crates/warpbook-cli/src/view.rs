@@ -4,19 +4,31 @@ use crate::args::ViewArgs;
 use crate::failure::{Failure, USAGE};
 use crate::live::{Live, announce};
 use crate::output::{complain, say};
-use crate::shelf::{Record, read_all};
+use crate::save::{Files, Kind};
+use crate::shelf::{Record, files, read_all};
 use crate::viewer::{NOT_BUILT, Viewer};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use warpbook::charts::{Quantity, chart, ladder};
+use warpbook::device::write_atomic;
 use warpbook::{Panel, Show};
+
+/// The page that a browser is given.
+const PAGE: &str = "warpbook.html";
+/// Its folder's name, among the temporary files, begins so.
+const PAGE_FOLDER: &str = "warpbook-view-";
+/// A page is removed by the first call after this time: a browser may want to load it again until then.
+const PAGE_LASTS: Duration = Duration::from_secs(24 * 3600);
 
 /// Opens records, or prints them.
 pub fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     if args.live {
         return live(args);
+    }
+    if let Some(path) = &args.html {
+        Files::reading("a record", files(&args.files)?).output("--html", path, Kind::Page)?;
     }
     let (records, refused) = read_all(&args.files)?;
     if refused > 0 && records.is_empty() {
@@ -64,19 +76,32 @@ fn page(records: &[Record]) -> Result<PathBuf, Failure> {
             report(records)
         }
     };
+    remove_old_pages();
     let stamp = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_nanos());
-    let folder = std::env::temp_dir().join(format!("warpbook-view-{}-{stamp}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("{PAGE_FOLDER}{}-{stamp}", std::process::id()));
     // Not `create_dir_all`: a folder that is there already is somebody else's.
     std::fs::create_dir(&folder).map_err(|e| {
         Failure::usage(format!("{} cannot be made: {e}. Name another folder in TMPDIR.", folder.display()))
     })?;
-    let path = folder.join("warpbook.html");
+    let path = folder.join(PAGE);
     write(&path, &text)?;
     Ok(path)
 }
 
+/// Removes the pages of earlier calls that nobody looks at any more. Others' folders cannot be removed, or hold more than the page.
+fn remove_old_pages() {
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let age = entry.metadata().and_then(|m| m.modified()).ok().and_then(|at| at.elapsed().ok());
+        let is_page = entry.file_name().to_string_lossy().starts_with(PAGE_FOLDER);
+        if is_page && age.is_some_and(|age| age > PAGE_LASTS) {
+            let _ = std::fs::remove_file(entry.path().join(PAGE));
+            let _ = std::fs::remove_dir(entry.path());
+        }
+    }
+}
+
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
+    write_atomic(path, text.as_bytes())
         .map_err(|e| Failure::usage(format!("{} cannot be written: {e}. Choose another place.", path.display())))
 }
 

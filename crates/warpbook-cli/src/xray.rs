@@ -4,7 +4,8 @@ use crate::args::ChosenXray;
 use crate::failure::{Failure, USAGE};
 use crate::output::{complain, say};
 use crate::progress::Progress;
-use crate::save::{Keeper, check_writable, choose};
+use crate::save::{Files, Keeper, Kind, Reserved, reserve};
+use std::path::Path;
 use std::process::ExitCode;
 use warpbook::device::{CudaDevice, exit_at_once};
 use warpbook::{Lab, Show};
@@ -13,7 +14,13 @@ use warpbook::{Lab, Show};
 pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
     let ChosenXray { experiment, options } = chosen;
     let bench = options.timing.bench(false).map_err(Failure::usage)?;
-    let path = check_writable(&choose(options.out.as_deref(), &format!("{}-xray", experiment.name())))?;
+    let [path, picture] = match &options.out {
+        Some(out) => {
+            let (mut files, picture) = (Files::default(), out.with_extension("svg"));
+            [files.output("--out", out, Kind::Record)?, files.output("the picture of --out", &picture, Kind::Page)?]
+        }
+        None => reserve(Path::new(""), &format!("{}-xray", experiment.name()), ["json", "svg"])?,
+    };
     let progress = Progress::new();
     let lab = Lab::on(options.device.choice()?)?.with_bench(bench).with_listener({
         let progress = progress.clone();
@@ -31,6 +38,7 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
             // Where a kernel hangs, what the driver does at the end of a process would wait for it.
             if lab.device().cuda().is_some_and(CudaDevice::is_abandoned) {
                 complain(&failure.sentence);
+                drop(Reserved);
                 exit_at_once(failure.code);
             }
             return Err(failure);
@@ -39,7 +47,6 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
     say(&taken.text());
     match Keeper::new(path).finish(&taken.run) {
         Ok(path) => {
-            let picture = path.with_extension("svg");
             let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", picture.display()));
             let chart = taken.chart().map_err(|e| refused(e.to_string()))?;
             warpbook::device::write_atomic(&picture, chart.svg.standalone().as_bytes())

@@ -40,7 +40,7 @@ impl Cache {
     }
 
     #[cfg(test)]
-    fn at(folder: &std::path::Path) -> Self {
+    pub(crate) fn at(folder: &std::path::Path) -> Self {
         Self(Some(folder.to_owned()))
     }
 

@@ -1,6 +1,8 @@
 use crate::cache::Cache;
+use crate::headers::{self, Headers};
 use crate::nvrtc::Built;
 use crate::{CompileError, Error, Nvrtc, Result};
+use std::cell::LazyCell;
 use warpbook_record::{KernelSpec, KernelStats, Source, Tile};
 
 /// A file compiled for one architecture.
@@ -82,21 +84,35 @@ impl Compiler {
         ];
         options.extend(tile.defines.iter().chain(&spec.defines).map(|d| format!("-D{}={}", d.name, d.value)));
         let version = format!("{:?}", self.nvrtc.version());
+        let major = self.nvrtc.version().0;
+        let folders = LazyCell::new(|| headers::folders(self.nvrtc.path(), major));
+        let is_elsewhere = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
         // Only what the file can include: a new building block elsewhere does not recompile everything.
-        let headers = reachable(&spec.source, self.headers);
+        let headers = Headers::of(&spec.source, &spec.headers, self.headers, &is_elsewhere);
+        // What the compiler finds in other files may change without our knowing.
+        let cache = cache.filter(|_| !headers.is_incomplete);
+        if headers.is_incomplete {
+            options.extend(folders.iter().map(|folder| format!("--include-path={}", folder.display())));
+        }
         let parts = [&*spec.source, &*spec.file, &version].into_iter().chain(options.iter().map(String::as_str));
-        let key = Cache::key(parts.chain(headers.iter().flat_map(|h| [h.path, h.text])));
+        let key = Cache::key(parts.chain(headers.found.iter().flat_map(|(name, text)| [&**name, &**text])));
         if let Some(found) = cache.and_then(|cache| cache.read(&key)) {
             return Ok(found);
         }
         // The kernel's path is its name for the compiler, so that an error points at the real line.
         let path = spec.path();
-        let named: Vec<(&str, &str)> = headers.iter().map(|h| (h.path, h.text)).collect();
+        let named: Vec<(&str, &str)> = headers.found.iter().map(|(name, text)| (&**name, &**text)).collect();
         let build = |alone| {
             self.nvrtc.compile(&spec.source, &path, &named, &options, alone).map_err(|log| {
                 let mut sources = named.clone();
                 sources.push((&path, numbered(&spec.source)));
-                Error::Compile(Box::new(CompileError::new(path.clone(), architecture.into(), log, &sources)))
+                let mut error = CompileError::new(path.clone(), architecture.into(), log, &sources);
+                if let Some(first) = error.diagnostics.iter_mut().find(|d| d.is_error)
+                    && let Some(hint) = headers::hint(&first.message, major, &folders)
+                {
+                    first.message = format!("{}. {hint}", first.message);
+                }
+                Error::Compile(Box::new(error))
             })
         };
         let mut built = build(false)?;
@@ -118,24 +134,6 @@ impl Compiler {
 /// write.
 fn numbered(text: &str) -> &str {
     text.split_once("\n#line 1\n").map_or(text, |(_, counted)| counted)
-}
-
-/// The headers that a text includes, directly or through another.
-fn reachable(text: &str, headers: &[Source]) -> Vec<Source> {
-    let mut found: Vec<Source> = Vec::new();
-    let mut texts = vec![text];
-    while let Some(text) = texts.pop() {
-        for name in text.lines().filter_map(|l| l.trim().strip_prefix("#include \"")?.split('"').next()) {
-            if let Some(h) = headers.iter().find(|h| h.path == name)
-                && !found.contains(h)
-            {
-                found.push(*h);
-                texts.push(h.text);
-            }
-        }
-    }
-    found.sort_by_key(|h| h.path);
-    found
 }
 
 /// Registers from the code itself; shared memory and spills from the assembler's log. Where the log says nothing
@@ -252,19 +250,32 @@ mod tests {
     }
 
     #[test]
-    fn lines_before_the_author_s_are_not_counted() {
-        assert_eq!(numbered("#include \"a.cuh\"\n#line 1\nint a;\nint b;"), "int a;\nint b;");
-        assert_eq!(numbered("int a;\nint b;"), "int a;\nint b;");
+    fn a_header_that_has_changed_is_compiled_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
+        let compiler = Compiler { cache: Cache::at(&folder.path().join("cache")), ..compiler };
+        let header = folder.path().join("mine.cuh");
+        let path = header.display();
+        let by_path = format!("#include \"{path}\"\n");
+        // Which file this is only the compiler knows.
+        let by_macro = format!("#define WHERE \"{path}\"\n#include WHERE\n");
+        for (include, is_kept) in [(by_path, true), (by_macro, false)] {
+            let spec = KernelSpec {
+                source: format!("{include}extern \"C\" __global__ void k(int* x) {{ *x = X; }}\n").into(),
+                ..warpbook_kernels::all()[0].0.clone()
+            };
+            let compile = || compiler.compile(&spec, &spec.tiles[0], "sm_80");
+            std::fs::write(&header, "#define X 1\n").unwrap();
+            assert!(!compile().unwrap().from_cache);
+            assert_eq!(compile().unwrap().from_cache, is_kept);
+            std::fs::write(&header, "#error \"changed\"\n").unwrap();
+            assert!(compile().unwrap_err().to_string().contains("changed"), "{include}");
+        }
     }
 
     #[test]
-    fn headers_are_followed() {
-        const HEADERS: &[Source] = &[
-            Source { path: "a.cuh", text: "#include \"b.cuh\"" },
-            Source { path: "b.cuh", text: "" },
-            Source { path: "c.cuh", text: "" },
-        ];
-        let names: Vec<_> = reachable("// x\n#include \"a.cuh\"\n", HEADERS).iter().map(|h| h.path).collect();
-        assert_eq!(names, ["a.cuh", "b.cuh"]);
+    fn lines_before_the_author_s_are_not_counted() {
+        assert_eq!(numbered("#include \"a.cuh\"\n#line 1\nint a;\nint b;"), "int a;\nint b;");
+        assert_eq!(numbered("int a;\nint b;"), "int a;\nint b;");
     }
 }

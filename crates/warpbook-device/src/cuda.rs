@@ -1,6 +1,7 @@
-//! The driver, probed before cudarc is let near it, and a device's context.
+//! A device's context.
 
 use crate::cudnn::FastestEngines;
+use crate::driver;
 use crate::marks::Streams;
 use crate::memory::Counters;
 use crate::module::Modules;
@@ -8,78 +9,35 @@ use crate::xray::Marking;
 use crate::{Buffer, Compiler, Element, Error, Event, Kernel, Result, Stream};
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, cudaError_enum as Code};
+use cudarc::driver::sys::{self, cudaError_enum as Code};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use warpbook_kernels::{Launch, over_items};
-use warpbook_record::{DeviceInfo, DeviceKind, KernelSpec, Requires, Tile};
-
-/// The oldest CUDA whose driver has every call that is used; cudarc is pinned to the same (`cuda-12000`).
-const MINIMUM: (u32, u32) = (12, 0);
-
-/// Whether CUDA can be used, and the newest CUDA version that the driver supports.
-///
-/// cudarc panics on a library or a symbol that is missing, so nothing else here is called before this has said yes.
-pub(crate) fn driver() -> Result<(u32, u32)> {
-    static FOUND: OnceLock<Result<(u32, u32)>> = OnceLock::new();
-    FOUND.get_or_init(probe).clone()
-}
-
-fn probe() -> Result<(u32, u32)> {
-    // SAFETY: this only tries to load the library, whose initialisers have no preconditions.
-    if !unsafe { sys::is_culib_present() } {
-        return Err(Error::NoDriver);
-    }
-    let mut version = 0;
-    // SAFETY: the library is there, the function is in every driver, the pointer is to a live integer.
-    let status = unsafe { sys::cuDriverGetVersion(&raw mut version) };
-    if status != Code::CUDA_SUCCESS {
-        return Err(Error::DriverFailed(format!("{status:?}")));
-    }
-    let version = version.unsigned_abs();
-    let found = (version / 1000, version % 1000 / 10);
-    if found < MINIMUM {
-        let text = |(major, minor)| format!("{major}.{minor}");
-        return Err(Error::DriverTooOld { found: text(found), needed: text(MINIMUM) });
-    }
-    result::init().map_err(|e| Error::DriverFailed(describe(e)))?;
-    Ok(found)
-}
-
-/// The number of CUDA devices.
-pub(crate) fn count() -> Result<u32> {
-    driver()?;
-    let count = result::device::get_count().map_err(|e| Error::DriverFailed(describe(e)))?;
-    Ok(count.unsigned_abs())
-}
+use warpbook_record::{DeviceInfo, KernelSpec, Requires, Tile};
 
 /// A CUDA error by name and in words.
 pub(crate) fn describe(e: DriverError) -> String {
-    let name = e.error_name().map(|s| s.to_string_lossy().into_owned());
-    let text = e.error_string().map(|s| s.to_string_lossy().into_owned());
-    match (name, text) {
-        (Ok(name), Ok(text)) => format!("{name}, {text}"),
-        _ => format!("{:?}", e.0),
-    }
+    driver::describe(e.0 as i32)
 }
 
 /// Whether the context is of no use after this error.
 pub(crate) fn is_sticky(e: DriverError) -> bool {
-    matches!(
-        e.0,
-        Code::CUDA_ERROR_ILLEGAL_ADDRESS
-            | Code::CUDA_ERROR_LAUNCH_FAILED
-            | Code::CUDA_ERROR_LAUNCH_TIMEOUT
-            | Code::CUDA_ERROR_ILLEGAL_INSTRUCTION
-            | Code::CUDA_ERROR_MISALIGNED_ADDRESS
-            | Code::CUDA_ERROR_INVALID_ADDRESS_SPACE
-            | Code::CUDA_ERROR_INVALID_PC
-            | Code::CUDA_ERROR_HARDWARE_STACK_ERROR
-            | Code::CUDA_ERROR_ASSERT
-            | Code::CUDA_ERROR_ECC_UNCORRECTABLE
-            | Code::CUDA_ERROR_CONTEXT_IS_DESTROYED
-    )
+    const STICKY: [Code; 11] = [
+        Code::CUDA_ERROR_ILLEGAL_ADDRESS,
+        Code::CUDA_ERROR_LAUNCH_FAILED,
+        Code::CUDA_ERROR_LAUNCH_TIMEOUT,
+        Code::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        Code::CUDA_ERROR_MISALIGNED_ADDRESS,
+        Code::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        Code::CUDA_ERROR_INVALID_PC,
+        Code::CUDA_ERROR_HARDWARE_STACK_ERROR,
+        Code::CUDA_ERROR_ASSERT,
+        Code::CUDA_ERROR_ECC_UNCORRECTABLE,
+        Code::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+    ];
+    // By number: a later driver has errors that the type does not know.
+    STICKY.iter().any(|code| *code as i32 == e.0 as i32)
 }
 
 /// What every buffer, stream and kernel of a device shares.
@@ -192,13 +150,15 @@ impl CudaDevice {
     /// # Errors
     /// No driver, one too old, or no such device.
     pub fn open(index: u32) -> Result<Self> {
-        let driver_cuda = driver()?;
-        let count = count()?;
+        let driver_cuda = driver::driver()?;
+        let count = driver::count()?;
         if index >= count {
             return Err(Error::NoSuchDevice { index, count });
         }
-        let context = CudaContext::new(index as usize).map_err(|e| Error::DriverFailed(describe(e)))?;
-        let info = info(index)?;
+        driver::ensure_it_opens(index)?;
+        let context = CudaContext::new(index as usize).map_err(|e| Error::DriverFailed(describe(e)));
+        driver::let_go(index);
+        let (context, info) = (context?, driver::info(index)?);
         // C's char is signed on x86 and unsigned on Arm.
         let uuid = context.uuid().ok().map(|u| format_uuid(&u.bytes.map(|b| b.to_ne_bytes()[0])));
         let transfers = result::stream::create(result::stream::StreamKind::NonBlocking)
@@ -398,40 +358,6 @@ impl CudaDevice {
     pub fn launch_shape(&self, spec: &KernelSpec, tile: &Tile, items: u64) -> Launch {
         over_items(spec, tile, items, self.0.info.multiprocessors)
     }
-}
-
-/// The name and the limits of a device, without opening it.
-pub(crate) fn info(index: u32) -> Result<DeviceInfo> {
-    driver()?;
-    let fail = |e: DriverError| Error::DriverFailed(describe(e));
-    let device = result::device::get(i32::try_from(index).unwrap_or(i32::MAX)).map_err(fail)?;
-    let attribute = |a: Attribute| -> Result<u64> {
-        // SAFETY: the device comes from the driver.
-        let value = unsafe { result::device::get_attribute(device, a) }.map_err(fail)?;
-        Ok(u64::from(value.unsigned_abs()))
-    };
-    let small = |a| attribute(a).map(|v| u32::try_from(v).unwrap_or(u32::MAX));
-    // SAFETY: as above.
-    let memory = unsafe { result::device::total_mem(device) }.map_err(fail)?;
-    Ok(DeviceInfo {
-        kind: DeviceKind::Cuda,
-        index,
-        name: result::device::get_name(device).map_err(fail)?,
-        memory_bytes: memory as u64,
-        multiprocessors: small(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
-        compute_capability: Some((
-            small(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-            small(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-        )),
-        l2_bytes: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
-        shared_bytes_per_multiprocessor: Some(attribute(
-            Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
-        )?),
-        shared_bytes_per_block: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?),
-        registers_per_multiprocessor: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?),
-        max_sm_mhz: Some(small(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)? / 1000),
-        max_memory_mhz: Some(small(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)? / 1000),
-    })
 }
 
 fn format_uuid(b: &[u8; 16]) -> String {

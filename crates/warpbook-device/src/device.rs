@@ -1,5 +1,5 @@
-use crate::cuda::{self, CudaDevice};
-use crate::{Error, Nvrtc, Result, cpu, nvml};
+use crate::cuda::CudaDevice;
+use crate::{Error, Nvrtc, Result, cpu, driver, nvml};
 use std::fmt;
 use std::str::FromStr;
 use warpbook_record::{DeviceInfo, DeviceKind};
@@ -121,7 +121,7 @@ impl Inventory {
     /// Looks at the machine; opens nothing.
     #[must_use]
     pub fn take() -> Self {
-        let cuda = cuda::driver();
+        let cuda = driver::driver();
         let mut devices = Self::cuda_devices().unwrap_or_default();
         let clocks = devices.iter().map(|d| nvml::snapshot_of_index(d.index)).collect();
         devices.push(cpu::info());
@@ -140,7 +140,7 @@ impl Inventory {
     /// # Errors
     /// There is no driver, or it does not start.
     pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
-        (0..cuda::count()?).map(cuda::info).collect()
+        (0..driver::count()?).map(driver::info).collect()
     }
 
     /// The GPUs.

@@ -1,64 +1,177 @@
 //! Files that appear whole or not at all.
 
-use std::io::Write;
-use std::path::Path;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tells the temporary files of one process apart.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
+/// As many links as Linux follows, too.
+const MOST_LINKS: usize = 40;
 
 /// Writes a file under a temporary name in its folder and renames it, so that an older one stays whole until the new one is. The bytes are on
-/// the disk before the name is.
+/// the disk before the name is. A link is followed, also to a file that is not there yet, and an older file's permissions stay. What a process that
+/// was killed has left of the same file is removed.
 ///
 /// # Errors
 /// The system's: no such folder, no permission, a full disk. The temporary file is removed.
-pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> std::io::Result<()> {
-    let path = path.as_ref();
-    let name = path.file_name().ok_or_else(|| std::io::Error::other("it names no file"))?;
-    // Two processes, or two threads, may write the same file at once.
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let part = path.with_file_name(format!(".{}.{}-{number}.part", name.to_string_lossy(), std::process::id()));
-    let write = || {
-        let mut file = std::fs::File::create(&part)?;
+pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+    let path = behind_links(path.as_ref())?;
+    let part = Part::of(&path)?;
+    {
+        let mut file = part.create(&path)?;
         file.write_all(bytes)?;
         // A full disk may show only here.
         file.sync_all()?;
-        std::fs::rename(&part, path)
-    };
-    write().inspect_err(|_| {
-        let _ = std::fs::remove_file(&part);
-    })
+    }
+    fs::rename(&part.0, &path)
 }
 
-/// Tries whether [`write_atomic_with_folder`] could write the file now; leaves nothing behind but its folder.
+/// Tries whether [`write_atomic_with_folder`] could write a file of so many bytes now; leaves nothing behind but its folder.
 ///
 /// # Errors
-/// As of [`write_atomic`], and where the path is a folder or anything else that is no file, which a rename would not replace or not bring back.
-pub fn ensure_writable(path: impl AsRef<Path>) -> std::io::Result<()> {
+/// As of [`write_atomic`], and where the path is a folder or anything else that is no file, which a rename would not replace or not bring back, or
+/// a file that is protected against writing.
+pub fn ensure_writable(path: impl AsRef<Path>, bytes: u64) -> io::Result<()> {
     let path = path.as_ref();
-    match std::fs::metadata(path) {
-        Ok(m) if m.is_dir() => return Err(std::io::Error::other("it is a folder; name a file in it")),
-        Ok(m) if !m.is_file() => return Err(std::io::Error::other("it is not a regular file")),
-        _ => {}
+    let names_a_folder = || io::Error::other("it is a folder; name a file in it");
+    let name = path.file_name().ok_or_else(names_a_folder)?;
+    // As "file/" and "file/.", of which Rust takes the end away.
+    if !path.as_os_str().as_encoded_bytes().ends_with(name.as_encoded_bytes()) {
+        return Err(names_a_folder());
     }
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = path.file_name().ok_or_else(|| std::io::Error::other("it names no file"))?;
-    let probe = path.with_file_name(format!(".{}.{}-{number}.probe", name.to_string_lossy(), std::process::id()));
-    let written = write_atomic_with_folder(&probe, &[0; 4096]);
-    let _ = std::fs::remove_file(&probe);
-    written
+    let path = behind_links(path)?;
+    match fs::metadata(&path) {
+        Ok(m) if m.is_dir() => return Err(names_a_folder()),
+        Ok(m) if !m.is_file() => return Err(io::Error::other("it is not a regular file")),
+        Ok(_) => drop(File::options().append(true).open(&path)?),
+        Err(_) => make_folder_of(&path)?,
+    }
+    let part = Part::of(&path)?;
+    let mut file = part.create(&path)?;
+    let block = vec![0; 1 << 20];
+    let mut left = bytes;
+    while left > 0 {
+        let next = left.min(block.len() as u64);
+        file.write_all(&block[..next as usize])?;
+        left -= next;
+    }
+    file.sync_all()
 }
 
 /// As [`write_atomic`]; makes the file's folder where it is not there.
 ///
 /// # Errors
 /// As of [`write_atomic`].
-pub fn write_atomic_with_folder(path: impl AsRef<Path>, bytes: &[u8]) -> std::io::Result<()> {
-    let path = path.as_ref();
-    if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)?;
-    }
+pub fn write_atomic_with_folder(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+    let path = behind_links(path.as_ref())?;
+    make_folder_of(&path)?;
     write_atomic(path, bytes)
+}
+
+/// Reads a file of at most so many bytes; of what is no regular file, as a pipe or a device without an end, at most 256 MiB.
+///
+/// # Errors
+/// The system's, and where it is longer.
+pub fn read_file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
+    const MOST_OF_NO_FILE: u64 = 256 << 20;
+    let file = File::open(path)?;
+    let about = file.metadata()?;
+    let most = if about.is_file() { most } else { most.min(MOST_OF_NO_FILE) };
+    let mut bytes = Vec::new();
+    if about.len() <= most {
+        file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    }
+    if about.len() > most || bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is longer than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// The file that a path leads to: a link is followed to its end, whether a file is there or not.
+///
+/// # Errors
+/// The links lead round in a circle.
+pub fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(to) = fs::read_link(&path) else { return Ok(path) };
+        path = path.parent().unwrap_or(Path::new("")).join(to);
+    }
+    Err(io::Error::other(format!("{MOST_LINKS} links lead from one to the next")))
+}
+
+fn make_folder_of(path: &Path) -> io::Result<()> {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).map_or(Ok(()), fs::create_dir_all)
+}
+
+/// A temporary file next to the one that it becomes; it is removed unless it was renamed.
+struct Part(PathBuf);
+
+impl Part {
+    fn of(path: &Path) -> io::Result<Self> {
+        let mut name = prefix(path).ok_or_else(|| io::Error::other("it names no file"))?;
+        // Two processes, or two threads, may write the same file at once.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        name.push(format!("{}-{number}.part", std::process::id()));
+        Ok(Self(path.with_file_name(name)))
+    }
+
+    /// Opens it, with the permissions of the file that it is to replace.
+    fn create(&self, path: &Path) -> io::Result<File> {
+        remove_left_over(path);
+        let file = File::create(&self.0)?;
+        // Held until it is closed: it tells others that this process lives. Where a file system has no locks, their process number has to do.
+        let _ = file.try_lock();
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(old.permissions())?;
+        }
+        Ok(file)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // It is not there any more where it was renamed.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What the names of a file's parts begin with.
+fn prefix(path: &Path) -> Option<OsString> {
+    let mut prefix = OsString::from(".");
+    prefix.push(path.file_name()?);
+    prefix.push(".");
+    Some(prefix)
+}
+
+/// Removes the parts of a file whose processes were killed while they wrote.
+fn remove_left_over(path: &Path) {
+    let Some(prefix) = prefix(path) else { return };
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let rest = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
+        let process = rest.and_then(|rest| std::str::from_utf8(rest).ok()).and_then(process_of);
+        if process.is_some_and(is_gone) && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The process in "123-0.part".
+fn process_of(end: &str) -> Option<u32> {
+    let (process, number) = end.strip_suffix(".part")?.split_once('-')?;
+    number.parse::<u64>().ok()?;
+    process.parse().ok()
+}
+
+/// Whether a process has ended, as far as can be known here: elsewhere than on Linux, only that it is another one.
+fn is_gone(process: u32) -> bool {
+    process != std::process::id() && !Path::new("/proc").join(process.to_string()).exists()
 }
 
 #[cfg(test)]
@@ -66,8 +179,10 @@ mod tests {
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
-        let all = std::fs::read_dir(folder).unwrap();
-        all.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect()
+        let all = fs::read_dir(folder).unwrap();
+        let mut all: Vec<String> = all.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        all.sort();
+        all
     }
 
     #[test]
@@ -76,7 +191,7 @@ mod tests {
         let path = folder.path().join("a.json");
         write_atomic(&path, b"old and long").unwrap();
         write_atomic(&path, b"new").unwrap();
-        assert_eq!((std::fs::read(&path).unwrap(), names(folder.path())), (b"new".to_vec(), vec!["a.json".to_owned()]));
+        assert_eq!((fs::read(&path).unwrap(), names(folder.path())), (b"new".to_vec(), vec!["a.json".to_owned()]));
     }
 
     #[test]
@@ -84,16 +199,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, taken) = (folder.path().join("file"), folder.path().join("taken"));
         write_atomic(&file, b"text").unwrap();
-        std::fs::create_dir(&taken).unwrap();
+        fs::create_dir(&taken).unwrap();
         // A folder in the file's place, no folder for it, a file in its folder's place, and no name.
         assert!(write_atomic(&taken, b"x").is_err() && taken.is_dir());
         assert!(write_atomic(folder.path().join("none/a"), b"x").is_err());
         assert!(write_atomic_with_folder(file.join("a"), b"x").is_err());
         assert!(write_atomic("/", b"x").is_err());
         write_atomic_with_folder(folder.path().join("deep/er/a"), b"x").unwrap();
-        let mut left = names(folder.path());
-        left.sort();
-        assert_eq!(left, ["deep", "file", "taken"]);
+        assert_eq!(names(folder.path()), ["deep", "file", "taken"]);
     }
 
     #[test]
@@ -101,15 +214,76 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         write_atomic(&file, b"text").unwrap();
-        assert!(ensure_writable(&file).is_ok() && ensure_writable(folder.path().join("new/one")).is_ok());
-        assert_eq!((std::fs::read(&file).unwrap(), names(&folder.path().join("new"))), (b"text".to_vec(), vec![]));
-        let refused = |path: &Path| ensure_writable(path).unwrap_err().to_string();
+        for (name, bytes) in [("file", 0), ("new/one", 3 << 20)] {
+            ensure_writable(folder.path().join(name), bytes).unwrap();
+        }
+        assert_eq!((fs::read(&file).unwrap(), names(&folder.path().join("new"))), (b"text".to_vec(), vec![]));
+        let refused = |path: &Path| ensure_writable(path, 1).unwrap_err().to_string();
         assert!(refused(folder.path()).contains("is a folder"));
+        // Rust takes these ends away.
+        for end in ["/", "/.", "//"] {
+            assert!(refused(&folder.path().join(format!("o.json{end}"))).contains("is a folder"), "{end}");
+        }
         refused(&file.join("below"));
         refused(Path::new("/"));
         #[cfg(unix)]
         assert!(refused(Path::new("/dev/null")).contains("not a regular file"));
         assert_eq!(names(folder.path()).len(), 2);
+    }
+
+    #[test]
+    fn a_file_is_read_no_further_than_it_may_be_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("five");
+        fs::write(&path, "12345").unwrap();
+        assert_eq!(read_file(&path, 5).unwrap(), b"12345");
+        assert!(read_file(&path, 4).unwrap_err().to_string().contains("longer than 4 bytes"));
+        assert!(read_file(folder.path().join("none"), 4).is_err() && read_file(folder.path(), 4).is_err());
+        #[cfg(unix)]
+        assert!(read_file("/dev/zero", 1 << 20).unwrap_err().to_string().contains("longer than 1048576 bytes"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_permissions_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("store")).unwrap();
+        write_atomic(at("store/real"), b"old").unwrap();
+        fs::set_permissions(at("store/real"), fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("store/real", at("link")).unwrap();
+        symlink("link", at("second")).unwrap();
+        symlink("store/to_be_made", at("early")).unwrap();
+        symlink("round", at("round")).unwrap();
+        ensure_writable(at("second"), 1).unwrap();
+        write_atomic(at("second"), b"new").unwrap();
+        assert_eq!(fs::read(at("store/real")).unwrap(), b"new");
+        assert_eq!(fs::metadata(at("store/real")).unwrap().permissions().mode() & 0o777, 0o600);
+        ensure_writable(at("early"), 1).unwrap();
+        write_atomic(at("early"), b"made").unwrap();
+        assert_eq!(fs::read(at("store/to_be_made")).unwrap(), b"made");
+        assert!(["link", "second", "early"].iter().all(|name| at(name).is_symlink()));
+        assert!(write_atomic(at("round"), b"x").is_err() && ensure_writable(at("round"), 1).is_err());
+        assert_eq!(names(&at("store")), ["real", "to_be_made"]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_killed_process_has_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        // No process has this number; the last three are others' files, and a part that is being written.
+        let living = format!(".c.st.{}-7.part", std::process::id());
+        let stay = [".c.st.5.4294967295-1.part", ".c.st.x-1.part", &living];
+        for name in [".c.st.4294967295-0.part", ".c.st.4294967294-12.part"].iter().chain(&stay) {
+            fs::write(at(name), "x").unwrap();
+        }
+        write_atomic(at("c.st"), b"x").unwrap();
+        let mut left = vec!["c.st"];
+        left.extend(stay);
+        left.sort_unstable();
+        assert_eq!(names(folder.path()), left);
     }
 
     #[test]
@@ -122,7 +296,7 @@ mod tests {
                 s.spawn(move || (0..20).for_each(|_| write_atomic(path, &[i; 5000]).unwrap()));
             }
         });
-        let bytes = std::fs::read(&path).unwrap();
+        let bytes = fs::read(&path).unwrap();
         assert!(bytes.len() == 5000 && bytes.iter().all(|b| *b == bytes[0]));
         assert_eq!(names(folder.path()), ["a"]);
     }

@@ -6,7 +6,7 @@
 use crate::places::{self, Loaded, Search};
 use crate::{Error, Result};
 use libloading::Library;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -187,9 +187,9 @@ impl Nvrtc {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: NVRTC returns a static string for any code.
-        let text = unsafe { CStr::from_ptr((self.calls.error_string)(status)) };
-        Err(text.to_string_lossy().into_owned())
+        // SAFETY: NVRTC returns a static string, or nothing for a code that it does not know.
+        let text = unsafe { places::text((self.calls.error_string)(status)) };
+        Err(text.unwrap_or_else(|| format!("NVRTC returned the error {status}")))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where NVIDIA's libraries lie that no loader looks for: pip's folders and the toolkit's.
 
 use crate::{Error, Result};
+use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -94,6 +95,15 @@ pub(crate) fn first<T>(
     fits: impl Fn(&T) -> bool,
 ) -> Option<T> {
     candidates.iter().filter_map(|path| open(path).ok()).find(fits)
+}
+
+/// A text of one of NVIDIA's libraries, which has none for what it does not know.
+///
+/// # Safety
+/// It is null, or ends with a zero.
+pub(crate) unsafe fn text(of: *const c_char) -> Option<String> {
+    // SAFETY: as the caller says.
+    (!of.is_null()).then(|| unsafe { CStr::from_ptr(of) }.to_string_lossy().into_owned())
 }
 
 /// The files of a folder whose names are wanted, the newest version first.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod guide;
+mod include;
 mod launch;
 pub mod matmul;
 pub mod nn;
@@ -12,6 +13,7 @@ mod shared;
 mod tolerance;
 pub mod xray;
 
+pub use include::{Include, includes};
 pub use launch::{Launch, over_items, over_tiles};
 pub use shared::{
     HEADERS, READ_SPAN, READ_WIDTHS, TENSOR_CORE_TYPES, all, copy, exchanges, fma_chains, gaussians, mma_rounds,

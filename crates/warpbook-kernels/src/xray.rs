@@ -1,7 +1,7 @@
 //! The marks of a kernel, read from its source: see `kernels/xray.cuh`.
 
-use crate::HEADERS;
 use crate::shared::source;
+use crate::{HEADERS, Include, includes};
 use warpbook_record::xray::phase;
 use warpbook_record::{Define, Grid, KernelSpec, Requires, Source, Tile};
 
@@ -40,7 +40,7 @@ impl Marks {
         let (mut texts, mut seen) = (vec![text], vec![HEADER]);
         while let Some(text) = texts.pop() {
             named(text, "MARK(").for_each(|name| add(&mut marks.phases, name));
-            for path in text.lines().filter_map(|l| l.trim().strip_prefix("#include \"")?.split('"').next()) {
+            for path in includes(text).into_iter().filter_map(Include::name) {
                 if let Some(header) = headers.iter().find(|h| h.path == path).filter(|h| !seen.contains(&h.path)) {
                     seen.push(header.path);
                     texts.push(header.text);

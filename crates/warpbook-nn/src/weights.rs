@@ -3,9 +3,10 @@
 use crate::network::{Network, ParamSpec, Role};
 use crate::philox;
 use crate::storage::decoded;
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use warpbook_device::read_file;
 
 /// Why weights cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -132,8 +133,8 @@ impl Weights {
     /// The file cannot be read; a tensor is missing, unknown, has another shape or type, or a value that is not finite: the sentence names it.
     pub fn load(network: &Network, path: impl AsRef<Path>) -> Result<Self, WeightsError> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|source| WeightsError::Io { path: path.into(), source })?;
-        let format = |e: safetensors::SafeTensorError| WeightsError::Format { path: path.into(), why: e.to_string() };
+        let bytes = read_file(path, u64::MAX).map_err(|source| WeightsError::Io { path: path.into(), source })?;
+        let format = |e| WeightsError::Format { path: path.into(), why: why_not(&bytes, &e) };
         Self::from_tensors(network, &SafeTensors::deserialize(&bytes).map_err(format)?, |name| !name.starts_with(STATE))
     }
 
@@ -200,7 +201,14 @@ impl Weights {
 fn read(tensors: &SafeTensors<'_>, name: &str, spec: &ParamSpec, names: &[&str]) -> Result<Vec<f32>, WeightsError> {
     let mismatch = |why: String| Err(WeightsError::Mismatch(why));
     let Ok(tensor) = tensors.tensor(name) else {
-        return mismatch(format!("The file has no tensor `{name}`. Its tensors: {}.", names.join(", ")));
+        let prefixed = |prefix: &&&str| tensors.tensor(&format!("{prefix}{name}")).is_ok();
+        let hint = match ["module._orig_mod.", "_orig_mod.module.", "module.", "_orig_mod."].iter().find(prefixed) {
+            Some(prefix) => format!(
+                " DistributedDataParallel and torch.compile put `{prefix}` before the names: save the state_dict() of the model that they were given."
+            ),
+            None => String::new(),
+        };
+        return mismatch(format!("The file has no tensor `{name}`. Its tensors: {}.{hint}", names.join(", ")));
     };
     if tensor.shape() != spec.shape {
         return mismatch(format!(
@@ -228,7 +236,7 @@ const ENTRY: &str = "warpbook";
 /// Writes f32 tensors and JSON as metadata; the file appears whole or not at all.
 pub(crate) fn write(arrays: &Arrays<'_>, metadata: Option<String>, path: &Path) -> Result<(), WeightsError> {
     let metadata = metadata.map(|text| HashMap::from([(ENTRY.to_owned(), text)]));
-    let format = |e: safetensors::SafeTensorError| WeightsError::Format { path: path.into(), why: e.to_string() };
+    let format = |e: SafeTensorError| WeightsError::Format { path: path.into(), why: e.to_string() };
     let io = |source| WeightsError::Io { path: path.into(), source };
     let bytes: Vec<(&String, &Vec<usize>, Vec<u8>)> = arrays
         .iter()
@@ -242,9 +250,21 @@ pub(crate) fn write(arrays: &Arrays<'_>, metadata: Option<String>, path: &Path) 
     warpbook_device::write_atomic_with_folder(path, &file).map_err(io)
 }
 
+/// What a file is that is none of safetensors.
+fn why_not(file: &[u8], error: &SafeTensorError) -> String {
+    // A zip archive, as since PyTorch 1.6, or a bare pickle.
+    let is_of_torch = file.starts_with(b"PK\x03\x04") || matches!(file, [0x80, 2..=5, ..]);
+    match is_of_torch {
+        true => "it is a file of torch.save, which only Python reads. Save the weights there with \
+                 safetensors.torch.save_file(model.state_dict(), \"weights.safetensors\")"
+            .into(),
+        false => error.to_string(),
+    }
+}
+
 /// The JSON in a file's metadata, if there is any.
 pub(crate) fn metadata(file: &[u8]) -> Result<Option<String>, String> {
-    let (_, header) = SafeTensors::read_metadata(file).map_err(|e| e.to_string())?;
+    let (_, header) = SafeTensors::read_metadata(file).map_err(|e| why_not(file, &e))?;
     Ok(header.metadata().as_ref().and_then(|m| m.get(ENTRY)).cloned())
 }
 

@@ -29,11 +29,12 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// An operation may wait so long; a silent rank is given up after the same time, and after 30 seconds at most.
+    /// An operation may wait so long; a silent rank is given up after the same time, and after 30 seconds at most, and one that does not come to the
+    /// rendezvous after two minutes at most.
     #[must_use]
     pub fn stall_after(stall: Duration) -> Self {
         let default = Self::default();
-        Self { stall, silence: default.silence.min(stall), ..default }
+        Self { stall, silence: default.silence.min(stall), join: default.join.min(stall) }
     }
 
     fn beat(&self) -> Duration {
@@ -192,7 +193,20 @@ impl Group {
     /// The port is in use or not of this machine, rank 0 cannot be reached, a rank does not come in time, two say that they are the same rank, or
     /// were started as of another number of ranks: the sentence says which.
     pub fn join(placement: &Placement, limits: Limits, listener: Option<TcpListener>) -> Result<Self> {
-        let Met { control, ring } = rendezvous::meet(placement, &limits, listener)?;
+        Self::join_telling(placement, limits, listener, |_| ())
+    }
+
+    /// The same; after two seconds and every ten seconds from then on `tell` is given a sentence that says who is waited for, and how long still.
+    ///
+    /// # Errors
+    /// As of [`Group::join`].
+    pub fn join_telling(
+        placement: &Placement,
+        limits: Limits,
+        listener: Option<TcpListener>,
+        tell: fn(&str),
+    ) -> Result<Self> {
+        let Met { control, ring } = rendezvous::meet(placement, &limits, listener, tell)?;
         let shared = Arc::new(Shared::new());
         let failed = |e: std::io::Error| Error::Lost(format!("A connection between ranks failed: {e}."));
         let ring = Ring::new(placement.rank, placement.world, ring, shared.clone()).map_err(failed)?;

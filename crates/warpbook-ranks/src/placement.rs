@@ -15,6 +15,21 @@ pub enum Launcher {
     OpenMpi,
 }
 
+impl Launcher {
+    /// The variables of the environment that say which rank of how many a process is.
+    #[must_use]
+    pub fn variables(self) -> &'static str {
+        match self {
+            Self::Warpbook | Self::Torchrun => "RANK and WORLD_SIZE",
+            Self::Slurm => "SLURM_PROCID and SLURM_NTASKS",
+            Self::OpenMpi => "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE",
+        }
+    }
+}
+
+/// More ranks than any run has: a world of more is a mistake.
+const MOST: usize = 16_384;
+
 /// A rank's place among the others, and where they meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
@@ -86,6 +101,9 @@ impl Placement {
         }
         if world == 1 {
             return Ok(None);
+        }
+        if world > MOST {
+            return Err(Error::Setting(format!("{} is {world}: at most {MOST} ranks train together.", names[1])));
         }
         let local_rank = match get(names[2]) {
             Some(_) => number(get, names[2])?,
@@ -279,6 +297,7 @@ mod tests {
         check(("RANK", "4"), "RANK is 4 and WORLD_SIZE is 4: ranks are numbered from 0 to 3");
         check(("RANK", "x"), "RANK is `x`");
         check(("RANK", ""), "RANK is not set");
+        check(("WORLD_SIZE", "4000000000"), "at most 16384 ranks");
         check(("LOCAL_RANK", ""), "LOCAL_RANK is not set");
         check(("MASTER_ADDR", ""), "MASTER_ADDR is not set");
         check(("MASTER_PORT", ""), "MASTER_PORT is not set");

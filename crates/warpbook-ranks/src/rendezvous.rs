@@ -5,7 +5,7 @@ use crate::wire::Message;
 use crate::{Error, Placement, Result};
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// How long somebody who has connected may take to say who it is.
@@ -14,6 +14,10 @@ const GREETING: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
 /// What a rank waits for the answer beyond the time limit, so that rank 0, which knows more, says first what is wrong.
 const MARGIN: Duration = Duration::from_secs(5);
+
+/// When it is first said that others are waited for, and how often from then on.
+const FIRST_WORD: Duration = Duration::from_secs(2);
+const NEXT_WORD: Duration = Duration::from_secs(10);
 
 /// A rank's connections.
 pub(crate) struct Met {
@@ -24,24 +28,76 @@ pub(crate) struct Met {
 }
 
 /// Meets the other ranks; one that is alone is its own neighbour. Rank 0 takes the listener, if it is given one, and binds the address of its placement otherwise.
-pub(crate) fn meet(p: &Placement, limits: &Limits, listener: Option<TcpListener>) -> Result<Met> {
+pub(crate) fn meet(p: &Placement, limits: &Limits, listener: Option<TcpListener>, tell: fn(&str)) -> Result<Met> {
     let deadline = Instant::now() + limits.join;
-    if p.rank == 0 { host(p, limits, listener, deadline) } else { guest(p, limits, deadline) }
+    let waiting = Waiting::start(p, deadline, tell);
+    if p.rank == 0 { host(p, limits, listener, deadline, &waiting) } else { guest(p, limits, deadline) }
 }
 
-/// The addresses of the place where rank 0 listens.
-fn addresses(p: &Placement) -> io::Result<Vec<SocketAddr>> {
-    let all: Vec<SocketAddr> = (p.host.as_str(), p.port).to_socket_addrs()?.collect();
+/// Says, as long as it lives, who is waited for. On a thread of its own, since looking up a host's name cannot be interrupted.
+struct Waiting {
+    whom: Arc<Mutex<String>>,
+    /// The thread ends with this.
+    _alive: mpsc::Sender<()>,
+}
+
+impl Waiting {
+    fn start(p: &Placement, deadline: Instant, tell: fn(&str)) -> Self {
+        let whom = if p.rank == 0 { others(&(1..p.world).collect::<Vec<_>>()) } else { "rank 0".to_owned() };
+        let whom = Arc::new(Mutex::new(whom));
+        let (alive, ended) = mpsc::channel::<()>();
+        let (of_thread, rank, address, variables) = (whom.clone(), p.rank, p.address(), p.launcher.variables());
+        std::thread::spawn(move || {
+            let mut next = FIRST_WORD;
+            while ended.recv_timeout(next) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let whom = of_thread.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let left = deadline.saturating_duration_since(Instant::now()).as_secs();
+                tell(&format!(
+                    "Rank {rank} waits for {whom} at {address}, for {left} s more. ({variables} say that there are other ranks; without them this process trains alone.)"
+                ));
+                next = NEXT_WORD;
+            }
+        });
+        Self { whom, _alive: alive }
+    }
+
+    fn set(&self, missing: &[usize]) {
+        *self.whom.lock().unwrap_or_else(PoisonError::into_inner) = others(missing);
+    }
+}
+
+/// As "rank 1", "ranks 1 and 2", "ranks 1, 2, 3 and 60 more".
+fn others(missing: &[usize]) -> String {
+    const MOST: usize = 8;
+    let named: Vec<String> = missing.iter().take(MOST).map(ToString::to_string).collect();
+    match &named[..] {
+        [one] => format!("rank {one}"),
+        all if missing.len() > MOST => format!("ranks {} and {} more", all.join(", "), missing.len() - MOST),
+        all => format!("ranks {}", all.join(", ")),
+    }
+}
+
+/// The addresses of the place where rank 0 listens; looked up on a thread of its own, as that may take longer than there is time.
+fn addresses(p: &Placement, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
+    let (to, found) = mpsc::channel();
+    let (host, port) = (p.host.clone(), p.port);
+    std::thread::spawn(move || {
+        let all = (host.as_str(), port).to_socket_addrs().map(|all| all.collect::<Vec<SocketAddr>>());
+        let _ = to.send(all);
+    });
+    let left = deadline.saturating_duration_since(Instant::now());
+    let late = || io::Error::new(io::ErrorKind::TimedOut, "its name is still being looked up");
+    let all = found.recv_timeout(left).map_err(|_| late())??;
     if all.is_empty() { Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address")) } else { Ok(all) }
 }
 
-fn listen(p: &Placement) -> Result<TcpListener> {
+fn listen(p: &Placement, deadline: Instant) -> Result<TcpListener> {
     let address = p.address();
     let failed = |e: io::Error| match e.kind() {
         io::ErrorKind::AddrInUse => Error::PortInUse { address: address.clone() },
         _ => Error::CannotListen { address: address.clone(), why: e.to_string() },
     };
-    TcpListener::bind(&*addresses(p).map_err(&failed)?).map_err(failed)
+    TcpListener::bind(&*addresses(p, deadline).map_err(&failed)?).map_err(failed)
 }
 
 /// Somebody at the door.
@@ -70,8 +126,14 @@ fn refuse(stream: &TcpStream, why: &str) {
     let _ = stream.shutdown(Shutdown::Write);
 }
 
-fn host(p: &Placement, limits: &Limits, listener: Option<TcpListener>, deadline: Instant) -> Result<Met> {
-    let listener = listener.map_or_else(|| listen(p), Ok)?;
+fn host(
+    p: &Placement,
+    limits: &Limits,
+    listener: Option<TcpListener>,
+    deadline: Instant,
+    waiting: &Waiting,
+) -> Result<Met> {
+    let listener = listener.map_or_else(|| listen(p, deadline), Ok)?;
     let failed = |e: io::Error| Error::CannotListen { address: p.address(), why: e.to_string() };
     let own = listener.local_addr().map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
@@ -88,7 +150,10 @@ fn host(p: &Placement, limits: &Limits, listener: Option<TcpListener>, deadline:
         }
         match door.recv_timeout(POLL) {
             Ok(guest) => match take(p, &guests, &guest) {
-                Ok(Some((rank, port))) => guests[rank] = Some((guest.stream, guest.from, port)),
+                Ok(Some((rank, port))) => {
+                    guests[rank] = Some((guest.stream, guest.from, port));
+                    waiting.set(&(1..p.world).filter(|rank| guests[*rank].is_none()).collect::<Vec<_>>());
+                }
                 Ok(None) => {}
                 Err(why) => {
                     refuse(&guest.stream, &why.to_string());
@@ -156,7 +221,7 @@ fn take(p: &Placement, guests: &[Option<(TcpStream, SocketAddr, u16)>], guest: &
 
 fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
     let unreachable = |why: String| Error::Unreachable { rank: p.rank, address: p.address(), waited: limits.join, why };
-    let stream = connect(|| addresses(p), deadline).map_err(|e| unreachable(e.to_string()))?;
+    let stream = connect(|| addresses(p, deadline), deadline).map_err(|e| unreachable(e.to_string()))?;
     let io = |e: io::Error| unreachable(e.to_string());
     let (own, first) = (stream.local_addr().map_err(io)?, stream.peer_addr().map_err(io)?);
     let ring = TcpListener::bind((own.ip(), 0)).map_err(io)?;

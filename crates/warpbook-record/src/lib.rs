@@ -44,7 +44,7 @@ pub use roofline::{
 };
 pub use run::{Bound, LadderRow, Run, SCHEMA};
 pub use rung::{
-    CUDA_DRIVER, Define, Dim, Grid, KernelSpec, LIVE, Requires, Rung, Runner, Schedule, Source, Tile, nearest,
+    CUDA_DRIVER, Define, Dim, Grid, Header, KernelSpec, LIVE, Requires, Rung, Runner, Schedule, Source, Tile, nearest,
     source_path,
 };
 pub use xray::{Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};

@@ -311,6 +311,15 @@ pub struct Source {
     pub text: &'static str,
 }
 
+/// A header that lies next to a kernel's file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// Its name as it is included.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
 /// A kernel: where its source is and how it may be compiled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -322,6 +331,9 @@ pub struct KernelSpec {
     /// The text of its source; a record keeps it once, under [`Run::sources`](crate::Run::sources).
     #[serde(skip)]
     pub source: Cow<'static, str>,
+    /// Headers of its author's that it includes; a record keeps them among the sources.
+    #[serde(skip)]
+    pub headers: Vec<Header>,
     /// What it is always compiled with, in addition to its tile.
     #[serde(default)]
     pub defines: Vec<Define>,
@@ -345,6 +357,7 @@ impl KernelSpec {
             file: Cow::Borrowed(source.path),
             entry: Cow::Borrowed(entry),
             source: Cow::Borrowed(source.text),
+            headers: Vec::new(),
             defines: Vec::new(),
             tiles: tiles.to_vec(),
             grid,

@@ -176,7 +176,9 @@ fn empty(status: u16) -> Response<Full<Bytes>> {
 
 /// A status where a request is none of a browser's on this machine.
 fn refuse(port: u16, method: &Method, host: Option<&str>) -> Option<u16> {
-    let local = |h: &str| h == format!("127.0.0.1:{port}") || h == format!("localhost:{port}");
+    // Browsers leave http's own port out.
+    let is_port = |end: &str| end == format!(":{port}") || port == 80 && end.is_empty();
+    let local = |h: &str| ["127.0.0.1", "localhost"].iter().any(|name| h.strip_prefix(name).is_some_and(is_port));
     if !host.is_some_and(local) {
         Some(403)
     } else if !matches!(*method, Method::GET | Method::HEAD) {
@@ -235,6 +237,10 @@ mod tests {
         assert_eq!(ask(Method::HEAD, Some("localhost:80")), None);
         assert_eq!(ask(Method::GET, Some("evil.example:80")), Some(403));
         assert_eq!(ask(Method::GET, None), Some(403));
+        assert_eq!(ask(Method::GET, Some("127.0.0.1")), Some(403), "without the port");
+        let at_80 = |host| refuse(80, &Method::GET, Some(host));
+        assert_eq!(["localhost", "127.0.0.1", "localhost:80"].map(at_80), [None; 3]);
+        assert_eq!(["evil.example", "localhost.evil.example", "localhost:8080"].map(at_80), [Some(403); 3]);
         assert_eq!(ask(Method::POST, Some("localhost:80")), Some(405));
         let site = site();
         let refused = asked(&site, "GET /a HTTP/1.1\r\nHost: evil.example\r\n");

@@ -9,6 +9,7 @@ use crate::experiment::{Candidate, Checked, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use std::cell::{OnceCell, RefCell};
 use warpbook_device::{Bench, Compiler, CudaDevice, Samples, Stream};
+use warpbook_kernels::{Include, includes};
 use warpbook_record::{DeviceKind, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung};
 
 /// Candidates within so many times of the fastest are timed in turn with it.
@@ -88,10 +89,17 @@ pub(crate) fn begun(lab: &Lab, experiment: &str, title: impl Into<String>, polic
 /// Takes over the sources of the rungs' kernels, and of what they include.
 pub(crate) fn collect_sources(run: &mut Run, more: &[warpbook_record::Source]) {
     let known = || warpbook_kernels::HEADERS.iter().chain(more);
+    let included = |text: &str| -> Vec<String> {
+        includes(text).into_iter().filter_map(Include::name).map(str::to_owned).collect()
+    };
     let mut wanted: Vec<String> = Vec::new();
     for kernel in run.rungs.iter().flat_map(Rung::kernels).filter(|k| !k.source.is_empty()) {
         wanted.extend(included(&kernel.source));
         run.sources.insert(kernel.file.to_string(), kernel.source.to_string());
+        for header in &kernel.headers {
+            wanted.extend(included(&header.text));
+            run.sources.insert(header.path.clone(), header.text.clone());
+        }
     }
     while let Some(path) = wanted.pop() {
         if let Some(header) = known().find(|h| h.path == path).filter(|_| !run.sources.contains_key(&path)) {
@@ -99,14 +107,6 @@ pub(crate) fn collect_sources(run: &mut Run, more: &[warpbook_record::Source]) {
             run.sources.insert(path, header.text.to_owned());
         }
     }
-}
-
-/// The paths that a source includes in quotes.
-fn included(source: &str) -> impl Iterator<Item = String> + '_ {
-    let quoted = |line: &str| {
-        line.trim().strip_prefix("#include")?.trim().strip_prefix('"')?.split_once('"').map(|q| q.0.to_owned())
-    };
-    source.lines().filter_map(quoted)
 }
 
 /// Registers and spills of kernels that cannot run here, for Hopper; nothing where there is no NVRTC. Each is compiled once, however

@@ -1,5 +1,6 @@
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
+use warpbook_device::read_file;
 use warpbook_record::{MAX_BYTES, Run};
 
 /// Writes a record as JSON: to a temporary file in the same folder, which is then renamed, so that an older record stays whole
@@ -29,5 +30,5 @@ pub fn read_record(path: impl AsRef<Path>) -> Result<Run> {
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
         return Err(not_a_record(warpbook_record::ReadError::TooLarge { bytes }));
     }
-    Run::from_json(&std::fs::read(path).map_err(fail)?).map_err(not_a_record)
+    Run::from_json(&read_file(path, MAX_BYTES as u64).map_err(fail)?).map_err(not_a_record)
 }

@@ -2,16 +2,21 @@
 
 use super::common::{DeviceArg, TimingArgs};
 use clap::Args;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use warpbook::LiveKernel;
 use warpbook::device::Bench;
 use warpbook::record::Dtype;
 use warpbook::settings::{parse_dtype, parse_shape};
 
+/// A kernel's name is no longer.
+const LONGEST_NAME: usize = 40;
+
 pub(super) const ATTEMPT_ABOUT: &str = "\
 Compiles a kernel of your own in the place of a rung of the matrix product, with the same parameters and launch. It is tried at \
 three small products, where what is wrong can be told, then checked and timed with its rung and cuBLAS. It runs in a process of \
-its own, which is ended if the kernel does not end. Without a GPU it is compiled only; registers and spills are shown.";
+its own, which is ended if the kernel does not end. Headers may lie next to the file; those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and \
+assert need none. Without a GPU it is compiled only; registers and spills are shown.";
 
 pub(super) const ATTEMPT_EXAMPLES: &str = "\
 Examples:
@@ -29,7 +34,7 @@ pub struct AttemptArgs {
     /// The rung that it replaces, by id.
     #[arg(long, value_name = "ID")]
     pub like: String,
-    /// Its name in the record. [default: that of the file]
+    /// Its name in the record. [default: that of the file, with _ for what is no plain letter]
     #[arg(long)]
     name: Option<String>,
     /// Another of the rung's tiles, by id. [default: its first]
@@ -62,7 +67,7 @@ pub struct AttemptArgs {
 impl AttemptArgs {
     /// The kernel with these settings.
     pub fn settings(&self, mut live: LiveKernel) -> warpbook::Result<LiveKernel> {
-        let of_file = self.file.as_deref().and_then(|f| f.file_stem()).map(|s| s.to_string_lossy().into_owned());
+        let of_file = self.file.as_deref().and_then(|f| f.file_stem()).map(name_of);
         if let Some(name) = self.name.clone().or(of_file) {
             live = live.named(name);
         }
@@ -99,6 +104,12 @@ pub struct WorkArgs {
     pub out: PathBuf,
 }
 
+/// The name of a file as that of a kernel, which has plain letters only.
+fn name_of(stem: &OsStr) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    stem.to_string_lossy().chars().map(plain).take(LONGEST_NAME).collect()
+}
+
 /// A size of a tile: BM=64.
 fn parse_named_size(text: &str) -> Result<(String, i64), String> {
     let is_name = |n: &str| {
@@ -114,6 +125,16 @@ fn parse_named_size(text: &str) -> Result<(String, i64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_file_s_name_becomes_a_kernel_s() {
+        let check = |stem: &str, expect: &str| assert_eq!(name_of(OsStr::new(stem)), expect);
+        check("my kernel", "my_kernel");
+        check("kernel(1)", "kernel_1_");
+        check("größe", "gr__e");
+        check("02.naive.v2", "02_naive_v2");
+        check(&"x".repeat(99), &"x".repeat(40));
+    }
 
     #[test]
     fn sizes_of_tiles_are_read() {

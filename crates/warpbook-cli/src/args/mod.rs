@@ -28,6 +28,8 @@ pub use train::TrainArgs;
 pub use tune::{TuneArgs, TuneCommand, TuneMatmulArgs};
 pub use xray::{ChosenXray, XrayArgs};
 
+use crate::failure::USAGE;
+use crate::output::is_loss;
 use attempt::{ATTEMPT_ABOUT, ATTEMPT_EXAMPLES};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use data::DATA_EXAMPLES;
@@ -36,6 +38,7 @@ use infer::{EVAL_EXAMPLES, FREEZE_EXAMPLES, PREDICT_EXAMPLES};
 use records::{MERGE_EXAMPLES, SHARE_EXAMPLES, VIEW_EXAMPLES};
 use run::{RUN_EXAMPLES, chosen};
 use scaling::{SCALING_ABOUT, SCALING_EXAMPLES};
+use std::io::Write;
 use survey::SURVEY_EXAMPLES;
 use train::TRAIN_EXAMPLES;
 use tune::TUNE_EXAMPLES;
@@ -144,7 +147,7 @@ pub enum Asked {
 /// The command line's words as what they ask for.
 pub fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<(Command, Asked), warpbook::Error> {
     let entries = experiments();
-    let matches = command(&entries).get_matches_from(words);
+    let matches = command(&entries).try_get_matches_from(words).unwrap_or_else(|e| end(&e));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     let named = |command: &str| {
         let (name, of_it) = matches.subcommand_matches(command)?.subcommand()?;
@@ -156,6 +159,13 @@ pub fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<(Com
         (None, None) => Asked::Nothing,
     };
     Ok((cli.command, asked))
+}
+
+/// Ends the program with the help that was asked for, or with what is wrong with the command line.
+fn end(message: &clap::Error) -> ! {
+    let printed = message.print().and_then(|()| std::io::stdout().flush());
+    let lost = printed.is_err_and(|why| is_loss(&why));
+    std::process::exit(if lost { USAGE.into() } else { message.exit_code() })
 }
 
 /// The whole command line.

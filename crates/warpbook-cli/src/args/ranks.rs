@@ -22,7 +22,8 @@ pub struct RanksArgs {
     /// Take the statistics of batch normalisation over all ranks, not over each rank's part of the batch.
     #[arg(long)]
     pub sync_batch_norm: bool,
-    /// Time after which a rank that the others wait for is given up, and all end: 10m, or 90s.
+    /// Time after which a rank that the others wait for is given up, and all end: 10m, or 90s. They wait for each other to come at the start so long, and
+    /// for two minutes at most.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     pub rank_timeout: Duration,
 }

@@ -5,6 +5,7 @@ use super::{ComputedBy, ConvolutionBy, Images, Plan};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
+use warpbook::device::read_file;
 use warpbook::nn::data::NAMES;
 use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::network::{Layer, Network, residual};
@@ -48,12 +49,9 @@ const LONGEST: u64 = 1 << 20;
 /// Reads a recipe; an error names the file, the line and the key.
 pub fn read(path: &Path) -> Result<Plan, String> {
     let refuse = |why: String| format!("{} cannot be read: {why}", path.display());
-    let length = std::fs::metadata(path).map_err(|e| refuse(e.to_string()))?.len();
-    if length > LONGEST {
-        return Err(refuse(format!("it has {length} bytes; a recipe has at most {LONGEST}.")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|e| refuse(e.to_string()))?;
-    parse(path, &text)
+    let bytes = read_file(path, LONGEST).map_err(|e| refuse(e.to_string()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| refuse("it is not UTF-8. Save it as UTF-8.".into()))?;
+    parse(path, text)
 }
 
 /// The recipe of a file's text.
@@ -231,9 +229,11 @@ fn network(source: &Source<'_>, keys: &Keys<'_>, input: [usize; 3], images: &Ima
     let list = keys.needed("network", keys.list("network")?, "network = [\"flatten\", \"linear 10\"].")?;
     let layers = layers(source, list)?;
     let network = Network::new(input, layers.clone()).or_else(|e| {
+        // The layers up to one that does not fit are wrong, and so are all longer beginnings.
         let fits = |n: &usize| Network::new(input, layers[..*n].to_vec()).is_ok();
-        let first = (1..=layers.len()).find(|n| !fits(n)).map(|n| n - 1);
-        let at = first.map_or_else(|| keys.at("network"), |i| list[i].span().start);
+        let lengths: Vec<usize> = (1..=layers.len()).collect();
+        let first = lengths.partition_point(fits);
+        let at = list.get(first).map_or_else(|| keys.at("network"), |layer| layer.span().start);
         source.refuse(at, format!("`network`: {e}"))
     })?;
     match images.about().map(|a| a.classes.len()) {

@@ -48,6 +48,12 @@ pub fn shape_of(recipe: &Recipe) -> Option<[usize; 3]> {
     }
 }
 
+/// The file that a recipe is read from, unless it is built in.
+pub fn recipe_file(name: &str) -> Option<&Path> {
+    let built_in = matches!(name, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE);
+    (!built_in).then_some(Path::new(name))
+}
+
 impl Plan {
     /// `mnist`, `cifar10`, `cifar10-speedrun`, or a file that ends in `.toml`.
     pub fn find(name: &str) -> Result<Self, Failure> {

@@ -5,6 +5,8 @@ mod cli;
 mod common;
 mod fetch;
 mod gpu;
+mod libraries;
+mod outputs;
 mod pages;
 mod ranks;
 mod scaling;

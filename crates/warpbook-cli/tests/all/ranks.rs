@@ -334,3 +334,21 @@ fn a_rank_on_a_gpu_that_is_killed_or_hangs_ends_all() {
         assert!(!ranks.iter().any(|id| lives(*id)), "processes are left over");
     }
 }
+
+#[test]
+fn variables_that_were_left_over_are_told() {
+    let folder = folder();
+    let begun = Instant::now();
+    let run = |more: &[&str]| {
+        let words = ["train", "small.toml", "--device", "cpu", "--rank-timeout", "3s"];
+        let mut command = command(folder.path(), &[&words[..], more].concat());
+        command.env("RANK", "0").env("WORLD_SIZE", "2").env("LOCAL_RANK", "0");
+        command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", "29517");
+        ended(command.spawn().unwrap())
+    };
+    let (code, text) = run(&[]);
+    assert!(code == 2 && begun.elapsed() < Duration::from_secs(60), "{code} after {:?}: {text}", begun.elapsed());
+    assert!(text.contains("Rank 0 waits for rank 1 at 127.0.0.1:29517") && text.contains("within 3s"), "{text}");
+    let (code, text) = run(&["--seeds", "1"]);
+    assert!(code == 2 && text.contains("RANK and WORLD_SIZE say that this one is rank 0 of 2"), "{code}: {text}");
+}

@@ -6,7 +6,7 @@ use crate::places::{self, Loaded, Search};
 use crate::{Error, Result};
 use cudarc::driver::{result, sys};
 use libloading::Library;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -234,10 +234,12 @@ impl Libraries {
 
     /// A status by name and in words.
     fn describe(&self, status: Status) -> String {
-        // SAFETY: cuBLAS returns a static string for any code.
-        let text = |get: unsafe extern "C" fn(Status) -> *const c_char| unsafe { CStr::from_ptr(get(status)) };
-        let [name, words] = [self.calls.status_name, self.calls.status_string].map(|f| text(f).to_string_lossy());
-        format!("{name}, {words}")
+        // SAFETY: cuBLAS returns a static string, or nothing for a code that it does not know.
+        let text = |get: unsafe extern "C" fn(Status) -> *const c_char| unsafe { places::text(get(status)) };
+        match [self.calls.status_name, self.calls.status_string].map(text) {
+            [Some(name), Some(words)] => format!("{name}, {words}"),
+            _ => format!("the error {status}"),
+        }
     }
 
     /// An error unless a call has succeeded; one that the library does not make is told apart from one that failed.

@@ -126,14 +126,15 @@ impl Cudnn9 {
 
     /// A status by name, with the library's own explanation of its last error.
     pub fn describe(&self, status: Status) -> String {
-        // SAFETY: cuDNN returns a static string for any code.
-        let name = unsafe { CStr::from_ptr((self.calls.error_string)(status)) }.to_string_lossy();
+        // SAFETY: cuDNN returns a static string, or nothing for a code that it does not know.
+        let name = unsafe { places::text((self.calls.error_string)(status)) };
+        let name = name.unwrap_or_else(|| format!("the error {status}"));
         let mut text = [0u8; LONGEST];
         // SAFETY: the text has room for as many bytes, of which the last stays 0.
         unsafe { (self.calls.last_error)(text.as_mut_ptr().cast(), LONGEST - 1) };
         let text = CStr::from_bytes_until_nul(&text).map(CStr::to_string_lossy).unwrap_or_default();
         match text.trim().trim_end_matches('.') {
-            "" => name.into_owned(),
+            "" => name,
             text => format!("{name}, {text}"),
         }
     }

@@ -4,7 +4,7 @@ use crate::places::{self, Loaded, Search};
 use crate::{Error, Result};
 use cudarc::driver::sys;
 use libloading::Library;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -184,14 +184,12 @@ impl Nccl2 {
 
     /// A status in words, with what the library adds to it.
     pub fn describe(&self, status: Status, communicator: Raw) -> String {
-        // SAFETY: NCCL returns a static string for any code.
-        let words = unsafe { CStr::from_ptr((self.calls.error_string)(status)) }.to_string_lossy().into_owned();
+        // SAFETY: NCCL returns a static string, or nothing for a code that it does not know.
+        let words = unsafe { places::text((self.calls.error_string)(status)) };
+        let words = words.unwrap_or_else(|| format!("the error {status}"));
         let Some(last_error) = self.calls.last_error else { return words };
         // SAFETY: the communicator is live or null, which the function takes; the string lives until the next error.
-        let more = unsafe {
-            let text = last_error(communicator);
-            if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().trim().to_owned() }
-        };
+        let more = unsafe { places::text(last_error(communicator)).unwrap_or_default().trim().to_owned() };
         if more.is_empty() { words } else { format!("{words} ({more})") }
     }
 }

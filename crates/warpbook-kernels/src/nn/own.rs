@@ -44,6 +44,7 @@ pub fn own_layer(name: &str, source: &str, parameters: usize, form: OwnForm) -> 
         file: format!("{LIVE}{name}.cu").into(),
         entry: Cow::Borrowed(entry),
         source: text.clone().into(),
+        headers: Vec::new(),
         defines: defines.clone(),
         tiles: vec![tile.clone()],
         grid: Grid::Cover,

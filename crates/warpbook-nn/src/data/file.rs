@@ -2,11 +2,11 @@
 
 use super::Origin;
 use super::error::{Error, Result};
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use md5::Md5;
 use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// The SHA-256 of what is read through it.
@@ -62,7 +62,16 @@ pub(super) fn md5(bytes: &[u8]) -> String {
     hex(&Md5::digest(bytes))
 }
 
-/// A file that is being read, unpacked if its name ends in `.gz`.
+/// What gzip's files begin with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Whether a file begins as a page of the web does.
+fn is_page(start: &[u8]) -> bool {
+    let start = start.trim_ascii_start().to_ascii_lowercase();
+    [&b"<!doctype html"[..], b"<html", b"<head"].iter().any(|begin| start.starts_with(begin))
+}
+
+/// A file that is being read, and unpacked if its first bytes are gzip's, whatever its name is: browsers unpack files and keep their names.
 pub(super) struct Source {
     path: PathBuf,
     stream: Stream,
@@ -71,7 +80,7 @@ pub(super) struct Source {
 
 enum Stream {
     Plain(Hashed<BufReader<File>>),
-    Gzip(Box<GzDecoder<Hashed<BufReader<File>>>>),
+    Gzip(Box<MultiGzDecoder<Hashed<BufReader<File>>>>),
 }
 
 impl Source {
@@ -82,9 +91,17 @@ impl Source {
         if !about.is_file() {
             return Err(refuse("it is not a regular file".into()));
         }
-        let file = Hashed::new(BufReader::with_capacity(1 << 16, file));
-        let packed = path.extension().is_some_and(|e| e == "gz");
-        let stream = if packed { Stream::Gzip(Box::new(GzDecoder::new(file))) } else { Stream::Plain(file) };
+        let mut file = BufReader::with_capacity(1 << 16, file);
+        let start = file.fill_buf().map_err(|e| refuse(e.to_string()))?;
+        if is_page(start) {
+            return Err(refuse(
+                "this is a web page, which was saved in the file's place, such as a login or an error. Load the file in another way".into(),
+            ));
+        }
+        let packed = start.starts_with(&GZIP);
+        let file = Hashed::new(file);
+        // A file may be several packed ones, one behind the other.
+        let stream = if packed { Stream::Gzip(Box::new(MultiGzDecoder::new(file))) } else { Stream::Plain(file) };
         Ok(Self { path: path.to_owned(), stream, at: 0 })
     }
 

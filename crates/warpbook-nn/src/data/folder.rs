@@ -89,7 +89,11 @@ fn classes(folder: &Path) -> Result<(Classes, PassedOver)> {
             ));
         }
         others.iter().for_each(|p| all.note(p));
-        classes.push((sub.file_name().unwrap_or_default().to_string_lossy().into_owned(), files));
+        // Two names that are shown alike would be one class.
+        let Some(name) = sub.file_name().and_then(|name| name.to_str()) else {
+            return Err(Error::read(&sub, "its name is no valid UTF-8; rename the folder, as its name is the class's"));
+        };
+        classes.push((name.to_owned(), files));
     }
     match classes.len() {
         0 => Err(Error::read(

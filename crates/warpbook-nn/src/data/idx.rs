@@ -35,7 +35,7 @@ pub(super) const FASHION_MNIST: Set = Set {
 
 const SIDE: usize = 28;
 /// More images than any set of this kind has: a header that asks for more is wrong.
-const MOST: usize = 100_000;
+const MOST: usize = 1_000_000;
 
 /// MNIST from a folder with its four files, packed (`.gz`) or not.
 ///
@@ -161,8 +161,9 @@ fn dimension(source: &mut Source) -> Result<usize> {
 /// The SHA-256 that a file should have.
 fn published(path: &Path, set: &Set, packed: bool) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?.replace(".idx", "-idx");
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
     if packed {
-        recipe(set.name)?.files.iter().find(|f| f.name == name).map(|f| f.sha256)
+        recipe(set.name)?.files.iter().find(|f| f.name.strip_suffix(".gz") == Some(name)).map(|f| f.sha256)
     } else {
         set.unpacked.iter().find(|(n, _)| *n == name).map(|(_, sum)| *sum)
     }
@@ -222,6 +223,23 @@ pub(super) mod tests {
         let Origin::Modified { why } = train.origin() else { panic!("{:?}", train.origin()) };
         assert_eq!(why, "not the original files: train-images-idx3-ubyte.gz differs from the published one");
         assert_eq!(fashion_mnist(folder.path()).unwrap().test.classes()[9], "ankle boot");
+    }
+
+    #[test]
+    fn whether_a_file_is_packed_is_told_by_its_content() {
+        let folder = set();
+        let write = |name: &str, bytes: Vec<u8>| fs::write(folder.path().join(name), bytes).unwrap();
+        let expect = mnist(folder.path()).unwrap().train.images().to_vec();
+        // Unpacked by a browser, which keeps the name; packed without the name; packed in three pieces, one behind the other.
+        write("train-labels-idx1-ubyte.gz", labels(12));
+        write("t10k-images-idx3-ubyte", packed(&images(2)));
+        let all = images(12);
+        write("train-images-idx3-ubyte.gz", [&all[..7], &all[7..1000], &all[1000..]].map(packed).concat());
+        let Splits { train, test } = mnist(folder.path()).unwrap();
+        assert!(**train.images() == *expect && test.len() == 2 && train.label(11) == 1);
+        write("train-images-idx3-ubyte.gz", b"\n<!DOCTYPE HTML>\n<title>Log in</title>".to_vec());
+        let error = mnist(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("this is a web page"), "{error}");
     }
 
     #[test]

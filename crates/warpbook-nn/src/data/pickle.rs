@@ -23,12 +23,23 @@ pub(super) fn batch(path: &Path, bytes: &[u8]) -> Result<Images> {
     result.map_err(|refusal| match refusal {
         Refusal::Label { at, i, label } => bad_label(path, at, i, label),
         Refusal::Other(at, why) => Error::format(path, at as u64, format!("{why} Load the file again.")),
+        Refusal::Python3(at) => Error::format(path, at as u64, AS_PYTHON_3),
     })
 }
 
+/// What helps against a pickle that was written anew.
+const AS_PYTHON_3: &str = "this pickle was written by Python 3, and those of CIFAR-10 by Python 2 in protocol 2, which is all that is read. Take the \
+    published file (`warpbook data fetch cifar10`), or write yours as the set's binary files: records of a label and 3072 bytes.";
+
 enum Refusal {
+    /// Another protocol, or bytes as Python 3 writes them for protocol 2.
+    Python3(usize),
     Other(usize, String),
-    Label { at: usize, i: usize, label: i64 },
+    Label {
+        at: usize,
+        i: usize,
+        label: i64,
+    },
 }
 
 type Step<T = ()> = std::result::Result<T, Refusal>;
@@ -98,6 +109,7 @@ impl Machine<'_> {
         match op {
             0x80 => match self.byte()? {
                 2 => Ok(()),
+                3..=5 => Err(Refusal::Python3(at)),
                 n => refuse(at, format!("The pickle has protocol {n}; the files of CIFAR-10 have 2.")),
             },
             b'}' => self.push(Value::Dict(Vec::new())),
@@ -211,6 +223,7 @@ impl Machine<'_> {
             (b"numpy.core.multiarray" | b"numpy._core.multiarray", b"_reconstruct") => Global::Reconstruct,
             (b"numpy", b"ndarray") => Global::NdArray,
             (b"numpy", b"dtype") => Global::Dtype,
+            (b"_codecs", b"encode") => return Err(Refusal::Python3(at)),
             (module, name) => {
                 let (module, name) = (String::from_utf8_lossy(module), String::from_utf8_lossy(name));
                 return refuse(
@@ -436,7 +449,9 @@ pub(super) mod tests {
             assert!(error.starts_with("data_batch_1, byte ") && error.contains(expect), "{error}");
         };
         check(b"", "byte 0: The file ends here");
-        check(b"\x80\x04", "byte 0: The pickle has protocol 4");
+        check(b"\x80\x04", "byte 0: this pickle was written by Python 3");
+        check(b"\x80\x02c_codecs\nencode\n.", "warpbook data fetch cifar10");
+        check(b"\x80\x06", "byte 0: The pickle has protocol 6");
         check(b"\x80\x02cos\nsystem\n(U\x02lst", "byte 2: The pickle would call \"os\" \"system\"");
         check(b"\x80\x02}.", "should have an array `data` and a list `labels`");
         check(b"\x80\x02N.", "byte 3: The pickle should be one dictionary");

@@ -6,6 +6,7 @@ use crate::weights::{self, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use warpbook_device::read_file;
 
 /// The most elements of all activations of an image.
 const MOST: usize = 1 << 28;
@@ -58,14 +59,14 @@ impl Frozen {
     /// The file cannot be read, is damaged, or is no frozen network.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, TrainError> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|source| WeightsError::Io { path: path.into(), source })?;
+        let bytes = read_file(path, u64::MAX).map_err(|source| WeightsError::Io { path: path.into(), source })?;
         Self::from_bytes(path, &bytes)
     }
 
     /// Whether a file says that it is a frozen network, in whatever version.
     #[must_use]
     pub fn is_in(path: impl AsRef<Path>) -> bool {
-        std::fs::read(path)
+        read_file(path, u64::MAX)
             .is_ok_and(|bytes| weights::metadata(&bytes).is_ok_and(|text| version(text.as_deref()).is_some()))
     }
 

@@ -4,12 +4,14 @@ use super::description::Description;
 use super::engine::{ScalerState, State};
 use super::{Recipe, TrainError, Trainer};
 use crate::data::{Identity, names};
+use crate::network::ParamSpec;
 use crate::ops::optimizer::Optimizer;
 use crate::ops::optimizer::groups::Group;
 use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use warpbook_device::read_file;
 
 /// What a checkpoint holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,7 +136,7 @@ impl Checkpoint {
         let (network, optimizer) = (&recipe.network, &recipe.optimizer);
         let io = |source| WeightsError::Io { path: path.into(), source };
         let format = |why: String| WeightsError::Format { path: path.into(), why };
-        let bytes = std::fs::read(path).map_err(io)?;
+        let bytes = read_file(path, u64::MAX).map_err(io)?;
         let text = weights::metadata(&bytes).map_err(format)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
         let about = text.and_then(|t| serde_json::from_str::<About>(&t).ok()).filter(|a| a.checkpoint == 1);
@@ -179,13 +181,30 @@ impl Trainer {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
+        self.now()?.save(path.as_ref())
+    }
+
+    /// What is saved.
+    pub(super) fn now(&self) -> Result<Checkpoint, TrainError> {
         let mut network = Description::of(&self.recipe, self.source.as_ref());
         if let (Some(network), Some(set)) = (&mut network, &self.set) {
             network.classes = Some(set.classes().to_vec());
             network.trained_on = self.identity().cloned();
         }
         let (state, made) = (self.engine.state()?, Some(Made::of(&self.recipe)));
-        Checkpoint { state, step: self.step, seed: self.recipe.seed, made, network }.save(path.as_ref())
+        Ok(Checkpoint { state, step: self.step, seed: self.recipe.seed, made, network })
+    }
+
+    /// The most bytes that it takes.
+    pub(super) fn checkpoint_bytes(&self) -> u64 {
+        /// An array's name and shape.
+        const ARRAY: u64 = 256;
+        /// What the network is.
+        const HEADER: u64 = 1 << 16;
+        let slots = self.recipe.optimizer.state_slots();
+        let arrays = |trained: bool| if trained { 1 + slots } else { 1 };
+        let of = |spec: &ParamSpec| arrays(spec.role.is_trained()) as u64 * (4 * spec.len() as u64 + ARRAY);
+        HEADER + self.recipe.network.params().iter().map(of).sum::<u64>()
     }
 
     /// Which images it is trained on.

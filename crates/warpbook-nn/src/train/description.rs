@@ -7,6 +7,7 @@ use crate::network::{Layer, Network, Shape};
 use crate::weights::{self, WeightsError};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use warpbook_device::read_file;
 
 /// A recipe's part that using its network needs, as files have it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -90,7 +91,7 @@ impl Trained {
     pub fn read(path: impl AsRef<Path>) -> Result<Option<Self>, TrainError> {
         let path = path.as_ref();
         let format = |why: String| WeightsError::Format { path: path.into(), why };
-        let bytes = std::fs::read(path).map_err(|source| WeightsError::Io { path: path.into(), source })?;
+        let bytes = read_file(path, u64::MAX).map_err(|source| WeightsError::Io { path: path.into(), source })?;
         let text = weights::metadata(&bytes).map_err(format)?;
         let text = text.as_deref().unwrap_or("{}");
         let described: Described = serde_json::from_str(text).map_err(|e| format(e.to_string()))?;

@@ -1,9 +1,10 @@
 //! What a training tells while it goes on, and why it ended.
 
 use super::{Score, StepOutcome};
+use std::path::PathBuf;
 
 /// What happens during a training.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
     /// A step was made.
@@ -51,6 +52,13 @@ pub enum Event {
         seconds: f64,
         /// How the test set came out.
         test: Score,
+    },
+    /// The checkpoint could not be written for the first time. The training goes on, and writing is tried again each time.
+    NotKept {
+        /// Why, as a sentence that names the file.
+        why: String,
+        /// The file that has it instead, if there is one.
+        instead: Option<PathBuf>,
     },
 }
 

@@ -1,7 +1,8 @@
 //! What a network is trained on, and judged by.
 
-use super::{Loss, Recipe, TrainError};
+use super::{Loss, Place, Ranks, Recipe, TrainError, Trainer};
 use crate::data::{Dataset, Rows};
+use crate::network::{Node, Op};
 
 /// Samples with what a network should make of them.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +50,36 @@ impl Samples<'_> {
             Self::Images(set) => recipe.validate(set.shape(), set.classes().len()),
             Self::Rows(rows) => recipe.validate_rows(rows.widths()),
         }
+    }
+}
+
+impl Trainer {
+    /// An error where a step over so many samples would come to a batch normalisation with one row, which has no variance: in the last batch of an epoch,
+    /// in a part of a batch, or on a rank.
+    pub(super) fn ensure_variances(&self, samples: usize) -> Result<(), TrainError> {
+        let r = &self.recipe;
+        let is_narrow = |n: &&Node| matches!(n.op, Op::BatchNorm { .. }) && r.network.batch_norm_sizes(n, 1).rows == 1;
+        let Some(node) = r.network.nodes().iter().find(is_narrow) else { return Ok(()) };
+        let (whole, last) = (r.batch.min(samples), samples % r.batch.max(1));
+        let is_last_made = last > 0 && r.total_steps(samples) >= samples.div_ceil(r.batch.max(1)) as u64;
+        let world = self.ranks().map_or(1, Ranks::world);
+        // A GPU needs two rows of its own.
+        let is_shared = *self.place() == Place::Cpu && self.ranks().is_some_and(|r| r.options().synchronised_norm);
+        for batch in [whole].into_iter().chain(is_last_made.then_some(last)) {
+            let on_one = if is_shared { batch } else { (batch / world).max(1) };
+            if r.parts(on_one).iter().all(|part| part.len() > 1) {
+                continue;
+            }
+            let parts = if r.accumulate > 1 { format!(" in {} parts", r.accumulate) } else { String::new() };
+            let ranks = if world > 1 { format!(" on {world} ranks") } else { String::new() };
+            let whence = if batch == whole { "A batch" } else { "The last batch of an epoch" };
+            return Err(TrainError::Setting(format!(
+                "{whence} of {samples} samples in batches of {} has {batch}{parts}{ranks}, which leaves {} a single row, and one row has no variance. \
+                 Choose another batch, or fewer parts or ranks.",
+                r.batch, node.name
+            )));
+        }
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use crate::data::{Dataset, Identity, Source};
 use crate::parallel::collect;
 use crate::philox;
 use crate::weights::Weights;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use warpbook_device::ensure_writable;
@@ -35,6 +35,10 @@ pub struct Trainer {
     pub(super) step: u64,
     budget: Option<Duration>,
     checkpoint: Option<PathBuf>,
+    /// Whether it was tried that it can be written.
+    can_be_kept: bool,
+    /// Where the last checkpoint is, and whether it was told that this is not where it should be.
+    kept: (Option<PathBuf>, bool),
     /// The most steps that are queued before their losses are read; as many as the device allows where none is set.
     read_every: Option<u64>,
     /// Where the samples can be opened again.
@@ -122,11 +126,17 @@ impl Trainer {
     }
 
     /// The same, kept in this file after every epoch, every minute within one, and at the end, as by [`Trainer::save`]. After an error the file
-    /// has what was kept last.
+    /// has what was kept last. Where it cannot be written later on, the checkpoint goes into the folder for temporary files: see [`Trainer::kept_in`].
     #[must_use]
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
-        self.checkpoint = Some(path.into());
+        (self.checkpoint, self.can_be_kept) = (Some(path.into()), false);
         self
+    }
+
+    /// The file that has the last checkpoint: another one than [`Trainer::checkpoint`] names where that could not be written. `None` before the first.
+    #[must_use]
+    pub fn kept_in(&self) -> Option<&Path> {
+        self.kept.0.as_deref()
     }
 
     /// The same with a note in its checkpoints where the data set can be opened again. Which images these are, and their classes, is noted in any
@@ -137,18 +147,21 @@ impl Trainer {
         self
     }
 
-    /// An error unless the checkpoint's file, if there is to be one, can be written. [`Trainer::train`] asks first.
+    /// An error unless the checkpoint's file, if there is to be one, can be written, and there is room for all its bytes. [`Trainer::train`] asks first.
     ///
     /// # Errors
     /// It cannot be.
-    pub fn ensure_it_can_be_kept(&self) -> Result<(), TrainError> {
-        let Some(path) = &self.checkpoint else { return Ok(()) };
-        ensure_writable(path).map_err(|why| {
-            let path = path.display();
+    pub fn ensure_it_can_be_kept(&mut self) -> Result<(), TrainError> {
+        let Some(path) = self.checkpoint.as_ref().filter(|_| !self.can_be_kept) else { return Ok(()) };
+        let bytes = self.checkpoint_bytes();
+        ensure_writable(path, bytes).map_err(|why| {
+            let (path, mb) = (path.display(), (bytes as f64 * 1e-6).max(0.1));
             TrainError::Setting(format!(
-                "The checkpoint {path} cannot be written: {why}. Nothing was trained; name another file."
+                "The checkpoint {path} of {mb:.1} MB cannot be written: {why}. Nothing was trained; name another file."
             ))
-        })
+        })?;
+        self.can_be_kept = true;
+        Ok(())
     }
 
     /// A training of batches of at most so many samples.
@@ -173,6 +186,8 @@ impl Trainer {
             step: 0,
             budget: None,
             checkpoint: None,
+            can_be_kept: false,
+            kept: (None, false),
             read_every: None,
             source: None,
             set: None,
@@ -299,6 +314,7 @@ impl Trainer {
         log_every: u64,
         listener: &mut dyn FnMut(Event) -> Flow,
     ) -> Result<Ended, TrainError> {
+        self.ensure_variances(train.len())?;
         if self.writes() {
             self.ensure_it_can_be_kept()?;
         }
@@ -364,7 +380,8 @@ impl Trainer {
                 started = Instant::now();
             }
             if whole || kept_at.elapsed() >= KEEP_EVERY {
-                self.keep()?;
+                // What has no place now may have one later on.
+                self.keep(listener)?;
                 (kept_at, kept_step) = (Instant::now(), step);
             }
             if flow == Flow::Stop || out_of_time {
@@ -372,8 +389,8 @@ impl Trainer {
                 break;
             }
         }
-        if kept_step < self.step {
-            self.keep()?;
+        if kept_step < self.step || self.kept.0 != self.checkpoint {
+            self.keep(listener)?.map_or(Ok(()), |why| Err(TrainError::Setting(why)))?;
         }
         Ok(ended)
     }
@@ -384,9 +401,29 @@ impl Trainer {
         self.read_every.map_or(most, |every| most.min(every))
     }
 
-    /// Writes the checkpoint, if there is to be one.
-    fn keep(&self) -> Result<(), TrainError> {
-        self.checkpoint.as_ref().filter(|_| self.writes()).map_or(Ok(()), |path| self.save(path))
+    /// Writes the checkpoint, if there is to be one: where it should be, else into the folder for temporary files. Gives why it is nowhere, if so.
+    fn keep(&mut self, listener: &mut dyn FnMut(Event) -> Flow) -> Result<Option<String>, TrainError> {
+        let Some(path) = self.checkpoint.clone().filter(|_| self.writes()) else { return Ok(None) };
+        let now = self.now()?;
+        let Err(why) = now.save(&path) else {
+            let before = self.kept.0.replace(path.clone());
+            if let Some(elsewhere) = before.filter(|before| *before != path) {
+                let _ = std::fs::remove_file(elsewhere);
+            }
+            return Ok(None);
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let elsewhere = std::env::temp_dir().join(format!("{}-{name}", std::process::id()));
+        let second = now.save(&elsewhere);
+        let instead = second.is_ok().then_some(elsewhere);
+        if instead.is_some() {
+            self.kept.0.clone_from(&instead);
+        }
+        if !std::mem::replace(&mut self.kept.1, true) {
+            // Whether it stops is asked at each step.
+            let _ = listener(Event::NotKept { why: why.to_string(), instead });
+        }
+        Ok(second.err().map(|second| format!("The checkpoint cannot be written: {why}; {second}.")))
     }
 
     /// The order of the samples in an epoch.
@@ -418,7 +455,7 @@ impl Trainer {
 mod tests {
     use super::*;
     use crate::data::synthetic_digits;
-    use crate::network::{Network, flatten, linear};
+    use crate::network::{Network, batch_norm, flatten, linear};
     use crate::train::Precision;
     use crate::train::engine::Trained;
     use std::sync::Mutex;
@@ -516,6 +553,67 @@ mod tests {
         assert_eq!(made(Some(0)).0, vec![1; 14], "at least one");
         assert_eq!(made(Some(3)), (vec![3, 3, 1, 3, 3, 1], losses.clone()));
         assert_eq!(made(Some(99)).0, vec![5, 2, 5, 2]);
+    }
+
+    #[test]
+    fn a_checkpoint_that_cannot_be_written_goes_elsewhere_and_comes_back() {
+        let digits = synthetic_digits(24, 8, 1);
+        let folder = tempfile::tempdir().unwrap();
+        let (place, away) = (folder.path().join("place"), folder.path().join("away"));
+        let path = place.join("c.st");
+        let kept = |comes_back: bool| {
+            let mut trainer = Trainer::new(recipe(), &digits.train, None).unwrap().checkpoint(&path);
+            let mut told = Vec::new();
+            let ended = trainer.train(&digits.train, &digits.test, 100, &mut |event| {
+                match event {
+                    // What has the folder's name is then no folder.
+                    Event::Step { step: 2, .. } => {
+                        std::fs::rename(&place, &away).unwrap();
+                        std::fs::write(&place, "").unwrap();
+                    }
+                    Event::Step { step: 4, .. } if comes_back => {
+                        std::fs::remove_file(&place).unwrap();
+                        std::fs::rename(&away, &place).unwrap();
+                    }
+                    Event::NotKept { why, instead } => told.push((why, instead)),
+                    _ => {}
+                }
+                Flow::Continue
+            });
+            assert!(matches!(ended, Ok(Ended::Finished)), "{ended:?}");
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert!(told[0].0.contains("c.st"), "{told:?}");
+            (trainer.kept_in().unwrap().to_owned(), told[0].1.clone().unwrap())
+        };
+        let (at, elsewhere) = kept(true);
+        assert!(at == path && path.is_file() && !elsewhere.exists());
+        let (at, elsewhere) = kept(false);
+        assert!(at == elsewhere && elsewhere.is_file());
+        assert!(std::fs::read(elsewhere).unwrap() == std::fs::read(away.join("c.st")).unwrap());
+        std::fs::remove_file(at).unwrap();
+    }
+
+    #[test]
+    fn one_row_for_a_normalisation_is_known_before_the_first_step() {
+        let network = Network::new([1, 28, 28], [flatten(), linear(10), batch_norm()]).unwrap();
+        let recipe = Recipe { network, batch: 8, epochs: 2, learning_rate: 0.01, ..Recipe::mnist() };
+        let refused = |recipe: Recipe, samples: usize| {
+            let digits = synthetic_digits(samples, 8, 1);
+            let mut trainer = Trainer::new(recipe, &digits.train, None).unwrap();
+            let done = trainer.train(&digits.train, &digits.test, 100, &mut |_| Flow::Continue);
+            (done.err().map(|why| why.to_string()), trainer.step())
+        };
+        let check = |recipe: Recipe, samples: usize, part: &str| {
+            let (why, steps) = refused(recipe, samples);
+            assert!(why.as_ref().is_some_and(|why| why.contains(part)) && steps == 0, "{why:?}");
+        };
+        check(recipe.clone(), 25, "The last batch of an epoch of 25 samples in batches of 8 has 1, which leaves bn");
+        check(Recipe { accumulate: 8, ..recipe.clone() }, 24, "A batch of 24 samples in batches of 8 has 8 in 8 parts");
+        check(Recipe { accumulate: 2, ..recipe.clone() }, 27, "has 3 in 2 parts");
+        check(Recipe { batch: 1, ..recipe.clone() }, 8, "has 1, which leaves");
+        // It ends before that batch.
+        assert_eq!(refused(Recipe { steps: Some(3), ..recipe.clone() }, 25), (None, 3));
+        assert_eq!(refused(recipe, 26), (None, 8));
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn train(trainer: &mut Trainer, set: &Dataset, stop_at: Option<u64>) -> Vec<Even
     let mut events = Vec::new();
     let listener = &mut |event: Event| {
         if !matches!(event, Event::Step { .. }) {
-            events.push(event);
+            events.push(event.clone());
         }
         match (event, stop_at) {
             (Event::Step { step, .. }, Some(at)) if step >= at => Flow::Stop,

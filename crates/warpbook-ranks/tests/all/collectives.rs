@@ -2,7 +2,8 @@
 
 use half::{bf16, f16};
 use std::net::TcpListener;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use warpbook_ranks::{Collective, Error, Group, Launcher, Limits, Placement, Reduce, Wire};
 
 fn limits() -> Limits {
@@ -127,4 +128,34 @@ fn an_abort_is_heard_by_all_and_stays() {
             });
         }
     });
+}
+
+#[test]
+fn who_waits_for_others_says_so() {
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let place = |rank: usize, host: &str| {
+        let (host, token, launcher) = (host.to_owned(), "waits".to_owned(), Launcher::Torchrun);
+        Placement { rank, local_rank: rank, world: 3, host, port, token, launcher }
+    };
+    let limits = Limits::stall_after(Duration::from_secs(4));
+    assert_eq!(limits.join, Duration::from_secs(4));
+    assert_eq!(Limits::stall_after(Duration::from_secs(1000)).join, Duration::from_secs(120));
+    let begun = Instant::now();
+    let join = |place: &Placement, listener: Option<TcpListener>| {
+        Group::join_telling(place, limits, listener, |text| TOLD.lock().unwrap().push(text.to_owned())).unwrap_err()
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| join(&place(0, "127.0.0.1"), Some(listener)));
+        // Whose name is looked up, perhaps for long.
+        scope.spawn(|| join(&place(1, "nobody.invalid"), None));
+    });
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let told = TOLD.lock().unwrap();
+    let of = |rank: usize, whom: &str| {
+        let begin = format!("Rank {rank} waits for {whom} at ");
+        told.iter().any(|t| t.starts_with(&begin) && t.contains(" s more") && t.contains("RANK and WORLD_SIZE"))
+    };
+    assert!(of(0, "ranks 1, 2") && of(1, "rank 0"), "{told:?}");
 }

@@ -3,7 +3,7 @@
 use super::Show;
 use super::cuda_cpp::highlighted;
 use super::html::{details, escape, printable};
-use warpbook_kernels::HEADERS;
+use warpbook_kernels::{HEADERS, Include, includes};
 use warpbook_record::{Source, source_path};
 
 /// The headers that a kernel's source includes, and those that these include, each once and in the order of inclusion.
@@ -24,7 +24,7 @@ impl Headers {
 
 /// What a source includes comes before what it includes itself, as the compiler reads it.
 fn include(source: &str, files: &mut Vec<&'static Source>) {
-    for name in source.lines().filter_map(included) {
+    for name in includes(source).into_iter().filter_map(Include::name) {
         if let Some(header) = HEADERS.iter().find(|h| h.path == name)
             && !files.iter().any(|f| f.path == header.path)
         {
@@ -32,11 +32,6 @@ fn include(source: &str, files: &mut Vec<&'static Source>) {
             include(header.text, files);
         }
     }
-}
-
-/// The name in `#include "name"`.
-fn included(line: &str) -> Option<&str> {
-    line.trim_start().strip_prefix("#include \"")?.split('"').next()
 }
 
 /// Its path, its length, and what its first line says of it.

@@ -1,5 +1,6 @@
 //! A learner's own kernel in place of a rung's: compiled, checked, timed with the ladder, and kept with its source.
 
+mod file;
 mod worker;
 
 pub use worker::Request;
@@ -12,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use warpbook_device::{CompileError, Compiler};
 use warpbook_kernels::matmul;
 use warpbook_record::{
-    Define, Descriptor, Dtype, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run, Rung,
-    Runner, Source, Tile, nearest,
+    Define, Descriptor, Dtype, Header, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run,
+    Rung, Runner, Source, Tile, nearest,
 };
 
 /// The edge of the cube that an attempt at the matrix product is timed at.
@@ -40,6 +41,8 @@ pub struct LiveKernel {
     base: Rung,
     name: String,
     source: String,
+    /// Those of its author that it includes.
+    headers: Vec<Header>,
     tile: Tile,
     shape: (u64, u64, u64),
     dtype: Dtype,
@@ -79,6 +82,7 @@ impl LiveKernel {
             base: rung.clone(),
             name: "mine".into(),
             source: spec.source.to_string(),
+            headers: spec.headers.clone(),
             tile: spec.tiles.first().cloned().ok_or_else(no_kernel)?,
             shape: (EDGE, EDGE, EDGE),
             dtype: Dtype::F32,
@@ -94,10 +98,10 @@ impl LiveKernel {
         self
     }
 
-    /// Another source, CUDA C++.
+    /// Another source, CUDA C++. [`LiveKernel::file`] takes a file, and the headers next to it.
     #[must_use]
     pub fn source(mut self, text: impl Into<String>) -> Self {
-        self.source = text.into();
+        (self.source, self.headers) = (text.into(), Vec::new());
         self
     }
 
@@ -202,6 +206,7 @@ impl LiveKernel {
             true => KernelSpec {
                 file: format!("{LIVE}{}.cu", self.name).into(),
                 source: self.source.clone().into(),
+                headers: self.headers.clone(),
                 tiles: if i == 0 { vec![self.tile.clone()] } else { spec.tiles.clone() },
                 ..spec.clone()
             },
@@ -242,7 +247,7 @@ impl LiveKernel {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if self.name.is_empty() || self.name.len() > 40 || !self.name.chars().all(fits) {
             return setting(format!(
-                "`{}` is not a name for a kernel: take up to 40 letters, digits, - and _.",
+                "`{}` is not a name for a kernel: take up to 40 letters from a to z, digits, - and _.",
                 self.name
             ));
         }

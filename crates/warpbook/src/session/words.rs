@@ -314,6 +314,13 @@ pub fn training_line(event: &Event, classified: bool) -> Option<String> {
             "epoch {epoch}, as far as the time budget allows: {seconds:.2} s; {}",
             score(test, classified)
         )),
+        Event::NotKept { why, instead } => {
+            let place = match instead {
+                Some(file) => format!("it is kept in {} until that works", file.display()),
+                None => "it is kept nowhere until that works".to_owned(),
+            };
+            Some(format!("warning: the checkpoint cannot be written: {why}. The training goes on; {place}."))
+        }
         _ => None,
     }
 }

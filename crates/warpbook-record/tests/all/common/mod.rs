@@ -100,6 +100,7 @@ fn kernel(file: &'static str, entry: &'static str, grid: Grid, defines: &[(&'sta
         file: file.into(),
         entry: entry.into(),
         source: "".into(),
+        headers: Vec::new(),
         waits: false,
         defines: defines.iter().map(|(n, v)| Define::new(*n, *v)).collect(),
         tiles: vec![
