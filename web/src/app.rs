@@ -8,7 +8,7 @@ pub mod sources;
 use crate::browser;
 use crate::filter::Filter;
 use crate::library::{Entry, Library, Origin, State};
-use crate::link::{Choice, Link, Tab};
+use crate::link::{About, Choice, Link, Tab};
 use crate::open::{Opened, open_marked};
 use crate::origin::{self, Embedded, Index, check_address, foreign_host};
 use crate::report::Report;
@@ -83,6 +83,10 @@ pub enum Msg {
     Climb(climb::Act),
     /// A column's heading of a sheet was pressed.
     Sort(&'static str, usize),
+    /// Show only the rows of a sheet that have this text.
+    Search(&'static str, String),
+    /// Show all rows of a sheet.
+    Unfold(&'static str),
     /// Put this onto the clipboard; the first says what it is.
     Copy(&'static str, String),
     /// Say this to screen readers.
@@ -111,10 +115,16 @@ pub struct App {
     pub filter: Filter,
     /// The orders of the sheets, by their names.
     pub sorts: Vec<(&'static str, Sort)>,
+    /// What is searched for in sheets, by their names.
+    pub searches: Vec<(&'static str, String)>,
+    /// The sheets that show all of their rows.
+    pub unfolded: Vec<&'static str>,
     /// Addresses on other sites that the link names and the reader was not yet asked about, each with its host.
     pub foreign: Vec<(String, String)>,
     /// Sentences that the reader must see, with their numbers.
     pub alerts: Vec<(usize, String)>,
+    /// The finger on a rung's panel.
+    pub swipe: view::Begun,
     /// What was last said to screen readers.
     pub said: String,
     /// Whether that answers a press, so that everybody sees it.
@@ -133,6 +143,8 @@ pub struct App {
     /// How many files were dropped last, and how many of them were read.
     dropped: (usize, usize),
     kept_bytes: usize,
+    /// The keys of records from disk that this browser does not keep.
+    pub not_kept: Vec<String>,
     /// Whether the index, what the browser kept and what the link carries have come.
     index_came: bool,
     kept_came: bool,
@@ -146,6 +158,10 @@ pub struct App {
     /// Readings under way, that of the index among them.
     pending: usize,
     ready: bool,
+    /// Whether the reader went to another view, whose heading is still to be shown.
+    arriving: bool,
+    /// Whether the names in the address that the page was opened with are still to be looked up.
+    is_link_new: bool,
     /// The record and the tab that were last scrolled into sight.
     revealed: (Option<String>, Option<Tab>),
     _listeners: Vec<EventListener>,
@@ -172,7 +188,24 @@ impl App {
         if self.shows_all() || self.link.is_apart() {
             return None;
         }
-        self.library.chosen(self.link.record.as_deref())
+        let asked = self.link.record.as_deref();
+        // While the reader is asked about a record of the link, no other one takes its place.
+        let is_meant =
+            |e: &&Entry| self.foreign.is_empty() || Some(&*e.key) == asked || matches!(e.origin, Origin::Address(_));
+        self.library.chosen(asked).filter(is_meant)
+    }
+
+    /// Whether nothing but a question about a record of the link is shown.
+    pub fn only_asks(&self) -> bool {
+        !self.foreign.is_empty() && !self.shows_all() && !self.link.is_apart() && self.chosen().is_none()
+    }
+
+    /// What the page is about.
+    fn about(&self) -> About {
+        if self.shows_all() {
+            return About::Records;
+        }
+        self.link.about(self.chosen().map(|e| e.key.clone()))
     }
 
     /// The records that are ticked and read, in the list's order.
@@ -193,10 +226,9 @@ impl App {
         (Link { record, tab, rung, board, report, ..Link::default() }, self.shows_all())
     }
 
-    /// The records of the class board.
+    /// The records of the class board: people's, and apart from them the published ones, which people's are compared with.
     pub fn on_board(&self) -> Vec<&Entry> {
-        let bundled = |e: &Entry| matches!(e.origin, Origin::Bundled(_));
-        self.library.entries.iter().filter(|e| !(self.link.opened_only && bundled(e))).collect()
+        self.library.entries.iter().filter(|e| !(self.link.opened_only && e.is_published)).collect()
     }
 
     fn alert(&mut self, text: String) {
@@ -309,7 +341,10 @@ impl App {
             Msg::Index(index) => {
                 self.pending -= 1;
                 match index {
-                    Ok(index) => self.library.add_index(index),
+                    Ok(index) => {
+                        self.begin_with_class(&index);
+                        self.library.add_index(index);
+                    }
                     Err(why) => self.alert(why),
                 }
                 self.index_came = true;
@@ -349,11 +384,10 @@ impl App {
                 self.library.retry(&key);
                 // Another record's columns may be others.
                 self.sorts.clear();
+                self.searches.clear();
+                self.unfolded.clear();
                 self.came_from = None;
                 self.link.record = Some(key);
-                if self.link.tab == Some(Tab::Compare) {
-                    self.link.tab = None;
-                }
             }
             Msg::Close(key) => self.close(&key),
             Msg::Tick(key, on) => {
@@ -397,6 +431,11 @@ impl App {
                 self.sorts.retain(|s| s.0 != sheet);
                 self.sorts.extend(sort.map(|sort| (sheet, sort)));
             }
+            Msg::Search(sheet, text) => {
+                self.searches.retain(|s| s.0 != sheet);
+                self.searches.push((sheet, text));
+            }
+            Msg::Unfold(sheet) => self.unfolded.push(sheet),
             Msg::Copy(what, text) => ctx.link().send_future(async move {
                 Msg::Say(if browser::copy(&text).await {
                     format!("Copied {what}.")
@@ -458,21 +497,40 @@ impl App {
         if !(self.index_came && self.kept_came && self.carried_came) {
             return;
         }
-        if let Some(key) = self.link.record.clone().filter(|k| self.library.get(k).is_none()) {
-            let why = match key.split('-').next() {
-                Some("disk") => ": it was opened from a disk and never left it",
-                Some("link") => ": it was in another link",
-                _ => "",
-            };
-            // A folder's records come after its index.
-            if !self.busy() || !key.starts_with('@') {
-                self.alert(format!("The link shows a record that is not on this page ({key}){why}."));
-                self.link.record = None;
-            }
+        let is_asked = |key: &str| self.foreign.iter().any(|(address, _)| Library::key_of(address) == *key);
+        // A folder's records come after its index.
+        let may_come = |key: &str| is_asked(key) || (self.busy() && key.starts_with('@'));
+        let is_missing = |key: &String| self.library.get(key).is_none() && !may_come(key);
+        let shown = self.link.record.clone().filter(is_missing);
+        let missing: Vec<String> = self.link.ticked.iter().filter(|key| is_missing(key)).cloned().collect();
+        self.link.ticked.retain(|key| !missing.contains(key));
+        if let Some(key) = shown {
+            self.alert(format!("The link shows a record that is not on this page ({key}){}.", why_missing(&key)));
+            self.link.record = None;
         }
-        let (library, foreign, busy) = (&self.library, &self.foreign, self.pending > 0);
-        let is_asked = |key: &String| foreign.iter().any(|(address, _)| Library::key_of(address) == *key);
-        self.link.ticked.retain(|k| library.get(k).is_some() || is_asked(k) || (busy && k.starts_with('@')));
+        for key in missing {
+            self.alert(format!("The link compares a record that is not on this page ({key}){}.", why_missing(&key)));
+        }
+    }
+
+    /// Takes out of the address what the record that is shown does not have, and says so where a link named it.
+    fn check_names(&mut self) {
+        let first = self.link.ticked.first().filter(|_| self.link.compares());
+        let Some(key) = first.cloned().or_else(|| self.chosen().map(|e| e.key.clone())) else { return };
+        let Some(run) = self.library.get(&key).and_then(Entry::run) else { return };
+        let wrong = self.link.forget_unknown(run);
+        // What a reader chose elsewhere is not in every record.
+        if std::mem::take(&mut self.is_link_new) {
+            wrong.into_iter().for_each(|why| self.alert(why));
+        }
+    }
+
+    /// A file or a server with the records of several people begins with their board, where its address names nothing else.
+    fn begin_with_class(&mut self, index: &Index) {
+        let is_asked = self.link.overview || !self.link.ticked.is_empty() || !self.link.shows_all();
+        if !is_asked && index.has_several_authors() {
+            self.link.show_board(String::new());
+        }
     }
 
     fn say_what_came(&mut self, key: &str, why: Option<String>) {
@@ -484,6 +542,15 @@ impl App {
             (Some(entry), None) => self.said = format!("{} is open: {}, {}.", entry.name, entry.title, entry.device),
             (None, None) => {}
         }
+    }
+}
+
+/// Why a record that a link names is not on the page, for the end of a sentence.
+fn why_missing(key: &str) -> &'static str {
+    match key.split('-').next() {
+        Some("disk") => ": it was opened from a disk and never left it",
+        Some("link") => ": it was in another link",
+        _ => "",
     }
 }
 
@@ -506,8 +573,11 @@ impl Component for App {
             library: Library::default(),
             filter: Filter::default(),
             sorts: Vec::new(),
+            searches: Vec::new(),
+            unfolded: Vec::new(),
             foreign: Vec::new(),
             alerts: Vec::new(),
+            swipe: view::Begun::default(),
             said: String::new(),
             told: false,
             dark,
@@ -518,6 +588,7 @@ impl Component for App {
             came_from: None,
             dropped: (0, 0),
             kept_bytes: 0,
+            not_kept: Vec::new(),
             index_came: false,
             kept_came: false,
             carried_came: true,
@@ -527,6 +598,8 @@ impl Component for App {
             alerts_given: 0,
             pending: 0,
             ready: false,
+            arriving: false,
+            is_link_new: true,
             revealed: (None, None),
             _listeners: listeners(&ctx.link().callback(|msg| msg)),
         };
@@ -538,11 +611,13 @@ impl Component for App {
         // The page's own beginnings are not steps that a reader would want to go back to.
         let by_reader = self.ready && !matches!(msg, Msg::Index(_) | Msg::Read(..) | Msg::Live(_) | Msg::Renewed(..));
         let popped = matches!(msg, Msg::Popped);
-        let before = self.place();
+        let (before, about) = (self.place(), self.about());
         // What was told is over with the next that the reader does.
         self.told &= matches!(msg, Msg::Live(_) | Msg::Renewed(..) | Msg::Hover(_));
         let render = self.change(ctx, msg);
         self.read_wanted(ctx);
+        self.check_names();
+        self.arriving |= by_reader && !popped && about != self.about();
         if !popped {
             let moved = before != self.place();
             browser::set_query(&self.link.query(), by_reader && moved);
@@ -563,6 +638,7 @@ impl Component for App {
         let apart = match &self.link {
             link if link.board.is_some() => "Class board – Warpbook",
             link if link.report => "Report – Warpbook",
+            link if link.compares() => "Comparison – Warpbook",
             _ => "Warpbook",
         };
         browser::set_title(title.as_deref().unwrap_or(apart));
@@ -571,6 +647,12 @@ impl Component for App {
             self.revealed = shown;
             browser::reveal("[role=tab][aria-selected=true]");
             browser::reveal(".record.current");
+        }
+        // A record's heading comes once it is read.
+        if self.arriving && browser::is_there(view::HEADING) {
+            self.arriving = false;
+            browser::scroll(0.0);
+            browser::focus(view::HEADING);
         }
         if !self.ready && self.pending == 0 {
             self.ready = true;

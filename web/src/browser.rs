@@ -72,11 +72,6 @@ pub fn place() -> String {
     address.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// Says something on the browser's console.
-pub fn log(text: &str) {
-    web_sys::console::log_1(&text.into());
-}
-
 /// The page's whole address.
 pub fn address() -> String {
     window().location().href().unwrap_or_default()

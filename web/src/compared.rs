@@ -28,10 +28,15 @@ pub fn labels(own: &BTreeMap<String, String>, records: &[(&str, &str, &Run)]) ->
     out
 }
 
-/// The problem that is shown: the first of those that are wanted and shared, else the last that is shared.
-pub fn chosen<'a>(all: &Comparison<'a>, wanted: impl IntoIterator<Item = &'a Problem>) -> Option<&'a Problem> {
+/// The problem that is shown: the one that was asked for where it is shared; else the main one, unless it has fewer than half of the rungs that can be
+/// compared at another: then the one with most of these.
+pub fn chosen<'a>(all: &Comparison<'a>, asked: Option<&'a Problem>, main: Option<&'a Problem>) -> Option<&'a Problem> {
     let shared = || all.problems.iter().filter_map(|of| of[0]);
-    wanted.into_iter().find(|p| shared().any(|s| s == *p)).or_else(|| shared().next_back())
+    let asked = asked.filter(|p| shared().any(|s| s == *p));
+    let compared = |p: &Problem| all.rows.iter().filter(|r| r.problem == p && r.is_common()).count();
+    let most = shared().map(|p| (compared(p), p)).max_by_key(|(rungs, _)| *rungs);
+    let main = main.filter(|p| shared().any(|s| s == *p) && most.is_some_and(|(rungs, _)| 2 * compared(p) >= rungs));
+    asked.or(main).or(most.map(|(_, p)| p))
 }
 
 /// A problem as a chooser names it, with its type.
@@ -111,15 +116,22 @@ mod tests {
         let mut two = one.clone();
         let small = one.problems()[1];
         let all = Comparison::of(&[&one, &one]).unwrap();
-        let main = || one.main_problem().into_iter();
+        let main = || one.main_problem();
         let short = |p: Option<&Problem>| p.map(|p| p.short.clone());
-        assert_eq!(short(chosen(&all, main())).as_deref(), Some("5 M"));
-        assert_eq!(short(chosen(&all, std::iter::once(small).chain(main()))).as_deref(), Some("1 M"));
+        assert_eq!(short(chosen(&all, None, main())).as_deref(), Some("5 M"));
+        assert_eq!(short(chosen(&all, Some(small), main())).as_deref(), Some("1 M"));
+        // Of the main problem the other record has nothing that can be compared.
+        let mut skipped = one.clone();
+        for m in skipped.measurements.iter_mut().filter(|m| m.problem.short == "5 M") {
+            m.outcome = warpbook_record::Outcome::Skipped { why: "no GPU".into() };
+        }
+        let all = Comparison::of(&[&one, &skipped]).unwrap();
+        assert_eq!(short(chosen(&all, None, main())).as_deref(), Some("1 M"));
         two.measurements.retain(|m| m.problem == *small);
         two.problems.retain(|p| p == small);
         two.train_logs.clear();
         let all = Comparison::of(&[&one, &two]).unwrap();
-        assert_eq!(short(chosen(&all, main())).as_deref(), Some("1 M"), "the main problem is not shared");
+        assert_eq!(short(chosen(&all, None, main())).as_deref(), Some("1 M"), "the main problem is not shared");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub fn show(run: &Run) {
             harmless(&charts::sweep_of(&[run], quantity, line, None));
         }
         let options = charts::Options::default();
-        harmless(&options.kernel_roofline(run, problem));
+        harmless(&options.kernel_roofline(run, problem, None));
         harmless(&options.clocks(run, problem));
         harmless(&options.power(run, problem));
         let _ = charts::power_in_words(run, problem);
@@ -48,7 +48,7 @@ pub fn show(run: &Run) {
     if let Ok(all) = charts::Comparison::of(&[run, run]) {
         for of in [all.clone(), all.normalised()] {
             harmless(&of.chart(true));
-            let _ = (of.sentence(1), of.table().csv(), compared::moved(&of).len(), compared::chosen(&of, None));
+            let _ = (of.sentence(1), of.table().csv(), compared::moved(&of).len(), compared::chosen(&of, None, None));
             for cell in of.rows.iter().flat_map(|r| &r.cells) {
                 let _ = (compared::said(cell, true), compared::said(cell, false));
             }

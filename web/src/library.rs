@@ -1,7 +1,7 @@
 //! The records that the page knows of: those that come with it, those that a link names and those opened from disk.
 
 use crate::facts::author;
-use crate::open::Opened;
+use crate::open::{MAX_TEXT, MAX_TITLE, Opened, tidy};
 use crate::origin::{Beside, Index, IndexEntry, file_name};
 use std::rc::Rc;
 use warpbook_record::Run;
@@ -59,6 +59,8 @@ pub struct Entry {
     pub state: State,
     /// The published record that is shown next to it on the overview.
     pub beside: Option<Beside>,
+    /// Whether it is one of the project's own, and nobody's who uses the page.
+    pub is_published: bool,
     /// What its server tells it apart by from what it was before; empty where that never changes.
     pub mark: String,
 }
@@ -95,20 +97,22 @@ impl Entry {
             origin,
             state,
             beside: None,
+            is_published: false,
             mark,
         }
     }
 
     fn of_index(r: IndexEntry) -> Self {
         Self {
-            title: if r.title.trim().is_empty() { r.experiment.clone() } else { r.title },
+            title: tidy(if r.title.trim().is_empty() { &r.experiment } else { &r.title }, MAX_TITLE),
             experiment: r.experiment,
-            headline: r.headline,
+            headline: tidy(&r.headline, MAX_TEXT),
             ladder: r.ladder,
-            device: r.device,
-            author: r.author.unwrap_or_default(),
+            device: tidy(&r.device, MAX_TITLE),
+            author: tidy(&r.author.unwrap_or_default(), MAX_TITLE),
             created: r.created,
             beside: r.beside,
+            is_published: r.published,
             mark: r.mark,
             ..Self::unread(r.file.clone(), r.file.clone(), Origin::Bundled(r.file))
         }

@@ -32,7 +32,7 @@ pub enum Tab {
     Source,
     /// Where and with what the record was made.
     Environment,
-    /// Two or more records side by side.
+    /// Two or more records side by side: a page of its own, and no part of a record.
     Compare,
 }
 
@@ -150,7 +150,7 @@ impl Tab {
         }
         tabs.extend((!run.measurements.is_empty() || tabs[0] == Self::Ladder).then_some(Self::Table));
         tabs.extend((!run.rungs.is_empty()).then_some(Self::Source));
-        tabs.extend([Self::Environment, Self::Compare]);
+        tabs.push(Self::Environment);
         tabs
     }
 }
@@ -364,6 +364,21 @@ pub struct Link {
     pub report: bool,
 }
 
+/// What the page is about: where that changes, a reader begins at the top of another page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum About {
+    /// All records.
+    Records,
+    /// The class board.
+    Board,
+    /// The reader's report.
+    Report,
+    /// Records side by side.
+    Comparison,
+    /// The record of this key; none while there is none to show.
+    Record(Option<String>),
+}
+
 /// The names of views that are not of a record in an address.
 const OVERVIEW: &str = "records";
 const BOARD: &str = "board";
@@ -377,15 +392,49 @@ impl Link {
 
     /// Whether all records are shown: where nothing else was asked for.
     pub fn shows_all(&self) -> bool {
-        let names_none = self.sources.is_empty() && self.ticked.is_empty() && self.record.is_none();
+        // A single record to compare is the beginning of a choice among all.
+        let names_none = self.sources.is_empty() && self.ticked.len() < 2 && self.record.is_none();
         let asks_nothing =
             self.tab.is_none() && self.problem.is_none() && self.quantity.is_none() && self.rung.is_none();
         !self.is_apart() && (self.overview || (names_none && asks_nothing))
     }
 
-    /// Whether board or report are shown, and no record.
+    /// Whether board, report or comparison are shown, and no record.
     pub fn is_apart(&self) -> bool {
-        self.board.is_some() || self.report
+        self.board.is_some() || self.report || self.compares()
+    }
+
+    /// Whether records are compared.
+    pub fn compares(&self) -> bool {
+        self.tab == Some(Tab::Compare) && self.board.is_none() && !self.report && !self.overview
+    }
+
+    /// What is shown where not all records are, of which this one would be shown.
+    pub fn about(&self, record: Option<String>) -> About {
+        match () {
+            () if self.board.is_some() => About::Board,
+            () if self.report => About::Report,
+            () if self.compares() => About::Comparison,
+            () => About::Record(record),
+        }
+    }
+
+    /// Takes out of the link what a record does not have; gives a sentence on each.
+    pub fn forget_unknown(&mut self, run: &Run) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut tell = |what: &str, name: &str| {
+            wrong.push(format!("The link names {what} that the record does not have ({name}): another one is shown."));
+        };
+        if let Some(choice) = self.problem.take_if(|c| c.find(run).is_none()) {
+            tell("a problem", &choice.pair().1);
+        }
+        if let Some(rung) = self.rung.take_if(|id| run.rung(id).is_none() && run.xrays.iter().all(|x| x.rung != *id)) {
+            tell("a rung", &rung);
+        }
+        if let Some(rung) = self.traced.rung.take_if(|id| run.spans.iter().all(|s| s.rung != *id)) {
+            tell("a rung's timeline", &rung);
+        }
+        wrong
     }
 
     /// Shows the class board, at a task or at its first.
@@ -401,9 +450,10 @@ impl Link {
         (self.overview, self.report) = (false, true);
     }
 
-    /// Shows records again.
+    /// Shows a record again.
     pub fn leave_apart(&mut self) {
         (self.board, self.report) = (None, false);
+        self.tab = self.tab.take().filter(|t| *t != Tab::Compare);
     }
 
     /// Shows all records; those that the link names stay in it.
@@ -644,6 +694,30 @@ mod tests {
     }
 
     #[test]
+    fn one_record_to_compare_is_chosen_among_all_and_two_are_a_page_of_their_own() {
+        assert!(Link::parse("?compare=a.json").shows_all());
+        assert!(!Link::parse("?compare=a.json&tab=compare").shows_all());
+        let mut two = Link::parse("?compare=a&compare=b&tab=compare&record=c");
+        assert!(two.compares() && two.is_apart() && two.about(None) == About::Comparison);
+        two.leave_apart();
+        assert!(!two.is_apart() && two.tab.is_none() && two.about(Some("c".into())) == About::Record(Some("c".into())));
+        assert!(!Link::parse("?tab=compare&view=board").compares());
+    }
+
+    #[test]
+    fn names_that_a_record_does_not_have_are_told_and_taken_out() {
+        let run = sample_run();
+        let mut link = Link::parse("?problem=nope&rung=gone&trace=none");
+        let wrong = link.forget_unknown(&run);
+        assert!(
+            wrong.len() == 3 && wrong.iter().zip(["nope", "gone", "none"]).all(|(why, name)| why.contains(name)),
+            "{wrong:?}"
+        );
+        assert_eq!(link, Link::default());
+        assert!(Link::parse("?size=5000000&rung=02_fused").forget_unknown(&run).is_empty());
+    }
+
+    #[test]
     fn problems_are_found_by_id_and_by_the_size_of_an_earlier_link() {
         let run = sample_run();
         let check = |query: &str, expect: Option<&str>| {
@@ -683,7 +757,7 @@ mod tests {
     #[test]
     fn a_record_of_an_xray_begins_with_it() {
         let mut run = xrayed();
-        assert_eq!(Tab::of(&run), [Tab::Xray, Tab::Source, Tab::Environment, Tab::Compare]);
+        assert_eq!(Tab::of(&run), [Tab::Xray, Tab::Source, Tab::Environment]);
         let problem = Link::default().problem_of(&run).unwrap();
         assert_eq!(problem.short, "1 M");
         assert!(Options::default().xray(&run, &run.xrays[0]).is_ok());
@@ -694,7 +768,7 @@ mod tests {
         run.descriptor.charts = vec![ChartKind::Ladder];
         assert_eq!(Tab::of(&run)[0], Tab::Xray);
         run.xrays.clear();
-        assert_eq!(Tab::of(&run), [Tab::Ladder, Tab::Table, Tab::Source, Tab::Environment, Tab::Compare]);
+        assert_eq!(Tab::of(&run), [Tab::Ladder, Tab::Table, Tab::Source, Tab::Environment]);
     }
 
     #[test]
@@ -739,8 +813,8 @@ mod tests {
                           {"metric": "dram__bytes_read.sum", "value": 4096.0}]}]
         }]);
         let mut run = crate::open::open(value.to_string().as_bytes()).unwrap();
-        use Tab::{Breakdown, Compare, Environment, Profile, Source, Table};
-        assert_eq!(Tab::of(&run), [Breakdown, Profile, Table, Source, Environment, Compare]);
+        use Tab::{Breakdown, Environment, Profile, Source, Table};
+        assert_eq!(Tab::of(&run), [Breakdown, Profile, Table, Source, Environment]);
         let problem = run.main_problem().unwrap().clone();
         let sheet = crate::sheet::counters(&run, &problem);
         let headings: Vec<&str> = sheet.columns.iter().map(|c| c.label.as_str()).collect();
@@ -758,7 +832,7 @@ mod tests {
             "rung": "02_fused", "problem": main, "source": "NVML", "power": [reading(0.0, 90.0), reading(5e4, 690.5)]
         }]);
         let read = crate::open::open(value.to_string().as_bytes()).unwrap();
-        assert_eq!(Tab::of(&read), [Breakdown, Profile, Table, Source, Environment, Compare]);
+        assert_eq!(Tab::of(&read), [Breakdown, Profile, Table, Source, Environment]);
         assert!(
             Options::default().clocks(&read, &problem).is_ok() && Options::default().power(&read, &problem).is_ok()
         );
@@ -773,10 +847,10 @@ mod tests {
     #[test]
     fn tabs_are_those_that_the_descriptor_names_and_the_record_has_something_for() {
         let mut run = sample_run();
-        use Tab::{Breakdown, Compare, Environment, HeatMap, Ladder, Loss, Profile, Roofline, Source, Sweep, Table};
+        use Tab::{Breakdown, Environment, HeatMap, Ladder, Loss, Profile, Roofline, Source, Sweep, Table};
         assert_eq!(
             Tab::of(&run),
-            [Ladder, Sweep, Roofline, Breakdown, Loss, Profile, Table, Source, Environment, Compare],
+            [Ladder, Sweep, Roofline, Breakdown, Loss, Profile, Table, Source, Environment],
             "no library, so no heat map"
         );
         run.descriptor.charts.retain(|c| *c != ChartKind::Roofline);
@@ -793,10 +867,10 @@ mod tests {
         run.descriptor.charts = vec![ChartKind::HeatMap];
         run.rungs[0].runner = warpbook_record::Runner::Library("cuBLAS".into());
         run.breakdowns.clear();
-        assert_eq!(Tab::of(&run), [Ladder, HeatMap, Table, Source, Environment, Compare]);
+        assert_eq!(Tab::of(&run), [Ladder, HeatMap, Table, Source, Environment]);
         // A record of a later version, with kinds that this one does not know.
         run.descriptor.charts = vec![ChartKind::Other];
-        assert_eq!(Tab::of(&run), [Ladder, Sweep, Roofline, Table, Source, Environment, Compare]);
+        assert_eq!(Tab::of(&run), [Ladder, Sweep, Roofline, Table, Source, Environment]);
         run.measurements.iter_mut().for_each(|m| m.traffic.clear());
         assert!(!Tab::of(&run).contains(&Roofline), "no bytes were counted");
         assert_eq!(Link::parse("?tab=roofline").tab, Some(Roofline));
@@ -808,7 +882,7 @@ mod tests {
         let mut run = crate::open::tests::training_run();
         let problem = run.main_problem().unwrap().clone();
         // Its kernels were recorded too.
-        assert_eq!(Tab::of(&run), [Tab::Loss, Tab::Profile, Tab::Source, Tab::Environment, Tab::Compare]);
+        assert_eq!(Tab::of(&run), [Tab::Loss, Tab::Profile, Tab::Source, Tab::Environment]);
         let drawn = |run: &Run| -> Vec<&str> {
             training_charts(&Options::default(), run, &problem)
                 .into_iter()

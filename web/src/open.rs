@@ -67,6 +67,7 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
         }
     }
     check_times(&run)?;
+    tidy_texts(&mut run);
     // A median of the other samples would look like a result.
     for m in run.measurements.iter_mut().filter(|m| m.outcome == Outcome::Measured) {
         if m.samples_us.iter().any(|us| !us.is_finite()) {
@@ -74,6 +75,34 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
         }
     }
     Ok(run)
+}
+
+/// The longest title, name or author that is shown, and the longest of other texts, in characters.
+pub const MAX_TITLE: usize = 200;
+/// See [`MAX_TITLE`].
+pub const MAX_TEXT: usize = 2_000;
+
+/// A text of a record on one line: without the marks that reorder what is around them, and no longer than this many characters.
+pub fn tidy(text: &str, most: usize) -> String {
+    let line = warpbook_charts::clean(text);
+    if line.chars().count() <= most {
+        return line;
+    }
+    let mut cut: String = line.chars().take(most.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// Tidies what the page shows as a heading, a name or a sentence: these texts are the record's to choose.
+fn tidy_texts(run: &mut Run) {
+    let title = |text: &str| tidy(text, MAX_TITLE);
+    run.title = title(&run.title);
+    run.author = run.author.as_deref().map(title);
+    run.environment.device.name = title(&run.environment.device.name);
+    for rung in &mut run.rungs {
+        rung.title = title(&rung.title).into();
+        rung.idea = tidy(&rung.idea, MAX_TEXT).into();
+    }
 }
 
 /// A time that no run could have taken: eleven days, in microseconds.

@@ -36,6 +36,9 @@ pub struct IndexEntry {
     /// The published record that is shown next to it.
     #[serde(default)]
     pub beside: Option<Beside>,
+    /// Whether it is one of the project's own records.
+    #[serde(default)]
+    pub published: bool,
     /// Another one for another content, from a server whose records change.
     #[serde(default)]
     pub mark: String,
@@ -67,6 +70,13 @@ impl Index {
             .map_err(|e| format!("The page's index of records (data/index.json) cannot be read: {e}."))?;
         index.records.retain(|r| is_plain_name(&r.file));
         Ok(index)
+    }
+
+    /// Whether its records are of several people.
+    pub fn has_several_authors(&self) -> bool {
+        let mut authors = self.records.iter().filter_map(|r| r.author.as_deref()).filter(|a| !a.trim().is_empty());
+        let first = authors.next();
+        authors.any(|a| Some(a) != first)
     }
 
     fn read(text: &str) -> Result<Self, String> {

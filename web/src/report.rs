@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use warpbook_charts::Chart;
+use warpbook_charts::{Chart, escape};
 use warpbook_record::json::{self, quoted};
 
 /// More charts than anyone reads.
@@ -18,8 +18,14 @@ pub struct Item {
     pub description: String,
     /// The picture as a file, on white. It is shown as an image, in which nothing runs.
     pub svg: String,
-    /// What the reader writes to it, in Markdown.
+    /// What the reader writes to it.
     pub note: String,
+    /// The record that it is of, its device and its date.
+    #[serde(default)]
+    pub source: String,
+    /// The page's address where the chart was shown; empty where nobody else could open that.
+    #[serde(default)]
+    pub link: String,
 }
 
 /// The reader's report.
@@ -37,11 +43,11 @@ impl Report {
         if self.title.trim().is_empty() { "Report" } else { self.title.trim() }
     }
 
-    /// Adds a chart at the end; one that is there already, or one too many, is not added.
+    /// Adds a chart at the end, with the record that it is of and its address; one that is there already, or one too many, is not added.
     ///
     /// # Errors
     /// A sentence for the page's reader.
-    pub fn add(&mut self, chart: &Chart) -> Result<(), String> {
+    pub fn add(&mut self, chart: &Chart, source: String, link: String) -> Result<(), String> {
         let svg = on_white(chart);
         if self.items.iter().any(|i| i.svg == svg) {
             return Err("The chart is in the report already.".into());
@@ -50,7 +56,7 @@ impl Report {
             return Err(format!("A report has at most {MAX_ITEMS} charts."));
         }
         let (title, description) = (chart.title.clone(), chart.description.clone());
-        self.items.push(Item { title, description, svg, note: String::new() });
+        self.items.push(Item { title, description, svg, note: String::new(), source, link });
         Ok(())
     }
 
@@ -64,8 +70,11 @@ impl Report {
     /// As the browser keeps it.
     pub fn to_json(&self) -> String {
         let item = |i: &Item| {
-            let [title, description, svg, note] = [&i.title, &i.description, &i.svg, &i.note].map(|t| quoted(t));
-            format!(r#"{{"title":{title},"description":{description},"svg":{svg},"note":{note}}}"#)
+            let all = [&i.title, &i.description, &i.svg, &i.note, &i.source, &i.link].map(|t| quoted(t));
+            let [title, description, svg, note, source, link] = all;
+            format!(
+                r#"{{"title":{title},"description":{description},"svg":{svg},"note":{note},"source":{source},"link":{link}}}"#
+            )
         };
         let items: Vec<String> = self.items.iter().map(item).collect();
         format!(r#"{{"title":{},"items":[{}]}}"#, quoted(&self.title), items.join(","))
@@ -76,23 +85,32 @@ impl Report {
         json::read(text).ok()
     }
 
-    /// As Markdown, with the pictures inside as data addresses.
-    pub fn markdown(&self) -> String {
-        let mut out = format!("# {}\n", plain(self.heading()));
+    /// As an HTML file that any browser opens and prints, with the pictures inside, in which nothing runs and which loads nothing.
+    pub fn html(&self) -> String {
+        let heading = escape(self.heading());
+        let mut out = format!("{HEAD}<title>{heading}</title>\n<h1>{heading}</h1>\n");
         for item in &self.items {
-            out += &format!(
-                "\n## {}\n\n![{}]({})\n",
-                plain(&item.title),
-                plain(&item.description),
-                data_address(&item.svg)
-            );
-            if !item.note.trim().is_empty() {
-                out += &format!("\n{}\n", item.note.trim());
+            let [title, description, source, link] =
+                [&item.title, &item.description, &item.source, &item.link].map(|t| escape(t));
+            let note = escape(item.note.trim());
+            let picture = data_address(&item.svg);
+            out += &format!("<section>\n<h2>{title}</h2>\n<img src=\"{picture}\" alt=\"{description}\">\n");
+            if !note.is_empty() {
+                out += &format!("<p class=\"note\">{note}</p>\n");
             }
+            let link = if link.is_empty() { link } else { format!(" <a href=\"{link}\">{link}</a>") };
+            out += &format!("<p class=\"source\">{source}{link}</p>\n</section>\n");
         }
         out
     }
 }
+
+/// The beginning of a report's file. Its style prints a chart a page or more, and cuts none.
+const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+    <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+    <meta name=\"viewport\" content=\"width=device-width\">\n<style>body{max-width:48rem;margin:2rem auto;padding:0 1rem;font:16px/1.5 system-ui,sans-serif}\
+    img{max-width:100%;height:auto}h2{font-size:1.1rem}.note{white-space:pre-wrap}.source{color:#59626b;font-size:.875rem;overflow-wrap:anywhere}\
+    @media print{img{max-height:19cm;width:auto}img,h2{break-inside:avoid;break-after:avoid}}</style>\n";
 
 /// The chart's picture as a file in light colours, whatever the reader's system has.
 pub fn on_white(chart: &Chart) -> String {
@@ -102,18 +120,6 @@ pub fn on_white(chart: &Chart) -> String {
 /// An SVG as an address that needs nothing else.
 pub fn data_address(svg: &str) -> String {
     format!("data:image/svg+xml;base64,{}", STANDARD.encode(svg))
-}
-
-/// A text of a record as Markdown that says the same: on one line, with nothing in it that has a meaning.
-fn plain(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.split_whitespace().collect::<Vec<_>>().join(" ").chars() {
-        if "\\`*_{}[]()<>#|!~&$".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
 }
 
 #[cfg(test)]
@@ -128,12 +134,16 @@ mod tests {
         [Quantity::Time, Quantity::SpeedUp].map(|q| ladder(&run, problem, q).unwrap())
     }
 
+    fn add(report: &mut Report, chart: &Chart) -> Result<(), String> {
+        report.add(chart, "Regression, H200, 2026-11-21".into(), "https://example.org/?record=a&tab=b".into())
+    }
+
     #[test]
     fn charts_are_added_once_and_moved() {
         let (mut report, charts) = (Report::default(), charts());
         for chart in &charts {
-            report.add(chart).unwrap();
-            assert!(report.add(chart).unwrap_err().contains("already"));
+            add(&mut report, chart).unwrap();
+            assert!(add(&mut report, chart).unwrap_err().contains("already"));
         }
         let titles = |r: &Report| r.items.iter().map(|i| i.description.clone()).collect::<Vec<_>>();
         let before = titles(&report);
@@ -145,31 +155,42 @@ mod tests {
         assert_eq!(titles(&report), [before[1].clone(), before[0].clone()]);
         let one = report.items[0].clone();
         report.items = (0..MAX_ITEMS).map(|i| Item { svg: i.to_string(), ..one.clone() }).collect();
-        assert!(report.add(&charts[0]).unwrap_err().contains("at most"));
+        assert!(add(&mut report, &charts[0]).unwrap_err().contains("at most"));
     }
 
     #[test]
-    fn markdown_has_the_picture_and_the_note_and_no_markup_of_a_record() {
-        let mut report = Report { title: "My <b>report</b>\nx".into(), ..Report::default() };
-        report.add(&charts()[0]).unwrap();
-        report.items[0].title = "](x) <script> # `a`".into();
-        report.items[0].note = "  *Mine*, as I wrote it.\n".into();
-        let text = report.markdown();
+    fn a_file_has_the_picture_its_source_and_the_note_and_no_markup_of_a_record() {
+        let mut report = Report { title: "My <b>report</b>".into(), ..Report::default() };
+        add(&mut report, &charts()[0]).unwrap();
+        report.items[0].title = "\"><script>".into();
+        report.items[0].note = "  Mine, as\nI wrote it.\n".into();
+        let text = report.html();
+        assert!(!text.contains("<script") && !text.contains("<b>"), "{text}");
         assert!(
-            text.starts_with("# My \\<b\\>report\\</b\\> x\n\n## \\]\\(x\\) \\<script\\> \\# \\`a\\`\n\n!["),
+            text.contains("<h1>My &lt;b&gt;report&lt;/b&gt;</h1>")
+                && text.contains("<p class=\"note\">Mine, as\nI wrote it.</p>")
+        );
+        assert!(text.contains("<img src=\"data:image/svg+xml;base64,"));
+        assert!(
+            text.contains("Regression, H200, 2026-11-21 <a href=\"https://example.org/?record=a&amp;tab=b\">"),
             "{text}"
         );
-        assert!(text.contains("](data:image/svg+xml;base64,") && text.ends_with("\n*Mine*, as I wrote it.\n"));
         assert!(
             report.items[0].svg.contains("@media not all") && !report.items[0].svg.contains("prefers-color-scheme")
         );
-        assert_eq!(Report::default().markdown(), "# Report\n");
+        assert!(Report::default().html().ends_with("<h1>Report</h1>\n"));
+    }
+
+    #[test]
+    fn a_report_that_was_kept_before_sources_were_is_read() {
+        let old = r#"{"title":"t","items":[{"title":"a","description":"b","svg":"c","note":"d"}]}"#;
+        assert_eq!(Report::from_json(old).unwrap().items[0].source, "");
     }
 
     #[test]
     fn a_report_is_kept_as_text() {
         let mut report = Report::default();
-        report.add(&charts()[0]).unwrap();
+        add(&mut report, &charts()[0]).unwrap();
         assert_eq!(Report::from_json(&report.to_json()), Some(report));
     }
 }

@@ -178,6 +178,16 @@ impl Sheet {
         rows
     }
 
+    /// Those of its rows that have a text in a cell, in whatever case; of an empty text all.
+    pub fn having<'s>(rows: Vec<&'s Row>, wanted: &str) -> Vec<&'s Row> {
+        let wanted = folded(wanted.trim());
+        let has = |row: &&Row| {
+            let note = row.note.as_ref();
+            row.cells.iter().chain(note).any(|c| [&c.text, &c.detail].iter().any(|t| folded(t).contains(&wanted)))
+        };
+        if wanted.is_empty() { rows } else { rows.into_iter().filter(has).collect() }
+    }
+
     /// The same as a table that knows how to become CSV.
     pub fn table(&self) -> Table {
         if let Some(file) = &self.file {
@@ -364,7 +374,10 @@ pub fn counters(run: &Run, problem: &Problem) -> Sheet {
         for kernel in &profiled.counters {
             let mut cells = vec![rung_cell(run, &profiled.rung), Cell::text(&kernel.kernel)];
             let is_first = sheet.rows.is_empty();
-            for c in warpbook_charts::counters_of(kernel) {
+            let mut all = warpbook_charts::counters_of(kernel);
+            // What warps wait for tells most, so it is not the column beyond the right edge.
+            all.rotate_right(1);
+            for c in all {
                 if is_first {
                     let heading = format::sentence_case(c.heading);
                     sheet.columns.push(if c.in_words { words(&heading) } else { figures(&heading, c.in_file) });

@@ -16,8 +16,8 @@ fn softmax() -> Run {
 fn it_has_a_ladder_a_sweep_a_roofline_and_sources() {
     let run = softmax();
     hostile::show(&run);
-    use Tab::{Compare, Environment, Ladder, Roofline, Source, Sweep, Table};
-    assert_eq!(Tab::of(&run), [Ladder, Sweep, Roofline, Table, Source, Environment, Compare]);
+    use Tab::{Environment, Ladder, Roofline, Source, Sweep, Table};
+    assert_eq!(Tab::of(&run), [Ladder, Sweep, Roofline, Table, Source, Environment]);
     let problem = run.main_problem().unwrap();
     assert_eq!(problem.label, "65536 × 1024 fp32");
     assert_eq!(link::quantities(&run, problem), [Quantity::Bandwidth, Quantity::Time, Quantity::SpeedUp]);

@@ -2,6 +2,7 @@
 //! for Perfetto.
 
 use crate::filter::folded;
+use std::collections::HashMap;
 use warpbook_record::json::{number, quoted};
 use warpbook_record::{Problem, Run, Span};
 
@@ -20,14 +21,16 @@ pub struct Bar {
     pub name: String,
     /// What it belongs to; may be empty.
     pub operation: String,
+    /// Whether what it belongs to is a range of the host's, as "load and queue": then its own name tells more.
+    pub by_host: bool,
     /// The number of its kind.
     pub tone: usize,
 }
 
 impl Bar {
-    /// What it is called: its operation where that is known.
+    /// What it is called: its operation where that is known and is the device's.
     pub fn title(&self) -> &str {
-        if self.operation.is_empty() { &self.name } else { &self.operation }
+        if self.operation.is_empty() || self.by_host { &self.name } else { &self.operation }
     }
 
     /// Whether its name or its operation contains a text in lower case.
@@ -78,12 +81,42 @@ pub struct Total {
     pub count: usize,
 }
 
-/// The kind of an operation: "forward" of "conv1 forward", or all of a single word; of none the span's name.
-fn kind(span: &Span) -> &str {
-    match span.operation.split_once(' ') {
-        Some((_, kind)) => kind,
-        None if span.operation.is_empty() => &span.name,
-        None => &span.operation,
+/// The kinds of spans. An operation of a layer, as "conv1 forward", is of the kind "forward" where another layer has an operation of the same kind; any
+/// other is a kind by itself. Of no operation, and of one that is a range of the host's, the span's name is.
+struct Kinds<'a> {
+    /// Operations that are ranges of the host.
+    by_host: Vec<&'a str>,
+    /// Each kind with a layer that it is of, and whether it is of another one too.
+    layers: Vec<(&'a str, &'a str, bool)>,
+}
+
+impl<'a> Kinds<'a> {
+    fn of(spans: &[&'a Span]) -> Self {
+        let (mut by_host, mut layers): (Vec<&str>, Vec<(&str, &str, bool)>) = Default::default();
+        for span in spans {
+            if is_host(&span.stream) && by_host.len() < MANY_KINDS && !by_host.contains(&&*span.name) {
+                by_host.push(&span.name);
+            }
+            let Some((layer, kind)) = span.operation.split_once(' ') else { continue };
+            match layers.iter().position(|l| l.0 == kind) {
+                Some(at) => layers[at].2 |= layers[at].1 != layer,
+                None if layers.len() < MANY_KINDS => layers.push((kind, layer, false)),
+                None => {}
+            }
+        }
+        Self { by_host, layers }
+    }
+
+    fn is_by_host(&self, span: &Span) -> bool {
+        !is_host(&span.stream) && self.by_host.contains(&&*span.operation)
+    }
+
+    fn kind(&self, span: &'a Span) -> &'a str {
+        match span.operation.split_once(' ') {
+            _ if span.operation.is_empty() || self.is_by_host(span) => &span.name,
+            Some((_, kind)) if self.layers.iter().any(|l| l.0 == kind && l.2) => kind,
+            _ => &span.operation,
+        }
     }
 }
 
@@ -111,6 +144,8 @@ impl Trace {
             s.start_us.is_finite() && s.start_us >= 0.0 && s.duration_us.is_finite() && s.duration_us >= 0.0
         };
         let spans: Vec<&Span> = run.spans_of(rung, problem).into_iter().filter(fine).collect();
+        let all = Kinds::of(&spans);
+        let kind = |span| all.kind(span);
         let mut kinds: Vec<(&str, f64)> = Vec::new();
         for span in &spans {
             let known = kinds.iter().position(|k| k.0 == kind(span));
@@ -127,7 +162,13 @@ impl Trace {
         let mut lanes: Vec<Lane> = Vec::new();
         for span in &spans {
             let at = streams.iter().position(|s| *s == span.stream).unwrap_or_else(|| {
-                let name = if is_host(&span.stream) { "CPU".to_owned() } else { format!("stream {}", span.stream) };
+                // A number says nothing by itself.
+                let is_number = span.stream.chars().all(|c| c.is_ascii_digit());
+                let name = match is_host(&span.stream) {
+                    true => "CPU".to_owned(),
+                    false if is_number => format!("stream {}", span.stream),
+                    false => span.stream.clone(),
+                };
                 streams.push(&span.stream);
                 lanes.push(Lane { name, bars: Vec::new(), latest: Vec::new() });
                 streams.len() - 1
@@ -137,6 +178,7 @@ impl Trace {
                 to: span.end_us(),
                 name: span.name.clone(),
                 operation: span.operation.clone(),
+                by_host: all.is_by_host(span),
                 tone: kinds.iter().position(|k| k.0 == kind(span)).unwrap_or(KINDS),
             });
         }
@@ -165,7 +207,7 @@ impl Trace {
     /// What operations take between two times, of those that contain a text; the longest first.
     pub fn totals(&self, (from, to): (f64, f64), wanted: &str) -> Vec<Total> {
         let wanted = folded(wanted.trim());
-        let mut all: std::collections::HashMap<&str, (f64, usize)> = std::collections::HashMap::new();
+        let mut all: HashMap<&str, (f64, usize)> = HashMap::new();
         for bar in self.lanes.iter().flat_map(|l| l.between((from, to))) {
             let us = bar.to.min(to) - bar.from.max(from);
             if us < 0.0 || !(wanted.is_empty() || bar.has(&wanted)) {
@@ -364,7 +406,7 @@ mod tests {
         let names: Vec<&str> = trace.lanes.iter().map(|l| l.name.as_str()).collect();
         assert_eq!(names, ["CPU", "stream 7", "stream 8"]);
         assert_eq!((trace.count(), trace.end), (4, 15.0));
-        assert_eq!(trace.kinds, ["forward", "backward", "launch"]);
+        assert_eq!(trace.kinds, ["forward", "conv1 backward", "launch"]);
         let seven = &trace.lanes[1];
         assert_eq!(seven.between((5.0, 9.0)).len(), 0);
         assert_eq!(seven.between((3.0, 11.0)).len(), 2);
@@ -382,6 +424,33 @@ mod tests {
         assert_eq!(events.iter().filter(|e| e["ph"] == "X").count(), 4);
         assert!(events.iter().any(|e| e["name"] == "conv1 forward" && e["ts"] == 10.0 && e["dur"] == 5.0));
         assert!(events.iter().any(|e| e["args"]["name"] == "a \"title\""));
+    }
+
+    #[test]
+    fn a_range_of_the_hosts_hides_no_kernel() {
+        let mut run = sample_run();
+        let mut host = span(&run, "load and queue", "host", 0.0, 9.0);
+        host.name = "load and queue".into();
+        let kernel = |name: &str, stream: &str, from| Span {
+            name: name.into(),
+            operation: "load and queue".into(),
+            ..span(&run, "", stream, from, 2.0)
+        };
+        let spans = [kernel("copy to the device", "0", 1.0), kernel("gemm", "1", 3.0)];
+        run.spans = vec![host];
+        run.spans.extend(spans);
+        let problem = run.main_problem().unwrap().clone();
+        let trace = Trace::of(&run, &problem, &run.rungs[0].id);
+        assert_eq!(trace.kinds, ["load and queue", "copy to the device", "gemm"]);
+        let titles: Vec<&str> = trace.lanes.iter().map(|l| l.bars[0].title()).collect();
+        assert_eq!(titles, ["load and queue", "copy to the device", "gemm"]);
+        let tones: Vec<usize> = trace.lanes.iter().map(|l| l.bars[0].tone).collect();
+        assert_eq!(tones, [0, 1, 2]);
+        // Of one layer alone nothing is cut off.
+        let one =
+            traced(&[("load and queue", "1", 0.0, 5.0), ("fc1 input gradient", "rank 0 communication", 0.0, 4.0)]);
+        assert_eq!(one.kinds, ["load and queue", "fc1 input gradient"]);
+        assert_eq!(one.lanes.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["stream 1", "rank 0 communication"]);
     }
 
     #[test]

@@ -193,7 +193,12 @@ impl Bars {
         let shared = self.shared();
         let dots = self.dots();
         if let Some(axis) = self.axis.take() {
-            self.axis = Some(axis.with_ticks(((layout.right - layout.left) / 54.0) as usize));
+            let room = layout.right - layout.left;
+            // Each decade has a tick, as long as their texts do not touch.
+            let decades = if axis.is_log() { (axis.high() / axis.low()).log10().floor() + 1.0 } else { 0.0 };
+            let each = axis.ticks.iter().map(|t| Font::SMALL.width(&(self.tick)(*t))).fold(24.0, f64::max) + 8.0;
+            let wanted = if decades * each <= room { (room / 54.0).max(decades) } else { room / 54.0 };
+            self.axis = Some(axis.with_ticks(wanted as usize));
         }
         let legend = layout.legend.len() as f64 * LEGEND_LINE;
         let mark = self.marks.iter().map(|m| mark_height(m, &layout)).sum::<f64>();
@@ -307,6 +312,10 @@ fn draw_axis(
     caption: &str,
 ) -> Drawn {
     let bottom = blocks.last().map_or(0.0, |b| b.1);
+    for t in axis.minor() {
+        let x = axis.place(t, layout.left, layout.right);
+        canvas.line(&[(x, bottom - 3.0), (x, bottom + 3.0)], Stroke::new(Paint::FAINT, 1.0))?;
+    }
     for t in &axis.ticks {
         let x = axis.place(*t, layout.left, layout.right);
         for (from, to) in blocks {

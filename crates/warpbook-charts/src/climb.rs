@@ -3,11 +3,12 @@
 use crate::common::{bound_name, label, name, of_bound, past_bound, usable, verdict};
 use crate::comparison::Ratio;
 use crate::words::{percent, time, times};
-use warpbook_record::{Bound, KernelStats, Measurement, Problem, Run, Rung, Runner};
+use warpbook_record::{Bound, KernelSpec, KernelStats, Measurement, Problem, Run, Rung, Runner};
 
-/// The rung that another is held against at a problem: the one that it is a variant of; else the nearest before it that is run the same
-/// way, as by kernels, and has a valid figure of all of the work; else the nearest of these without one. Of the first kernels that
-/// is the last CPU rung.
+/// The rung that another is compared with at a problem: the one that it is a variant of; else, of those before it that are run the same way, as by
+/// kernels, and have a valid figure of all of the work, one with arithmetic of the same type where there is one, and of these the one whose source is
+/// most like its own, which is what it grew from; of equals the nearest. Without such a figure it is the nearest that is run the same way. Of the first
+/// kernels it is the last CPU rung. The same rung in another type is none.
 #[must_use]
 pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'a Rung> {
     let at = run.rungs.iter().position(|r| r.id == rung)?;
@@ -15,9 +16,68 @@ pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'
     let base = this.variant_of.as_deref().and_then(|id| run.rung(id));
     let earlier = || run.rungs[..at].iter().rev().filter(|r| !matches!(r.runner, Runner::Chosen(_)));
     let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m) && !m.does_less());
-    let alike = || earlier().filter(|r| way(r) == way(this));
+    let kind = |r: &Rung| run.measurement(&r.id, problem).map_or(problem.dtype, Measurement::arithmetic_type);
+    let stem = |r: &Rung| r.title.replace(kind(r).label(), "");
+    let is_twin = |r: &Rung| kind(r) != kind(this) && stem(r) == stem(this);
+    let alike = || earlier().filter(|r| way(r) == way(this) && !is_twin(r));
+    let of_type = || alike().filter(is_sound).filter(|r| kind(r) == kind(this));
+    let nearest = || {
+        let sound: Vec<&Rung> =
+            if of_type().next().is_some() { of_type().collect() } else { alike().filter(is_sound).collect() };
+        let all: Vec<(f64, &Rung)> = sound.into_iter().map(|r| (likeness(run, r, this), r)).collect();
+        let most = all.iter().map(|a| a.0).fold(0.0, f64::max);
+        all.into_iter().find(|a| a.0 >= most).map(|a| a.1)
+    };
     let by_cpu = || earlier().filter(|r| way(this) == Way::Kernels && way(r) == Way::Cpu).find(is_sound);
-    base.or_else(|| alike().find(is_sound)).or_else(|| alike().next()).or_else(by_cpu)
+    base.or_else(nearest).or_else(|| alike().next()).or_else(by_cpu)
+}
+
+/// How much of the source of two rungs' kernels is the same, from 0 to 1: lines of their files, and what these are compiled with. 0 where either has none.
+fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
+    let [a, b] = [old, new].map(|rung| {
+        let mut files: Vec<&str> = rung.kernels().iter().map(|k| k.file.as_ref()).collect();
+        crate::order::sort(&mut files);
+        files.dedup();
+        files
+    });
+    let text = |file: &str| run.sources.get(file).map_or("", String::as_str);
+    let lines = |files: &[&str]| files.iter().map(|f| text(f).lines().count()).sum::<usize>();
+    // Files of both are the same, line by line.
+    let [both, only_a, only_b] = [
+        a.iter().copied().filter(|f| b.contains(f)).collect::<Vec<_>>(),
+        a.iter().copied().filter(|f| !b.contains(f)).collect(),
+        b.iter().copied().filter(|f| !a.contains(f)).collect(),
+    ];
+    let joined = |files: &[&str]| files.iter().map(|f| text(f)).collect::<Vec<_>>().join("\n");
+    let [made_a, made_b] = [old, new].map(|rung| {
+        let define = |k: &KernelSpec| k.defines.iter().map(|d| format!("{}={}", d.name, d.value)).collect::<Vec<_>>();
+        let each = |k: &KernelSpec| format!("{} {}", k.entry, define(k).join(" "));
+        rung.kernels().iter().map(each).collect::<Vec<_>>().join("\n")
+    });
+    let common = lines(&both) + lines_in_common(&joined(&only_a), &joined(&only_b)) + lines_in_common(&made_a, &made_b);
+    let all = lines(&a) + lines(&b) + made_a.lines().count() + made_b.lines().count();
+    if lines(&a) == 0 || lines(&b) == 0 { 0.0 } else { 2.0 * common as f64 / all as f64 }
+}
+
+/// How many lines two texts have in common, in whatever order: each line as often as both have it, without the blanks around it. Empty lines do not count.
+#[must_use]
+pub fn lines_in_common(a: &str, b: &str) -> usize {
+    let [a, b] = [a, b].map(|text| {
+        let mut lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+        crate::order::sort(&mut lines);
+        lines
+    });
+    let (mut i, mut j, mut common) = (0, 0, 0);
+    while i < a.len() && j < b.len() {
+        match a[i].cmp(b[j]) {
+            std::cmp::Ordering::Less => i += 1,
+            std::cmp::Ordering::Greater => j += 1,
+            std::cmp::Ordering::Equal => {
+                (i, j, common) = (i + 1, j + 1, common + 1);
+            }
+        }
+    }
+    common
 }
 
 #[derive(PartialEq, Eq)]

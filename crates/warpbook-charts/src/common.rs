@@ -5,7 +5,8 @@ use crate::comparison::unlike_timing;
 use crate::text::{self, clean};
 use crate::words::{bandwidth, count, listed, percent, possessive, rate, significant};
 use warpbook_record::{
-    Bound, DeviceKind, Dtype, L2State, LadderRow, Measurement, MemoryLevel, Outcome, Problem, Run, Rung, TrainLog,
+    Bound, CUDA_DRIVER, DeviceKind, Dtype, L2State, LadderRow, Measurement, MemoryLevel, Outcome, Problem, Run, Rung,
+    Runner, TimedBy, TrainLog,
 };
 
 /// A ladder, a legend and a list have at most so many entries; the table has them all.
@@ -158,13 +159,31 @@ pub(crate) fn median_of(counts: impl IntoIterator<Item = u64>) -> String {
     }
 }
 
-/// The state of L2, where a GPU was timed.
+/// The state of L2, where kernels of a GPU were timed: of whole programs, trainings and copies it says nothing.
 pub(crate) fn l2(run: &Run) -> &'static str {
-    match (run.environment.device.kind, run.policy.l2) {
-        (DeviceKind::Cuda, L2State::Warm) => "warm L2",
-        (DeviceKind::Cuda, L2State::Cold) => "cold L2",
+    if times_kernels(run) { l2_state(run) } else { "" }
+}
+
+/// The same whatever was timed, as of a class's kernels.
+pub(crate) fn l2_state(run: &Run) -> &'static str {
+    match run.policy.l2 {
+        _ if run.environment.device.kind != DeviceKind::Cuda => "",
+        L2State::Warm => "warm L2",
+        L2State::Cold => "cold L2",
         _ => "",
     }
+}
+
+/// Whether a record's times are those of kernels, by the GPU's clock: of ours, whose statistics or files it then has, of a library, or of a framework.
+fn times_kernels(run: &Run) -> bool {
+    let is_kernels = |r: &Rung| match &r.runner {
+        Runner::Kernels { specs, .. } => !specs.is_empty(),
+        Runner::Library(name) => name != CUDA_DRIVER,
+        Runner::External(_) | Runner::Chosen(_) => true,
+        Runner::Cpu(_) => false,
+    };
+    run.policy.timed_by == TimedBy::CudaEvents
+        && (run.rungs.iter().any(is_kernels) || run.measurements.iter().any(|m| !m.kernels.is_empty()))
 }
 
 /// What the words of a subtitle mean: the deviation, and the state of L2.

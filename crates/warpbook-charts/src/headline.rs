@@ -1,11 +1,11 @@
 //! What a record says of a problem, in the words that a reader sees first.
 
-use crate::common::{bound_name, divergence, label, name, of_bound, past_bound, usable};
+use crate::common::{bound_name, divergence, label, name, of_bound, past_bound, usable, verdict};
 use crate::ladder_table::sample;
 use crate::measure::{Measure, peak_bytes};
 use crate::text::clean;
 use crate::words::{counted, memory, percent, possessive, significant, time, times};
-use warpbook_record::{Measurement, Problem, Quantity, Run, Runner, TrainLog};
+use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, TrainLog};
 
 /// At most so many rungs are named that the fastest is held against.
 const MOST_AGAINST: usize = 3;
@@ -44,8 +44,12 @@ impl HeadlineTile {
 /// fastest GPU library, the fastest kernels of the record and the baseline, where these are others.
 ///
 /// `None` where nothing of the problem was measured and checked, and no training was logged.
+/// Of a record whose point is a slow way and a fast one ([`Run::slow_and_fast`]) it is their ratio and the reason.
 #[must_use]
 pub fn headline(run: &Run, problem: &Problem) -> Option<Headline> {
+    if let Some(pair) = of_pair(run, problem) {
+        return Some(pair);
+    }
     let measured = run.fastest(problem).and_then(|m| Some((m, usable(m.median_us())?)));
     match measured {
         Some((fastest, us)) => Some(of_measurement(run, problem, fastest, us)),
@@ -71,7 +75,68 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
 #[must_use]
 pub fn in_short(run: &Run) -> (String, Vec<f64>) {
     let Some(problem) = run.main_problem() else { return Default::default() };
-    (headline(run, problem).map_or_else(String::new, |h| h.sentence), sparkline(run, problem))
+    let said = of_own(run).or_else(|| Some(headline(run, problem)?.sentence));
+    (said.unwrap_or_default(), sparkline(run, problem))
+}
+
+/// What a learner's own kernels do, where the record has some: the fastest at its main problem, or else at the first that one was run at.
+fn of_own(run: &Run) -> Option<String> {
+    let is_own = |m: &&Measurement| {
+        !matches!(m.outcome, Outcome::Skipped { .. }) && run.rung(&m.rung).is_some_and(crate::board::is_own)
+    };
+    let all = || run.measurements.iter().filter(is_own);
+    let first = all().find(|m| Some(&m.problem) == run.main_problem()).or_else(|| all().next())?;
+    let problem = &first.problem;
+    let sound = all().filter(|m| m.problem == *problem && run.is_sound(m));
+    let timed = sound.filter_map(|m| Some((m, usable(m.median_us())?)));
+    let Some((m, us)) = timed.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+        let why = verdict(run, first).err().unwrap_or_default();
+        return Some(format!("{} does not count at {}: {why}.", name(run, &first.rung), label(problem)));
+    };
+    let base = run.rung(&m.rung).and_then(|r| r.variant_of.as_deref());
+    let of_base = base.and_then(|id| Some((name(run, id), usable(run.measurement(id, problem)?.median_us())?)));
+    let against = of_base.map_or(String::new(), |(base, base_us)| match base_us / us {
+        ratio if ratio >= 1.0 => format!(", {} as fast as {base}", times(ratio)),
+        ratio => format!(", {} the time of {base}", times(1.0 / ratio)),
+    });
+    Some(format!("{} at {}: {}{against}. Its result passed the check.", name(run, &m.rung), label(problem), time(us)))
+}
+
+/// The slow way and the fast one that a record names, with the reason where one of its notes goes on with it.
+fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
+    let (slow, fast) = named_pair(run, problem)?;
+    let (slow_us, fast_us) = (usable(slow.median_us())?, usable(fast.median_us())?);
+    let [slow_name, fast_name] = [slow, fast].map(|m| name(run, &m.rung));
+    let ratio = times(slow_us / fast_us);
+    let said = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
+    let reason = run.notes.iter().find_map(|note| note.strip_prefix(&said)).map(clean).unwrap_or_default();
+    let mut tiles = vec![
+        HeadlineTile::new("Times as fast", ratio, format!("{fast_name}, against {slow_name}")),
+        HeadlineTile::new("Slow way", time(slow_us), slow_name),
+        HeadlineTile::new("Fast way", time(fast_us), fast_name),
+    ];
+    tiles.extend(bound_tile(run, fast));
+    tiles.extend(check_tile(fast));
+    Some(Headline { rung: fast.rung.clone(), sentence: format!("{said} {reason}").trim().to_owned(), tiles })
+}
+
+/// The slow way and the fast one, where the record names them and both have a figure.
+fn named_pair<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, &'a Measurement)> {
+    let (slow, fast) = run.slow_and_fast(problem)?;
+    (run.descriptor.compared == [&*slow.rung, &*fast.rung]).then_some((slow, fast))
+}
+
+/// How near a measurement came to its bound.
+fn bound_tile(run: &Run, m: &Measurement) -> Option<HeadlineTile> {
+    let (bound, share) = run.bound(m).zip(run.fraction_of_bound(m)).filter(|(_, share)| share.is_finite())?;
+    Some(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + past_bound(&bound, share)))
+}
+
+/// Of a sound measurement, which has passed its check.
+fn check_tile(m: &Measurement) -> Option<HeadlineTile> {
+    let check = m.check.as_ref()?;
+    let (error, tolerance) = (significant(check.max_rel_error, 2), significant(check.tolerance, 2));
+    Some(HeadlineTile::new("Check", "passed", format!("error {error} of at most {tolerance}")))
 }
 
 fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Headline {
@@ -97,14 +162,13 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
     if let Some((bound, share)) = bound {
         said += &format!(" It reaches {}.", of_bound(&bound, share));
-        tiles.push(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + past_bound(&bound, share)));
     }
+    tiles.extend(bound_tile(run, fastest));
     // The fastest has passed it: others are not sound.
-    if let Some(check) = &fastest.check {
+    if fastest.check.is_some() {
         said += " Its result passed the check.";
-        let (error, tolerance) = (significant(check.max_rel_error, 2), significant(check.tolerance, 2));
-        tiles.push(HeadlineTile::new("Check", "passed", format!("error {error} of at most {tolerance}")));
     }
+    tiles.extend(check_tile(fastest));
     if let Some((mean, _)) = fastest.accuracy() {
         let (mean, over) =
             (format!("{:.2} %", mean * 100.0), format!("mean of {} {}", fastest.test.len(), sample(run)));
@@ -137,6 +201,10 @@ fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<
 
 /// What a chart of a problem's rungs shows, as "On the chip: 5.7× as fast as PyTorch's best"; `None` where nothing has a valid figure.
 pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
+    if let Some((slow, fast)) = named_pair(run, problem) {
+        let ratio = usable(slow.median_us())? / usable(fast.median_us())?;
+        return Some(format!("{}: {} as fast as {}", name(run, &fast.rung), times(ratio), name(run, &slow.rung)));
+    }
     let (fastest, us) = run.fastest(problem).and_then(|m| Some((m, usable(m.median_us())?)))?;
     let title = name(run, &fastest.rung);
     let Some((kind, other, ratio)) = against(run, problem, fastest, us).into_iter().next() else {

@@ -127,12 +127,12 @@ impl Options {
         crate::roofline::roofline_with(self, run, problem)
     }
 
-    /// [`crate::kernel_roofline`] with these.
+    /// [`crate::kernel_roofline`] with these, of all rungs or of one, by its id.
     ///
     /// # Errors
-    /// As [`crate::kernel_roofline`].
-    pub fn kernel_roofline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-        crate::roofline::kernel_roofline_with(self, run, problem)
+    /// As [`crate::kernel_roofline`]; also where the rung has no kernel to draw.
+    pub fn kernel_roofline(&self, run: &Run, problem: &Problem, rung: Option<&str>) -> Result<Chart, ChartError> {
+        crate::roofline::kernel_roofline_with(self, run, problem, rung)
     }
 
     /// [`crate::memory`] with these.

@@ -3,6 +3,7 @@ mod points;
 
 pub use kernels::kernel_roofline;
 pub(crate) use kernels::kernel_roofline_with;
+pub use kernels::kernel_rungs;
 pub use points::{RoofLine, RoofPoint, RooflinePoints, roofline_points};
 
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke};
@@ -21,8 +22,8 @@ use crate::{Chart, ChartError, Table};
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem, Run, Runner};
 
 /// FLOP/s over FLOP/byte on logarithmic axes: each rung of kernels below the measured roof of the level of memory that it works
-/// from, all roofs ending at the measured peak of arithmetic with the problem's type. Where that is above the measured peak of
-/// fp32, as on tensor cores, the latter is drawn too: it is that of rungs without them.
+/// from, all roofs ending at the highest of the measured peaks of arithmetic: those with the problem's type and with the types of the points.
+/// Where fp32 is none of these and its peak is lower, as below that of tensor cores, it is drawn too: it is that of rungs without them.
 ///
 /// A rung's level is the one that bounds it, or the one that it moves most bytes at where arithmetic does. Rungs whose
 /// bytes were not counted are left out, and named. Points are numbered from the fastest on, and named next to the plot, or below a
@@ -39,7 +40,7 @@ pub(crate) fn roofline_with(options: &Options, run: &Run, problem: &Problem) -> 
     let mut roofs = match roofs_and_points(options, run, problem) {
         Ok(roofs) => roofs,
         // A profile has no rung with a figure: its operations are the points.
-        Err(why) => return kernel_roofline_with(options, run, problem).map_err(|_| why),
+        Err(why) => return kernel_roofline_with(options, run, problem, None).map_err(|_| why),
     };
     crate::order::sort_by(&mut roofs.points, |a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
     roofs.draw()
@@ -66,10 +67,6 @@ fn roofs_and_points<'a>(options: &'a Options, run: &'a Run, problem: &'a Problem
             None => uncounted.push(name(run, &row.measurement.rung)),
         }
     }
-    let dtype = problem.dtype;
-    let peak_of_type = peak(run, dtype);
-    let is_lower = |fp32: &Peak| peak_of_type.as_ref().is_none_or(|p| p.flops_per_s > fp32.flops_per_s);
-    let lower = peak(run, Dtype::F32).filter(|fp32| dtype != Dtype::F32 && is_lower(fp32));
     if points.is_empty() {
         return nothing(format!(
             "No valid rung of {} has its bytes counted at {}, so there is nothing to draw below its roofs.",
@@ -77,8 +74,22 @@ fn roofs_and_points<'a>(options: &'a Options, run: &'a Run, problem: &'a Problem
             label(problem)
         ));
     }
-    let (peak, noun) = (peak_of_type, "rung");
-    Ok(Roofs { options, run, problem, roofs, dtype, peak, lower, points, uncounted, invalid, noun })
+    let mut all = Roofs {
+        options,
+        run,
+        problem,
+        roofs,
+        dtypes: vec![problem.dtype],
+        peaks: Vec::new(),
+        lower: false,
+        points,
+        uncounted,
+        invalid,
+        noun: "rung",
+        of_rung: String::new(),
+    };
+    all.set_peaks();
+    Ok(all)
 }
 
 /// The measured ceiling of a level of memory.
@@ -178,18 +189,20 @@ struct Roofs<'a> {
     run: &'a Run,
     problem: &'a Problem,
     roofs: Vec<Roof>,
-    /// The type that the work is done in.
-    dtype: Dtype,
-    /// Where the roofs end.
-    peak: Option<Peak>,
-    /// The peak of other units that some rungs use.
-    lower: Option<Peak>,
+    /// The types that the work is done in.
+    dtypes: Vec<Dtype>,
+    /// Their measured peaks, the highest first: that is where the roofs of memory end.
+    peaks: Vec<Peak>,
+    /// Whether one more of them is that of fp32, of other units that some rungs use.
+    lower: bool,
     points: Vec<Point<'a>>,
     /// Titles of valid rungs whose bytes were not counted.
     uncounted: Vec<String>,
     invalid: usize,
     /// What a point is.
     noun: &'static str,
+    /// The rung that all points are of; empty where points are rungs.
+    of_rung: String,
 }
 
 const X_CAPTION: &str = "FLOP/byte of the rung's level of memory; logarithmic scale";
@@ -242,8 +255,20 @@ impl Dot {
 }
 
 impl Roofs<'_> {
-    fn peaks(&self) -> impl Iterator<Item = &Peak> {
-        self.peak.iter().chain(&self.lower)
+    /// Takes the types of the points in, and the peaks of all types.
+    fn set_peaks(&mut self) {
+        for dtype in self.points.iter().map(|p| p.measurement.arithmetic_type()) {
+            if !self.dtypes.contains(&dtype) {
+                self.dtypes.push(dtype);
+            }
+        }
+        self.peaks = self.dtypes.iter().filter_map(|dtype| peak(self.run, *dtype)).collect();
+        let highest = self.peaks.iter().map(|p| p.flops_per_s).fold(0.0, f64::max);
+        let fp32 = peak(self.run, Dtype::F32).filter(|_| !self.dtypes.contains(&Dtype::F32));
+        let fp32 = fp32.filter(|p| self.peaks.is_empty() || p.flops_per_s < highest);
+        self.lower = fp32.is_some();
+        self.peaks.extend(fp32);
+        crate::order::sort_by(&mut self.peaks, |a, b| b.flops_per_s.total_cmp(&a.flops_per_s));
     }
 
     fn axes(&self) -> (Axis, Axis) {
@@ -252,7 +277,7 @@ impl Roofs<'_> {
         let low = |v: &[f64]| v.iter().copied().fold(f64::INFINITY, f64::min);
         let high = |v: &[f64]| v.iter().copied().fold(0.0, f64::max);
         let (mut left, mut right) = (low(&xs) / 1.8, high(&xs) * 10.0);
-        let top = match &self.peak {
+        let top = match self.peaks.first() {
             Some(p) => {
                 let ridges: Vec<f64> = self.roofs.iter().map(|r| p.flops_per_s / r.bytes_per_s).collect();
                 // So that a piece of the steepest roof is seen, and the peak to the right of the flattest.
@@ -261,7 +286,7 @@ impl Roofs<'_> {
             }
             None => self.roofs.iter().map(|r| r.bytes_per_s * right).fold(high(&ys), f64::max),
         };
-        let bottom = self.lower.as_ref().map_or(f64::INFINITY, |p| p.flops_per_s * 0.7).min(low(&ys) / 2.0);
+        let bottom = self.peaks.iter().skip(1).map(|p| p.flops_per_s * 0.7).fold(low(&ys) / 2.0, f64::min);
         let (x, y) = (Axis::log([left, right], 0.0), Axis::log([bottom, top], 0.0));
         let ticks = if is_narrow(self.options.px()) { 4 } else { 7 };
         match self.options.window {
@@ -332,14 +357,14 @@ impl Roofs<'_> {
         let place = |(a, b): Xy| (x.place_beyond(a, plot.left, plot.right), y.place_beyond(b, plot.bottom, plot.top));
         let mut room = Room::new(plot);
         let mut lines = Vec::new();
-        for peak in self.peaks() {
+        for peak in &self.peaks {
             let begin = self.roofs.first().map_or(x.low(), |r| peak.flops_per_s / r.bytes_per_s);
             let line = (place((begin, peak.flops_per_s)), place((x.high(), peak.flops_per_s)));
             let text = format!("{}: {}", peak.name(), rate(peak.flops_per_s));
             lines.extend(plot.clip(line).map(|seen| (seen, Facts::reference(text))));
         }
         for roof in &self.roofs {
-            let end = self.peak.as_ref().map_or(x.high(), |p| p.flops_per_s / roof.bytes_per_s);
+            let end = self.peaks.first().map_or(x.high(), |p| p.flops_per_s / roof.bytes_per_s);
             let begin = x.low().min(end) / 10.0;
             let line = (place((begin, begin * roof.bytes_per_s)), place((end, end * roof.bytes_per_s)));
             let text = format!("{}: {}", roof.level.label(), bandwidth(roof.bytes_per_s));
@@ -390,7 +415,11 @@ impl Roofs<'_> {
 
     fn facts(&self, p: &Point<'_>) -> Facts {
         let share = p.of_bound().map_or(String::new(), |text| format!(" · {text}"));
-        let value = format!("{} at {} FLOP/byte{share}", rate(p.flops_per_s()), significant(p.intensity(), 3));
+        let dtype = match self.dtypes.len() {
+            0 | 1 => String::new(),
+            _ => format!(" of {}", p.measurement.arithmetic_type().label()),
+        };
+        let value = format!("{}{dtype} at {} FLOP/byte{share}", rate(p.flops_per_s()), significant(p.intensity(), 3));
         Facts {
             name: names(self.run, &p.measurement.rung).0,
             problem: String::new(),
@@ -450,11 +479,13 @@ impl Roofs<'_> {
         if self.invalid > 0 {
             notes.push(format!("{} without a valid figure; the ladder says why.", counted(self.invalid, "rung")));
         }
-        if self.peak.is_none() {
-            notes.push(format!("The peak of {} was not measured.", arithmetic_name(self.dtype)));
+        let unknown = self.dtypes.iter().filter(|dtype| self.peaks.iter().all(|p| p.dtype != **dtype));
+        notes.extend(unknown.map(|dtype| format!("The peak of {} was not measured.", arithmetic_name(*dtype))));
+        if self.dtypes.len() > 1 {
+            notes.push("A point lies below the peak of its own type of arithmetic, which its figures name.".into());
         }
-        if let Some(p) = &self.lower {
-            notes.push(format!("The peak of {} is that of rungs without tensor cores.", p.name()));
+        if self.lower {
+            notes.push(format!("The peak of {} is that of rungs without tensor cores.", arithmetic_name(Dtype::F32)));
         }
         if self.points.len() > MAX_ENTRIES {
             notes.push(format!("{} of {} points are drawn; the table has all.", MAX_ENTRIES, self.points.len()));
@@ -467,6 +498,7 @@ impl Roofs<'_> {
             title: self.claim().unwrap_or_else(|| format!("{}: roofline", heading(run))),
             subtitle: joined([
                 format!("{}: roofline", heading(run)),
+                self.of_rung.clone(),
                 device(run),
                 label(self.problem),
                 medians,
@@ -495,7 +527,7 @@ impl Roofs<'_> {
         let run = self.run;
         let mut roofs: Vec<String> =
             self.roofs.iter().map(|r| format!("{} {}", r.level.label(), bandwidth(r.bytes_per_s))).collect();
-        roofs.extend(self.peaks().map(|p| format!("{} {}", p.name(), rate(p.flops_per_s))));
+        roofs.extend(self.peaks.iter().map(|p| format!("{} {}", p.name(), rate(p.flops_per_s))));
         let fastest = self.points.iter().max_by(|a, b| a.flops_per_s().total_cmp(&b.flops_per_s()));
         let nearest = self.points.iter().filter_map(|p| Some((p, p.bound?.1))).max_by(|a, b| a.1.total_cmp(&b.1));
         let fastest = fastest.map_or(String::new(), |p| {
@@ -530,11 +562,12 @@ impl Roofs<'_> {
             "% of bound",
             "bound by",
             "datasheet",
+            "arithmetic",
         ]);
-        let flops = self.peak.as_ref().map(|p| p.flops_per_s);
+        let flops = self.peaks.first().map(|p| p.flops_per_s);
         let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
         for r in &self.roofs {
-            let mut cells = vec![String::new(); 13];
+            let mut cells = vec![String::new(); 14];
             cells[0] = "roof".into();
             cells[1] = format!("{}, measured", r.level.label());
             cells[2] = r.level.label().into();
@@ -544,8 +577,8 @@ impl Roofs<'_> {
             cells[12] = r.datasheet.map(bandwidth).unwrap_or_default();
             table.push(cells);
         }
-        for p in self.peaks() {
-            let mut cells = vec![String::new(); 13];
+        for p in &self.peaks {
+            let mut cells = vec![String::new(); 14];
             cells[0] = "roof".into();
             cells[1] = format!("{}, measured", p.name());
             cells[6] = significant(p.flops_per_s / 1e9, 4);
@@ -568,6 +601,7 @@ impl Roofs<'_> {
                 digits(p.bound.map(|(_, f)| f * 100.0), 3),
                 p.bound.map_or("", |(b, _)| b.label()).to_owned(),
                 String::new(),
+                m.arithmetic_type().label().to_owned(),
             ]);
         }
         table

@@ -156,15 +156,23 @@ fn ratio_text(ratio: f64) -> String {
     }
 }
 
-/// A ratio as a cell shows it: without its leading zero where there is no room for that.
-fn figure(ratio: f64, cell: f64) -> String {
+/// A ratio as a cell shows it. Where there is no room for all of it next to the neighbour's, it has two digits: without its leading zero below 1, and
+/// with one decimal or none above.
+fn figure(ratio: f64, cell: f64, font: Font) -> String {
     let text = ratio_text(ratio);
-    match text.strip_prefix('0') {
-        Some(short) if FIGURE.width(&text) > cell - 2.0 => short.to_owned(),
-        _ => text,
+    if font.width(&text) + LEAST_GAP <= cell {
+        return text;
+    }
+    match format!("{ratio:.2}").strip_prefix('0') {
+        Some(short) => short.to_owned(),
+        None if ratio < 9.95 => format!("{ratio:.1}"),
+        None if ratio < 99.5 => format!("{ratio:.0}"),
+        None => ">99".into(),
     }
 }
 
+/// Between the figures of neighbouring cells.
+const LEAST_GAP: f64 = 4.0;
 const CELL: f64 = 24.0;
 const BAND: f64 = 80.0;
 /// Bands, and the line above them.
@@ -172,6 +180,8 @@ const LEGEND: f64 = 52.0;
 /// Between the column of the best and the others.
 const GAP: f64 = 6.0;
 const MAX_COLUMNS: usize = 20;
+/// The column of the best is this wide at least.
+const BEST_CELL: f64 = 36.0;
 /// A column of a narrow chart is this wide at least.
 const NARROW_CELL: f64 = 38.0;
 /// The same of others.
@@ -211,9 +221,14 @@ struct Panel<'a> {
 }
 
 impl Panel<'_> {
+    /// The width of the column of the best kernels, whose figures have three digits.
+    fn best(&self) -> f64 {
+        self.cell.max(BEST_CELL)
+    }
+
     /// The left edge of a rung's column.
     fn column(&self, j: usize) -> f64 {
-        self.left + if self.before > 0 { GAP + self.cell } else { 0.0 } + j as f64 * self.cell
+        self.left + if self.before > 0 { GAP + self.best() } else { 0.0 } + j as f64 * self.cell
     }
 
     /// The same rows in parts next to each other, as many as a drawing of that width has room for, so that few columns do not make it long.
@@ -322,7 +337,7 @@ impl<'a> HeatMap<'a> {
         let named = if narrow { 0.0 } else { names + 14.0 };
         let figures = MARGIN + named + rates.fold(16.0, f64::max).min(70.0);
         let left = figures + 10.0;
-        let room = width - MARGIN - left - GAP;
+        let room = width - MARGIN - left - GAP - (BEST_CELL - LEAST_CELL);
         let least = if narrow { NARROW_CELL } else { LEAST_CELL };
         let shown = self.shown(&rows, ((room / least) as usize).saturating_sub(1).max(1));
         let before = usize::from(shown.len() > 1);
@@ -415,14 +430,14 @@ impl<'a> HeatMap<'a> {
                 canvas.elided(&row.name, room, (panel.names, at), At::Left, ink)?;
                 let rate = self.library_rate(row).unwrap_or_else(|| "–".into());
                 canvas.elided(&rate, 70.0, (panel.figures, middle), At::Right, Font::NOTE)?;
-                let cell = |at: f64| (at, at + panel.cell - 1.0);
+                let cell = |at: f64, wide: f64| (at, at + wide - 1.0);
                 let whole = (y, y + CELL - 1.0);
                 if let Some((rung, ratio)) = best {
                     let bold = Font { bold: true, ..FIGURE };
-                    let at = (panel.left + panel.cell / 2.0, middle);
+                    let at = (panel.left + panel.best() / 2.0, middle);
                     canvas.marked(&self.facts(rung, row, ratio, samples), || {
-                        canvas.rect(cell(panel.left), whole, Band::of(ratio).paint())?;
-                        canvas.titled(&figure(ratio, panel.cell), &name(self.run, rung), at, At::Middle, bold)
+                        canvas.rect(cell(panel.left, panel.best()), whole, Band::of(ratio).paint())?;
+                        canvas.titled(&figure(ratio, panel.best(), bold), &name(self.run, rung), at, At::Middle, bold)
                     })?;
                 }
                 for (j, content) in cells.iter().enumerate() {
@@ -431,8 +446,8 @@ impl<'a> HeatMap<'a> {
                     match content {
                         Ok(ratio) => {
                             canvas.marked(&self.facts(panel.shown[j], row, *ratio, samples), || {
-                                canvas.rect(cell(left), whole, Band::of(*ratio).paint())?;
-                                canvas.text(&figure(*ratio, panel.cell), at, At::Middle, FIGURE)
+                                canvas.rect(cell(left, panel.cell), whole, Band::of(*ratio).paint())?;
+                                canvas.text(&figure(*ratio, panel.cell, FIGURE), at, At::Middle, FIGURE)
                             })?;
                         }
                         Err((letter, why)) => {
@@ -447,7 +462,7 @@ impl<'a> HeatMap<'a> {
             return Ok(());
         }
         let bottom = first + panel.rows.len() as f64 * (CELL + above);
-        let x = panel.left + panel.cell + GAP / 2.0 - 0.5;
+        let x = panel.left + panel.best() + GAP / 2.0 - 0.5;
         canvas.line(&[(x, first), (x, bottom)], Stroke::new(Paint::MUTED, 1.0))
     }
 
@@ -456,7 +471,7 @@ impl<'a> HeatMap<'a> {
         canvas.upwards(&self.library_header(), room, (panel.figures - 8.0, bottom), Font::SMALL)?;
         if panel.before > 0 {
             let bold = Font { bold: true, paint: Paint::INK, ..Font::SMALL };
-            canvas.upwards("best kernel", room, (panel.left + panel.cell / 2.0, bottom), bold)?;
+            canvas.upwards("best kernel", room, (panel.left + panel.best() / 2.0, bottom), bold)?;
         }
         for (j, rung) in panel.shown.iter().enumerate() {
             let x = panel.column(j) + panel.cell / 2.0;

@@ -19,8 +19,9 @@ pub(crate) const FIELD: char = '\u{E006}';
 /// No text of a record is longer than this many characters in a chart.
 const MAX_CHARS: usize = 2_000;
 
-/// A record's text as one line: without what XML forbids, and without the marks that reorder the text around them.
-pub(crate) fn clean(text: &str) -> String {
+/// A record's text as one line of at most 2,000 characters: without what XML forbids, and without the marks that reorder the text around them.
+#[must_use]
+pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_CHARS));
     let mut space = false;
     for c in text.chars().take(MAX_CHARS) {

@@ -96,6 +96,18 @@ impl Axis {
         self
     }
 
+    /// Of a logarithmic axis, the values between its ticks that a ruler would mark: twice to nine times each power of ten, and those powers; over more
+    /// than a dozen decades these alone.
+    pub(crate) fn minor(&self) -> Vec<f64> {
+        if !self.log || self.doubling {
+            return Vec::new();
+        }
+        let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
+        let most = if last - first > 12 { 1 } else { 9 };
+        let all = (first..=last).flat_map(|e| (1..=most).map(move |m| f64::from(m) * 10f64.powi(e)));
+        all.filter(|v| (self.low..=self.high).contains(v)).collect()
+    }
+
     /// The same axis between other ends.
     pub(crate) fn between(self, (low, high): (f64, f64)) -> Self {
         let low = if self.log { low.max(high * 1e-12).max(1.0 / LIMIT) } else { low };
@@ -142,7 +154,7 @@ fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
 }
 
 /// Multiples of 1, 2 or 5 times a power of ten between two values, at most about `wanted`.
-fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
+pub(crate) fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let span = high - low;
     if !(span > 0.0 && span.is_finite()) {
         return vec![low];

@@ -1,13 +1,14 @@
 //! What every SM did when: lanes of SMs, then some warps block by block, and the figures that are read from them.
 
-use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke};
+use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke, line_height};
 use crate::common::{device, heading, joined, label, names};
 use crate::facts::Facts;
 use crate::options::{Options, is_narrow};
 use crate::palette::{AMBER, BLUE, BROWN, GREY, PURPLE, Rgb, SERIES, SKY, VERMILLION};
 use crate::parts::missing;
-use crate::text::clean;
-use crate::words::{counted, percent, significant, time, times};
+use crate::text::{clean, wrap};
+use crate::ticks::linear_ticks;
+use crate::words::{counted, percent, significant, time, time_tick, times};
 use crate::{Chart, ChartError, Table};
 use warpbook_record::xray::{PhaseSpan, PhaseTime, Role, phase};
 use warpbook_record::{Problem, Run, Xray, XrayBlock, XrayWarp};
@@ -22,6 +23,7 @@ const LANES: f64 = 330.0;
 const LANE: f64 = 9.0;
 /// The longest name in the legend.
 const LABEL: f64 = 150.0;
+const WARPS: &str = "Some warps, phase by phase (block · warp)";
 /// The height of a warp's lane.
 const WARP: f64 = 15.0;
 
@@ -128,9 +130,29 @@ impl<'x> Picture<'x> {
         self.sms.len() as f64 * self.lane()
     }
 
+    fn title(&self) -> String {
+        format!("{}: what most of each moment was", counted(self.sms.len(), "SM"))
+    }
+
+    /// A heading over as many lines as it takes.
+    fn heading(&self, canvas: &Canvas<'_>, text: &str, y: f64) -> Drawn {
+        canvas.wrapped(text, self.width - 2.0 * MARGIN, 3, (MARGIN, y), Font::HEADING)
+    }
+
+    fn heading_height(&self, text: &str) -> f64 {
+        let lines = wrap(text, self.width - 2.0 * MARGIN, Font::HEADING.size, Font::HEADING.bold, 3).len().max(1);
+        18.0 + (lines - 1) as f64 * line_height(Font::HEADING)
+    }
+
     fn height(&self) -> f64 {
-        let warps = if self.warps.is_empty() { 0.0 } else { 26.0 + self.warps.len() as f64 * WARP + 26.0 };
-        self.legend_rows().len() as f64 * 18.0 + 22.0 + self.sms_height() + 26.0 + warps
+        let of_warps = || 8.0 + self.heading_height(WARPS) + self.warps.len() as f64 * WARP + 26.0;
+        let warps = if self.warps.is_empty() { 0.0 } else { of_warps() };
+        self.legend_rows().len() as f64 * 18.0
+            + 4.0
+            + self.heading_height(&self.title())
+            + self.sms_height()
+            + 26.0
+            + warps
     }
 
     fn draw(&self, canvas: &Canvas<'_>, top: f64) -> Drawn {
@@ -146,9 +168,9 @@ impl<'x> Picture<'x> {
         }
         let begin = MARGIN + self.names;
         let end = self.width - MARGIN;
-        let title = format!("{}: what most of each moment was", counted(self.sms.len(), "SM"));
-        canvas.text(&title, (MARGIN, y + 4.0), At::Left, Font::HEADING)?;
-        y += 18.0;
+        let title = self.title();
+        self.heading(canvas, &title, y + 4.0)?;
+        y += self.heading_height(&title);
         let at = |ns: u64| begin + ns.min(self.end_ns) as f64 / self.end_ns as f64 * (end - begin);
         let lane = self.lane();
         // A name for every lane that has room.
@@ -193,8 +215,8 @@ impl<'x> Picture<'x> {
         let (from, to) = self.window;
         let begin = MARGIN + self.names;
         let end = self.width - MARGIN;
-        canvas.text("Some warps, phase by phase (block · warp)", (MARGIN, y + 6.0), At::Left, Font::HEADING)?;
-        y += 20.0;
+        self.heading(canvas, WARPS, y + 6.0)?;
+        y += 2.0 + self.heading_height(WARPS);
         let span = to.saturating_sub(from).max(1) as f64;
         let at = |ns: u64| begin + ns.clamp(from, to).saturating_sub(from) as f64 / span * (end - begin);
         for (i, warp) in self.warps.iter().enumerate() {
@@ -240,15 +262,15 @@ fn color(name: &str, place: usize) -> Rgb {
     }
 }
 
-/// The ends of a stretch of time below it.
+/// A stretch of time below it, with round times.
 fn axis(canvas: &Canvas<'_>, (begin, end): (f64, f64), y: f64, (from_us, to_us): (f64, f64)) -> Drawn {
     canvas.line(&[(begin, y + 3.0), (end, y + 3.0)], Stroke::new(Paint::MUTED, 1.0))?;
-    let middle = f64::midpoint(from_us, to_us);
-    let ticks = [(begin, from_us, At::Left), (f64::midpoint(begin, end), middle, At::Middle), (end, to_us, At::Right)];
-    for (x, us, anchor) in ticks {
-        let text = if us > 0.0 { time(us) } else { "0".into() };
+    for us in linear_ticks(from_us, to_us, ((end - begin) / 48.0) as usize) {
+        let x = begin + (us - from_us) / (to_us - from_us).max(1e-9) * (end - begin);
+        let text = time_tick(us);
+        let half = Font::SMALL.width(&text) / 2.0;
         canvas.line(&[(x, y + 3.0), (x, y + 6.0)], Stroke::new(Paint::MUTED, 1.0))?;
-        canvas.text(&text, (x, y + 14.0), anchor, Font::SMALL)?;
+        canvas.text(&text, (x.clamp(begin + half, end - half), y + 14.0), At::Middle, Font::SMALL)?;
     }
     Ok(())
 }
@@ -429,7 +451,10 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
         push(["marks", "", "time with them"], x.marked_us.len(), [None; 2], [Some(with), None]);
         push(["marks", "", "time without"], x.unmarked_us.len(), [None; 2], [Some(without), None]);
         notes.push(format!(
-            "With marks a run takes {} as long as without: {} and {}.",
+            "The picture begins with the first mark and ends with the last, which is {} of {}; the whole run with marks also has the launch before \
+             and the end after. It takes {} as long as without marks: {} and {}.",
+            percent(x.end_ns() as f64 / 1e3 / with.max(1e-9)),
+            time(with),
             times(perturbation),
             time(with),
             time(without)

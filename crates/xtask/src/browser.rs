@@ -5,9 +5,11 @@ mod beside;
 mod board;
 mod climb;
 mod left;
+mod looks;
 mod marks;
 mod passing;
 mod plots;
+mod reading;
 mod speed;
 
 use crate::process::{cargo, log_file, run};
@@ -78,18 +80,41 @@ const CHECKS: &[(&str, Check)] = &[
     ("type and shape are chosen apart, and lines picked", plots::chosen_apart),
     ("a page that is left while it begins reports no error", left::while_it_begins),
     ("a page that is left while it works reports no error", left::while_it_works),
+    ("what is opened begins at its top, with the focus on its heading", reading::begins_at_the_top),
+    ("ticks lead to a comparison that is a page of its own", reading::ticks),
+    ("behind a question is no other record", reading::only_the_question),
+    ("a link's names that are not there are told", reading::names_in_vain),
+    ("a comparison opens where there is something to compare, and says what moved", reading::comparisons),
+    ("titles are short lines, and what is not kept is told", reading::titles_and_what_is_kept),
+    (WIDTHS, looks::no_page_is_too_wide),
+    ("kernels lie below the roofs of their types", looks::kernels_lie_below_their_roofs),
+    ("a rung is compared with the one that it grew from", looks::what_changed),
+    ("figures of a heat map do not touch", looks::heat_map),
+    ("a ladder has a tick a decade, and tells of L2 where kernels are timed", looks::ladders),
+    ("long tables are folded and searched", looks::tables),
+    ("an X-ray has ticks and whole headings", looks::xrays),
+    ("a card of the guide says its pair and the reason", looks::guide_cards),
+    ("a report is printed without cuts", looks::printed_report),
+    ("a board fills a projector", looks::projected_board),
+    ("what is shared of a class opens on its board", passing::shared_class),
     (TIMELINE, plots::timeline),
     (SPEED, speed::measured),
+    // It looks at each text that is drawn from here on.
+    (NAMES, looks::timelines),
     (AXE, axe::check),
 ];
 /// The check that measures.
 const SPEED: &str = "what a reader waits for";
+/// It opens each part of each record at several widths.
+const WIDTHS: &str = "no part of a record is wider than the window";
 /// The check that needs axe-core.
 const AXE: &str = "axe-core finds nothing on any view";
 
 /// What Firefox is not asked: rules and figures of one browser are enough, and a script cannot paste into it; without a GPU it draws the
 /// long timeline at 12 frames a second.
-const CHROMIUM_ONLY: &[&str] = &[AXE, SPEED, TIMELINE, "pasted text opens"];
+const CHROMIUM_ONLY: &[&str] = &[AXE, SPEED, TIMELINE, NAMES, WIDTHS, "pasted text opens"];
+/// It sees what a page draws by a script that runs before the page's own, which Firefox does not offer.
+const NAMES: &str = "a timeline's names are whole";
 const TIMELINE: &str = "a timeline of 100,000 spans moves, and goes to Perfetto";
 
 /// What Chromium is asked while nothing else runs.
@@ -281,7 +306,7 @@ fn shows_all_records(browser: &Browser, stage: &Stage) -> Result<()> {
         open_ready(browser, &stage.page)?;
         let said = browser.eval("return [...document.querySelectorAll('.card .said')].map((e) => e.textContent);")?;
         let said: Vec<String> = serde_json::from_value(said)?;
-        ensure!(said.len() > 1 && said.iter().all(|s| s.contains("fastest")), "the records say {said:?}");
+        ensure!(said.len() > 1 && said.iter().all(|s| s.contains("fast")), "the records say {said:?}");
         fits(browser, "the page", width)?;
         browser.screenshot(&stage.shots.join(format!("page-records-{width}.png")))?;
     }
@@ -490,7 +515,6 @@ fn each_tab(browser: &Browser, stage: &Stage) -> Result<()> {
                 "tab-table" => "table tbody tr",
                 "tab-source" => ".line, p",
                 "tab-environment" => "dl dd",
-                "tab-compare" => "p",
                 _ => "svg rect, svg polyline, p",
             };
             browser.wait_until(id, &format!("document.getElementById('panel').querySelector('{content}')"), SOON)?;

@@ -31,6 +31,8 @@ pub struct Record {
     pub text: String,
     /// What it says.
     pub run: Run,
+    /// Whether it is one of the project's own.
+    pub published: bool,
     /// The file of the published record that it stands next to, and what it says there, in a sentence.
     pub beside: Option<(String, String)>,
 }
@@ -40,7 +42,7 @@ impl Record {
     pub fn new(file: impl Into<String>, text: String) -> Result<Self> {
         let file = file.into();
         match Run::from_json(text.as_bytes()) {
-            Ok(run) => Ok(Self { file, text, run, beside: None }),
+            Ok(run) => Ok(Self { file, text, run, published: false, beside: None }),
             Err(e) => bail!("{file}: {e}"),
         }
     }
@@ -57,7 +59,7 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
         let name = path.strip_prefix(&folder).unwrap_or(&path).to_string_lossy().into_owned();
         if name != INDEX && name.ends_with(".json") {
             let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-            found.push(Record::new(name, text)?);
+            found.push(Record { published: true, ..Record::new(name, text)? });
         }
     }
     // The page opens with the first, and the tables begin with it.
@@ -75,7 +77,7 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
 
 /// The index that the page reads: `records` in the order they are offered, each with `file` (relative to the index),
 /// `experiment`, `title`, `device` and `date` (RFC 3339), and what it says first: `headline`, and `ladder`, heights from 0 to 1.
-/// One of the reader's own has `beside`: the `file` of a published record and the `verdict`.
+/// One of the project's own has `published`, and one of the reader's own `beside`: the `file` of a published record and the `verdict`.
 pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     let entries = records.into_iter().map(|r| {
         let (headline, heights) = warpbook_charts::in_short(&r.run);
@@ -88,6 +90,9 @@ pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
             "device": r.run.environment.device.name,
             "date": r.run.created,
         });
+        if r.published {
+            entry["published"] = true.into();
+        }
         if let Some((file, verdict)) = &r.beside {
             entry["beside"] = json!({ "file": file, "verdict": verdict });
         }

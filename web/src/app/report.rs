@@ -2,9 +2,12 @@
 
 use super::App;
 use crate::browser;
+use crate::format;
+use crate::library::Entry;
 use crate::report::{Report, data_address, on_white};
 use std::rc::Rc;
 use warpbook_charts::Chart;
+use warpbook_charts::words::counted;
 
 const KEPT: &str = "report";
 
@@ -24,7 +27,7 @@ pub enum Act {
     Remove(usize),
     /// Take everything out.
     Clear,
-    /// Save it as Markdown.
+    /// Save it as an HTML file.
     Save,
     /// Print what is shown.
     Print,
@@ -36,22 +39,36 @@ pub fn kept() -> Report {
 }
 
 impl App {
+    /// The records that charts are of where the reader is, each with its device and its date.
+    fn source_of_charts(&self) -> String {
+        let compared = self.ticked().into_iter().map(|(entry, _)| entry).filter(|_| self.link.compares());
+        let of = |e: &Entry| {
+            let all =
+                [e.title.as_str(), &e.author, &e.device, &format::short_date(&e.created), &e.name].map(str::to_owned);
+            all.into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(", ")
+        };
+        let all: Vec<String> = self.chosen().into_iter().chain(compared).map(of).collect();
+        if all.is_empty() { "Class board".into() } else { all.join("; ") }
+    }
+
     /// Does it.
     pub(super) fn report(&mut self, act: Act) {
+        let of = self.source_of_charts();
         let report = &mut self.report;
         match act {
             Act::Show => return self.link.show_report(),
             Act::Save => {
-                browser::save("report.md", "text/markdown", &report.markdown());
-                (self.said, self.told) = ("Saved report.md.".into(), true);
+                browser::save("report.html", "text/html", &report.html());
+                (self.said, self.told) = ("Saved report.html.".into(), true);
                 return;
             }
             Act::Print => return browser::print(),
             Act::Add(chart) => {
-                let added = report.add(&chart);
+                let link = if browser::is_local() { String::new() } else { browser::address() };
+                let added = report.add(&chart, of, link);
                 let count = report.items.len();
                 self.said = match added {
-                    Ok(()) => format!("Added to the report, which has {count} now."),
+                    Ok(()) => format!("Added to the report: {} now.", counted(count, "chart")),
                     Err(why) => why,
                 };
                 self.told = true;

@@ -10,6 +10,7 @@ use warpbook_record::json;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 use yew::Context;
+use yew::html::Scope;
 
 /// More than anyone opens on purpose.
 const MAX_FILES: usize = 200;
@@ -33,8 +34,8 @@ pub enum Act {
     Read(String, Reading, usize),
     /// What the browser kept of an earlier visit was read.
     Kept(Vec<(String, Reading, usize)>),
-    /// The browser does not keep this file.
-    NotKept(String),
+    /// The browser does not keep the record of this key and file.
+    NotKept(String, String),
     /// Forget everything that was opened from disk.
     Forget,
     /// The address has another fragment.
@@ -71,9 +72,17 @@ impl App {
                 return of <= MAX_RECORDS || read == 1 || read >= of || read.is_multiple_of(DRAWN_EVERY);
             }
             Act::Kept(all) => self.take_kept(all),
-            Act::NotKept(name) => self.alert(format!(
-                "{name} is open, but this browser does not keep it: after a reload it has to be opened again."
-            )),
+            Act::NotKept(key, name) => {
+                // A browser that keeps nothing says so once.
+                if self.not_kept.is_empty() {
+                    self.alert(format!(
+                        "{name} is open, but this browser does not keep it: after a reload it has to be opened again."
+                    ));
+                }
+                if !self.not_kept.contains(&key) {
+                    self.not_kept.push(key);
+                }
+            }
             Act::Forget => self.forget(),
             Act::Fragment => self.read_fragment(ctx),
             Act::Carried(reading) => self.show_carried(reading),
@@ -102,7 +111,7 @@ impl App {
             for file in files.into_iter().take(count) {
                 let name = file.name();
                 send.send_message(match browser::read_file(&file).await {
-                    Ok(bytes) => opened(name, bytes),
+                    Ok(bytes) => opened(&send, name, bytes),
                     Err(why) => Msg::Opened(Act::Read(name.clone(), Err(not_opened(&name, &why)), 0)),
                 });
             }
@@ -118,9 +127,10 @@ impl App {
         }
         self.pending += 1;
         self.dropped = (1, 0);
-        ctx.link().send_future(async move {
+        let send = ctx.link().clone();
+        spawn_local(async move {
             browser::pause().await;
-            opened("pasted.json".into(), text.trim().as_bytes().to_vec())
+            send.send_message(opened(&send, "pasted.json".into(), text.trim().as_bytes().to_vec()));
         });
     }
 
@@ -158,7 +168,7 @@ impl App {
         let (name, key) = (name.to_owned(), Library::key_on_disk(mark));
         ctx.link().send_future(async move {
             store::forget(&key).await;
-            Msg::Opened(Act::NotKept(name))
+            Msg::Opened(Act::NotKept(key, name))
         });
     }
 
@@ -199,6 +209,7 @@ impl App {
             _ => {}
         }
         self.library.close(key);
+        self.not_kept.retain(|k| k != key);
         self.link.ticked.retain(|k| k != key);
         self.link.record = self.link.record.take().filter(|k| k != key);
         self.link.sources.retain(|address| key.strip_prefix('@') != Some(address));
@@ -274,17 +285,17 @@ impl App {
 }
 
 /// Opens a file's content, and has the browser keep it.
-fn opened(name: String, bytes: Vec<u8>) -> Msg {
+fn opened(send: &Scope<App>, name: String, bytes: Vec<u8>) -> Msg {
     let reading = open_marked(&bytes).map_err(|why| not_opened(&name, &why));
     let size = bytes.len();
     if let Ok(opened) = &reading
         && size <= MAX_KEPT
     {
-        let (key, name) = (Library::key_on_disk(opened.mark), name.clone());
+        let (key, name, send) = (Library::key_on_disk(opened.mark), name.clone(), send.clone());
         // The record is shown meanwhile: a browser may take its time to write.
         spawn_local(async move {
             if !store::keep(&key, &name, &bytes).await {
-                browser::log(&format!("{name} is not kept"));
+                send.send_message(Msg::Opened(Act::NotKept(key, name)));
             }
         });
     }

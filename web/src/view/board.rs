@@ -1,9 +1,10 @@
 //! The class board: the best of each person at a task, how they are spread, and who has nothing that counts.
 
-use super::{Send, chart};
+use super::{DIALOG, HEADING, Send, chart};
 use crate::app::{App, Msg};
+use crate::browser;
 use crate::format::{NONE, significant};
-use crate::library::{Entry, Origin};
+use crate::library::Entry;
 use crate::markup::html;
 use warpbook_charts::words::{counted, listed, time, times};
 use warpbook_charts::{Board, BoardEntry, BoardTask};
@@ -11,19 +12,24 @@ use warpbook_record::Run;
 use web_sys::{HtmlInputElement, HtmlSelectElement, MouseEvent};
 use yew::{Event, Html, TargetCast};
 
+/// Records that were read, with their entries.
+type Opened<'a> = Vec<(&'a Entry, &'a Run)>;
+
 /// The board of all records that are read.
 pub fn board(app: &App, send: &Send) -> Html {
     let entries = app.on_board();
-    let read: Vec<(&Entry, &Run)> = entries.iter().filter_map(|e| Some((*e, e.run()?))).collect();
+    let all = entries.iter().filter_map(|e| Some((*e, e.run()?)));
+    let (published, read): (Opened, Opened) = all.partition(|(e, _)| e.is_published);
     let records: Vec<(&str, &Run)> = read.iter().map(|(e, run)| (&*e.name, *run)).collect();
+    let published: Vec<&Run> = published.iter().map(|(_, run)| *run).collect();
     // Drawn once all are there: for each of thirty it would be drawn thirty times.
-    let board = Board::of(if app.busy() { &[] } else { &records });
+    let board = Board::of(if app.busy() { &[] } else { &records }).with_published(&published);
     let asked = app.link.board.as_deref().unwrap_or_default();
     let task = board.tasks.iter().find(|t| t.id() == asked).or(board.tasks.first());
     html! {
         <section class="overview board" aria-label="Class board">
             <header class="heading">
-                <h1>{ "Class board" }</h1>
+                <h1 id={HEADING} tabindex="-1">{ "Class board" }</h1>
                 <p class="policy">
                     { "The best checked time of each person at a task. A person is the author of a record (" }<code>{ "--author" }</code>
                     { " or " }<code>{ "WARPBOOK_AUTHOR" }</code>{ " when it is run), or else its file's name. Of a record a learner's own kernels \
@@ -40,7 +46,13 @@ pub fn board(app: &App, send: &Send) -> Html {
                 Some(task) => of_task(app, send, task, &read),
                 None if app.busy() => html! { <p class="empty">{ "Reading the records." }</p> },
                 None => html! {
-                    <p class="empty">{ "No record with a measurement is open. Drop those of the class here, all at once." }</p>
+                    <div class="empty">
+                        <p>
+                            { "Nobody's record is open yet. Drop the records of the class anywhere on this page, all at once: each person who ran \
+                               them gets a line. To have their names in them, each runs with " }<code>{ "--author NAME" }</code>{ "." }
+                        </p>
+                        <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
+                    </div>
                 },
             } }
         </section>
@@ -51,6 +63,7 @@ fn count(app: &App, board: &Board<'_>, records: usize) -> String {
     let records = counted(records, "record");
     match board.people.len() {
         _ if app.busy() => format!("{records} so far"),
+        0 => String::new(),
         1 => format!("1 person, {records}"),
         n => format!("{n} people, {records}"),
     }
@@ -73,18 +86,17 @@ fn tasks(send: &Send, board: &Board<'_>, now: &BoardTask<'_>) -> Html {
     }
 }
 
-/// Published records on a class's board are of use to some and in the way of others.
+/// The best of published records, as lines in the chart, is of use to some and in the way of others.
 fn opened_only(app: &App, send: &Send) -> Html {
-    let bundled = |e: &&Entry| matches!(e.origin, Origin::Bundled(_));
-    let (of_page, all) = (app.library.entries.iter().filter(bundled).count(), app.library.entries.len());
-    if of_page == 0 || of_page == all {
+    let of_page = app.library.entries.iter().filter(|e| e.is_published).count();
+    if of_page == 0 || of_page == app.library.entries.len() {
         return html! {};
     }
     let change = send.reform(|e: Event| Msg::OpenedOnly(e.target_unchecked_into::<HtmlInputElement>().checked()));
     html! {
         <label class="tick">
             <input type="checkbox" id="opened-only" checked={app.link.opened_only} onchange={change} />
-            { format!("Leave out what comes with the page ({of_page})") }
+            { "Without the lines of published records" }
         </label>
     }
 }

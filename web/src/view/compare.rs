@@ -2,7 +2,7 @@
 
 mod rows;
 
-use super::{Send, chart};
+use super::{HEADING, Send, chart};
 use crate::app::{App, Msg};
 use crate::compared::{chosen, labels, problem_label};
 use crate::facts::{Difference, author, differences};
@@ -16,8 +16,18 @@ use warpbook_record::{Problem, Run};
 use web_sys::{HtmlInputElement, HtmlSelectElement, MouseEvent};
 use yew::{Event, Html, TargetCast};
 
+/// The page of the comparison.
+pub fn page(app: &App, send: &Send) -> Html {
+    html! {
+        <>
+            <h1 id={HEADING} tabindex="-1">{ "Comparison" }</h1>
+            <section id="panel" class="comparison" aria-labelledby={HEADING}>{ compare(app, send) }</section>
+        </>
+    }
+}
+
 /// The ticked records: the verdict in a sentence, the ratios in a chart and in a table, and what differs between their environments.
-pub fn compare(app: &App, send: &Send) -> Html {
+fn compare(app: &App, send: &Send) -> Html {
     // In the order of the link: its first is what the others are held against.
     let ticked = app.ticked();
     let place = |e: &Entry| app.link.ticked.iter().position(|k| *k == e.key);
@@ -67,7 +77,7 @@ fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html 
     let drifts = (1..all.runs.len()).any(|i| all.drift(i).is_some());
     let all = if app.link.normalised && drifts { all.clone().normalised() } else { all.clone() };
     let asked = app.link.problem.as_ref().and_then(|c| c.find(first));
-    let Some(problem) = chosen(&all, asked.into_iter().chain(first.main_problem())) else {
+    let Some(problem) = chosen(&all, asked, first.main_problem()) else {
         return html! { <>{ legend }<p class="empty">{ "The records have no problem in common." }</p></> };
     };
     let at = all.at(problem);
@@ -107,9 +117,7 @@ fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html 
 
 /// The verdict of each record in a sentence.
 fn sentences(about: &str, of: &Comparison<'_>) -> Html {
-    // Of several each begins with its label, which stays as it is.
-    let capital = |s: String| if of.runs.len() == 2 { format::sentence_case(&s) } else { s };
-    let all: Vec<String> = (1..of.runs.len()).map(|i| capital(of.sentence(i))).collect();
+    let all: Vec<String> = (1..of.runs.len()).map(|i| of.sentence(i)).collect();
     html! {
         <div class="verdict">
             <h2>{ about }</h2>
@@ -139,7 +147,7 @@ fn legend(send: &Send, ticked: &[(&Entry, &Run)], labels: &[String]) -> Html {
                         aria-label={format!("Label of record {}", i + 1)} />
                     if i > 0 {
                         <button type="button" class="small" onclick={first}
-                            aria-label={format!("Hold against this: {label}")}>{ "Hold against this" }</button>
+                            aria-label={format!("Use as the baseline: {label}")}>{ "Use as the baseline" }</button>
                     }
                     <span class="quiet">{ what }</span>
                 </div>

@@ -14,6 +14,7 @@ mod sheet;
 mod timeline;
 
 pub use drawing::focus_mark;
+pub use rung::Begun;
 
 use crate::app::sources::Act;
 use crate::app::{App, Msg};
@@ -29,12 +30,17 @@ use yew::{Callback, Event, Html, TargetCast, classes};
 /// Where messages go.
 type Send = Callback<Msg>;
 
+/// The id of the page's heading, which has the focus once a reader came to another view.
+pub const HEADING: &str = "heading";
+
 const DIALOG: &str = "file-dialog";
 
 /// The whole page.
 pub fn page(app: &App, send: &Send) -> Html {
     // What is not about one record has the list's room too.
-    let is_wide = app.shows_all() || app.link.is_apart();
+    let is_wide = app.shows_all() || app.only_asks() || (app.link.is_apart() && !app.link.compares());
+    // A board may be shown to a class: it has the whole window.
+    let whole = app.link.board.is_some().then_some("whole");
     html! {
         <>
             <a class="skip" href="#main" onclick={|e: MouseEvent| { e.prevent_default(); browser::focus("main"); }}>
@@ -44,10 +50,10 @@ pub fn page(app: &App, send: &Send) -> Html {
             { for (!app.alerts.is_empty()).then(|| alerts(app, send)) }
             { for (!app.foreign.is_empty()).then(|| foreign(app, send)) }
             <p class={if app.told { "told" } else { "visually-hidden" }} role="status" aria-live="polite">{ &app.said }</p>
-            <div class={classes!("columns", is_wide.then_some("all"))}>
+            <div class={classes!("columns", is_wide.then_some("all"), whole)}>
                 if !is_wide { { list(app, send) } }
                 <main id="main" tabindex="-1" aria-busy={app.busy().to_string()}>
-                    { pass::carried(app.chosen()) }
+                    { pass::carried(app) }
                     { main(app, send) }
                 </main>
             </div>
@@ -139,6 +145,7 @@ fn list(app: &App, send: &Send) -> Html {
     html! {
         <nav class="records" aria-label="Records">
             <h2>{ "Records" }</h2>
+            { for compare_button(app, send) }
             if app.library.entries.is_empty() {
                 <p class="quiet">{ if app.busy() { "Reading the list." } else { "None yet." } }</p>
             }
@@ -162,10 +169,9 @@ fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> H
     let (title, details) = (title_of(entry), details_of(entry));
     let close = close(send, entry);
     let tick = several.then(|| compare_tick(app, send, entry));
-    let current = chosen && app.link.tab != Some(Tab::Compare);
     html! {
-        <li key={entry.key.clone()} class={classes!("record", current.then_some("current"))}>
-            <button type="button" class="select" aria-current={current.then_some("true")} onclick={select}
+        <li key={entry.key.clone()} class={classes!("record", chosen.then_some("current"))}>
+            <button type="button" class="select" aria-current={chosen.then_some("true")} onclick={select}
                 title={entry.name.clone()}>
                 <span class="title">{ title }</span>
                 { for details.iter().map(|d| html! { <span class="detail">{ d }</span> }) }
@@ -226,7 +232,22 @@ fn compare_tick(app: &App, send: &Send, entry: &Entry) -> Html {
     }
 }
 
+/// The way to the comparison, once there is something to compare.
+fn compare_button(app: &App, send: &Send) -> Option<Html> {
+    let count = app.link.ticked.len();
+    (count > 1 && !app.link.compares()).then(|| {
+        html! {
+            <button type="button" class="primary small" id="compare" onclick={send.reform(|_: MouseEvent| Msg::Show(Tab::Compare))}>
+                { format!("Compare {count} records") }
+            </button>
+        }
+    })
+}
+
 fn main(app: &App, send: &Send) -> Html {
+    if app.link.compares() {
+        return compare::page(app, send);
+    }
     if app.link.board.is_some() {
         return board::board(app, send);
     }
@@ -241,13 +262,11 @@ fn main(app: &App, send: &Send) -> Html {
             Some(run) => record::record(app, send, entry, run),
             None => html! { <p class="empty">{ format!("Reading {}.", entry.name) }</p> },
         },
+        None if app.only_asks() => html! { <p class="empty">{ "Nothing is open yet: see the question above." }</p> },
         None if app.busy() => html! { <p class="empty">{ "Reading." }</p> },
-        None if !app.foreign.is_empty() => {
-            html! { <p class="empty">{ "Nothing is open yet: see the question above." }</p> }
-        }
         None if !app.library.entries.is_empty() => html! {
             <div class="empty">
-                <h1>{ "The record was not opened" }</h1>
+                <h1 id={HEADING} tabindex="-1">{ "The record was not opened" }</h1>
                 <p>{ "The message above says why." }</p>
                 <button type="button" class="primary" onclick={send.reform(|_: MouseEvent| Msg::Overview)}>
                     { "Show all records" }

@@ -1,6 +1,6 @@
 //! All records as cards: what a reader who has no link to one begins with.
 
-use super::{Send, close, compare_tick, details_of, pass, title_of};
+use super::{HEADING, Send, close, compare_button, compare_tick, details_of, pass, title_of};
 use crate::app::{App, Msg};
 use crate::filter::Filter;
 use crate::library::Entry;
@@ -18,12 +18,13 @@ pub fn overview(app: &App, send: &Send) -> Html {
     html! {
         <section class="overview" aria-label="All records">
             <header class="heading">
-                <h1>{ "Records" }</h1>
+                <h1 id={HEADING} tabindex="-1">{ "Records" }</h1>
                 <p class="policy">
                     { "Each is a run of an experiment: the same work done in several ways, checked and timed. Open one, or tick two or \
                        more to compare them." }
                 </p>
                 <div class="row ways">
+                    { for compare_button(app, send) }
                     if all.len() > 1 {
                         <button type="button" class="small" onclick={send.reform(|_: MouseEvent| Msg::Board(String::new()))}>
                             { "Class board" }
@@ -78,7 +79,10 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
     html! {
         <li key={entry.key.clone()} class="card">
             <button type="button" class="open" onclick={select} title={entry.name.clone()}>
-                <span class="title">{ title_of(entry) }</span>
+                <span class="title">
+                    // A class works on the same few experiments.
+                    { title_of(entry) }{ if entry.author.is_empty() { String::new() } else { format!(": {}", entry.author) } }
+                </span>
                 <span class="made">{ details_of(entry).join(" · ") }</span>
                 if !entry.headline.is_empty() { <span class="said">{ &entry.headline }</span> }
                 { sparkline(&entry.ladder) }

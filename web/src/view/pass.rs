@@ -5,7 +5,7 @@ use crate::app::report::Act as ReportAct;
 use crate::app::sources::Act;
 use crate::app::{App, Msg};
 use crate::browser;
-use crate::library::{Entry, Origin};
+use crate::library::Origin;
 use crate::markup::html;
 use warpbook_charts::words::counted;
 use wasm_bindgen::JsCast;
@@ -75,8 +75,9 @@ pub fn live(app: &App) -> Html {
 }
 
 /// Whoever made a link may have written anything into the record that it carries.
-pub fn carried(entry: Option<&Entry>) -> Html {
-    if entry.is_none_or(|e| e.origin != Origin::Fragment) {
+pub fn carried(app: &App) -> Html {
+    let compared = app.ticked().into_iter().map(|(entry, _)| entry).filter(|_| app.link.compares());
+    if !app.chosen().into_iter().chain(compared).any(|e| e.origin == Origin::Fragment) {
         return html! {};
     }
     html! {
@@ -88,15 +89,25 @@ pub fn carried(entry: Option<&Entry>) -> Html {
 
 /// What was opened from disk, and how it is forgotten.
 pub fn kept(app: &App, send: &Send) -> Html {
-    let count = app.library.count_on_disk();
-    if count == 0 {
+    let (on_disk, lost) = (app.library.count_on_disk(), app.not_kept.len());
+    if on_disk == 0 {
         return html! {};
     }
+    let records = |count| counted(count, "record");
+    let kept = match on_disk.saturating_sub(lost) {
+        0 => String::new(),
+        1 => "1 record from your disk: this browser keeps it for your next visit, and sends it nowhere. ".into(),
+        n => format!(
+            "{} from your disk: this browser keeps them for your next visit, and sends them nowhere. ",
+            records(n)
+        ),
+    };
+    let lost = if lost > 0 { format!("{} from your disk for this visit only. ", records(lost)) } else { String::new() };
     let forget = send.reform(|_: MouseEvent| Msg::Opened(Act::Forget));
     html! {
         <p class="hint kept">
-            { format!("{} from your disk: this browser keeps them for your next visit, and sends them nowhere. ", counted(count, "record")) }
-            <button type="button" class="small" id="forget" onclick={forget}>{ "Forget them" }</button>
+            { kept }{ lost }
+            <button type="button" class="small" id="forget" onclick={forget}>{ if on_disk == 1 { "Forget it" } else { "Forget them" } }</button>
         </p>
     }
 }

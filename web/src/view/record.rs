@@ -1,6 +1,6 @@
 //! One record: its heading, its tabs, and what each shows.
 
-use super::{Send, chart, compare, facts, rung, sheet, timeline};
+use super::{HEADING, Send, chart, facts, rung, sheet, timeline};
 use crate::app::{App, Msg};
 use crate::browser;
 use crate::facts::notices;
@@ -19,17 +19,12 @@ use yew::{Callback, Event, Html, TargetCast};
 
 /// The record, at the tab that the link names or at its first.
 pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
-    let mut tabs = Tab::of(run);
-    // With nothing to compare with, the tab would be a dead end.
-    if app.library.entries.len() < 2 && app.link.tab != Some(Tab::Compare) {
-        tabs.retain(|t| *t != Tab::Compare);
-    }
+    let tabs = Tab::of(run);
     let tab = app.link.tab.filter(|t| tabs.contains(t)).or(tabs.first().copied()).unwrap_or(Tab::Ladder);
     let problem = app.link.problem_of(run);
     let shown = problem.map(|p| tab.problem_at(run, p));
     let panel = match (tab, shown) {
-        (Tab::Compare, _) => compare::compare(app, send),
-        (Tab::Environment, _) => facts::environment(run),
+        (Tab::Environment | Tab::Compare, _) => facts::environment(run),
         (Tab::Source, _) => rung::panel(app, send, run, problem),
         (_, None) => html! { <p class="empty">{ "The record has no measurements." }</p> },
         (Tab::Ladder, Some(problem)) => ladder(app, send, run, problem),
@@ -63,7 +58,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     let of = shown.filter(|_| tab.has_quantity()).map(|p| drawn_of(run, p, tab));
     html! {
         <>
-            if tab == Tab::Compare { <h1>{ "Comparison" }</h1> } else { { heading(send, entry, run, (problem, tab)) } }
+            { heading(send, entry, run, (problem, tab)) }
             { tab_list(send, &tabs, tab) }
             <div role="tabpanel" id="panel" tabindex="0" aria-labelledby={format!("tab-{}", tab.id())}>
                 if tab.has_problem() || tab.has_quantity() || tab == Tab::HeatMap {
@@ -108,7 +103,7 @@ fn heading(send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Probl
     let headline = problem.filter(|_| !is_rung).and_then(|p| charts::headline(run, p));
     html! {
         <header class="heading">
-            <h1>{ title }</h1>
+            <h1 id={HEADING} tabindex="-1">{ title }</h1>
             <p class="subtitle">
                 { for facts.iter().filter(|f| !f.is_empty()).map(|f| html! { <span>{ f }</span> }) }
             </p>
@@ -407,31 +402,43 @@ fn xray(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let Some(shown) = all.iter().find(|x| app.link.rung.as_ref() == Some(&x.rung)).or(all.first()) else {
         return html! { <p class="empty">{ "The record has no X-ray." }</p> };
     };
-    let title = |id: &str| run.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string());
-    let chosen = send.reform(|e: Event| Msg::Rung(e.target_unchecked_into::<HtmlSelectElement>().value()));
+    let ids: Vec<&str> = all.iter().map(|x| &*x.rung).collect();
     let name = file_name(run, &["xray", &shown.rung, &problem.short]);
     html! {
         <>
-            if all.len() > 1 {
-                <label class="size">
-                    { "Rung" }
-                    <select id="xrayed" onchange={chosen}>
-                        { for all.iter().map(|x| html! {
-                            <option value={x.rung.clone()} selected={x.rung == shown.rung}>{ title(&x.rung) }</option>
-                        }) }
-                    </select>
-                </label>
-            }
+            if all.len() > 1 { { rung_choice(send, run, "xrayed", &ids, Some(&shown.rung)) } }
             { chart::chart(send, app.options().xray(run, shown), &name) }
         </>
     }
 }
 
-/// The kernels of a problem below the roofs, device memory, clocks and power over time, and hardware counters.
+/// A chooser of rungs, by their ids.
+fn rung_choice(send: &Send, run: &Run, id: &'static str, all: &[&str], shown: Option<&str>) -> Html {
+    let title = |id: &str| run.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string());
+    let chosen = send.reform(|e: Event| Msg::Rung(e.target_unchecked_into::<HtmlSelectElement>().value()));
+    html! {
+        <label class="size">
+            { "Rung" }
+            <select {id} onchange={chosen}>
+                { for all.iter().map(|id| html! {
+                    <option value={(*id).to_owned()} selected={shown == Some(*id)}>{ title(id) }</option>
+                }) }
+            </select>
+        </label>
+    }
+}
+
+/// The kernels of a rung below the roofs, device memory, clocks and power over time, and hardware counters.
 fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let of: Vec<&Profiled> = run.profiled.iter().filter(|p| p.problem == *problem).collect();
     let mut drawn: Vec<(String, _)> = Vec::new();
-    drawn.extend(app.options().kernel_roofline(run, problem).ok().map(|c| ("kernels".to_owned(), c)));
+    // One rung at a time: the kernels of several have the same names.
+    let rungs = charts::kernel_rungs(run, problem);
+    let us = |id: &&str| run.measurement(id, problem).and_then(|m| m.median_us()).unwrap_or(f64::INFINITY);
+    let asked = rungs.iter().find(|id| app.link.rung.as_deref() == Some(**id));
+    let shown = asked.or_else(|| rungs.iter().min_by(|a, b| us(a).total_cmp(&us(b)))).copied();
+    let kernels = shown.and_then(|id| app.options().kernel_roofline(run, problem, Some(id)).ok());
+    let kernels = kernels.map(|c| (file_name(run, &["kernels", shown.unwrap_or_default(), &problem.short]), c));
     for p in &of {
         let until = run.spans_of(&p.rung, problem).iter().map(|s| s.start_us + s.duration_us).fold(0.0, f64::max);
         let rung = run.rung(&p.rung).map_or(p.rung.as_str(), |r| &r.title);
@@ -445,7 +452,9 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let sources: Vec<&str> = of.iter().filter(|p| !p.counters.is_empty()).map(|p| p.source.as_str()).collect();
     html! {
         <>
-            if drawn.is_empty() && counted.rows.is_empty() {
+            if rungs.len() > 1 { { rung_choice(send, run, "profiled", &rungs, shown) } }
+            { for kernels.iter().map(|(name, drawn)| html! { <div key={name.clone()}>{ chart::chart(send, Ok(drawn.clone()), name) }</div> }) }
+            if kernels.is_none() && drawn.is_empty() && counted.rows.is_empty() {
                 <p class="empty">{ "Of this problem neither memory, clocks nor counters were recorded." }</p>
             }
             { for drawn.into_iter().map(|(what, drawn)| {

@@ -1,6 +1,6 @@
 //! The reader's report: chosen charts with notes, as they are printed and saved.
 
-use super::Send;
+use super::{HEADING, Send};
 use crate::app::report::Act;
 use crate::app::{App, Msg};
 use crate::markup::html;
@@ -16,7 +16,7 @@ pub fn report(app: &App, send: &Send) -> Html {
     html! {
         <section class="overview report" aria-label="Report">
             <header class="heading">
-                <h1>{ report.heading() }</h1>
+                <h1 id={HEADING} tabindex="-1">{ report.heading() }</h1>
                 <p class="policy unprinted">
                     { "Charts that you chose, with your notes. They stay in this browser until you take them out." }
                 </p>
@@ -27,7 +27,7 @@ pub fn report(app: &App, send: &Send) -> Html {
                     <input type="text" class="label" id="report-title" value={report.title.clone()} placeholder="Report" maxlength="200" onchange={title} />
                 </label>
                 if !is_empty {
-                    { act(send, "Save Markdown", || Act::Save) }
+                    { act(send, "Save HTML", || Act::Save) }
                     { act(send, "Print", || Act::Print) }
                     { act(send, "Empty the report", || Act::Clear) }
                 }
@@ -55,8 +55,14 @@ fn item(send: &Send, i: usize, item: &Item, count: usize) -> Html {
         <li key={i} class="item">
             <h2 class="visually-hidden">{ &item.title }</h2>
             <img src={data_address(&item.svg)} alt={item.description.clone()} />
+            if !item.source.is_empty() {
+                <p class="source detail">
+                    { &item.source }
+                    if !item.link.is_empty() { { " " }<a href={item.link.clone()}>{ &item.link }</a> }
+                </p>
+            }
             <div class="unprinted">
-                <label for={id.clone()}>{ "Note, in Markdown" }</label>
+                <label for={id.clone()}>{ "Note" }</label>
                 <textarea {id} rows="3" value={item.note.clone()} onchange={note} />
                 <div class="row">
                     if i > 0 { { act(send, "Move up", move || Act::Shift(i, -1)) } }

@@ -7,8 +7,12 @@ use crate::format;
 use crate::markup::html;
 use crate::sheet::{Cell, Row, Sheet, Tone};
 use warpbook_record::Run;
-use web_sys::MouseEvent;
-use yew::{Callback, Html, classes};
+use web_sys::{HtmlInputElement, InputEvent, MouseEvent};
+use yew::{Callback, Html, TargetCast, classes};
+
+/// A table of more rows is folded to so many at first, and can be searched.
+const FOLDED_FROM: usize = 50;
+const FOLDED: usize = 20;
 
 /// The sheet; `id` names it among the page's.
 pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run) -> Html {
@@ -32,20 +36,39 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
         }
     };
     let name = format::slug(&[&run.experiment, &run.environment.device.name, id]);
+    let wanted = app.searches.iter().find(|s| s.0 == id).map_or("", |s| &*s.1);
+    let rows = Sheet::having(sheet.sorted(sort), wanted);
+    let (found, is_long) = (rows.len(), sheet.rows.len() > FOLDED_FROM);
+    let most = if app.unfolded.contains(&id) || found <= FOLDED_FROM { found } else { FOLDED };
+    let typed =
+        send.reform(move |e: InputEvent| Msg::Search(id, e.target_unchecked_into::<HtmlInputElement>().value()));
     html! {
         <section class="sheet" aria-labelledby={format!("sheet-{id}")}>
             <div class="row between">
                 <h2 id={format!("sheet-{id}")}>{ &sheet.title }</h2>
                 { chart::save_csv(send, &sheet.table(), &name) }
             </div>
+            if is_long {
+                <div class="toolbar">
+                    <label class="size">
+                        { "Search" }<input type="search" id={format!("search-{id}")} value={wanted.to_owned()} oninput={typed} />
+                    </label>
+                    <p class="size" role="status">{ format!("{} of {} rows", most, sheet.rows.len()) }</p>
+                </div>
+            }
             <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {}", sheet.title)}>
                 <table class="sortable">
                     <thead><tr>{ for sheet.columns.iter().enumerate().map(heading) }</tr></thead>
                     <tbody>
-                        { for sheet.sorted(sort).into_iter().enumerate().map(|(i, r)| row(send, sheet, r, (run, format!("open-{id}-{i}")))) }
+                        { for rows.into_iter().take(most).enumerate().map(|(i, r)| row(send, sheet, r, (run, format!("open-{id}-{i}")))) }
                     </tbody>
                 </table>
             </div>
+            if most < found {
+                <button type="button" class="small" id={format!("unfold-{id}")} onclick={send.reform(move |_: MouseEvent| Msg::Unfold(id))}>
+                    { format!("Show all {found} rows") }
+                </button>
+            }
         </section>
     }
 }

@@ -8,6 +8,7 @@ use crate::format;
 use crate::markup::html;
 use crate::trace::{Lane, Shown, Sight, Trace, recorded, rungs};
 use gloo_events::{EventListener, EventListenerOptions};
+use std::cell::Cell;
 use std::rc::Rc;
 use warpbook_charts::words;
 use warpbook_record::{Problem, Run};
@@ -20,8 +21,12 @@ use yew::{
 
 const LANE: f64 = 34.0;
 const AXIS: f64 = 24.0;
-/// The room for the names of the lanes, in CSS pixels.
-const NAMES: f64 = 84.0;
+/// The least and the most room for the names of the lanes, in CSS pixels, and the part of the canvas that they take at most.
+const NAMES: (f64, f64, f64) = (56.0, 150.0, 0.28);
+/// Between a name and its lane.
+const NAME_GAP: f64 = 8.0;
+/// The height of a line of a name.
+const NAME_LINE: f64 = 14.0;
 /// The tones of kinds of operations, and of the rest; as those of a chart's series.
 const TONES: [&str; 8] = ["#2a7fc4", "#d55e00", "#00966c", "#b9629b", "#b8860b", "#2b95a8", "#96705b", "#80868c"];
 /// So long must it rest until the address says what is shown, in milliseconds.
@@ -120,6 +125,8 @@ pub struct Timeline {
     found: f64,
     /// How often it was changed.
     changes: u32,
+    /// The room for the names of the lanes, as it was drawn last.
+    names: Cell<f64>,
     /// Of the wheel, which must keep the page from being zoomed or stepped back.
     wheel: Option<EventListener>,
 }
@@ -139,6 +146,7 @@ impl Component for Timeline {
             wanted: String::new(),
             found: -1.0,
             changes: 0,
+            names: Cell::new(NAMES.0),
             wheel: None,
         };
         timeline.show(ctx);
@@ -291,11 +299,11 @@ impl Timeline {
     /// The width of the lanes, in CSS pixels.
     fn lanes_width(&self) -> f64 {
         let canvas = self.canvas.cast::<HtmlCanvasElement>();
-        canvas.map_or(1.0, |c| f64::from(c.client_width()) - NAMES).max(1.0)
+        canvas.map_or(1.0, |c| f64::from(c.client_width()) - self.names.get()).max(1.0)
     }
 
     fn share_at(&self, x: f64) -> f64 {
-        ((x - NAMES) / self.lanes_width()).clamp(0.0, 1.0)
+        ((x - self.names.get()) / self.lanes_width()).clamp(0.0, 1.0)
     }
 
     fn time_at(&self, x: f64) -> f64 {
@@ -484,17 +492,25 @@ impl Timeline {
         let ink = browser::ink(&canvas);
         paper.set_font("12px system-ui, sans-serif");
         paper.set_text_baseline("middle");
+        let wide = |text: &str| paper.measure_text(text).map_or(0.0, |m| m.width());
+        let widest = trace.lanes.iter().map(|l| wide(&l.name)).fold(0.0, f64::max) + NAME_GAP;
+        self.names.set(widest.clamp(NAMES.0, NAMES.1.min(width * NAMES.2).max(NAMES.0)));
+        let names = self.names.get();
         self.draw_axis(&paper, (width, height), &ink);
         for (i, lane) in trace.lanes.iter().enumerate() {
             let y = AXIS + LANE * i as f64;
             paper.set_fill_style_str(&ink);
             paper.set_global_alpha(0.85);
-            let _ = paper.fill_text_with_max_width(&lane.name, 2.0, y + LANE / 2.0, NAMES - 8.0);
+            let lines = in_lines(&lane.name, names - NAME_GAP, wide);
+            for (n, line) in lines.iter().enumerate() {
+                let down = (n as f64 - (lines.len() - 1) as f64 / 2.0) * NAME_LINE;
+                let _ = paper.fill_text(line, 2.0, y + LANE / 2.0 + down);
+            }
             self.draw_lane(&paper, lane, (y + 4.0, LANE - 8.0), width);
         }
         if let Some((from, to)) = self.selected {
-            let x = |t: f64| NAMES + (t - self.sight.from) / (self.sight.to - self.sight.from) * (width - NAMES);
-            let (a, b) = (x(from).clamp(NAMES, width), x(to).clamp(NAMES, width));
+            let x = |t: f64| names + (t - self.sight.from) / (self.sight.to - self.sight.from) * (width - names);
+            let (a, b) = (x(from).clamp(names, width), x(to).clamp(names, width));
             paper.set_global_alpha(0.15);
             paper.set_fill_style_str(&ink);
             paper.fill_rect(a, AXIS, (b - a).max(1.0), height - AXIS);
@@ -503,15 +519,15 @@ impl Timeline {
     }
 
     fn draw_axis(&self, paper: &CanvasRenderingContext2d, (width, height): (f64, f64), ink: &str) {
-        let span = self.sight.to - self.sight.from;
-        let wanted = ((width - NAMES) / 110.0).max(1.0);
+        let (span, names) = (self.sight.to - self.sight.from, self.names.get());
+        let wanted = ((width - names) / 110.0).max(1.0);
         let power = 10f64.powf((span / wanted).log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| span / s <= wanted).unwrap_or(span);
         paper.set_fill_style_str(ink);
         let first = (self.sight.from / step).ceil();
         for i in 0..=(wanted as i32 + 1) {
             let time = (first + f64::from(i)) * step;
-            let x = NAMES + (time - self.sight.from) / span * (width - NAMES);
+            let x = names + (time - self.sight.from) / span * (width - names);
             if x > width {
                 break;
             }
@@ -526,12 +542,13 @@ impl Timeline {
     /// A lane's bars; those that share a pixel are drawn as one.
     fn draw_lane(&self, paper: &CanvasRenderingContext2d, lane: &Lane, (y, height): (f64, f64), width: f64) {
         let Sight { from, to } = self.sight;
-        let per_us = (width - NAMES) / (to - from);
+        let names = self.names.get();
+        let per_us = (width - names) / (to - from);
         let wanted = folded(self.wanted.trim());
         let (mut drawn_to, mut look) = (f64::MIN, (usize::MAX, 2.0));
         for bar in lane.between((from, to)) {
-            let left = (NAMES + (bar.from - from) * per_us).max(NAMES);
-            let right = (NAMES + (bar.to - from) * per_us).min(width);
+            let left = (names + (bar.from - from) * per_us).max(names);
+            let right = (names + (bar.to - from) * per_us).min(width);
             if right < left || right.max(left + 1.0) <= drawn_to + 0.5 {
                 continue;
             }
@@ -556,6 +573,37 @@ impl Timeline {
     }
 }
 
+/// A name in one line or two, broken between its words; what has no room ends in an ellipsis.
+fn in_lines(name: &str, room: f64, wide: impl Fn(&str) -> f64) -> Vec<String> {
+    let fits = |text: &str| wide(text) <= room;
+    let words: Vec<&str> = name.split(' ').collect();
+    let at = (1..=words.len()).rev().find(|n| fits(&words[..*n].join(" "))).unwrap_or(1);
+    let lines = [words[..at].join(" "), words[at..].join(" ")];
+    let elided = |line: String| {
+        if fits(&line) {
+            return line;
+        }
+        let count = line.chars().count();
+        let cut = |n: usize| line.chars().take(n).collect::<String>() + "…";
+        (1..count).rev().map(cut).find(|l| fits(l)).unwrap_or_else(|| cut(1))
+    };
+    lines.into_iter().filter(|l| !l.is_empty()).map(elided).collect()
+}
+
 fn context(canvas: &HtmlCanvasElement) -> Option<CanvasRenderingContext2d> {
     canvas.get_context("2d").ok().flatten()?.dyn_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_lanes_are_broken_and_not_squeezed() {
+        let lines = |name: &str, room: usize| in_lines(name, room as f64, |t| t.chars().count() as f64);
+        assert_eq!(lines("stream 7", 12), ["stream 7"]);
+        assert_eq!(lines("rank 0 communication", 14), ["rank 0", "communication"]);
+        assert_eq!(lines("rank 0 communication of all", 14), ["rank 0", "communication…"]);
+        assert_eq!(lines("communication", 6), ["commu…"]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{BoardTask, COLUMNS};
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
-use crate::common::{MAX_ENTRIES, joined, l2, label, median_of};
+use crate::common::{MAX_ENTRIES, joined, l2_state, label, median_of};
 use crate::facts::Facts;
 use crate::options::is_narrow;
 use crate::palette::BLUE;
@@ -14,6 +14,9 @@ use warpbook_record::Measurement;
 const ROW: f64 = 20.0;
 /// Above the rows: what the band and the line are.
 const KEY: f64 = 22.0;
+/// The name of a line of a published record.
+const KEY_LINE: f64 = 16.0;
+const MOST_LINES: usize = 3;
 const AXIS: f64 = 40.0;
 const NAMES: f64 = 170.0;
 /// For "432 µs · 1.00×".
@@ -41,18 +44,17 @@ impl BoardTask<'_> {
             return Err(ChartError::NothingToDraw(format!("Nobody has a checked figure of {}.", self.name())));
         };
         let times: Vec<f64> = rows.iter().map(|d| d.us).collect();
-        let last = times[times.len() - 1];
-        let axis = if last > WIDE * first.us {
-            Axis::log(times.iter().copied(), 0.05)
-        } else {
-            Axis::around(times.iter().copied())
-        };
+        let lines: Vec<&(String, f64)> = self.published.iter().take(MOST_LINES).collect();
+        let all = || times.iter().copied().chain(lines.iter().map(|l| l.1));
+        let (least, last) = (all().fold(first.us, f64::min), all().fold(first.us, f64::max));
+        let axis = if last > WIDE * least { Axis::log(all(), 0.05) } else { Axis::around(all()) };
         let spread = Spread::of(&times);
         let shown = &rows[..rows.len().min(MAX_ENTRIES)];
-        let layout = Layout::of(options.px());
+        let mut layout = Layout::of(options.px());
+        layout.key += lines.len() as f64 * KEY_LINE;
         let height = layout.key + shown.len() as f64 * layout.row + AXIS;
         let frame = Frame { width: layout.width, ..self.frame(&rows, &spread) };
-        frame.draw(height, |canvas, top| draw(canvas, top, shown, &axis, &spread, &layout))
+        frame.draw(height, |canvas, top| draw(canvas, top, (shown, &lines), &axis, &spread, &layout))
     }
 
     fn frame(&self, rows: &[Dot<'_>], spread: &Spread) -> Frame {
@@ -72,7 +74,12 @@ impl BoardTask<'_> {
         Frame {
             width: WIDTH,
             title: format!("{} is the fastest of {people}: {}", first.person, time(first.us)),
-            subtitle: joined([label(self.problem), self.device.clone(), median_of(counts), l2(self.run).to_owned()]),
+            subtitle: joined([
+                label(self.problem),
+                self.device.clone(),
+                median_of(counts),
+                l2_state(self.run).to_owned(),
+            ]),
             description: format!(
                 "{} is the fastest of {people} with {} by {}; the median of all is {}, the middle half lies between {} and {}. {}",
                 first.person,
@@ -142,7 +149,14 @@ impl Spread {
     }
 }
 
-fn draw(canvas: &Canvas<'_>, top: f64, rows: &[Dot<'_>], axis: &Axis, all: &Spread, layout: &Layout) -> Drawn {
+fn draw(
+    canvas: &Canvas<'_>,
+    top: f64,
+    (rows, lines): (&[Dot<'_>], &[&(String, f64)]),
+    axis: &Axis,
+    all: &Spread,
+    layout: &Layout,
+) -> Drawn {
     let &Layout { width, narrow, left, right, row, key } = layout;
     let x = |us: f64| axis.place(us, left, right);
     let (first, bottom) = (top + key, top + key + rows.len() as f64 * row);
@@ -157,6 +171,14 @@ fn draw(canvas: &Canvas<'_>, top: f64, rows: &[Dot<'_>], axis: &Axis, all: &Spre
         At::Middle,
         Font::SMALL,
     )?;
+    for (i, (name, us)) in lines.iter().enumerate() {
+        let text = format!("{name}, {}", time(*us));
+        let y = first - (lines.len() - i) as f64 * KEY_LINE + KEY_LINE / 2.0 - 2.0;
+        let stroke = Stroke::dashed(Paint::INK, 1.2, i as u32 + 1);
+        canvas.marked(&Facts::reference(&text), || canvas.line(&[(x(*us), first - 2.0), (x(*us), bottom)], stroke))?;
+        canvas.line(&[(MARGIN, y), (MARGIN + 22.0, y)], stroke)?;
+        canvas.elided(&text, width - 2.0 * MARGIN - 28.0, (MARGIN + 28.0, y), At::Left, Font::SMALL)?;
+    }
     if rows.len() > 2 {
         let band = Facts {
             name: "the middle half".into(),

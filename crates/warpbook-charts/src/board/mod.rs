@@ -31,6 +31,9 @@ pub struct BoardTask<'a> {
     pub entries: Vec<BoardEntry<'a>>,
     /// Those who have records, but none of this task.
     pub absent: Vec<String>,
+    /// What the class's figures are shown next to, and is nobody's: the best of each published record, as "published: On the chip", with its time in
+    /// microseconds.
+    pub published: Vec<(String, f64)>,
     by: (TimedBy, L2State),
     /// A record with the task, for what all of them say alike.
     run: &'a Run,
@@ -81,15 +84,29 @@ impl<'a> Board<'a> {
         board
     }
 
+    /// The same with the best of published records at its tasks, which are not ranked.
+    #[must_use]
+    pub fn with_published(mut self, records: &[&Run]) -> Self {
+        for (run, problem) in records.iter().flat_map(|run| run.problems().into_iter().map(move |p| (*run, p))) {
+            let Some(task) = self.tasks.iter_mut().find(|t| t.is_of(run, problem)) else { continue };
+            let best = BoardEntry::of(run, problem, 0, "").and_then(|e| Some((e.rung, e.best?.1)));
+            task.published.extend(best.map(|(rung, us)| (format!("published: {rung}"), us)));
+        }
+        self
+    }
+
     fn task(&mut self, run: &'a Run, problem: &'a Problem) -> &mut BoardTask<'a> {
-        let by = (run.policy.timed_by, run.policy.l2);
-        let device = device(run);
-        let same = |t: &BoardTask<'_>| {
-            t.experiment == run.experiment && t.problem == problem && t.device == device && t.by == by
-        };
-        let place = self.tasks.iter().position(same).unwrap_or_else(|| {
-            let (entries, absent) = Default::default();
-            self.tasks.push(BoardTask { experiment: &run.experiment, problem, device, entries, absent, by, run });
+        let place = self.tasks.iter().position(|t| t.is_of(run, problem)).unwrap_or_else(|| {
+            self.tasks.push(BoardTask {
+                experiment: &run.experiment,
+                problem,
+                device: device(run),
+                entries: Vec::new(),
+                absent: Vec::new(),
+                published: Vec::new(),
+                by: (run.policy.timed_by, run.policy.l2),
+                run,
+            });
             self.tasks.len() - 1
         });
         &mut self.tasks[place]
@@ -149,6 +166,12 @@ impl<'a> BoardTask<'a> {
     /// Those who have run something here that does not count, as it was not checked or failed its check, with what that is.
     pub fn unchecked(&self) -> impl Iterator<Item = &BoardEntry<'a>> {
         self.entries.iter().filter(|e| !e.missing.is_empty())
+    }
+
+    /// Whether a record's figures of a problem are of this task.
+    fn is_of(&self, run: &Run, problem: &Problem) -> bool {
+        let by = (run.policy.timed_by, run.policy.l2);
+        self.experiment == run.experiment && self.problem == problem && self.device == device(run) && self.by == by
     }
 
     /// Takes a person's entry in; of two the better figure stays.
@@ -223,7 +246,7 @@ impl<'a> BoardEntry<'a> {
 }
 
 /// Whether a rung is a learner's own kernel.
-fn is_own(rung: &Rung) -> bool {
+pub(crate) fn is_own(rung: &Rung) -> bool {
     let Runner::Kernels { specs, .. } = &rung.runner else { return false };
     rung.variant_of.is_some() && specs.iter().any(|s| s.file.starts_with(LIVE))
 }

@@ -8,7 +8,7 @@ use crate::facts::Facts;
 use crate::options::{Options, is_narrow};
 use crate::palette::Kind;
 use crate::ticks::Axis;
-use crate::words::{counted, listed, plain, sentence_case, time, times};
+use crate::words::{counted, listed, plain, time, times};
 use crate::{Chart, ChartError};
 use warpbook_record::Run;
 
@@ -279,7 +279,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         let of = self.of;
         let mut notes = Vec::new();
         if of.runs.len() == 2 {
-            notes.push(sentence_case(&of.sentence(1)));
+            notes.push(of.sentence(1));
         }
         notes.push(format!("Grey: within noise, ± {} around 1×. Lines: 95 % intervals from the samples.", threshold()));
         if of.runs.iter().any(|r| r.environment.device.name != of.runs[0].environment.device.name) {
@@ -291,7 +291,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
             let more = alone.len().saturating_sub(8);
             let mut shown: Vec<String> = alone.into_iter().take(8).collect();
             shown.extend((more > 0).then(|| format!("{more} more")));
-            notes.push(format!("Without a figure to hold against the first record's: {}.", listed(&shown)));
+            notes.push(format!("With a figure in one record only: {}.", listed(&shown)));
         }
         if self.left_out > 0 {
             notes.push(format!("{} more rungs are in the table.", self.left_out));

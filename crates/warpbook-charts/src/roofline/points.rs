@@ -54,13 +54,13 @@ pub fn roofline_points(run: &Run, problem: &Problem, (width, height): (f64, f64)
         let seen = plane.clip((place(ends.0), place(ends.1)));
         lines.extend(seen.map(|(from, to)| RoofLine { label, level, from, to }));
     };
-    for peak in drawn.peaks() {
+    for peak in &drawn.peaks {
         let begin = drawn.roofs.first().map_or(x.low(), |r| peak.flops_per_s / r.bytes_per_s);
         let label = format!("{}: {}", peak.name(), rate(peak.flops_per_s));
         add(label, None, ((begin, peak.flops_per_s), (x.high(), peak.flops_per_s)));
     }
     for roof in &drawn.roofs {
-        let end = drawn.peak.as_ref().map_or(x.high(), |p| p.flops_per_s / roof.bytes_per_s);
+        let end = drawn.peaks.first().map_or(x.high(), |p| p.flops_per_s / roof.bytes_per_s);
         let begin = x.low().min(end) / 10.0;
         let label = format!("{}: {}", roof.level.label(), bandwidth(roof.bytes_per_s));
         add(label, Some(roof.level), ((begin, begin * roof.bytes_per_s), (end, end * roof.bytes_per_s)));

@@ -45,6 +45,22 @@ fn each_person_is_once_at_a_task_with_their_best() {
 }
 
 #[test]
+fn published_records_are_lines_and_nobody() {
+    let (ada, published) = (of(Some("Ada"), 2.0), of(None, 1.0));
+    let board = Board::of(&[("a.json", &ada)]).with_published(&[&published]);
+    assert_eq!(board.people, ["Ada"]);
+    for task in &board.tasks {
+        assert_eq!((names(task), task.published.len()), (vec!["Ada".to_owned()], 1), "{}", task.name());
+        let chart = task.chart().unwrap();
+        check_svg(&chart);
+        check_layout(&chart);
+        assert!(chart.svg.as_str().contains(&format!(">{}, ", task.published[0].0)), "{}", chart.svg.as_str());
+        assert_eq!(chart.table.rows.len(), 1);
+    }
+    assert!(Board::of(&[]).with_published(&[&published]).tasks.is_empty());
+}
+
+#[test]
 fn another_device_or_another_cache_is_another_task() {
     let (one, mut two, mut three) = (of(Some("Ada"), 1.0), of(Some("Bob"), 1.0), of(Some("Carl"), 1.0));
     two.environment.device.name = "Other".into();

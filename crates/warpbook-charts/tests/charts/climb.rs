@@ -1,8 +1,8 @@
 //! What a rung brought over the one before it, and where both lie below the roofs.
 
 use crate::sample::{h200, problem};
-use warpbook_charts::{changes, climb_caption, roofline_points, rung_before};
-use warpbook_record::{KernelStats, Outcome, Run, Schedule};
+use warpbook_charts::{changes, climb_caption, lines_in_common, roofline_points, rung_before};
+use warpbook_record::{Dtype, Grid, KernelSpec, KernelStats, Outcome, Run, Runner, Schedule, Source};
 
 fn before(run: &Run, rung: &str) -> Option<String> {
     rung_before(run, &problem(5_000_000), rung).map(|r| r.id.to_string())
@@ -28,6 +28,48 @@ fn a_rung_is_held_against_the_nearest_alike() {
     assert_eq!(before(&run, "02b_fused_staged").as_deref(), Some("01_unfused"));
     forget(&mut run, "01_unfused");
     assert_eq!(before(&run, "02b_fused_staged").as_deref(), Some("02_fused"));
+}
+
+/// Gives kernels a file each, of these lines.
+fn with_files(run: &mut Run, files: &[(&str, &'static str, &str)]) {
+    for &(rung, path, text) in files {
+        let spec = KernelSpec::new(Source { path, text: "" }, "f", &[], Grid::Cover);
+        let at = run.rungs.iter().position(|r| r.id == rung).unwrap();
+        run.rungs[at].runner = Runner::Kernels { specs: vec![spec], schedule: Schedule::Launches };
+        run.sources.insert(path.to_owned(), text.to_owned());
+    }
+}
+
+#[test]
+fn a_rung_is_compared_with_the_one_that_it_grew_from() {
+    let mut run = h200();
+    // The staged one is a side branch: what comes after it goes on with the file of the one before.
+    let files = [
+        ("01_unfused", "a.cu", "one\ntwo\nthree\n"),
+        ("02_fused", "b.cu", "one\ntwo\nfour\nfive\n"),
+        ("02b_fused_staged", "c.cu", "six\nseven\neight\n"),
+        ("03_fused_streams", "b.cu", "one\ntwo\nfour\nfive\n"),
+    ];
+    with_files(&mut run, &files);
+    assert_eq!(before(&run, "03_fused_streams").as_deref(), Some("02_fused"));
+    assert_eq!(before(&run, "02_fused").as_deref(), Some("01_unfused"));
+    // Of two types each goes on with its own, and the first of a type not with its twin.
+    let types = [
+        ("01_unfused", Dtype::F32),
+        ("02_fused", Dtype::F16),
+        ("02b_fused_staged", Dtype::Bf16),
+        ("03_fused_streams", Dtype::Bf16),
+    ];
+    for (rung, dtype) in types {
+        run.measurements.iter_mut().filter(|m| m.rung == rung).for_each(|m| m.dtype = Some(dtype));
+    }
+    assert_eq!(before(&run, "03_fused_streams").as_deref(), Some("02b_fused_staged"));
+    for (rung, title) in [("02_fused", "Fused, fp16"), ("02b_fused_staged", "Fused, bf16")] {
+        run.rungs.iter_mut().filter(|r| r.id == rung).for_each(|r| r.title = title.into());
+    }
+    with_files(&mut run, &[("02b_fused_staged", "b.cu", "one\ntwo\nfour\nfive\n")]);
+    assert_eq!(before(&run, "02b_fused_staged").as_deref(), Some("01_unfused"));
+    assert_eq!(lines_in_common("a\n b\n\nb\nc", "b\nd\nb\nb\n\n"), 2);
 }
 
 #[test]
@@ -80,7 +122,7 @@ fn changes_name_what_differs_besides_the_source() {
     let expect = ["Tile: t512 → t256", "Registers of a thread: 40 → 64", "Occupancy: 100 % → 50 %"];
     assert_eq!(of(&run, "02_fused", "04_fused_graph"), expect);
     assert!(of(&run, "02_fused", "02_fused").is_empty());
-    if let warpbook_record::Runner::Kernels { schedule, .. } = &mut run.rungs[6].runner {
+    if let Runner::Kernels { schedule, .. } = &mut run.rungs[6].runner {
         *schedule = Schedule::Graph;
     }
     assert!(

@@ -60,12 +60,19 @@ fn rows_are_judged_counted_and_put_in_a_sentence() {
         (of.sentence(1), verdict(&of, "01_naive"), verdict(&of, "14_overlapped_store"))
     };
     let (same, ..) = at(&one);
-    assert!(same.starts_with("5 within noise") || same.contains(" within noise"), "{same}");
+    assert!(same.starts_with("record 2 against record 1: ") && same.contains(" within noise"), "{same}");
     assert!(!same.contains("faster,") && !same.contains("slower"), "{same}");
     let two = scaled(&scaled(&one, "01_naive", 0.5), "14_overlapped_store", 1.3);
     let (said, naive, last) = at(&two);
     assert_eq!((naive, last), (Verdict::Improved, Verdict::Worse));
-    assert!(said.starts_with("1 faster, 1 slower, "), "{said}");
+    assert!(
+        said.starts_with(
+            "record 2 against record 1: Naive 2.00× as fast and Stores overlapped 0.769×; 1 faster, 1 slower, "
+        ),
+        "{said}"
+    );
+    let all = Comparison::of(&[&one, &two]).unwrap().sentence(1);
+    assert!(all.contains("Naive 2.00× as fast at ") && all.contains(" more; "), "several problems are named: {all}");
     // Two per cent are no change.
     assert_eq!(at(&scaled(&one, "01_naive", 1.02)).1, Verdict::WithinNoise);
     let mut without = one.clone();
@@ -197,7 +204,7 @@ fn two_to_eight_records_of_one_experiment_are_compared() {
     let eight: Vec<Run> = (0..8).map(|i| scaled(&one, "02_fused", 1.0 - 0.08 * f64::from(i))).collect();
     let of = Comparison::of(&eight.iter().collect::<Vec<_>>()).unwrap();
     check(&of);
-    assert!(of.sentence(7).starts_with("record 8: "), "{}", of.sentence(7));
+    assert!(of.sentence(7).starts_with("record 8 against record 1: "), "{}", of.sentence(7));
     let chart = of.chart(false).unwrap();
     check_layout(&chart);
     let (_, height) = chart.svg.size();

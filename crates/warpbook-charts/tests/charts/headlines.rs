@@ -2,7 +2,7 @@
 
 use crate::sample;
 use warpbook_charts::*;
-use warpbook_record::{Outcome, Quantity};
+use warpbook_record::{Grid, KernelSpec, Outcome, Quantity, Runner, Schedule, Source};
 
 fn labels(headline: &Headline) -> Vec<&str> {
     headline.tiles.iter().map(|t| t.label.as_str()).collect()
@@ -30,6 +30,46 @@ fn a_headline_names_the_fastest_and_what_it_is_held_against() {
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert!(found.sentence.starts_with("cuBLASLt, best of 32 is the fastest"), "{}", found.sentence);
     assert_eq!(found.tiles[1].label, "Over the fastest kernel");
+}
+
+#[test]
+fn a_pair_says_its_ratio_and_the_reason() {
+    let mut run = sample::h200();
+    let problem = run.main_problem().unwrap().clone();
+    run.descriptor.compared = vec!["02_fused".into(), "01_unfused".into()];
+    let ratio = "With 5 M points, 200 epochs, “Unfused” is 0.227× as fast as “Fused”.";
+    assert_eq!(headline(&run, &problem).unwrap().sentence, ratio);
+    run.notes = vec!["Something else.".into(), format!("{ratio} It moves more.")];
+    let found = headline(&run, &problem).unwrap();
+    assert_eq!((found.sentence, &*found.rung), (format!("{ratio} It moves more."), "01_unfused"));
+    let seen: Vec<(&str, &str)> = found.tiles.iter().take(3).map(|t| (&*t.label, &*t.value)).collect();
+    assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
+    let chart = ladder(&run, &problem, Quantity::Time).unwrap();
+    assert_eq!(chart.title, "Unfused: 0.227× as fast as Fused");
+    // Where one of them has no figure it is as of any record.
+    run.measurements.retain(|m| m.rung != "01_unfused");
+    assert!(headline(&run, &problem).unwrap().sentence.contains(" is the fastest at "));
+}
+
+#[test]
+fn what_is_short_of_a_learners_record_is_of_their_kernel() {
+    let mut run = sample::h200();
+    let problem = run.main_problem().unwrap().clone();
+    let source = Source { path: "live/mine.cu", text: "" };
+    let mut mine = run.rungs.iter().find(|r| r.id == "02_fused").unwrap().clone();
+    (mine.id, mine.title, mine.variant_of) = ("mine".into(), "Mine".into(), Some("02_fused".into()));
+    mine.runner =
+        Runner::Kernels { specs: vec![KernelSpec::new(source, "f", &[], Grid::Cover)], schedule: Schedule::Launches };
+    run.rungs.push(mine);
+    let mut m = run.measurement("02_fused", &problem).unwrap().clone();
+    m.rung = "mine".into();
+    m.samples_us.iter_mut().for_each(|us| *us *= 2.0);
+    run.measurements.push(m);
+    let said = in_short(&run).0;
+    assert!(said.starts_with("Mine at 5 M points, 200 epochs: 6."), "{said}");
+    assert!(said.ends_with(" ms, 2.00× the time of Fused. Its result passed the check."), "{said}");
+    run.measurements.last_mut().unwrap().check = None;
+    assert_eq!(in_short(&run).0, "Mine does not count at 5 M points, 200 epochs: its result was not checked.");
 }
 
 #[test]

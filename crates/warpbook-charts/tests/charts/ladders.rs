@@ -353,3 +353,30 @@ fn what_is_cut_off_is_in_the_tooltip() {
     assert!(shown.ends_with('…') && long.starts_with(shown.trim_end_matches('…')), "{shown}");
     check_layout(&chart);
 }
+
+#[test]
+fn the_state_of_l2_is_told_where_kernels_are_timed() {
+    let run = sample::products();
+    let problem = run.main_problem().unwrap().clone();
+    let told = |run: &Run| ladder(run, &problem, Quantity::Time).unwrap().svg.as_str().contains("arm L2");
+    assert!(told(&run));
+    let mut whole = run.clone();
+    whole.policy.timed_by = warpbook_record::TimedBy::WallClock;
+    assert!(!told(&whole), "the host's clock times more than kernels");
+    let mut copies = run.clone();
+    for rung in &mut copies.rungs {
+        rung.runner = Runner::Library(warpbook_record::CUDA_DRIVER.into());
+    }
+    copies.measurements.iter_mut().for_each(|m| m.kernels.clear());
+    assert!(!told(&copies), "copies are no kernels");
+}
+
+#[test]
+fn a_logarithmic_ladder_has_a_tick_a_decade() {
+    let run = sample::h200();
+    let chart = ladder(&run, run.main_problem().unwrap(), Quantity::Time).unwrap();
+    let shown = chart.svg.as_str();
+    for tick in [">1 ms<", ">10 ms<", ">100 ms<", ">1 s<"] {
+        assert!(shown.contains(tick), "{tick}: {shown}");
+    }
+}

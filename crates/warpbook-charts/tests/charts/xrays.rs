@@ -28,6 +28,8 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     ] {
         assert!(shown.contains(text), "{text}: {shown}");
     }
+    let phone = Options::phone().xray(&run, &run.xrays[0]).unwrap();
+    check_layout(&phone);
     // Four consumers for every one that is kept: 800 of the 1110 ns that are known, and with the producer's 520 ns 3200 of 4960.
     assert_eq!(row(&chart, "phase multiply")[..6], ["gemm", "consumers", "phase multiply", "24", "72 %", "65 %"]);
     let loads = chart.table.rows.iter().find(|r| r[1] == "producers" && r[2] == "phase load").unwrap();
@@ -42,7 +44,7 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     assert_eq!(row(&chart, "error of an SM's clock at most")[7], "0.3800");
     assert_eq!(row(&chart, "time without")[6], "2.500");
     let said = shown.replace('\n', " ");
-    assert!(said.contains("With marks a run takes 1.02"), "{said}");
+    assert!(said.contains("It takes 1.02"), "{said}");
     assert!(said.contains("For 7 % of the time of gemm"), "{said}");
     assert!(said.contains("2 kernels of the run have no marks"), "{said}");
     assert!(chart.title.contains("what every SM does in 2.45"), "{}", chart.title);

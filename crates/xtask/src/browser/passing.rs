@@ -240,11 +240,13 @@ pub fn pictures_and_report(browser: &Browser, stage: &Stage) -> Result<()> {
     let shown = "[...document.querySelectorAll('.item img')].every((i) => i.complete && i.naturalWidth > 600)";
     browser.wait_until("both pictures", shown, SOON)?;
     browser.eval(INTERCEPT)?;
-    press_text(browser, "Save Markdown")?;
+    press_text(browser, "Save HTML")?;
     let text = browser.eval("return window.__saved.at(-1).text();")?;
     let text = text.as_str().unwrap_or_default();
     ensure!(
-        text.matches("](data:image/svg+xml;base64,").count() == 2 && text.contains("\nMine *own*\n"),
+        text.matches("<img src=\"data:image/svg+xml;base64,").count() == 2
+            && text.contains(">Mine *own*</p>")
+            && text.matches("<p class=\"source\">").count() == 2,
         "the report is {text:.300}"
     );
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
@@ -302,6 +304,21 @@ pub fn shared_file(browser: &Browser, stage: &Stage) -> Result<()> {
     ensure!(reached == json!("nothing"), "a script of its own could have {reached}");
     ensure!(browser.eval("return window.__pwned === undefined;")? == json!(true), "text of a record ran as a script");
     browser.console_errors().map(drop)
+}
+
+/// What is passed on of a class opens on its board, and its cards say whose they are.
+pub fn shared_class(browser: &Browser, stage: &Stage) -> Result<()> {
+    let out = stage.folder.join("class.html");
+    let shared = warpbook(stage).args(["share", "--out"]).arg(&out).arg(stage.folder.join("test/class")).output()?;
+    ensure!(shared.status.success(), "warpbook share ended with {}", String::from_utf8_lossy(&shared.stderr));
+    browser.open(&format!("file://{}", out.display()))?;
+    browser.wait_until("the board", "document.querySelectorAll('#ranking tbody tr').length === 10", super::READY)?;
+    press(browser, ".brand")?;
+    browser.wait_until("all records", "document.querySelectorAll('.card').length === 10", SOON)?;
+    let titles = browser
+        .eval("return new Set([...document.querySelectorAll('.card .title')].map((e) => e.textContent)).size;")?;
+    ensure!(titles == json!(10), "ten people's cards have {titles} titles");
+    no_errors(browser)
 }
 
 fn warpbook(stage: &Stage) -> std::process::Command {

@@ -5,7 +5,7 @@ use crate::difference::{Kind, Piece, difference};
 use crate::format;
 use crate::markup::html;
 use crate::view::Send;
-use warpbook_charts::changes;
+use warpbook_charts::{changes, lines_in_common};
 use warpbook_record::{Problem, Run, Rung};
 use yew::Html;
 
@@ -24,7 +24,12 @@ pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem
     }
     let (included, no_longer) = (apart(run, rung, before), apart(run, before, rung));
     let names = |what: &str, paths: &[&str]| (!paths.is_empty()).then(|| format!("{what}: {}", paths.join(", ")));
-    let Pairs { both, pairs, added, removed } = Pairs::of(&old, &new);
+    let text = |path: &str| run.sources.get(path).map_or("", String::as_str);
+    let alike = |old: &str, new: &str| {
+        let (old, new) = (text(old), text(new));
+        lines_in_common(old, new) as f64 / new.lines().filter(|l| !l.trim().is_empty()).count().max(1) as f64
+    };
+    let Pairs { both, pairs, added, removed } = Pairs::of(&old, &new, alike);
     let others: Vec<String> = others
         .into_iter()
         .chain(names("Same source", &both))
@@ -43,12 +48,15 @@ pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem
     }
 }
 
+/// From this part of a file's lines on it is compared with another, and is no new one.
+const LEAST_ALIKE: f64 = 0.2;
+
 /// The files of two rungs, put next to each other.
 #[derive(Debug, PartialEq, Eq)]
 struct Pairs<'a> {
     /// Files of both.
     both: Vec<&'a str>,
-    /// The others in their order.
+    /// The others of the later, each with the file of the earlier that is most like it.
     pairs: Vec<(&'a str, &'a str)>,
     /// Of the later, without a counterpart.
     added: Vec<&'a str>,
@@ -57,14 +65,21 @@ struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    fn of(old: &[&'a str], new: &[&'a str]) -> Self {
-        let only = |one: &[&'a str], other: &[&'a str]| -> Vec<&'a str> {
-            one.iter().copied().filter(|p| !other.contains(p)).collect()
-        };
-        let both = new.iter().copied().filter(|p| old.contains(p)).collect();
-        let (mut removed, mut added) = (only(old, new), only(new, old));
-        let paired = removed.len().min(added.len());
-        let pairs = removed.drain(..paired).zip(added.drain(..paired)).collect();
+    /// `alike` says which part of a file's lines another one has too. A file that grew out of one that is still used is shown against that.
+    fn of(old: &[&'a str], new: &[&'a str], alike: impl Fn(&str, &str) -> f64) -> Self {
+        let (both, fresh): (Vec<&str>, Vec<&str>) = new.iter().copied().partition(|p| old.contains(p));
+        let (mut pairs, mut added): (Vec<(&str, &str)>, Vec<&str>) = (Vec::new(), Vec::new());
+        for path in fresh {
+            let likeness = old.iter().map(|o| (alike(o, path), *o));
+            // Of equals the one that is no longer used: it was replaced.
+            let best = likeness.max_by(|a, b| a.0.total_cmp(&b.0).then(both.contains(&b.1).cmp(&both.contains(&a.1))));
+            match best.filter(|(part, _)| *part >= LEAST_ALIKE) {
+                Some((_, from)) => pairs.push((from, path)),
+                None => added.push(path),
+            }
+        }
+        let is_gone = |p: &&str| !new.contains(p) && pairs.iter().all(|(from, _)| from != p);
+        let removed = old.iter().copied().filter(is_gone).collect();
         Self { both, pairs, added, removed }
     }
 }
@@ -124,10 +139,21 @@ mod tests {
 
     #[test]
     fn files_are_paired_once_those_of_both_are_out() {
-        let found = Pairs::of(&["chip", "cluster", "shared"], &["shared", "many"]);
+        let alike = |old: &str, new: &str| match (old, new) {
+            ("cluster", "many") => 0.9,
+            ("persistent", "chip") | ("shared", "many") => 0.5,
+            _ => 0.1,
+        };
+        let found = Pairs::of(&["chip", "cluster", "shared"], &["shared", "many"], alike);
         let expect =
-            Pairs { both: vec!["shared"], pairs: vec![("chip", "many")], added: vec![], removed: vec!["cluster"] };
+            Pairs { both: vec!["shared"], pairs: vec![("cluster", "many")], added: vec![], removed: vec!["chip"] };
         assert_eq!(found, expect);
-        assert_eq!(Pairs::of(&["a"], &["a", "b"]).added, ["b"]);
+        assert_eq!(Pairs::of(&["a"], &["a", "b"], alike).added, ["b"]);
+        let grown = Pairs::of(&["persistent"], &["chip", "persistent"], alike);
+        assert_eq!(
+            (grown.pairs, grown.added.len()),
+            (vec![("persistent", "chip")], 0),
+            "out of a file that is still used"
+        );
     }
 }

@@ -13,7 +13,8 @@ use crate::climb::{neighbour, shown};
 use crate::format;
 use crate::link::Tab;
 use crate::markup::html;
-use swipe::Swipe;
+pub use swipe::Begun;
+use swipe::swipe;
 use warpbook_charts::{climb_caption, rung_before};
 use warpbook_record::{Problem, Run, Rung};
 use web_sys::{HtmlSelectElement, MouseEvent};
@@ -66,7 +67,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
                 </div>
             </section>
     };
-    yew::html! { <Swipe {on_step} {content} /> }
+    swipe(&app.swipe, on_step, content)
 }
 
 /// What leads from the headline to the panels of the fastest rung and of the fastest kernels.

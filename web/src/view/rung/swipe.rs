@@ -2,26 +2,19 @@
 
 use crate::markup::html;
 use std::cell::Cell;
+use std::rc::Rc;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, PointerEvent};
-use yew::{Callback, Html, Properties, function_component, use_mut_ref};
+use yew::{Callback, Html};
 
 /// A shorter way is no swipe, in CSS pixels.
 const LEAST: f64 = 48.0;
 
-/// See the module.
-#[derive(Properties, PartialEq)]
-pub struct Props {
-    /// Told 1 for the next and -1 for the previous.
-    pub on_step: Callback<isize>,
-    /// What is swiped along.
-    pub content: Html,
-}
+/// Where a finger went down, if it is down.
+pub type Begun = Rc<Cell<Option<(f64, f64)>>>;
 
-/// See the module. What scrolls sideways by itself is no part of it, nor is a field.
-#[function_component]
-pub fn Swipe(props: &Props) -> Html {
-    let begun = use_mut_ref(|| Cell::new(None::<(f64, f64)>));
+/// The content, of which a swipe tells `on_step` 1 for the next and -1 for the previous. What scrolls sideways by itself is no part of it, nor is a field.
+pub fn swipe(begun: &Begun, on_step: Callback<isize>, content: Html) -> Html {
     let at = |e: &PointerEvent| (f64::from(e.client_x()), f64::from(e.client_y()));
     let down = {
         let begun = begun.clone();
@@ -29,24 +22,23 @@ pub fn Swipe(props: &Props) -> Html {
             let target = e.target().and_then(|t| t.dyn_into::<Element>().ok());
             let scrolls = target.is_some_and(|t| t.closest(".scroll, select, input").ok().flatten().is_some());
             let is_touch = e.pointer_type() == "touch" && e.is_primary() && !scrolls;
-            begun.borrow().set(is_touch.then(|| at(&e)));
+            begun.set(is_touch.then(|| at(&e)));
         })
     };
     let cancel = {
         let begun = begun.clone();
-        Callback::from(move |_: PointerEvent| begun.borrow().set(None))
+        Callback::from(move |_: PointerEvent| begun.set(None))
     };
     let up = {
-        let on_step = props.on_step.clone();
+        let begun = begun.clone();
         Callback::from(move |e: PointerEvent| {
-            let Some(from) = begun.borrow().take() else { return };
-            if let Some(by) = direction(from, at(&e)) {
+            if let Some(by) = begun.take().and_then(|from| direction(from, at(&e))) {
                 on_step.emit(by);
             }
         })
     };
     html! {
-        <div class="swipe" onpointerdown={down} onpointerup={up} onpointercancel={cancel}>{ &props.content }</div>
+        <div class="swipe" onpointerdown={down} onpointerup={up} onpointercancel={cancel}>{ content }</div>
     }
 }
 
