@@ -199,8 +199,8 @@ mod tests {
             (all.found.into_iter().map(|(name, _)| name).collect::<Vec<_>>(), all.is_incomplete)
         };
         assert_eq!(of("#include <a.cuh>\n", &[]), (vec!["a.cuh".into(), "b.cuh".into()], false));
-        assert_eq!(of("#include <stdio.h>\n#include <cuda_runtime.h>", &[]).1, false);
-        assert_eq!(of("#include \"a.cuh\"\n#include <mma.h>", &[]).1, true);
+        assert!(!of("#include <stdio.h>\n#include <cuda_runtime.h>", &[]).1);
+        assert!(of("#include \"a.cuh\"\n#include <mma.h>", &[]).1);
         assert_eq!(of("#include WHICH", &[]), (vec![], true));
         let own = [Header { path: "b.cuh".into(), text: "#include \"gone.cuh\"".into() }];
         assert_eq!(
