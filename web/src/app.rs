@@ -97,7 +97,7 @@ pub enum Msg {
     Theme,
     /// The system changed between light and dark.
     SystemTheme,
-    /// Files are held over the page, or no longer.
+    /// Files are held over the page (`true`), or have left it.
     Hover(bool),
     /// The history was stepped through.
     Popped,
@@ -115,7 +115,7 @@ pub struct App {
     pub filter: Filter,
     /// The orders of the sheets, by their names.
     pub sorts: Vec<(&'static str, Sort)>,
-    /// What is searched for in sheets, by their names.
+    /// The text that is searched for in each sheet, by the sheet's name.
     pub searches: Vec<(&'static str, String)>,
     /// The sheets that show all of their rows.
     pub unfolded: Vec<&'static str>,
@@ -127,11 +127,11 @@ pub struct App {
     pub swipe: view::Begun,
     /// What was last said to screen readers.
     pub said: String,
-    /// Whether that answers a press, so that everybody sees it.
+    /// `true` if that answers a press, so that everybody sees it.
     pub told: bool,
-    /// Whether the page is dark.
+    /// `true` if the page is dark.
     pub dark: bool,
-    /// Whether files are held over the page.
+    /// `true` while files are held over the page.
     pub hover: bool,
     /// The page's server, where its records may change.
     pub live: live::Live,
@@ -145,7 +145,7 @@ pub struct App {
     kept_bytes: usize,
     /// The keys of records from disk that this browser does not keep.
     pub not_kept: Vec<String>,
-    /// Whether the index, what the browser kept and what the link carries have come.
+    /// `true` once the index, the records that the browser kept, and the records in the link have arrived.
     index_came: bool,
     kept_came: bool,
     carried_came: bool,
@@ -155,12 +155,12 @@ pub struct App {
     width: u32,
     embedded: BTreeMap<String, String>,
     alerts_given: usize,
-    /// Readings under way, that of the index among them.
+    /// The number of reads under way, including the index.
     pending: usize,
     ready: bool,
-    /// Whether the reader went to another view, whose heading is still to be shown.
+    /// `true` if the reader went to another view, whose heading is still to be shown.
     arriving: bool,
-    /// Whether the names in the address that the page was opened with are still to be looked up.
+    /// `true` if the names in the address that the page was opened with are still to be checked.
     is_link_new: bool,
     /// The record and the tab that were last scrolled into sight.
     revealed: (Option<String>, Option<Tab>),
@@ -168,12 +168,12 @@ pub struct App {
 }
 
 impl App {
-    /// Whether something is on its way.
+    /// Returns `true` while something is being read.
     pub fn busy(&self) -> bool {
         self.pending > 0
     }
 
-    /// Whether all records are shown, of which there are several.
+    /// Returns `true` if all records are shown, and there are several.
     pub fn shows_all(&self) -> bool {
         self.link.shows_all() && self.library.entries.len() > 1
     }
@@ -189,18 +189,18 @@ impl App {
             return None;
         }
         let asked = self.link.record.as_deref();
-        // While the reader is asked about a record of the link, no other one takes its place.
+        // While the reader is asked about a record in the link, no other record takes its place.
         let is_meant =
             |e: &&Entry| self.foreign.is_empty() || Some(&*e.key) == asked || matches!(e.origin, Origin::Address(_));
         self.library.chosen(asked).filter(is_meant)
     }
 
-    /// Whether nothing but a question about a record of the link is shown.
+    /// Returns `true` if only a question about a record in the link is shown.
     pub fn only_asks(&self) -> bool {
         !self.foreign.is_empty() && !self.shows_all() && !self.link.is_apart() && self.chosen().is_none()
     }
 
-    /// What the page is about.
+    /// The subject of the page.
     fn about(&self) -> About {
         if self.shows_all() {
             return About::Records;
@@ -513,13 +513,13 @@ impl App {
         }
     }
 
-    /// Takes out of the address what the record that is shown does not have, and says so where a link named it.
+    /// Removes from the address what the shown record does not have, and says so if a link named it.
     fn check_names(&mut self) {
         let first = self.link.ticked.first().filter(|_| self.link.compares());
         let Some(key) = first.cloned().or_else(|| self.chosen().map(|e| e.key.clone())) else { return };
         let Some(run) = self.library.get(&key).and_then(Entry::run) else { return };
         let wrong = self.link.forget_unknown(run);
-        // What a reader chose elsewhere is not in every record.
+        // A choice that the reader made for another record may not exist in this one: only names from a link are reported.
         if std::mem::take(&mut self.is_link_new) {
             wrong.into_iter().for_each(|why| self.alert(why));
         }

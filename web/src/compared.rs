@@ -120,7 +120,7 @@ mod tests {
         let short = |p: Option<&Problem>| p.map(|p| p.short.clone());
         assert_eq!(short(chosen(&all, None, main())).as_deref(), Some("5 M"));
         assert_eq!(short(chosen(&all, Some(small), main())).as_deref(), Some("1 M"));
-        // Of the main problem the other record has nothing that can be compared.
+        // The other record has nothing to compare at the main problem.
         let mut skipped = one.clone();
         for m in skipped.measurements.iter_mut().filter(|m| m.problem.short == "5 M") {
             m.outcome = warpbook_record::Outcome::Skipped { why: "no GPU".into() };

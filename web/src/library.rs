@@ -59,9 +59,9 @@ pub struct Entry {
     pub state: State,
     /// The published record that is shown next to it on the overview.
     pub beside: Option<Beside>,
-    /// Whether it is one of the project's own, and nobody's who uses the page.
+    /// `true` if it is one of the project's own records, not a user's.
     pub is_published: bool,
-    /// What its server tells it apart by from what it was before; empty where that never changes.
+    /// The mark by which its server tells versions of it apart; empty if it never changes.
     pub mark: String,
 }
 

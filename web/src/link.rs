@@ -358,13 +358,13 @@ pub struct Link {
     pub overview: bool,
     /// The class board at the task of this id; of an empty one at its first.
     pub board: Option<String>,
-    /// Whether the board leaves out the records that come with the page.
+    /// `true` if the board leaves out the records that come with the page.
     pub opened_only: bool,
-    /// Whether the reader's report is shown.
+    /// `true` if the reader's report is shown.
     pub report: bool,
 }
 
-/// What the page is about: where that changes, a reader begins at the top of another page.
+/// The subject of the page: when it changes, the reader starts at the top of another page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum About {
     /// All records.
@@ -375,7 +375,7 @@ pub enum About {
     Report,
     /// Records side by side.
     Comparison,
-    /// The record of this key; none while there is none to show.
+    /// The record with this key; `None` while there is no record to show.
     Record(Option<String>),
 }
 
@@ -390,7 +390,7 @@ impl Link {
         self.problem.as_ref().and_then(|c| c.find(run)).or_else(|| run.main_problem())
     }
 
-    /// Whether all records are shown: where nothing else was asked for.
+    /// Returns `true` if all records are shown: nothing else was asked for.
     pub fn shows_all(&self) -> bool {
         // A single record to compare is the beginning of a choice among all.
         let names_none = self.sources.is_empty() && self.ticked.len() < 2 && self.record.is_none();
@@ -399,17 +399,17 @@ impl Link {
         !self.is_apart() && (self.overview || (names_none && asks_nothing))
     }
 
-    /// Whether board, report or comparison are shown, and no record.
+    /// Returns `true` if the board, the report or a comparison is shown instead of a record.
     pub fn is_apart(&self) -> bool {
         self.board.is_some() || self.report || self.compares()
     }
 
-    /// Whether records are compared.
+    /// Returns `true` if records are compared.
     pub fn compares(&self) -> bool {
         self.tab == Some(Tab::Compare) && self.board.is_none() && !self.report && !self.overview
     }
 
-    /// What is shown where not all records are, of which this one would be shown.
+    /// Returns the subject of the page when it does not show all records; `record` is the one that it would show.
     pub fn about(&self, record: Option<String>) -> About {
         match () {
             () if self.board.is_some() => About::Board,
@@ -419,7 +419,7 @@ impl Link {
         }
     }
 
-    /// Takes out of the link what a record does not have; gives a sentence on each.
+    /// Removes from the link what a record does not have; returns a sentence on each.
     pub fn forget_unknown(&mut self, run: &Run) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut tell = |what: &str, name: &str| {

@@ -36,10 +36,10 @@ pub struct IndexEntry {
     /// The published record that is shown next to it.
     #[serde(default)]
     pub beside: Option<Beside>,
-    /// Whether it is one of the project's own records.
+    /// `true` if it is one of the project's own records.
     #[serde(default)]
     pub published: bool,
-    /// Another one for another content, from a server whose records change.
+    /// A mark that changes with the contents, from a server whose records change.
     #[serde(default)]
     pub mark: String,
 }
@@ -49,7 +49,7 @@ pub struct IndexEntry {
 pub struct Beside {
     /// The published record's file.
     pub file: String,
-    /// How one does against the other, in a sentence.
+    /// How the two compare, in a sentence.
     pub verdict: String,
 }
 
@@ -72,7 +72,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Whether its records are of several people.
+    /// Returns `true` if its records come from several people.
     pub fn has_several_authors(&self) -> bool {
         let mut authors = self.records.iter().filter_map(|r| r.author.as_deref()).filter(|a| !a.trim().is_empty());
         let first = authors.next();

@@ -18,9 +18,9 @@ pub struct Item {
     pub description: String,
     /// The picture as a file, on white. It is shown as an image, in which nothing runs.
     pub svg: String,
-    /// What the reader writes to it.
+    /// The reader's note on it.
     pub note: String,
-    /// The record that it is of, its device and its date.
+    /// The record that it comes from, its device and its date.
     #[serde(default)]
     pub source: String,
     /// The page's address where the chart was shown; empty where nobody else could open that.
@@ -80,12 +80,12 @@ impl Report {
         format!(r#"{{"title":{},"items":[{}]}}"#, quoted(&self.title), items.join(","))
     }
 
-    /// What [`Report::to_json`] wrote; `None` of anything else.
+    /// Reads what [`Report::to_json`] wrote; `None` for anything else.
     pub fn from_json(text: &str) -> Option<Self> {
         json::read(text).ok()
     }
 
-    /// As an HTML file that any browser opens and prints, with the pictures inside, in which nothing runs and which loads nothing.
+    /// Returns the report as an HTML file that any browser opens and prints, with the pictures inside. Nothing runs in it, and it loads nothing.
     pub fn html(&self) -> String {
         let heading = escape(self.heading());
         let mut out = format!("{HEAD}<title>{heading}</title>\n<h1>{heading}</h1>\n");

@@ -166,7 +166,7 @@ impl Sheet {
         self
     }
 
-    /// Its rows in an order; equal ones stay as they were, missing ones come last either way.
+    /// Returns its rows in an order; equal ones stay as they were, missing ones come last either way.
     pub fn sorted(&self, sort: Option<Sort>) -> Vec<&Row> {
         let mut rows: Vec<_> = self.rows.iter().collect();
         if let Some(Sort { column, descending }) = sort {
@@ -178,7 +178,7 @@ impl Sheet {
         rows
     }
 
-    /// Those of its rows that have a text in a cell, in whatever case; of an empty text all.
+    /// Returns the rows that have a text in a cell, ignoring case; all rows if the text is empty.
     pub fn having<'s>(rows: Vec<&'s Row>, wanted: &str) -> Vec<&'s Row> {
         let wanted = folded(wanted.trim());
         let has = |row: &&Row| {
@@ -188,7 +188,7 @@ impl Sheet {
         if wanted.is_empty() { rows } else { rows.into_iter().filter(has).collect() }
     }
 
-    /// The same as a table that knows how to become CSV.
+    /// Returns it as a table that can become CSV.
     pub fn table(&self) -> Table {
         if let Some(file) = &self.file {
             return file.clone();
@@ -375,7 +375,7 @@ pub fn counters(run: &Run, problem: &Problem) -> Sheet {
             let mut cells = vec![rung_cell(run, &profiled.rung), Cell::text(&kernel.kernel)];
             let is_first = sheet.rows.is_empty();
             let mut all = warpbook_charts::counters_of(kernel);
-            // What warps wait for tells most, so it is not the column beyond the right edge.
+            // The column that says what warps wait for tells the most, so it is moved from the right edge to the front.
             all.rotate_right(1);
             for c in all {
                 if is_first {

@@ -17,23 +17,23 @@ pub struct Bar {
     pub from: f64,
     /// In microseconds.
     pub to: f64,
-    /// As of a kernel.
+    /// The span's own name, such as a kernel's.
     pub name: String,
-    /// What it belongs to; may be empty.
+    /// The operation that it belongs to; may be empty.
     pub operation: String,
-    /// Whether what it belongs to is a range of the host's, as "load and queue": then its own name tells more.
+    /// `true` if its operation is a host range, such as "load and queue": its own name then says more.
     pub by_host: bool,
     /// The number of its kind.
     pub tone: usize,
 }
 
 impl Bar {
-    /// What it is called: its operation where that is known and is the device's.
+    /// Returns its operation, if that is known and is the device's, and otherwise its own name.
     pub fn title(&self) -> &str {
         if self.operation.is_empty() || self.by_host { &self.name } else { &self.operation }
     }
 
-    /// Whether its name or its operation contains a text in lower case.
+    /// Returns `true` if its name or its operation contains a text, which is given in lower case.
     pub fn has(&self, wanted: &str) -> bool {
         [&self.name, &self.operation].iter().any(|t| folded(t).contains(wanted))
     }
@@ -59,34 +59,34 @@ impl Lane {
     }
 }
 
-/// What was recorded of one run of a rung.
+/// The recording of one run of a rung.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trace {
     /// The host first, then streams in the order of their first spans.
     pub lanes: Vec<Lane>,
-    /// The names of the kinds of operations, those that most time is spent on first.
+    /// The names of the kinds of operations; those that take the most time come first.
     pub kinds: Vec<String>,
     /// Where the last span ends, in microseconds.
     pub end: f64,
 }
 
-/// What an operation takes in all.
+/// The total time of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Total {
-    /// Of the operation, or of the kernel where that is not known.
+    /// The operation's name, or the kernel's if the operation is not known.
     pub name: String,
-    /// In microseconds, of what lies in the selection.
+    /// Microseconds within the selection.
     pub us: f64,
-    /// How many spans.
+    /// The number of spans.
     pub count: usize,
 }
 
-/// The kinds of spans. An operation of a layer, as "conv1 forward", is of the kind "forward" where another layer has an operation of the same kind; any
-/// other is a kind by itself. Of no operation, and of one that is a range of the host's, the span's name is.
+/// The kinds of spans. An operation of a layer, such as "conv1 forward", is of the kind "forward" if another layer has an operation of the same kind;
+/// any other operation is its own kind. Without an operation, or if the operation is a host range, the kind is the span's name.
 struct Kinds<'a> {
-    /// Operations that are ranges of the host.
+    /// Operations that are host ranges.
     by_host: Vec<&'a str>,
-    /// Each kind with a layer that it is of, and whether it is of another one too.
+    /// Each kind with a layer that has it, and whether another layer has it too.
     layers: Vec<(&'a str, &'a str, bool)>,
 }
 
@@ -138,7 +138,7 @@ pub fn recorded<'a>(run: &'a Run, problem: &'a Problem) -> &'a Problem {
 }
 
 impl Trace {
-    /// Of a rung at a problem. What has no time is left out.
+    /// Creates the trace of a rung at a problem. Spans without a valid time are left out.
     pub fn of(run: &Run, problem: &Problem, rung: &str) -> Self {
         let fine = |s: &&Span| {
             s.start_us.is_finite() && s.start_us >= 0.0 && s.duration_us.is_finite() && s.duration_us >= 0.0
@@ -151,7 +151,7 @@ impl Trace {
             let known = kinds.iter().position(|k| k.0 == kind(span));
             match known {
                 Some(at) => kinds[at].1 += span.duration_us,
-                // Of very many kinds most are never shown.
+                // If there are very many kinds, most are never shown.
                 None if kinds.len() < MANY_KINDS => kinds.push((kind(span), span.duration_us)),
                 None => {}
             }
@@ -446,7 +446,7 @@ mod tests {
         assert_eq!(titles, ["load and queue", "copy to the device", "gemm"]);
         let tones: Vec<usize> = trace.lanes.iter().map(|l| l.bars[0].tone).collect();
         assert_eq!(tones, [0, 1, 2]);
-        // Of one layer alone nothing is cut off.
+        // With a single layer, its name is not cut off.
         let one =
             traced(&[("load and queue", "1", 0.0, 5.0), ("fc1 input gradient", "rank 0 communication", 0.0, 4.0)]);
         assert_eq!(one.kinds, ["load and queue", "fc1 input gradient"]);

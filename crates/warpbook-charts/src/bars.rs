@@ -194,10 +194,11 @@ impl Bars {
         let dots = self.dots();
         if let Some(axis) = self.axis.take() {
             let room = layout.right - layout.left;
-            // Each decade has a tick, as long as their texts do not touch.
-            let decades = if axis.is_log() { (axis.high() / axis.low()).log10().floor() + 1.0 } else { 0.0 };
-            let each = axis.ticks.iter().map(|t| Font::SMALL.width(&(self.tick)(*t))).fold(24.0, f64::max) + 8.0;
-            let wanted = if decades * each <= room { (room / 54.0).max(decades) } else { room / 54.0 };
+            // Each decade has a tick as long as the ticks' texts do not touch.
+            let decades = if axis.is_log() { (axis.high() / axis.low()).log10() } else { 0.0 };
+            let widest = axis.ticks.iter().map(|t| Font::SMALL.width(&(self.tick)(*t))).fold(24.0, f64::max);
+            let fits = decades * (widest + 4.0) <= room;
+            let wanted = if fits { (room / 54.0).max(decades.floor() + 1.0) } else { room / 54.0 };
             self.axis = Some(axis.with_ticks(wanted as usize));
         }
         let legend = layout.legend.len() as f64 * LEGEND_LINE;

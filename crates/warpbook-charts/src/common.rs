@@ -159,12 +159,12 @@ pub(crate) fn median_of(counts: impl IntoIterator<Item = u64>) -> String {
     }
 }
 
-/// The state of L2, where kernels of a GPU were timed: of whole programs, trainings and copies it says nothing.
+/// The state of L2, if kernels of a GPU were timed; empty for whole programs, trainings and copies, about which it says nothing.
 pub(crate) fn l2(run: &Run) -> &'static str {
     if times_kernels(run) { l2_state(run) } else { "" }
 }
 
-/// The same whatever was timed, as of a class's kernels.
+/// Like [`l2`], but whatever was timed, as for a class's kernels.
 pub(crate) fn l2_state(run: &Run) -> &'static str {
     match run.policy.l2 {
         _ if run.environment.device.kind != DeviceKind::Cuda => "",
@@ -174,7 +174,7 @@ pub(crate) fn l2_state(run: &Run) -> &'static str {
     }
 }
 
-/// Whether a record's times are those of kernels, by the GPU's clock: of ours, whose statistics or files it then has, of a library, or of a framework.
+/// Reports whether a record times kernels by the GPU's clock: Warpbook's own, which have statistics or files in it, a library's, or a framework's.
 fn times_kernels(run: &Run) -> bool {
     let is_kernels = |r: &Rung| match &r.runner {
         Runner::Kernels { specs, .. } => !specs.is_empty(),

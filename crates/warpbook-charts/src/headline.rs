@@ -40,11 +40,11 @@ impl HeadlineTile {
     }
 }
 
-/// The headline of a problem. The fastest is that of [`Run::fastest`]; it is held against the fastest rung of another framework, the
-/// fastest GPU library, the fastest kernels of the record and the baseline, where these are others.
+/// Returns the headline of a problem. [`Run::fastest`] is compared with the fastest rung of another framework, the fastest GPU library, the fastest
+/// kernels of the record and the baseline, where these are other rungs.
 ///
-/// `None` where nothing of the problem was measured and checked, and no training was logged.
-/// Of a record whose point is a slow way and a fast one ([`Run::slow_and_fast`]) it is their ratio and the reason.
+/// If the record is about a slow way and a fast one ([`Run::slow_and_fast`]), the headline is their ratio and the reason. `None` if nothing of the
+/// problem was measured and checked, and no training was logged.
 #[must_use]
 pub fn headline(run: &Run, problem: &Problem) -> Option<Headline> {
     if let Some(pair) = of_pair(run, problem) {
@@ -79,7 +79,7 @@ pub fn in_short(run: &Run) -> (String, Vec<f64>) {
     (said.unwrap_or_default(), sparkline(run, problem))
 }
 
-/// What a learner's own kernels do, where the record has some: the fastest at its main problem, or else at the first that one was run at.
+/// Describes a learner's own kernels, if the record has some: the fastest at its main problem, or else at the first problem that one was run at.
 fn of_own(run: &Run) -> Option<String> {
     let is_own = |m: &&Measurement| {
         !matches!(m.outcome, Outcome::Skipped { .. }) && run.rung(&m.rung).is_some_and(crate::board::is_own)
@@ -132,7 +132,7 @@ fn bound_tile(run: &Run, m: &Measurement) -> Option<HeadlineTile> {
     Some(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + past_bound(&bound, share)))
 }
 
-/// Of a sound measurement, which has passed its check.
+/// The tile for the check of a sound measurement, which has passed it.
 fn check_tile(m: &Measurement) -> Option<HeadlineTile> {
     let check = m.check.as_ref()?;
     let (error, tolerance) = (significant(check.max_rel_error, 2), significant(check.tolerance, 2));

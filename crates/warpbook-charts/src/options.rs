@@ -127,10 +127,10 @@ impl Options {
         crate::roofline::roofline_with(self, run, problem)
     }
 
-    /// [`crate::kernel_roofline`] with these, of all rungs or of one, by its id.
+    /// Draws [`crate::kernel_roofline`] with these options, for all rungs or for one, by its id.
     ///
     /// # Errors
-    /// As [`crate::kernel_roofline`]; also where the rung has no kernel to draw.
+    /// Like [`crate::kernel_roofline`]; also if the rung has no kernel to draw.
     pub fn kernel_roofline(&self, run: &Run, problem: &Problem, rung: Option<&str>) -> Result<Chart, ChartError> {
         crate::roofline::kernel_roofline_with(self, run, problem, rung)
     }

@@ -23,11 +23,10 @@ use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem
 
 /// FLOP/s over FLOP/byte on logarithmic axes: each rung of kernels below the measured roof of the level of memory that it works
 /// from, all roofs ending at the highest of the measured peaks of arithmetic: those with the problem's type and with the types of the points.
-/// Where fp32 is none of these and its peak is lower, as below that of tensor cores, it is drawn too: it is that of rungs without them.
+/// If fp32 is not among these and its peak is lower, as next to tensor cores, its peak is drawn too, for rungs without tensor cores.
 ///
-/// A rung's level is the one that bounds it, or the one that it moves most bytes at where arithmetic does. Rungs whose
-/// bytes were not counted are left out, and named. Points are numbered from the fastest on, and named next to the plot, or below a
-/// narrow one.
+/// A rung's level is the one that bounds it, or, if arithmetic does, the one where it moves the most bytes. Rungs whose bytes were not counted are
+/// left out, and named. Points are numbered from the fastest on, and named next to the plot, or below a narrow one.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, no measured bandwidth, or no valid
@@ -110,7 +109,7 @@ struct Point<'a> {
     measurement: &'a Measurement,
     us: f64,
     level: MemoryLevel,
-    /// Moved at that level.
+    /// The bytes moved at that level.
     bytes: u64,
     bound: Option<(Bound, f64)>,
 }
@@ -121,7 +120,7 @@ fn roofs(run: &Run, problem: &Problem) -> Vec<Roof> {
     for level in run.peaks.bandwidth.iter().map(|p| p.level) {
         let Some(p) = run.peaks.level_for(level, problem.written_part()) else { continue };
         let Some(bytes_per_s) = usable(Some(p.bytes_per_s())) else { continue };
-        // Of two of a level the first counts, as for a bound.
+        // If a level has two, the first counts, as for a bound.
         if out.iter().all(|r| r.level != p.level) {
             out.push(Roof { level: p.level, bytes_per_s, datasheet: usable(p.datasheet_bytes_per_s) });
         }
@@ -143,7 +142,7 @@ impl Peak {
     }
 }
 
-/// `None` of a rung without a valid time or counted bytes, and of another framework's.
+/// `None` for a rung without a valid time or counted bytes, and for another framework's.
 fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
     let m = row.measurement;
     let us = verdict(run, m).ok()?;
@@ -159,12 +158,12 @@ fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
 }
 
 impl Point<'_> {
-    /// The operations of one GPU, where there are several: the roofs are those of one.
+    /// The operations of one GPU, if there are several: the roofs are for one GPU.
     fn operations(&self) -> f64 {
         self.measurement.operations() as f64 / f64::from(self.measurement.gpus())
     }
 
-    /// The bytes of one GPU; those of the link, which all wait for.
+    /// The bytes of one GPU; on the link the bytes of all, which every GPU waits for.
     fn bytes(&self) -> f64 {
         let gpus = if self.level == MemoryLevel::Link { 1 } else { self.measurement.gpus() };
         self.bytes as f64 / f64::from(gpus)
@@ -193,15 +192,15 @@ struct Roofs<'a> {
     dtypes: Vec<Dtype>,
     /// Their measured peaks, the highest first: that is where the roofs of memory end.
     peaks: Vec<Peak>,
-    /// Whether one more of them is that of fp32, of other units that some rungs use.
+    /// `true` if `peaks` also has the lower peak of fp32, which some rungs use instead of tensor cores.
     lower: bool,
     points: Vec<Point<'a>>,
     /// Titles of valid rungs whose bytes were not counted.
     uncounted: Vec<String>,
     invalid: usize,
-    /// What a point is.
+    /// The noun for a point: "rung" or "kernel".
     noun: &'static str,
-    /// The rung that all points are of; empty where points are rungs.
+    /// The rung that all points belong to; empty if the points are rungs.
     of_rung: String,
 }
 
@@ -255,7 +254,7 @@ impl Dot {
 }
 
 impl Roofs<'_> {
-    /// Takes the types of the points in, and the peaks of all types.
+    /// Adds the types of the points, and the peaks of all types.
     fn set_peaks(&mut self) {
         for dtype in self.points.iter().map(|p| p.measurement.arithmetic_type()) {
             if !self.dtypes.contains(&dtype) {

@@ -264,13 +264,15 @@ impl<'a> HeatMap<'a> {
         if rungs.all(|r| of(r) == first) { first } else { 0 }
     }
 
-    /// Of a cell; the problem is the row's. The name is in the column's heading, the series a band's number.
-    fn facts(&self, rung: &str, row: &Shape<'a>, ratio: f64, of_row: u64) -> Facts {
+    /// Of a cell; the problem is the row's. The name is in the column's heading, the series a band's number. The value begins with the figure that the
+    /// cell shows, so that whoever reads that figure aloud to a speech control finds the mark.
+    fn facts(&self, rung: &str, row: &Shape<'a>, (ratio, shown): (f64, &str), of_row: u64) -> Facts {
+        let whole = ratio_text(ratio);
         let samples =
             self.run.measurement(rung, row.problem).map_or(0, |m| m.samples_total.max(m.samples_us.len() as u64));
         Facts {
             rung: rung.to_owned(),
-            value: ratio_text(ratio),
+            value: if whole.ends_with(shown) { whole } else { format!("{shown} ({whole})") },
             series: Band::number(ratio).to_string(),
             samples: if samples == of_row { 0 } else { samples },
             ..Facts::default()
@@ -435,9 +437,10 @@ impl<'a> HeatMap<'a> {
                 if let Some((rung, ratio)) = best {
                     let bold = Font { bold: true, ..FIGURE };
                     let at = (panel.left + panel.best() / 2.0, middle);
-                    canvas.marked(&self.facts(rung, row, ratio, samples), || {
+                    let shown = figure(ratio, panel.best(), bold);
+                    canvas.marked(&self.facts(rung, row, (ratio, &shown), samples), || {
                         canvas.rect(cell(panel.left, panel.best()), whole, Band::of(ratio).paint())?;
-                        canvas.titled(&figure(ratio, panel.best(), bold), &name(self.run, rung), at, At::Middle, bold)
+                        canvas.titled(&shown, &name(self.run, rung), at, At::Middle, bold)
                     })?;
                 }
                 for (j, content) in cells.iter().enumerate() {
@@ -445,9 +448,10 @@ impl<'a> HeatMap<'a> {
                     let at = (left + panel.cell / 2.0, middle);
                     match content {
                         Ok(ratio) => {
-                            canvas.marked(&self.facts(panel.shown[j], row, *ratio, samples), || {
+                            let shown = figure(*ratio, panel.cell, FIGURE);
+                            canvas.marked(&self.facts(panel.shown[j], row, (*ratio, &shown), samples), || {
                                 canvas.rect(cell(left, panel.cell), whole, Band::of(*ratio).paint())?;
-                                canvas.text(&figure(*ratio, panel.cell, FIGURE), at, At::Middle, FIGURE)
+                                canvas.text(&shown, at, At::Middle, FIGURE)
                             })?;
                         }
                         Err((letter, why)) => {

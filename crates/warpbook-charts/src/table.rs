@@ -70,7 +70,9 @@ impl Table {
     /// As HTML: `<table class="wb-table">`, everything escaped; cells of numbers have the class `wb-num`.
     #[must_use]
     pub fn html(&self) -> String {
-        let class = |i: usize| if self.is_numeric(i) { " class=\"wb-num\"" } else { "" };
+        let count = self.rows.iter().map(Vec::len).chain([self.headers.len()]).max().unwrap_or(0);
+        let numeric: Vec<bool> = (0..count).map(|i| self.is_numeric(i)).collect();
+        let class = |i: usize| if numeric[i] { " class=\"wb-num\"" } else { "" };
         let mut out = String::from("<table class=\"wb-table\"><thead><tr>");
         for (i, h) in self.headers.iter().enumerate() {
             out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(i), escape(&clean(h))));

@@ -96,8 +96,8 @@ impl Axis {
         self
     }
 
-    /// Of a logarithmic axis, the values between its ticks that a ruler would mark: twice to nine times each power of ten, and those powers; over more
-    /// than a dozen decades these alone.
+    /// The values between the ticks of a logarithmic axis that a ruler would mark: the powers of ten and two to nine times each; the powers alone if
+    /// the axis spans more than a dozen decades.
     pub(crate) fn minor(&self) -> Vec<f64> {
         if !self.log || self.doubling {
             return Vec::new();

@@ -124,11 +124,11 @@ fn stream_of(lane: &str) -> &str {
     }
 }
 
-/// What spans are coloured by.
+/// The kinds that spans are coloured by.
 struct Kinds<'a> {
-    /// Operations that are ranges of the host, as "load and queue": what the device did for one is better told by its own name.
+    /// Operations that are host ranges, such as "load and queue": a device span in one is better described by its own name.
     by_host: Vec<&'a str>,
-    /// The kinds that most time is spent on.
+    /// The kinds that take the most time.
     shown: Vec<&'a str>,
 }
 
@@ -140,12 +140,12 @@ impl<'a> Kinds<'a> {
         kinds
     }
 
-    /// Whether a span of the device belongs to a range of the host.
+    /// Reports whether a device span belongs to a host range.
     fn is_by_host(&self, span: &Span) -> bool {
         span.stream != HOST && self.by_host.contains(&&*span.operation)
     }
 
-    /// What kind of operation a span belongs to: its operation without its first word, as "forward" of "conv1 forward"; a copy is one of the copies.
+    /// The kind of a span's operation: the operation without its first word, such as "forward" for "conv1 forward"; all copies are one kind.
     fn kind(&self, span: &'a Span) -> &'a str {
         match () {
             () if span.stream == HOST => HOST,
@@ -169,7 +169,7 @@ impl<'a> Kinds<'a> {
                 None => found.push((kind, span.duration_us, vec![&span.operation])),
             }
         }
-        // What only one operation is called is no kind.
+        // A kind that only one operation has is dropped.
         found.retain(|(kind, _, of)| of.len() > 1 || [COPIES, KERNELS, HOST].contains(kind));
         crate::order::sort_by(&mut found, |a, b| b.1.total_cmp(&a.1));
         found.into_iter().take(KINDS).map(|(kind, ..)| kind).filter(|k| !clean(k).is_empty()).collect()

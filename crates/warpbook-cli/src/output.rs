@@ -3,10 +3,10 @@
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
 
-/// Why the first line was lost that could not be written.
+/// Why the first lost line could not be written.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// A line to stdout. Nobody reading it any more, as after `| head`, is no reason to stop measuring; what else goes wrong is told at the end, see [`lost`].
+/// Prints a line to stdout. If nobody reads it any more, as after `| head`, measuring goes on; other errors are reported at the end, see [`lost`].
 pub fn say(text: &str) {
     let mut out = io::stdout().lock();
     if let Err(why) = writeln!(out, "{}", printable(text)).and_then(|()| out.flush())
@@ -16,17 +16,17 @@ pub fn say(text: &str) {
     }
 }
 
-/// Why not all lines could be written, if so.
+/// Returns why a line could not be written, if one was lost.
 pub fn lost() -> Option<&'static str> {
     LOST.get().map(String::as_str)
 }
 
-/// Whether somebody misses what could not be written.
+/// Reports whether an error loses output that somebody reads: a closed pipe does not.
 pub fn is_loss(why: &io::Error) -> bool {
     why.kind() != ErrorKind::BrokenPipe
 }
 
-/// A line to stderr.
+/// Prints a line to stderr.
 pub fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(text));
 }

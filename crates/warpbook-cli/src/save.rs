@@ -13,12 +13,12 @@ use warpbook_record::Run;
 
 /// A large record is not written more often than this.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// What has to fit on the disk before anything is begun, where the size of what will be written is not known.
+/// The bytes that must fit on the disk before anything begins, if the size of the output is not known.
 const PROBE_BYTES: u64 = 4096;
 /// Empty files that hold a name until something is written there.
 static RESERVED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// What a file holds. An older file is replaced by one of its own kind only.
+/// The kind of a file's contents. An older file is replaced only by one of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// JSON: a record or a trace.
@@ -30,14 +30,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether a file that begins so is of this kind; an empty one is of every kind.
+    /// Reports whether a file that begins like this is of this kind; an empty file is of every kind.
     fn is_of(self, start: &[u8]) -> bool {
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
         match self {
             _ if start.is_empty() => true,
             Self::Record => text.first() == Some(&b'{'),
             Self::Page => text.first() == Some(&b'<'),
-            // After the header's length.
+            // The header follows its length, which takes 8 bytes.
             Self::Weights => start.get(8) == Some(&b'{'),
         }
     }
@@ -54,7 +54,7 @@ impl Kind {
 /// The files of one command: what it reads, and what it will write.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// Each as the command line calls it, with its path.
+    /// Each file's name on the command line, and its path.
     known: Vec<(String, PathBuf)>,
 }
 
@@ -64,15 +64,15 @@ impl Files {
         self.known.push((name.to_owned(), path.as_ref().to_owned()));
     }
 
-    /// The same for the files of an option or an argument.
+    /// Creates the list from the files of an option or an argument that the command reads.
     pub fn reading(name: &str, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         let mut files = Self::default();
         paths.into_iter().for_each(|path| files.reads(name, path));
         files
     }
 
-    /// An error where the file of an option is one that the command reads, or writes for something else, under whatever name; and where an older file
-    /// is of another kind.
+    /// Notes a file that the command will write. It is an error if the command also reads this file or writes something else to it, under whatever
+    /// name, or if an older file is of another kind.
     pub fn claim(&mut self, option: &str, path: &Path, kind: Kind) -> Result<(), Failure> {
         let refuse =
             |why: String| Err(Failure::usage(format!("{option} {}: {why} Nothing was begun.", path.display())));
@@ -99,15 +99,15 @@ impl Files {
         Ok(())
     }
 
-    /// The file of an option, once it is known that it may be replaced and can be written; it is tried before anything is measured, and nothing is left
-    /// behind.
+    /// Returns the file of an option after checking that it may be replaced and can be written. This is tested before anything is measured, and
+    /// leaves nothing behind.
     pub fn output(&mut self, option: &str, path: &Path, kind: Kind) -> Result<PathBuf, Failure> {
         self.claim(option, path, kind)?;
         check_writable(path)?;
         Ok(path.to_owned())
     }
 
-    /// The same for an option that may be left out.
+    /// Like [`Files::output`], for an option that may be left out.
     pub fn optional(&mut self, option: &str, path: Option<&Path>, kind: Kind) -> Result<Option<PathBuf>, Failure> {
         path.map(|path| self.output(option, path, kind)).transpose()
     }
@@ -192,13 +192,13 @@ fn check_writable(path: &Path) -> Result<(), Failure> {
     ensure_writable(path, PROBE_BYTES).map_err(|e| unwritable(path, &e.to_string()))
 }
 
-/// What a file is, however it is named.
+/// The identity of a file, whatever name it is given.
 #[derive(Debug, PartialEq, Eq)]
 enum Identity {
     /// Its device and its number there.
     #[cfg(unix)]
     Number(u64, u64),
-    /// Its folder and its name, behind links.
+    /// Its folder and its name, with links followed.
     Name(PathBuf),
 }
 
@@ -229,7 +229,7 @@ pub fn write_finished(path: &Path, bytes: &[u8]) -> Result<(), String> {
     })
 }
 
-/// Writes the record so far, at most once a second, and what is left when it goes, also in a panic.
+/// Writes the record so far, at most once a second, and the rest when it is dropped, also in a panic.
 #[derive(Debug)]
 pub struct Keeper {
     path: PathBuf,
@@ -243,7 +243,7 @@ impl Keeper {
         Self { path, last: None, pending: None, warned: false }
     }
 
-    /// Keeps the record so far. Gives a warning to print, once, where it cannot be written.
+    /// Writes the record so far. Returns a warning to print, once, if it cannot be written.
     pub fn keep(&mut self, run: &Run) -> Option<String> {
         if self.last.is_some_and(|l| l.elapsed() < INTERVAL) {
             self.pending = Some(run.clone());
@@ -252,7 +252,7 @@ impl Keeper {
         self.keep_now(run)
     }
 
-    /// The same, however short the time since the last.
+    /// Like [`Keeper::keep`], however short the time since the last write.
     pub fn keep_now(&mut self, run: &Run) -> Option<String> {
         let result = write_record(run, &self.path);
         self.last = Some(Instant::now());

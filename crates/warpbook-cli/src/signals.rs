@@ -1,4 +1,4 @@
-//! Who asks the program to end: a person by Ctrl-C, a scheduler or `docker stop` by SIGTERM, a terminal that is closed by SIGHUP.
+//! Requests to end the program: from a person by Ctrl-C, from a scheduler or `docker stop` by SIGTERM, from a terminal that is closed by SIGHUP.
 
 use crate::output::complain;
 
@@ -11,30 +11,31 @@ pub enum Asked {
     BySystem,
 }
 
-/// Calls `handler` on a thread of its own each time; to be called once. Where that is not possible, `otherwise` says what Ctrl-C then does.
-pub fn on_request_to_end(otherwise: &str, handler: impl Fn(Asked) + Clone + Send + 'static) {
-    let by_hand = handler.clone();
-    if let Err(why) = ctrlc::set_handler(move || by_hand(Asked::ByHand)) {
+/// Calls `handler` on a separate thread at each request; must be called only once. If that is not possible, `otherwise` says what Ctrl-C then does.
+pub fn on_request_to_end(otherwise: &str, handler: impl Fn(Asked) + Send + 'static) {
+    if let Err(why) = listen(handler) {
         complain(&format!("{otherwise}: {why}"));
     }
-    by_system(handler);
 }
 
 #[cfg(unix)]
-fn by_system(handler: impl Fn(Asked) + Send + 'static) {
-    use signal_hook::consts::{SIGHUP, SIGTERM};
-    // Under nohup, which lets the system ignore SIGHUP, a closed terminal is to change nothing.
-    let signals: &[i32] = if is_ignored(SIGHUP) { &[SIGTERM] } else { &[SIGTERM, SIGHUP] };
-    // Without them a signal ends the program at once, as it always did.
-    if let Ok(mut signals) = signal_hook::iterator::Signals::new(signals) {
-        std::thread::spawn(move || signals.forever().for_each(|_| handler(Asked::BySystem)));
-    }
+fn listen(handler: impl Fn(Asked) + Send + 'static) -> std::io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    // Under nohup the system ignores SIGHUP: there a closed terminal is to change nothing.
+    let signals: &[i32] = if is_ignored(SIGHUP) { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
+    let mut signals = signal_hook::iterator::Signals::new(signals)?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        signals.forever().for_each(|signal| handler(if signal == SIGINT { Asked::ByHand } else { Asked::BySystem }));
+    })?;
+    Ok(())
 }
 
 #[cfg(not(unix))]
-fn by_system(_: impl Fn(Asked) + Send + 'static) {}
+fn listen(handler: impl Fn(Asked) + Send + 'static) -> Result<(), ctrlc::Error> {
+    ctrlc::set_handler(move || handler(Asked::ByHand))
+}
 
-/// Whether the system ignores a signal for this process; taken for granted where it does not say.
+/// Reports whether the system ignores a signal for this process; `true` if it does not say.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -62,7 +62,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Whether the command line itself asks for several ranks.
+/// Reports whether the command line itself asks for several ranks.
 fn asks_for_ranks(args: &TrainArgs) -> bool {
     args.together.gpus.is_some() || args.together.ranks.is_some()
 }
@@ -188,7 +188,7 @@ fn profile(
     Ok((run, written.err()))
 }
 
-/// What a training reads, but for what it goes on with.
+/// The files that a training reads, except the checkpoint that it resumes.
 fn inputs(args: &TrainArgs) -> Files {
     let mut files = Files::reading("the recipe", recipe_file(&args.recipe));
     args.init.iter().for_each(|path| files.reads("--init", path));

@@ -89,7 +89,7 @@ impl Compiler {
         let is_elsewhere = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
         // Only what the file can include: a new building block elsewhere does not recompile everything.
         let headers = Headers::of(&spec.source, &spec.headers, self.headers, &is_elsewhere);
-        // What the compiler finds in other files may change without our knowing.
+        // The compiler may read other files, which can change without Warpbook's noticing.
         let cache = cache.filter(|_| !headers.is_incomplete);
         if headers.is_incomplete {
             options.extend(folders.iter().map(|folder| format!("--include-path={}", folder.display())));

@@ -25,7 +25,7 @@ pub const THROUGH_CUDARC: [&str; 63] = [
     "cuTensorMapEncodeTiled", "cuThreadExchangeStreamCaptureMode",
 ];
 
-/// What a call returns: 0, or the number of an error, which a later driver may have added.
+/// The result of a call: 0, or the number of an error, which a later driver may have added.
 type Status = c_int;
 type TextOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 
@@ -219,7 +219,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    /// What the sources call by the driver's own names.
+    /// Collects the driver's functions that the sources call.
     fn called(folder: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,22 +1,24 @@
 //! Files that appear whole or not at all.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Tells the temporary files of one process apart.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
-/// As many links as Linux follows, too.
+/// The most links that are followed: as many as Linux follows.
 const MOST_LINKS: usize = 40;
 
-/// Writes a file under a temporary name in its folder and renames it, so that an older one stays whole until the new one is. The bytes are on
-/// the disk before the name is. A link is followed, also to a file that is not there yet, and an older file's permissions stay. What a process that
-/// was killed has left of the same file is removed.
+/// Writes a file under a temporary name in its folder and renames it, so that an older file stays whole until the new one is complete. The bytes are
+/// on the disk before the name is. Links are followed, even to a file that does not exist yet, and an older file's permissions stay. Temporary files
+/// that killed processes left in the folder are removed.
 ///
 /// # Errors
-/// The system's: no such folder, no permission, a full disk. The temporary file is removed.
+/// If the system reports one: no such folder, no permission, a full disk. The temporary file is removed.
 pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let path = behind_links(path.as_ref())?;
     let part = Part::of(&path)?;
@@ -29,16 +31,16 @@ pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&part.0, &path)
 }
 
-/// Tries whether [`write_atomic_with_folder`] could write a file of so many bytes now; leaves nothing behind but its folder.
+/// Checks that [`write_atomic_with_folder`] could write a file of this many bytes now; leaves nothing behind except the folder.
 ///
 /// # Errors
-/// As of [`write_atomic`], and where the path is a folder or anything else that is no file, which a rename would not replace or not bring back, or
-/// a file that is protected against writing.
+/// Like [`write_atomic`]; also if the path is a folder or anything else that is not a regular file, which a rename would not replace or not bring
+/// back, or if the file is write-protected.
 pub fn ensure_writable(path: impl AsRef<Path>, bytes: u64) -> io::Result<()> {
     let path = path.as_ref();
     let names_a_folder = || io::Error::other("it is a folder; name a file in it");
     let name = path.file_name().ok_or_else(names_a_folder)?;
-    // As "file/" and "file/.", of which Rust takes the end away.
+    // Rust's `file_name` ignores the endings of "file/" and "file/.".
     if !path.as_os_str().as_encoded_bytes().ends_with(name.as_encoded_bytes()) {
         return Err(names_a_folder());
     }
@@ -61,20 +63,20 @@ pub fn ensure_writable(path: impl AsRef<Path>, bytes: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// As [`write_atomic`]; makes the file's folder where it is not there.
+/// Like [`write_atomic`]; creates the file's folder if it does not exist.
 ///
 /// # Errors
-/// As of [`write_atomic`].
+/// Like [`write_atomic`].
 pub fn write_atomic_with_folder(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let path = behind_links(path.as_ref())?;
     make_folder_of(&path)?;
     write_atomic(path, bytes)
 }
 
-/// Reads a file of at most so many bytes; of what is no regular file, as a pipe or a device without an end, at most 256 MiB.
+/// Reads a file of at most `most` bytes; at most 256 MiB from anything that is not a regular file, such as a pipe or an endless device.
 ///
 /// # Errors
-/// The system's, and where it is longer.
+/// If the system reports one, or the file is longer.
 pub fn read_file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     const MOST_OF_NO_FILE: u64 = 256 << 20;
     let file = File::open(path)?;
@@ -93,7 +95,7 @@ pub fn read_file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
 /// The file that a path leads to: a link is followed to its end, whether a file is there or not.
 ///
 /// # Errors
-/// The links lead round in a circle.
+/// If the links form a circle.
 pub fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -112,18 +114,21 @@ struct Part(PathBuf);
 
 impl Part {
     fn of(path: &Path) -> io::Result<Self> {
-        let mut name = prefix(path).ok_or_else(|| io::Error::other("it names no file"))?;
+        let file = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
+        let mut name = OsString::from(".");
+        name.push(file);
         // Two processes, or two threads, may write the same file at once.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        name.push(format!("{}-{number}.part", std::process::id()));
+        name.push(format!(".{}-{number}.part", std::process::id()));
         Ok(Self(path.with_file_name(name)))
     }
 
     /// Opens it, with the permissions of the file that it is to replace.
     fn create(&self, path: &Path) -> io::Result<File> {
-        remove_left_over(path);
+        remove_left_over(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")));
         let file = File::create(&self.0)?;
-        // Held until it is closed: it tells others that this process lives. Where a file system has no locks, their process number has to do.
+        // The lock is held until the file is closed: it tells others that this process is alive. On a file system without locks, the process number
+        // has to do.
         let _ = file.try_lock();
         if let Ok(old) = fs::metadata(path) {
             file.set_permissions(old.permissions())?;
@@ -134,42 +139,33 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // It is not there any more where it was renamed.
+        // It no longer exists if it was renamed.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// What the names of a file's parts begin with.
-fn prefix(path: &Path) -> Option<OsString> {
-    let mut prefix = OsString::from(".");
-    prefix.push(path.file_name()?);
-    prefix.push(".");
-    Some(prefix)
-}
-
-/// Removes the parts of a file whose processes were killed while they wrote.
-fn remove_left_over(path: &Path) {
-    let Some(prefix) = prefix(path) else { return };
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(entries) = fs::read_dir(folder) else { return };
+/// Removes the parts that killed processes left in a folder, once for each folder: the kernels' cache gets thousands of files.
+fn remove_left_over(folder: &Path) {
+    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let is_first = SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned());
+    let Some(entries) = is_first.then(|| fs::read_dir(folder).ok()).flatten() else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let rest = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
-        let process = rest.and_then(|rest| std::str::from_utf8(rest).ok()).and_then(process_of);
+        let process = entry.file_name().to_str().and_then(process_of);
         if process.is_some_and(is_gone) && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// The process in "123-0.part".
-fn process_of(end: &str) -> Option<u32> {
-    let (process, number) = end.strip_suffix(".part")?.split_once('-')?;
+/// The process in ".c.st.123-0.part".
+fn process_of(name: &str) -> Option<u32> {
+    let (file, end) = name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.')?;
+    let (process, number) = end.split_once('-').filter(|_| !file.is_empty())?;
     number.parse::<u64>().ok()?;
     process.parse().ok()
 }
 
-/// Whether a process has ended, as far as can be known here: elsewhere than on Linux, only that it is another one.
+/// Reports whether a process has ended, as far as can be known here: outside Linux, only that it is another process.
 fn is_gone(process: u32) -> bool {
     process != std::process::id() && !Path::new("/proc").join(process.to_string()).exists()
 }
@@ -273,10 +269,10 @@ mod tests {
     fn what_a_killed_process_has_left_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        // No process has this number; the last three are others' files, and a part that is being written.
+        // No process has these numbers; two names are no parts, and one part is of a process that lives.
         let living = format!(".c.st.{}-7.part", std::process::id());
-        let stay = [".c.st.5.4294967295-1.part", ".c.st.x-1.part", &living];
-        for name in [".c.st.4294967295-0.part", ".c.st.4294967294-12.part"].iter().chain(&stay) {
+        let stay = [".c.st.x-1.part", "c.st.4294967295-1.part", &living];
+        for name in [".c.st.4294967295-0.part", ".other.4294967294-12.part"].iter().chain(&stay) {
             fs::write(at(name), "x").unwrap();
         }
         write_atomic(at("c.st"), b"x").unwrap();

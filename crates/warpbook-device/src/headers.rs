@@ -73,21 +73,21 @@ const OF_HOST: [&str; 12] = [
     "vector",
 ];
 
-/// What a source includes.
+/// The headers that a source includes.
 #[derive(Debug, Default)]
 pub(crate) struct Headers {
-    /// Names and texts of those that are at hand, sorted by name.
+    /// Names and texts of the headers that were found, sorted by name.
     pub found: Vec<(String, String)>,
-    /// Whether some are not among them, and whether the compiler finds them is its own affair.
+    /// `true` if some were not found; the compiler then has to find them itself.
     pub is_incomplete: bool,
 }
 
 impl Headers {
-    /// All that a text reaches, among its author's headers, the building blocks, the files that it names from the root on, and C's. `is_elsewhere` says
-    /// whether the compiler finds a header of this name by itself.
+    /// Finds all headers that a text includes, directly or through others: its author's, the building blocks, files named by an absolute path, and
+    /// C's. `is_elsewhere` says whether the compiler finds a header of this name by itself.
     pub(crate) fn of(text: &str, own: &[Header], blocks: &[Source], is_elsewhere: &dyn Fn(&str) -> bool) -> Self {
         let mut all = Self::default();
-        // A text, and the folder in which it lies where it is known.
+        // Each text, with its folder if that is known.
         let mut texts: Vec<(String, Option<PathBuf>)> = vec![(text.to_owned(), None)];
         while let Some((text, folder)) = texts.pop() {
             for include in includes(&text) {
@@ -142,7 +142,7 @@ pub(crate) fn folders(nvrtc: &Path, major: u32) -> Vec<PathBuf> {
     };
     let in_toolkit = |toolkit: &Path| ["include", "include/cccl"].map(|b| toolkit.join(b));
     let in_pip = |nvidia: &Path| below.iter().map(|b| nvidia.join(b)).collect::<Vec<_>>();
-    // As nvidia/cu13/lib/libnvrtc.so.13 and /usr/local/cuda/lib64/libnvrtc.so.
+    // Examples are nvidia/cu13/lib/libnvrtc.so.13 and /usr/local/cuda/lib64/libnvrtc.so.
     let mut all: Vec<PathBuf> = nvrtc.ancestors().nth(2).map(in_toolkit).into_iter().flatten().collect();
     all.extend(nvrtc.ancestors().nth(3).filter(|nvidia| nvidia.ends_with("nvidia")).map(in_pip).into_iter().flatten());
     all.extend(site_packages().iter().flat_map(|site| in_pip(&site.join("nvidia"))));
@@ -156,9 +156,9 @@ pub(crate) fn folders(nvrtc: &Path, major: u32) -> Vec<PathBuf> {
     there
 }
 
-/// What helps against a header that the compiler cannot open, by its words.
+/// Suggests what to do about a header that the compiler cannot open, from the compiler's message.
 pub(crate) fn hint(message: &str, major: u32, folders: &[PathBuf]) -> Option<String> {
-    // "could not open" or "cannot open", as folders are searched or not.
+    // The message says "could not open" or "cannot open", depending on whether folders are searched.
     let (_, rest) = message.split_once(" open source file \"")?;
     let name = rest.split('"').next()?;
     if OF_HOST.contains(&name) {

@@ -1,13 +1,13 @@
-//! What a source includes, in every form that C++ has for it.
+//! Finds what a source includes, in every form that C++ allows.
 
-/// A line `#include`.
+/// An `#include` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Include<'a> {
     /// `"name"`: looked for next to the file first.
     Quoted(&'a str),
     /// `<name>`.
     Angled(&'a str),
-    /// A macro's name, say.
+    /// Anything else, such as a macro's name.
     Unknown,
 }
 
@@ -43,7 +43,7 @@ pub fn includes(text: &str) -> Vec<Include<'_>> {
     found
 }
 
-/// What is left of a text.
+/// The part of a text that is still to be read.
 struct Rest<'a> {
     text: &'a str,
     in_comment: bool,

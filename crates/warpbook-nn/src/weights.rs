@@ -130,7 +130,7 @@ impl Weights {
     /// over.
     ///
     /// # Errors
-    /// The file cannot be read; a tensor is missing, unknown, has another shape or type, or a value that is not finite: the sentence names it.
+    /// If the file cannot be read, or a tensor is missing, unknown, has another shape or type, or a value that is not finite: the message names it.
     pub fn load(network: &Network, path: impl AsRef<Path>) -> Result<Self, WeightsError> {
         let path = path.as_ref();
         let bytes = read_file(path, u64::MAX).map_err(|source| WeightsError::Io { path: path.into(), source })?;
@@ -138,7 +138,7 @@ impl Weights {
         Self::from_tensors(network, &SafeTensors::deserialize(&bytes).map_err(format)?, |name| !name.starts_with(STATE))
     }
 
-    /// As [`Weights::load`], of the tensors that were read and whose names are the weights'.
+    /// Like [`Weights::load`], from tensors that were already read; `is_weight` says which names are weights.
     pub(crate) fn from_tensors(
         network: &Network,
         tensors: &SafeTensors<'_>,
@@ -158,7 +158,7 @@ impl Weights {
         Self::of_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
     }
 
-    /// What a file has, all of it finite.
+    /// Creates weights from a file's values, which must all be finite.
     fn of_values(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, WeightsError> {
         let all = Self { specs: network.params().to_vec(), values };
         all.ensure_finite()?;
@@ -250,9 +250,9 @@ pub(crate) fn write(arrays: &Arrays<'_>, metadata: Option<String>, path: &Path) 
     warpbook_device::write_atomic_with_folder(path, &file).map_err(io)
 }
 
-/// What a file is that is none of safetensors.
+/// Explains why a file is not a safetensors file.
 fn why_not(file: &[u8], error: &SafeTensorError) -> String {
-    // A zip archive, as since PyTorch 1.6, or a bare pickle.
+    // PyTorch has written a zip archive since 1.6, and a bare pickle before.
     let is_of_torch = file.starts_with(b"PK\x03\x04") || matches!(file, [0x80, 2..=5, ..]);
     match is_of_torch {
         true => "it is a file of torch.save, which only Python reads. Save the weights there with \

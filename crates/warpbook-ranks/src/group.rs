@@ -171,7 +171,8 @@ impl Aborter {
         self.0.shared.why_within(time)
     }
 
-    /// Waits for the other ranks in a way of the caller's, as for a GPU that does: counted and watched as an operation, so that every rank has to come to it.
+    /// Waits for the other ranks in the caller's own way, such as on a GPU. The wait is counted and watched as an operation, so every rank has to
+    /// reach it.
     pub fn watched<R>(&self, wait: impl FnOnce() -> R) -> R {
         self.0.shared.begin();
         let done = wait();
@@ -179,7 +180,7 @@ impl Aborter {
         done
     }
 
-    /// Whether the work was finished.
+    /// Returns `true` if the work was finished.
     #[must_use]
     pub fn has_finished(&self) -> bool {
         self.0.shared.has_ended()
@@ -190,16 +191,17 @@ impl Group {
     /// Meets all ranks. Rank 0 listens at the placement's address, or with a listener that it was given there ([`crate::launched_listener`]).
     ///
     /// # Errors
-    /// The port is in use or not of this machine, rank 0 cannot be reached, a rank does not come in time, two say that they are the same rank, or
-    /// were started as of another number of ranks: the sentence says which.
+    /// If the port is in use or not on this machine, rank 0 cannot be reached, a rank does not come in time, two ranks have the same number, or ranks
+    /// were started with different numbers of ranks: the message says which.
     pub fn join(placement: &Placement, limits: Limits, listener: Option<TcpListener>) -> Result<Self> {
         Self::join_telling(placement, limits, listener, |_| ())
     }
 
-    /// The same; after two seconds and every ten seconds from then on `tell` is given a sentence that says who is waited for, and how long still.
+    /// Like [`Group::join`]. After two seconds, and every ten seconds from then on, it calls `tell` with a sentence that says which ranks it waits
+    /// for, and for how much longer.
     ///
     /// # Errors
-    /// As of [`Group::join`].
+    /// Like [`Group::join`].
     pub fn join_telling(
         placement: &Placement,
         limits: Limits,

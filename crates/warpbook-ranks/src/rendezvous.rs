@@ -66,7 +66,7 @@ impl Waiting {
     }
 }
 
-/// As "rank 1", "ranks 1 and 2", "ranks 1, 2, 3 and 60 more".
+/// Names ranks, as in "rank 1" or "ranks 1, 2"; after the first eight, it says how many more there are.
 fn others(missing: &[usize]) -> String {
     const MOST: usize = 8;
     let named: Vec<String> = missing.iter().take(MOST).map(ToString::to_string).collect();
@@ -77,7 +77,7 @@ fn others(missing: &[usize]) -> String {
     }
 }
 
-/// The addresses of the place where rank 0 listens; looked up on a thread of its own, as that may take longer than there is time.
+/// Looks up the addresses where rank 0 listens, on a separate thread, because that may take longer than the deadline allows.
 fn addresses(p: &Placement, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
     let (to, found) = mpsc::channel();
     let (host, port) = (p.host.clone(), p.port);

@@ -36,7 +36,7 @@ impl MemoryLevel {
         }
     }
 
-    /// As a sentence about a device names it: a CPU's caches have names of their own.
+    /// The level's name in a sentence about a device: a CPU's levels have other names.
     #[must_use]
     pub const fn label_on(self, device: DeviceKind) -> &'static str {
         match (device, self) {

@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(ask(Method::HEAD, Some("localhost:80")), None);
         assert_eq!(ask(Method::GET, Some("evil.example:80")), Some(403));
         assert_eq!(ask(Method::GET, None), Some(403));
-        assert_eq!(ask(Method::GET, Some("127.0.0.1")), Some(403), "without the port");
+        assert_eq!(refuse(8080, &Method::GET, Some("localhost")), Some(403), "without its port, another site's");
         let at_80 = |host| refuse(80, &Method::GET, Some(host));
         assert_eq!(["localhost", "127.0.0.1", "localhost:80"].map(at_80), [None; 3]);
         assert_eq!(["evil.example", "localhost.evil.example", "localhost:8080"].map(at_80), [Some(403); 3]);

@@ -129,7 +129,7 @@ pub trait Experiment {
     /// The same where one rung alone will be run: whoever compiles ahead for all rungs leaves that out.
     ///
     /// # Errors
-    /// As of [`Experiment::prepare`].
+    /// Like [`Experiment::prepare`].
     fn prepare_one<'a>(&'a self, lab: &'a Lab, problem: &Problem, rung: &Rung) -> Result<Box<dyn Prepared + 'a>> {
         let _ = rung;
         self.prepare(lab, problem)
@@ -143,31 +143,31 @@ pub trait Experiment {
     }
 }
 
-/// Repetitions of the same launches, of which the last is counted: the ones before leave in the caches what it finds there.
+/// Repetitions of the same launches. The last is counted: the earlier ones leave the caches as it would find them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeated {
-    /// How many repetitions are launched.
+    /// The number of repetitions that are launched.
     pub times: usize,
-    /// What the last one is called, as "the second of two epochs".
+    /// The name of the last repetition, such as "the second of two epochs".
     pub last: &'static str,
-    /// What all are called, as "two epochs": a graph may be counted as a whole only.
+    /// The name of all repetitions, such as "two epochs": a graph may only be counted as a whole.
     pub all: &'static str,
 }
 
 /// The inputs of one problem.
 pub trait Prepared {
-    /// A rung made ready to run: compiled, loaded, its tile or algorithm chosen. A rung with `variant_of` is the rung of that id with a
-    /// learner's source: what is given to it and how it is launched are the same.
+    /// Makes a rung ready to run: compiled, loaded, its tile or algorithm chosen. A rung with `variant_of` is the rung with that id and a learner's
+    /// source: its arguments and its launch are the same.
     ///
     /// # Errors
-    /// Those of the compiler and the device; they become the rung's row.
+    /// If the compiler or the device reports one; it becomes the rung's row.
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>>;
 
-    /// A rung made ready for its hardware counters to be read, which is not checked; and how much of its work that is, where it is not all. Of work
-    /// that launches the same kernels again and again a few repetitions are enough: the hardware counts each launch by itself.
+    /// Makes a rung ready for reading its hardware counters, without a check. Also returns how much of its work is run, if not all: when the same
+    /// kernels are launched again and again, a few repetitions are enough, since the hardware counts each launch by itself.
     ///
     /// # Errors
-    /// As of [`Prepared::candidate`].
+    /// Like [`Prepared::candidate`].
     fn to_count<'p>(
         &'p self,
         rung: &Rung,

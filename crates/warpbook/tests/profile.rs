@@ -274,13 +274,13 @@ fn rungs_are_profiled_and_counted() {
     let unfused = counted.iter().find(|c| c.rung == "01_unfused").unwrap();
     let named = unfused.counters.iter().all(|k| !k.kernel.starts_with("kernel "));
     assert!(named || notes.iter().any(|n| n.starts_with("01_unfused") && n.contains("numbers")), "{notes:?}");
-    // Of ten epochs two are launched, where each has kernels of its own, and the second is counted.
+    // If each epoch has its own kernels, two of the ten epochs are launched, and the second is counted.
     let part = notes
         .iter()
         .find(|n| n.contains("are those of the second of two epochs"))
         .unwrap_or_else(|| panic!("{notes:?}"));
     assert!(part.contains("01_unfused") && !part.contains("05_persistent"), "{part}");
-    // A graph may be counted as a whole.
+    // A graph may only be counted as a whole.
     assert!(notes.iter().any(|n| n.contains("04_fused_graph") && n.contains("two epochs")), "{notes:?}");
     assert_eq!(unfused.counters.len(), 5, "four kernels and the update: {:?}", unfused.counters);
     let persistent = counted.iter().find(|c| c.rung == "05_persistent").unwrap();

@@ -110,17 +110,17 @@ const WIDTHS: &str = "no part of a record is wider than the window";
 /// The check that needs axe-core.
 const AXE: &str = "axe-core finds nothing on any view";
 
-/// What Firefox is not asked: rules and figures of one browser are enough, and a script cannot paste into it; without a GPU it draws the
-/// long timeline at 12 frames a second.
+/// The checks that Firefox does not run: rules and figures from one browser are enough, and a script cannot paste into Firefox; without a GPU it
+/// draws the long timeline at 12 frames a second.
 const CHROMIUM_ONLY: &[&str] = &[AXE, SPEED, TIMELINE, NAMES, WIDTHS, "pasted text opens"];
-/// It sees what a page draws by a script that runs before the page's own, which Firefox does not offer.
+/// This check sees what a page draws through a script that runs before the page's own, which Firefox does not offer.
 const NAMES: &str = "a timeline's names are whole";
 const TIMELINE: &str = "a timeline of 100,000 spans moves, and goes to Perfetto";
 
-/// What Chromium is asked while nothing else runs.
+/// The checks that Chromium runs while nothing else does.
 const MEASURED: &[&str] = &[SPEED, TIMELINE];
 
-/// How long a page may take until it is ready.
+/// The time that a page may take to get ready.
 const READY: Duration = Duration::from_secs(30);
 /// The messages that the page shows, as JavaScript.
 const ALERTS: &str = "[...document.querySelectorAll('[role=alert]')].filter((e) => e.checkVisibility()) \
@@ -128,7 +128,7 @@ const ALERTS: &str = "[...document.querySelectorAll('[role=alert]')].filter((e) 
 const HOSTILE: &str = "\"'><script>window.__pwned=1</script><img src=x onerror=\"window.__pwned=1\">\
     <svg onload=\"window.__pwned=1\"></svg><a href=\"javascript:window.__pwned=1\">a</a>";
 
-/// What the checks open.
+/// The pages and files that the checks open.
 #[derive(Clone)]
 pub struct Stage {
     /// Address of the page, in a folder below the site's root; ends with a slash.
@@ -197,11 +197,11 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
     let has_rules = rules.is_ok();
     let chromium = Browser::chromium(w)?;
     let mut log = log_file(&w.log("browser"))?;
-    // What is measured has the machine to itself; then both browsers work at once.
+    // The measured checks have the machine to themselves; then both browsers work at once.
     let measured = chosen(|name| MEASURED.contains(&name));
     drive(&chromium, &site.url(), &stage, measured, "", &mut report, &mut log)?;
     let others = chosen(|name| !MEASURED.contains(&name)).filter(|(name, _)| has_rules || *name != AXE);
-    // Its screenshots and files next to the others.
+    // Firefox's screenshots and files lie next to the others.
     let other = Stage { shots: stage.shots.join("firefox"), port: stage.port + 1, ..stage.clone() };
     let in_firefox = || -> Result<Report> {
         let (mut report, mut log) = (Report::default(), log_file(&w.log("browser-firefox"))?);

@@ -39,7 +39,7 @@ pub struct Jupyter {
     pub process: Guard,
     /// The address that opens it, with its token.
     pub url: String,
-    /// What it prints.
+    /// The file with its output.
     pub log: PathBuf,
 }
 
@@ -144,12 +144,12 @@ pub fn check(w: &Workspace) -> Result<Report> {
     Ok(report)
 }
 
-/// What an expression finds in outputs.
+/// Returns a JavaScript expression that finds a selector in outputs.
 fn found(selector: &str) -> String {
     format!("document.querySelector('.jp-RenderedHTML {selector}')")
 }
 
-/// Opens a lesson that is not trusted; gives the number of its charts, all of which have to be shown.
+/// Opens a lesson that is not trusted; returns the number of its charts, all of which have to be shown.
 fn untrusted(browser: &Browser, url: &str, lesson: &Path) -> Result<u64> {
     let expected = charts_in_sight(&serde_json::from_str(&fs::read_to_string(lesson)?)?);
     ensure!(expected > 2, "it has {expected} charts that are not collapsed");

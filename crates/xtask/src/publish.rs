@@ -1,5 +1,5 @@
-//! What is generated from the records: their index, the JSON Schema, their charts, the tables of `data/README.md` and the one of the
-//! README. The same check reads the links of all Markdown files.
+//! Generates files from the records: their index, the JSON Schema, their charts, the tables of `data/README.md` and the table of the README. The same
+//! check reads the links of all Markdown files.
 
 mod links;
 mod overview;
@@ -29,11 +29,11 @@ pub struct Record {
     pub file: String,
     /// Its text.
     pub text: String,
-    /// What it says.
+    /// Its parsed text.
     pub run: Run,
-    /// Whether it is one of the project's own.
+    /// `true` if it is one of the project's own.
     pub published: bool,
-    /// The file of the published record that it stands next to, and what it says there, in a sentence.
+    /// The file of the published record that it is shown next to, and the sentence that is shown there.
     pub beside: Option<(String, String)>,
 }
 

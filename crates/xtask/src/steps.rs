@@ -50,12 +50,12 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Steps of which those run whose names hold one of the texts in `only`; all of them where it is empty.
+    /// Creates steps that run only if their names contain one of the texts in `only`; all of them run if it is empty.
     pub fn new(only: Vec<String>) -> Self {
         Self { only, rows: Vec::new() }
     }
 
-    /// Whether a step of this name runs.
+    /// Reports whether a step with this name runs.
     pub fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| name.contains(only.as_str()))
     }

@@ -262,7 +262,12 @@ fn main(app: &App, send: &Send) -> Html {
             Some(run) => record::record(app, send, entry, run),
             None => html! { <p class="empty">{ format!("Reading {}.", entry.name) }</p> },
         },
-        None if app.only_asks() => html! { <p class="empty">{ "Nothing is open yet: see the question above." }</p> },
+        None if app.only_asks() => html! {
+            <section class="empty">
+                <h1>{ "Nothing is open yet" }</h1>
+                <p>{ "Answer the question above first." }</p>
+            </section>
+        },
         None if app.busy() => html! { <p class="empty">{ "Reading." }</p> },
         None if !app.library.entries.is_empty() => html! {
             <div class="empty">

@@ -1,4 +1,4 @@
-//! A class board: the best of each person at each task, and who has none that counts.
+//! A class board: each person's best figure at each task, and who has none that counts.
 
 mod chart;
 
@@ -18,7 +18,7 @@ pub struct Board<'a> {
     pub people: Vec<String>,
 }
 
-/// One problem of one experiment on one kind of device, timed in one way: only such figures are held against each other.
+/// One problem of one experiment on one kind of device, timed in one way: only such figures are compared.
 #[derive(Debug, Clone)]
 pub struct BoardTask<'a> {
     /// The experiment's name.
@@ -29,33 +29,33 @@ pub struct BoardTask<'a> {
     pub device: String,
     /// Each person once, the fastest first, those without a figure that counts last.
     pub entries: Vec<BoardEntry<'a>>,
-    /// Those who have records, but none of this task.
+    /// People who have records, but none of this task.
     pub absent: Vec<String>,
-    /// What the class's figures are shown next to, and is nobody's: the best of each published record, as "published: On the chip", with its time in
-    /// microseconds.
+    /// Figures shown next to the class's that belong to nobody in it: the best of each published record, as "published: On the chip", with its time
+    /// in microseconds.
     pub published: Vec<(String, f64)>,
     by: (TimedBy, L2State),
-    /// A record with the task, for what all of them say alike.
+    /// A record with the task, for what all such records share.
     run: &'a Run,
 }
 
-/// What one person has at a task.
+/// One person's result at a task.
 #[derive(Debug, Clone)]
 pub struct BoardEntry<'a> {
     /// The record's author, or what its file is called.
     pub person: String,
-    /// The number of the record that the figure is of.
+    /// The number of the record that the figure comes from.
     pub record: usize,
-    /// The title of the rung that it is of; empty without one.
+    /// The title of its rung; empty without one.
     pub rung: String,
     /// The fastest figure that was checked, with its time in microseconds.
     pub best: Option<(&'a Measurement, f64)>,
-    /// What was run and does not count, each in a clause: "Fused: its result was not checked".
+    /// Results that do not count, a clause each: "Fused: its result was not checked".
     pub missing: Vec<String>,
 }
 
 impl<'a> Board<'a> {
-    /// Sorts records into tasks. A person is the record's author, or else the name that is given with it, as that of its file.
+    /// Sorts records into tasks. A person is the record's author, or else the name that is given with it, such as its file's.
     ///
     /// What counts of a record is the learner's own kernels where it has some, else all kernels, else everything that was run: without this,
     /// all would share the time of the fastest library.
@@ -84,7 +84,7 @@ impl<'a> Board<'a> {
         board
     }
 
-    /// The same with the best of published records at its tasks, which are not ranked.
+    /// Adds the best of each published record at its tasks; these are not ranked.
     #[must_use]
     pub fn with_published(mut self, records: &[&Run]) -> Self {
         for (run, problem) in records.iter().flat_map(|run| run.problems().into_iter().map(move |p| (*run, p))) {
@@ -158,23 +158,23 @@ impl<'a> BoardTask<'a> {
         )
     }
 
-    /// Those with a figure that counts, the fastest first.
+    /// The entries with a figure that counts, the fastest first.
     pub fn ranked(&self) -> impl Iterator<Item = (&BoardEntry<'a>, &'a Measurement, f64)> {
         self.entries.iter().filter_map(|e| e.best.map(|(m, us)| (e, m, us)))
     }
 
-    /// Those who have run something here that does not count, as it was not checked or failed its check, with what that is.
+    /// The people who ran something here that does not count, because it was not checked or failed its check, with what that is.
     pub fn unchecked(&self) -> impl Iterator<Item = &BoardEntry<'a>> {
         self.entries.iter().filter(|e| !e.missing.is_empty())
     }
 
-    /// Whether a record's figures of a problem are of this task.
+    /// Reports whether a record's figures at a problem belong to this task.
     fn is_of(&self, run: &Run, problem: &Problem) -> bool {
         let by = (run.policy.timed_by, run.policy.l2);
         self.experiment == run.experiment && self.problem == problem && self.device == device(run) && self.by == by
     }
 
-    /// Takes a person's entry in; of two the better figure stays.
+    /// Adds a person's entry; if there is one already, the better figure stays.
     fn add(&mut self, new: BoardEntry<'a>) {
         let Some(old) = self.entries.iter_mut().find(|e| e.person == new.person) else {
             self.entries.push(new);

@@ -58,7 +58,7 @@ fn is_moved(factor: f64) -> bool {
     !(1.0 / (1.0 + THRESHOLD)..=1.0 + THRESHOLD).contains(&factor)
 }
 
-/// "17 %", of a factor of 1.17 and of 0.83.
+/// Returns "17 %" for a factor of 1.17 or 0.83.
 fn by(factor: f64) -> String {
     percent((factor - 1.0).abs())
 }
@@ -68,7 +68,7 @@ fn direction(factor: f64) -> &'static str {
 }
 
 impl<'a> Comparison<'a> {
-    /// How many rungs of a record came out how.
+    /// Counts a record's rungs by verdict.
     #[must_use]
     pub fn counts(&self, record: usize) -> Counts {
         let mut out = Counts::default();
@@ -86,7 +86,7 @@ impl<'a> Comparison<'a> {
         self.rows.chunk_by(|a, b| a.problem == b.problem)
     }
 
-    /// What became of a record's references; `None` where nothing is known to be unchanged.
+    /// Returns how far a record's references drifted; `None` if nothing is known to be unchanged.
     #[must_use]
     pub fn drift(&self, record: usize) -> Option<Drift> {
         let mut shifts: Vec<f64> = self.by_problem().filter_map(|rows| shift(rows, record)).map(|s| s.ln).collect();
@@ -104,8 +104,8 @@ impl<'a> Comparison<'a> {
         Some(Drift { factor: exp(median), furthest: exp(furthest), names, foreign })
     }
 
-    /// What a record is against the first, by their labels: "mine against published: Fused 1.25× as fast, On the chip 0.74×; 1 faster, 1 slower, 10 within
-    /// noise; the reference (cuBLAS) drifted by 17 % (faster)."
+    /// Compares a record with the first, by their labels: "mine against published: Fused 1.25× as fast, On the chip 0.74×; 1 faster, 1 slower, 10
+    /// within noise; the reference (cuBLAS) drifted by 17 % (faster)."
     #[must_use]
     pub fn sentence(&self, record: usize) -> String {
         let counts = self.counts(record);

@@ -14,13 +14,13 @@ use warpbook_record::{
 /// Points that are made; charts draw fewer.
 const MOST: usize = 200;
 
-/// FLOP/s over FLOP/byte of what a profiler found at a problem: each operation of its breakdowns whose work was told, by its least bytes, and each kernel with
-/// hardware counters, by the bytes of DRAM and the operations that were counted, in fp32 and on the tensor cores. Kernels that used the tensor cores of a chip that
-/// does not count what these do are left out. What is drawn was not checked against a reference. Of several rungs each name begins with the rung's;
-/// [`Options::kernel_roofline`] draws one rung alone.
+/// Draws FLOP/s over FLOP/byte of what a profiler found at a problem: each operation of its breakdowns whose work is known, by its least bytes, and
+/// each kernel with hardware counters, by its DRAM bytes and its counted operations, in fp32 and on the tensor cores. Kernels that used the tensor
+/// cores of a chip that does not count their operations are left out. The points were not checked against a reference. With several rungs, each name
+/// begins with the rung's; [`Options::kernel_roofline`] draws one rung alone.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where nothing has both, or no ceiling was measured.
+/// [`ChartError::NothingToDraw`] if nothing has both, or no ceiling was measured.
 pub fn kernel_roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     kernel_roofline_with(&Options::default(), run, problem, None)
 }
@@ -45,7 +45,7 @@ fn is_counted(o: &OperationTime) -> bool {
     o.flops > 0 && o.bytes > 0
 }
 
-/// Of one rung, or of all.
+/// Draws the kernels of one rung, or of all.
 pub(crate) fn kernel_roofline_with(
     options: &Options,
     run: &Run,

@@ -43,7 +43,7 @@ fn with_files(run: &mut Run, files: &[(&str, &'static str, &str)]) {
 #[test]
 fn a_rung_is_compared_with_the_one_that_it_grew_from() {
     let mut run = h200();
-    // The staged one is a side branch: what comes after it goes on with the file of the one before.
+    // The staged rung is a side branch: the rung after it continues the file of the rung before.
     let files = [
         ("01_unfused", "a.cu", "one\ntwo\nthree\n"),
         ("02_fused", "b.cu", "one\ntwo\nfour\nfive\n"),
@@ -53,7 +53,7 @@ fn a_rung_is_compared_with_the_one_that_it_grew_from() {
     with_files(&mut run, &files);
     assert_eq!(before(&run, "03_fused_streams").as_deref(), Some("02_fused"));
     assert_eq!(before(&run, "02_fused").as_deref(), Some("01_unfused"));
-    // Of two types each goes on with its own, and the first of a type not with its twin.
+    // With two types, a rung follows the last one of its own type, and the first rung of a type does not follow its twin.
     let types = [
         ("01_unfused", Dtype::F32),
         ("02_fused", Dtype::F16),

@@ -22,7 +22,7 @@ pub enum Images {
 }
 
 impl Images {
-    /// Those that a network's file says that it was trained on.
+    /// Returns the images that a network's file says it was trained on.
     pub fn of(source: &Source) -> Self {
         let known = data::NAMES.into_iter().find(|n| *n == source.data);
         match (known, &source.folder) {
@@ -32,7 +32,7 @@ impl Images {
         }
     }
 
-    /// These, unless the command line says with --data that others are to be taken.
+    /// Returns these images, or the ones that the command line names with --data.
     #[must_use]
     pub fn unless(self, dir: Option<&Path>) -> Self {
         match (self, dir) {
@@ -43,7 +43,7 @@ impl Images {
         }
     }
 
-    /// What [`Images::of`] takes.
+    /// Returns the source that [`Images::of`] turns into these images.
     pub fn source(&self) -> Source {
         match self {
             Self::Known(name) => (*name).into(),
@@ -52,7 +52,7 @@ impl Images {
         }
     }
 
-    /// What is known of them without files.
+    /// Returns what is known about the images without reading files.
     pub fn about(&self) -> Option<About> {
         match self {
             Self::Known(name) | Self::Files(name, _) => data::about(name),

@@ -8,26 +8,26 @@ use warpbook::nn::data::{Dataset, Identity, Splits};
 use warpbook::nn::train::{Recipe, Trained};
 use warpbook::nn::weights::Weights;
 
-/// Weights, and the network and the images that they are of.
+/// Trained weights, with their network and images.
 pub struct TrainedWeights {
     pub recipe: Recipe,
     pub weights: Weights,
-    /// What computes it on a GPU.
+    /// The kernels or libraries that compute the network on a GPU.
     pub by: ComputedBy,
-    /// Where its images come from, as the command line says, or else the recipe, or else the file; `None` where none of them does.
+    /// Where the images come from: as the command line says, or else the recipe, or else the file; `None` if none of them says.
     pub images: Option<Images>,
-    /// The names of the network's outputs; `None` where the file does not say.
+    /// The names of the network's outputs; `None` if the file does not say.
     pub classes: Option<Vec<String>>,
-    /// What it was trained on; `None` where the file does not say.
+    /// The images that it was trained on; `None` if the file does not say.
     pub identity: Option<Identity>,
-    /// Where they are.
+    /// The file of the weights.
     file: PathBuf,
-    /// Whether it is the file that says where the images come from.
+    /// `true` if the file says where the images come from, not the command line or a recipe.
     says_where: bool,
 }
 
 impl TrainedWeights {
-    /// Of a checkpoint that is named alone. `command` is the one that it is named to, and `dir` the command line's --data.
+    /// Reads a checkpoint that is named without a recipe. `command` is the command that it was given to, and `dir` is the command line's --data.
     pub fn alone(file: &str, command: &str, dir: Option<&Path>) -> Result<Self, Failure> {
         if matches!(file, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE) || file.ends_with(".toml") {
             return Err(Failure::usage(format!(
@@ -48,7 +48,7 @@ impl TrainedWeights {
         Ok(Self { recipe, weights, by, images, classes, identity, file, says_where })
     }
 
-    /// Of weights, or a checkpoint, and the recipe that was named with them.
+    /// Reads weights or a checkpoint for a recipe that was named with them.
     pub fn with_recipe(recipe: &str, file: &Path, dir: Option<&Path>) -> Result<Self, Failure> {
         let Plan { recipe, images, by } = Plan::of_images(recipe)?;
         let weights = Weights::load(&recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
@@ -77,11 +77,11 @@ impl TrainedWeights {
         }
     }
 
-    /// The names of the network's outputs, of its images where the file has none.
+    /// Returns the names of the network's outputs, or of its images' classes if the file has none.
     pub fn class_names(&self, dir: Option<&Path>) -> Result<Vec<String>, Failure> {
         match (&self.classes, &self.images) {
             (Some(classes), Some(_)) if dir.is_some() => {
-                // Whoever names other images is told.
+                // If --data names images with other classes, this is an error.
                 let named = self.open()?.splits.train.with_classes(classes);
                 named.map(|_| classes.clone()).map_err(|e| Failure::usage(e.to_string()))
             }
@@ -115,7 +115,7 @@ fn read(file: &Path) -> Result<Option<Trained>, Failure> {
     Trained::read(file).map_err(|e| Failure::usage(e.to_string()))
 }
 
-/// The images for a network's file; whether it is the file that says where they are.
+/// Opens the images for a network's file; `says_where` is `true` if the file says where they are.
 pub fn open(file: &Path, images: Option<&Images>, says_where: bool, shape: [usize; 3]) -> Result<Opened, Failure> {
     let shown = file.display();
     let Some(images) = images else {

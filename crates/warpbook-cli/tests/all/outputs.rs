@@ -1,4 +1,4 @@
-//! What the program writes, and that nothing that exists is lost.
+//! Tests of what the program writes, and that it loses no existing file.
 
 use crate::common::commands::{expect, recipe, warpbook};
 use crate::common::place::{Place, read};
@@ -17,7 +17,7 @@ const SMALL: &str = "data = \"synthetic\"\nbatch = 8\nlearning_rate = 0.01\n\
 fn no_output_replaces_what_a_command_reads_or_writes() {
     let Some(place) = Place::new() else { return };
     place.record("a.json");
-    place.write("b.json", fs::read(place.path("a.json")).unwrap());
+    place.run(&[&REGRESSION[..], &["--out", "b.json"]].concat()).expect(0, "Record: ");
     let kernel = place.run(&["attempt", "--like", "02_coalesced"]).out;
     place.write("k.cu", &kernel);
     fs::hard_link(place.path("k.cu"), place.path("hard.json")).unwrap();
@@ -56,7 +56,7 @@ fn default_names_are_new_ones_for_everybody() {
     for name in ["regression.json", "regression-2.json", "regression-3.json", "regression-4.json"] {
         assert_eq!(read(&place.path(name)).problems().len(), 1, "{name}");
     }
-    // What fails leaves no name behind.
+    // A run that fails leaves no file behind.
     place.run(&["run", "regression", "--device", "cpu", "--points", "0"]).expect(2, "2 are the least");
     assert!(!place.path("regression-5.json").exists());
 }
@@ -106,7 +106,7 @@ fn what_cannot_be_written_is_told_by_the_exit_code() {
     expect(&in_shell(&place, full, &["attempt", "--like", "02_coalesced"]), 2, &["No space left"]);
     expect(&in_shell(&place, full, &["--help"]), 2, &[]);
     expect(&in_shell(&place, "\"$@\" | head -n 1 > /dev/null", &["view", "--text", "a.json"]), 0, &[]);
-    // As a disk with room for a record and not for a checkpoint.
+    // This acts like a disk with room for a record but not for a checkpoint.
     let small = "trap '' XFSZ; ulimit -f 64; \"$@\"";
     let train = ["train", "mnist", "--data", "synthetic", "--device", "cpu", "--steps", "1", "--checkpoint", "c.st"];
     expect(&in_shell(&place, small, &train), 2, &["The checkpoint c.st of", "Nothing was trained"]);

@@ -21,8 +21,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn command(folder: &Path, words: &[&str]) -> Command {
-    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
-        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    let program = crate::common::program_path();
     let mut command = Command::new(program);
     command.args(words).current_dir(folder).env("WARPBOOK_CACHE", cache(folder));
     for name in ["RANK", "WORLD_SIZE", "LOCAL_RANK", "WARPBOOK_DATA", "WARPBOOK_DEVICE"] {

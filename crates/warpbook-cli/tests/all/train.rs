@@ -192,7 +192,7 @@ fn what_is_no_frozen_network_or_image_is_said() {
         2,
         &["cannot be written", "another --out"],
     );
-    run(&["freeze", "mnist", "c.safetensors", "--out", "c.safetensors"], 2, &["Name another --out"]);
+    run(&["freeze", "mnist", "c.safetensors", "--out", "c.safetensors"], 2, &["also the file of the checkpoint"]);
     run(&["freeze", "cifar10", "c.safetensors", "--out", "f.safetensors"], 2, &["conv1.weight has the shape"]);
     run(&["freeze", "mnist", "c.safetensors", "--out", "f.safetensors"], 0, &["mnist: 9 of 11"]);
     run(&["predict", "f.safetensors"], 2, &["<IMAGE>"]);
@@ -311,8 +311,7 @@ fn what_ends_a_training_leaves_its_record() {
 #[cfg(unix)]
 fn interrupted(folder: &Path) {
     use std::io::BufRead;
-    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
-        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    let program = crate::common::program_path();
     let mut child = Command::new(program)
         .args(["train", "small.toml", "--device", "cpu", "--epochs", "1000000", "--log-every", "10"])
         .args(["--out", "i.json", "--checkpoint", "i.safetensors"])
@@ -343,8 +342,7 @@ fn a_training_that_is_killed_leaves_its_last_checkpoint() {
     use std::io::BufRead;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
-    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
-        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    let program = crate::common::program_path();
     let mut child = Command::new(program)
         .args(["train", "small.toml", "--device", "cpu", "--epochs", "1000000", "--checkpoint", "k.safetensors"])
         .current_dir(folder.path())

@@ -124,7 +124,7 @@ fn classes_are_matched_by_their_names() {
     expect(&run("eval tf.st --data pets"), 0, &["100.00 %"]);
 }
 
-/// As training and `eval` do, `predict` scales the whole image: its centre alone says nothing here.
+/// `predict` scales the whole image, as training and `eval` do: here, the centre alone says nothing.
 #[test]
 fn an_image_is_prepared_as_in_the_training() {
     let folder = tempfile::tempdir().unwrap();
@@ -320,8 +320,7 @@ fn hints_are_in_the_words_of_the_file_at_hand() {
 #[test]
 fn where_mnist_was_looked_for_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
-        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    let program = crate::common::program_path();
     fs::write(folder.path().join("digits.toml"), DIGITS).unwrap();
     let with = |place: &Path| {
         let mut command = Command::new(&program);

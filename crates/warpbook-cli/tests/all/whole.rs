@@ -85,8 +85,7 @@ fn each_process_is_a_sample_of_a_record() {
     let place = Place::new();
     let temporary = place.folder().join("temporary");
     std::fs::create_dir(&temporary).unwrap();
-    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
-        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    let program = crate::common::program_path();
     let words = "train small.toml --device cpu --epochs 1 --seed 4 --cold 2 --to 5 --out c.json --author Ada";
     let done = std::process::Command::new(&program)
         .args(words.split(' '))
@@ -220,8 +219,7 @@ fn what_whole_trainings_cannot_be_told_is_refused() {
 fn an_interrupt_keeps_what_is_done() {
     use std::io::BufRead;
     let place = Place::new();
-    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
-        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    let program = crate::common::program_path();
     for (way, code) in [("--seeds", None), ("--cold", Some(130))] {
         // A shell that starts the tests in the background lets them ignore the signal.
         let mut child = std::process::Command::new("env")

@@ -56,7 +56,7 @@ pub enum Origin {
     },
     /// Images of a folder, see [`image_folder`](super::image_folder).
     Folder {
-        /// What in it was passed over, as "9 .webp and 1 .bmp"; empty where nothing was.
+        /// The skipped entries, such as "9 .webp and 1 .bmp"; empty if there were none.
         passed_over: String,
     },
     /// The user's arrays.

@@ -36,9 +36,9 @@ pub enum Error {
     Missing {
         /// The set's name.
         name: &'static str,
-        /// Where they were looked for.
+        /// The places that were searched.
         places: Vec<PathBuf>,
-        /// What WARPBOOK_DATA names, if that is one of these places and no folder.
+        /// The path in WARPBOOK_DATA, if it is one of these places and not a folder.
         misnamed: Option<PathBuf>,
     },
     /// Arrays that do not fit together, an unknown name, a part that cannot be split off.

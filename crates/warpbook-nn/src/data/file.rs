@@ -57,21 +57,21 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// In lower-case hexadecimal. It tells a damaged file, not one that was made to deceive.
+/// Returns the MD5 in lower-case hexadecimal. It detects a damaged file, not one made to deceive.
 pub(super) fn md5(bytes: &[u8]) -> String {
     hex(&Md5::digest(bytes))
 }
 
-/// What gzip's files begin with.
+/// The bytes that a gzip file begins with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Whether a file begins as a page of the web does.
+/// Reports whether a file begins like a web page.
 fn is_page(start: &[u8]) -> bool {
     let start = start.trim_ascii_start().to_ascii_lowercase();
     [&b"<!doctype html"[..], b"<html", b"<head"].iter().any(|begin| start.starts_with(begin))
 }
 
-/// A file that is being read, and unpacked if its first bytes are gzip's, whatever its name is: browsers unpack files and keep their names.
+/// A file that is being read, and unpacked if its first bytes are gzip's, whatever its name: browsers unpack files and keep their names.
 pub(super) struct Source {
     path: PathBuf,
     stream: Stream,

@@ -105,7 +105,7 @@ fn classes(folder: &Path) -> Result<(Classes, PassedOver)> {
     }
 }
 
-/// What is not read: how many there are of each kind.
+/// The number of skipped entries of each kind.
 #[derive(Default)]
 struct PassedOver(BTreeMap<String, usize>);
 
@@ -120,7 +120,7 @@ impl PassedOver {
     }
 }
 
-/// As "1 .bmp and 9 .webp"; nothing of nothing.
+/// Writes a list such as "1 .bmp and 9 .webp"; nothing if it is empty.
 impl fmt::Display for PassedOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (kind, count)) in self.0.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a network was trained on, as its files keep it.
+//! The images that a network was trained on, as its files identify them.
 
 use super::error::{Error, Result};
 use super::{Dataset, NAMES, Origin};
@@ -6,7 +6,7 @@ use flate2::Crc;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How the image in a file is brought to the size that a network takes. Before that it is turned upright, as its EXIF data say.
+/// How an image from a file is brought to the size that a network takes. It is first turned upright, as its EXIF data say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
@@ -39,20 +39,20 @@ impl<S: Into<String>> From<S> for Source {
     }
 }
 
-/// Which images a network was trained on. Its classes are kept next to it.
+/// Identifies the images that a network was trained on. Their classes are stored next to this.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// What the images are: [`Dataset::note`].
+    /// A description of the images: [`Dataset::note`].
     pub note: String,
-    /// How many there are.
+    /// The number of images.
     pub images: usize,
     /// CRC-32 of all labels and then all pixels.
     pub checksum: u32,
-    /// How images of files were brought to their size.
+    /// How images from files were brought to their size.
     pub fit: Fit,
 }
 
-/// As "pets: own data, 320 images with checksum 0f3c52a1".
+/// Writes, for example, "pets: own data, 320 images with checksum 0f3c52a1".
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} images with checksum {:08x}", self.note, self.images, self.checksum)
@@ -60,7 +60,7 @@ impl fmt::Display for Identity {
 }
 
 impl Dataset {
-    /// Which images these are. It reads all of them.
+    /// Identifies these images. It reads all of them.
     #[must_use]
     pub fn identity(&self) -> Identity {
         let mut crc = Crc::new();
@@ -70,11 +70,11 @@ impl Dataset {
         Identity { note: self.note(), images: self.len(), checksum: crc.sum(), fit }
     }
 
-    /// The same images with their labels renumbered to the places of their classes' names among `classes`, such as those of a network.
-    /// These may be in another order, and there may be more of them.
+    /// Returns these images with their labels renumbered to match the positions of their class names in `classes`, such as a network's. The order may
+    /// differ, and `classes` may have more names.
     ///
     /// # Errors
-    /// A class of the images is not among them; the sentence names both lists.
+    /// If a class of the images is not in `classes`; the message names both lists.
     pub fn with_classes(&self, classes: &[String]) -> Result<Self> {
         if self.classes() == classes {
             return Ok(self.clone());
@@ -95,7 +95,7 @@ impl Dataset {
     }
 }
 
-/// As "cat and dog", or "a, b, c and 7 more".
+/// Lists names, as in "cat and dog" or "a, b, c and 7 more".
 pub(crate) fn names(names: &[String]) -> String {
     const MOST: usize = 10;
     match names {

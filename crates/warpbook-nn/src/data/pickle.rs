@@ -27,7 +27,7 @@ pub(super) fn batch(path: &Path, bytes: &[u8]) -> Result<Images> {
     })
 }
 
-/// What helps against a pickle that was written anew.
+/// The advice for a pickle that Python 3 has rewritten.
 const AS_PYTHON_3: &str = "this pickle was written by Python 3, and those of CIFAR-10 by Python 2 in protocol 2, which is all that is read. Take the \
     published file (`warpbook data fetch cifar10`), or write yours as the set's binary files: records of a label and 3072 bytes.";
 

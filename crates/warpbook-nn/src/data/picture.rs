@@ -20,14 +20,14 @@ pub(super) struct Picture {
     pub(super) width: usize,
     /// 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha.
     pub(super) samples: usize,
-    /// Whether the file has it in another orientation, and says so.
+    /// `true` if the file stores it in another orientation, and says so.
     pub(super) was_turned: bool,
     /// u8 `[height][width][samples]`.
     pixels: Vec<u8>,
 }
 
 impl Picture {
-    /// Reads a file; what it is its first bytes say, and not its name.
+    /// Reads a file. Its first bytes decide its format, not its name.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let refuse = |why: String| Error::read(path, why);
         let file = std::fs::File::open(path).map_err(|e| refuse(e.to_string()))?;

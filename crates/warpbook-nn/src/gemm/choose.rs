@@ -125,12 +125,12 @@ fn expected<'r>(row: &'r Row, product: &Product, device: &DeviceInfo) -> Vec<(Es
     tiles.filter_map(of).collect()
 }
 
-/// Whether a network corrects the times that costs expect of a product.
+/// Reports whether a network corrects the times that the costs predict for a product.
 fn is_learned(product: &Product, device: &DeviceInfo) -> bool {
     product.form.dtype.bytes() == 2 && learned::holds(device)
 }
 
-/// Whether a block of the device has the shared memory of a tile.
+/// Reports whether a block on the device has enough shared memory for a tile.
 fn fits(tile: &Tile, device: &DeviceInfo) -> bool {
     device.shared_bytes_per_block.is_none_or(|most| tile.dynamic_shared_bytes() <= most)
 }

@@ -63,7 +63,7 @@ impl Frozen {
         Self::from_bytes(path, &bytes)
     }
 
-    /// Whether a file says that it is a frozen network, in whatever version.
+    /// Returns `true` if a file says that it is a frozen network, of any version.
     #[must_use]
     pub fn is_in(path: impl AsRef<Path>) -> bool {
         read_file(path, u64::MAX)
@@ -106,7 +106,7 @@ impl Frozen {
     }
 }
 
-/// Whether the metadata say what the network is, as a checkpoint's do.
+/// Reports whether the metadata describe a network, as a checkpoint's do.
 fn describes_a_network(text: Option<&str>) -> bool {
     let described = text.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
     described.is_some_and(|about| about["network"].is_object())

@@ -47,7 +47,7 @@ impl Frozen {
     /// Freezes a recipe's network with these weights. It sees each image once, however many views the recipe has.
     ///
     /// # Errors
-    /// The network takes no images, its outputs are not as many as the classes, or the weights are not the network's.
+    /// If the network takes no images, it does not have one output for each class, or the weights are not the network's.
     pub fn new(recipe: &Recipe, weights: &Weights, classes: &[String]) -> Result<Self, TrainError> {
         let Shape::Image { channels, height, width } = recipe.network.input() else {
             return Err(TrainError::Setting(format!(
@@ -74,22 +74,22 @@ impl Frozen {
         .checked()
     }
 
-    /// The same with a note where the data set that it was trained on can be opened again: a name that [`crate::data::open`] knows, or a folder.
+    /// Adds a note on where the data set that it was trained on can be opened again: a name that [`crate::data::open`] knows, or a folder.
     #[must_use]
     pub fn with_data(mut self, source: impl Into<Source>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// The same with a note which images it was trained on, and how they were brought to their size: [`Dataset::identity`] of these images.
+    /// Adds a note on which images it was trained on, and how they were brought to their size: [`Dataset::identity`] of these images.
     #[must_use]
     pub fn trained_on(mut self, images: Identity) -> Self {
         self.identity = Some(images);
         self
     }
 
-    /// The same network computing elsewhere: `frozen.to(&device)` in fp32, `frozen.to(Place::new(&device, Precision::AmpFp16)?)` in half.
-    /// [`Frozen::predictor`] brings its weights there.
+    /// Moves the computation elsewhere: `frozen.to(&device)` in fp32, `frozen.to(Place::new(&device, Precision::AmpFp16)?)` in half.
+    /// [`Frozen::predictor`] copies the weights there.
     #[must_use]
     pub fn to(mut self, place: impl Into<Place>) -> Self {
         self.place = place.into();
@@ -147,10 +147,10 @@ impl Frozen {
         self.identity.as_ref().map_or_else(usual, |identity| identity.fit)
     }
 
-    /// A PNG or JPEG image as the network takes it, prepared as the images of its training were: see [`fit_image`].
+    /// Reads a PNG or JPEG image as the network takes it, prepared like its training images: see [`fit_image`].
     ///
     /// # Errors
-    /// As of [`fit_image`].
+    /// Like [`fit_image`].
     pub fn image(&self, path: impl AsRef<Path>) -> Result<Fitted, data::Error> {
         fit_image(path, self.shape, self.fit())
     }

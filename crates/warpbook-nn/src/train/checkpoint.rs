@@ -103,12 +103,12 @@ struct About {
     /// Missing in checkpoints of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made: Option<Made>,
-    /// What the network is, and what it was trained on.
+    /// The network's description, with what it was trained on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Description>,
 }
 
-/// What the names of a slot's arrays begin with.
+/// Returns the prefix of the names of a slot's arrays.
 pub(super) fn slot_prefix(slot: usize) -> String {
     format!("{STATE}{slot}.")
 }
@@ -179,12 +179,12 @@ impl Trainer {
     /// Writes weights, the optimiser's state, the step and what the network is to a safetensors file, to a temporary name first.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// If the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
         self.now()?.save(path.as_ref())
     }
 
-    /// What is saved.
+    /// Collects the current state for saving.
     pub(super) fn now(&self) -> Result<Checkpoint, TrainError> {
         let mut network = Description::of(&self.recipe, self.source.as_ref());
         if let (Some(network), Some(set)) = (&mut network, &self.set) {
@@ -195,11 +195,11 @@ impl Trainer {
         Ok(Checkpoint { state, step: self.step, seed: self.recipe.seed, made, network })
     }
 
-    /// The most bytes that it takes.
+    /// The most bytes that a checkpoint takes.
     pub(super) fn checkpoint_bytes(&self) -> u64 {
-        /// An array's name and shape.
+        /// Bytes for an array's name and shape.
         const ARRAY: u64 = 256;
-        /// What the network is.
+        /// Bytes for the network's description.
         const HEADER: u64 = 1 << 16;
         let slots = self.recipe.optimizer.state_slots();
         let arrays = |trained: bool| if trained { 1 + slots } else { 1 };
@@ -207,7 +207,7 @@ impl Trainer {
         HEADER + self.recipe.network.params().iter().map(of).sum::<u64>()
     }
 
-    /// Which images it is trained on.
+    /// The identity of the images that it is trained on.
     fn identity(&self) -> Option<&Identity> {
         self.set.as_ref().map(|set| self.identity.get_or_init(|| set.identity()))
     }

@@ -1,5 +1,5 @@
-//! What a checkpoint says of its network and of what it was trained on, so that it can be judged and frozen without its recipe at hand; a frozen
-//! network's file says the same.
+//! The description of a network and its training images in a checkpoint, so that it can be evaluated and frozen without its recipe. A frozen
+//! network's file has the same description.
 
 use super::{Loss, Recipe, TrainError, Views};
 use crate::data::{Identity, Source};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use warpbook_device::read_file;
 
-/// A recipe's part that using its network needs, as files have it.
+/// The part of a recipe that is needed to use its network, as files store it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub recipe: String,
@@ -24,7 +24,7 @@ pub(crate) struct Description {
     pub mean: Vec<f32>,
     pub deviation: Vec<f32>,
     pub loss: Loss,
-    /// Missing where it is one, as in files of a version that had no others.
+    /// Left out for a single view, as in files of an older version, which had no others.
     #[serde(default, skip_serializing_if = "Views::is_one")]
     pub views: Views,
     /// Missing in checkpoints of older versions.
@@ -36,7 +36,7 @@ pub(crate) struct Description {
 }
 
 impl Description {
-    /// `None` of a network of vectors, and of one with a layer of the learner's own, whose source is in a program.
+    /// `None` if the network takes vectors, or has a layer of the learner's own, whose source is in a program.
     pub fn of(recipe: &Recipe, source: Option<&Source>) -> Option<Self> {
         let Shape::Image { channels, height, width } = recipe.network.input() else { return None };
         let is_written = recipe.network.nodes().iter().all(|node| node.own.is_none());
@@ -70,10 +70,10 @@ struct Described {
     network: Option<Description>,
 }
 
-/// What a checkpoint says of its network and of what it was trained on.
+/// A network and its training images, as a checkpoint describes them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trained {
-    /// The name, the network, its loss, the normalisation of its images and how a test image is seen; all else is as of [`Recipe::mnist`].
+    /// The name, the network, its loss, the normalisation of its images and the views of a test image; the rest is as in [`Recipe::mnist`].
     pub recipe: Recipe,
     /// Where its data set can be opened again, if the training was told: see [`super::Trainer::trained_on`].
     pub source: Option<Source>,
@@ -84,10 +84,11 @@ pub struct Trained {
 }
 
 impl Trained {
-    /// What a checkpoint says; `None` of weights alone, and of a network that has no description: one of vectors, or with a layer of your own.
+    /// Reads a checkpoint's description; `None` for weights alone, and for a network that has none: one that takes vectors, or has a layer of your
+    /// own.
     ///
     /// # Errors
-    /// The file cannot be read or is damaged.
+    /// If the file cannot be read or is damaged.
     pub fn read(path: impl AsRef<Path>) -> Result<Option<Self>, TrainError> {
         let path = path.as_ref();
         let format = |why: String| WeightsError::Format { path: path.into(), why };

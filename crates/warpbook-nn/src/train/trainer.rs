@@ -29,27 +29,27 @@ pub(super) type Limits = (Option<Duration>, Option<PathBuf>, Option<u64>);
 pub struct Trainer {
     pub(super) recipe: Recipe,
     place: Place,
-    /// The most samples of a batch.
+    /// The most samples in a batch.
     batch: usize,
     pub(super) engine: Box<dyn Engine>,
     pub(super) step: u64,
     budget: Option<Duration>,
     checkpoint: Option<PathBuf>,
-    /// Whether it was tried that it can be written.
+    /// `true` once it was tested that the checkpoint can be written.
     can_be_kept: bool,
-    /// Where the last checkpoint is, and whether it was told that this is not where it should be.
+    /// Where the last checkpoint is, and whether the listener was told that it could not be written where it should be.
     kept: (Option<PathBuf>, bool),
-    /// The most steps that are queued before their losses are read; as many as the device allows where none is set.
+    /// The most steps that are queued before their losses are read; `None` is as many as the device allows.
     read_every: Option<u64>,
     /// Where the samples can be opened again.
     pub(super) source: Option<Source>,
     /// The images that it is trained on.
     pub(super) set: Option<Dataset>,
-    /// Theirs, once it was asked for.
+    /// The identity of these images, once it was asked for.
     pub(super) identity: OnceLock<Identity>,
     /// See [`Trainer::not_compared`].
     pub(super) not_compared: Option<&'static str>,
-    /// Where several train together, this one's place.
+    /// This trainer's place, if several train together.
     pub(super) ranks: Option<Ranks>,
 }
 
@@ -133,24 +133,24 @@ impl Trainer {
         self
     }
 
-    /// The file that has the last checkpoint: another one than [`Trainer::checkpoint`] names where that could not be written. `None` before the first.
+    /// The file with the last checkpoint: another file than [`Trainer::checkpoint`] names if that could not be written. `None` before the first.
     #[must_use]
     pub fn kept_in(&self) -> Option<&Path> {
         self.kept.0.as_deref()
     }
 
-    /// The same with a note in its checkpoints where the data set can be opened again. Which images these are, and their classes, is noted in any
-    /// case.
+    /// Notes in its checkpoints where the data set can be opened again. They always note which images these are, and their classes.
     #[must_use]
     pub fn trained_on(mut self, source: impl Into<Source>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// An error unless the checkpoint's file, if there is to be one, can be written, and there is room for all its bytes. [`Trainer::train`] asks first.
+    /// Checks that the checkpoint's file, if one is wanted, can be written, and that there is room for all its bytes. [`Trainer::train`] checks this
+    /// first.
     ///
     /// # Errors
-    /// It cannot be.
+    /// If it cannot be written.
     pub fn ensure_it_can_be_kept(&mut self) -> Result<(), TrainError> {
         let Some(path) = self.checkpoint.as_ref().filter(|_| !self.can_be_kept) else { return Ok(()) };
         let bytes = self.checkpoint_bytes();
@@ -289,7 +289,7 @@ impl Trainer {
     /// As [`Trainer::train`], until so many steps were made since the beginning, if there are as many.
     ///
     /// # Errors
-    /// As of [`Trainer::train`].
+    /// Like [`Trainer::train`].
     pub fn train_until<'a>(
         &mut self,
         until: u64,
@@ -380,7 +380,7 @@ impl Trainer {
                 started = Instant::now();
             }
             if whole || kept_at.elapsed() >= KEEP_EVERY {
-                // What has no place now may have one later on.
+                // A checkpoint that cannot be written now may be written later.
                 self.keep(listener)?;
                 (kept_at, kept_step) = (Instant::now(), step);
             }
@@ -395,13 +395,14 @@ impl Trainer {
         Ok(ended)
     }
 
-    /// The most steps that are made before anybody hears of them.
+    /// The most steps that are made before any of them is reported.
     fn steps_at_once(&self) -> u64 {
         let most = self.engine.steps_at_once() as u64;
         self.read_every.map_or(most, |every| most.min(every))
     }
 
-    /// Writes the checkpoint, if there is to be one: where it should be, else into the folder for temporary files. Gives why it is nowhere, if so.
+    /// Writes the checkpoint, if one is wanted: to its own path, or else into the folder for temporary files. Returns the reason if it could be
+    /// written to neither.
     fn keep(&mut self, listener: &mut dyn FnMut(Event) -> Flow) -> Result<Option<String>, TrainError> {
         let Some(path) = self.checkpoint.clone().filter(|_| self.writes()) else { return Ok(None) };
         let now = self.now()?;
@@ -420,7 +421,7 @@ impl Trainer {
             self.kept.0.clone_from(&instead);
         }
         if !std::mem::replace(&mut self.kept.1, true) {
-            // Whether it stops is asked at each step.
+            // The answer is ignored: each step asks whether to stop.
             let _ = listener(Event::NotKept { why: why.to_string(), instead });
         }
         Ok(second.err().map(|second| format!("The checkpoint cannot be written: {why}; {second}.")))
@@ -566,7 +567,7 @@ mod tests {
             let mut told = Vec::new();
             let ended = trainer.train(&digits.train, &digits.test, 100, &mut |event| {
                 match event {
-                    // What has the folder's name is then no folder.
+                    // A file takes the place of the folder.
                     Event::Step { step: 2, .. } => {
                         std::fs::rename(&place, &away).unwrap();
                         std::fs::write(&place, "").unwrap();

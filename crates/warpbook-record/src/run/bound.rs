@@ -72,7 +72,7 @@ impl Run {
         counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
     }
 
-    /// Whether the CUDA driver copies, and nothing is counted of it.
+    /// Reports whether this is a copy by the CUDA driver, with no traffic counted.
     fn is_copy(&self, m: &Measurement) -> bool {
         m.traffic.is_empty() && self.rung(&m.rung).is_some_and(Rung::is_driver)
     }
@@ -225,10 +225,10 @@ mod tests {
         run.rungs = vec![copy];
         run.measurements = vec![timed("01", &p, 1.0)];
         assert_eq!((run.bound(&run.measurements[0]), run.least_time(&p)), (None, None));
-        // What is counted is bounded, as over the link between GPUs.
+        // A copy with counted traffic has a bound, such as a copy over the link between GPUs.
         let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: 500 }];
         assert!(run.bound(&Measurement { traffic, ..run.measurements[0].clone() }).is_some());
-        // With a kernel next to them there is a least time again.
+        // With a kernel next to the copies there is a least time again.
         run.rungs.push(kernel);
         run.measurements.push(timed("02", &p, 1.0));
         assert!(run.least_time(&p).is_some());

@@ -29,7 +29,7 @@ fn facts(attempt: &Attempt) -> Facts {
         .maybe("occupancy", resident)
 }
 
-/// What is said of a kernel in which nothing was changed: that it is right is no success of anybody.
+/// The verdict on an unchanged kernel: its being right is not the learner's success.
 const UNCHANGED: &str =
     "Unchanged: nothing was tried. This is the rung's own kernel with its own sizes; edit it, and try again.";
 
@@ -220,7 +220,7 @@ mod tests {
             assert!(sentence.contains(expect), "{sentence}");
         };
         let of = |id: &str| LiveKernel::of(id).unwrap();
-        check(of("02_coalesced").named("../x"), "letters, digits");
+        check(of("02_coalesced").named("../x"), "letters from a to z, digits");
         check(of("02_coalesced").size("BM", 0), "BM has to be");
         check(of("02_coalesced").time_limit(f64::NAN), "time limit");
         check(of("14_overlapped_store").dtype(Dtype::F32), "takes fp16, bf16, tf32, not fp32");

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a browser's textContent of it would be without the line numbers.
+    /// Returns what a browser's `textContent` of the HTML would be, without the line numbers.
     fn text_content(html: &str) -> String {
         let unnumbered = |part: &str| part.split_once("</span>").unwrap().1.to_owned();
         let html: String = html.split("<span class=\"wb-n\">").skip(1).map(unnumbered).collect();

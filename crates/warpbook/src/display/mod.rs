@@ -66,7 +66,7 @@ impl<T: Show + ?Sized> EvcxrDisplay for T {
     }
 }
 
-/// What JupyterLab shows in place of a collapsed output: the first line of its HTML, as it is written.
+/// The line that JupyterLab shows in place of a collapsed output: the first line of its HTML, unrendered.
 const FIRST_LINE: &str = "<!-- Click to open this output -->\n";
 
 /// The HTML with its style, and the text, as evcxr is given them.

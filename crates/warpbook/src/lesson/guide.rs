@@ -194,7 +194,7 @@ mod tests {
         run
     }
 
-    /// What each chart of a page has once.
+    /// A text that each chart of a page contains once.
     const SVG: &str = "data:image/svg+xml";
 
     fn profiled(run: &Run, rung: &str) -> Profiled {

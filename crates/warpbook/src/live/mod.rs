@@ -19,15 +19,15 @@ use warpbook_record::{
 
 /// The edge of the cube that an attempt at the matrix product is timed at.
 const EDGE: u64 = 2048;
-/// Seconds after which a kernel is taken for endless.
+/// Seconds after which a kernel is assumed never to end.
 const LIMIT_S: f64 = 5.0;
-/// What is compiled for where there is no GPU.
+/// The architecture that kernels are compiled for without a GPU.
 const WITHOUT_GPU: &str = "sm_90";
 
-/// A rung with another source: its first file is replaced, what it is given and how it is launched stay.
+/// A rung with another source: its first file is replaced, while its arguments and its launch stay the same.
 ///
-/// The source defines the rung's kernel with the same parameters, and may include what that includes. Sizes of the tile come as macros,
-/// and the launch follows them: of a matrix product the grid is made of tiles of `BM` x `BN`, `THREADS` threads a block.
+/// The source defines the rung's kernel with the same parameters, and may include what the rung's source includes. Tile sizes come as macros, and the
+/// launch follows them: for a matrix product, the grid has tiles of `BM` x `BN`, with `THREADS` threads a block.
 ///
 /// ```
 /// use warpbook::prelude::*;
@@ -41,7 +41,7 @@ pub struct LiveKernel {
     base: Rung,
     name: String,
     source: String,
-    /// Those of its author that it includes.
+    /// Its author's headers that it includes.
     headers: Vec<Header>,
     tile: Tile,
     shape: (u64, u64, u64),
@@ -228,13 +228,13 @@ impl LiveKernel {
         }
     }
 
-    /// The matrix product that [`Lab::attempt`] times it at.
+    /// The matrix product with which [`Lab::attempt`] times it.
     fn product(&self) -> Matmul {
         Matmul::new().shapes([self.shape]).dtypes([self.dtype]).tiles(false).transfers(false)
     }
 
-    /// Whether this is still the kernel that it replaces, comments and white space aside, with the sizes that the rung has: its first tile, or the
-    /// `usual` one, which it takes at the problem.
+    /// Reports whether this is still the kernel that it replaces, apart from comments and white space, with the rung's own sizes: its first tile, or
+    /// the `usual` one, which it takes at the problem.
     fn is_unchanged(&self, usual: Option<&str>) -> bool {
         let code = |source: &str| without_comments(source).split_whitespace().collect::<String>();
         let Some(spec) = self.base.kernels().first() else { return false };
@@ -380,7 +380,7 @@ impl Attempt {
         &self.compiled
     }
 
-    /// Whether nothing was tried: the kernel is the rung's own, comments and white space aside, with the rung's sizes.
+    /// Returns `true` if nothing was tried: the kernel is the rung's own, apart from comments and white space, with the rung's sizes.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.unchanged
@@ -392,7 +392,7 @@ impl Attempt {
         self.run.measurement(&self.rung.id, &self.problem)
     }
 
-    /// Whether it ran and every element was right.
+    /// Returns `true` if it ran and every element was right.
     #[must_use]
     pub fn is_right(&self) -> bool {
         self.measurement().is_some_and(Measurement::is_valid)
@@ -465,7 +465,7 @@ impl Lab {
     /// notebook, runs in this process.
     ///
     /// # Errors
-    /// As of [`Lab::attempt`].
+    /// Like [`Lab::attempt`].
     pub fn attempt_at(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Attempt> {
         let with = WithVariant { inner: experiment, live, problem };
         with.validate(self)?;
@@ -491,7 +491,7 @@ impl Lab {
         Ok(attempt)
     }
 
-    /// The same in this process, whatever happens to it.
+    /// Runs the attempt in this process, whatever happens to it.
     fn attempt_here(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Run> {
         self.tell(&Event::Preparing("trying the kernel on small problems"));
         self.run(&WithVariant { inner: experiment, live, problem })

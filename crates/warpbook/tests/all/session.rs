@@ -8,7 +8,7 @@ use warpbook::nn::train::{Ended, GradScaler};
 use warpbook::prelude::*;
 use warpbook::record::ChartKind;
 
-/// What each chart of an output has once.
+/// A text that each chart of an output contains once.
 const SVG: &str = "data:image/svg+xml";
 
 /// A page with the text of its pictures, which are data URIs.

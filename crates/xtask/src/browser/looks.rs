@@ -1,4 +1,4 @@
-//! What charts, tables and panels look like to a reader: what is in sight, what touches what, and what is said of it.
+//! Checks how charts, tables and panels look to a reader: what is in sight, what touches what, and what the page says about it.
 
 use super::{READY, SOON, Stage, media, no_errors, open_ready, scheme, window};
 use crate::webdriver::Browser;
@@ -27,7 +27,7 @@ fn open_tab(browser: &Browser, stage: &Stage, file: &str, tab: &str) -> Result<(
 pub fn no_page_is_too_wide(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let files = files(browser)?;
-    // What is too wide for a desk is too wide for a tablet.
+    // A page that is too wide for a desktop is too wide for a tablet.
     for (width, height, is_phone) in [(320, 700, true), (768, 1000, false)] {
         window(browser, width, height, is_phone)?;
         for file in &files {
@@ -94,7 +94,7 @@ pub fn kernels_lie_below_their_roofs(browser: &Browser, stage: &Stage) -> Result
     no_errors(browser)
 }
 
-/// What a rung is compared with, and that there are lines to compare.
+/// Each rung is compared with the right one, and there are lines to compare.
 pub fn what_changed(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     let rungs = [

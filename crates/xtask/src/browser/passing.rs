@@ -292,7 +292,7 @@ pub fn shared_file(browser: &Browser, stage: &Stage) -> Result<()> {
     let policy = browser.eval("return document.querySelector('meta[http-equiv]').content;")?;
     let policy = policy.as_str().unwrap_or_default();
     ensure!(policy.contains("connect-src 'none'") && !policy.contains("script-src 'self'"), "its policy is {policy}");
-    // The policy is what the browser goes by, and not only written there.
+    // The browser follows the policy: it is not only written there.
     let reached = browser.eval(&format!(
         "return fetch({0}).then(() => 'fetched', () => new Promise((done) => {{
             const script = Object.assign(document.createElement('script'), {{ textContent: 'window.__ran = 1' }});
@@ -306,7 +306,7 @@ pub fn shared_file(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.console_errors().map(drop)
 }
 
-/// What is passed on of a class opens on its board, and its cards say whose they are.
+/// A shared class opens on its board, and its cards say whose they are.
 pub fn shared_class(browser: &Browser, stage: &Stage) -> Result<()> {
     let out = stage.folder.join("class.html");
     let shared = warpbook(stage).args(["share", "--out"]).arg(&out).arg(stage.folder.join("test/class")).output()?;

@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// What everybody sees first.
+/// The page that everybody sees first.
 pub(super) const README: &str = "README.md";
 /// The file that says where everything is.
 const MAP: &str = "crates/ARCHITECTURE.md";
-/// The README's lines, at most: who wants to know more follows its links.
+/// The most lines of the README: readers who want to know more follow its links.
 const MOST_LINES: usize = 199;
 /// Folders that hold no file of the repository.
 const LEFT_OUT: [&str; 3] = ["target", "dist", "node_modules"];
 
-/// What is wrong with the Markdown files of the checkout, a sentence each, and how many files were read.
+/// Returns what is wrong with the Markdown files of the checkout, a sentence each, and how many files were read.
 pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
     let files = crate::workspace::files_below(&w.root, &LEFT_OUT)?;
     let mut pages = BTreeMap::new();
@@ -46,12 +46,12 @@ pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
     Ok((faults, pages.len()))
 }
 
-/// Whether a link leaves the repository: it has a scheme.
+/// Reports whether a link leaves the repository: it then has a scheme.
 fn is_external(link: &str) -> bool {
     link.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// What is wrong with a link of a file.
+/// Explains what is wrong with a link in a file, if anything.
 fn broken(from: &Path, link: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>) -> Option<String> {
     let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
     let to = if file.is_empty() { from.to_path_buf() } else { normal(&from.parent()?.join(file)) };
@@ -59,13 +59,13 @@ fn broken(from: &Path, link: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>) 
         return Some("leads to no file".into());
     }
     let anchor = anchor?;
-    // Only in Markdown is it known which anchors there are.
+    // Anchors are known for Markdown files only.
     let there = anchors.get(to.as_path())?;
     (!there.contains(anchor)).then(|| "leads to a heading that is not there".into())
 }
 
-/// What a text has in backticks that looks like a path in this repository and is none: `train/cuda/passes/` is a folder, `nn/src/lib.rs` is short for
-/// `crates/warpbook-nn/src/lib.rs`, and `{a,b}.rs` are two files.
+/// Finds the texts in backticks that look like a path in this repository but are not one. `train/cuda/passes/` is a folder, `nn/src/lib.rs` is short
+/// for `crates/warpbook-nn/src/lib.rs`, and `{a,b}.rs` are two files.
 fn unknown_paths<'t>(w: &Workspace, text: &'t str, files: &[PathBuf]) -> impl Iterator<Item = String> + use<'t> {
     let mut known = BTreeSet::new();
     for file in files {
@@ -79,12 +79,12 @@ fn unknown_paths<'t>(w: &Workspace, text: &'t str, files: &[PathBuf]) -> impl It
     }
     let in_backticks = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
     let paths = in_backticks.filter(|path| is_path(path)).flat_map(expanded);
-    // A folder that holds hidden files only.
+    // The last test finds folders that hold only hidden files.
     let crates = w.path("crates");
     paths.filter(move |path| !known.contains(path) && !crates.join(path).exists())
 }
 
-/// Whether it names a file or a folder of this repository; `NN_name.cu` and `train/*/own.rs` stand for several.
+/// Reports whether a text looks like one file or folder of this repository; `NN_name.cu` and `train/*/own.rs` stand for several.
 fn is_path(text: &str) -> bool {
     let extension = text.rsplit_once('.').map(|(stem, extension)| (!stem.is_empty()).then_some(extension));
     let is_file = matches!(extension, Some(Some("rs" | "cu" | "cuh" | "py" | "toml" | "md")));
@@ -139,7 +139,7 @@ fn links(text: &str) -> Vec<String> {
     prose(text).flat_map(of_line).collect()
 }
 
-/// What links can lead to within a file: its headings, as GitHub names them, and `<a id="name">`.
+/// Returns the targets of links within a file: its headings, as GitHub names them, and `<a id="name">`.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut in_code = false;
@@ -152,7 +152,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
             continue;
         }
         let slug = slug(title.trim());
-        // A second heading of the same words is numbered.
+        // A second heading with the same words is numbered.
         let numbered = (0..).map(|n| if n == 0 { slug.clone() } else { format!("{slug}-{n}") });
         let free = numbered.into_iter().find(|slug| !anchors.contains(slug));
         anchors.extend(free);

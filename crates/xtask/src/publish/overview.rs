@@ -20,7 +20,7 @@ const LESSONS: [(&str, &[&str]); 7] = [
 const OF_THE_GUIDE: [&str; 5] =
     ["40_transfers", "41_memory", "42_launches_and_fusion", "43_inside_the_multiprocessor", "44_memory_for_compute"];
 
-/// The table: a row for each work of an experiment, from the record with the least time of it, and a row for the guide.
+/// Returns the table: a row for each kind of work in an experiment, from the record with its shortest time, and a row for the guide.
 pub(super) fn table(records: &[Record]) -> Option<String> {
     let (pairs, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|r| is_of_the_guide(r));
     let mut best: Vec<Best<'_>> = Vec::new();
@@ -62,7 +62,7 @@ impl<'r> Best<'r> {
         Some(Self { record, problem, fastest, us })
     }
 
-    /// What is behind a comma of a problem is how the same is done: "cifar10-speedrun 90 %, mirrored views".
+    /// Reports whether both do the same work: what follows a comma in a problem's name says only how, as in "cifar10-speedrun 90 %, mirrored views".
     fn is_of_the_work_of(&self, other: &Self) -> bool {
         let work = |best: &Self| best.problem.short.split(',').next().map(str::to_owned);
         self.record.run.experiment == other.record.run.experiment && work(self) == work(other)

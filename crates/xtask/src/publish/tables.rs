@@ -20,7 +20,7 @@ pub(super) fn results(records: &[Record]) -> Option<String> {
     (!tables.is_empty()).then(|| tables.join("\n\n"))
 }
 
-/// Whether a record is of one of the guide's pairs, which share a table.
+/// Reports whether a record belongs to one of the guide's pairs, which share a table.
 pub(super) fn is_of_the_guide(record: &Record) -> bool {
     record.run.experiment.starts_with("guide-")
 }
@@ -78,7 +78,7 @@ pub(super) fn date(run: &Run) -> &str {
     run.created.get(..10).unwrap_or("undated")
 }
 
-/// What a record ran on, as "4 × NVIDIA H200".
+/// The devices that a record ran on, such as "4 × NVIDIA H200".
 pub(super) fn devices(run: &Run, problem: &Problem) -> String {
     let device = cell(&run.environment.device.name);
     match run.gpus_at(problem) {
@@ -100,7 +100,7 @@ fn opening(record: &Record, problem: &Problem, of: &str) -> String {
     format!("{heading}{}, on {on} ([record](results/{file}), {}):\n\n", cell(of), date(run))
 }
 
-/// Of a record with the rung `as_chosen`: what chooses, and that its products are no test of it.
+/// If the record has the rung `as_chosen`, explains what makes the choice, and that the record's products do not test it.
 fn about_the_choice(run: &Run) -> Option<String> {
     run.rung("as_chosen")?;
     Some(format!(

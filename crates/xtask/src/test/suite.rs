@@ -25,7 +25,7 @@ pub struct Executable {
     file: PathBuf,
 }
 
-/// What the executables were run with, and what they wrote.
+/// The settings that the executables run with, and the log that they write.
 #[derive(Debug)]
 pub struct Setting {
     /// Variables of the environment.
@@ -48,7 +48,7 @@ pub struct Timed {
 /// Compiles all tests of the workspace.
 ///
 /// # Errors
-/// Where something does not compile.
+/// If something does not compile.
 pub fn build(w: &Workspace) -> Result<Vec<Executable>> {
     let mut build = cargo(w);
     build.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
@@ -107,7 +107,7 @@ pub fn run_all(executables: &[Executable], setting: &Setting) -> Result<(Report,
     Ok((judge(&counts, &skips), times))
 }
 
-/// What an executable printed, how long it ran, and whether it succeeded.
+/// Runs an executable; returns what it printed, how long it ran, and whether it succeeded.
 fn run_one(executable: &Executable, setting: &Setting) -> (String, Duration, bool) {
     let begin = Instant::now();
     let mut test = command(&executable.file);
@@ -140,7 +140,7 @@ pub fn examples(w: &Workspace) -> Result<Report> {
     Ok(judge(&counts, ""))
 }
 
-/// What the test programs said of themselves.
+/// The results that the test programs reported.
 #[derive(Debug, Default, PartialEq)]
 pub struct Counts {
     passed: u32,

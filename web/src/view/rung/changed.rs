@@ -48,30 +48,30 @@ pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem
     }
 }
 
-/// From this part of a file's lines on it is compared with another, and is no new one.
+/// A file that shares at least this part of its lines with another is compared with it, and is not new.
 const LEAST_ALIKE: f64 = 0.2;
 
 /// The files of two rungs, put next to each other.
 #[derive(Debug, PartialEq, Eq)]
 struct Pairs<'a> {
-    /// Files of both.
+    /// Files that both rungs use.
     both: Vec<&'a str>,
-    /// The others of the later, each with the file of the earlier that is most like it.
+    /// The later rung's other files, each with the most similar file of the earlier rung.
     pairs: Vec<(&'a str, &'a str)>,
-    /// Of the later, without a counterpart.
+    /// The later rung's files without a counterpart.
     added: Vec<&'a str>,
-    /// Of the earlier.
+    /// The earlier rung's files that are no longer used.
     removed: Vec<&'a str>,
 }
 
 impl<'a> Pairs<'a> {
-    /// `alike` says which part of a file's lines another one has too. A file that grew out of one that is still used is shown against that.
+    /// `alike` returns the part of a file's lines that another one has too. A file that grew out of one that is still used is compared with it.
     fn of(old: &[&'a str], new: &[&'a str], alike: impl Fn(&str, &str) -> f64) -> Self {
         let (both, fresh): (Vec<&str>, Vec<&str>) = new.iter().copied().partition(|p| old.contains(p));
         let (mut pairs, mut added): (Vec<(&str, &str)>, Vec<&str>) = (Vec::new(), Vec::new());
         for path in fresh {
             let likeness = old.iter().map(|o| (alike(o, path), *o));
-            // Of equals the one that is no longer used: it was replaced.
+            // On a tie, prefer the file that is no longer used: it was replaced.
             let best = likeness.max_by(|a, b| a.0.total_cmp(&b.0).then(both.contains(&b.1).cmp(&both.contains(&a.1))));
             match best.filter(|(part, _)| *part >= LEAST_ALIKE) {
                 Some((_, from)) => pairs.push((from, path)),

@@ -8,8 +8,7 @@ use std::process::{Command, Output};
 
 /// What the program does with these words in a folder, without data sets.
 pub fn warpbook(folder: &Path, words: &[&str]) -> Output {
-    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
-        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    let program = super::program_path();
     Command::new(program)
         .args(words)
         .current_dir(folder)

@@ -6,14 +6,18 @@ pub mod place;
 use std::path::{Path, PathBuf};
 use warpbook::device::testing;
 
+/// The path of the program: what cargo says while the tests run, else what it said when they were compiled.
+pub fn program_path() -> PathBuf {
+    std::env::var_os("CARGO_BIN_EXE_warpbook").map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), PathBuf::from)
+}
+
 /// The program; `None` where it is not, and the test that asks is noted as skipped. Tests may have been packed and moved
 /// since they were compiled.
 ///
 /// # Panics
 /// Under `WARPBOOK_REQUIRE_GPU=1` where the program is not there.
 pub fn program() -> Option<PathBuf> {
-    let at_run_time = std::env::var_os("CARGO_BIN_EXE_warpbook").map(PathBuf::from);
-    let found = at_run_time.unwrap_or_else(|| env!("CARGO_BIN_EXE_warpbook").into());
+    let found = program_path();
     if !found.is_file() {
         // A test's thread bears its name.
         let thread = std::thread::current();
