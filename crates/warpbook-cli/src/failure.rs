@@ -36,6 +36,7 @@ impl From<warpbook::Error> for Failure {
         match &error {
             warpbook::Error::Train(TrainError::Ranks(e)) => e.clone().into(),
             warpbook::Error::Device(e) | warpbook::Error::Train(TrainError::Device(e)) => e.clone().into(),
+            warpbook::Error::WrongProduct(_) => Self { code: RUNG_FAILED, sentence: error.to_string() },
             _ => Self::usage(error.to_string()),
         }
     }

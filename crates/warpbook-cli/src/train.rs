@@ -22,7 +22,7 @@ use warpbook::nn::train::{
     CudaOptions, Ended, Event, Flow, Loader, Place, Ranks, Recipe, Residency, Score, Trainer, ensure_host_memory,
 };
 use warpbook::nn::weights::Weights;
-use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, ranks_line, training_line};
+use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, kernel_file, ranks_line, training_line};
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
@@ -192,6 +192,7 @@ fn profile(
 fn inputs(args: &TrainArgs) -> Files {
     let mut files = Files::reading("the recipe", recipe_file(&args.recipe));
     args.init.iter().for_each(|path| files.reads("--init", path));
+    args.product.and_then(kernel_file).iter().for_each(|path| files.reads("--product", path));
     files
 }
 

@@ -5,10 +5,11 @@ use super::ranks::RanksArgs;
 use super::schedule::ProfileSchedule;
 use crate::recipe::ConvolutionBy;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::train::Views;
+use warpbook::product_by;
 
 /// A measurement keeps no more samples.
 const MOST_TRAININGS: u64 = 1000;
@@ -44,7 +45,8 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   learning_rate = 0.05        # also: name, steps, seed, clip, shuffle
   # accumulate = 4            the batch in 4 parts, one after the other, gradients added up before the step: memory for 32 samples
   # segments = 4              activations inside of 4 segments are computed again, not kept: less memory, up to a forward pass more
-  # product = \"stock\"         on a GPU: own, stock, naive, tiled, tiled-16, tiled-8; convolution = \"own\" or \"stock\"
+  # product = \"stock\"         on a GPU: own, stock, naive, tiled, tiled-16, tiled-8, a rung, or a kernel of your own as \"mine.cu\";
+  #                             convolution = \"own\" or \"stock\"; of one layer: { layer = \"linear 128\", product = \"mine.cu\" } in network
   network = [
       \"conv2d 32 3x3 padding 1\", \"batch_norm\", \"relu\",
       { residual = [\"conv2d 32 3x3 padding 1 no_bias\", \"batch_norm\", \"gelu\"] },
@@ -111,8 +113,10 @@ pub struct TrainArgs {
     #[arg(long, value_name = "ID", conflicts_with = "precision")]
     pub rung: Option<String>,
     /// What computes linear layers on a GPU, forwards and backwards: own (our fastest product), stock (cuBLASLt), naive (a thread an
-    /// output) or tiled (32 x 32 tiles in shared memory). [default: the recipe's, or else own]
-    #[arg(long, value_name = "own|stock|naive|tiled|tiled-16|tiled-8")]
+    /// output), tiled (32 x 32 tiles in shared memory), a rung of the matrix product, or a kernel of your own: FILE.cu, with @ and the rung that
+    /// it takes the place of (02_coalesced without it) and : and sizes of its tile, as in mine.cu@05_register_2d:BM=64,THREADS=128. A kernel is
+    /// tried before it trains. [default: the recipe's, or else own]
+    #[arg(long, value_name = "own|stock|naive|tiled|tiled-16|tiled-8|ID|FILE.cu", value_parser = parse_product)]
     pub product: Option<ProductBy>,
     /// What computes convolutions on a GPU, forwards and backwards: own (our kernels) or stock (cuDNN, from `pip install
     /// nvidia-cudnn-cu13`). [default: the recipe's, or else own]
@@ -244,6 +248,11 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     let seconds = number.trim().parse::<f64>().ok().map(|n| n * unit).filter(|s| (1e-3..=1e8).contains(s));
     let seconds = seconds.ok_or("write a time above 0 such as 90s, 5m or 1h")?;
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// What computes linear layers; files are looked for in the working directory.
+fn parse_product(text: &str) -> Result<ProductBy, String> {
+    product_by(Path::new(""), text).map_err(|why| why.to_string())
 }
 
 impl TrainArgs {

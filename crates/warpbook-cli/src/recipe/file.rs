@@ -7,13 +7,14 @@ use toml::Spanned;
 use toml::de::DeValue;
 use warpbook::device::read_file;
 use warpbook::nn::data::NAMES;
-use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::network::{Layer, Network, residual};
+use warpbook::nn::ops::conv2d::cuda::Method;
 use warpbook::nn::ops::muon::Muon;
 use warpbook::nn::ops::optimizer::Optimizer;
 use warpbook::nn::ops::optimizer::groups::Group;
 use warpbook::nn::ops::schedule::Schedule;
-use warpbook::nn::train::{Augmentation, Initial, Loss, Recipe, Views};
+use warpbook::nn::train::{Augmentation, CudaOptions, Initial, Loss, Precision, Recipe, Views};
+use warpbook::product_by;
 
 const KEYS: [&str; 23] = [
     "name",
@@ -109,7 +110,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
         seed: keys.whole("seed", 0)?.unwrap_or(1),
     };
     recipe.grouped().or_else(|e| keys.refuse("groups", format!("cannot be used: {e}")))?;
-    Ok(Plan { recipe, images, by: by(&keys)? })
+    Ok(Plan { recipe, images, by: by(&source, &keys)? })
 }
 
 /// Parameters with settings of their own.
@@ -166,10 +167,15 @@ fn initial(source: &Source<'_>, keys: &Keys<'_>) -> Result<Initial, String> {
     })
 }
 
-/// What computes products and convolutions on a GPU.
-fn by(keys: &Keys<'_>) -> Result<ComputedBy, String> {
+/// What computes products and convolutions on a GPU: of all layers, or of one. A kernel's file is looked for in the recipe's folder.
+fn by(source: &Source<'_>, keys: &Keys<'_>) -> Result<ComputedBy, String> {
+    let folder = source.path.parent().unwrap_or(Path::new(""));
+    let named = |text: &str| text.replace('_', "-").parse().map_or_else(|_: String| product_by(folder, text), Ok);
+    let product = match keys.text("product")? {
+        None => None,
+        Some(text) => Some(named(text).or_else(|why| keys.refuse("product", format!("cannot be used: {why}")))?),
+    };
     // A word that was chosen is one that is read.
-    let product = keys.choice("product", &ProductBy::ALL.map(ProductBy::name))?.and_then(|word| word.parse().ok());
     let convolution = keys.choice("convolution", &ConvolutionBy::NAMES)?.and_then(|word| word.parse().ok());
     Ok(ComputedBy { product, convolution })
 }
@@ -254,6 +260,18 @@ fn layer(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Layer, Str
     let at = value.span().start;
     match value.get_ref() {
         DeValue::String(words) => words.parse().or_else(|e| source.refuse(at, format!("`network`: {e}"))),
+        DeValue::Table(table) if table.contains_key("layer") => {
+            let keys = Keys::new(source, table, at, "network.", &["layer", "product", "convolution"])?;
+            let words = keys.needed("layer", keys.text("layer")?, "layer = \"linear 128\".")?;
+            let layer: Layer = words.parse().or_else(|e| keys.refuse("layer", format!("is no layer: {e}")))?;
+            let ComputedBy { product, convolution } = by(source, &keys)?;
+            let layer = if let Some(product) = product { layer.product(product) } else { layer };
+            Ok(match convolution {
+                Some(ConvolutionBy::Stock) => layer.method(Method::Stock),
+                Some(ConvolutionBy::Own) => layer.method(CudaOptions::new(Precision::Fp32).convolution),
+                None => layer,
+            })
+        }
         DeValue::Table(table) => {
             let keys = Keys::new(source, table, at, "network.", &["residual", "name"])?;
             let branch =
@@ -263,7 +281,8 @@ fn layer(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Layer, Str
         }
         _ => source.refuse(
             at,
-            "`network`: a layer is a text as \"conv2d 32 3x3\", or { residual = [..] } with the layers of a branch.",
+            "`network`: a layer is a text such as \"conv2d 32 3x3\", { residual = [..] } with the layers of a branch, or { layer = \"linear 128\", \
+             product = \"tiled\" } with what computes it.",
         ),
     }
 }

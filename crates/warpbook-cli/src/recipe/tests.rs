@@ -3,6 +3,7 @@ use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::network::{
     Network, ParamSpec, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, relu, residual,
 };
+use warpbook::nn::ops::conv2d::cuda::Method;
 use warpbook::nn::ops::muon::Muon;
 use warpbook::nn::ops::optimizer::Optimizer;
 use warpbook::nn::ops::optimizer::groups::Group;
@@ -27,6 +28,32 @@ fn a_file_says_what_computes_it_on_a_gpu() {
     assert!(error.contains("line 2") && error.contains("choose from own, stock"), "{error}");
     assert!(by("product = 3").unwrap_err().contains("a text in quotes"));
     assert!(by("product = \"stok\"").unwrap_err().contains("did you mean `stock`?"));
+    assert_eq!(by("product = \"tiled_16\"").unwrap().product, Some(ProductBy::Tiled16));
+    let rung = by("product = \"05_register_2d\"").unwrap().product.unwrap();
+    assert_eq!(&*rung.rows()[0].rung.id, "05_register_2d");
+}
+
+#[test]
+fn a_layer_says_what_computes_it_and_a_kernel_lies_next_to_the_recipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = warpbook::LiveKernel::of("03_shared_tile").unwrap().text().to_owned();
+    std::fs::write(folder.path().join("mine.cu"), source).unwrap();
+    let parse = |layer: &str| {
+        let text = format!(
+            "data = \"mnist\"\nlearning_rate = 0.1\nnetwork = [\"conv2d 4 3x3\", {{ layer = \"conv2d 4 3x3\", convolution = \"stock\" }}, \"flatten\",\n{layer},\n\"linear 10\"]"
+        );
+        super::parse(&folder.path().join("my.toml"), &text)
+    };
+    let of = |layer: &str| parse(layer).unwrap().recipe.network.nodes().iter().map(|node| node.by).collect::<Vec<_>>();
+    let all = of("{ layer = \"linear 32\", product = \"mine.cu@03_shared_tile\" }");
+    assert_eq!(all[3].product.unwrap().rows()[0].rung.id, "03_shared_tile+mine");
+    assert_eq!((all[0].convolution, all[1].convolution, all[4].product), (None, Some(Method::Stock), None));
+    assert_eq!(of("{ layer = \"linear 32\", product = \"tiled\" }")[3].product, Some(ProductBy::Tiled));
+    let error = parse("{ layer = \"linear 32\", product = \"none.cu\" }").unwrap_err();
+    assert!(error.contains("line 4") && error.contains("none.cu cannot be read"), "{error}");
+    let error = parse("{ layer = \"relu\", product = \"tiled\" }").unwrap_err();
+    assert!(error.contains("line 4") && error.contains("has no product"), "{error}");
+    assert!(parse("{ layer = \"liner 32\" }").unwrap_err().contains("is no layer"));
 }
 
 #[test]

@@ -189,3 +189,37 @@ fn a_loss_that_is_no_number_on_a_gpu_has_its_code_and_keeps_no_checkpoint() {
     expect(&wild, 1, &["not a finite number is the output of ", "Lower the learning rate"]);
     assert!(!folder.path().join("c.safetensors").exists(), "weights that are lost are not kept");
 }
+
+#[test]
+fn a_kernel_of_one_s_own_trains_a_network() {
+    let Some(_) = ready("a_kernel_of_one_s_own_trains_a_network") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = output(folder.path(), &["attempt", "--like", "03_shared_tile"]);
+    std::fs::write(folder.path().join("mine.cu"), &source).unwrap();
+    std::fs::write(folder.path().join("wrong.cu"), source.replace("kk < BK; ++kk", "kk < BK - 1; ++kk")).unwrap();
+    let recipe = "data = \"synthetic\"\nbatch = 64\nsteps = 40\nlearning_rate = 0.1\nnetwork = [\"avg_pool 4\", \"flatten\", \
+                  \"linear 32\", \"relu\", { layer = \"linear 10\", product = \"mine.cu@03_shared_tile\" }]\n";
+    std::fs::write(folder.path().join("small.toml"), recipe).unwrap();
+    let score_of = |product: &str, precision: &str| {
+        let words = ["train", "small.toml", "--device", "cuda:0", "--product", product, "--precision", precision];
+        score(&output(folder.path(), &words))
+    };
+    for (precision, allowed) in [("fp32", allowed(Precision::Fp32)), ("amp-fp16", allowed(Precision::AmpFp16))] {
+        let (own, mine) =
+            (score_of("own", precision), score_of("mine.cu@03_shared_tile:BM=16,BN=16,BK=16,THREADS=256", precision));
+        assert!(
+            (own.0 - mine.0).abs() <= allowed.0 && (own.1 - mine.1).abs() <= allowed.1,
+            "{precision}: {own:?} {mine:?}"
+        );
+    }
+    let wrong =
+        warpbook(folder.path(), &["train", "small.toml", "--device", "cuda:0", "--product", "wrong.cu@03_shared_tile"]);
+    expect(&wrong, 1, &["wrong.cu@03_shared_tile cannot compute linear layers", "elements are wrong"]);
+
+    let words = "run training --network mnist --batch 32 --data synthetic --steps 3 --samples 2 --device cuda:0 --out t.json \
+                 --product mine.cu@03_shared_tile --rungs own_products_fp32,own_products_fp16,tiled_products_fp32";
+    output(folder.path(), &words.split(' ').collect::<Vec<_>>());
+    let run = crate::common::place::read(&folder.path().join("t.json"));
+    assert_eq!(run.counts(), (3, 0, 0), "{:?}", run.measurements);
+    assert!(run.sources.contains_key("live/mine.cu") && run.command.contains("--product mine.cu@03_shared_tile"));
+}

@@ -407,6 +407,7 @@ fn what_computes_on_a_gpu_is_said_for_one_only() {
     let train = |more: &[&str]| warpbook(folder.path(), &[&["train", "mnist", "--device", "cpu"], more].concat());
     expect(&train(&["--product", "stock"]), 2, &["--product says what computes on a GPU", "--device cuda:0"]);
     expect(&train(&["--convolution", "stock"]), 2, &["--convolution says what computes on a GPU"]);
-    expect(&train(&["--product", "fast"]), 2, &["`fast` is none of own, stock, naive, tiled, tiled-16, tiled-8."]);
+    expect(&train(&["--product", "stok"]), 2, &["`stok` computes no linear layer; did you mean `stock`?"]);
+    expect(&train(&["--product", "none.cu"]), 2, &["none.cu cannot be read"]);
     expect(&train(&["--convolution", "naive"]), 2, &["`naive` is none of own, stock."]);
 }

@@ -31,7 +31,7 @@ mod sums;
 mod sums_launch;
 
 pub use arrays::{Arrays, DeviceArray, DeviceArrays, EpilogueInputs, MatrixElement, Workspace};
-pub use by::ProductBy;
+pub use by::{OwnProduct, ProductBy};
 pub use choose::{Choice, Expected, Wanted, cheapest, cheapest_of, choose, choose_from};
 pub use epilogue::{gelu, gelu_derivative};
 pub use findings::{Finding, Findings};

@@ -25,13 +25,13 @@ impl Layer {
         }
     }
 
-    /// The same linear layer, computed by this on a GPU. See [`By`].
+    /// Lets this compute the linear layer on a GPU: one of [`ProductBy`], or a kernel of one's own. See [`By`].
     #[must_use]
-    pub fn product(mut self, by: ProductBy) -> Self {
+    pub fn product(mut self, by: impl Into<ProductBy>) -> Self {
         if !matches!(self.kind, Kind::Linear { .. }) {
             return self.without_setting("product");
         }
-        self.by.product = Some(by);
+        self.by.product = Some(by.into());
         self
     }
 

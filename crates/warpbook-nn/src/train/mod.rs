@@ -46,6 +46,7 @@ pub use score::Score;
 pub use summary::{PlannedMemory, Summary, SummaryRow};
 pub use timed::AtOnce;
 pub use trainer::Trainer;
+pub use variants::ways_with_product;
 pub use ways::{Way, ways};
 
 use crate::ops::OpError;

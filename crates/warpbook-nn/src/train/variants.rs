@@ -2,7 +2,7 @@
 
 use super::cuda::Sharing;
 use super::ways::Way;
-use super::{CudaOptions, Recipe};
+use super::{CudaOptions, Precision, Recipe};
 use crate::gemm::{Plan, Product, ProductBy};
 use crate::network::{Node, Op};
 use crate::ops::conv2d::cuda::Method;
@@ -13,6 +13,8 @@ use warpbook_record::{Dtype, KernelSpec};
 
 /// The way that they are variants of.
 const BASE: &str = "13_last_block_fp16";
+/// The same in fp32, which the products in fp32 are variants of.
+const BASE_FP32: &str = "all_fp32";
 /// That with cuDNN's convolutions, which the last one is a variant of.
 const CONVOLUTIONS: &str = "stock_convolutions_fp16";
 
@@ -20,6 +22,7 @@ const CONVOLUTIONS: &str = "stock_convolutions_fp16";
 pub(super) fn variants(ladder: &[Way]) -> Vec<Way> {
     let Some(base) = ladder.iter().find(|way| way.id == BASE).map(|way| way.options) else { return Vec::new() };
     let product = |product| CudaOptions { product, ..base };
+    let fp32 = |product| CudaOptions { product, precision: Precision::Fp32, ..base };
     let [convolutions, suggested] =
         [Method::StockFastest, Method::Stock].map(|convolution| CudaOptions { convolution, ..base });
     let way = |id, title, idea, base, options: CudaOptions| Way {
@@ -31,6 +34,27 @@ pub(super) fn variants(ladder: &[Way]) -> Vec<Way> {
         options,
     };
     vec![
+        way(
+            BASE_FP32,
+            "All of it, fp32",
+            "The same step in fp32: fused epilogues, one graph, last blocks, without tensor cores.",
+            BASE,
+            fp32(ProductBy::Own),
+        ),
+        way(
+            "tiled_products_fp32",
+            "32 x 32 tiles, fp32",
+            "The linear layers are computed in fp32 by the product with 32 x 32 tiles in shared memory.",
+            BASE_FP32,
+            fp32(ProductBy::Tiled),
+        ),
+        way(
+            "stock_products_fp32",
+            "cuBLASLt products, fp32",
+            "The linear layers are computed in fp32 by cuBLASLt, with biases and ReLUs in kernels after it.",
+            BASE_FP32,
+            fp32(ProductBy::Stock),
+        ),
         way(
             "naive_products_fp16",
             "Naive products, fp16",
@@ -88,6 +112,24 @@ pub(super) fn variants(ladder: &[Way]) -> Vec<Way> {
             CONVOLUTIONS,
             CudaOptions { product: ProductBy::Stock, ..convolutions },
         ),
+    ]
+}
+
+/// The ways with a kernel of one's own for linear layers, in fp32 and in fp16: variants next to those with 32 x 32 tiles and with cuBLASLt.
+#[must_use]
+pub fn ways_with_product(by: ProductBy) -> [Way; 2] {
+    let way = |id, title, base, precision: Precision| Way {
+        // The options of the bases, which differ in the precision alone.
+        id,
+        title,
+        idea: "The linear layers are computed by a kernel of somebody's own, forwards and both gradients; all else is as before.",
+        base: Some(base),
+        requires: precision.requires(),
+        options: CudaOptions { product: by, precision, ..CudaOptions::new(Precision::AmpFp16) },
+    };
+    [
+        way("own_products_fp32", "Own products, fp32", BASE_FP32, Precision::Fp32),
+        way("own_products_fp16", "Own products, fp16", BASE, Precision::AmpFp16),
     ]
 }
 

@@ -452,9 +452,11 @@ fn activation(f: Activation, dtype: Dtype) -> [KernelSpec; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gemm::ProductBy;
     use crate::network::{conv2d, flatten, linear};
     use crate::ops::muon::Muon;
     use crate::ops::optimizer::groups::Group;
+    use crate::train::ways_with_product;
 
     fn way(id: &str) -> Way {
         ways().into_iter().find(|w| w.id == id).unwrap()
@@ -496,8 +498,9 @@ mod tests {
             changed.iter().filter(|c| **c).count()
         };
         let (variants, all): (Vec<Way>, Vec<Way>) = ways().into_iter().partition(|w| w.base.is_some());
-        assert_eq!(variants.len(), 8);
-        for w in &variants {
+        assert_eq!(variants.len(), 11);
+        let own = ways_with_product(ProductBy::Naive);
+        for w in variants.iter().chain(&own) {
             let base = way(w.base.unwrap());
             assert_eq!(changes(&base.options, &w.options), 1, "{} and {}", base.id, w.id);
         }
@@ -545,9 +548,11 @@ mod tests {
         assert_eq!(way("stock_fp16").library(), Some("cuDNN and cuBLASLt"));
         assert!(ways().iter().all(|w| w.library().is_some() == w.id.starts_with("stock")));
         let files = |id: &str| way(id).specs(&mnist).iter().map(|s| s.file.to_string()).collect::<Vec<_>>();
-        for (id, file) in
-            [("naive_products_fp16", "matmul/01_naive.cu"), ("tiled_products_fp16", "matmul/03_shared_tile.cu")]
-        {
+        for (id, file) in [
+            ("naive_products_fp16", "matmul/01_naive.cu"),
+            ("tiled_products_fp16", "matmul/03_shared_tile.cu"),
+            ("tiled_products_fp32", "matmul/03_shared_tile.cu"),
+        ] {
             // Forwards with and without a ReLU, and both gradients, of which one has a mask in this network or another.
             let count = files(id).iter().filter(|f| *f == file).count();
             assert!((3..=5).contains(&count), "{id}: {count}");

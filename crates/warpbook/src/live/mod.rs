@@ -1,8 +1,10 @@
 //! A learner's own kernel in place of a rung's: compiled, checked, timed with the ladder, and kept with its source.
 
 mod file;
+mod product;
 mod worker;
 
+pub use product::{kernel_file, product_by};
 pub use worker::Request;
 
 use crate::display::{KernelView, without_comments};

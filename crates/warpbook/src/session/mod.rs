@@ -229,12 +229,15 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Makes all ready: on a GPU memory is allocated and kernels are compiled.
+    /// Makes all ready: on a GPU memory is allocated and kernels are compiled; kernels of the learner's own that compute layers are tried first.
     ///
     /// # Errors
-    /// A setting makes no sense for these samples, a file cannot be read or written, or it does not fit into the device's memory.
+    /// [`Error::WrongProduct`] of such a kernel; a setting makes no sense for these samples, a file cannot be read or written, or it does not fit into the device's memory.
     pub fn start(self) -> Result<Underway<'a>> {
         let place = self.place()?;
+        if let Place::Cuda(device, options) = &place {
+            self.lab.check_products(device, options, &self.recipe.network)?;
+        }
         let mut trainer = match &self.ranks {
             Some(ranks) => Trainer::on_ranks(&place, self.recipe, self.sets.train, self.weights.as_ref(), ranks)?,
             None => Trainer::on(&place, self.recipe, self.sets.train, self.weights.as_ref())?,

@@ -79,7 +79,8 @@ impl Files {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || match data::open(workload.name(), folder) {
             Ok(splits) => Ok(Some(splits.train)),
-            Err(data::Error::Missing { .. }) if folder.is_none() => Ok(None),
+            // A mistyped WARPBOOK_DATA is no wish for drawn images.
+            Err(data::Error::Missing { misnamed: None, .. }) if folder.is_none() => Ok(None),
             Err(error) => Err(error.to_string()),
         };
         opened.entry(workload.name()).or_insert_with(read).clone()

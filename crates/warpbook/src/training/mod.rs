@@ -14,9 +14,11 @@ pub use workload::Workload;
 use crate::activity::Timelines;
 use crate::experiment::Prepared;
 use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count};
-use crate::{Error, Event, Experiment, Lab, Result};
+use crate::{Error, Event, Experiment, Lab, Result, product_by};
 use data::{Place, SYNTHETIC};
-use warpbook_nn::train::{Recipe, Way, ways};
+use std::path::Path;
+use warpbook_nn::gemm::ProductBy;
+use warpbook_nn::train::{Recipe, Way, ways, ways_with_product};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, KernelSpec, Problem, Quantity, Run, Rung, Runner, SweepAxis,
 };
@@ -60,6 +62,8 @@ pub struct Training {
     seed: u64,
     files: Files,
     ways: Vec<Way>,
+    /// The kernel of one's own that computes linear layers in two of the ways.
+    product: Option<ProductBy>,
     selection: Selection,
 }
 
@@ -73,6 +77,7 @@ impl Default for Training {
             seed: 1,
             files: Files::default(),
             ways: ways(),
+            product: None,
             selection: Selection::default(),
         }
     }
@@ -157,6 +162,16 @@ impl Training {
     #[must_use]
     pub fn way(mut self, way: Way) -> Self {
         self.ways.push(way);
+        self
+    }
+
+    /// The linear layers by a kernel of one's own, in two more rungs: `own_products_fp32` and `own_products_fp16`.
+    #[must_use]
+    pub fn product(mut self, by: impl Into<ProductBy>) -> Self {
+        let by = by.into();
+        self.ways.retain(|way| self.product.is_none_or(|old| way.options.product != old));
+        self.ways.extend(ways_with_product(by));
+        self.product = Some(by);
         self
     }
 
@@ -385,6 +400,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
   warpbook run training --network mnist --batch 512,1024
   warpbook run training --network cifar10 --data ~/data --rungs 01_direct,08_graph_bf16
   warpbook run training --network mnist --rungs 13_last_block_fp16,stock_convolutions_fp16,stock_fp16
+  warpbook run training --product mine.cu --rungs own_products_fp32,tiled_products_fp32,stock_products_fp32
   warpbook run training --network amp-recipe --features 2048
   warpbook run training --sweep --out training.json";
 
@@ -453,6 +469,20 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
                 help: "Seed of weights, order, dropout and drawn samples. [default: 1]",
                 set: |e, text| Ok(e.seed(parse_count(text)?)),
                 get: |e| Some(e.seed.to_string()),
+            },
+            Setting {
+                name: "product",
+                value: Some("FILE.cu[@ID[:NAME=N,..]]"),
+                help: "A kernel of your own for the linear layers, in the rungs own_products_fp32 and own_products_fp16. @ names the rung of the \
+                       matrix product that it takes the place of, 02_coalesced without it, and : sizes of its tile, as in \
+                       mine.cu@05_register_2d:BM=64,THREADS=128.",
+                set: |e, text| {
+                    Ok(e.product(
+                        product_by(Path::new(""), text)
+                            .map_err(|why| why.to_string().trim_end_matches('.').to_owned())?,
+                    ))
+                },
+                get: |e| e.product.map(|by| by.to_string()),
             },
             rungs,
         ]

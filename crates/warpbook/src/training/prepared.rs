@@ -64,6 +64,7 @@ impl<'a> Work<'a> {
     }
 
     fn on_gpu(&self, device: &CudaDevice, way: &Way, limit_s: Option<f64>) -> Result<Made> {
+        self.lab.check_products(device, &way.options, &self.timed.0.network)?;
         let scaler = GradScaler { init_scale: CHECKED_SCALE, ..way.options.scaler };
         let place = Place::Cuda(device.clone(), CudaOptions { scaler, ..way.options });
         let steps = self.reference.len();

@@ -42,7 +42,10 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
     let log = &run.train_logs[0];
     assert!(log.losses.len() >= 3 && log.losses.iter().all(|p| p.loss > 0.0 && p.step.is_some()));
     let libraries: Vec<&str> = run.rungs.iter().filter(|r| r.is_library()).map(|r| &*r.id).collect();
-    assert_eq!(libraries, ["stock_products_fp16", "stock_convolutions_fp16", "stock_suggested_fp16", "stock_fp16"]);
+    assert_eq!(
+        libraries,
+        ["stock_products_fp32", "stock_products_fp16", "stock_convolutions_fp16", "stock_suggested_fp16", "stock_fp16"]
+    );
     for rung in run.rungs.iter().filter(|r| !r.is_cpu() && !r.is_library()) {
         assert!(rung.kernels().len() > 8, "{}", rung.id);
         assert!(rung.kernels().iter().all(|k| run.sources.contains_key(&*k.file)), "{}", rung.id);

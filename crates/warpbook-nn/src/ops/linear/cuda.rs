@@ -208,6 +208,6 @@ fn no_bias() -> Error {
 }
 
 /// The type that elements of a type are stored in.
-fn stored(dtype: Dtype) -> Dtype {
+pub(super) fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }

@@ -2,8 +2,8 @@
 
 use super::loader::Loader;
 use super::memory::Purpose;
-use crate::gemm::ProductBy;
-use crate::network::{Arrangement, Network, Node};
+use crate::gemm::{OwnProduct, ProductBy};
+use crate::network::{Arrangement, Network, Node, Op};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;
 use crate::train::{GradScaler, Precision, Recipe};
@@ -92,6 +92,19 @@ impl CudaOptions {
     /// What computes the products of a node.
     pub(in crate::train) fn product_of(&self, node: &Node) -> ProductBy {
         node.by.product.unwrap_or(self.product)
+    }
+
+    /// The kernels of one's own that compute linear layers of a network, each once.
+    #[must_use]
+    pub fn own_products(&self, network: &Network) -> Vec<OwnProduct> {
+        let mut all = Vec::new();
+        let linear = network.nodes().iter().filter(|node| matches!(node.op, Op::Linear { .. }));
+        for own in linear.filter_map(|node| self.product_of(node).kernel()) {
+            if !all.contains(&own) {
+                all.push(own);
+            }
+        }
+        all
     }
 
     pub(super) fn scaler(&self) -> Option<&GradScaler> {

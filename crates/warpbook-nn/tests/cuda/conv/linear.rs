@@ -3,11 +3,12 @@
 use super::bench::{Bench, Guarded, Poisoned, TYPES, random, stored};
 use super::want::{Want, wide};
 use warpbook_device::{Error, testing};
-use warpbook_nn::gemm::ProductBy;
-use warpbook_nn::ops::linear::Sizes;
+use warpbook_kernels::matmul::rows;
+use warpbook_nn::gemm::{OwnProduct, ProductBy};
 use warpbook_nn::ops::linear::cuda::{Linear, LinearEpilogue};
+use warpbook_nn::ops::linear::{Sizes, check_own_product};
 use warpbook_nn::ops::reference;
-use warpbook_record::Dtype;
+use warpbook_record::{Dtype, KernelSpec, Rung, Runner};
 
 #[test]
 fn linear_is_the_reference() {
@@ -42,6 +43,42 @@ fn linear_by_the_naive_and_the_tiled_rung_is_the_reference() {
         let sizes = Sizes { batch: 8, inputs: 8, outputs: 8 };
         let error = Linear::by(by, &device, &b.gemm, &sizes, Dtype::Tf32, true).unwrap_err().to_string();
         assert_eq!(error, format!("The {by} product takes fp32, fp16, bf16, not tf32."));
+    }
+}
+
+/// The rung `02_coalesced` with a passage of its source replaced.
+fn changed(name: &str, passage: &str, by: &str) -> OwnProduct {
+    let mut row = rows().into_iter().find(|row| row.rung.id == "02_coalesced").unwrap();
+    let spec = row.kernel().unwrap().clone();
+    assert!(spec.source.contains(passage), "{passage}");
+    let source = spec.source.replace(passage, by);
+    let specs = vec![KernelSpec { file: format!("live/{name}.cu").into(), source: source.into(), ..spec }];
+    let Runner::Kernels { schedule, .. } = row.rung.runner else { panic!("02_coalesced has kernels") };
+    row.rung = Rung { runner: Runner::Kernels { specs, schedule }, ..row.rung };
+    OwnProduct::new(name, row)
+}
+
+#[test]
+fn a_kernel_of_one_s_own_is_the_reference_or_is_told_what_is_wrong() {
+    const STORE: &str = "epilogue.store(c, row, column, ldc, sum);";
+    const LOOP: &str = "sum = fmaf(to_float(a[index_a(row, kk, lda)]), to_float(b[index_b(kk, column, ldb)]), sum);";
+    let Some(device) = testing::gpu("a_kernel_of_one_s_own_is_the_reference_or_is_told_what_is_wrong") else { return };
+    let b = Bench::new(&device);
+    let right = changed("right", STORE, "if (row < m) epilogue.store(c, row, column, ldc, sum);");
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        assert_eq!(check_own_product(&device, right, dtype, 5.0).unwrap(), None, "{dtype:?}");
+        check_linears(&b, right.into(), dtype);
+    }
+    let only_rows = LOOP.replace("index_b(kk, column, ldb)", "kk * ldb + column");
+    let transposes_only = LOOP.replace("index_a(row, kk, lda)", "row * lda + kk");
+    let stored = |value: &str| format!("c[(size_t)row * ldc + column] = from_float<Out>({value});");
+    for (name, passage, by, says) in [
+        ("rows", LOOP, only_rows, "Forwards, y = x W"),
+        ("columns", LOOP, transposes_only, "In the weight gradient"),
+        ("sums", STORE, stored("sum"), "the bias is missing or wrong"),
+    ] {
+        let why = check_own_product(&device, changed(name, passage, &by), Dtype::F32, 5.0).unwrap().unwrap();
+        assert!(why.contains(says), "{name}: {why}");
     }
 }
 

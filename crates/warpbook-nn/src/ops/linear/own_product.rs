@@ -1,0 +1,137 @@
+//! The check of a learner's kernel before it computes a linear layer: all that the layer's three products ask of it, at small sizes.
+
+use super::Sizes;
+use super::cuda::{Linear, LinearEpilogue, stored};
+use crate::gemm::{DeviceArray, Gemm, OwnProduct, Rehearsed, Workspace, rehearse};
+use crate::philox::fill_gaussians;
+use crate::storage::{Storage, rounded};
+use warpbook_device::{Buffer, CudaDevice, Result, Stream};
+use warpbook_kernels::matmul::Form;
+use warpbook_record::Dtype;
+
+/// Sizes that are no multiples of a tile.
+const SIZES: Sizes = Sizes { batch: 37, inputs: 45, outputs: 70 };
+
+/// Checks a kernel against f64 in the three forms of a linear layer, forwards and both gradients, and then what it does with its sums: a bias, a ReLU,
+/// the mask of the ReLU before it. Returns what is wrong in sentences; `None` if nothing is. `dtype` is the type of the operands; a kernel that still
+/// runs after `limit_s` seconds is an error after which the device can no longer be used.
+///
+/// # Errors
+/// If the kernel does not take the type, does not compile, or fails on the device.
+pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype, limit_s: f64) -> Result<Option<String>> {
+    let plain = Form { out: stored(dtype), ..Form::plain(dtype) };
+    let forms = [
+        ("Forwards, y = x Wᵀ, where b is transposed", Form { trans_b: true, ..plain }),
+        ("In the input gradient, dx = dy W", plain),
+        ("In the weight gradient, dW = dyᵀ x, where a is transposed", Form { trans_a: true, ..plain }),
+    ];
+    let tile = own.row().kernel().and_then(|k| k.tiles.first());
+    for (pass, form) in forms {
+        // A row without a kernel is refused when its products are planned.
+        let Some(tile) = tile else { break };
+        let found = match rehearse(device, own.row(), tile, form, limit_s)? {
+            Rehearsed::Right => continue,
+            Rehearsed::Wrong(flaw) => flaw.to_string(),
+            Rehearsed::Outside { sizes: [m, n, k], .. } => {
+                format!("In a product of {m} x {n} x {k}, memory around C was written. Look at the guards of the edge.")
+            }
+        };
+        return Ok(Some(format!("{pass}: {found}")));
+    }
+    Epilogues::new(device, own, dtype)?.check()
+}
+
+/// A small layer, with what its passes read.
+struct Epilogues {
+    stream: Stream,
+    linear: Linear,
+    workspace: Workspace,
+    out: Dtype,
+    bias: Vec<f32>,
+    mask: Vec<f32>,
+    x: Storage,
+    weight: Storage,
+    dy: Storage,
+    y: Storage,
+    dx: Storage,
+    bias_at: Buffer<f32>,
+    /// Zeros in place of the bias, so that the kernel's own sums are known.
+    no_bias_at: Buffer<f32>,
+}
+
+impl Epilogues {
+    fn new(device: &CudaDevice, own: OwnProduct, dtype: Dtype) -> Result<Self> {
+        let (Sizes { batch, inputs, outputs }, out) = (SIZES, stored(dtype));
+        let random = |len: usize, subject: u32| {
+            let mut values = vec![0.0; len];
+            fill_gaussians(&mut values, 23, subject, 0);
+            values.into_iter().map(|v| rounded(v, out)).collect::<Vec<f32>>()
+        };
+        let linear = Linear::by(own.into(), device, &Gemm::untuned(device), &SIZES, dtype, true)?;
+        let workspace = Workspace::new(device, linear.workspace_bytes())?;
+        let stored = |values: &[f32]| Storage::from_f32(device, values, out);
+        let (mask, bias) = (random(batch * inputs, 1), random(outputs, 4));
+        Ok(Self {
+            stream: device.stream()?,
+            workspace,
+            linear,
+            out,
+            x: stored(&mask)?,
+            weight: stored(&random(outputs * inputs, 2))?,
+            dy: stored(&random(batch * outputs, 3))?,
+            y: Storage::zeros(device, batch * outputs, out)?,
+            dx: Storage::zeros(device, batch * inputs, out)?,
+            bias_at: device.buffer_from(&bias)?,
+            no_bias_at: device.zeros(outputs)?,
+            bias,
+            mask,
+        })
+    }
+
+    fn check(&self) -> Result<Option<String>> {
+        let Sizes { inputs, outputs, .. } = SIZES;
+        let sums = self.forward(&self.no_bias_at, LinearEpilogue::None)?;
+        let biased = self.forward(&self.bias_at, LinearEpilogue::None)?;
+        let relu = self.forward(&self.bias_at, LinearEpilogue::Relu)?;
+        let with_bias = |i: usize| sums[i] + self.bias[i % outputs];
+        let gradient = self.input_gradient(None)?;
+        let masked = self.input_gradient(Some(&self.x))?;
+        let after_mask = |i: usize| if self.mask[i] > 0.0 { gradient[i] } else { 0.0 };
+        let found = [
+            self.wrong("the bias", outputs, &biased, with_bias),
+            self.wrong("the ReLU after the bias", outputs, &relu, |i| with_bias(i).max(0.0)),
+            self.wrong("the mask of the ReLU before the layer", inputs, &masked, after_mask),
+        ];
+        Ok(found.into_iter().flatten().next())
+    }
+
+    fn forward(&self, bias: &Buffer<f32>, epilogue: LinearEpilogue) -> Result<Vec<f32>> {
+        let (x, weight, y) = (&(&self.x).into(), &(&self.weight).into(), &(&self.y).into());
+        self.y.fill_bytes(0xff)?;
+        self.linear.forward(&self.stream, x, weight, Some(bias), epilogue, y, &self.workspace)?;
+        self.stream.synchronize()?;
+        self.y.to_f32()
+    }
+
+    fn input_gradient(&self, mask: Option<&Storage>) -> Result<Vec<f32>> {
+        let (dy, weight, dx) = (&(&self.dy).into(), &(&self.weight).into(), &(&self.dx).into());
+        let mask = mask.map(DeviceArray::from);
+        self.dx.fill_bytes(0xff)?;
+        self.linear.input_gradient(&self.stream, dy, weight, mask.as_ref(), dx, &self.workspace)?;
+        self.stream.synchronize()?;
+        self.dx.to_f32()
+    }
+
+    /// Compares with the kernel's own sums, which were found to be right: they differ by the roundings to the type only.
+    fn wrong(&self, what: &str, columns: usize, got: &[f32], want: impl Fn(usize) -> f32) -> Option<String> {
+        let fits = |got: f32, want: f32| {
+            f64::from((got - want).abs()) <= 4.0 * self.out.epsilon() * f64::from(1.0 + want.abs())
+        };
+        let i = (0..got.len()).find(|i| !fits(got[*i], want(*i)))?;
+        let (row, column, got, want) = (i / columns, i % columns, got[i], want(i));
+        Some(format!(
+            "The products are right, but {what} is missing or wrong: C[{row}][{column}] is {got} and should be {want}. Hint: store each sum by \
+             `epilogue.store(c, row, column, ldc, sum)`, which adds the bias and applies ReLU and mask."
+        ))
+    }
+}
