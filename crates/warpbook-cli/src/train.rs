@@ -16,13 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use warpbook::device::Choice;
 use warpbook::nn::data::{Rows, Source, Splits};
+use warpbook::nn::gemm::{OwnProduct, ProductBy};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
 use warpbook::nn::train::{
     CudaOptions, Ended, Event, Flow, Loader, Place, Ranks, Recipe, Residency, Score, Trainer, ensure_host_memory,
 };
 use warpbook::nn::weights::Weights;
-use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, kernel_file, ranks_line, training_line};
+use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, ranks_line, training_line};
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
@@ -192,7 +193,8 @@ fn profile(
 fn inputs(args: &TrainArgs) -> Files {
     let mut files = Files::reading("the recipe", recipe_file(&args.recipe));
     args.init.iter().for_each(|path| files.reads("--init", path));
-    args.product.and_then(kernel_file).iter().for_each(|path| files.reads("--product", path));
+    let kernel = args.product.and_then(ProductBy::kernel).and_then(OwnProduct::file);
+    kernel.iter().for_each(|path| files.reads("--product", path));
     files
 }
 

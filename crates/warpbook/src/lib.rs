@@ -48,7 +48,7 @@ pub use experiments::{experiments, trial};
 pub use export::{read_record, write_record};
 pub use guide::{Expression, Guide, PAIRS, Pair};
 pub use lab::Lab;
-pub use live::{Attempt, Compilation, LiveKernel, Request, kernel_file, product_by};
+pub use live::{Attempt, Compilation, LiveKernel, Request};
 pub use matmul::{Matmul, figure_of, matmul_figure, survey};
 pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,

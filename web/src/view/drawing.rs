@@ -76,6 +76,8 @@ pub struct Drawing {
     brush: Option<((f64, f64), (f64, f64))>,
     /// Whether the press that is about to come ended a brush.
     brushed: Rc<Cell<bool>>,
+    /// The number of the mark, or of the legend's entry, that had the focus in the picture before.
+    focused: Option<usize>,
     /// Whether the next picture has the focus, as the one before had.
     refocus: Rc<Cell<bool>>,
 }
@@ -90,7 +92,10 @@ impl Component for Drawing {
 
     fn changed(&mut self, ctx: &Context<Self>, old: &Props) -> bool {
         if ctx.props().svg != old.svg {
-            (self.tip, self.hovered, self.isolated, self.brush) = (None, None, None, None);
+            (self.tip, self.hovered, self.brush) = (None, None, None);
+            let active = self.root.cast::<Element>().and_then(|r| r.owner_document()).and_then(|d| d.active_element());
+            let stops = self.svg().map(|svg| all(&svg, STOPS)).unwrap_or_default();
+            self.focused = stops.iter().position(|stop| active.as_ref() == Some(stop));
         }
         true
     }
@@ -199,6 +204,17 @@ impl Component for Drawing {
     fn rendered(&mut self, _: &Context<Self>, _: bool) {
         if let Some(svg) = self.svg().filter(|svg| svg.get_attribute("role").as_deref() != Some("group")) {
             prepare(&svg);
+            // The same chart in another width keeps what was isolated, and the focus.
+            let entries = all(&svg, LEGEND);
+            self.isolated = self
+                .isolated
+                .take()
+                .filter(|s| entries.iter().any(|e| e.get_attribute("data-legend").as_ref() == Some(s)));
+            self.dim();
+            let stops = all(&svg, STOPS);
+            if let Some(stop) = self.focused.take().and_then(|i| stops.get(i)).and_then(|s| s.dyn_ref::<SvgElement>()) {
+                let _ = stop.focus();
+            }
             if self.refocus.take() {
                 let _ = svg.dyn_ref::<SvgElement>().map(SvgElement::focus);
             }

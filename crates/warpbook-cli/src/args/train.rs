@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::train::Views;
-use warpbook::product_by;
 
 /// A measurement keeps no more samples.
 const MOST_TRAININGS: u64 = 1000;
@@ -252,7 +251,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 
 /// What computes linear layers; files are looked for in the working directory.
 fn parse_product(text: &str) -> Result<ProductBy, String> {
-    product_by(Path::new(""), text).map_err(|why| why.to_string())
+    ProductBy::read(Path::new(""), text)
 }
 
 impl TrainArgs {

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 use warpbook::device::read_file;
 use warpbook::nn::data::NAMES;
+use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::network::{Layer, Network, residual};
 use warpbook::nn::ops::conv2d::cuda::Method;
 use warpbook::nn::ops::muon::Muon;
@@ -14,7 +15,6 @@ use warpbook::nn::ops::optimizer::Optimizer;
 use warpbook::nn::ops::optimizer::groups::Group;
 use warpbook::nn::ops::schedule::Schedule;
 use warpbook::nn::train::{Augmentation, CudaOptions, Initial, Loss, Precision, Recipe, Views};
-use warpbook::product_by;
 
 const KEYS: [&str; 23] = [
     "name",
@@ -170,7 +170,7 @@ fn initial(source: &Source<'_>, keys: &Keys<'_>) -> Result<Initial, String> {
 /// What computes products and convolutions on a GPU: of all layers, or of one. A kernel's file is looked for in the recipe's folder.
 fn by(source: &Source<'_>, keys: &Keys<'_>) -> Result<ComputedBy, String> {
     let folder = source.path.parent().unwrap_or(Path::new(""));
-    let named = |text: &str| text.replace('_', "-").parse().map_or_else(|_: String| product_by(folder, text), Ok);
+    let named = |text: &str| text.replace('_', "-").parse().map_or_else(|_: String| ProductBy::read(folder, text), Ok);
     let product = match keys.text("product")? {
         None => None,
         Some(text) => Some(named(text).or_else(|why| keys.refuse("product", format!("cannot be used: {why}")))?),

@@ -1,8 +1,8 @@
 //! What computes a product: our choice of a rung, NVIDIA's library, a rung as a beginner writes it, or a kernel that a learner wrote.
 
+use super::OwnProduct;
 use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
 use warpbook_kernels::matmul::{Fallback, Row, rows};
 
 /// What computes the products of linear layers on a GPU, forwards and both gradients.
@@ -29,6 +29,15 @@ pub enum ProductBy {
 impl ProductBy {
     /// Those that have a name of their own.
     pub const ALL: [Self; 6] = [Self::Own, Self::Stock, Self::Naive, Self::Tiled, Self::Tiled16, Self::Tiled8];
+
+    /// Reads what computes linear layers: one of [`ProductBy::ALL`] by its name, or what [`OwnProduct::read`] reads.
+    ///
+    /// # Errors
+    /// Like [`OwnProduct::read`].
+    pub fn read(folder: &Path, text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        text.parse().or_else(|_: String| OwnProduct::read(folder, text).map(Self::Kernel))
+    }
 
     /// Its name on the command line.
     #[must_use]
@@ -82,77 +91,6 @@ impl ProductBy {
     }
 }
 
-/// A kernel of one's own for the products of linear layers: a row of the catalogue with another source and one tile.
-///
-/// It is a handle that can be copied. The kernel behind it is kept until the process ends, once for each distinct kernel.
-#[derive(Clone, Copy)]
-pub struct OwnProduct(&'static Kept);
-
-/// What a handle leads to.
-struct Kept {
-    name: String,
-    row: Row,
-}
-
-impl OwnProduct {
-    /// Keeps a kernel under a name: that of its file, or of the rung that it is. It is used with the first tile of its row; a row without a kernel
-    /// is refused when a product is planned.
-    #[must_use]
-    pub fn new(name: impl Into<String>, row: Row) -> Self {
-        static ALL: Mutex<Vec<&'static Kept>> = Mutex::new(Vec::new());
-        let (name, mut row) = (name.into(), row);
-        // A row's tiles are chosen by costs, where it has some.
-        let tile: Option<&'static str> =
-            row.kernel().and_then(|k| k.tiles.first()).map(|t| &*Box::leak(t.id.to_string().into_boxed_str()));
-        (row.costs, row.fallback) = (None, tile.map(|id| [id; 2]));
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = all.iter().find(|kept| kept.name == name && kept.row == row) {
-            return Self(known);
-        }
-        let kept: &'static Kept = Box::leak(Box::new(Kept { name, row }));
-        all.push(kept);
-        Self(kept)
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        &self.0.name
-    }
-
-    /// Its row.
-    #[must_use]
-    pub fn row(self) -> &'static Row {
-        &self.0.row
-    }
-}
-
-impl PartialEq for OwnProduct {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0, other.0)
-    }
-}
-
-impl Eq for OwnProduct {}
-
-impl Hash for OwnProduct {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        std::ptr::hash(self.0, state);
-    }
-}
-
-impl fmt::Debug for OwnProduct {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OwnProduct").field(&self.name()).finish()
-    }
-}
-
-impl From<OwnProduct> for ProductBy {
-    fn from(own: OwnProduct) -> Self {
-        Self::Kernel(own)
-    }
-}
-
 impl fmt::Display for ProductBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -193,19 +131,5 @@ mod tests {
             assert!(row.costs.is_none(), "{by}: costs would choose another tile");
         }
         assert!(ProductBy::Own.rows().len() > 10);
-    }
-
-    #[test]
-    fn a_kernel_of_one_s_own_is_one_row_with_one_tile() {
-        let row = |id: &str| rows().into_iter().find(|row| row.rung.id == id).unwrap();
-        let own = OwnProduct::new("mine.cu", row("05_register_2d"));
-        assert_eq!(own, OwnProduct::new("mine.cu", row("05_register_2d")), "the same kernel is kept once");
-        assert_ne!(own, OwnProduct::new("mine.cu", row("04_register_1d")));
-        assert_ne!(own, OwnProduct::new("other.cu", row("05_register_2d")));
-        let by = ProductBy::from(own);
-        assert!(by.names_a_rung() && by.to_string() == "mine.cu" && by.kernel() == Some(own));
-        let all = by.rows();
-        let tile = &all[0].kernel().unwrap().tiles[0].id;
-        assert_eq!((all.len(), all[0].fallback.map(|[a, _]| a), all[0].costs.as_ref()), (1, Some(&**tile), None));
     }
 }

@@ -2,13 +2,8 @@
 
 use super::LiveKernel;
 use crate::{Error, Result};
-use std::path::{Path, PathBuf};
-use warpbook_device::read_file;
-use warpbook_kernels::{Include, includes};
-use warpbook_record::Header;
-
-/// No source is longer.
-const LONGEST: u64 = 16 << 20;
+use std::path::Path;
+use warpbook_device::read_kernel;
 
 impl LiveKernel {
     /// The source of a file, CUDA C++ in UTF-8, with the headers that it includes and that lie next to it.
@@ -16,93 +11,22 @@ impl LiveKernel {
     /// # Errors
     /// A file cannot be read, or is no text in UTF-8: the sentence names the line.
     pub fn file(mut self, path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        self.source = text_of(path)?;
-        self.headers = headers(path, &self.source)?;
+        (self.source, self.headers) = read_kernel(path.as_ref()).map_err(Error::Setting)?;
         Ok(self)
     }
-}
-
-/// A file's text without a byte order mark, which some editors put before it.
-fn text_of(path: &Path) -> Result<String> {
-    let failed = |why: String| Error::Setting(format!("{} cannot be read: {why}", path.display()));
-    let unreadable = |e: std::io::Error| failed(format!("{e}."));
-    let bytes = read_file(path, LONGEST).map_err(unreadable)?;
-    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(failed("it is UTF-16. Save it as UTF-8.".into()));
-    }
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(text.to_owned()),
-        Err(e) => {
-            let line = 1 + bytes[..e.valid_up_to()].iter().filter(|b| **b == b'\n').count();
-            Err(failed(format!(
-                "line {line} has a character that is not in UTF-8, as files in Latin-1 or GBK have. Save the file as UTF-8."
-            )))
-        }
-    }
-}
-
-/// The headers next to a file that its text includes in quotes, and those next to these.
-fn headers(file: &Path, text: &str) -> Result<Vec<Header>> {
-    let mut found: Vec<Header> = Vec::new();
-    let mut texts: Vec<(PathBuf, String)> = vec![(file.to_owned(), text.to_owned())];
-    while let Some((file, text)) = texts.pop() {
-        for include in includes(&text) {
-            let Include::Quoted(name) = include else { continue };
-            let path = file.with_file_name(name);
-            if Path::new(name).is_absolute() || !path.is_file() || found.iter().any(|h| h.path == name) {
-                continue;
-            }
-            let text = text_of(&path)?;
-            found.push(Header { path: name.to_owned(), text: text.clone() });
-            texts.push((path, text));
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
-    fn a_file_brings_the_headers_next_to_it() {
+    fn the_headers_of_a_file_go_with_it() {
         let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
-        fs::create_dir(folder.path().join("sub")).unwrap();
-        write("k.cu", b"\xef\xbb\xbf#include \"mine.cuh\"\n# include \"sub/a.cuh\"\n#include \"matmul/gemm.cuh\"");
-        write("mine.cuh", b"#include <sub/never.cuh>");
-        write("sub/a.cuh", b"#include \"b.cuh\"");
-        write("sub/b.cuh", b"// b");
+        std::fs::write(folder.path().join("k.cu"), "#include \"mine.cuh\"").unwrap();
+        std::fs::write(folder.path().join("mine.cuh"), "// mine").unwrap();
         let live = LiveKernel::of("02_coalesced").unwrap().file(folder.path().join("k.cu")).unwrap();
-        assert!(live.text().starts_with("#include"), "without the mark");
-        let mut names: Vec<&str> = live.headers.iter().map(|h| &*h.path).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["b.cuh", "mine.cuh", "sub/a.cuh"]);
-        assert_eq!(live.rung().kernels()[0].headers.len(), 3);
+        assert_eq!(live.rung().kernels()[0].headers.len(), 1);
         assert!(live.source("int x;").headers.is_empty(), "another source has none of them");
-    }
-
-    #[test]
-    fn what_is_no_text_is_refused_with_its_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("k.cu");
-        let refused = |bytes: &[u8]| {
-            fs::write(&path, bytes).unwrap();
-            LiveKernel::of("02_coalesced").unwrap().file(&path).unwrap_err().to_string()
-        };
-        assert!(refused(b"// a\n// b\n// gr\xf6\xdfe\n").contains("line 3 has a character that is not in UTF-8"));
-        assert!(refused(b"\xff\xfe/\0").contains("it is UTF-16"));
-        #[cfg(unix)]
-        assert!(
-            LiveKernel::of("02_coalesced")
-                .unwrap()
-                .file("/dev/zero")
-                .unwrap_err()
-                .to_string()
-                .contains("longer than 16777216 bytes")
-        );
     }
 }

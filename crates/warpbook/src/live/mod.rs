@@ -4,7 +4,6 @@ mod file;
 mod product;
 mod worker;
 
-pub use product::{kernel_file, product_by};
 pub use worker::Request;
 
 use crate::display::{KernelView, without_comments};

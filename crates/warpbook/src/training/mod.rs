@@ -14,7 +14,7 @@ pub use workload::Workload;
 use crate::activity::Timelines;
 use crate::experiment::Prepared;
 use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count};
-use crate::{Error, Event, Experiment, Lab, Result, product_by};
+use crate::{Error, Event, Experiment, Lab, Result};
 use data::{Place, SYNTHETIC};
 use std::path::Path;
 use warpbook_nn::gemm::ProductBy;
@@ -478,8 +478,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
                        mine.cu@05_register_2d:BM=64,THREADS=128.",
                 set: |e, text| {
                     Ok(e.product(
-                        product_by(Path::new(""), text)
-                            .map_err(|why| why.to_string().trim_end_matches('.').to_owned())?,
+                        ProductBy::read(Path::new(""), text).map_err(|why| why.trim_end_matches('.').to_owned())?,
                     ))
                 },
                 get: |e| e.product.map(|by| by.to_string()),
