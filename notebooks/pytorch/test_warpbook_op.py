@@ -130,6 +130,22 @@ class Layers(unittest.TestCase):
         self.assertEqual(list(ours.state_dict()), names)
         self.assertIs(type(warpbook_op.reverted(ours)[0]), nn.Conv2d)
 
+    def test_a_kernel_computes_the_linear_layers_only(self):
+        torch = self.torch
+        nn = torch.nn
+        model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(4 * 9, 3))
+        asked = []
+        with mock.patch.object(warpbook_op, "kernel_number", lambda *of: asked.append(of) or 7):
+            ours = warpbook_op.converted(model, kernel="tiles/mine.cu@03_shared_tile:BM=16,BN=16")
+            self.assertIs(type(ours[0]), nn.Conv2d)
+            self.assertIsInstance(ours[2], warpbook_op.modules()[0])
+            ours(torch.randn(2, 1, 5, 5)).sum().backward()
+        whole = f"{Path('tiles/mine.cu').resolve()}@03_shared_tile:BM=16,BN=16"
+        self.assertEqual({(name, number) for _, name, number in asked}, {(whole, warpbook_op.F32)})
+        self.assertEqual(len(asked), 3, "forwards and in both gradients")
+        self.assertNotIn("kernel", vars(warpbook_op.reverted(ours)[2]))
+        self.assertEqual(warpbook_op.named("03_shared_tile"), "03_shared_tile")
+
     def test_what_there_is_no_kernel_for_is_refused(self):
         nn = self.torch.nn
         for layer in (nn.Conv2d(4, 4, 3, groups=2), nn.Conv2d(4, 4, 3, dilation=2), nn.Conv2d(4, 4, 3, padding="same")):

@@ -6,10 +6,10 @@
 
 `linear` and `conv2d` are `torch.autograd.Function`s that call libwarpbook_op through ctypes, with the pointers of their tensors
 and PyTorch's current stream. `Linear` and `Conv2d` are PyTorch's modules with these functions, and `converted` puts them into a
-network. Under torch.autocast they round as PyTorch's layers do; gradients of weights come out in fp32, as the master weights are,
+network, where a rung or a kernel of your own can compute the linear layers: converted(model, kernel="mine.cu"). Under torch.autocast they round as PyTorch's layers do; gradients of weights come out in fp32, as the master weights are,
 so that nothing widens them. A step can be captured in a CUDA graph.
 
-Run as a program, it checks both layers, every gradient against differences along random directions and against PyTorch's in
+Run as a program, it checks both layers and any kernels that are named, as in `python3 warpbook_op.py mine.cu`, every gradient against differences along random directions and against PyTorch's in
 float64. A layer is linear in each of its arguments, so that central differences have no error but rounding.
 
 training.py times both in whole trainings, its ways torch_amp_fp16_own and torch_amp_fp16_own_graph.
@@ -38,6 +38,7 @@ class Product(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint32) for name in ("m", "n", "k", "lda", "ldb", "ldc")]
     _fields_ += [(name, ctypes.c_int32) for name in ("dtype", "out", "trans_a", "trans_b", "epilogue")]
     _fields_ += [(name, ctypes.c_float) for name in ("alpha", "beta")]
+    _fields_ += [("kernel", ctypes.c_uint32)]
 
 
 class Convolution(ctypes.Structure):
@@ -85,6 +86,7 @@ def library() -> ctypes.CDLL:
     pointer, number = ctypes.c_void_p, ctypes.c_int32
     lib.warpbook_error.restype = ctypes.c_char_p
     lib.warpbook_open.restype, lib.warpbook_open.argtypes = pointer, [ctypes.c_uint32]
+    lib.warpbook_kernel.restype, lib.warpbook_kernel.argtypes = ctypes.c_uint32, [pointer, ctypes.c_char_p, number]
     for name, arguments in {
         "warpbook_gemm": [pointer] * 8,
         "warpbook_conv2d_forward": [*[pointer] * 6, number, pointer],
@@ -115,6 +117,24 @@ def session(index: int) -> int:
         return _sessions[index]
 
 
+@lru_cache
+def kernel_number(index: int, kernel: str, number: int) -> int:
+    """The library's number of a kernel on a device, which is checked there in a type before it is used."""
+    found = library().warpbook_kernel(session(index), os.fsencode(kernel), number)
+    if not found:
+        raise RuntimeError(f"warpbook_kernel: {last_error()}")
+    return found
+
+
+def named(kernel: str | os.PathLike[str] | None) -> str | None:
+    """A kernel's name with its file's whole path, so that a change of the working directory changes nothing."""
+    if kernel is None:
+        return None
+    text = os.fspath(kernel)
+    file, at, rung = text.partition("@")
+    return f"{Path(file).resolve()}{at}{rung}" if file.partition(":")[0].lower().endswith(".cu") else text
+
+
 def call(torch: Any, name: str, tensor: Any, of: ctypes.Structure, *arguments: Any) -> None:
     """Queues work on the current stream of a tensor's device; tensors are passed by address, None as null."""
     device = tensor.device
@@ -142,16 +162,26 @@ def computed_in(torch: Any, x: Any) -> Any:
 # ---- the matrix product ----------------------------------------------------------------------------------------------
 
 
-def gemm(torch: Any, a: Any, b: Any, out: Any, trans_a: bool = False, trans_b: bool = False, bias: Any = None) -> Any:
-    """out = op(a) op(b) + bias, of contiguous matrices; the bias is fp32 [n]."""
+def gemm(
+    torch: Any,
+    a: Any,
+    b: Any,
+    out: Any,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    bias: Any = None,
+    kernel: str | None = None,
+) -> Any:
+    """out = op(a) op(b) + bias, of contiguous matrices; the bias is fp32 [n]. `kernel` computes it, or what Warpbook chooses."""
     (m, k), n = (reversed(a.shape) if trans_a else a.shape), b.shape[0 if trans_b else 1]
     number = type_number(torch, a.dtype)
-    if number == F32 and torch.backends.cuda.matmul.allow_tf32:
+    # Rungs without tensor cores take fp32 and not tf32.
+    if number == F32 and kernel is None and torch.backends.cuda.matmul.allow_tf32:
         number = TF32
+    by = 0 if kernel is None else kernel_number(a.device.index, kernel, number)
     epilogue = PLAIN if bias is None else BIAS
-    of = Product(
-        m, n, k, a.shape[1], b.shape[1], n, number, type_number(torch, out.dtype), trans_a, trans_b, epilogue, 1.0, 0.0
-    )
+    form = (number, type_number(torch, out.dtype), trans_a, trans_b, epilogue)
+    of = Product(m, n, k, a.shape[1], b.shape[1], n, *form, 1.0, 0.0, by)
     call(torch, "warpbook_gemm", a, of, a, b, bias, None, out)
     return out
 
@@ -179,30 +209,30 @@ def functions() -> tuple[Any, Any]:
 
     class LinearFunction(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, x: Any, weight: Any, bias: Any) -> Any:
+        def forward(ctx: Any, x: Any, weight: Any, bias: Any, kernel: str | None) -> Any:
             dtype = computed_in(torch, x)
             rows = x.reshape(-1, x.shape[-1]).to(dtype).contiguous()
             half = weight.to(dtype).contiguous()
             y = torch.empty((rows.shape[0], weight.shape[0]), dtype=dtype, device=x.device)
-            gemm(torch, rows, half, y, trans_b=True, bias=None if bias is None else bias.float())
+            gemm(torch, rows, half, y, trans_b=True, bias=None if bias is None else bias.float(), kernel=kernel)
             ctx.save_for_backward(rows, half)
-            ctx.of = (x.shape, x.dtype, weight.dtype, None if bias is None else bias.dtype)
+            ctx.of = (x.shape, x.dtype, weight.dtype, None if bias is None else bias.dtype, kernel)
             return y.view(*x.shape[:-1], -1)
 
         @staticmethod
         def backward(ctx: Any, dy: Any) -> Any:
             rows, half = ctx.saved_tensors
-            shape, x_dtype, w_dtype, b_dtype = ctx.of
+            shape, x_dtype, w_dtype, b_dtype, kernel = ctx.of
             dy = dy.reshape(rows.shape[0], -1).to(rows.dtype).contiguous()
             dx = dw = db = None
             if ctx.needs_input_grad[0]:
-                dx = gemm(torch, dy, half, torch.empty_like(rows)).view(shape).to(x_dtype)
+                dx = gemm(torch, dy, half, torch.empty_like(rows), kernel=kernel).view(shape).to(x_dtype)
             if ctx.needs_input_grad[1]:
                 sums = torch.empty(half.shape, dtype=torch.float32, device=dy.device)
-                dw = gemm(torch, dy, rows, sums, trans_a=True).to(w_dtype)
+                dw = gemm(torch, dy, rows, sums, trans_a=True, kernel=kernel).to(w_dtype)
             if b_dtype is not None and ctx.needs_input_grad[2]:
                 db = dy.sum(0, dtype=torch.float32).to(b_dtype)
-            return dx, dw, db
+            return dx, dw, db, None
 
     class ConvolutionFunction(torch.autograd.Function):
         @staticmethod
@@ -241,9 +271,13 @@ def functions() -> tuple[Any, Any]:
     return LinearFunction, ConvolutionFunction
 
 
-def linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    """`torch.nn.functional.linear` with Warpbook's product: x [..., in], weight [out][in], bias [out]."""
-    return functions()[0].apply(x, weight, bias)
+def linear(x: Any, weight: Any, bias: Any = None, kernel: str | os.PathLike[str] | None = None) -> Any:
+    """`torch.nn.functional.linear` with Warpbook's product: x [..., in], weight [out][in], bias [out].
+
+    `kernel` computes it forwards and in both gradients: a rung, such as "03_shared_tile", or a file of your own, such as "mine.cu" in the place of
+    02_coalesced, "mine.cu@03_shared_tile" in the place of another rung, or "mine.cu@05_register_2d:BM=64,THREADS=128" with other sizes of its
+    tile. It is checked when it is first used in a type: an error says what is wrong."""
+    return functions()[0].apply(x, weight, bias, named(kernel))
 
 
 def conv2d(
@@ -259,8 +293,11 @@ def modules() -> tuple[Any, Any]:
     import torch
 
     class Linear(torch.nn.Linear):
+        # What computes it; None: what Warpbook chooses.
+        kernel: str | None = None
+
         def forward(self, x: Any) -> Any:
-            return linear(x, self.weight, self.bias)
+            return linear(x, self.weight, self.bias, self.kernel)
 
     class Conv2d(torch.nn.Conv2d):
         def forward(self, x: Any) -> Any:
@@ -269,21 +306,27 @@ def modules() -> tuple[Any, Any]:
     return Linear, Conv2d
 
 
-def converted(model: Any) -> Any:
+def converted(model: Any, kernel: str | os.PathLike[str] | None = None) -> Any:
     """The same network, whose linear layers and convolutions compute with Warpbook from now on; its parameters stay.
+
+    With a `kernel`, as `linear` names it, that kernel computes the linear layers, and the convolutions stay PyTorch's.
 
     Refused is a convolution that Warpbook does not have: with groups, a dilation, or a padding other than zeros."""
     import torch
 
     ours = dict(zip((torch.nn.Linear, torch.nn.Conv2d), modules()))
+    if kernel is not None:
+        del ours[torch.nn.Conv2d]
     for name, layer in model.named_modules():
-        if type(layer) is torch.nn.Conv2d:
+        if type(layer) is torch.nn.Conv2d and torch.nn.Conv2d in ours:
             plain = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
             if not plain or isinstance(layer.padding, str):
                 raise wr.Refused(f"{name or 'the layer'}, {layer}: Warpbook's convolutions have no groups, no dilation and zeros as padding.")
     for layer in model.modules():
         if type(layer) in ours:
             layer.__class__ = ours[type(layer)]
+        if kernel is not None and isinstance(layer, modules()[0]):
+            layer.kernel = named(kernel)
     return model
 
 
@@ -295,6 +338,7 @@ def reverted(model: Any) -> Any:
     for layer in model.modules():
         if type(layer) in theirs:
             layer.__class__ = theirs[type(layer)]
+            layer.__dict__.pop("kernel", None)
     return model
 
 
@@ -341,8 +385,10 @@ SHAPES = {
 }
 
 
-def check_layer(torch: Any, kind: str, shape: tuple[Any, ...], dtype: Any) -> tuple[float, float]:
-    """The worst error of y and all gradients against float64, and that of the differences in fp32."""
+def check_layer(
+    torch: Any, kind: str, shape: tuple[Any, ...], dtype: Any, kernel: str | None = None
+) -> tuple[float, float]:
+    """The worst error of y and all gradients against float64, and that of the differences in fp32. `kernel` computes a linear layer."""
     g = torch.Generator(device="cuda").manual_seed(1)
 
     def draw(*sizes: int) -> Any:
@@ -350,7 +396,8 @@ def check_layer(torch: Any, kind: str, shape: tuple[Any, ...], dtype: Any) -> tu
 
     if kind == "linear":
         rows, inputs, outputs = shape
-        arguments, ours, theirs = [draw(rows, inputs), draw(outputs, inputs), draw(outputs)], linear, torch.nn.functional.linear
+        arguments = [draw(rows, inputs), draw(outputs, inputs), draw(outputs)]
+        ours, theirs = lambda *given: linear(*given, kernel=kernel), torch.nn.functional.linear
     else:
         batch, channels, height, width, filters, kernel, stride, padding = shape
         arguments = [draw(batch, channels, height, width), draw(filters, channels, *kernel), draw(filters)]
@@ -381,16 +428,23 @@ def main() -> int:
         print(f"warpbook_op.py {e}", file=sys.stderr)
         return 1
     wrong = 0
-    for kind, shapes in SHAPES.items():
-        for shape in shapes:
+    # The linear layers by Warpbook's choice, by the rung with 32 x 32 tiles, and by the files that are named.
+    kernels = [None, "03_shared_tile", *sys.argv[1:]]
+    cases = [(kind, shape, kernel) for kind, shapes in SHAPES.items() for shape in shapes for kernel in kernels if kernel is None or kind == "linear"]
+    for kind, shape, kernel in cases:
+        try:
             for name, epsilon in EPSILON.items():
-                against, differences = check_layer(torch, kind, shape, getattr(torch, name))
+                against, differences = check_layer(torch, kind, shape, getattr(torch, name), named(kernel))
                 # Sums of fp32 round too: their bound is wider than an epsilon.
                 bounds = (max(epsilon, 1e-5), 1e-4)
                 right = against <= bounds[0] and differences <= bounds[1]
                 wrong += not right
                 errors = f"{against:.1e} from float64, {differences:.1e} from differences"
-                print(f"{'ok   ' if right else 'WRONG'} {kind} {shape} {name}: {errors}", flush=True)
+                by = f" by {kernel}" if kernel else ""
+                print(f"{'ok   ' if right else 'WRONG'} {kind} {shape} {name}{by}: {errors}", flush=True)
+        except RuntimeError as e:
+            wrong += 1
+            print(f"WRONG {kind} {shape} by {kernel}: {e}", flush=True)
     print("All layers are right." if not wrong else f"{wrong} layers are wrong.")
     return 1 if wrong else 0
 

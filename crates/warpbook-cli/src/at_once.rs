@@ -2,15 +2,18 @@
 
 use crate::args::TrainArgs;
 use crate::cold::{self, right_of};
-use crate::failure::{Failure, RUNG_FAILED, USAGE};
+use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
 use crate::infer::failure;
 use crate::output::{complain, say};
 use crate::recipe::SPEEDRUN;
-use crate::save::Keeper;
+use crate::save::{Keeper, exit_now};
+use crate::signals::on_request_to_end;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use warpbook::nn::data::Splits;
 use warpbook::nn::train::{AtOnce, Place, Recipe, Trainer};
-use warpbook::{Lab, Timed, WholeTraining, WholeTrainings};
+use warpbook::{Lab, Timed, WholeTraining, WholeTrainings, figures};
 use warpbook_record::stats;
 
 /// The seed that chooses the training images which are held out.
@@ -96,11 +99,11 @@ pub fn train(
         command: args.command(&lab.device().info().selector()),
     };
     say(&format!(
-        "{} training images, {} {}, {} steps in batches of {}, on {place}",
+        "{} training images, {} {}, {} in batches of {}, on {place}",
         train.len(),
         test.len(),
         if args.hold_out.is_some() { "that are held out of them" } else { "test images" },
-        recipe.total_steps(train.len()),
+        figures::counted(recipe.total_steps(train.len()) as usize, "step"),
         recipe.batch,
     ));
     let once = |seed: u64| -> Result<AtOnce, Failure> {
@@ -124,13 +127,28 @@ pub fn train(
         return Ok(ExitCode::SUCCESS);
     }
     let mut all = WholeTrainings::new(lab, &whole);
+    let ended = end_between_seeds(count, args.out.is_some());
     for seed in recipe.seed..=last {
         let made = once(seed)?;
+        ended.fetch_add(1, Ordering::Relaxed);
         all.push(made.seconds, right_of(&made.test));
         all.note_clocks(lab);
         keep(&all, out.as_mut());
     }
     Ok(conclude(&all, out))
+}
+
+/// Lets Ctrl-C and the system's requests end the program at once, and say what is kept; returns the counter of the seeds that have ended.
+fn end_between_seeds(count: u64, is_kept: bool) -> Arc<AtomicU64> {
+    let ended = Arc::new(AtomicU64::new(0));
+    let counted = ended.clone();
+    on_request_to_end("Ctrl-C ends at once", move |_| {
+        let ended = counted.load(Ordering::Relaxed);
+        let kept = if is_kept && ended > 0 { "; their times and accuracies are in the record" } else { "" };
+        complain(&format!("Interrupted after {ended} of {count} seeds{kept}."));
+        exit_now(INTERRUPTED);
+    });
+    ended
 }
 
 /// Writes the record so far, if one is asked for: what is done is kept, however the program ends.

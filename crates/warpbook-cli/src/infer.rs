@@ -38,7 +38,7 @@ pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
     let recipe = recipe_file(&args.recipe).filter(|_| args.weights.is_some());
     let mut files = Files::reading("the recipe", recipe);
     files.reads("the checkpoint", weights);
-    files.claim("--out", &args.out, Kind::Weights)?;
+    files.claim("--out", &args.out, Kind::Frozen)?;
     let place = args.usage.place.place()?;
     ensure_writable(&args.out, 0).map_err(|why| {
         Failure::usage(format!("{} cannot be written: {why}. Choose another --out.", args.out.display()))
@@ -122,7 +122,8 @@ pub fn evaluate(file: &Path, args: &EvalArgs) -> Result<(), Failure> {
     let frozen = Frozen::load(file).map_err(failure)?.to(args.usage.place.place()?);
     let images = frozen.source().map(Images::of).or_else(|| data.map(|d| Images::Folder(d.to_owned())));
     let images = images.map(|images| images.unless(data));
-    let Splits { train, test } = open(file, images.as_ref(), data.is_none(), frozen.shape())?.splits;
+    let Splits { train, test } =
+        open((file, frozen.identity()), images.as_ref(), data.is_none(), frozen.shape())?.splits;
     if data.is_none() {
         note_changes(file, frozen.identity(), &train);
     }
@@ -137,7 +138,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
     let mut predictor = frozen.predictor(1).map_err(failure)?;
     if frozen.identity().is_none() {
         complain(&format!(
-            "{} does not say how the images that it was trained on were prepared, as files of older versions do not. Each image is turned upright as its \
+            "{} does not say how the images that it was trained on were prepared, as files that were frozen from plain weights or by an older version do not. Each image is turned upright as its \
              EXIF data say, and {} scaled.",
             args.file.display(),
             match frozen.fit() {

@@ -36,6 +36,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let _names = save::Reserved;
+    signals::survive_file_limits();
     // A bug is reported as one line; where it is, a developer learns from RUST_BACKTRACE.
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|info| {

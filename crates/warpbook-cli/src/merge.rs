@@ -11,7 +11,7 @@ use warpbook::{read_record, write_record};
 pub fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let [first, others @ ..] = &*args.files else { return Err(Failure::usage("Name at least two records.")) };
     // The first may be replaced: all that it holds is in what is written.
-    let path = Files::reading("a record that is merged", others).output("--out", &args.out, Kind::Record)?;
+    let path = Files::reading("the merged record", others).output("--out", &args.out, Kind::Record)?;
     let mut run = read_record(first)?;
     for other in others {
         run.absorb(read_record(other)?).map_err(|why| Failure::usage(format!("{}: {why}", other.display())))?;

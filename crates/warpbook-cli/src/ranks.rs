@@ -32,10 +32,16 @@ impl Role {
         };
         match (placement, asked) {
             (_, Some(0)) => Err(Failure::usage(format!("--{name} 0: choose 1 at least."))),
-            (Some(p), Some(count)) if p.world != count => Err(Failure::usage(format!(
-                "--{name} {count}, though this process is rank {} of {}: leave --{name} out under torchrun, srun or mpirun.",
-                p.rank, p.world
-            ))),
+            // Our own launcher gives its processes the options that it was given.
+            (Some(p), Some(count)) if p.launcher != Launcher::Warpbook || p.world != count => {
+                Err(Failure::usage(format!(
+                    "--{name} {count} starts ranks, and {} say that this process is rank {} of {} already: unset them. Or leave --{name} out under torchrun, \
+                     srun or mpirun.",
+                    p.launcher.variables(),
+                    p.rank,
+                    p.world
+                )))
+            }
             (Some(placement), _) => Ok(Self::Rank(placement)),
             (None, Some(count)) if count > 1 => Ok(Self::Launcher(count)),
             (None, _) => Ok(Self::Alone),
@@ -67,6 +73,17 @@ pub fn device(p: &Placement, args: &RanksArgs, said: Choice) -> Result<Choice, F
             p.local_rank,
             if gpus == 1 { "" } else { "s" }
         ))),
+    }
+}
+
+/// An error if --gpus is given together with a device that is the CPU.
+pub fn ensure_one_kind(args: &RanksArgs, said: Choice) -> Result<(), Failure> {
+    match (args.gpus, said) {
+        (Some(count), Choice::Cpu) => Err(Failure::usage(format!(
+            "--gpus {count} trains on GPUs, and --device or WARPBOOK_DEVICE chooses the CPU: leave out --gpus, or choose no device. --ranks {count} trains on \
+             the CPU."
+        ))),
+        _ => Ok(()),
     }
 }
 

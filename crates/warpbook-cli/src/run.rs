@@ -309,7 +309,10 @@ impl Interrupt {
                 && let Some((cancel, progress)) = &*target
             {
                 cancel.cancel();
-                progress.warn("Finishing the sample under way; press Ctrl-C again to stop at once.");
+                progress.warn(match asked {
+                    Asked::ByHand => "Finishing the sample under way; press Ctrl-C again to stop at once.",
+                    Asked::BySystem => "The run was asked to end: it ends after the sample under way.",
+                });
             }
         };
         on_request_to_end("warning: Ctrl-C will end the run at once", handler);

@@ -2,12 +2,14 @@
 
 use crate::failure::Failure;
 use crate::output::complain;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook::device::{behind_links, ensure_writable, write_atomic};
+use warpbook::nn::infer::Frozen;
+use warpbook::nn::weights::is_checkpoint;
 use warpbook::write_record;
 use warpbook_record::Run;
 
@@ -15,38 +17,58 @@ use warpbook_record::Run;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The bytes that must fit on the disk before anything begins, if the size of the output is not known.
 const PROBE_BYTES: u64 = 4096;
-/// Empty files that hold a name until something is written there.
-static RESERVED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Empty files that hold a name until something is written there. They are locked as long as this process lives, so that one without a lock is known to
+/// be left over from a process that was killed.
+static RESERVED: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 
 /// The kind of a file's contents. An older file is replaced only by one of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// JSON: a record or a trace.
+    /// A record.
     Record,
-    /// HTML or SVG.
+    /// A profile as a trace.
+    Trace,
+    /// The report of a survey.
+    Survey,
+    /// An HTML file.
     Page,
-    /// A safetensors file.
-    Weights,
+    /// An SVG file.
+    Picture,
+    /// A training that can go on.
+    Checkpoint,
+    /// A frozen network.
+    Frozen,
 }
 
 impl Kind {
     /// Reports whether a file that begins like this is of this kind; an empty file is of every kind.
-    fn is_of(self, start: &[u8]) -> bool {
-        let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    fn is_of(self, path: &Path, start: &[u8]) -> bool {
+        let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start().to_ascii_lowercase();
+        let first_key_is = |key: &str| {
+            let rest = text.strip_prefix(b"{").unwrap_or_default().trim_ascii_start().strip_prefix(b"\"");
+            rest.and_then(|rest| rest.strip_prefix(key.as_bytes())).is_some_and(|rest| rest.starts_with(b"\""))
+        };
         match self {
             _ if start.is_empty() => true,
-            Self::Record => text.first() == Some(&b'{'),
-            Self::Page => text.first() == Some(&b'<'),
-            // The header follows its length, which takes 8 bytes.
-            Self::Weights => start.get(8) == Some(&b'{'),
+            Self::Record => first_key_is("schema"),
+            Self::Trace => first_key_is("traceevents") || first_key_is("displaytimeunit"),
+            Self::Survey => first_key_is("summaries"),
+            Self::Page => text.starts_with(b"<!doctype html") || text.starts_with(b"<html"),
+            Self::Picture => text.starts_with(b"<svg"),
+            Self::Checkpoint => is_checkpoint(path),
+            Self::Frozen => Frozen::is_in(path),
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Self::Record => "no record",
-            Self::Page => "no page or picture",
-            Self::Weights => "no safetensors file",
+            Self::Record => "not a record of Warpbook",
+            Self::Trace => "not a trace of a profile",
+            Self::Survey => "not the report of a survey",
+            Self::Page => "not a web page",
+            Self::Picture => "not an SVG picture",
+            Self::Checkpoint => "not a checkpoint",
+            Self::Frozen => "not a frozen network",
         }
     }
 }
@@ -75,23 +97,25 @@ impl Files {
     /// name, or if an older file is of another kind.
     pub fn claim(&mut self, option: &str, path: &Path, kind: Kind) -> Result<(), Failure> {
         let refuse =
-            |why: String| Err(Failure::usage(format!("{option} {}: {why} Nothing was begun.", path.display())));
+            |why: String| Err(Failure::usage(format!("{option} {}: {why} Nothing has been started.", path.display())));
         if path.to_str().is_none() {
-            return refuse("this name is no valid UTF-8, which other commands need. Choose another.".into());
+            return refuse("this name is not valid UTF-8, which other commands need. Choose another name.".into());
         }
         let own = Identity::of(path);
         if let Some((name, other)) = self.known.iter().find(|(_, other)| Identity::of(other) == own) {
             let other = if other == path { String::new() } else { format!(" {}", other.display()) };
-            return refuse(format!("this is also the file of {name}{other}, which would be lost. Name another file."));
+            return refuse(format!(
+                "this is the same file as {name}{other}, which would be overwritten. Name another file."
+            ));
         }
         let mut start = Vec::new();
         let is_file = fs::metadata(path).is_ok_and(|m| m.is_file());
         if is_file
             && File::open(path).and_then(|file| file.take(64).read_to_end(&mut start)).is_ok()
-            && !kind.is_of(&start)
+            && !kind.is_of(path, &start)
         {
             return refuse(format!(
-                "there is a file of that name, which is {} and would be lost. Name another file, or remove that one.",
+                "a file of that name exists and is {}, so it is not overwritten. Name another file, or remove that one.",
                 kind.name()
             ));
         }
@@ -103,7 +127,7 @@ impl Files {
     /// leaves nothing behind.
     pub fn output(&mut self, option: &str, path: &Path, kind: Kind) -> Result<PathBuf, Failure> {
         self.claim(option, path, kind)?;
-        check_writable(path)?;
+        check_writable(option, path)?;
         Ok(path.to_owned())
     }
 
@@ -116,7 +140,7 @@ impl Files {
     pub fn profile(&mut self, path: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
         let Some(path) = path else { return Ok(None) };
         self.output("--profile", path, Kind::Record)?;
-        self.output("the trace of --profile", &trace_of(path), Kind::Record)?;
+        self.output("the trace of --profile", &trace_of(path), Kind::Trace)?;
         Ok(Some(path.to_owned()))
     }
 }
@@ -127,33 +151,66 @@ pub fn trace_of(profile: &Path) -> PathBuf {
 }
 
 /// The first of `stem.end`, `stem-2.end` and so on in a folder that is not there, for all the ends. They are made at once, empty, so that nobody else gets
-/// them; what is still empty when the program ends is removed again.
+/// them; what is still empty when the program ends is removed again. An empty file that a killed process left counts as not there.
 pub fn reserve<const N: usize>(folder: &Path, stem: &str, ends: [&str; N]) -> Result<[PathBuf; N], Failure> {
     for number in 1u32.. {
         let stem = if number == 1 { stem.to_owned() } else { format!("{stem}-{number}") };
         let paths = ends.map(|end| folder.join(format!("{stem}.{end}")));
         let mut made = Vec::new();
-        let failed = paths.iter().find_map(|path| match File::create_new(path) {
-            Ok(_) => {
-                made.push(path.clone());
+        let failed = paths.iter().find_map(|path| match take(path) {
+            Ok(file) => {
+                made.push((path.clone(), file));
                 None
             }
             Err(e) => Some((path, e)),
         });
         let Some((path, why)) = failed else {
             reserved().extend(made);
-            check_writable(&paths[0])?;
+            check_writable("--out", &paths[0])?;
             return Ok(paths);
         };
-        made.iter().for_each(|path| drop(fs::remove_file(path)));
+        made.iter().for_each(|(path, _)| drop(fs::remove_file(path)));
         if why.kind() != ErrorKind::AlreadyExists {
-            return Err(unwritable(path, &why.to_string()));
+            return Err(unwritable("--out", path, &why.to_string()));
         }
     }
-    Err(unwritable(&folder.join(stem), "all names are taken"))
+    Err(unwritable("--out", &folder.join(stem), "all names are taken"))
 }
 
-fn reserved() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
+/// Makes an empty file and locks it, or takes over one that is empty and that no process has locked.
+fn take(path: &Path) -> io::Result<File> {
+    let taken = || ErrorKind::AlreadyExists.into();
+    let (file, is_new) = match File::create_new(path) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => (File::open(path).map_err(|_| taken())?, false),
+        made => (made?, true),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        // On a file system without locks, a file may be anybody's.
+        Err(TryLockError::Error(_)) if is_new => return Ok(file),
+        Err(_) => return Err(taken()),
+    }
+    // Until it was locked, another process may have written there, or have taken it and gone.
+    let is_own = fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0) && is_same(path, &file);
+    if is_own { Ok(file) } else { Err(taken()) }
+}
+
+/// Reports whether a path leads to an open file.
+fn is_same(path: &Path, file: &File) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let number = |m: fs::Metadata| (m.dev(), m.ino());
+        return fs::metadata(path).ok().map(number) == file.metadata().ok().map(number);
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        path.exists()
+    }
+}
+
+fn reserved() -> std::sync::MutexGuard<'static, Vec<(PathBuf, File)>> {
     RESERVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -163,7 +220,7 @@ pub struct Reserved;
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        for path in reserved().drain(..) {
+        for (path, _locked) in reserved().drain(..) {
             if fs::symlink_metadata(&path).is_ok_and(|m| m.is_file() && m.len() == 0) {
                 let _ = fs::remove_file(path);
             }
@@ -177,19 +234,22 @@ pub fn exit_now(code: u8) -> ! {
     std::process::exit(code.into())
 }
 
-fn unwritable(path: &Path, why: &str) -> Failure {
-    Failure::usage(format!("{} cannot be written: {why}. Nothing was begun; choose another --out.", path.display()))
+fn unwritable(option: &str, path: &Path, why: &str) -> Failure {
+    Failure::usage(format!(
+        "{} cannot be written: {why}. Nothing has been started; choose another file for {option}.",
+        path.display()
+    ))
 }
 
-/// Tries whether a file can be written in a folder that is there.
-fn check_writable(path: &Path) -> Result<(), Failure> {
-    let refuse = |why: &str| Err(unwritable(path, why));
-    let file = behind_links(path).map_err(|e| unwritable(path, &e.to_string()))?;
+/// Tries whether the file of an option can be written in a folder that is there.
+fn check_writable(option: &str, path: &Path) -> Result<(), Failure> {
+    let refuse = |why: &str| Err(unwritable(option, path, why));
+    let file = behind_links(path).map_err(|e| unwritable(option, path, &e.to_string()))?;
     let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !folder.is_dir() && file.file_name().is_some() {
         return refuse(&format!("there is no folder {}; make it first, as with mkdir -p", folder.display()));
     }
-    ensure_writable(path, PROBE_BYTES).map_err(|e| unwritable(path, &e.to_string()))
+    ensure_writable(path, PROBE_BYTES).map_err(|e| unwritable(option, path, &e.to_string()))
 }
 
 /// The identity of a file, whatever name it is given.
@@ -312,33 +372,50 @@ mod tests {
         }
         for path in same {
             let why = sentence(files.claim("--out", &path, Kind::Record));
-            assert!(why.contains("also the file of the record"), "{why}");
+            assert!(why.contains("the same file as the record"), "{why}");
         }
         files.claim("--out", &at("new.json"), Kind::Record).unwrap();
         let why = sentence(files.claim("--profile", &at("sub/../new.json"), Kind::Record));
-        assert!(why.contains("also the file of --out"), "{why}");
+        assert!(why.contains("the same file as --out"), "{why}");
         #[cfg(unix)]
-        assert!(sentence(files.claim("--profile", &at("early.json"), Kind::Record)).contains("the file of --out"));
+        assert!(sentence(files.claim("--profile", &at("early.json"), Kind::Record)).contains("the same file as --out"));
     }
 
     #[test]
     fn a_file_is_replaced_by_one_of_its_kind() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
+        let safetensors = |about: &str| {
+            let header = serde_json::json!({ "__metadata__": { "warpbook": about } }).to_string();
+            [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat()
+        };
         let all = [
-            ("r", &b"\xef\xbb\xbf {\"schema\": 3}"[..]),
-            ("p", b"<!DOCTYPE html>"),
-            ("w", b"\x08\0\0\0\0\0\0\0{}      "),
-            ("t", b"text"),
+            ("record", b"\xef\xbb\xbf {\n \"schema\": 3}".to_vec()),
+            ("page", b"<!DOCTYPE html>".to_vec()),
+            ("picture", b"<svg xmlns".to_vec()),
+            ("trace", b"{\"traceEvents\":[]}".to_vec()),
+            ("checkpoint", safetensors("{\"checkpoint\":1}")),
+            ("frozen", safetensors("{\"frozen\":1}")),
+            ("weights", safetensors("{}")),
+            ("settings", b"{\"my\":\"settings\", \"schema\": 1}".to_vec()),
+            ("data.xml", b"<?xml version=\"1.0\"?>".to_vec()),
+            ("text", b"text".to_vec()),
         ];
-        for (name, bytes) in all {
+        for (name, bytes) in &all {
             fs::write(at(name), bytes).unwrap();
         }
         fs::write(at("empty"), "").unwrap();
-        for (kind, own) in [(Kind::Record, "r"), (Kind::Page, "p"), (Kind::Weights, "w")] {
-            for (name, _) in all {
+        for (kind, own) in [
+            (Kind::Record, "record"),
+            (Kind::Page, "page"),
+            (Kind::Picture, "picture"),
+            (Kind::Trace, "trace"),
+            (Kind::Checkpoint, "checkpoint"),
+            (Kind::Frozen, "frozen"),
+        ] {
+            for (name, _) in &all {
                 let claimed = Files::default().claim("--out", &at(name), kind);
-                assert_eq!(claimed.is_ok(), name == own, "{kind:?} over {name}");
+                assert_eq!(claimed.is_ok(), *name == own, "{kind:?} over {name}");
             }
             Files::default().claim("--out", &at("empty"), kind).unwrap();
         }
@@ -360,6 +437,15 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), 4, "{all:?}");
         fs::write(folder.path().join(&all[0][0]), "{}").unwrap();
+        // What a killed process has left is free; what a process has locked is not, and neither is a link.
+        for name in ["y.json", "y-2.json", "y-3.json"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let other = File::open(folder.path().join("y.json")).unwrap();
+        other.lock().unwrap();
+        let next = || reserve(folder.path(), "y", ["json"]).unwrap()[0].file_name().unwrap().to_owned();
+        assert_eq!([next(), next(), next()], ["y-2.json", "y-3.json", "y-4.json"]);
+        fs::remove_file(folder.path().join("y.json")).unwrap();
         drop(Reserved);
         let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         left.sort();

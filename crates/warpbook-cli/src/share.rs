@@ -14,7 +14,8 @@ use warpbook::figures;
 /// Writes one HTML file with the viewer and the records in it.
 pub fn share(args: &ShareArgs) -> Result<ExitCode, Failure> {
     let viewer = Viewer::find().ok_or_else(|| Failure::usage(NOT_BUILT))?;
-    let mut known = Files::reading("a record", files(&args.files)?);
+    let mut known = Files::reading("the record", files(&args.files)?);
+    viewer.file().into_iter().for_each(|file| known.reads("the viewer", file));
     let named = known.optional("--out", args.out.as_deref(), Kind::Page)?;
     let (records, refused) = read_all(&args.files)?;
     if records.is_empty() {

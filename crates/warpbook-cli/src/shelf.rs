@@ -33,11 +33,18 @@ impl Record {
     }
 }
 
-/// Reads all of them; what cannot be read is complained about. Gives how many these are as well.
+/// Reads all of them; what cannot be read is complained about. Gives how many these are as well. Empty files of a folder are passed over.
 pub fn read_all(named: &[PathBuf]) -> Result<(Vec<Record>, usize), Failure> {
     let mut records: Vec<Record> = Vec::new();
     let mut refused = 0;
     for path in files(named)? {
+        if !named.contains(&path) && path.metadata().is_ok_and(|about| about.len() == 0) {
+            complain(&format!(
+                "{} is empty, so it is passed over. A run that was killed may have left it.",
+                path.display()
+            ));
+            continue;
+        }
         match read_record(&path) {
             Ok(run) => records.push(Record { name: unique_name(&path, records.iter().map(|r| &*r.name)), run }),
             Err(why) => {

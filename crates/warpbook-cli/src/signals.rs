@@ -30,6 +30,12 @@ fn listen(handler: impl Fn(Asked) + Send + 'static) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Lets a write beyond the user's limit on the size of files fail with an error, as on a full disk, where the system would end the program.
+pub fn survive_file_limits() {
+    #[cfg(unix)]
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
+}
+
 #[cfg(not(unix))]
 fn listen(handler: impl Fn(Asked) + Send + 'static) -> Result<(), ctrlc::Error> {
     ctrlc::set_handler(move || handler(Asked::ByHand))

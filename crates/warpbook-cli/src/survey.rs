@@ -14,7 +14,7 @@ use warpbook::{Event, Lab};
 
 /// Holds what is picked without tuning against cuBLASLt at random products.
 pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
-    let out = Files::default().optional("--out", args.out.as_deref(), Kind::Record)?;
+    let out = Files::default().optional("--out", args.out.as_deref(), Kind::Survey)?;
     let lab = Lab::on(args.device.choice()?)?.with_bench(Survey::bench()).with_listener(|event: &Event| {
         if let Event::Preparing(what) = event {
             complain(what);

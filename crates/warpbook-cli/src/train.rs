@@ -27,6 +27,7 @@ use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, ranks_line, trai
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
+    ranks::ensure_one_kind(&args.together, args.place.device.choice()?)?;
     let role = Role::of(&args.together)?;
     at_once::target(args)?;
     let whole = at_once::is_asked(args) || args.cold.is_some();
@@ -76,9 +77,15 @@ fn choice(args: &TrainArgs) -> Result<Choice, Failure> {
 /// Trains, alone or as one of several ranks, of which rank 0 speaks and writes for all.
 fn train_watched(args: &TrainArgs, choice: Choice, ranks: Option<&Ranks>) -> Result<ExitCode, Failure> {
     let is_first = ranks.is_none_or(|ranks| ranks.rank() == 0);
+    if let (Some(data), Some(_)) = (args.from.data.as_ref().filter(|data| data.to_str().is_none()), &args.checkpoint) {
+        return Err(Failure::usage(format!(
+            "--data {}: this name is not valid UTF-8, so the checkpoint cannot say where its images are. Rename the folder, or leave out --checkpoint.",
+            data.display()
+        )));
+    }
     let mut files = inputs(args);
     if let (Some(path), true) = (&args.checkpoint, is_first) {
-        files.claim("--checkpoint", path, Kind::Weights)?;
+        files.claim("--checkpoint", path, Kind::Checkpoint)?;
     }
     if let Some(path) = &args.resume {
         files.reads("--resume", path);
@@ -174,8 +181,8 @@ fn profile(
     };
     if profile.cycles.iter().all(|c| (c.steps.len() as u64) < schedule.active()) {
         complain(&format!(
-            "There is no profile: it takes a training of {} steps. Choose more --steps, a smaller --batch or a shorter --profile-schedule.",
-            schedule.needed()
+            "There is no profile: it takes a training of {}. Choose more --steps, a smaller --batch or a shorter --profile-schedule.",
+            figures::counted(schedule.needed() as usize, "step")
         ));
         return Ok((run, None));
     }
@@ -282,7 +289,14 @@ fn conclude(
     }
     let elsewhere = trainer.kept_in() != args.checkpoint.as_deref();
     if let (Some(path), true) = (&args.checkpoint, elsewhere) {
-        complain(&format!("{} could not be written: it is not where it should be.", path.display()));
+        let path = path.display();
+        complain(&match (trainer.kept_in(), args.checkpoint.as_ref().is_some_and(|path| path.exists())) {
+            (Some(kept), true) => {
+                format!("{path} still holds an earlier checkpoint; the newest one is in {}.", kept.display())
+            }
+            (Some(kept), false) => format!("{path} could not be written; the checkpoint is in {}.", kept.display()),
+            (None, _) => format!("No checkpoint was written to {path}."),
+        });
     }
     Ok(ExitCode::from(match () {
         () if interrupted => INTERRUPTED,
@@ -380,6 +394,9 @@ struct Planned {
 
 fn planned(args: &TrainArgs) -> Result<Planned, Failure> {
     if args.recipe == AMP_RECIPE {
+        if args.from.data.is_some() {
+            return Err(Failure::usage(format!("{AMP_RECIPE} is trained on random numbers: leave out --data.")));
+        }
         let edge = args.edge.unwrap_or(4096);
         if !(1..=MOST_EDGE).contains(&edge) {
             return Err(Failure::usage(format!("--edge {edge}: choose from 1 to {MOST_EDGE}.")));
@@ -448,11 +465,12 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
     say(&underway.data_note());
     let (steps, made) = (recipe.total_steps(samples), trainer.step());
     say(&format!(
-        "{samples} samples in batches of {}{}, {} parameters, {steps} step{} on {}",
+        "{} in batches of {}{}, {} parameters, {} on {}",
+        figures::counted(samples, "sample"),
         recipe.batch.min(samples),
         if recipe.accumulate > 1 { format!(" in {} parts", recipe.accumulate) } else { String::new() },
         recipe.network.parameter_count(),
-        if steps == 1 { "" } else { "s" },
+        figures::counted(steps as usize, "step"),
         trainer.place()
     ));
     if trainer.ranks().is_some() {
@@ -478,9 +496,10 @@ fn interrupt_flag() -> Arc<AtomicBool> {
         move |asked| match (flag.swap(true, Ordering::Relaxed), asked) {
             (true, Asked::ByHand) => exit_now(INTERRUPTED),
             (true, Asked::BySystem) => {}
-            (false, _) => {
+            (false, Asked::ByHand) => {
                 complain("Ends after the steps under way; Ctrl-C again ends at once, with what was kept before.");
             }
+            (false, Asked::BySystem) => complain("The training was asked to end: it ends after the steps under way."),
         }
     };
     on_request_to_end("Ctrl-C ends at once, without a checkpoint", handler);

@@ -28,10 +28,12 @@ pub fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
         return live(args);
     }
     if let Some(path) = &args.html {
-        Files::reading("a record", files(&args.files)?).output("--html", path, Kind::Page)?;
+        let mut known = Files::reading("the record", files(&args.files)?);
+        Viewer::find().iter().filter_map(Viewer::file).for_each(|file| known.reads("the viewer", file));
+        known.output("--html", path, Kind::Page)?;
     }
     let (records, refused) = read_all(&args.files)?;
-    if refused > 0 && records.is_empty() {
+    if records.is_empty() && !args.files.is_empty() {
         return Ok(ExitCode::from(USAGE));
     }
     if args.text {

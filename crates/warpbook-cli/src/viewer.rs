@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use warpbook::device::read_file;
 
 /// The viewer that the program was built with, compressed.
 #[cfg(viewer_inside)]
@@ -16,6 +17,8 @@ const INSIDE: Option<&[u8]> = Some(include_bytes!("../viewer/warpbook.html.gz"))
 #[cfg(not(viewer_inside))]
 const INSIDE: Option<&[u8]> = None;
 
+/// A viewer has no more bytes.
+const LARGEST: u64 = 64 << 20;
 /// The element of the viewer that holds the records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"warpbook-embedded\">";
 const SCRIPT: (&str, &str) = ("<script>", "</script>");
@@ -50,11 +53,22 @@ impl Viewer {
         above.map(|a| a.join("web/dist/warpbook.html")).find(|p| p.is_file()).map(Self::File)
     }
 
+    /// Its file, if it is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Inside => None,
+        }
+    }
+
     /// Its text.
     pub fn text(&self) -> Result<String, Failure> {
         let unreadable = |e: std::io::Error| Failure::usage(format!("The viewer {self} cannot be read: {e}."));
         match self {
-            Self::File(path) => std::fs::read_to_string(path).map_err(unreadable),
+            Self::File(path) => {
+                let bytes = read_file(path, LARGEST).map_err(unreadable)?;
+                String::from_utf8(bytes).map_err(|_| self.is_none())
+            }
             Self::Inside => {
                 let mut text = String::new();
                 let mut file = flate2::read::GzDecoder::new(INSIDE.unwrap_or_default());

@@ -17,7 +17,7 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
     let [path, picture] = match &options.out {
         Some(out) => {
             let (mut files, picture) = (Files::default(), out.with_extension("svg"));
-            [files.output("--out", out, Kind::Record)?, files.output("the picture of --out", &picture, Kind::Page)?]
+            [files.output("--out", out, Kind::Record)?, files.output("the picture of --out", &picture, Kind::Picture)?]
         }
         None => reserve(Path::new(""), &format!("{}-xray", experiment.name()), ["json", "svg"])?,
     };

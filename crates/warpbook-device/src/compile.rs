@@ -101,7 +101,10 @@ impl Compiler {
         }
         // The kernel's path is its name for the compiler, so that an error points at the real line.
         let path = spec.path();
-        let named: Vec<(&str, &str)> = headers.found.iter().map(|(name, text)| (&**name, &**text)).collect();
+        let mut named: Vec<(&str, &str)> = headers.found.iter().map(|(name, text)| (&**name, &**text)).collect();
+        if headers.is_incomplete {
+            named.extend(headers::for_cuda(&headers.found));
+        }
         let build = |alone| {
             self.nvrtc.compile(&spec.source, &path, &named, &options, alone).map_err(|log| {
                 let mut sources = named.clone();

@@ -121,8 +121,11 @@ impl Inventory {
     /// Looks at the machine; opens nothing.
     #[must_use]
     pub fn take() -> Self {
-        let cuda = driver::driver();
-        let mut devices = Self::cuda_devices().unwrap_or_default();
+        // A driver whose devices cannot be listed is no driver that can be used.
+        let (cuda, mut devices) = match Self::cuda_devices() {
+            Ok(devices) => (driver::driver(), devices),
+            Err(why) => (Err(why), Vec::new()),
+        };
         let clocks = devices.iter().map(|d| nvml::snapshot_of_index(d.index)).collect();
         devices.push(cpu::info());
         let nvrtc = Nvrtc::load(cuda.as_ref().ok().copied());

@@ -60,17 +60,31 @@ const UNNEEDED: [&str; 4] = ["cuda_runtime.h", "cuda_runtime_api.h", "cuda.h", "
 /// Some headers of the host's C++ library, which people try.
 const OF_HOST: [&str; 12] = [
     "algorithm",
-    "array",
-    "chrono",
-    "cuda/std",
-    "functional",
+    "fstream",
+    "iomanip",
     "iostream",
-    "limits",
+    "map",
     "memory",
+    "mutex",
+    "random",
+    "sstream",
     "string",
+    "thread",
+    "vector",
+];
+/// The same for those that CUDA has for kernels, as in <cuda/std/array>.
+const OF_BOTH: [&str; 11] = [
+    "array",
+    "atomic",
+    "chrono",
+    "complex",
+    "functional",
+    "limits",
+    "optional",
+    "ratio",
+    "tuple",
     "type_traits",
     "utility",
-    "vector",
 ];
 
 /// The headers that a source includes.
@@ -90,6 +104,8 @@ impl Headers {
         // Each text, with its folder if that is known.
         let mut texts: Vec<(String, Option<PathBuf>)> = vec![(text.to_owned(), None)];
         while let Some((text, folder)) = texts.pop() {
+            // It asks for files of which no line says that they are included.
+            all.is_incomplete |= text.contains("__has_include");
             for include in includes(&text) {
                 let Some(name) = include.name() else {
                     all.is_incomplete = true;
@@ -128,6 +144,12 @@ impl Headers {
     }
 }
 
+/// C's headers for CUDA's own ones, which the compiler finds by itself and which may include them; those that were found already are not among them.
+pub(crate) fn for_cuda(found: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    let all = OF_C.iter().flat_map(|(names, text)| names.iter().map(move |name| (*name, *text)));
+    all.filter(|(name, _)| found.iter().all(|(known, _)| known != name))
+}
+
 /// A text that is short enough.
 fn read(path: &Path) -> Option<String> {
     let about = std::fs::metadata(path).ok()?;
@@ -162,11 +184,16 @@ pub(crate) fn hint(message: &str, major: u32, folders: &[PathBuf]) -> Option<Str
     let (_, rest) = message.split_once(" open source file \"")?;
     let name = rest.split('"').next()?;
     if OF_HOST.contains(&name) {
+        return Some(format!("<{name}> belongs to the host's C++ library, which a kernel cannot use."));
+    }
+    if OF_BOTH.contains(&name) {
         return Some(format!(
-            "<{name}> is of the host's C++ library, which a kernel cannot use; <cuda/std/{name}> may have what it needs."
+            "<{name}> belongs to the host's C++ library, which a kernel cannot use; <cuda/std/{name}> is CUDA's."
         ));
     }
     let packages = match major {
+        ..=12 if name.starts_with("curand") => "nvidia-curand-cu12",
+        _ if name.starts_with("curand") => "nvidia-curand",
         ..=12 => "nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-cccl-cu12",
         _ => "nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl",
     };
@@ -179,7 +206,7 @@ pub(crate) fn hint(message: &str, major: u32, folders: &[PathBuf]) -> Option<Str
     };
     Some(format!(
         "{looked}. `pip install {packages}` installs CUDA's headers, and CUDA_HOME names a toolkit; a header of your own has to lie next to the \
-         kernel's file. printf, assert and the functions of math.h need none."
+         kernel's file, and its name has to stand in quotes after #include. printf, assert and the functions of math.h need none."
     ))
 }
 
@@ -202,6 +229,10 @@ mod tests {
         assert!(!of("#include <stdio.h>\n#include <cuda_runtime.h>", &[]).1);
         assert!(of("#include \"a.cuh\"\n#include <mma.h>", &[]).1);
         assert_eq!(of("#include WHICH", &[]), (vec![], true));
+        assert!(
+            of("#if __has_include(\"a.cuh\")\n#endif\n#include <stdio.h>", &[]).1,
+            "it is not kept: the answer may change"
+        );
         let own = [Header { path: "b.cuh".into(), text: "#include \"gone.cuh\"".into() }];
         assert_eq!(
             of("#include \"a.cuh\"", &own),
@@ -229,7 +260,8 @@ mod tests {
             hint(&format!("could not open source file \"{name}\" (no directories in search list)"), 13, &[]).unwrap()
         };
         assert!(words("mma.h").contains("pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl`"));
-        assert!(words("vector").contains("cuda/std/vector"));
+        assert!(words("curand_kernel.h").contains("pip install nvidia-curand`"));
+        assert!(words("array").contains("<cuda/std/array> is CUDA's") && !words("vector").contains("cuda/std"));
         assert_eq!(hint("identifier \"x\" is undefined", 13, &[]), None);
     }
 }

@@ -3,8 +3,10 @@
 use crate::network::{Network, ParamSpec, Role};
 use crate::philox;
 use crate::storage::decoded;
-use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView};
+use safetensors::tensor::{Dtype, Metadata, SafeTensorError, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use warpbook_device::read_file;
 
@@ -18,7 +20,7 @@ pub enum WeightsError {
         /// The file.
         path: PathBuf,
         /// The system's error.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A file is not in the safetensors format.
     #[error("{path} is not a safetensors file, or it is damaged: {why}", path = .path.display())]
@@ -133,9 +135,16 @@ impl Weights {
     /// If the file cannot be read, or a tensor is missing, unknown, has another shape or type, or a value that is not finite: the message names it.
     pub fn load(network: &Network, path: impl AsRef<Path>) -> Result<Self, WeightsError> {
         let path = path.as_ref();
-        let bytes = read_file(path, u64::MAX).map_err(|source| WeightsError::Io { path: path.into(), source })?;
+        let bytes = read_tensors(path)?;
         let format = |e| WeightsError::Format { path: path.into(), why: why_not(&bytes, &e) };
         Self::from_tensors(network, &SafeTensors::deserialize(&bytes).map_err(format)?, |name| !name.starts_with(STATE))
+            .map_err(|e| {
+                if let WeightsError::Mismatch(why) = e {
+                    WeightsError::Mismatch(format!("{}: {why}", path.display()))
+                } else {
+                    e
+                }
+            })
     }
 
     /// Like [`Weights::load`], from tensors that were already read; `is_weight` says which names are weights.
@@ -145,11 +154,18 @@ impl Weights {
         is_weight: impl Fn(&str) -> bool,
     ) -> Result<Self, WeightsError> {
         let is_known = |n: &&str| is_weight(n) && !n.ends_with("num_batches_tracked");
-        let names: Vec<&str> = tensors.names().into_iter().filter(is_known).collect();
+        let mut names: Vec<&str> = tensors.names().into_iter().filter(is_known).collect();
+        names.sort_unstable();
+        if let Some(prefix) = wrapper(network, &names) {
+            return Err(WeightsError::Mismatch(format!(
+                "The names of the tensors begin with `{prefix}`, which a wrapper has added, such as DistributedDataParallel (`module.`) or torch.compile \
+                 (`_orig_mod.`). Save the state_dict() of the model inside it: model.module.state_dict(), or model._orig_mod.state_dict()."
+            )));
+        }
         if let Some(unknown) = names.iter().find(|n| network.params().iter().all(|s| s.name != **n)) {
             let known: Vec<&str> = network.params().iter().map(|s| s.name.as_str()).collect();
             let why = format!(
-                "The file has a tensor `{unknown}`, which the network has not. Its parameters: {}.",
+                "The file has a tensor `{unknown}`, which the network does not have. Its parameters: {}.",
                 known.join(", ")
             );
             return Err(WeightsError::Mismatch(why));
@@ -250,22 +266,104 @@ pub(crate) fn write(arrays: &Arrays<'_>, metadata: Option<String>, path: &Path) 
     warpbook_device::write_atomic_with_folder(path, &file).map_err(io)
 }
 
+/// Returns the beginning that all names have and the network's names do not, if what follows it is a parameter of the network.
+fn wrapper<'n>(network: &Network, names: &[&'n str]) -> Option<&'n str> {
+    let first = *names.first()?;
+    let ends = first.match_indices('.').map(|(at, _)| &first[..=at]);
+    let is_known = |name: &str| network.params().iter().any(|spec| spec.name == name);
+    ends.into_iter().find(|prefix| names.iter().all(|name| name.strip_prefix(prefix).is_some_and(is_known)))
+}
+
 /// Explains why a file is not a safetensors file.
 fn why_not(file: &[u8], error: &SafeTensorError) -> String {
+    let (zip, start) = (file.starts_with(b"PK\x03\x04"), file.trim_ascii_start());
+    let has = |text: &[u8]| file.windows(text.len()).take(1 << 16).any(|part| part == text);
     // PyTorch has written a zip archive since 1.6, and a bare pickle before.
-    let is_of_torch = file.starts_with(b"PK\x03\x04") || matches!(file, [0x80, 2..=5, ..]);
-    match is_of_torch {
-        true => "it is a file of torch.save, which only Python reads. Save the weights there with \
-                 safetensors.torch.save_file(model.state_dict(), \"weights.safetensors\")"
-            .into(),
-        false => error.to_string(),
+    match () {
+        () if zip && has(b".npy") => {
+            "it is an .npz archive of NumPy. Save the weights with safetensors.numpy.save_file".into()
+        }
+        () if zip || matches!(file, [0x80, 2..=5, ..]) => {
+            "it is a file of torch.save, which only Python reads. Save the weights there with \
+             safetensors.torch.save_file(model.state_dict(), \"weights.safetensors\")"
+                .into()
+        }
+        () if start.starts_with(b"<") => {
+            "it is a web page, which was saved in the file's place. Download the file again".into()
+        }
+        () if start.starts_with(b"version https://git-lfs") => {
+            "it is a pointer of Git LFS. Get the file itself with `git lfs pull`".into()
+        }
+        () if start.starts_with(b"\x1f\x8b") => "it is packed by gzip. Unpack it first".into(),
+        () if start.starts_with(b"\x89HDF") => "it is an HDF5 file. Save the weights as safetensors".into(),
+        () => error.to_string(),
     }
+}
+
+/// Reads a safetensors file. The header of a regular file is read first, and the rest only if the file is as long as its header says.
+pub(crate) fn read_tensors(path: &Path) -> Result<Vec<u8>, WeightsError> {
+    let io = |source| WeightsError::Io { path: path.into(), source };
+    let about = fs::metadata(path).map_err(io)?;
+    if about.is_file() {
+        let start = read_start(path).map_err(io)?;
+        let format = |e| WeightsError::Format { path: path.into(), why: why_not(&start, &e) };
+        let header = header_of(&start).map_err(format)?;
+        if start.len() as u64 + header.data_len() as u64 != about.len() {
+            return Err(format(SafeTensorError::MetadataIncompleteBuffer));
+        }
+    }
+    read_file(path, u64::MAX).map_err(io)
+}
+
+/// Reads the header of a safetensors file, with its length before it; of a file of another kind at most as much as shows which kind it is.
+fn read_start(path: &Path) -> io::Result<Vec<u8>> {
+    /// safetensors reads no longer header.
+    const MOST: u64 = 100_000_000;
+    const OF_OTHERS: u64 = 1 << 16;
+    let mut file = File::open(path)?;
+    let mut start = Vec::new();
+    (&mut file).take(8).read_to_end(&mut start)?;
+    let length = start.as_slice().try_into().map_or(0, u64::from_le_bytes);
+    file.take(if length > MOST { OF_OTHERS } else { length }).read_to_end(&mut start)?;
+    Ok(start)
+}
+
+/// The header at a file's start, after its length.
+fn header_of(start: &[u8]) -> Result<Metadata, SafeTensorError> {
+    match SafeTensors::read_metadata(start) {
+        Ok((_, header)) => Ok(header),
+        // The tensors are still to come.
+        Err(SafeTensorError::MetadataIncompleteBuffer) => {
+            serde_json::from_slice(&start[8..]).map_err(SafeTensorError::InvalidHeaderDeserialization)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// The JSON in the metadata of a file, of which only the header is read if it is a regular file; `None` if there is none, or it is no safetensors file.
+pub(crate) fn metadata_of_file(path: &Path) -> Option<String> {
+    if fs::metadata(path).ok()?.is_file() {
+        return entry(&header_of(&read_start(path).ok()?).ok()?);
+    }
+    metadata(&read_file(path, u64::MAX).ok()?).ok()?
+}
+
+/// Returns `true` if a file says that it is a checkpoint of a training. Only its header is read.
+#[must_use]
+pub fn is_checkpoint(path: impl AsRef<Path>) -> bool {
+    let text = metadata_of_file(path.as_ref());
+    let about = text.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    about.is_some_and(|about| about.get("checkpoint").is_some())
+}
+
+fn entry(header: &Metadata) -> Option<String> {
+    header.metadata().as_ref()?.get(ENTRY).cloned()
 }
 
 /// The JSON in a file's metadata, if there is any.
 pub(crate) fn metadata(file: &[u8]) -> Result<Option<String>, String> {
     let (_, header) = SafeTensors::read_metadata(file).map_err(|e| why_not(file, &e))?;
-    Ok(header.metadata().as_ref().and_then(|m| m.get(ENTRY)).cloned())
+    Ok(entry(&header))
 }
 
 /// A tensor's values in f32; `None` of a type that is not read.
@@ -286,6 +384,25 @@ mod tests {
 
     fn network() -> Network {
         Network::new([2, 4, 4], [conv2d(3, 3), batch_norm(), flatten(), linear(5)]).unwrap()
+    }
+
+    #[test]
+    fn names_with_a_wrapper_s_prefix_are_explained() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.st");
+        let network = Network::new([1, 2, 2], [flatten(), linear(2)]).unwrap();
+        for prefix in ["module.", "_orig_mod.", "module._orig_mod."] {
+            let values: Vec<(String, Vec<usize>, Vec<u8>)> = network
+                .params()
+                .iter()
+                .map(|p| (format!("{prefix}{}", p.name), p.shape.clone(), vec![0; 4 * p.len()]))
+                .collect();
+            let view = |shape: &Vec<usize>, bytes| TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap();
+            let views: Vec<_> = values.iter().map(|(name, shape, bytes)| (name.as_str(), view(shape, bytes))).collect();
+            fs::write(&path, safetensors::serialize(views, None).unwrap()).unwrap();
+            let why = Weights::load(&network, &path).unwrap_err().to_string();
+            assert!(why.contains(&format!("begin with `{prefix}`")) && why.contains("w.st"), "{why}");
+        }
     }
 
     #[test]
@@ -311,7 +428,36 @@ mod tests {
         let w = Weights::init(&network(), 3);
         w.save(&path).unwrap();
         assert_eq!(Weights::load(&network(), &path).unwrap(), w);
-        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+        assert!(metadata_of_file(&path).is_none() && !is_checkpoint(&path));
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    /// Files of zeros take no room on the disk, and would not fit into memory.
+    #[test]
+    fn a_file_is_read_no_further_than_its_header_says() {
+        const HUGE: u64 = 1 << 40;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        let of = |start: &[u8], bytes: u64| {
+            fs::write(&path, start).unwrap();
+            File::options().write(true).open(&path).unwrap().set_len(bytes).unwrap();
+            assert!(metadata_of_file(&path).is_none());
+            Weights::load(&network(), &path).unwrap_err().to_string()
+        };
+        Weights::init(&network(), 3).save(&path).unwrap();
+        let good = fs::read(&path).unwrap();
+        let length = 8 + u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
+        for (start, bytes) in [
+            (&b""[..], HUGE),
+            (b"{\"schema\": 2}", HUGE),
+            (b"\x02\0\0\0\0\0\0\0{}", HUGE),
+            (&good[..length], HUGE),
+            (&good, good.len() as u64 - 1),
+            (b"", 0),
+        ] {
+            let why = of(start, bytes);
+            assert!(why.contains("is not a safetensors file, or it is damaged"), "{why}");
+        }
     }
 
     #[test]
@@ -344,7 +490,7 @@ mod tests {
             "fc1.weight has the shape [5, 12] in the file and [6, 12]",
         );
         check(vec![conv2d(3, 3), batch_norm(), flatten(), linear(5), linear(2)], "no tensor `fc2.weight`");
-        std::fs::write(&path, b"nonsense").unwrap();
+        fs::write(&path, b"nonsense").unwrap();
         assert!(Weights::load(&network(), &path).unwrap_err().to_string().contains("not a safetensors file"));
         assert!(Weights::load(&network(), folder.path().join("none")).unwrap_err().to_string().contains("none"));
         assert!(Weights::new(&network(), vec![]).unwrap_err().to_string().contains("8 parameters; 0 arrays"));

@@ -37,6 +37,8 @@ pub struct CProduct {
     pub alpha: f32,
     /// Factor of C.
     pub beta: f32,
+    /// The kernel that computes it, a number that `warpbook_kernel` gave; 0: Warpbook chooses.
+    pub kernel: u32,
 }
 
 /// A convolution, `struct warpbook_convolution`. Pairs are height, width.
@@ -84,7 +86,7 @@ fn numbered<T: Copy>(what: &str, number: i32, all: &[T], known: &str) -> Result<
     found.map_or_else(|| refused(what, number, known), Ok)
 }
 
-fn dtype(number: i32) -> Result<Dtype> {
+pub(crate) fn dtype(number: i32) -> Result<Dtype> {
     numbered("Type", number, &[Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16], "0 f32, 1 tf32, 2 f16, 3 bf16")
 }
 
@@ -156,6 +158,7 @@ mod tests {
         epilogue: 1,
         alpha: 1.0,
         beta: 0.0,
+        kernel: 0,
     };
 
     #[test]

@@ -6,6 +6,7 @@
 //! const char *warpbook_error(void);              // of this thread's last call that failed
 //! warpbook *warpbook_open(uint32_t device);      // NULL where it failed
 //! void warpbook_close(warpbook *);
+//! uint32_t warpbook_kernel(warpbook *, const char *name, int32_t dtype);
 //! int32_t warpbook_gemm(warpbook *, cudaStream_t, const warpbook_product *, const void *a, const void *b, const float *bias,
 //!                       const void *mask, void *c);
 //! int32_t warpbook_conv2d_forward(warpbook *, cudaStream_t, const warpbook_convolution *, const void *x, const void *weight,
@@ -16,6 +17,7 @@
 //!                                         float *dweight, float *dbias);
 //! ```
 //!
+//! `warpbook_kernel` gives the number of a kernel for products, which `warpbook_product` takes, or 0 where it failed.
 //! A call gives 0, or 1 where it failed. Pointers that are not needed are null. The structs are [`CProduct`] and [`CConvolution`]. All
 //! functions may be called from several threads at once. The first call of a shape compiles its kernels, which takes seconds, and the first on a
 //! stream allocates its workspace. Work may be captured into a CUDA graph, which can be launched as long as the session is open.
@@ -28,7 +30,7 @@ pub use arguments::{CConvolution, CProduct, Convolution2d};
 pub use session::{ConvolutionPass, Queue, Session};
 
 use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use warpbook_device::{Element, Error, Result, Slice};
@@ -157,6 +159,26 @@ unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option
     unsafe { session.device().borrow_array(at as u64, len) }.map(Some)
 }
 
+/// Gives the number of a kernel for products, to be named in [`CProduct`]: a rung, such as "03_shared_tile", or a learner's file, such as "mine.cu" or
+/// "mine.cu@03_shared_tile". A learner's kernel is checked first, in a type as [`CProduct`] numbers them. 0 where that fails.
+///
+/// # Safety
+/// The session is open, and `name` is null or a text that ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbook_kernel(session: *const Session, name: *const c_char, dtype: i32) -> u32 {
+    guarded(|| {
+        // SAFETY: null, or as the caller promises.
+        let session = unsafe { session.as_ref() }.ok_or_else(|| null("a session"))?;
+        if name.is_null() {
+            return Err(null("a kernel's name"));
+        }
+        // SAFETY: it is not null, and ends as the caller promises.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+        session.kernel(&name, arguments::dtype(dtype)?)
+    })
+    .unwrap_or(0)
+}
+
 /// Queues C = f(alpha op(A) op(B) + beta C). `bias` is f32 `[n]` and `mask` has C's shape and type, each where the epilogue reads it.
 ///
 /// # Safety
@@ -177,7 +199,7 @@ pub unsafe extern "C" fn warpbook_gemm(
         // SAFETY: the caller's promises are those that each of these asks for.
         unsafe {
             let (session, queue, product) = opened(session, stream, product)?;
-            let product = product.product()?;
+            let (product, kernel) = (product.product()?, product.kernel);
             let (form, [a_len, b_len, c_len]) = (product.form, product.elements());
             let mut arrays = DeviceArrays::new(
                 array(session, a, a_len, form.dtype)?,
@@ -186,7 +208,7 @@ pub unsafe extern "C" fn warpbook_gemm(
             );
             arrays.epilogue.bias = optional(session, bias.cast(), product.n as usize, Dtype::F32)?;
             arrays.epilogue.mask = optional(session, mask, c_len, form.out)?;
-            session.product(&queue, &product, &arrays)
+            session.product(&queue, (&product, kernel), &arrays)
         }
     })
 }

@@ -4,17 +4,25 @@ use crate::arguments::Convolution2d;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use warpbook_device::{CudaDevice, Result, Slice, Stream, outside_of_a_capture};
-use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Product, Workspace};
+use warpbook_device::{CudaDevice, Error, Result, Slice, Stream, outside_of_a_capture};
+use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Product, ProductBy, Workspace};
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
+use warpbook_nn::ops::linear::check_own_product;
+use warpbook_record::Dtype;
+
+/// Seconds after which a learner's kernel is assumed never to end.
+const LIMIT_S: f64 = 5.0;
 
 /// A device and what was made for the calls so far.
 #[derive(Debug)]
 pub struct Session {
     device: CudaDevice,
     gemm: Gemm,
+    /// The kernels that were named, each with the types in which it was found to be right.
+    kernels: Mutex<Vec<(ProductBy, Vec<Dtype>)>>,
     convolutions: Mutex<HashMap<(Geometry, Form), Arc<Convolution>>>,
     streams: Mutex<HashMap<usize, Arc<Queue>>>,
 }
@@ -51,7 +59,33 @@ impl Session {
     pub fn open(index: u32) -> Result<Self> {
         let device = CudaDevice::open(index)?;
         let gemm = Gemm::new(&device);
-        Ok(Self { device, gemm, convolutions: Mutex::default(), streams: Mutex::default() })
+        let (kernels, convolutions) = (Mutex::default(), Mutex::default());
+        Ok(Self { device, gemm, kernels, convolutions, streams: Mutex::default() })
+    }
+
+    /// The number of a kernel for products, named as [`ProductBy::read`] reads it, with its file in the working directory or by its whole path. A
+    /// learner's kernel is checked in a type as a linear layer uses it, once.
+    ///
+    /// # Errors
+    /// If there is no such kernel, or it is a library; if it is wrong: the sentence says where.
+    pub fn kernel(&self, name: &str, dtype: Dtype) -> Result<u32> {
+        let refuse = |why: String| Error::Unsupported { what: format!("The kernel {name}"), why };
+        let by = ProductBy::read(Path::new(""), name).map_err(|why| refuse(format!("cannot be used: {why}")))?;
+        if !by.names_a_rung() {
+            return Err(refuse("is not one kernel: name a rung, or a file such as mine.cu".into()));
+        }
+        let mut all = locked(&self.kernels);
+        let at = all.iter().position(|(known, _)| *known == by).unwrap_or_else(|| {
+            all.push((by, Vec::new()));
+            all.len() - 1
+        });
+        if let Some(own) = by.kernel().filter(|_| !all[at].1.contains(&dtype)) {
+            if let Some(why) = outside_of_a_capture(|| check_own_product(&self.device, own, dtype, LIMIT_S))? {
+                return Err(refuse(format!("cannot compute linear layers: {why}")));
+            }
+            all[at].1.push(dtype);
+        }
+        Ok(at as u32 + 1)
     }
 
     /// The device.
@@ -67,12 +101,22 @@ impl Session {
         })
     }
 
-    /// Queues a product.
+    /// Queues a product, computed by a kernel of [`Session::kernel`]; 0: by what Warpbook chooses.
     ///
     /// # Errors
-    /// As of [`Gemm::gemm`].
-    pub fn product(&self, queue: &Queue, product: &Product, arrays: &DeviceArrays) -> Result<()> {
-        let plan = outside_of_a_capture(|| self.gemm.plan_for(product, arrays))?;
+    /// As of [`Gemm::gemm`]; no kernel has the number.
+    pub fn product(&self, queue: &Queue, (product, kernel): (&Product, u32), arrays: &DeviceArrays) -> Result<()> {
+        let named = || {
+            let by = kernel.checked_sub(1).and_then(|at| locked(&self.kernels).get(at as usize).map(|(by, _)| *by));
+            by.ok_or_else(|| Error::Unsupported {
+                what: format!("Kernel {kernel}"),
+                why: "is not known: warpbook_kernel gives numbers".into(),
+            })
+        };
+        let plan = outside_of_a_capture(|| match kernel {
+            0 => self.gemm.plan_for(product, arrays),
+            _ => self.gemm.plan_with(named()?, product, arrays),
+        })?;
         queue.with_workspace(&self.device, plan.workspace_bytes(), |stream, workspace| {
             plan.launch_checked(stream, arrays, workspace)
         })

@@ -6,7 +6,7 @@ use std::ptr::{null, null_mut};
 use warpbook_device::{Buffer, CudaDevice, Element, testing};
 use warpbook_op::{
     CConvolution, CProduct, Session, warpbook_close, warpbook_conv2d_forward, warpbook_conv2d_input_gradient,
-    warpbook_conv2d_weight_gradient, warpbook_error, warpbook_gemm, warpbook_open,
+    warpbook_conv2d_weight_gradient, warpbook_error, warpbook_gemm, warpbook_kernel, warpbook_open,
 };
 
 fn error() -> String {
@@ -28,6 +28,7 @@ const PRODUCT: CProduct = CProduct {
     epilogue: 2,
     alpha: 1.0,
     beta: 0.0,
+    kernel: 0,
 };
 
 #[test]
@@ -98,6 +99,37 @@ fn a_product_is_queued_on_a_stream_of_another_on_a_gpu() {
         })
         .collect();
     assert_eq!(c.to_vec().unwrap(), want);
+    // The same by a rung, and by a learner's kernel; a wrong one is told apart before it is used.
+    let folder = tempfile::tempdir().unwrap();
+    let row = warpbook_kernels::matmul::rows().into_iter().find(|row| row.rung.id == "03_shared_tile").unwrap();
+    let source = row.kernel().unwrap().source.to_string();
+    std::fs::write(folder.path().join("mine.cu"), &source).unwrap();
+    std::fs::write(folder.path().join("wrong.cu"), source.replace("kk < BK;", "kk < BK - 1;")).unwrap();
+    let kernel = |name: &str| {
+        let name = std::ffi::CString::new(name).unwrap();
+        // SAFETY: the session is open, and the name ends with a zero.
+        unsafe { warpbook_kernel(session.0, name.as_ptr(), 0) }
+    };
+    let named = |file: &str| format!("{}@03_shared_tile", folder.path().join(file).display());
+    for name in ["03_shared_tile", "tiled-8", &named("mine.cu")] {
+        c.write(&vec![0.0; m * n]).unwrap();
+        let number = kernel(name);
+        assert!(number > 0, "{name}: {}", error());
+        assert_eq!(call(&CProduct { kernel: number, ..PRODUCT }), 0, "{name}: {}", error());
+        wait(&device);
+        assert_eq!(c.to_vec().unwrap(), want, "{name}");
+    }
+    assert_eq!(kernel(&named("mine.cu")), 3, "a kernel has one number");
+    for (name, why) in [
+        (named("wrong.cu"), "elements are wrong"),
+        ("none.cu".into(), "cannot be read"),
+        ("stock".into(), "is not one kernel"),
+    ] {
+        assert_eq!(kernel(&name), 0, "{name}");
+        assert!(error().contains(why), "{name}: {}", error());
+    }
+    assert_eq!(call(&CProduct { kernel: 9, ..PRODUCT }), 1);
+    assert!(error().contains("Kernel 9 is not known"), "{}", error());
     assert_eq!(call(&CProduct { ldb: 44, ..PRODUCT }), 1);
     assert!(error().contains("ldb is 44"), "{}", error());
     assert_eq!(call(&CProduct { epilogue: 0, ..PRODUCT }), 1);

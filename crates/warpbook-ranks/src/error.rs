@@ -67,12 +67,19 @@ pub enum Error {
     Launch(String),
 }
 
-fn missing_words(missing: &[usize]) -> String {
-    let all: Vec<String> = missing.iter().map(ToString::to_string).collect();
-    match all.as_slice() {
-        [one] => format!("Rank {one} has"),
-        many => format!("Ranks {} have", many.join(", ")),
+/// Names ranks, as in "rank 1" or "ranks 1, 2"; after the first eight, it says how many more there are.
+pub(crate) fn others(missing: &[usize]) -> String {
+    const MOST: usize = 8;
+    let named: Vec<String> = missing.iter().take(MOST).map(ToString::to_string).collect();
+    match &named[..] {
+        [one] => format!("rank {one}"),
+        all if missing.len() > MOST => format!("ranks {} and {} more", all.join(", "), missing.len() - MOST),
+        all => format!("ranks {}", all.join(", ")),
     }
+}
+
+fn missing_words(missing: &[usize]) -> String {
+    format!("R{} {}", &others(missing)[1..], if missing.len() == 1 { "has" } else { "have" })
 }
 
 #[cfg(test)]
@@ -91,5 +98,7 @@ mod tests {
             missing(&[2])
         );
         assert!(missing(&[1, 3]).starts_with("Ranks 1, 3 have not come"));
+        let many: Vec<usize> = (1..16_000).collect();
+        assert!(missing(&many).starts_with("Ranks 1, 2, 3, 4, 5, 6, 7, 8 and 15991 more have not come"));
     }
 }

@@ -86,6 +86,16 @@ impl Placement {
         } else {
             return Ok(None);
         };
+        Self::placed(get, launcher, names).map_err(|e| match e {
+            Error::Setting(why) => Error::Setting(format!(
+                "{why} Or unset {} and {} to work without other ranks: an earlier session may have left them.",
+                names[0], names[1]
+            )),
+            e => e,
+        })
+    }
+
+    fn placed(get: Lookup<'_>, launcher: Launcher, names: [&str; 3]) -> Result<Option<Self>> {
         let [rank, world] = [names[0], names[1]].map(|name| number(get, name));
         let (rank, world) = (rank?, world?);
         if world == 0 {
@@ -109,7 +119,7 @@ impl Placement {
             Some(_) => number(get, names[2])?,
             None if launcher == Launcher::Torchrun => {
                 return Err(Error::Setting(
-                    "LOCAL_RANK is not set, though RANK and WORLD_SIZE are: it says which of its machine's GPUs a rank takes.".into(),
+                    "LOCAL_RANK is not set, though RANK and WORLD_SIZE are: set it to the number of the GPU that this rank takes.".into(),
                 ));
             }
             None => 0,
@@ -299,6 +309,7 @@ mod tests {
         check(("RANK", ""), "RANK is not set");
         check(("WORLD_SIZE", "4000000000"), "at most 16384 ranks");
         check(("LOCAL_RANK", ""), "LOCAL_RANK is not set");
+        check(("LOCAL_RANK", ""), "Or unset RANK and WORLD_SIZE to work without other ranks");
         check(("MASTER_ADDR", ""), "MASTER_ADDR is not set");
         check(("MASTER_PORT", ""), "MASTER_PORT is not set");
         check(("MASTER_PORT", "70000"), "MASTER_PORT is `70000`");

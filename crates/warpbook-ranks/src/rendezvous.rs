@@ -1,5 +1,6 @@
 //! How ranks find each other: all greet rank 0, which tells each where its neighbour is.
 
+use crate::error::others;
 use crate::group::Limits;
 use crate::wire::Message;
 use crate::{Error, Placement, Result};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 const GREETING: Duration = Duration::from_secs(5);
 /// Between two looks at who has come, and between two attempts to connect.
 const POLL: Duration = Duration::from_millis(10);
-/// What a rank waits for the answer beyond the time limit, so that rank 0, which knows more, says first what is wrong.
+/// The longest that a rank waits for the answer beyond the time limit, so that rank 0, which knows more, says first what is wrong.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// When it is first said that others are waited for, and how often from then on.
@@ -49,9 +50,9 @@ impl Waiting {
         let (of_thread, rank, address, variables) = (whom.clone(), p.rank, p.address(), p.launcher.variables());
         std::thread::spawn(move || {
             let mut next = FIRST_WORD;
-            while ended.recv_timeout(next) == Err(mpsc::RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(next) == Err(mpsc::RecvTimeoutError::Timeout) && Instant::now() < deadline {
                 let whom = of_thread.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let left = deadline.saturating_duration_since(Instant::now()).as_secs();
+                let left = deadline.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
                 tell(&format!(
                     "Rank {rank} waits for {whom} at {address}, for {left} s more. ({variables} say that there are other ranks; without them this process trains alone.)"
                 ));
@@ -63,17 +64,6 @@ impl Waiting {
 
     fn set(&self, missing: &[usize]) {
         *self.whom.lock().unwrap_or_else(PoisonError::into_inner) = others(missing);
-    }
-}
-
-/// Names ranks, as in "rank 1" or "ranks 1, 2"; after the first eight, it says how many more there are.
-fn others(missing: &[usize]) -> String {
-    const MOST: usize = 8;
-    let named: Vec<String> = missing.iter().take(MOST).map(ToString::to_string).collect();
-    match &named[..] {
-        [one] => format!("rank {one}"),
-        all if missing.len() > MOST => format!("ranks {} and {} more", all.join(", "), missing.len() - MOST),
-        all => format!("ranks {}", all.join(", ")),
     }
 }
 
@@ -220,7 +210,9 @@ fn take(p: &Placement, guests: &[Option<(TcpStream, SocketAddr, u16)>], guest: &
 }
 
 fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
-    let unreachable = |why: String| Error::Unreachable { rank: p.rank, address: p.address(), waited: limits.join, why };
+    let (begun, margin) = (Instant::now(), MARGIN.min(limits.join / 2));
+    let unreachable =
+        |why: String| Error::Unreachable { rank: p.rank, address: p.address(), waited: begun.elapsed(), why };
     let stream = connect(|| addresses(p, deadline), deadline).map_err(|e| unreachable(e.to_string()))?;
     let io = |e: io::Error| unreachable(e.to_string());
     let (own, first) = (stream.local_addr().map_err(io)?, stream.peer_addr().map_err(io)?);
@@ -229,7 +221,7 @@ fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
     let port = ring.local_addr().map_err(io)?.port();
     stream.set_write_timeout(Some(GREETING)).map_err(io)?;
     Message::Hello { token: p.token.clone(), rank, world, port }.write(&mut &stream).map_err(io)?;
-    let left = deadline.saturating_duration_since(Instant::now()) + MARGIN;
+    let left = deadline.saturating_duration_since(Instant::now()) + margin;
     stream.set_read_timeout(Some(left)).map_err(io)?;
     let places = match Message::read(&mut &stream) {
         Ok(Message::Welcome { places }) if places.len() == p.world => places,
@@ -244,7 +236,7 @@ fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
         Ok(_) => return Err(unreachable("whoever listens there does not speak as rank 0 of Warpbook does".into())),
     };
     let next = place_of(&places, (p.rank + 1) % p.world, first.ip())?;
-    Ok(Met { ring: neighbours(p, &ring, next, deadline + MARGIN)?, control: vec![stream] })
+    Ok(Met { ring: neighbours(p, &ring, next, deadline + margin)?, control: vec![stream] })
 }
 
 /// Where a rank's neighbour reaches it; rank 0 is where it was found.
@@ -254,8 +246,9 @@ fn place_of(places: &[(String, u16)], rank: usize, first: IpAddr) -> Result<Sock
     ip.map(|ip| SocketAddr::new(ip, *port)).map_err(|_| Error::Lost(format!("`{host}` is no address of rank {rank}.")))
 }
 
-/// Connects, again and again until it works or time is up.
+/// Connects, again and again until it works or time is up. The error is then that of the last attempt that had time to fail by itself.
 fn connect(to: impl Fn() -> io::Result<Vec<SocketAddr>>, deadline: Instant) -> io::Result<TcpStream> {
+    let mut before = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now()).max(POLL);
         let tried = to().and_then(|all| {
@@ -267,8 +260,11 @@ fn connect(to: impl Fn() -> io::Result<Vec<SocketAddr>>, deadline: Instant) -> i
                 stream.set_nodelay(true)?;
                 return Ok(stream);
             }
-            Err(e) if Instant::now() >= deadline => return Err(e),
-            Err(_) => std::thread::sleep(5 * POLL),
+            Err(e) if Instant::now() >= deadline => return Err(before.unwrap_or(e)),
+            Err(e) => {
+                before = Some(e);
+                std::thread::sleep(5 * POLL);
+            }
         }
     }
 }

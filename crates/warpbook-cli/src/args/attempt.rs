@@ -13,8 +13,9 @@ use warpbook::settings::{parse_dtype, parse_shape};
 const LONGEST_NAME: usize = 40;
 
 pub(super) const ATTEMPT_ABOUT: &str = "\
-Compiles a kernel of your own in the place of a rung of the matrix product, with the same parameters and launch. It is tried at \
-three small products, where what is wrong can be told, then checked and timed with its rung and cuBLAS. It runs in a process of \
+Compiles a kernel of your own in the place of a rung of the matrix product, of the regression or of a pair of the guide, with the same parameters \
+and launch. In the place of a product it is tried at three small ones, where what is wrong can be told; then it is checked, and timed with its rung \
+(a product with cuBLAS, too). It runs in a process of \
 its own, which is ended if the kernel does not end. Headers may lie next to the file; those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and \
 assert need none. Without a GPU it is compiled only; registers and spills are shown.";
 
@@ -23,6 +24,8 @@ Examples:
   warpbook attempt --like 02_coalesced > mine.cu             a rung's source, to begin with
   warpbook attempt mine.cu --like 02_coalesced
   warpbook attempt mine.cu --like 05_register_2d --size BM=64 --size THREADS=128 --shape 1024
+  warpbook attempt mine.cu --like regression/02_fused
+  warpbook attempt mine.cu --like coalescing/02_coalesced
   warpbook attempt mine.cu --like 02_coalesced --against 01_naive,02_coalesced,cublas --out mine.json
 
 Exit code 0: it is right, or there is no GPU to run it; 1: it does not compile, is wrong, or does not end.";
@@ -31,8 +34,9 @@ Exit code 0: it is right, or there is no GPU to run it; 1: it does not compile, 
 pub struct AttemptArgs {
     /// The kernel, CUDA C++. [default: print the rung's own]
     pub file: Option<PathBuf>,
-    /// The rung that it replaces, by id.
-    #[arg(long, value_name = "ID")]
+    /// The rung that it replaces, by id: of the matrix product; of another experiment as regression/02_fused, or with the name of a pair of the
+    /// guide, coalescing/02_coalesced.
+    #[arg(long, value_name = "[EXPERIMENT/]ID")]
     pub like: String,
     /// Its name in the record. [default: that of the file, with _ for what is no plain letter]
     #[arg(long)]
@@ -87,6 +91,12 @@ impl AttemptArgs {
             live = live.against(self.against.iter().map(|id| id.trim()));
         }
         Ok(live.time_limit(self.limit))
+    }
+
+    /// An option that was given and is for products alone.
+    pub fn of_products_only(&self) -> Option<&'static str> {
+        let given = [("shape", self.shape.is_some()), ("dtype", self.dtype.is_some())];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
     /// The timing with these settings, or why it cannot be.

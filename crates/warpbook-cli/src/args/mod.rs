@@ -260,6 +260,13 @@ mod tests {
         {
             assert!(word(words).contains("invalid value '-1' for '--"), "{}", word(words));
         }
+        for words in [
+            "warpbook train mnist --time-budget -1s",
+            "warpbook scaling --ranks 2 --rank-timeout -1m",
+            "warpbook train mnist --rank-timeout -5s",
+        ] {
+            assert!(word(words).contains("write a time above 0 such as 90s, 5m or 1h"), "{}", word(words));
+        }
         check(&["matmul", "--shape", "1x2"], "--shape: `1x2` is not a shape");
     }
 

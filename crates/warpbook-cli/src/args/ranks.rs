@@ -24,7 +24,7 @@ pub struct RanksArgs {
     pub sync_batch_norm: bool,
     /// Time after which a rank that the others wait for is given up, and all end: 10m, or 90s. They wait for each other to come at the start so long, and
     /// for two minutes at most.
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time, allow_hyphen_values = true)]
     pub rank_timeout: Duration,
 }
 

@@ -78,7 +78,7 @@ pub struct ScalingArgs {
     #[arg(long, value_name = "FILE")]
     pub pytorch: Vec<PathBuf>,
     /// Time after which a rank that the others wait for is given up, and all end: 10m, or 90s.
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time, allow_hyphen_values = true)]
     pub rank_timeout: Duration,
     /// File of the record. [default: scaling.json, or the first free name like it]
     #[arg(long, value_name = "FILE")]

@@ -203,7 +203,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub log_every: u64,
     /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the training is kept.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     pub time_budget: Option<Duration>,
     /// File for a profile: of some steps (see --profile-schedule) what the device did, operation by operation and kernel by kernel,
     /// with FLOP/s and bandwidth where the work is known. The file is a record, whose timeline and roofline `warpbook view` shows; next to it lies the same as a trace (.trace.json) for ui.perfetto.dev. Each step is waited for then.

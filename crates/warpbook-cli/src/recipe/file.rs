@@ -367,7 +367,6 @@ fn normalise(keys: &Keys<'_>, images: &Images, channels: usize) -> Result<(Vec<f
     let Some(own) = keys.table("normalise", &["mean", "deviation"])? else { return Ok(usual) };
     let read = |name: &str, usual: Vec<f32>| -> Result<Vec<f32>, String> {
         let Some(all) = own.numbers(name)? else { return Ok(usual) };
-        let all: Vec<f32> = all.into_iter().map(|n| n as f32).collect();
         if all.len() != channels {
             let (many, plural) = (all.len(), if channels == 1 { "" } else { "s" });
             return own.refuse(
@@ -375,13 +374,13 @@ fn normalise(keys: &Keys<'_>, images: &Images, channels: usize) -> Result<(Vec<f
                 format!("has {many} numbers, and images have {channels} channel{plural}: write one for each."),
             );
         }
-        let (fits, words): (fn(&f32) -> bool, &str) = match name {
-            "mean" => (|n| n.is_finite(), "a finite 32-bit number"),
-            _ => (|n| n.is_finite() && *n > 0.0, "a finite 32-bit number above 0"),
+        let (fits, words): (fn(f32) -> bool, &str) = match name {
+            "mean" => (f32::is_finite, "a finite 32-bit number"),
+            _ => (|n| n.is_finite() && n > 0.0, "a finite 32-bit number above 0"),
         };
-        match all.iter().find(|n| !fits(n)) {
-            None => Ok(all),
-            Some(n) => own.refuse(name, format!("has the number {n}; each has to be {words}.")),
+        match all.iter().find(|n| !fits(**n as f32)) {
+            None => Ok(all.into_iter().map(|n| n as f32).collect()),
+            Some(n) => own.refuse(name, format!("has the number {n:?}; each has to be {words}.")),
         }
     };
     Ok((read("mean", usual.0)?, read("deviation", usual.1)?))

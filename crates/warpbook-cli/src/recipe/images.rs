@@ -38,6 +38,11 @@ impl Images {
         match (self, dir) {
             (images, None) => images,
             (_, Some(dir)) if dir == Path::new("synthetic") => Self::Known("synthetic"),
+            // Drawn digits are in no folder: this one has MNIST's files, or classes of its own.
+            (Self::Known("synthetic") | Self::Files("synthetic", _), Some(dir)) => match data::has_mnist(dir) {
+                true => Self::Files("mnist", dir.to_owned()),
+                false => Self::Folder(dir.to_owned()),
+            },
             (Self::Known(name) | Self::Files(name, _), Some(dir)) => Self::Files(name, dir.to_owned()),
             (Self::Folder(_), Some(dir)) => Self::Folder(dir.to_owned()),
         }
@@ -69,16 +74,16 @@ impl Images {
         }
     }
 
-    /// The images, in `shape` `[channels, height, width]` where they come from a folder, and what was opened: synthetic digits take MNIST's place where
-    /// it is nowhere.
-    pub fn open(&self, shape: [usize; 3]) -> Result<Opened, Failure> {
+    /// Opens the images, those of a folder in `shape` `[channels, height, width]`. Synthetic digits take MNIST's place if it is nowhere and `may_draw` is
+    /// set: a network that was trained on MNIST is not judged by others.
+    pub fn open(&self, shape: [usize; 3], may_draw: bool) -> Result<Opened, Failure> {
         let splits = match self {
             Self::Folder(folder) => split(folder, shape),
             Self::Files(name, folder) => data::open(name, Some(folder)),
             Self::Known(name) => match data::open(name, None) {
-                Err(missing @ data::Error::Missing { .. }) if *name == "mnist" => {
+                Err(missing @ data::Error::Missing { .. }) if *name == "mnist" && may_draw => {
                     complain(&format!("MNIST is not there, so synthetic digits are used. {missing}"));
-                    return Self::Known("synthetic").open(shape);
+                    return Self::Known("synthetic").open(shape, may_draw);
                 }
                 read => read,
             },

@@ -148,6 +148,9 @@ impl<'a> Keys<'a> {
         };
         match all {
             Some(all) => Ok(Some(all)),
+            None if matches!(value, DeValue::Array(_)) => {
+                self.refuse(key, "has something else than numbers in its list: write for example [0.5, 0.5, 0.5].")
+            }
             None => self.wrong(key, value, "a list of numbers, such as [0.5, 0.5, 0.5]"),
         }
     }

@@ -85,6 +85,6 @@ impl Plan {
 
     /// The images for it; `dir` is the command line's --data.
     pub fn open(&self, dir: Option<&Path>) -> Result<Opened, Failure> {
-        self.images.clone().unless(dir).open(shape_of(&self.recipe).unwrap_or([1, 1, 1]))
+        self.images.clone().unless(dir).open(shape_of(&self.recipe).unwrap_or([1, 1, 1]), true)
     }
 }

@@ -227,7 +227,11 @@ fn what_is_wrong_is_told_with_key_and_line() {
         &add("[normalise]\nmean = [0.5, 0.5]"),
         &["line 5", "`normalise.mean` has 2 numbers, and images have 1 channel: write one for each"],
     );
-    check(&add("[normalise]\nmean = [1e39]"), &["line 5", "`normalise.mean` has the number inf", "finite 32-bit"]);
+    check(&add("[normalise]\nmean = [1e39]"), &["line 5", "`normalise.mean` has the number 1e39", "finite 32-bit"]);
+    check(
+        &add("[normalise]\nmean = ['a']"),
+        &["line 5", "`normalise.mean` has something else than numbers in its list"],
+    );
     check(&add("[normalise]\ndeviation = [0]"), &["above 0"]);
     check(&add("input = [3, 28, 28]"), &["`input` is [3, 28, 28]", "leave it out"]);
     check(&add("input = [28, 28]"), &["[channels, height, width]"]);

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::output::complain;
 use std::path::{Path, PathBuf};
 use warpbook::nn::data::{Dataset, Identity, Splits};
+use warpbook::nn::infer::Frozen;
 use warpbook::nn::train::{Recipe, Trained};
 use warpbook::nn::weights::Weights;
 
@@ -31,11 +32,15 @@ impl TrainedWeights {
     pub fn alone(file: &str, command: &str, dir: Option<&Path>) -> Result<Self, Failure> {
         if matches!(file, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE) || file.ends_with(".toml") {
             return Err(Failure::usage(format!(
-                "Name the checkpoint, too, or alone: warpbook {command} {file} CHECKPOINT"
+                "{file} is a recipe. Name the trained weights after it, as in warpbook {command} {file} WEIGHTS, or name a checkpoint in its place."
             )));
         }
         let file = Path::new(file);
         let Some(Trained { recipe, source, classes, identity }) = read(file)? else {
+            if Frozen::is_in(file) {
+                let (shown, why) = (file.display(), "is a frozen network already: predict and eval take it as it is");
+                return Err(Failure::usage(format!("{shown} {why}.")));
+            }
             return Err(Failure::usage(format!(
                 "{} does not say what network it is of: name the recipe first, as mnist, cifar10 or my.toml.",
                 file.display()
@@ -97,7 +102,8 @@ impl TrainedWeights {
     }
 
     fn open(&self) -> Result<Opened, Failure> {
-        open(&self.file, self.images.as_ref(), self.says_where, shape_of(&self.recipe).unwrap_or([1, 1, 1]))
+        let shape = shape_of(&self.recipe).unwrap_or([1, 1, 1]);
+        open((&self.file, self.identity.as_ref()), self.images.as_ref(), self.says_where, shape)
     }
 
     /// Weights alone never say their classes: a recipe is named with them.
@@ -115,25 +121,36 @@ fn read(file: &Path) -> Result<Option<Trained>, Failure> {
     Trained::read(file).map_err(|e| Failure::usage(e.to_string()))
 }
 
-/// Opens the images for a network's file; `says_where` is `true` if the file says where they are.
-pub fn open(file: &Path, images: Option<&Images>, says_where: bool, shape: [usize; 3]) -> Result<Opened, Failure> {
+/// Opens the images for a network's file, which may say which images it was trained on; `says_where` is `true` if it says where they are.
+pub fn open(
+    (file, identity): (&Path, Option<&Identity>),
+    images: Option<&Images>,
+    says_where: bool,
+    shape: [usize; 3],
+) -> Result<Opened, Failure> {
     let shown = file.display();
     let Some(images) = images else {
         return Err(Failure::usage(format!(
             "{shown} does not say what it was trained on: name a folder with --data DIR."
         )));
     };
-    let opened = images.open(shape);
+    // A network that was trained on MNIST is judged by MNIST.
+    let may_draw = identity.is_none_or(|then| then.note.contains("synthetic"));
+    let opened = images.open(shape, may_draw);
     if !says_where {
         return opened;
     }
     opened.map_err(|failure| Failure {
         sentence: format!(
-            "{} {shown} says that it was trained on these images: name another place with --data DIR.",
-            failure.sentence
+            "{} The network in {shown} was trained on images from there: name where they are now with --data DIR.",
+            with_full_stop(&failure.sentence)
         ),
         ..failure
     })
+}
+
+fn with_full_stop(sentence: &str) -> String {
+    if sentence.ends_with('.') { sentence.to_owned() } else { format!("{sentence}.") }
 }
 
 /// Says so where a network was trained on other images than there are now at that place: its test images were then chosen anew.

@@ -105,6 +105,34 @@ fn the_compiler_is_heard_without_a_gpu() {
     assert_eq!((run.rungs[0].id.as_ref(), run.counts()), ("02_coalesced+own", (0, 1, 0)));
 }
 
+/// Rungs of other experiments that a learner's kernel can take the place of, with the sentence that a right one gets on a GPU.
+const OF_OTHERS: [&str; 3] = ["regression/02_fused", "coalescing/01_strided", "reduction/03_blocks"];
+
+#[test]
+fn rungs_of_other_experiments_are_known() {
+    let Some(place) = Place::new() else { return };
+    for like in OF_OTHERS {
+        let output = Command::new(&place.program).args(["attempt", "--like", like]).output().unwrap();
+        let source = String::from_utf8(output.stdout).unwrap();
+        assert!(source.contains("__global__"), "{like}");
+        if testing::gpu("rungs_of_other_experiments_are_known").is_some() {
+            let twin = format!("{source}\n// Something was tried.\nconstexpr int ANOTHER = 1;\n");
+            place.attempt(&twin, &["--like", like], &[]).expect(0, &["Right: at "]);
+        } else {
+            place.attempt(&source, &["--like", like, "--device", "cpu"], &[]).expect(0, &["not run: needs a GPU"]);
+        }
+    }
+    let refused = |words: &[&str], why: &str| {
+        let output = Command::new(&place.program).arg("attempt").args(words).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && text.contains(why), "{words:?}: {text}");
+    };
+    refused(&["--like", "regression/02_fuse"], "It has 01_unfused, 02_fused");
+    refused(&["--like", "convolution/01_direct"], "cannot be tried by itself");
+    refused(&["--like", "nothing/01_direct"], "nothing");
+    refused(&["k.cu", "--like", "regression/02_fused", "--shape", "64"], "--shape is for the matrix product");
+}
+
 #[test]
 fn a_right_kernel_is_timed_with_its_rung() {
     let Some(place) = Place::new() else { return };

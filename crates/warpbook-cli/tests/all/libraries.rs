@@ -45,6 +45,13 @@ fn an_error_without_a_name_leaves_the_cpu() {
     let others = names.filter(|name| **name != "cuDriverGetVersion" && **name != "cuInit");
     let all: String = others.map(|name| format!("int {name}() {{ return 1000; }}\n")).collect();
     let version = "int cuDriverGetVersion(int* v) { *v = 13000; return 0; }\n";
+    // The devices cannot be counted: that is told with the code, not as a machine without GPUs.
+    driver(&place, &format!("{version}int cuInit(unsigned f) {{ return 0; }}\n{}", all.replace("1000", "987654")));
+    for words in ["devices", "doctor"] {
+        let done = run(&place, &[words]);
+        done.expect(0, "the error 987654, for which it has no name");
+        assert!(!done.out.contains("CUDA_VISIBLE_DEVICES"), "{}", done.out);
+    }
     // From the first call on, and from the second on.
     for init in [1000, 0] {
         driver(&place, &format!("{version}int cuInit(unsigned f) {{ return {init}; }}\n{all}"));

@@ -30,20 +30,29 @@ fn no_output_replaces_what_a_command_reads_or_writes() {
             assert!(before(name) == *bytes, "{name} after {words:?}");
         }
     };
-    refuse(&["view", "--html", "a.json", "b.json"], "which is no page");
-    refuse(&["view", "--html", "./b.json", "b.json"], "also the file of a record");
-    refuse(&["attempt", "k.cu", "--like", "02_coalesced", "--out", "k.cu"], "also the file of the kernel");
-    refuse(&["attempt", "k.cu", "--like", "02_coalesced", "--out", "hard.json"], "also the file of the kernel");
-    refuse(&["merge", "a.json", "b.json", "--out", "b.json"], "also the file of a record that is merged");
+    refuse(&["view", "--html", "a.json", "b.json"], "is not a web page");
+    refuse(&["view", "--html", "./b.json", "b.json"], "the same file as the record");
+    refuse(&["attempt", "k.cu", "--like", "02_coalesced", "--out", "k.cu"], "the same file as the kernel");
+    refuse(&["attempt", "k.cu", "--like", "02_coalesced", "--out", "hard.json"], "the same file as the kernel");
+    refuse(&["merge", "a.json", "b.json", "--out", "b.json"], "the same file as the merged record");
     for option in ["--out", "--checkpoint", "--profile"] {
-        refuse(&["train", "residual.toml", option, "residual.toml"], "also the file of the recipe");
+        refuse(&["train", "residual.toml", option, "residual.toml"], "the same file as the recipe");
     }
-    refuse(&["train", "residual.toml", "--checkpoint", "x", "--out", "./x"], "also the file of --checkpoint");
-    refuse(&["train", "residual.toml", "--out", "x.json", "--profile", "x.json"], "also the file of --out");
-    refuse(&["train", "residual.toml", "--out", "x.trace.json", "--profile", "x.json"], "also the file of --out");
-    refuse(&["train", "mnist", "--init", "w.st", "--checkpoint", "w.st"], "also the file of --init");
-    refuse(&["train", "mnist", "--seeds", "1", "--out", "k.cu"], "which is no record");
+    refuse(&["train", "residual.toml", "--checkpoint", "x", "--out", "./x"], "the same file as --checkpoint");
+    refuse(&["train", "residual.toml", "--out", "x.json", "--profile", "x.json"], "the same file as --out");
+    refuse(&["train", "residual.toml", "--out", "x.trace.json", "--profile", "x.json"], "the same file as --out");
+    refuse(&["train", "mnist", "--init", "w.st", "--checkpoint", "w.st"], "the same file as --init");
+    refuse(&["train", "mnist", "--seeds", "1", "--out", "k.cu"], "is not a record of Warpbook");
     refuse(&["run", "regression", "--device", "cpu", "--out", "o.json/"], "it is a folder");
+    refuse(
+        &["view", "--html", "p.html/", "b.json"],
+        "it is a folder; name a file in it. Nothing has been started; choose another file for --html",
+    );
+    place.write("settings.json", "{\"my\": \"settings\"}");
+    refuse(&["run", "regression", "--device", "cpu", "--out", "settings.json"], "is not a record of Warpbook");
+    place.write("data.xml", "<?xml version=\"1.0\"?><data/>");
+    refuse(&["view", "--html", "data.xml", "b.json"], "is not a web page");
+    assert_eq!(fs::read_to_string(place.path("data.xml")).unwrap(), "<?xml version=\"1.0\"?><data/>");
     place.run(&["merge", "a.json", "b.json", "--out", "a.json"]).expect(0, "Record: a.json");
 }
 
@@ -86,6 +95,47 @@ fn a_checkpoint_keeps_link_and_permissions() {
     assert_eq!(fs::read_dir(at("store")).unwrap().count(), 2, "nothing is left over");
 }
 
+#[test]
+fn a_frozen_network_does_not_replace_a_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |words: &str| warpbook(folder.path(), &words.split(' ').collect::<Vec<_>>());
+    fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    for file in ["c.st", "d.st"] {
+        let words = format!("train small.toml --device cpu --steps 1 --checkpoint {file}");
+        expect(&run(&words), 0, &["step 1 is kept in"]);
+    }
+    let before = fs::read(folder.path().join("d.st")).unwrap();
+    expect(&run("freeze c.st --out d.st"), 2, &["--out d.st: a file of that name exists and is not a frozen network"]);
+    assert!(fs::read(folder.path().join("d.st")).unwrap() == before);
+    for _ in 0..2 {
+        expect(&run("freeze c.st --out f.st"), 0, &["f.st"]);
+    }
+    expect(&run("train small.toml --device cpu --steps 1 --checkpoint f.st"), 2, &["f.st", "is not a checkpoint"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_a_killed_process_took_are_free_again() {
+    let Some(place) = Place::new() else { return };
+    let words = ["run", "regression", "--device", "cpu", "--points", "2M"];
+    let mut child = place.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let reserved = place.path("regression.json");
+    while !reserved.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it took its name");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(fs::metadata(&reserved).unwrap().len(), 0, "it was killed before the first record");
+    // Nothing but the empty file is there, then a record too.
+    place.run(&["view", "--text", "."]).expect(2, "regression.json is empty, so it is passed over");
+    place.record("good.json");
+    let shown = place.run(&["view", "--text", "."]);
+    assert!(shown.expect(0, "good.json").err.contains("regression.json is empty"), "{}", shown.err);
+    place.run(&REGRESSION).expect(0, "Record: regression.json\n");
+    assert!(!place.path("regression-2.json").exists());
+}
+
 /// A script of the shell, which starts the program as `"$@"`.
 #[cfg(target_os = "linux")]
 fn in_shell(place: &Place, script: &str, words: &[&str]) -> std::process::Output {
@@ -106,6 +156,11 @@ fn what_cannot_be_written_is_told_by_the_exit_code() {
     expect(&in_shell(&place, full, &["attempt", "--like", "02_coalesced"]), 2, &["No space left"]);
     expect(&in_shell(&place, full, &["--help"]), 2, &[]);
     expect(&in_shell(&place, "\"$@\" | head -n 1 > /dev/null", &["view", "--text", "a.json"]), 0, &[]);
+    // The limit on the size of files, which ends a program that does not see to it.
+    expect(&in_shell(&place, "ulimit -f 1; \"$@\"", &REGRESSION), 2, &["cannot be written: File too large"]);
+    let left = |name: &str| name.ends_with(".part") || name.starts_with("regression");
+    let names = fs::read_dir(place.folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| left(name)).count(), 0);
     // This acts like a disk with room for a record but not for a checkpoint.
     let small = "trap '' XFSZ; ulimit -f 64; \"$@\"";
     let train = ["train", "mnist", "--data", "synthetic", "--device", "cpu", "--steps", "1", "--checkpoint", "c.st"];
@@ -124,12 +179,15 @@ fn a_scheduler_s_signal_ends_a_training_as_ctrl_c_does() {
     let more = ["--checkpoint", "c.st", "--out", "r.json"];
     for signal in ["-TERM", "-HUP"] {
         let mut command = place.command(&[&words[..], &more].concat());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         lines.by_ref().find(|line| line.contains("loss")).unwrap();
         assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
         lines.for_each(drop);
-        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        let ended = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert!(told.contains("asked to end") && !told.contains("Ctrl-C"), "nobody has pressed a key: {told}");
+        assert_eq!(ended.status.code(), Some(130), "{signal}");
         assert!(read(&place.path("r.json")).notes.iter().any(|note| note.contains("was stopped after step")));
         for name in ["c.st", "r.json"] {
             fs::remove_file(place.path(name)).unwrap();
@@ -152,5 +210,15 @@ fn a_shared_folder_names_its_page() {
     };
     share(".").expect(0, "class.html");
     share("./").expect(0, "class-2.html");
+    // A viewer that is named is no place for a page.
+    for words in
+        [&["share", "class/a.json", "--out", "viewer.html"][..], &["view", "class/a.json", "--html", "viewer.html"]]
+    {
+        let output = place.command(words).env("WARPBOOK_VIEWER", place.path("viewer.html")).output().unwrap();
+        crate::common::place::Done::of(words, output).expect(2, "the same file as the viewer");
+    }
+    assert_eq!(fs::read_to_string(place.path("viewer.html")).unwrap(), viewer);
+    let endless = place.command(&["share", "class/a.json"]).env("WARPBOOK_VIEWER", "/dev/zero").output().unwrap();
+    expect(&endless, 2, &["The viewer /dev/zero cannot be read: it is longer than"]);
     assert!(place.path("class/class.html").exists() && !place.path("class/.html").exists());
 }

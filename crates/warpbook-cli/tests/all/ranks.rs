@@ -268,7 +268,17 @@ fn what_cannot_be_done_by_ranks_is_said() {
     check(&[], &[("RANK", "0")], 2, "WORLD_SIZE is not set");
     let placed =
         [("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "1")];
-    check(&["--ranks", "3"], &placed, 2, "--ranks 3, though this process is rank 0 of 2");
+    check(&["--ranks", "3"], &placed, 2, "RANK and WORLD_SIZE say that this process is rank 0 of 2 already");
+    check(&["--ranks", "2"], &placed, 2, "--ranks 2 starts ranks, and RANK and WORLD_SIZE say");
+    let left_over = "Or unset RANK and WORLD_SIZE to work without other ranks";
+    check(&[], &placed[..2], 2, left_over);
+    check(&["--ranks", "2"], &placed[..2], 2, left_over);
+    check(
+        &["--gpus", "1", "--device", "cpu"],
+        &[],
+        2,
+        "--gpus 1 trains on GPUs, and --device or WARPBOOK_DEVICE chooses the CPU",
+    );
     check(&["--ranks", "1"], &[], 0, "step 2: loss");
 }
 
@@ -348,6 +358,7 @@ fn variables_that_were_left_over_are_told() {
     let (code, text) = run(&[]);
     assert!(code == 2 && begun.elapsed() < Duration::from_secs(60), "{code} after {:?}: {text}", begun.elapsed());
     assert!(text.contains("Rank 0 waits for rank 1 at 127.0.0.1:29517") && text.contains("within 3s"), "{text}");
+    assert!(text.contains("for 1 s more") && !text.contains("for 0 s more"), "{text}");
     let (code, text) = run(&["--seeds", "1"]);
     assert!(code == 2 && text.contains("RANK and WORLD_SIZE say that this one is rank 0 of 2"), "{code}: {text}");
 }

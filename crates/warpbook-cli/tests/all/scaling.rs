@@ -78,6 +78,30 @@ fn what_cannot_be_measured_is_refused_before_anything_is_started() {
 }
 
 #[test]
+fn a_set_that_is_smaller_than_a_batch_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    for (part, n) in [("train", 3u32), ("t10k", 2)] {
+        let write =
+            |name: &str, bytes: Vec<u8>| std::fs::write(folder.path().join(format!("{part}-{name}")), bytes).unwrap();
+        let sizes = [n, 28, 28].map(u32::to_be_bytes).concat();
+        write("images-idx3-ubyte", [&[0, 0, 8, 3][..], &sizes, &vec![7; n as usize * 784]].concat());
+        write("labels-idx1-ubyte", [&[0, 0, 8, 1][..], &n.to_be_bytes(), &vec![1; n as usize]].concat());
+    }
+    let words = "--ranks 2 --network mnist --batch 8 --growth strong --steps 1 --samples 1 --data . --out s.json";
+    let (code, text) = run(folder.path(), &words.split(' ').collect::<Vec<_>>());
+    assert_eq!(code, 1, "{text}");
+    for part in [
+        "1 rank, a batch of 8",
+        "2 ranks, a batch of 8",
+        "FAILED: The data set has 3 samples, fewer than a batch of 8.",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(!text.contains("not those of one rank"), "{text}");
+    assert!(read(&folder.path().join("s.json")).measurements.iter().all(|m| !m.is_valid()));
+}
+
+#[test]
 fn two_gpus_leave_a_record_with_their_timelines() {
     const TEST: &str = "two_gpus_leave_a_record_with_their_timelines";
     if warpbook::device::Inventory::take().gpus().count() < 2 {

@@ -179,8 +179,8 @@ fn what_is_no_frozen_network_or_image_is_said() {
         &["c.safetensors is not a frozen network", "warpbook freeze c.safetensors --out FILE"],
     );
     run(&["eval", "nothere.safetensors"], 2, &["nothere.safetensors: No such file"]);
-    run(&["freeze", "mnist", "--out", "f.safetensors"], 2, &["Name the checkpoint, too"]);
-    run(&["eval", "mnist"], 2, &["Name the checkpoint, too"]);
+    run(&["freeze", "mnist", "--out", "f.safetensors"], 2, &["mnist is a recipe", "warpbook freeze mnist WEIGHTS"]);
+    run(&["eval", "mnist"], 2, &["mnist is a recipe", "warpbook eval mnist WEIGHTS"]);
     for words in
         [&["eval", "amp-recipe", "c.safetensors"][..], &["freeze", "amp-recipe", "c.safetensors", "--out", "f"]]
     {
@@ -192,7 +192,7 @@ fn what_is_no_frozen_network_or_image_is_said() {
         2,
         &["cannot be written", "another --out"],
     );
-    run(&["freeze", "mnist", "c.safetensors", "--out", "c.safetensors"], 2, &["also the file of the checkpoint"]);
+    run(&["freeze", "mnist", "c.safetensors", "--out", "c.safetensors"], 2, &["the same file as the checkpoint"]);
     run(&["freeze", "cifar10", "c.safetensors", "--out", "f.safetensors"], 2, &["conv1.weight has the shape"]);
     run(&["freeze", "mnist", "c.safetensors", "--out", "f.safetensors"], 0, &["mnist: 9 of 11"]);
     run(&["predict", "f.safetensors"], 2, &["<IMAGE>"]);
@@ -279,7 +279,7 @@ fn every_step_s_loss_comes_into_a_record() {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("Training of small: loss scale"), "nothing was scaled");
-    expect(&run(&["train", "small.toml", "--out", "none/r.json"]), 2, &["Nothing was begun"]);
+    expect(&run(&["train", "small.toml", "--out", "none/r.json"]), 2, &["Nothing has been started"]);
 }
 
 #[test]

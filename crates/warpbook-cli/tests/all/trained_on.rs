@@ -100,8 +100,22 @@ fn the_files_of_a_named_set_are_found_where_they_were() {
     expect(&run("freeze c.st --out f.st"), 0, &["f.st"]);
     expect(&run("eval f.st"), 0, &["of 10)"]);
     fs::rename(&place, folder.path().join("moved")).unwrap();
-    expect(&run("eval f.st"), 2, &["own-idx", "f.st says that it was trained on these images", "--data DIR"]);
+    expect(&run("eval f.st"), 2, &["own-idx", "The network in f.st was trained on images from there", "--data DIR"]);
     expect(&run("eval f.st --data moved"), 0, &["of 10)"]);
+    // A recipe of drawn digits takes a folder that is named, and random numbers are in none.
+    fs::write(folder.path().join("drawn.toml"), DIGITS.replace("mnist", "synthetic")).unwrap();
+    expect(&run("train drawn.toml --data moved --steps 1 --device cpu"), 0, &["MNIST: not", "step 1"]);
+    expect(&run("train drawn.toml --data nowhere --steps 1 --device cpu"), 2, &["nowhere"]);
+    expect(&run("train amp-recipe --data moved --edge 8 --steps 1 --device cpu"), 2, &["leave out --data"]);
+    // Where MNIST was found by a variable that is gone, other digits do not judge the network.
+    let mut command = Command::new(crate::common::program_path());
+    command.args(["train", "digits.toml", "--steps", "1", "--device", "cpu", "--checkpoint", "v.st"]);
+    command.current_dir(folder.path()).env("WARPBOOK_CACHE", cache(folder.path()));
+    expect(&command.env("WARPBOOK_DATA", folder.path().join("moved")).output().unwrap(), 0, &["step 1"]);
+    for words in ["eval v.st", "eval digits.toml v.st"] {
+        expect(&run(words), 2, &["were not found"]);
+    }
+    expect(&run("eval v.st --data moved"), 0, &["of 10)"]);
 }
 
 #[test]
@@ -230,6 +244,7 @@ fn a_training_does_not_go_on_with_something_else() {
     edited("adam_w", "adam", &["another optimiser: adam_w (", "this training has adam ("]);
     edited("weight_decay = 0.1", "weight_decay = 0.2", &["weight_decay 0.1", "weight_decay 0.2"]);
     edited("[optimizer]", "normalise = { mean = [0.1] }\n[optimizer]", &["mean [0.5]", "mean [0.1]"]);
+    edited("\"flatten\"", "\"relu\", \"flatten\"", &["another network: layer 1 is `flatten", "--init c.st"]);
     // Rates and lengths may change, and a folder may be called otherwise.
     fs::rename(folder.path().join("pets"), folder.path().join("animals")).unwrap();
     fs::create_dir(folder.path().join("pets")).unwrap();
@@ -365,6 +380,27 @@ fn one_gpu_that_is_asked_for_has_to_be_there() {
     for words in ["train pets.toml --gpus 1", "train pets.toml --gpus 1 --seeds 1", "train pets.toml --gpus 2"] {
         expect(&run(words), 3, &[]);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn images_whose_place_a_checkpoint_cannot_name_are_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = two_sets();
+    let name = std::ffi::OsStr::from_bytes(b"d\xe4");
+    fs::rename(folder.path().join("fruit"), folder.path().join(name)).unwrap();
+    let train = |more: &[&str]| {
+        let mut command = Command::new(crate::common::program_path());
+        command.args(["train", "pets.toml", "--device", "cpu", "--steps", "1"]).args(more).arg("--data").arg(name);
+        command.current_dir(folder.path()).env("WARPBOOK_CACHE", cache(folder.path())).output().unwrap()
+    };
+    expect(
+        &train(&["--checkpoint", "c.st"]),
+        2,
+        &["not valid UTF-8, so the checkpoint cannot say where its images are"],
+    );
+    assert!(!folder.path().join("c.st").exists());
+    expect(&train(&[]), 0, &["step 1: loss"]);
 }
 
 #[test]

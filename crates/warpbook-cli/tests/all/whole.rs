@@ -201,8 +201,8 @@ fn what_whole_trainings_cannot_be_told_is_refused() {
     refused("--cold 2 --checkpoint c", "--checkpoint does not go with --cold");
     refused("--cold 2 --profile p.json", "--profile does not go with --cold");
     refused("--cold 2 --ranks 2", "are for one rank");
-    refused("--seeds 2 --out none/r.json", "Nothing was begun");
-    refused("--cold 2 --out none/r.json", "Nothing was begun");
+    refused("--seeds 2 --out none/r.json", "Nothing has been started");
+    refused("--cold 2 --out none/r.json", "Nothing has been started");
     refused("--seeds 2 --checkpoint c", "leave out --seeds");
     // What is wrong with the training its process says.
     refused("--cold 2 --lr -1", "learning rate is -1");

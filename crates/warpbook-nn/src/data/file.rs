@@ -2,7 +2,7 @@
 
 use super::Origin;
 use super::error::{Error, Result};
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use md5::Md5;
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -65,6 +65,15 @@ pub(super) fn md5(bytes: &[u8]) -> String {
 /// The bytes that a gzip file begins with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
+/// Files that are often saved in the place of others, by their first bytes.
+const OTHER_KINDS: [(&[u8], &str); 5] = [
+    (b"PK\x03\x04", "a zip archive: unpack it"),
+    (b"\xfd7zXZ\0", "packed by xz: unpack it"),
+    (b"BZh", "packed by bzip2: unpack it"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd: unpack it"),
+    (b"version https://git-lfs", "a pointer of Git LFS in the file's place: get the file with `git lfs pull`"),
+];
+
 /// Reports whether a file begins like a web page.
 fn is_page(start: &[u8]) -> bool {
     let start = start.trim_ascii_start().to_ascii_lowercase();
@@ -78,9 +87,62 @@ pub(super) struct Source {
     at: u64,
 }
 
+/// The bytes of a file on disk.
+type Bytes = BufReader<Hashed<File>>;
+
 enum Stream {
-    Plain(Hashed<BufReader<File>>),
-    Gzip(Box<MultiGzDecoder<Hashed<BufReader<File>>>>),
+    Plain(Bytes),
+    Gzip(Members),
+}
+
+/// A packed file, which may be several packed ones, one behind the other, and then zeros, with which tapes and some tools fill up a block.
+enum Members {
+    /// A packed file that is being unpacked.
+    Packed(Box<GzDecoder<Bytes>>),
+    /// The end of the file.
+    Ended(Bytes),
+    /// An error came in between.
+    Lost,
+}
+
+impl Members {
+    /// Goes on behind a packed file.
+    fn behind(mut bytes: Bytes) -> std::io::Result<Self> {
+        let mut is_filled_up = false;
+        loop {
+            let next = bytes.fill_buf()?;
+            match next.len() {
+                0 => return Ok(Self::Ended(bytes)),
+                n if next.iter().all(|b| *b == 0) => {
+                    is_filled_up = true;
+                    bytes.consume(n);
+                }
+                _ if next[0] == GZIP[0] && !is_filled_up => return Ok(Self::Packed(Box::new(GzDecoder::new(bytes)))),
+                _ => return Err(std::io::Error::other("other data follow the packed ones")),
+            }
+        }
+    }
+}
+
+impl Read for Members {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            match std::mem::replace(self, Self::Lost) {
+                Self::Packed(mut member) => match member.read(to)? {
+                    0 if !to.is_empty() => *self = Self::behind(member.into_inner())?,
+                    n => {
+                        *self = Self::Packed(member);
+                        return Ok(n);
+                    }
+                },
+                Self::Ended(bytes) => {
+                    *self = Self::Ended(bytes);
+                    return Ok(0);
+                }
+                Self::Lost => return Err(std::io::Error::other("it was not read to its end")),
+            }
+        }
+    }
 }
 
 impl Source {
@@ -91,17 +153,20 @@ impl Source {
         if !about.is_file() {
             return Err(refuse("it is not a regular file".into()));
         }
-        let mut file = BufReader::with_capacity(1 << 16, file);
+        let mut file = BufReader::with_capacity(1 << 16, Hashed::new(file));
         let start = file.fill_buf().map_err(|e| refuse(e.to_string()))?;
         if is_page(start) {
             return Err(refuse(
-                "this is a web page, which was saved in the file's place, such as a login or an error. Load the file in another way".into(),
+                "this is a web page, such as a login or an error page, and not the file itself. Download the file again".into(),
             ));
         }
-        let packed = start.starts_with(&GZIP);
-        let file = Hashed::new(file);
-        // A file may be several packed ones, one behind the other.
-        let stream = if packed { Stream::Gzip(Box::new(MultiGzDecoder::new(file))) } else { Stream::Plain(file) };
+        if let Some((_, what)) = OTHER_KINDS.iter().find(|(begin, _)| start.starts_with(begin)) {
+            return Err(refuse(format!("it is {what}")));
+        }
+        let stream = match start.starts_with(&GZIP) {
+            true => Stream::Gzip(Members::Packed(Box::new(GzDecoder::new(file)))),
+            false => Stream::Plain(file),
+        };
         Ok(Self { path: path.to_owned(), stream, at: 0 })
     }
 
@@ -130,7 +195,7 @@ impl Source {
         }
         if bytes.len() < n {
             return self.refuse(format!(
-                "the file ends here, in {what}, which begin at byte {start} and should have {n} bytes. Load it again."
+                "the file ends here, in {what}: {n} bytes were expected from byte {start} on. Download it again."
             ));
         }
         Ok(bytes)
@@ -149,9 +214,11 @@ impl Source {
         }
         let file = match self.stream {
             Stream::Plain(file) => file,
-            Stream::Gzip(gz) => gz.into_inner(),
+            Stream::Gzip(Members::Ended(file)) => file,
+            Stream::Gzip(Members::Packed(gz)) => gz.into_inner(),
+            Stream::Gzip(Members::Lost) => return self.refuse_at(end, format!("{what} cannot be unpacked.")),
         };
-        file.finish().map_err(|e| Error::read(&self.path, e))
+        file.into_inner().finish().map_err(|e| Error::read(&self.path, e))
     }
 }
 
@@ -200,6 +267,33 @@ mod tests {
     fn md5_is_the_standard_s() {
         // RFC 1321.
         assert_eq!(md5(b"abc"), "900150983cd24fb0d6963f7d28e17f72");
+    }
+
+    #[test]
+    fn packed_files_may_lie_behind_each_other_and_end_with_zeros() {
+        use std::io::Write;
+        let folder = tempfile::tempdir().unwrap();
+        let packed = |text: &[u8]| {
+            let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gz.write_all(text).unwrap();
+            gz.finish().unwrap()
+        };
+        let read = |parts: &[&[u8]]| {
+            let path = folder.path().join("packed");
+            std::fs::write(&path, parts.concat()).unwrap();
+            let mut source = Source::open(&path)?;
+            let bytes = source.take_bytes(5, "letters")?;
+            assert_eq!(source.finish("letters")?, sha256_of(&path).unwrap());
+            Ok::<_, Error>(bytes)
+        };
+        let (abc, de, empty) = (packed(b"abc"), packed(b"de"), packed(b""));
+        assert_eq!(read(&[&abc, &empty, &de]).unwrap(), b"abcde");
+        assert_eq!(read(&[&abc, &de, &[0; 70_000]]).unwrap(), b"abcde");
+        let why = |parts: &[&[u8]]| read(parts).unwrap_err().to_string();
+        assert!(why(&[&abc, &de, b"more"]).contains("other data follow"), "{}", why(&[&abc, &de, b"more"]));
+        assert!(why(&[&abc, &[0; 9], &de]).contains("other data follow"));
+        assert!(why(&[&abc, &de[..de.len() - 3]]).contains("cannot be unpacked"));
+        assert!(why(&[b"PK\x03\x04"]).contains("a zip archive"));
     }
 
     #[test]

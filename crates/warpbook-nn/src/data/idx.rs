@@ -271,7 +271,7 @@ pub(super) mod tests {
             bytes[at..at + new.len()].copy_from_slice(new);
             bytes
         };
-        check(i, &[], "byte 0: the file ends here, in the magic number");
+        check(i, &[], "byte 0: the file ends here, in the magic number: 4 bytes were expected from byte 0 on");
         check(i, &labels(2), "byte 0: an IDX file of images begins with the bytes [00, 00, 08, 03]");
         check(i, &with(images(2), 2, &[0x0d]), "[00, 00, 0d, 03]");
         check(i, &with(images(2), 4, &[0x80, 0, 0, 0]), "byte 4: it should hold 2147483648 images");
@@ -279,7 +279,11 @@ pub(super) mod tests {
         check(i, &with(images(2), 8, &[0x80, 0, 0, 0]), "byte 8: its images have 2147483648 rows, and mnist has 28");
         check(i, &with(images(2), 12, &[0, 0, 0, 29]), "byte 12: its images have 29 columns");
         check(i, &images(2)[..10], "byte 10: the file ends here, in the dimensions");
-        check(i, &images(2)[..1000], "byte 1000: the file ends here, in images, which begin at byte 16");
+        check(
+            i,
+            &images(2)[..1000],
+            "byte 1000: the file ends here, in images: 1568 bytes were expected from byte 16 on",
+        );
         check(i, &[images(2), vec![0]].concat(), "byte 1584: images should end here");
         check(l, &with(labels(2), 9, &[10]), "byte 9: label 1 is 10; labels are 0 to 9");
         check(l, &labels(3), "byte 4: 3 labels, and ");

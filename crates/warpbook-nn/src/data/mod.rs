@@ -63,6 +63,12 @@ pub fn open(name: &str, dir: Option<&Path>) -> Result<Splits> {
     open_in(recipe, &places(recipe, dir), misnamed)
 }
 
+/// Reports whether a folder, or its subfolder `mnist`, has a file of MNIST.
+#[must_use]
+pub fn has_mnist(folder: &Path) -> bool {
+    [folder.to_owned(), folder.join("mnist")].iter().any(|folder| idx::is_in(folder, &idx::MNIST))
+}
+
 /// What is known of a data set without its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {

@@ -156,6 +156,19 @@ impl Gemm {
         self.plan(product, alignment(arrays))
     }
 
+    /// Plans a product of these arrays by one kernel, whatever would be chosen: see [`ProductBy::names_a_rung`].
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if it is a library or the choice among all, if its rung does not take the product, or if an array does not fit the
+    /// product; the compiler's and the device's.
+    pub fn plan_with(&self, by: ProductBy, product: &Product, arrays: &DeviceArrays) -> Result<Arc<Plan>> {
+        if !by.names_a_rung() {
+            return Err(Error::Unsupported { what: format!("The {by} product"), why: "is not one kernel".into() });
+        }
+        product.check(&arrays.specs()).map_err(refused)?;
+        self.plan_from(by, product, alignment(arrays))
+    }
+
     /// Queues C = f(alpha op(A) op(B) + beta C) on a stream, and waits for nothing. After a first call with the same product and
     /// alignment, or after [`Gemm::plan`], it compiles nothing and allocates no device memory, so it can be captured.
     ///

@@ -6,7 +6,6 @@ use crate::weights::{self, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use warpbook_device::read_file;
 
 /// The most elements of all activations of an image.
 const MOST: usize = 1 << 28;
@@ -59,15 +58,13 @@ impl Frozen {
     /// The file cannot be read, is damaged, or is no frozen network.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, TrainError> {
         let path = path.as_ref();
-        let bytes = read_file(path, u64::MAX).map_err(|source| WeightsError::Io { path: path.into(), source })?;
-        Self::from_bytes(path, &bytes)
+        Self::from_bytes(path, &weights::read_tensors(path)?)
     }
 
     /// Returns `true` if a file says that it is a frozen network, of any version.
     #[must_use]
     pub fn is_in(path: impl AsRef<Path>) -> bool {
-        read_file(path, u64::MAX)
-            .is_ok_and(|bytes| weights::metadata(&bytes).is_ok_and(|text| version(text.as_deref()).is_some()))
+        version(weights::metadata_of_file(path.as_ref()).as_deref()).is_some()
     }
 
     fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, TrainError> {
@@ -95,7 +92,8 @@ impl Frozen {
             return Err(format("its network needs more than 2^28 values for an image".into()).into());
         }
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| format(e.to_string()))?;
-        let weights = Weights::from_tensors(&network, &tensors, |_| true).map_err(|e| format(e.to_string()))?;
+        let weights = Weights::from_tensors(&network, &tensors, |_| true)
+            .map_err(|e| TrainError::Setting(format!("{shown} cannot be used: {e}")))?;
         let source = about.network.source();
         let Description { recipe, input: shape, mean, deviation, loss, classes, trained_on: identity, .. } =
             about.network;

@@ -139,6 +139,12 @@ impl Network {
         network
     }
 
+    /// The same network without a word on what computes its layers ([`By`]).
+    pub(crate) fn without_choices(mut self) -> Self {
+        self.nodes.iter_mut().for_each(|node| node.by = By::default());
+        self
+    }
+
     /// The shape of a sample.
     #[must_use]
     pub fn input(&self) -> Shape {

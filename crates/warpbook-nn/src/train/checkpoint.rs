@@ -1,6 +1,6 @@
 //! A training that can be gone on with: weights, the optimiser's state, step and seed, in one safetensors file.
 
-use super::description::Description;
+use super::description::{Description, different_layer};
 use super::engine::{ScalerState, State};
 use super::{Recipe, TrainError, Trainer};
 use crate::data::{Identity, names};
@@ -11,7 +11,6 @@ use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use warpbook_device::read_file;
 
 /// What a checkpoint holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,8 +42,8 @@ impl Made {
     fn other(&self, now: &Self) -> Option<String> {
         if self.batch != now.batch {
             return Some(format!(
-                "The checkpoint was made with batches of {}, and this training has batches of {}: its step is another place of the data. Set the \
-                 same batch",
+                "The checkpoint was made with batches of {}, and this training has batches of {}, so the same step is at another place in the data. Set \
+                 the same batch",
                 self.batch, now.batch
             ));
         }
@@ -134,9 +133,8 @@ impl Checkpoint {
     /// Reads a checkpoint that this recipe can go on with.
     pub fn load(recipe: &Recipe, path: &Path) -> Result<Self, TrainError> {
         let (network, optimizer) = (&recipe.network, &recipe.optimizer);
-        let io = |source| WeightsError::Io { path: path.into(), source };
         let format = |why: String| WeightsError::Format { path: path.into(), why };
-        let bytes = read_file(path, u64::MAX).map_err(io)?;
+        let bytes = weights::read_tensors(path)?;
         let text = weights::metadata(&bytes).map_err(format)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
         let about = text.and_then(|t| serde_json::from_str::<About>(&t).ok()).filter(|a| a.checkpoint == 1);
@@ -240,6 +238,11 @@ impl Trainer {
             "The checkpoint is of an older version, which did not note the batch, the optimiser's settings and the data: whether they are the same was not compared.",
         );
         if let Some(description) = &checkpoint.network {
+            let network = description.network().ok();
+            if let Some(why) = network.and_then(|of| different_layer(&of, &self.recipe.network)) {
+                let why = format!("The checkpoint is of another network: {why}. Name the same network{}", anew(path));
+                return Err(TrainError::Setting(why));
+            }
             self.ensure_same_data(description, path)?;
         }
         self.go_on(&checkpoint.state, checkpoint.step)

@@ -7,7 +7,6 @@ use crate::network::{Layer, Network, Shape};
 use crate::weights::{self, WeightsError};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use warpbook_device::read_file;
 
 /// The part of a recipe that is needed to use its network, as files store it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,8 +91,7 @@ impl Trained {
     pub fn read(path: impl AsRef<Path>) -> Result<Option<Self>, TrainError> {
         let path = path.as_ref();
         let format = |why: String| WeightsError::Format { path: path.into(), why };
-        let bytes = read_file(path, u64::MAX).map_err(|source| WeightsError::Io { path: path.into(), source })?;
-        let text = weights::metadata(&bytes).map_err(format)?;
+        let text = weights::metadata(&weights::read_tensors(path)?).map_err(format)?;
         let text = text.as_deref().unwrap_or("{}");
         let described: Described = serde_json::from_str(text).map_err(|e| format(e.to_string()))?;
         let Some(d) = described.network else { return Ok(None) };
@@ -130,21 +128,23 @@ impl Trained {
     /// # Errors
     /// The sentence names both layers where they differ first.
     pub fn ensure_same_network(&self, recipe: &Recipe) -> Result<(), TrainError> {
-        let [own, other] = [&self.recipe, recipe].map(|r| r.network.without_dropout().layers());
-        let Some(at) = (0..own.len().max(other.len())).find(|at| own.get(*at) != other.get(*at)) else { return Ok(()) };
-        let words = |layers: &[Layer]| {
-            layers.get(at).map_or("no such layer".to_owned(), |layer| {
-                format!("`{}`", layer.words().unwrap_or_else(|| layer.to_string()))
-            })
-        };
-        Err(TrainError::Setting(format!(
-            "The checkpoint is of another network than the recipe {}: layer {} is {} in the checkpoint and {} in the recipe.",
-            recipe.name,
-            at + 1,
-            words(&own),
-            words(&other)
-        )))
+        different_layer(&self.recipe.network, &recipe.network).map_or(Ok(()), |why| {
+            Err(TrainError::Setting(format!(
+                "The checkpoint is of another network than the recipe {}: {why}.",
+                recipe.name
+            )))
+        })
     }
+}
+
+/// The first layer in which a checkpoint's network and a recipe's differ, in words; `None` if they are the same, apart from the probabilities of dropout
+/// and from what computes a layer.
+pub(super) fn different_layer(checkpoint: &Network, recipe: &Network) -> Option<String> {
+    let [own, other] = [checkpoint, recipe].map(|network| network.without_dropout().without_choices().layers());
+    let at = (0..own.len().max(other.len())).find(|at| own.get(*at) != other.get(*at))?;
+    let words = |layer: &Layer| format!("`{}`", layer.words().unwrap_or_else(|| layer.to_string()));
+    let shown = |layers: &[Layer]| layers.get(at).map_or("missing".into(), words);
+    Some(format!("layer {} is {} in the checkpoint and {} in the recipe", at + 1, shown(&own), shown(&other)))
 }
 
 #[cfg(test)]

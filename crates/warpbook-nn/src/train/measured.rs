@@ -15,7 +15,8 @@ impl Trainer {
         let (set, size): (Samples<'_>, usize) = (set.into(), self.recipe.batch);
         set.check(&self.recipe)?;
         if set.len() < size {
-            let sentence = format!("There are {} samples, fewer than a batch of {size}.", set.len());
+            let (samples, plural) = (set.len(), if set.len() == 1 { "" } else { "s" });
+            let sentence = format!("The data set has {samples} sample{plural}, fewer than a batch of {size}.");
             return Err(TrainError::Setting(sentence));
         }
         let order = self.order(set.len(), 0);

@@ -295,7 +295,10 @@ impl Recipe {
     pub(super) fn validate_settings(&self) -> Result<(), TrainError> {
         let refuse = |why: String| Err(TrainError::Setting(why));
         if self.batch == 0 || self.epochs == 0 {
-            return refuse(format!("A batch of {} and {} epochs: both are at least 1.", self.batch, self.epochs));
+            return refuse(format!(
+                "The batch is {} and the epochs are {}: each has to be at least 1.",
+                self.batch, self.epochs
+            ));
         }
         if self.accumulate == 0 || self.accumulate > self.batch {
             return refuse(format!(

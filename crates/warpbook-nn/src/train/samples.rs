@@ -72,10 +72,11 @@ impl Trainer {
             }
             let parts = if r.accumulate > 1 { format!(" in {} parts", r.accumulate) } else { String::new() };
             let ranks = if world > 1 { format!(" on {world} ranks") } else { String::new() };
-            let whence = if batch == whole { "A batch" } else { "The last batch of an epoch" };
+            let which = if batch == whole { "Each batch" } else { "The last batch of an epoch" };
+            let plural = if batch == 1 { "" } else { "s" };
             return Err(TrainError::Setting(format!(
-                "{whence} of {samples} samples in batches of {} has {batch}{parts}{ranks}, which leaves {} a single row, and one row has no variance. \
-                 Choose another batch, or fewer parts or ranks.",
+                "{which} has {batch} sample{plural}{parts}{ranks} ({samples} samples in batches of {}), so {} would see a single row, and one row has no \
+                 variance. Choose another batch, or fewer parts or ranks.",
                 r.batch, node.name
             )));
         }

@@ -28,6 +28,7 @@ impl Trainer {
         let (train, test) = (train.into(), test.into());
         train.check(&self.recipe)?;
         test.check(&self.recipe)?;
+        self.ensure_variances(train.len())?;
         let size = self.recipe.batch;
         self.engine.make_ready((train, size), test)
     }

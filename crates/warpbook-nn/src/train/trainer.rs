@@ -608,10 +608,14 @@ mod tests {
             let (why, steps) = refused(recipe, samples);
             assert!(why.as_ref().is_some_and(|why| why.contains(part)) && steps == 0, "{why:?}");
         };
-        check(recipe.clone(), 25, "The last batch of an epoch of 25 samples in batches of 8 has 1, which leaves bn");
-        check(Recipe { accumulate: 8, ..recipe.clone() }, 24, "A batch of 24 samples in batches of 8 has 8 in 8 parts");
-        check(Recipe { accumulate: 2, ..recipe.clone() }, 27, "has 3 in 2 parts");
-        check(Recipe { batch: 1, ..recipe.clone() }, 8, "has 1, which leaves");
+        check(recipe.clone(), 25, "The last batch of an epoch has 1 sample (25 samples in batches of 8), so bn");
+        check(
+            Recipe { accumulate: 8, ..recipe.clone() },
+            24,
+            "Each batch has 8 samples in 8 parts (24 samples in batches of 8)",
+        );
+        check(Recipe { accumulate: 2, ..recipe.clone() }, 27, "has 3 samples in 2 parts");
+        check(Recipe { batch: 1, ..recipe.clone() }, 8, "Each batch has 1 sample (8 samples in batches of 1), so bn");
         // It ends before that batch.
         assert_eq!(refused(Recipe { steps: Some(3), ..recipe.clone() }, 25), (None, 3));
         assert_eq!(refused(recipe, 26), (None, 8));

@@ -319,3 +319,29 @@ fn gradients_go_through_every_kind_of_layer() {
     check(vec![residual([conv2d(2, 3).padding(1)]), gelu(), flatten(), linear(3)]);
     check(vec![conv2d(2, 2), gelu(), flatten()]);
 }
+
+/// A batch normalisation over vectors needs two rows in every batch, and that is known before the first step.
+#[test]
+fn a_batch_of_one_row_is_refused_before_the_first_step() {
+    let network = Network::new([1, 28, 28], [flatten(), linear(4), batch_norm(), linear(10)]).unwrap();
+    let digits = synthetic_digits(9, 4, 1);
+    let trainer = |batch, accumulate| {
+        let recipe = Recipe { network: network.clone(), batch, accumulate, epochs: 1, ..Recipe::mnist() };
+        Trainer::new(recipe, &digits.train, None).unwrap()
+    };
+    for (batch, accumulate) in [(4, 1), (8, 1), (1, 1), (3, 3)] {
+        let mut steps = 0;
+        let watched = trainer(batch, accumulate).train(&digits.train, &digits.test, 1, &mut |event| {
+            steps += u32::from(matches!(event, Event::Step { .. }));
+            Flow::Continue
+        });
+        let at_once = trainer(batch, accumulate).prepare_at_once(&digits.train, &digits.test);
+        for why in [watched.unwrap_err(), at_once.unwrap_err()] {
+            assert!(why.to_string().contains("bn1") && why.to_string().contains("single row"), "{why}");
+        }
+        assert_eq!(steps, 0);
+    }
+    for (batch, accumulate) in [(3, 1), (9, 1), (9, 4)] {
+        trainer(batch, accumulate).prepare_at_once(&digits.train, &digits.test).unwrap();
+    }
+}

@@ -177,7 +177,9 @@ fn sized(size: u64, axis: &str) -> String {
 
 /// The half of a rung.
 fn half_of<'p>(pair: &'p Pair, rung: &Rung) -> Option<&'p Half> {
-    pair.halves.iter().find(|h| h.id == rung.id)
+    // A learner's kernel is launched as the rung that it takes the place of.
+    let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
+    pair.halves.iter().find(|h| h.id == *id)
 }
 
 impl Experiment for Guide {

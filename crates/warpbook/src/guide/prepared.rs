@@ -30,7 +30,8 @@ pub(super) struct OnGpu {
 
 impl Arrays {
     pub fn new(lab: &Lab, pair: &'static Pair, work: Work, size: u64) -> Result<Self> {
-        lab.tell(&Event::Preparing(&format!("making {} floats and the reference", work.inputs)));
+        let floats = crate::figures::counted(work.inputs as usize, "float");
+        lab.tell(&Event::Preparing(&format!("making {floats} and the reference")));
         let x = (pair.input)(&work);
         let want = (pair.want)(&x, &work, size);
         let gpu = |device: &CudaDevice| {
@@ -223,6 +224,12 @@ impl Prepared for Arrays {
             return Ok(Box::new(self.on_cpu(run)));
         }
         if let How::Made { make, .. } = half.how {
+            if rung.variant_of.is_some() {
+                return Err(Error::Setting(format!(
+                    "{} runs kernels of the engine, none of which can be replaced by itself. Try yours in the place of a rung of the matrix product.",
+                    half.id
+                )));
+            }
             return make(self);
         }
         let on = self.on_gpu()?;

@@ -63,7 +63,8 @@ impl Measured {
     /// In a line, as "cifar10, ranks_fp32, 2 ranks, batch 1024: 250 us a step".
     #[must_use]
     pub fn line(&self) -> String {
-        let what = format!("{}, {}, {} ranks, a batch of {} in all", self.network, self.way, self.ranks, self.batch);
+        let ranks = crate::figures::counted(self.ranks, "rank");
+        let what = format!("{}, {}, {ranks}, a batch of {} in all", self.network, self.way, self.batch);
         match (&self.error, warpbook_record::stats::median(&self.samples_us)) {
             (Some(error), _) => format!("{what}: FAILED: {error}"),
             (None, Some(us)) => format!("{what}: {} a step", crate::figures::time(us)),
@@ -154,6 +155,13 @@ impl Scaling {
     }
 
     fn attempt(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>, measured: &mut Measured) -> Result<()> {
+        let samples = self.set(cell.network, cell.batch)?.samples().len();
+        if (samples as u64) < cell.batch {
+            // Every rank finds the same, so none waits for another.
+            let samples = crate::figures::counted(samples, "sample");
+            measured.error = Some(format!("The data set has {samples}, fewer than a batch of {}.", cell.batch));
+            return Ok(());
+        }
         let check = self.check(lab, cell, ranks)?;
         let failed = !check.passed;
         measured.check = Some(check);
@@ -284,7 +292,9 @@ impl Scaling {
         let mut seen: Vec<(String, String)> = Vec::new();
         for cell in self.cells(ranks.world(), on_gpu).iter().filter(|cell| cell.way.ranks) {
             let key = (cell.network.name().to_owned(), cell.way.id());
-            if seen.contains(&key) {
+            let of = |m: &Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
+            // What failed did so on all ranks.
+            if seen.contains(&key) || all.iter().any(|m| of(m) && m.error.is_some()) {
                 continue;
             }
             seen.push(key);
@@ -292,9 +302,7 @@ impl Scaling {
                 None => self.recorded_on_cpu(lab, cell, ranks).map(Ok)?,
                 Some(recorder) => self.recorded_on_gpu(lab, recorder, cell, ranks)?,
             };
-            let of =
-                |m: &&mut Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
-            if let Some(measured) = all.iter_mut().find(of) {
+            if let Some(measured) = all.iter_mut().find(|m| of(m)) {
                 match recorded {
                     Ok(own) => measured.moments = timeline::of_all(ranks, &own)?,
                     Err(why) => measured.note = Some(why),

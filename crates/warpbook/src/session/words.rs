@@ -155,12 +155,11 @@ pub fn ranks(trainer: &Trainer) -> String {
     let sizes: Vec<String> = buckets.iter().take(8).map(|bytes| figures::bytes(*bytes)).collect();
     let more = if buckets.len() > sizes.len() { ", ..." } else { "" };
     let norm = if options.synchronised_norm { "; batch normalisation synchronised" } else { "" };
-    let plural = if buckets.len() == 1 { "" } else { "s" };
     format!(
-        "{} ranks with {} samples of a batch each; gradients {types}, in {} bucket{plural}: {}{more}{norm}",
-        ranks.world(),
-        trainer.recipe().batch.div_ceil(ranks.world()),
-        buckets.len(),
+        "{} with {} of a batch each; gradients {types}, in {}: {}{more}{norm}",
+        figures::counted(ranks.world(), "rank"),
+        figures::counted(trainer.recipe().batch.div_ceil(ranks.world()), "sample"),
+        figures::counted(buckets.len(), "bucket"),
         sizes.join(", "),
     )
 }

@@ -116,7 +116,9 @@ impl DataParallel {
         set.check(&self.recipe)?;
         let n = set.len();
         if n < batch {
-            return Err(TrainError::Setting(format!("There are {n} samples, fewer than a batch of {batch}.")));
+            let plural = if n == 1 { "" } else { "s" };
+            let why = format!("The data set has {n} sample{plural}, fewer than a batch of {batch}.");
+            return Err(TrainError::Setting(why));
         }
         let (shuffle, seed) = (self.recipe.shuffle, self.recipe.seed ^ 1 << 32);
         let place = |i: u64| if shuffle { philox::permute(seed, i, n as u64) } else { i };
