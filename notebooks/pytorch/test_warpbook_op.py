@@ -40,6 +40,13 @@ class Library(unittest.TestCase):
             with mock.patch.dict(os.environ, {warpbook_op.VARIABLE: str(named)}):
                 self.assertEqual(warpbook_op.library_file(), named.resolve())
 
+    def test_an_installed_library_lies_next_to_the_module(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {}, clear=True):
+            beside = Path(folder).resolve() / warpbook_op.library_name()
+            beside.touch()
+            with mock.patch.object(warpbook_op, "__file__", str(Path(folder, "warpbook_op.py"))):
+                self.assertEqual(warpbook_op.library_file(), beside)
+
     def test_windows_are_counted_as_pytorch_does(self):
         self.assertEqual([warpbook_op.output_side(*side) for side in ((7, 3, 1, 1), (9, 3, 2, 0), (5, 5, 1, 0))], [7, 4, 1])
 

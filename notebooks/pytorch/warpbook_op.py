@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Warpbook's matrix product and convolutions as layers of PyTorch, forwards and backwards.
 
-    cargo build --release -p warpbook-op
-    python3 warpbook_op.py
+    pip install ./notebooks/pytorch      (in the repository; it builds the library with cargo)
+    python3 -m warpbook_op
 
 `linear` and `conv2d` are `torch.autograd.Function`s that call libwarpbook_op through ctypes, with the pointers of their tensors
 and PyTorch's current stream. `Linear` and `Conv2d` are PyTorch's modules with these functions, and `converted` puts them into a
@@ -63,15 +63,23 @@ PLAIN, BIAS = 0, 1
 CHANNELS_LAST = 0
 
 
+def library_name() -> str:
+    """The library's file name on this system."""
+    return NAMES.get(sys.platform, NAMES["linux"])
+
+
 def library_file() -> Path:
-    """Where the library is: what WARPBOOK_OP names, else what cargo has built here."""
+    """Where the library is: what WARPBOOK_OP names, else what pip has put next to this file, else what cargo has built here."""
     named = os.environ.get(VARIABLE)
     if named:
         if not Path(named).is_file():
             raise wr.Unavailable(f"{VARIABLE} names {named}, which is no file; build it with `{BUILD}`")
         return Path(named).resolve()
+    installed = Path(__file__).resolve().with_name(library_name())
+    if installed.is_file():
+        return installed
     target = Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).resolve().parents[2] / "target")
-    path = target / "release" / NAMES.get(sys.platform, NAMES["linux"])
+    path = target / "release" / library_name()
     if not path.is_file():
         raise wr.Unavailable(f"needs {path}; build it with `{BUILD}`, or let {VARIABLE} name it")
     return path
