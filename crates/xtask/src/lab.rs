@@ -9,6 +9,7 @@ use crate::steps::{say, seconds};
 use crate::workspace::{Workspace, files_below};
 use crate::{notebooks, nvrtc, python::Venv, web};
 use anyhow::{Context, Result, bail};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -148,6 +149,7 @@ fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>
     println!();
     if let Some(jupyter) = &jupyter {
         println!("Notebooks: {}", jupyter.url);
+        println!("           their terminals know the program `warpbook`; to keep it: cargo install --path crates/warpbook-cli");
     }
     if let Some(viewer) = &viewer {
         let first = fresh.first().map(|r| name_on_page(r)).unwrap_or_default();
@@ -177,7 +179,15 @@ fn notebooks_served(w: &Workspace, venv: &Venv, port: u16) -> Result<Jupyter> {
             "warning: the notebooks could not be signed, so their stored outputs are shown without colours until their cells are run: {e:#}"
         );
     }
-    Jupyter::start(w, venv, port, &w.path("notebooks"), first_notebook(w).as_deref(), &[])
+    let path = ("PATH", with_program(w, std::env::var_os("PATH").as_deref())?.into());
+    Jupyter::start(w, venv, port, &w.path("notebooks"), first_notebook(w).as_deref(), &[path])
+}
+
+/// The PATH of JupyterLab's terminals and kernels: it begins with the folder of the program `warpbook`.
+fn with_program(w: &Workspace, path: Option<&OsStr>) -> Result<OsString> {
+    let others = path.map(std::env::split_paths).into_iter().flatten();
+    std::env::join_paths(std::iter::once(w.target.join("release")).chain(others))
+        .with_context(|| format!("{} cannot be put on the PATH", w.target.display()))
 }
 
 /// The first lesson, by its path below `notebooks/`.
@@ -204,6 +214,19 @@ fn date(unix_s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn terminals_find_the_program_first() {
+        let w = Workspace::find(false).unwrap();
+        let all = |path: Option<&str>| {
+            let path = with_program(&w, path.map(OsStr::new)).unwrap();
+            std::env::split_paths(&path).collect::<Vec<_>>()
+        };
+        let own = w.target.join("release");
+        assert_eq!(all(None), std::slice::from_ref(&own));
+        let two = std::env::join_paths(["/usr/bin", "/bin"]).unwrap();
+        assert_eq!(all(two.to_str()), [own, "/usr/bin".into(), "/bin".into()]);
+    }
 
     #[test]
     fn seconds_become_dates() {
