@@ -78,6 +78,7 @@ fn list() {
         say(&format!("{:<14} {}", "", state(recipe)));
     }
     say(&format!("{:<14} digits drawn by a program, grey images of 28 x 28, 10 classes; no files", "synthetic"));
+    say(&format!("{:<14} the same digits in colours, images of 32 x 32; no files", "synthetic-colours"));
 }
 
 /// Whether the files are where they would be loaded to.

@@ -289,20 +289,25 @@ fn conclude(
     }
     let elsewhere = trainer.kept_in() != args.checkpoint.as_deref();
     if let (Some(path), true) = (&args.checkpoint, elsewhere) {
-        let path = path.display();
-        complain(&match (trainer.kept_in(), args.checkpoint.as_ref().is_some_and(|path| path.exists())) {
-            (Some(kept), true) => {
-                format!("{path} still holds an earlier checkpoint; the newest one is in {}.", kept.display())
-            }
-            (Some(kept), false) => format!("{path} could not be written; the checkpoint is in {}.", kept.display()),
-            (None, _) => format!("No checkpoint was written to {path}."),
-        });
+        complain(&kept_elsewhere(path, trainer.kept_in()));
     }
     Ok(ExitCode::from(match () {
         () if interrupted => INTERRUPTED,
         () if unwritten.is_some() || unprofiled.is_some() || elsewhere => USAGE,
         () => 0,
     }))
+}
+
+/// Says where the newest checkpoint is, if it is not in its own file.
+fn kept_elsewhere(path: &Path, kept: Option<&Path>) -> String {
+    let shown = path.display();
+    match kept.map(Path::display) {
+        Some(kept) if path.is_file() => {
+            format!("{shown} still holds an earlier checkpoint; the newest one is in {kept}.")
+        }
+        Some(kept) => format!("{shown} could not be written; the checkpoint is in {kept}."),
+        None => format!("No checkpoint was written to {shown}."),
+    }
 }
 
 /// The loss and the accuracy of weights, or of a frozen network, over the test images.
@@ -510,4 +515,22 @@ fn interrupt_flag() -> Arc<AtomicBool> {
 pub fn words(score: &Score) -> String {
     let percent = 100.0 * score.accuracy();
     format!("test loss {:.4}, accuracy {percent:.2} % ({} of {})", score.loss, score.correct, score.of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_that_is_elsewhere_is_told_with_what_its_own_file_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, other) = (folder.path().join("c.st"), Path::new("/tmp/1-c.st"));
+        assert!(
+            kept_elsewhere(&own, Some(other)).ends_with("c.st could not be written; the checkpoint is in /tmp/1-c.st.")
+        );
+        std::fs::write(&own, "the first epoch").unwrap();
+        let told = kept_elsewhere(&own, Some(other));
+        assert!(told.ends_with("c.st still holds an earlier checkpoint; the newest one is in /tmp/1-c.st."), "{told}");
+        assert!(kept_elsewhere(&own, None).starts_with("No checkpoint was written to "));
+    }
 }

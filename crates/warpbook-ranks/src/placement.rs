@@ -88,7 +88,7 @@ impl Placement {
         };
         Self::placed(get, launcher, names).map_err(|e| match e {
             Error::Setting(why) => Error::Setting(format!(
-                "{why} Or unset {} and {} to work without other ranks: an earlier session may have left them.",
+                "{why} To work without other ranks, unset {} and {}: an earlier session may have left them.",
                 names[0], names[1]
             )),
             e => e,
@@ -309,7 +309,7 @@ mod tests {
         check(("RANK", ""), "RANK is not set");
         check(("WORLD_SIZE", "4000000000"), "at most 16384 ranks");
         check(("LOCAL_RANK", ""), "LOCAL_RANK is not set");
-        check(("LOCAL_RANK", ""), "Or unset RANK and WORLD_SIZE to work without other ranks");
+        check(("LOCAL_RANK", ""), "To work without other ranks, unset RANK and WORLD_SIZE");
         check(("MASTER_ADDR", ""), "MASTER_ADDR is not set");
         check(("MASTER_PORT", ""), "MASTER_PORT is not set");
         check(("MASTER_PORT", "70000"), "MASTER_PORT is `70000`");

@@ -149,7 +149,9 @@ fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>
     println!();
     if let Some(jupyter) = &jupyter {
         println!("Notebooks: {}", jupyter.url);
-        println!("           their terminals know the program `warpbook`; to keep it: cargo install --path crates/warpbook-cli");
+        println!(
+            "           their terminals know the program `warpbook`; to keep it: cargo install --path crates/warpbook-cli"
+        );
     }
     if let Some(viewer) = &viewer {
         let first = fresh.first().map(|r| name_on_page(r)).unwrap_or_default();

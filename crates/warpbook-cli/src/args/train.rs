@@ -36,7 +36,7 @@ Examples:
   warpbook train my.toml --epochs 2      a recipe of your own; options override it
 
 A recipe of your own is a TOML file; data, learning_rate and network are needed:
-  # mnist, fashion-mnist, cifar10, synthetic, or a folder with a folder of images for each class
+  # mnist, fashion-mnist, cifar10, synthetic, synthetic-colours, or a folder with a folder of images for each class
   data = \"mnist\"
   # input = [3, 64, 64]       channels, height, width; for a folder of images only
   batch = 128
@@ -92,7 +92,7 @@ kept as means of several. See `warpbook --help` for the exit codes.";
 #[derive(Debug, Args)]
 pub struct DataFrom {
     /// Folder with the data set's files, or `synthetic` for digits drawn by a program. [default: WARPBOOK_DATA, or where `warpbook
-    /// data fetch` puts them; for mnist synthetic digits where neither has files]
+    /// data fetch` puts them; for mnist and cifar10 digits drawn by a program where neither has files]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }

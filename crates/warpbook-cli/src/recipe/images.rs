@@ -37,14 +37,23 @@ impl Images {
     pub fn unless(self, dir: Option<&Path>) -> Self {
         match (self, dir) {
             (images, None) => images,
-            (_, Some(dir)) if dir == Path::new("synthetic") => Self::Known("synthetic"),
-            // Drawn digits are in no folder: this one has MNIST's files, or classes of its own.
-            (Self::Known("synthetic") | Self::Files("synthetic", _), Some(dir)) => match data::has_mnist(dir) {
-                true => Self::Files("mnist", dir.to_owned()),
-                false => Self::Folder(dir.to_owned()),
-            },
+            (images, Some(dir)) if dir == Path::new("synthetic") => Self::Known(images.drawn().unwrap_or("synthetic")),
+            // Drawn digits are in no folder: this one has the files of the set whose place they take, or classes of its own.
+            (Self::Known(drawn @ ("synthetic" | "synthetic-colours")), Some(dir)) => {
+                let name = if drawn == "synthetic" { "mnist" } else { "cifar10" };
+                if data::has(name, dir) { Self::Files(name, dir.to_owned()) } else { Self::Folder(dir.to_owned()) }
+            }
             (Self::Known(name) | Self::Files(name, _), Some(dir)) => Self::Files(name, dir.to_owned()),
             (Self::Folder(_), Some(dir)) => Self::Folder(dir.to_owned()),
+        }
+    }
+
+    /// Returns the data set that a program draws in the place of these images, if there is one.
+    fn drawn(&self) -> Option<&'static str> {
+        match self {
+            Self::Known("mnist") | Self::Files("mnist", _) => Some("synthetic"),
+            Self::Known("cifar10" | "synthetic-colours") | Self::Files("cifar10", _) => Some("synthetic-colours"),
+            _ => None,
         }
     }
 
@@ -74,18 +83,22 @@ impl Images {
         }
     }
 
-    /// Opens the images, those of a folder in `shape` `[channels, height, width]`. Synthetic digits take MNIST's place if it is nowhere and `may_draw` is
-    /// set: a network that was trained on MNIST is not judged by others.
+    /// Opens the images, those of a folder in `shape` `[channels, height, width]`. Synthetic digits take the place of MNIST and CIFAR-10 if these are nowhere
+    /// and `may_draw` is set: a network that was trained on MNIST is not judged by others.
     pub fn open(&self, shape: [usize; 3], may_draw: bool) -> Result<Opened, Failure> {
         let splits = match self {
             Self::Folder(folder) => split(folder, shape),
             Self::Files(name, folder) => data::open(name, Some(folder)),
-            Self::Known(name) => match data::open(name, None) {
-                Err(missing @ data::Error::Missing { .. }) if *name == "mnist" && may_draw => {
-                    complain(&format!("MNIST is not there, so synthetic digits are used. {missing}"));
-                    return Self::Known("synthetic").open(shape, may_draw);
+            Self::Known(name) => match (data::open(name, None), self.drawn()) {
+                (Err(missing @ data::Error::Missing { .. }), Some(drawn)) if may_draw => {
+                    let (set, what) = match drawn {
+                        "synthetic" => ("MNIST", "synthetic digits are"),
+                        _ => ("CIFAR-10", "coloured synthetic digits are"),
+                    };
+                    complain(&format!("{set} is not there, so {what} used. {missing}"));
+                    return Self::Known(drawn).open(shape, may_draw);
                 }
-                read => read,
+                (read, _) => read,
             },
         };
         let splits = splits.map_err(|e| Failure::usage(e.to_string()))?;

@@ -85,6 +85,8 @@ impl Plan {
 
     /// The images for it; `dir` is the command line's --data.
     pub fn open(&self, dir: Option<&Path>) -> Result<Opened, Failure> {
-        self.images.clone().unless(dir).open(shape_of(&self.recipe).unwrap_or([1, 1, 1]), true)
+        // A time to 90 % of CIFAR-10 is a time on CIFAR-10.
+        let may_draw = self.recipe.name != SPEEDRUN;
+        self.images.clone().unless(dir).open(shape_of(&self.recipe).unwrap_or([1, 1, 1]), may_draw)
     }
 }

@@ -270,7 +270,7 @@ fn what_cannot_be_done_by_ranks_is_said() {
         [("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "1")];
     check(&["--ranks", "3"], &placed, 2, "RANK and WORLD_SIZE say that this process is rank 0 of 2 already");
     check(&["--ranks", "2"], &placed, 2, "--ranks 2 starts ranks, and RANK and WORLD_SIZE say");
-    let left_over = "Or unset RANK and WORLD_SIZE to work without other ranks";
+    let left_over = "To work without other ranks, unset RANK and WORLD_SIZE";
     check(&[], &placed[..2], 2, left_over);
     check(&["--ranks", "2"], &placed[..2], 2, left_over);
     check(

@@ -196,6 +196,11 @@ fn what_is_no_frozen_network_or_image_is_said() {
     run(&["freeze", "cifar10", "c.safetensors", "--out", "f.safetensors"], 2, &["conv1.weight has the shape"]);
     run(&["freeze", "mnist", "c.safetensors", "--out", "f.safetensors"], 0, &["mnist: 9 of 11"]);
     run(&["predict", "f.safetensors"], 2, &["<IMAGE>"]);
+    // It takes no room on the disk, and would not fit into memory.
+    std::fs::File::create(folder.path().join("big.json")).unwrap().set_len(1 << 40).unwrap();
+    for words in [&["eval", "big.json"][..], &["eval", "mnist", "big.json"], &["predict", "big.json", "a.png"]] {
+        run(words, 2, &["big.json is not a safetensors file"]);
+    }
     run(&["eval", "cifar10", "f.safetensors"], 2, &["a frozen network of mnist, not of cifar10", "needs no recipe"]);
     let resumed = ["train", "mnist", "--resume", "f.safetensors"];
     run(&resumed, 2, &["is not a checkpoint", "--init f.safetensors"]);
@@ -210,7 +215,7 @@ fn what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let check = |words: &[&str], code, parts: &[&str]| expect(&warpbook(folder.path(), words), code, parts);
     check(&["train", "imagenet"], 2, &["`imagenet` is not a recipe"]);
-    check(&["train", "cifar10"], 2, &["warpbook data fetch cifar10", "--data DIR"]);
+    check(&["train", "cifar10-speedrun"], 2, &["warpbook data fetch cifar10", "--data DIR"]);
     check(&["train", "mnist", "--data", "nowhere"], 2, &["nowhere"]);
     check(&["train", "mnist", "--batch", "0"], 2, &["at least 1"]);
     std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
@@ -225,7 +230,8 @@ fn what_is_wrong_is_said() {
     check(&["train", "mnist", "--lr", "-1"], 2, &["learning rate is -1"]);
     check(&["train", "mnist", "--init", "none.safetensors"], 2, &["none.safetensors"]);
     check(&["eval", "mnist", "none.safetensors"], 2, &["none.safetensors"]);
-    check(&["train", "cifar10", "--data", "synthetic"], 2, &["takes 3 x 32 x 32"]);
+    std::fs::write(folder.path().join("grey.toml"), SMALL.replace("synthetic", "synthetic-colours")).unwrap();
+    check(&["train", "grey.toml", "--steps", "1", "--data", "synthetic"], 0, &["synthetic coloured digits"]);
     let wild = ["train", "mnist", "--batch", "32", "--steps", "9", "--lr", "1e20", "--checkpoint", "c.safetensors"];
     check(&wild, 1, &["not a finite number", "Lower the learning rate"]);
     assert!(!folder.path().join("c.safetensors").exists(), "weights that are lost are not kept");

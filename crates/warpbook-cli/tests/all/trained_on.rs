@@ -63,6 +63,14 @@ fn a_checkpoint_is_of_the_images_that_it_was_trained_on() {
         expect(&run(words), 2, &both);
     }
     assert!(!folder.path().join("g.st").exists());
+    // Without CIFAR-10, digits in colours of its shape; and the files in their place later on.
+    let lone =
+        "data = \"cifar10\"\nbatch = 8\nlearning_rate = 0.05\nnetwork = [\"avg_pool 8\", \"flatten\", \"linear 10\"]\n";
+    fs::write(folder.path().join("colours.toml"), lone).unwrap();
+    let colours = run("train colours.toml --steps 1 --device cpu --checkpoint g.st");
+    expect(&colours, 0, &["CIFAR-10 is not there, so coloured synthetic digits are used", "were not found", "step 1"]);
+    expect(&run("eval g.st"), 0, &["synthetic coloured digits", "of 2000)"]);
+    expect(&run("train cifar10-speedrun --device cpu"), 2, &["The files of cifar10 were not found"]);
     // The recipe goes with the checkpoint where the classes are the same.
     expect(&run("eval pets.toml c.st --data fruit"), 0, &["100.00 %"]);
     // Digits that a program draws are no MNIST.

@@ -195,7 +195,7 @@ impl Source {
         }
         if bytes.len() < n {
             return self.refuse(format!(
-                "the file ends here, in {what}: {n} bytes were expected from byte {start} on. Download it again."
+                "the file ends here, in {what}: {n} bytes were expected from byte {start} on. Load it again."
             ));
         }
         Ok(bytes)

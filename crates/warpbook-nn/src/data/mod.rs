@@ -34,17 +34,18 @@ pub use identity::{Fit, Identity, Source};
 pub use idx::{fashion_mnist, mnist};
 pub use recipes::{Recipe, RemoteFile, folder_for, recipe, recipes};
 pub use rows::Rows;
-pub use synthetic::synthetic_digits;
+pub use synthetic::{synthetic_colours, synthetic_digits};
 
 use std::path::{Path, PathBuf};
 
-/// Images of `open("synthetic", ..)`, training and test, and the seed.
+/// Images of `open("synthetic", ..)` and of `open("synthetic-colours", ..)`, training and test, and the seed.
 const SYNTHETIC: (usize, usize, u64) = (12_000, 2_000, 1);
 
 /// The names that [`open`] knows.
-pub const NAMES: [&str; 4] = ["mnist", "fashion-mnist", "cifar10", "synthetic"];
+pub const NAMES: [&str; 5] = ["mnist", "fashion-mnist", "cifar10", "synthetic", "synthetic-colours"];
 
-/// A data set by its name: `mnist`, `fashion-mnist`, `cifar10`, or `synthetic` (12,000 and 2,000 digits of seed 1).
+/// A data set by its name: `mnist`, `fashion-mnist`, `cifar10`, `synthetic` (12,000 and 2,000 digits of seed 1), or `synthetic-colours` (the same
+/// digits in colours, of CIFAR-10's shape).
 ///
 /// Its files are looked for in `dir`; without one in the folder that `WARPBOOK_DATA` names, then where `warpbook data fetch` puts
 /// them. A folder holds the files or a subfolder of the set's name with them.
@@ -56,6 +57,10 @@ pub fn open(name: &str, dir: Option<&Path>) -> Result<Splits> {
         let (train, test, seed) = SYNTHETIC;
         return Ok(synthetic_digits(train, test, seed));
     }
+    if name == "synthetic-colours" {
+        let (train, test, seed) = SYNTHETIC;
+        return Ok(synthetic_colours(train, test, seed));
+    }
     let Some(recipe) = recipe(name) else {
         return Err(Error::Setting(format!("`{name}` is not a data set; choose one of {}.", NAMES.join(", "))));
     };
@@ -63,10 +68,14 @@ pub fn open(name: &str, dir: Option<&Path>) -> Result<Splits> {
     open_in(recipe, &places(recipe, dir), misnamed)
 }
 
-/// Reports whether a folder, or its subfolder `mnist`, has a file of MNIST.
+/// Reports whether a folder, or its subfolder of the set's name, has a file of `mnist` or `cifar10`.
 #[must_use]
-pub fn has_mnist(folder: &Path) -> bool {
-    [folder.to_owned(), folder.join("mnist")].iter().any(|folder| idx::is_in(folder, &idx::MNIST))
+pub fn has(name: &str, folder: &Path) -> bool {
+    [folder.to_owned(), folder.join(name)].iter().any(|folder| match name {
+        "mnist" => idx::is_in(folder, &idx::MNIST),
+        "cifar10" => cifar::is_in(folder),
+        _ => false,
+    })
 }
 
 /// What is known of a data set without its files.
@@ -86,6 +95,7 @@ pub fn about(name: &str) -> Option<About> {
         "mnist" | "synthetic" => Some(About { shape, classes: idx::MNIST.classes }),
         "fashion-mnist" => Some(About { shape, classes: idx::FASHION_MNIST.classes }),
         "cifar10" => Some(About { shape: cifar::SHAPE, classes: cifar::CLASSES }),
+        "synthetic-colours" => Some(About { shape: cifar::SHAPE, classes: idx::MNIST.classes }),
         _ => None,
     }
 }

@@ -33,6 +33,41 @@ pub fn synthetic_digits(train: usize, test: usize, seed: u64) -> Splits {
     Splits { train: part(train, TRAIN), test: part(test, TEST) }
 }
 
+/// Edge of a coloured image, as of CIFAR-10's.
+const COLOUR_SIDE: usize = 32;
+/// Stream of the colours and places of coloured digits.
+const COLOURS: u32 = 0x6469_6720;
+
+/// `train` and `test` coloured 32 x 32 images of [`synthetic_digits`]: each digit in one colour on another, which differ in brightness, somewhere in the
+/// image. Image `i` depends on the seed and `i` only.
+#[must_use]
+pub fn synthetic_colours(train: usize, test: usize, seed: u64) -> Splits {
+    let grey = synthetic_digits(train, test, seed);
+    let part = |set: &Dataset, stream: u32| {
+        let area = COLOUR_SIDE * COLOUR_SIDE;
+        let mut images = vec![0; set.len() * 3 * area];
+        images.par_chunks_mut(3 * area).enumerate().for_each(|(i, image)| {
+            let mut draws = Draws { seed, stream, next: i as u64 * NUMBERS };
+            let (dark, bright) =
+                ([(); 3].map(|()| draws.within(0.0, 120.0)), [(); 3].map(|()| draws.within(150.0, 255.0)));
+            let (ink, paper) = if draws.below(2) == 0 { (bright, dark) } else { (dark, bright) };
+            let (top, left) = (draws.below(COLOUR_SIDE - SIDE + 1), draws.below(COLOUR_SIDE - SIDE + 1));
+            let digit = set.image(i);
+            for (channel, plane) in image.chunks_mut(area).enumerate() {
+                for (at, pixel) in plane.iter_mut().enumerate() {
+                    let (y, x) = ((at / COLOUR_SIDE).wrapping_sub(top), (at % COLOUR_SIDE).wrapping_sub(left));
+                    let v = if y < SIDE && x < SIDE { f32::from(digit[y * SIDE + x]) / 255.0 } else { 0.0 };
+                    *pixel = (paper[channel] + (ink[channel] - paper[channel]) * v) as u8;
+                }
+            }
+        });
+        let shape = [3, COLOUR_SIDE, COLOUR_SIDE];
+        let (labels, classes) = (set.labels().to_vec(), set.classes().to_vec());
+        Dataset::fitting("synthetic coloured digits".into(), shape, images, labels, classes, Origin::Synthetic { seed })
+    };
+    Splits { train: part(&grey.train, COLOURS), test: part(&grey.test, COLOURS + 1) }
+}
+
 /// The random numbers of one image.
 struct Draws {
     seed: u64,
@@ -272,5 +307,21 @@ mod tests {
         let train = synthetic_digits(500, 0, 1).train;
         let hash: String = Sha256::digest(train.images()).iter().take(8).map(|b| format!("{b:02x}")).collect();
         assert_eq!(hash, "52d0e55917e52acf");
+    }
+
+    #[test]
+    fn coloured_digits_are_the_grey_ones_in_two_colours() {
+        let (grey, colour) = (synthetic_digits(30, 5, 4), synthetic_colours(30, 5, 4));
+        assert_eq!((colour.train.shape(), colour.train.labels()), ([3, 32, 32], grey.train.labels()));
+        assert_eq!(synthetic_colours(7, 0, 4).train, colour.train.take(7));
+        for i in 0..30 {
+            let planes: Vec<&[u8]> = colour.train.image(i).chunks(32 * 32).collect();
+            // Ink and paper differ by 30 at least in every channel, and a corner is paper.
+            for plane in &planes {
+                let (least, most) = (plane.iter().min().unwrap(), plane.iter().max().unwrap());
+                assert!(most - least >= 20, "image {i}: {least} to {most}");
+            }
+        }
+        assert_ne!(colour.train.image(0), colour.train.image(1));
     }
 }

@@ -351,7 +351,7 @@ impl Experiment for Training {
         }
         if self.steps.is_some_and(|steps| !(1..=MAX_STEPS).contains(&steps)) {
             let steps = self.steps.unwrap_or(0);
-            return setting(format!("The steps compared with the reference are {steps}: choose from 1 to {MAX_STEPS}."));
+            return setting(format!("Steps compared with the reference: {steps}; choose from 1 to {MAX_STEPS}."));
         }
         for (workload, batch) in self.sizes() {
             if !(1..=MAX_BATCH).contains(&batch) {
