@@ -16,6 +16,11 @@ fn source(rung: &str) -> String {
     found.kernels()[0].source.to_string()
 }
 
+/// A rung's source with one more line, so that something was tried.
+fn tried(rung: &str) -> String {
+    format!("{}\nconstexpr int TRIED = 1;\n", source(rung))
+}
+
 /// The same with a passage replaced, which it has to have.
 fn changed(rung: &str, passage: &str, by: &str) -> String {
     let text = source(rung);
@@ -116,7 +121,7 @@ fn rungs_of_other_experiments_are_known() {
         let source = String::from_utf8(output.stdout).unwrap();
         assert!(source.contains("__global__"), "{like}");
         if testing::gpu("rungs_of_other_experiments_are_known").is_some() {
-            let twin = format!("{source}\n// Something was tried.\nconstexpr int ANOTHER = 1;\n");
+            let twin = format!("{source}\nconstexpr int TRIED = 1;\n");
             place.attempt(&twin, &["--like", like], &[]).expect(0, &["Right: at "]);
         } else {
             place.attempt(&source, &["--like", like, "--device", "cpu"], &[]).expect(0, &["not run: needs a GPU"]);
@@ -141,16 +146,16 @@ fn a_right_kernel_is_timed_with_its_rung() {
     }
     let record = place.folder.path().join("own.json");
     let words = ["--like", "02_coalesced", "--shape", "512", "--against", "01_naive,02_coalesced", "--out"];
-    let done = place.attempt(&source("02_coalesced"), &[&words[..], &[record.to_str().unwrap()]].concat(), &[]);
+    let done = place.attempt(&tried("02_coalesced"), &[&words[..], &[record.to_str().unwrap()]].concat(), &[]);
     done.expect(0, &["Right: at ", "as fast as Coalesced", "blocks at once on a multiprocessor"]);
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
     assert_eq!(run.counts(), (3, 0, 0));
     assert!(run.sources.contains_key("live/own.cu"));
     // A tensor-core rung with a pipeline, and another tile.
-    let done = place.attempt(&source("14_overlapped_store"), &["--like", "14_overlapped_store", "--shape", "512"], &[]);
+    let done = place.attempt(&tried("14_overlapped_store"), &["--like", "14_overlapped_store", "--shape", "512"], &[]);
     assert!(done.out.contains("Right:") || done.out.contains("needs a GPU of architecture"), "{}", done.out);
     let words = ["--like", "05_register_2d", "--shape", "300x200x100", "--size", "BM=64", "--size", "THREADS=128"];
-    place.attempt(&source("05_register_2d"), &words, &[]).expect(0, &["Right:"]);
+    place.attempt(&tried("05_register_2d"), &words, &[]).expect(0, &["Right:"]);
 }
 
 #[test]
@@ -199,7 +204,7 @@ fn a_kernel_that_does_not_end_is_stopped() {
     // The GPU is free again.
     let buffer = device.buffer_from(&[1.0f32, 2.0]).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), [1.0, 2.0]);
-    place.attempt(&source("02_coalesced"), &words, &[]).expect(0, &["Right:"]);
+    place.attempt(&tried("02_coalesced"), &words, &[]).expect(0, &["Right:"]);
     // Without a separate process it says how to go on.
     let done = place.attempt(&endless, &words, &[("WARPBOOK_WORKER", "")]);
     done.expect(1, &["still running after 1 s", "restart the kernel"]);

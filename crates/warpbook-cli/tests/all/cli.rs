@@ -80,10 +80,10 @@ fn a_row_is_printed_for_each_measurement() {
 #[test]
 fn an_older_record_is_replaced_only_if_it_is_named() {
     let Some(place) = Place::new() else { return };
-    place.write("regression.json", "{\"mine\": 1}");
+    let older = place.record("regression.json");
     let words = ["run", "regression", "--device", "cpu", "--points", "100", "--epochs", "10", "--samples", "1"];
     place.run(&words).expect(0, "Record: regression-2.json");
-    assert_eq!(fs::read_to_string(place.path("regression.json")).unwrap(), "{\"mine\": 1}");
+    assert_eq!(read(&place.path("regression.json")), older);
     place.run(&[&words[..], &["--out", "regression.json"]].concat()).expect(0, "Record: regression.json");
     assert_eq!(read(&place.path("regression.json")).problems().len(), 1);
 }

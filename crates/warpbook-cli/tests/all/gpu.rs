@@ -197,7 +197,7 @@ fn a_kernel_of_one_s_own_trains_a_network() {
     let source = output(folder.path(), &["attempt", "--like", "03_shared_tile"]);
     std::fs::write(folder.path().join("mine.cu"), &source).unwrap();
     std::fs::write(folder.path().join("wrong.cu"), source.replace("kk < BK; ++kk", "kk < BK - 1; ++kk")).unwrap();
-    let recipe = "data = \"synthetic\"\nbatch = 64\nsteps = 40\nlearning_rate = 0.1\nnetwork = [\"avg_pool 4\", \"flatten\", \
+    let recipe = "data = \"synthetic\"\nbatch = 64\nepochs = 1\nlearning_rate = 0.1\nnetwork = [\"avg_pool 4\", \"flatten\", \
                   \"linear 32\", \"relu\", { layer = \"linear 10\", product = \"mine.cu@03_shared_tile\" }]\n";
     std::fs::write(folder.path().join("small.toml"), recipe).unwrap();
     let score_of = |product: &str, precision: &str| {

@@ -251,7 +251,9 @@ fn an_unreachable_master_is_said() {
     let (code, text) = ended(spawned("join 1", "1", "2", port(), &[]));
     assert!(code == 2 && text.contains("Rank 1 did not reach rank 0 at 127.0.0.1:"), "{text}");
     assert!(text.contains("MASTER_ADDR and MASTER_PORT"), "{text}");
-    assert!(text.contains("refused") && !text.contains("looked up"), "the reason of the last attempt: {text}");
+    // Some machines accept a connection to a port where nobody listens, and end it.
+    let is_told = text.contains("refused") || text.contains("hung up");
+    assert!(is_told && !text.contains("looked up"), "the reason of the last attempt: {text}");
     // Somebody who listens and says nothing, or nonsense.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let (code, text) = ended(spawned("join 2", "1", "2", mute.local_addr().unwrap().port(), &[]));

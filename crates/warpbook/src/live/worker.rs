@@ -35,8 +35,13 @@ impl Request {
     /// `None` of an experiment that cannot be set up again by name.
     fn of(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Option<Self> {
         let (bench, device) = (lab.bench(), lab.device().info().selector());
+        // A pair of the guide has a name of its own: `guide-coalescing`.
+        let is_of = |name: &str| {
+            experiment.name().strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        let entry = experiments().into_iter().find(|entry| is_of(entry.name))?;
         Some(Self {
-            experiment: experiment.name().into(),
+            experiment: entry.name.into(),
             settings: experiment.settings()?,
             problem: problem.id.clone(),
             live: live.clone(),
