@@ -9,7 +9,7 @@ use warpbook_record::{DeviceInfo, DeviceKind};
 /// The oldest CUDA whose driver has every call that is used; cudarc is pinned to the same (`cuda-12000`).
 const MINIMUM: (u32, u32) = (12, 0);
 
-/// All that is called through cudarc, each in every driver since [`MINIMUM`].
+/// All functions that are called through cudarc. Every driver since CUDA 12.0 has them.
 #[rustfmt::skip]
 pub const THROUGH_CUDARC: [&str; 63] = [
     "cuCtxEnablePeerAccess", "cuCtxGetCurrent", "cuCtxGetStreamPriorityRange", "cuCtxSetCurrent", "cuCtxSynchronize", "cuDeviceCanAccessPeer",
