@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Times the linear regression that Warpbook runs, written the ways a PyTorch user would write it.
 
-The work is y = w x + b by batch gradient descent on the mean squared error, with plain SGD; sizes, epochs and
-learning rate are those of a record that Warpbook wrote:
+The work is y = w x + b by batch gradient descent on the mean squared error, with plain SGD; sizes, epochs, learning
+rate, start, true line and range of x are those of a record that Warpbook wrote:
 
     warpbook run regression --out ours.json
     python3 regression.py --like ours.json --out pytorch.json
     warpbook merge ours.json pytorch.json --out both.json
 
     python3 regression.py --like ours.json --out first.json --size 100k --ways cpu,eager       a first look
+    python3 regression.py --like ours.json --out one.json --size 5M --trace trace.json         a timeline, too
 
 The ways, in the ladder's order:
 
-    pytorch_cpu       forward, F.mse_loss, backward and SGD step on the CPU; timed by its clock
+    pytorch_cpu       forward, F.mse_loss, backward and SGD step on the CPU, up to 10 M points; timed by its clock
     pytorch_linear    nn.Linear(features, 1) on the GPU, as most people write it
     pytorch_eager     the same loop with w * x + b written out
     pytorch_compiled  forward and loss through torch.compile, the optimiser's step eager
@@ -34,6 +35,10 @@ may be a failed row. In a CUDA graph on an H200 it took 203 us per epoch at 5 M 
 The parts of an epoch are those of pytorch_eager: each of its four calls is repeated back to back between two events.
 Where the GPU finishes before the CPU has queued the next call, that is the time of the queueing. One such epoch is
 traced by torch.profiler: the record has the operators that the host called, and what they led to on the GPU.
+
+--trace FILE keeps PyTorch's own trace of five epochs of each way, at the problem that the record shows first, or at the
+first of --size: every operator, launch, kernel and copy, under the name of its way. Open it at https://ui.perfetto.dev
+or chrome://tracing; a name that ends in .gz is packed.
 """
 
 from __future__ import annotations
@@ -44,15 +49,19 @@ import operator
 import struct
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import warpbook_record as wr
 from warpbook_record import Bench, Check, Problem, Samples, Way
 
-# As in Warpbook: the weights before the first epoch, and the epochs between logged losses.
+# As in Warpbook, unless a record says otherwise: the weights before the first epoch, the line that the points are drawn
+# around, and where x lies with one feature. The loss is logged every so many epochs.
 INITIAL_W, INITIAL_B = 0.83, 0.7645
+TRUE_W, TRUE_B = 3.0, 2.0
+X_MIN, X_MAX = 0.0, 10.0
 LOG_EVERY = 10
 # Calls per sample of a part.
 REPEATS = 20
@@ -60,9 +69,12 @@ REPEATS = 20
 EPSILON_F32 = 2.0**-23
 REFERENCE = "the same descent in f64: w, b and the logged losses"
 
-# The CPU's way is left out where it would take as long as all others together.
+# Epochs of each way in the trace.
+TRACED = 5
+
+# The CPU's way is left out where it would take longer than all others together.
 CPU_MAX_POINTS = 10_000_000
-CPU_MAX_SECONDS = 20.0
+CPU_MAX_SECONDS = 120.0
 CPU_PROBE_EPOCHS = 2
 
 
@@ -220,6 +232,9 @@ class Work:
     learning_rate: float
     noise: float
     seed: int
+    start: tuple[float, float] = (INITIAL_W, INITIAL_B)
+    truth: tuple[float, float] = (TRUE_W, TRUE_B)
+    range: tuple[float, float] = (X_MIN, X_MAX)
 
     @staticmethod
     def of(problem: Problem) -> Work:
@@ -231,6 +246,9 @@ class Work:
             learning_rate=problem.number("learning_rate"),
             noise=problem.number("noise"),
             seed=problem.count("seed", least=0),
+            start=(problem.real("start_w", INITIAL_W), problem.real("start_b", INITIAL_B)),
+            truth=(problem.real("true_w", TRUE_W), problem.real("true_b", TRUE_B)),
+            range=(problem.real("x_min", X_MIN), problem.real("x_max", X_MAX)),
         )
         if work.train_points > work.points:
             raise wr.Refused(f"The problem `{problem.id}` trains on more points than it has.")
@@ -249,9 +267,9 @@ def dot(a: list[float], b: list[float]) -> float:
     return sum(map(operator.mul, a, b))
 
 
-def truth(features: int) -> list[float]:
+def truth(features: int, w: float = TRUE_W) -> list[float]:
     """The weights that the points are drawn around."""
-    return [(-1) ** j * 3.0 / (1 + j) for j in range(features)]
+    return [(-1) ** j * w / (1 + j) for j in range(features)]
 
 
 @dataclass(frozen=True)
@@ -303,10 +321,12 @@ class Moments:
         ]
         return by_w, 2 * mean_error
 
-    def descend(self, learning_rate: float, epochs: int) -> Result:
-        """`epochs` steps from the initial weights; the loss is logged in every tenth."""
+    def descend(
+        self, learning_rate: float, epochs: int, start: tuple[float, float] = (INITIAL_W, INITIAL_B)
+    ) -> Result:
+        """`epochs` steps from weights that all begin with the same number; the loss is logged in every tenth."""
         # The binary32 numbers that the ways begin with, and not the decimals.
-        w, b, rate = [f32(INITIAL_W)] * len(self.mean_x), f32(INITIAL_B), f32(learning_rate)
+        w, b, rate = [f32(start[0])] * len(self.mean_x), f32(start[1]), f32(learning_rate)
         losses = []
         for epoch in range(1, epochs + 1):
             if epoch % LOG_EVERY == 0:
@@ -355,7 +375,7 @@ class Descent:
         self.torch, self.y, self.features = torch, y, work.features
         # One feature is a plain array.
         self.x = x[:, 0] if work.features == 1 else x
-        self.total, self.learning_rate = work.epochs, work.learning_rate
+        self.total, self.learning_rate, self.start = work.epochs, work.learning_rate, work.start
         self.w = torch.nn.Parameter(torch.empty(work.features, device=x.device))
         self.b = torch.nn.Parameter(torch.empty(1, device=x.device))
         self.losses = torch.empty(work.epochs // LOG_EVERY, device=x.device)
@@ -381,8 +401,8 @@ class Descent:
     def reset(self) -> None:
         """Resets the weights and overwrites the losses with NaN: nothing of the last descent can pass for new."""
         with self.torch.no_grad():
-            self.w.fill_(INITIAL_W)
-            self.b.fill_(INITIAL_B)
+            self.w.fill_(self.start[0])
+            self.b.fill_(self.start[1])
             self.losses.fill_(math.nan)
 
     def once(self) -> Result:
@@ -444,6 +464,8 @@ class Regression(wr.Ladder):
     @staticmethod
     def add_options(parser: Any) -> None:
         parser.add_argument("--no-parts", action="store_true", help="leave out the timing of an epoch's parts")
+        trace_help = "keep PyTorch's trace of five epochs of each way, for https://ui.perfetto.dev"
+        parser.add_argument("--trace", type=Path, metavar="FILE", help=trace_help)
 
     @staticmethod
     def read(problem: Problem) -> Work:
@@ -464,7 +486,7 @@ class Regression(wr.Ladder):
         data = self.draw(work)
         # The reference is of what the ways will read, not of what they should have been given.
         train, test = self.moments(data)
-        return Prepared(work, data, train, test, train.descend(work.learning_rate, work.epochs))
+        return Prepared(work, data, train, test, train.descend(work.learning_rate, work.epochs, work.start))
 
     def measure_all(self, problem: Problem, prepared: Prepared, ways: list[Way]) -> None:
         for way in ways:
@@ -514,7 +536,9 @@ class Regression(wr.Ladder):
         return results[0], descent.result(), samples
 
     def after(self, problem: Problem, prepared: Prepared) -> None:
-        """Times and traces the parts of an eager epoch, of the problem that the record shows first."""
+        """What the record has besides the rows, of the problem that it shows first; and PyTorch's trace, where one is wanted."""
+        if self.settings.trace and problem == (self.settings.main_problem or self.settings.problems[0]):
+            self.keep_trace(problem, prepared, self.settings.trace)
         way = next((way for way in self.settings.ways if way.id == "pytorch_eager"), None)
         if way is None or self.machine.obstacle(way) or self.interrupted:
             return
@@ -534,6 +558,16 @@ class Regression(wr.Ladder):
         elif not self.interrupted:
             self.record["notes"].append(f"An epoch could not be traced: {traced.outcome.get('error')}")
 
+    def keep_trace(self, problem: Problem, prepared: Prepared, path: Path) -> None:
+        """Keeps the trace of the ways that were measured."""
+        ways = [way for way, row in self.rows.items() if row["outcome"]["status"] == "measured"]
+        kept = self.guarded(lambda: self.trace_of_ways(ways, prepared, path)) if ways else None
+        if isinstance(kept, wr.Stopped):
+            self.record["notes"].append(f"No trace could be kept: {kept.outcome.get('error') or kept.outcome.get('why')}")
+            self.say(self.line(problem, "trace", self.record["notes"][-1]))
+        elif ways:
+            self.say(self.line(problem, "trace", f"{path}: {TRACED} epochs of each way; open it at https://ui.perfetto.dev"))
+
     # ---- what runs in PyTorch
 
     def draw(self, work: Work) -> SimpleNamespace:
@@ -544,12 +578,14 @@ class Regression(wr.Ladder):
         generator = torch.Generator(device=device).manual_seed(work.seed)
         if d == 1:
             order = torch.randperm(n, generator=generator, device=device)
-            # The largest float below 10 keeps the interval half open after rounding.
-            x = (order.double() * (10.0 / n)).float().clamp_(max=9.999999)[:, None]
-            y = x[:, 0] * 3.0 + 2.0
+            low, high = work.range
+            # The largest float below the end keeps the interval half open after rounding.
+            end = torch.nextafter(torch.tensor(high), torch.tensor(-math.inf)).item()
+            x = (low + order.double() * ((high - low) / n)).float().clamp_(max=end)[:, None]
+            y = x[:, 0] * work.truth[0] + work.truth[1]
         else:
             x = torch.randn((n, d), generator=generator, device=device)
-            y = x @ torch.tensor(truth(d), dtype=torch.float32, device=device) + 2.0
+            y = x @ torch.tensor(truth(d, work.truth[0]), dtype=torch.float32, device=device) + work.truth[1]
         y += work.noise * torch.randn(n, generator=generator, device=device)
         return SimpleNamespace(x=x, y=y, train=work.train_points)
 
@@ -587,6 +623,14 @@ class Regression(wr.Ladder):
         eager_descent.reset()
         calls = parts_of_an_epoch(self.torch, eager_descent)
         return [(name, time_repeated(eager_descent.stopwatch, call, self.bench)) for name, call in calls]
+
+    def trace_of_ways(self, ways: list[Way], p: Prepared, path: Path) -> None:
+        """Each warmed up before, so that nothing is compiled or captured in the trace."""
+        short = replace(p, work=replace(p.work, epochs=TRACED))
+        descents = {way.id: self.descent(way, short) for way in ways}
+        for descent in descents.values():
+            descent.warm_up()
+        wr.keep_trace(self.torch, path, {name: d.queue for name, d in descents.items()}, self.machine.gpu is not None)
 
     def trace(self, way: Way, problem: Problem, p: Prepared) -> list[dict[str, Any]]:
         """PyTorch's own trace of an eager epoch that logs no loss, after one whose trace is dropped: the first is slower."""

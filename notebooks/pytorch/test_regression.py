@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 import random
 import sys
@@ -102,6 +104,9 @@ class Fake(r.Regression):
         event = {"ph": "X", "name": "mul_kernel", "ts": 1.0, "dur": 2.0, "cat": "kernel", "args": {"stream": 7}}
         return wr.span_records(way, problem, [event])
 
+    def trace_of_ways(self, ways: list[wr.Way], p: r.Prepared, path: Path) -> None:
+        path.write_text(" ".join(way.short for way in ways), encoding="utf-8")
+
     def release(self) -> None:
         self.released += 1
 
@@ -114,6 +119,17 @@ class Problems(InFolder):
         without_features["sizes"] = [s for s in without_features["sizes"] if s["name"] != "features"]
         self.assertEqual(r.Work.of(wr.Problem(without_features)).features, 1)
 
+    def test_start_line_and_range_are_those_of_the_record(self):
+        usual = r.Work.of(wr.Problem(work()))
+        self.assertEqual((usual.start, usual.truth, usual.range), ((0.83, 0.7645), (3.0, 2.0), (0.0, 10.0)))
+        own = {"start_w": -1, "start_b": 0.5, "true_w": -2.0, "true_b": 7, "x_min": -5, "x_max": 5}
+        other = r.Work.of(wr.Problem(work(**own)))
+        self.assertEqual((other.start, other.truth, other.range), ((-1.0, 0.5), (-2.0, 7.0), (-5.0, 5.0)))
+        self.assertEqual(r.truth(3, -2.0), [-2.0, 1.0, -2.0 / 3])
+        # A descent of no epochs ends where it begins.
+        x, y = points(9, 2)
+        self.assertEqual(moments(x, y).descend(0.01, 0, other.start), r.Result([-1.0, -1.0], 0.5, []))
+
     def test_sizes_that_no_descent_has_are_refused(self):
         def refused(changed: dict[str, Any], expect: str):
             record = like("regression", [work(**changed)])
@@ -125,6 +141,7 @@ class Problems(InFolder):
         refused({"epochs": 0}, "has epochs 0")
         refused({"learning_rate": "fast"}, "has learning_rate 'fast'")
         refused({"seed": -1}, "has seed -1")
+        refused({"true_b": "high"}, "has true_b 'high'; it must be a number")
 
     def test_what_the_record_says_has_no_option(self):
         for option in "--points --also --sweep --features --epochs --lr --noise --seed --quick".split():
@@ -232,6 +249,34 @@ class Rows(InFolder):
         self.assertEqual(record["spans"], [])
         self.assertIn("could not be traced: ZeroDivisionError", record["notes"][0])
 
+    def test_a_trace_is_kept_of_the_ways_that_ran(self):
+        problems, path = [work(100, short="100"), work(50, short="50")], self.folder / "trace.json"
+
+        def kept(*arguments: str, **more: Any) -> str:
+            path.unlink(missing_ok=True)
+            fake, record = self.run_fake("--trace", str(path), *arguments, problems=problems, **more)
+            self.assertEqual(record["notes"], [])
+            self.assertTrue(any("ui.perfetto.dev" in line for line in fake.lines))
+            return path.read_text(encoding="utf-8")
+
+        self.assertEqual(kept(), "cpu linear eager compiled graph expert")
+        self.assertEqual(kept("--ways", "cpu,graph", "--no-parts"), "cpu graph")
+        self.assertEqual(kept(machine=WITHOUT_GPU), "cpu")
+        wrong = lambda result: FakeDescent(replace(result, b=result.b + 1e-3))
+        self.assertEqual(kept("--ways", "eager,graph", eager=wrong), "graph")
+
+    def test_a_trace_that_cannot_be_kept_is_a_note(self):
+        fake = Fake(self.settings(r.Regression, like("regression", [work()]), "--trace", str(self.folder / "t.json")), WITH_GPU)
+        fake.trace_of_ways = lambda ways, prepared, path: 1 // 0
+        record = fake.run()
+        self.assertIn("No trace could be kept: ZeroDivisionError", record["notes"][0])
+        self.assertEqual(outcomes(record)["pytorch_graph"], {"status": "measured"})
+
+    def test_a_trace_does_not_replace_a_record(self):
+        record = like("regression", [work()])
+        for name, expect in (("out.json", "would replace"), ("like.json", "would replace"), ("no/t.json", "no folder")):
+            self.refused(lambda: self.settings(r.Regression, record, "--trace", str(self.folder / name)), expect)
+
     def test_parts_that_fail_are_a_note(self):
         settings = self.settings(r.Regression, like("regression", [work()]))
         fake = Fake(settings, WITH_GPU)
@@ -260,12 +305,24 @@ class Rows(InFolder):
         self.assertIn("by epoch 10 the loss", outcomes(record)["pytorch_eager"]["error"])
 
     def test_the_cpu_is_left_out_where_it_would_take_long(self):
-        slow = lambda result: FakeDescent(result, probe_s=0.5)
+        slow = lambda result: FakeDescent(result, probe_s=2.0)
         _, record = self.run_fake("--ways", "cpu", cpu=slow)
-        self.assertIn("would take about 50 s", outcomes(record)["pytorch_cpu"]["why"])
-        fake, record = self.run_fake("--ways", "cpu", problems=[work(50_000_000)])
+        self.assertIn("would take about 200 s", outcomes(record)["pytorch_cpu"]["why"])
+        fake, record = self.run_fake("--ways", "cpu", problems=[work(10_000_001)])
         self.assertIn("above 10 M points", outcomes(record)["pytorch_cpu"]["why"])
         self.assertEqual(fake.drawn, 0)
+
+    def test_the_cpu_is_measured_up_to_10_m_points_with_and_without_a_gpu(self):
+        # Ten seconds a descent, which is longer than the time for the samples.
+        slow = lambda result: FakeDescent(result, us=10e6, probe_s=0.1)
+        for machine in (WITH_GPU, WITHOUT_GPU):
+            problems = [work(100_000), work(10_000_000), work(50_000_000)]
+            _, record = self.run_fake("--ways", "cpu", problems=problems, machine=machine, cpu=slow)
+            rows = record["measurements"]
+            self.assertEqual([row["outcome"]["status"] for row in rows], ["measured", "measured", "skipped"])
+            self.assertEqual([row["samples_total"] for row in rows], [1, 1, 0])
+            self.assertEqual([log["problem"] for log in record["train_logs"]], [p["id"] for p in problems[:2]])
+            self.assertEqual(record["rungs"][0]["requires"], "nothing")
 
     def test_another_type_is_skipped(self):
         _, record = self.run_fake("--ways", "eager", problems=[work(dtype="f64")])
@@ -278,6 +335,23 @@ class WithTorch(InFolder):
     def ladder(self, torch: Any, problem: dict[str, Any]) -> tuple[r.Regression, wr.Problem]:
         settings = self.settings(r.Regression, like("regression", [problem]), "--ways", "cpu", "--samples", "2")
         return r.Regression(torch, settings, WITHOUT_GPU, say=lambda line: None), settings.problems[0]
+
+    def test_torch_s_trace_has_the_epochs_of_each_way(self):
+        torch = torch_or_skip(self)
+        for name in ("trace.json", "trace.json.gz"):
+            path = self.folder / name
+            record = like("regression", [work(2000, epochs=40)])
+            settings = self.settings(r.Regression, record, "--samples", "2", "--trace", str(path))
+            kept = r.Regression(torch, settings, WITHOUT_GPU, say=lambda line: None).run()
+            self.assertEqual(kept["notes"], [])
+            raw = path.read_bytes()
+            text = gzip.decompress(raw) if name.endswith("gz") else raw
+            events = [e for e in json.loads(text)["traceEvents"] if e.get("ph") == "X"]
+            names = [e["name"] for e in events]
+            self.assertEqual(names.count("pytorch_cpu"), 1)
+            self.assertEqual(names.count("Optimizer.step#SGD.step"), r.TRACED)
+            self.assertEqual(names.count("aten::mse_loss"), r.TRACED, "and none of the warm-up")
+            self.assertEqual([p.name for p in self.folder.iterdir() if "trace" in p.name and p != path], [] if name == "trace.json" else ["trace.json"])
 
     def test_torch_finds_the_same_moments(self):
         torch = torch_or_skip(self)

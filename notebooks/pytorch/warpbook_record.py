@@ -137,6 +137,13 @@ class Problem:
             raise Refused(f"The problem `{self.id}` has {name} {value!r}; it must be a number from 0 up.")
         return float(value)
 
+    def real(self, name: str, default: float) -> float:
+        """A number that may be negative."""
+        value = self.size(name, default)
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+            raise Refused(f"The problem `{self.id}` has {name} {value!r}; it must be a number.")
+        return float(value)
+
     def flag(self, name: str) -> bool:
         """A size that is 1, true or "yes" where it holds, and 0 or absent where it does not."""
         value = str(self.size(name, default=0)).lower()
@@ -233,6 +240,10 @@ class Settings:
     command: str
     author: str | None = None
     parts: bool = True
+    # Where PyTorch's own trace is kept.
+    trace: Path | None = None
+    # All arguments, those of `Ladder.add_options` among them.
+    options: argparse.Namespace | None = None
 
     @property
     def main_problem(self) -> Problem | None:
@@ -472,6 +483,22 @@ def trace_of(torch: Any, call: Callable[[], Any]) -> list[dict[str, Any]]:
         path = Path(folder) / "trace.json"
         profile.export_chrome_trace(str(path))
         return json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+
+
+def keep_trace(torch: Any, path: Path, calls: dict[str, Callable[[], Any]], on_gpu: bool) -> None:
+    """Writes the trace of these calls, one after the other, each under its name, as https://ui.perfetto.dev opens it."""
+    kinds = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA] if on_gpu else [kinds.CPU]) as profile:
+        for name, call in calls.items():
+            with torch.profiler.record_function(name):
+                call()
+                if on_gpu:
+                    torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory(dir=path.resolve().parent) as folder:
+        # Under its own name, by whose end PyTorch knows whether to pack it.
+        part = Path(folder) / path.name
+        profile.export_chrome_trace(str(part))
+        os.replace(part, path.resolve())
 
 
 def span_records(way: Way, problem: Problem, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -737,9 +764,19 @@ class Ladder:
     description: str
     ways: tuple[Way, ...]
 
+    @classmethod
+    def made_by(cls) -> str:
+        """The command that writes a record for --like."""
+        return f"warpbook run {cls.experiment}"
+
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None:
         """Options besides those that all scripts have."""
+
+    @staticmethod
+    def takes(problem: Problem) -> bool:
+        """Whether a problem is one that ways are timed at."""
+        return True
 
     @staticmethod
     def read(problem: Problem) -> Any:
@@ -788,7 +825,7 @@ class Ladder:
         raw = argparse.RawDescriptionHelpFormatter
         codes = "Exit codes: 0; 1 a row failed; 2 the arguments, a file or PyTorch; 130 interrupted."
         p = Parser(cls.script, None, cls.description, codes, formatter_class=raw, allow_abbrev=False)
-        like_help = f"record that `warpbook run {cls.experiment}` wrote; its problems and timing are used"
+        like_help = f"record that `{cls.made_by()}` wrote; its problems and timing are used"
         p.add_argument("--like", required=True, metavar="FILE", help=like_help)
         p.add_argument("--out", required=True, metavar="FILE", help="file for the new record; an old one is replaced")
         p.add_argument("--size", metavar="SIZE[,..]", help="only these sizes of the record, as 100k,1M,5Mx16 or 4096^3")
@@ -802,7 +839,7 @@ class Ladder:
         check_writable(out)
         if out.exists() and Path(a.like).exists() and out.samefile(a.like):
             raise Refused("--out would replace the record given by --like; name another file.")
-        like = read_like(Path(a.like), cls.experiment)
+        like = read_like(Path(a.like), cls.experiment, cls.made_by())
         bench = Bench.of(like["policy"])
         if a.samples is not None:
             if not a.samples.isdecimal() or int(a.samples) < 1:
@@ -812,12 +849,18 @@ class Ladder:
             if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", a.budget):
                 raise Refused(f"A budget of `{a.budget}`: choose a number of seconds, as 2 or 0.5.")
             bench = replace(bench, budget_s=float(a.budget))
-        problems = choose_problems(tuple(map(Problem, like["problems"])), a.size)
+        problems = choose_problems(tuple(filter(cls.takes, map(Problem, like["problems"]))), a.size)
+        if not problems:
+            raise Refused(f"{a.like} has no problem that this script times. `{cls.made_by()} --out FILE` writes one that has.")
         for problem in problems:
             cls.read(problem)
         command = shlex.join(["python3", f"notebooks/pytorch/{cls.script}", *arguments])
-        parts = not getattr(a, "no_parts", False)
-        return Settings(like, out, problems, choose_ways(cls.ways, a.ways), bench, command, a.author, parts)
+        parts, trace = not getattr(a, "no_parts", False), getattr(a, "trace", None)
+        if trace is not None:
+            check_writable(trace)
+            if trace.resolve() in (out.resolve(), Path(a.like).resolve()):
+                raise Refused("--trace would replace the record of --out or --like; name another file.")
+        return Settings(like, out, problems, choose_ways(cls.ways, a.ways), bench, command, a.author, parts, trace, a)
 
     def new_record(self) -> dict[str, Any]:
         return new_record(self.settings, self.machine)

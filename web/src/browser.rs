@@ -14,7 +14,7 @@ use gloo_events::EventListener;
 use js_sys::{Reflect, Uint8Array};
 use std::cell::Cell;
 use std::rc::Rc;
-use warpbook_record::{MAX_BYTES, json};
+use warpbook_record::MAX_BYTES;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{Blob, BlobPropertyBag, Document, HtmlAnchorElement, HtmlElement, HtmlTextAreaElement, Window};
@@ -114,7 +114,7 @@ pub async fn fetch(address: &str) -> Result<Vec<u8>, String> {
     if !response.ok() {
         return Err(format!("The server answered {} {}.", response.status(), response.status_text()));
     }
-    if let Some(length) = response.headers().get("content-length").ok().flatten().and_then(|l| json::number(&l)) {
+    if let Some(length) = response.headers().get("content-length").ok().flatten().and_then(|l| l.parse::<f64>().ok()) {
         check_size(length)?;
     }
     let Some(body) = response.body() else { return Ok(Vec::new()) };

@@ -83,7 +83,7 @@ pub fn moved<'c, 'a>(of: &'c Comparison<'a>) -> Vec<&'c ComparedRow<'a>> {
     };
     let mut rows: Vec<(f64, &ComparedRow<'a>)> = of.rows.iter().map(|r| (furthest(r), r)).collect();
     rows.retain(|(by, _)| *by > 0.0);
-    warpbook_charts::order::sort_by(&mut rows, |a, b| b.0.total_cmp(&a.0));
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
     rows.into_iter().map(|(_, row)| row).collect()
 }
 

@@ -33,15 +33,8 @@ impl Filter {
     }
 }
 
-/// A text without capitals, in which what a reader looks for is found however it is written. The browser has the table of all
-/// characters, which would be a fiftieth of what the page loads.
+/// A text without capitals, in which what a reader looks for is found however it is written.
 pub fn folded(text: &str) -> String {
-    if text.is_ascii() {
-        return text.to_ascii_lowercase();
-    }
-    #[cfg(target_arch = "wasm32")]
-    return js_sys::JsString::from(text).to_lower_case().into();
-    #[cfg(not(target_arch = "wasm32"))]
     text.to_lowercase()
 }
 

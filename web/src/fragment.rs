@@ -40,6 +40,17 @@ pub fn parse(fragment: &str) -> Option<Result<Carried, String>> {
     })
 }
 
+/// JSON text without the blanks between its values.
+pub fn compact(text: &str) -> String {
+    let (mut is_text, mut is_escaped) = (false, false);
+    let keep = |c: &char| {
+        is_text ^= *c == '"' && !is_escaped;
+        is_escaped = is_text && *c == '\\' && !is_escaped;
+        is_text || !matches!(c, ' ' | '\n' | '\t' | '\r')
+    };
+    text.chars().filter(keep).collect()
+}
+
 /// The page's address with a record in it, and what is to be said of it.
 ///
 /// # Errors
@@ -65,6 +76,14 @@ pub fn too_large(why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blanks_between_values_go() {
+        let text = "{ \"a b\" : [ 1,\n\t\"\\\" c\\\\\" ] , \"d\": \" \" }";
+        assert_eq!(compact(text), "{\"a b\":[1,\"\\\" c\\\\\"],\"d\":\" \"}");
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&compact(text)), value(text));
+    }
 
     #[test]
     fn a_record_survives_its_link() {

@@ -274,7 +274,7 @@ pub mod tests {
             assert!(error.contains(expect), "{error}");
             assert!(error.ends_with('.'), "{error}");
         }
-        check(b"", "not valid JSON");
+        check(b"", "is empty");
         check(b"\xff\xfe", "not UTF-8");
         check(b"[1]", "no Warpbook record");
         check(b"{\"schema\":99}", "Update Warpbook");

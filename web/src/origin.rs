@@ -1,6 +1,8 @@
 //! Where records come from: the index, what a page from disk embeds, and addresses that a link names.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use warpbook_record::json;
 
@@ -80,11 +82,15 @@ impl Index {
     }
 
     fn read(text: &str) -> Result<Self, String> {
-        let mut index: Self = json::read(text)?;
-        for r in index.records.iter_mut().filter(|r| r.created.is_empty()) {
+        json::read(text).map(Self::dated).map_err(|e| e.to_string())
+    }
+
+    /// With the dates of indexes of before.
+    fn dated(mut self) -> Self {
+        for r in self.records.iter_mut().filter(|r| r.created.is_empty()) {
             r.created = std::mem::take(&mut r.date);
         }
-        Ok(index)
+        self
     }
 }
 
@@ -109,18 +115,19 @@ impl Embedded {
     }
 
     fn read(text: &str) -> Result<Self, String> {
-        let (mut index, mut records, mut live) = (None, None, false);
-        for (name, value) in json::members(text)? {
-            match &*name {
-                "index" => index = Some(Index::read(value)?),
-                "records" => records = Some(json::members(value)?),
-                "live" => live = value == "true",
-                _ => {}
-            }
+        /// The records stay text until one is opened.
+        #[derive(Deserialize)]
+        struct Content<'a> {
+            index: Option<Index>,
+            #[serde(borrow)]
+            records: Option<BTreeMap<String, &'a RawValue>>,
+            #[serde(default)]
+            live: bool,
         }
+        let Content { index, records, live } = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let (Some(index), Some(records)) = (index, records) else { return Err("it has no index or no records".into()) };
-        let records = records.into_iter().map(|(file, record)| (file.into_owned(), record.to_owned())).collect();
-        Ok(Self { index, records, live })
+        let records = records.into_iter().map(|(file, record)| (file, record.get().to_owned())).collect();
+        Ok(Self { index: index.dated(), records, live })
     }
 }
 
@@ -130,10 +137,14 @@ pub const MAX_FOLDER: usize = 200;
 /// The addresses of a folder's records, where what was found at an address is the folder's index (as `index.json`) and no record.
 pub fn folder(address: &str, bytes: &[u8]) -> Option<Vec<String>> {
     let text = std::str::from_utf8(bytes).ok()?;
-    let members = json::members(text.trim_start_matches('\u{feff}')).ok()?;
-    let has = |name| members.iter().any(|(key, value)| key == name && *value != "null");
     // What tells an index from a record.
-    if has("schema") || !has("records") {
+    #[derive(Deserialize)]
+    struct Kind {
+        schema: Option<IgnoredAny>,
+        records: Option<IgnoredAny>,
+    }
+    let kind: Kind = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
+    if kind.schema.is_some() || kind.records.is_none() {
         return None;
     }
     let index = Index::parse(text).ok()?;

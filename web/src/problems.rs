@@ -31,7 +31,7 @@ pub fn grouped(problems: Vec<&Problem>) -> Vec<Group<'_>> {
             line => line.to_owned(),
         })
         .collect();
-    groups.iter_mut().for_each(|g| warpbook_charts::order::sort_by_key(&mut g.2, |p| (p.sweep.is_none(), p.size())));
+    groups.iter_mut().for_each(|g| g.2.sort_by_key(|p| (p.sweep.is_none(), p.size())));
     labels.into_iter().zip(groups).map(|(label, (_, _, problems))| Group { label, problems }).collect()
 }
 

@@ -2,15 +2,14 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use warpbook_charts::{Chart, escape};
-use warpbook_record::json::{self, quoted};
 
 /// More charts than anyone reads.
 pub const MAX_ITEMS: usize = 40;
 
 /// A chosen chart.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     /// The chart's heading.
     pub title: String,
@@ -29,7 +28,7 @@ pub struct Item {
 }
 
 /// The reader's report.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Report {
     /// Its heading; empty is "Report".
     pub title: String,
@@ -69,20 +68,12 @@ impl Report {
 
     /// As the browser keeps it.
     pub fn to_json(&self) -> String {
-        let item = |i: &Item| {
-            let all = [&i.title, &i.description, &i.svg, &i.note, &i.source, &i.link].map(|t| quoted(t));
-            let [title, description, svg, note, source, link] = all;
-            format!(
-                r#"{{"title":{title},"description":{description},"svg":{svg},"note":{note},"source":{source},"link":{link}}}"#
-            )
-        };
-        let items: Vec<String> = self.items.iter().map(item).collect();
-        format!(r#"{{"title":{},"items":[{}]}}"#, quoted(&self.title), items.join(","))
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Reads what [`Report::to_json`] wrote; `None` for anything else.
     pub fn from_json(text: &str) -> Option<Self> {
-        json::read(text).ok()
+        serde_json::from_str(text).ok()
     }
 
     /// Returns the report as an HTML file that any browser opens and prints, with the pictures inside. Nothing runs in it, and it loads nothing.

@@ -170,7 +170,7 @@ impl Sheet {
     pub fn sorted(&self, sort: Option<Sort>) -> Vec<&Row> {
         let mut rows: Vec<_> = self.rows.iter().collect();
         if let Some(Sort { column, descending }) = sort {
-            warpbook_charts::order::sort_by(&mut rows, |a, b| {
+            rows.sort_by(|a, b| {
                 let (a, b) = (a.cells.get(column).map(|c| &c.key), b.cells.get(column).map(|c| &c.key));
                 order(a.unwrap_or(&Key::Missing), b.unwrap_or(&Key::Missing), descending)
             });

@@ -2,8 +2,8 @@
 //! for Perfetto.
 
 use crate::filter::folded;
+use serde_json::json;
 use std::collections::HashMap;
-use warpbook_record::json::{number, quoted};
 use warpbook_record::{Problem, Run, Span};
 
 /// Tones for so many kinds of operations; the rest shares the next.
@@ -156,7 +156,7 @@ impl Trace {
                 None => {}
             }
         }
-        warpbook_charts::order::sort_by(&mut kinds, |a, b| b.1.total_cmp(&a.1));
+        kinds.sort_by(|a, b| b.1.total_cmp(&a.1));
         kinds.truncate(KINDS);
         let mut streams: Vec<&str> = Vec::new();
         let mut lanes: Vec<Lane> = Vec::new();
@@ -183,7 +183,7 @@ impl Trace {
             });
         }
         for lane in &mut lanes {
-            warpbook_charts::order::sort_by(&mut lane.bars, |a, b| a.from.total_cmp(&b.from));
+            lane.bars.sort_by(|a, b| a.from.total_cmp(&b.from));
             let mut latest = 0.0;
             lane.latest = lane
                 .bars
@@ -194,7 +194,7 @@ impl Trace {
                 })
                 .collect();
         }
-        warpbook_charts::order::sort_by_key(&mut lanes, |l| l.name != "CPU");
+        lanes.sort_by_key(|l| l.name != "CPU");
         let end = lanes.iter().filter_map(|l| l.latest.last()).fold(0.0, |a: f64, b| a.max(*b));
         Self { lanes, kinds: kinds.into_iter().map(|k| k.0.to_owned()).collect(), end }
     }
@@ -219,7 +219,7 @@ impl Trace {
         }
         let mut all: Vec<Total> =
             all.into_iter().map(|(name, (us, count))| Total { name: name.to_owned(), us, count }).collect();
-        warpbook_charts::order::sort_by(&mut all, |a, b| b.us.total_cmp(&a.us).then_with(|| a.name.cmp(&b.name)));
+        all.sort_by(|a, b| b.us.total_cmp(&a.us).then_with(|| a.name.cmp(&b.name)));
         all
     }
 
@@ -233,23 +233,19 @@ impl Trace {
 
     /// In the trace-event format that Perfetto and Chrome read.
     pub fn events(&self, title: &str) -> String {
-        let named = |what: &str, tid: usize, name: &str| {
-            let name = quoted(name);
-            format!(r#"{{"ph":"M","name":"{what}","pid":1,"tid":{tid},"args":{{"name":{name}}}}}"#)
-        };
+        let named = |what: &str, tid: usize, name: &str| json!({ "ph": "M", "name": what, "pid": 1, "tid": tid, "args": { "name": name } });
         let mut events = vec![named("process_name", 0, title)];
         for (tid, lane) in self.lanes.iter().enumerate() {
             events.push(named("thread_name", tid, &lane.name));
             events.extend(lane.bars.iter().map(|b| {
-                let (name, kernel) = (quoted(b.title()), quoted(&b.name));
                 let place = if lane.name == "CPU" { "host" } else { "device" };
-                let (from, duration) = (b.from, b.to - b.from);
-                format!(
-                    r#"{{"ph":"X","name":{name},"cat":"{place}","pid":1,"tid":{tid},"ts":{from},"dur":{duration},"args":{{"kernel":{kernel}}}}}"#
-                )
+                json!({
+                    "ph": "X", "name": b.title(), "cat": place, "pid": 1, "tid": tid, "ts": b.from, "dur": b.to - b.from,
+                    "args": { "kernel": b.name }
+                })
             }));
         }
-        format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns"}}"#, events.join(","))
+        json!({ "traceEvents": events, "displayTimeUnit": "ns" }).to_string()
     }
 }
 
@@ -345,7 +341,7 @@ fn nanoseconds(us: f64) -> f64 {
 
 fn range(text: &str) -> Option<Sight> {
     let (from, to) = text.split_once("..")?;
-    let sight = Sight { from: number(from)?, to: number(to)? };
+    let sight = Sight { from: from.parse().ok()?, to: to.parse().ok()? };
     (sight.from >= 0.0 && sight.to > sight.from && sight.to.is_finite()).then_some(sight)
 }
 

@@ -1,7 +1,6 @@
 //! The part of a plot that is shown: what a brush, a key or a button makes of it, and how an address says it.
 
 use warpbook_charts::Window;
-use warpbook_record::json::number;
 
 /// How much of an axis one step of a key moves it by.
 const STEP: f64 = 0.2;
@@ -42,7 +41,7 @@ impl Plot {
     /// Reads the attribute; `None` of anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
-        let at = |i: usize| words.get(i).and_then(|word| number(word)).filter(|v| v.is_finite());
+        let at = |i: usize| words.get(i).and_then(|word| word.parse::<f64>().ok()).filter(|v| v.is_finite());
         let axis = |i: usize| {
             let axis = Axis { low: at(i)?, high: at(i + 1)?, log: *words.get(i + 2)? == "log" };
             (axis.high > axis.low && (!axis.log || axis.low > 0.0)).then_some(axis)
@@ -104,7 +103,7 @@ impl Plot {
 pub fn window_text(window: &Window) -> String {
     let short = |v: f64| {
         // Four digits are less than a pixel.
-        let rounded: f64 = number(&format!("{v:.3e}")).unwrap_or(v);
+        let rounded: f64 = format!("{v:.3e}").parse().unwrap_or(v);
         if (1e-3..1e7).contains(&rounded) { format!("{rounded}") } else { format!("{rounded:e}") }
     };
     let range = |(a, b): (f64, f64)| format!("{}..{}", short(a), short(b));
@@ -115,7 +114,7 @@ pub fn window_text(window: &Window) -> String {
 pub fn parse_window(text: &str) -> Option<Window> {
     let range = |text: &str| {
         let (a, b) = text.split_once("..")?;
-        Some((number(a)?, number(b)?))
+        Some((a.parse::<f64>().ok()?, b.parse::<f64>().ok()?))
     };
     let (x, y) = text.split_once(',')?;
     Window::new(range(x)?, range(y)?)

@@ -88,7 +88,7 @@ pub(crate) fn accuracy_with(options: &Options, run: &Run, problem: &Problem) -> 
 fn claim(logs: &[Watched<'_>]) -> Option<String> {
     let last = |l: &Watched<'_>| l.course.epochs.iter().rev().find_map(|p| Some((p.test?.accuracy()?, p.epoch)));
     let mut ends: Vec<((f64, u64), &Watched<'_>)> = logs.iter().filter_map(|l| Some((last(l)?, l))).collect();
-    crate::order::sort_by(&mut ends, |a, b| b.0.0.total_cmp(&a.0.0));
+    ends.sort_by(|a, b| b.0.0.total_cmp(&a.0.0));
     let ((accuracy, epoch), best) = ends.first()?;
     let after = counted(*epoch as usize, "epoch");
     Some(match best.name.as_str() {
@@ -102,7 +102,7 @@ fn epochs_table(logs: &[Watched<'_>]) -> Table {
     let headers = logs.iter().flat_map(|l| COLUMNS.map(|c| words(l, c)));
     let mut table = Table::new(["epoch".to_owned(), "step".into()].into_iter().chain(headers));
     let mut places: Vec<(u64, u64)> = logs.iter().flat_map(|l| &l.course.epochs).map(|p| (p.epoch, p.step)).collect();
-    crate::order::sort(&mut places);
+    places.sort();
     places.dedup();
     for (epoch, step) in places {
         let cells = |l: &Watched<'_>| {

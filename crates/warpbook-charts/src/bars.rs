@@ -450,7 +450,7 @@ fn draw_marks(
     (top, first): (f64, f64),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
-    crate::order::sort_by(&mut marks, |a, b| x(b.value).total_cmp(&x(a.value)));
+    marks.sort_by(|a, b| x(b.value).total_cmp(&x(a.value)));
     let border = layout.width - MARGIN;
     let mut end = border;
     for (i, mark) in marks.iter().enumerate() {

@@ -45,7 +45,7 @@ pub(crate) fn breakdown_with(options: &Options, run: &Run, problem: &Problem) ->
 fn of_problem<'a>(run: &'a Run, problem: &Problem) -> Vec<Taken<'a>> {
     let place = |b: &Breakdown| run.rungs.iter().position(|r| r.id == b.rung).unwrap_or(usize::MAX);
     let mut all: Vec<&Breakdown> = run.breakdowns.iter().filter(|b| b.problem == *problem).collect();
-    crate::order::sort_by_key(&mut all, |b| place(b));
+    all.sort_by_cached_key(|b| place(b));
     let mut all: Vec<Taken<'_>> = all.into_iter().filter_map(|b| Taken::of(run, b)).collect();
     let fastest = (0..all.len()).min_by(|a, b| all[*a].compared_us().total_cmp(&all[*b].compared_us()));
     if let Some(fastest) = fastest {
@@ -256,7 +256,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
         notes.push(format!("The table has {} more.", counted(all.len() - 1, "rung")));
     }
     let mut slowest: Vec<&Operation<'_>> = shown.operations.iter().filter(|o| o.us.is_some()).collect();
-    crate::order::sort_by(&mut slowest, |a, b| b.us.unwrap_or(0.0).total_cmp(&a.us.unwrap_or(0.0)));
+    slowest.sort_by(|a, b| b.us.unwrap_or(0.0).total_cmp(&a.us.unwrap_or(0.0)));
     let said = slowest.iter().take(3).map(|o| format!("{} {}", clean(&o.of.name), time(o.us.unwrap_or(0.0))));
     Frame {
         width: options.px(),

@@ -36,7 +36,7 @@ pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'
 fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
     let [a, b] = [old, new].map(|rung| {
         let mut files: Vec<&str> = rung.kernels().iter().map(|k| k.file.as_ref()).collect();
-        crate::order::sort(&mut files);
+        files.sort();
         files.dedup();
         files
     });
@@ -64,7 +64,7 @@ fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
 pub fn lines_in_common(a: &str, b: &str) -> usize {
     let [a, b] = [a, b].map(|text| {
         let mut lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-        crate::order::sort(&mut lines);
+        lines.sort();
         lines
     });
     let (mut i, mut j, mut common) = (0, 0, 0);

@@ -201,7 +201,7 @@ impl Matrix<'_> {
             .filter(|(count, ..)| *count > 0)
             .collect();
         // In the order of the classes where counts are equal.
-        crate::order::sort_by_key(&mut wrong, |w| std::cmp::Reverse(w.0));
+        wrong.sort_by_key(|w| std::cmp::Reverse(w.0));
         let name = |i: usize| clean(&self.of.classes[i]);
         let most: Vec<String> = wrong
             .iter()

@@ -95,7 +95,7 @@ pub fn counters(kernels: &[KernelCounters], most: usize) -> Table {
 fn longest(kernels: &[KernelCounters]) -> Vec<&KernelCounters> {
     let mut sorted: Vec<&KernelCounters> = kernels.iter().collect();
     let time = |k: &KernelCounters| k.value(TIME).unwrap_or(0.0);
-    crate::order::sort_by(&mut sorted, |a, b| time(b).total_cmp(&time(a)));
+    sorted.sort_by(|a, b| time(b).total_cmp(&time(a)));
     sorted
 }
 

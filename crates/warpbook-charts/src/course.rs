@@ -31,7 +31,7 @@ pub(crate) fn watched<'a>(run: &'a Run, problem: &Problem) -> Vec<Watched<'a>> {
     let of_problem = run.train_logs.iter().filter(|l| l.problem == *problem);
     let mut logs: Vec<_> = of_problem.filter_map(|log| Some((log, log.course.as_deref()?))).collect();
     let place = |l: &TrainLog| run.rungs.iter().position(|r| r.id == l.rung).unwrap_or(usize::MAX);
-    crate::order::sort_by_key(&mut logs, |(l, _)| place(l));
+    logs.sort_by_cached_key(|(l, _)| place(l));
     logs.truncate(MAX_ENTRIES);
     let several = logs.len() > 1;
     let named = |log: &TrainLog| if several { name(run, &log.rung) } else { String::new() };
@@ -101,7 +101,7 @@ type Cell = (u64, usize, String);
 fn table(headers: Vec<String>, mut cells: Vec<Cell>) -> Table {
     let columns = headers.len();
     let mut table = Table::new(std::iter::once("step".to_owned()).chain(headers));
-    crate::order::sort_by_key(&mut cells, |c| c.0);
+    cells.sort_by_key(|c| c.0);
     for row in cells.chunk_by(|a, b| a.0 == b.0) {
         let mut texts = vec![String::new(); columns];
         row.iter().for_each(|(_, column, text)| texts[*column].clone_from(text));

@@ -82,7 +82,7 @@ pub(crate) fn curves_with(
         if points.is_empty() {
             continue;
         }
-        crate::order::sort_by(&mut points, |a, b| a.0.total_cmp(&b.0));
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let tones = Kind::Kernels.tones();
         series.push(Series {
             label: vec![clean(&curve.name)],
@@ -142,7 +142,7 @@ fn figure(v: f64) -> String {
 fn table(x: &str, all: &[Curve]) -> Table {
     let mut table = Table::new(std::iter::once(clean(x)).chain(all.iter().map(|c| clean(&c.name))));
     let mut places: Vec<f64> = all.iter().flat_map(|c| c.points.iter().map(|p| p.0)).collect();
-    crate::order::sort_by(&mut places, f64::total_cmp);
+    places.sort_by(f64::total_cmp);
     places.dedup();
     for place in places {
         let cell = |c: &Curve| c.points.iter().find(|p| p.0 == place).map(|p| figure(p.1)).unwrap_or_default();

@@ -118,7 +118,7 @@ impl Room {
             .map(|step| step as f64 * 6.0)
             .flat_map(|away| [(away, away, -OFF), (away + 60.0, away, OFF)])
             .collect();
-        crate::order::sort_by(&mut places, |a, b| a.0.total_cmp(&b.0));
+        places.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (_, away, side) in places {
             let begin = if from < 0.5 { away } else { free - away };
             let at = |along: f64| (a.0 + ux * along - uy * side, a.1 + uy * along + ux * side);

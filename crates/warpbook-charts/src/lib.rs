@@ -37,7 +37,6 @@ mod loss;
 mod measure;
 mod memory;
 mod options;
-pub mod order;
 mod palette;
 mod parts;
 mod power;

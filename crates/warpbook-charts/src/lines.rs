@@ -240,7 +240,7 @@ fn thinned(points: &[Xy]) -> Vec<usize> {
         let mut kept = vec![0, column.len() - 1];
         kept.extend(all.clone().min_by(by_height));
         kept.extend(all.max_by(by_height));
-        crate::order::sort(&mut kept);
+        kept.sort();
         kept.dedup();
         out.extend(kept.into_iter().map(|i| first + i));
         first += column.len();
@@ -364,8 +364,8 @@ fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
     let last = ends.iter().map(|(_, e)| e.0).fold(0.0, f64::max);
     let (mut whole, mut short): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(_, e)| last - e.0 < 40.0);
     let by_height = |a: &(usize, Xy), b: &(usize, Xy)| a.1.1.total_cmp(&b.1.1).then(a.0.cmp(&b.0));
-    crate::order::sort_by(&mut whole, by_height);
-    crate::order::sort_by(&mut short, by_height);
+    whole.sort_by(by_height);
+    short.sort_by(by_height);
     let mut out: Vec<(usize, f64)> = whole.iter().map(|(i, e)| (*i, e.1)).collect();
     for (i, (x, y)) in short {
         let there = |i: usize| drawn[i].iter().find(|p| (p.0 - x).abs() < 0.5).map(|p| p.1);

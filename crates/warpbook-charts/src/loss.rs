@@ -39,7 +39,7 @@ pub(crate) fn loss_curve_with(options: &Options, run: &Run, problem: &Problem) -
         return Err(ChartError::NothingToDraw(format!("The record has no logged losses of {}.", label(problem))));
     }
     let place = |l: &TrainLog| run.rungs.iter().position(|r| r.id == l.rung).unwrap_or(usize::MAX);
-    crate::order::sort_by_key(&mut logs, |l| place(l));
+    logs.sort_by_cached_key(|l| place(l));
     let by = if logs.iter().flat_map(|l| &l.losses).all(|p| p.step.is_some()) { By::Step } else { By::Epoch };
     let groups = grouped(by, &logs);
     if groups.is_empty() {
@@ -242,7 +242,7 @@ fn claim(run: &Run, by: By, logs: &[&TrainLog], groups: &[Vec<&TrainLog>]) -> Op
     for group in groups {
         finals.push((ends(group[0])?.1.1, name(run, &group[0].rung)));
     }
-    crate::order::sort_by(&mut finals, |a, b| a.0.total_cmp(&b.0));
+    finals.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (lowest, highest) = (finals.first()?, finals.last()?);
     Some(match (highest.0 - lowest.0) / lowest.0.abs() {
         apart if apart <= CLOSE => {
@@ -273,9 +273,9 @@ fn table(run: &Run, by: By, logs: &[&TrainLog], tests: &[Watched<'_>]) -> Table 
     let mut columns: Vec<Vec<(u64, f64)>> =
         logs.iter().map(|l| l.losses.iter().map(|p| (by.place(p), p.loss)).collect()).collect();
     columns.extend(tests.iter().map(|t| t.course.epochs.iter().map(|p| (p.step, p.test_loss)).collect()));
-    columns.iter_mut().for_each(|losses| crate::order::sort_by_key(losses, |l| l.0));
+    columns.iter_mut().for_each(|losses| losses.sort_by_key(|l| l.0));
     let mut places: Vec<u64> = columns.iter().flatten().map(|l| l.0).collect();
-    crate::order::sort(&mut places);
+    places.sort();
     places.dedup();
     for at in places {
         // Of two of one place the last.
@@ -293,7 +293,7 @@ fn table(run: &Run, by: By, logs: &[&TrainLog], tests: &[Watched<'_>]) -> Table 
     row("final training loss", &|l| figure(l.train_loss));
     row("final test loss", &|l| figure(l.test_loss));
     let mut parameters: Vec<&String> = logs.iter().flat_map(|l| l.parameters.keys()).collect();
-    crate::order::sort(&mut parameters);
+    parameters.sort();
     parameters.dedup();
     for p in parameters.into_iter().take(MAX_ENTRIES) {
         row(p, &|l| l.parameters.get(p).map(|v| figure(*v)).unwrap_or_default());

@@ -41,7 +41,7 @@ pub(crate) fn roofline_with(options: &Options, run: &Run, problem: &Problem) -> 
         // A profile has no rung with a figure: its operations are the points.
         Err(why) => return kernel_roofline_with(options, run, problem, None).map_err(|_| why),
     };
-    crate::order::sort_by(&mut roofs.points, |a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
+    roofs.points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
     roofs.draw()
 }
 
@@ -125,7 +125,7 @@ fn roofs(run: &Run, problem: &Problem) -> Vec<Roof> {
             out.push(Roof { level: p.level, bytes_per_s, datasheet: usable(p.datasheet_bytes_per_s) });
         }
     }
-    crate::order::sort_by(&mut out, |a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s));
+    out.sort_by(|a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s));
     out.truncate(MAX_ENTRIES);
     out
 }
@@ -267,7 +267,7 @@ impl Roofs<'_> {
         let fp32 = fp32.filter(|p| self.peaks.is_empty() || p.flops_per_s < highest);
         self.lower = fp32.is_some();
         self.peaks.extend(fp32);
-        crate::order::sort_by(&mut self.peaks, |a, b| b.flops_per_s.total_cmp(&a.flops_per_s));
+        self.peaks.sort_by(|a, b| b.flops_per_s.total_cmp(&a.flops_per_s));
     }
 
     fn axes(&self) -> (Axis, Axis) {

@@ -264,8 +264,8 @@ impl<'a> HeatMap<'a> {
         if rungs.all(|r| of(r) == first) { first } else { 0 }
     }
 
-    /// Of a cell; the problem is the row's. The name is in the column's heading, the series a band's number. The value begins with the figure that the
-    /// cell shows, so that whoever reads that figure aloud to a speech control finds the mark.
+    /// Describes a cell for its mark. The problem is the row's, the column's heading holds the name, and the series is the number of the band. The value
+    /// begins with the figure that the cell shows: speech control then finds the mark by that figure.
     fn facts(&self, rung: &str, row: &Shape<'a>, (ratio, shown): (f64, &str), of_row: u64) -> Facts {
         let whole = ratio_text(ratio);
         let samples =
@@ -364,7 +364,7 @@ impl<'a> HeatMap<'a> {
             |rung: &str| rows.iter().filter_map(|i| self.ratio(rung, &self.rows[*i]).ok()).collect::<Vec<f64>>();
         let mean = |all: &[f64]| all.iter().map(|r| r.max(1e-9).ln()).sum::<f64>() / all.len().max(1) as f64;
         let mut by_mean: Vec<(f64, &str)> = columns.iter().map(|rung| (mean(&ratios(rung)), *rung)).collect();
-        crate::order::sort_by(&mut by_mean, |a, b| b.0.total_cmp(&a.0));
+        by_mean.sort_by(|a, b| b.0.total_cmp(&a.0));
         by_mean.truncate(most.min(MAX_COLUMNS));
         columns.into_iter().filter(|rung| by_mean.iter().any(|b| b.1 == *rung)).collect()
     }

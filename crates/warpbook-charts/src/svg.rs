@@ -1,6 +1,5 @@
 use crate::text::{FIELD, FIELD_VALUE, GROUP_CLOSE, GROUP_OPEN, TITLE_CLOSE, TITLE_OPEN, TURNED, clean, escape};
 use std::fmt::{self, Write};
-use warpbook_record::json::number;
 
 /// Drawn in tenths of a CSS pixel, plotters' coordinates being whole numbers.
 pub(crate) const UNIT: f64 = 10.0;
@@ -159,7 +158,7 @@ fn attributes(line: &str, out: &mut String) {
             ("fill", v) if v == ink => {}
             // The backend divides by 1.24 what was multiplied by it.
             ("font-size", v) => {
-                let size = number(v).unwrap_or(FONT_SIZE).round();
+                let size = v.parse().unwrap_or(FONT_SIZE).round();
                 if size != FONT_SIZE {
                     _ = write!(out, " font-size=\"{size}\"");
                 }
@@ -245,7 +244,7 @@ fn group(fields: &str, body: &mut String) {
 /// The degrees that a text is turned by, and the text.
 fn turned(line: &str) -> (Option<f64>, &str) {
     let Some((degrees, text)) = line.split_once(TURNED) else { return (None, line) };
-    (number(degrees), text)
+    (degrees.parse().ok(), text)
 }
 
 /// An attribute's value in a line of the backend.

@@ -234,16 +234,16 @@ impl<'a> Sweep<'a> {
             }
         }
         for line in &mut self.lines[first..] {
-            crate::order::sort_by(&mut line.points, |a, b| a.0.total_cmp(&b.0));
+            line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
         let place = |l: &Line<'_>| run.rungs.iter().position(|r| r.id == l.rung).unwrap_or(usize::MAX);
-        crate::order::sort_by_key(&mut self.lines[first..], place);
+        self.lines[first..].sort_by_cached_key(place);
     }
 
     /// One for each size that has a point, from the smallest on.
     fn problems(&self) -> Vec<&'a Problem> {
         let mut all: Vec<&Problem> = self.points().map(|(_, m, _)| &m.problem).collect();
-        crate::order::sort_by_key(&mut all, |p| p.size());
+        all.sort_by_key(|p| p.size());
         all.dedup_by_key(|p| p.size());
         all
     }
@@ -334,7 +334,7 @@ impl<'a> Sweep<'a> {
                 None => won.push((rung, 1)),
             }
         }
-        crate::order::sort_by_key(&mut won, |w| std::cmp::Reverse(w.1));
+        won.sort_by_key(|w| std::cmp::Reverse(w.1));
         won
     }
 

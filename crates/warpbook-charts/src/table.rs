@@ -1,5 +1,4 @@
 use crate::text::{clean, columns, escape};
-use warpbook_record::json::number;
 
 /// The figures of a chart, with units in the headers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -97,7 +96,7 @@ impl Table {
 }
 
 fn is_number(cell: &str) -> bool {
-    number(cell).is_some()
+    cell.parse::<f64>().is_ok()
 }
 
 fn csv_cell(cell: &str) -> String {

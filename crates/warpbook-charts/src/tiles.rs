@@ -157,7 +157,7 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
         .map(|d| d.name.as_ref())
         .collect();
     let place = |t: &Tiled| known.iter().position(|k| clean(&k.id) == t.part.name);
-    crate::order::sort_by_key(&mut tiles, |t| place(t).unwrap_or(usize::MAX));
+    tiles.sort_by_cached_key(|t| place(t).unwrap_or(usize::MAX));
     for t in &mut tiles {
         let sizes = place(t).map_or(&[][..], |i| &known[i].defines);
         t.sizes = joined(sizes.iter().map(|d| format!("{} {}", clean(&d.name), d.value)));
@@ -199,7 +199,7 @@ impl TiledRung {
     fn shown(&self) -> (Vec<&Tiled>, Option<Row>) {
         let mut order: Vec<&Tiled> = self.tiles.iter().collect();
         let us = |t: &Tiled| t.part.us.unwrap_or(f64::INFINITY);
-        crate::order::sort_by(&mut order, |a, b| (!a.chosen).cmp(&!b.chosen).then(us(a).total_cmp(&us(b))));
+        order.sort_by(|a, b| (!a.chosen).cmp(&!b.chosen).then(us(a).total_cmp(&us(b))));
         let rest = if order.len() > A_RUNG + 1 { order.split_off(A_RUNG) } else { Vec::new() };
         let range = rest
             .iter()

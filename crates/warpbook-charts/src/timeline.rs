@@ -105,7 +105,7 @@ fn on_lanes(spans: &[&Span], streams: &[&str]) -> String {
     }
     let of_host = spans.iter().filter(|s| s.stream == HOST).count();
     let mut numbers: Vec<&str> = streams.iter().filter(|s| **s != HOST).map(|s| stream_of(s)).collect();
-    crate::order::sort(&mut numbers);
+    numbers.sort();
     numbers.dedup();
     let of_device = format!("{} kernels and copies on {}", spans.len() - of_host, counted(numbers.len(), "stream"));
     match of_host {
@@ -171,7 +171,7 @@ impl<'a> Kinds<'a> {
         }
         // A kind that only one operation has is dropped.
         found.retain(|(kind, _, of)| of.len() > 1 || [COPIES, KERNELS, HOST].contains(kind));
-        crate::order::sort_by(&mut found, |a, b| b.1.total_cmp(&a.1));
+        found.sort_by(|a, b| b.1.total_cmp(&a.1));
         found.into_iter().take(KINDS).map(|(kind, ..)| kind).filter(|k| !clean(k).is_empty()).collect()
     }
 }

@@ -6,17 +6,7 @@
 #[must_use]
 pub fn sentence_case(text: &str) -> String {
     let mut rest = text.chars();
-    rest.next().map_or_else(String::new, |first| std::iter::once(capital(first)).chain(rest).collect())
-}
-
-/// The capital of a Latin, Greek or Cyrillic letter. The standard library's table of all is a fiftieth of what the page loads.
-fn capital(c: char) -> char {
-    let before = match c {
-        'a'..='z' | 'à'..='ö' | 'ø'..='þ' | 'α'..='ρ' | 'σ'..='ω' | 'а'..='я' => 0x20,
-        'ѐ'..='џ' => 0x50,
-        _ => 0,
-    };
-    char::from_u32(u32::from(c) - before).unwrap_or(c)
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// A number with so many significant digits, without an exponent where that can be: 1234, 12.3, 0.0123, 1.23e-9.

@@ -291,7 +291,7 @@ fn leading(x: &Xray, block: &XrayBlock) -> Option<usize> {
 /// Each SM with what most of every column was, equal columns joined.
 fn sm_lanes(x: &Xray, end_ns: u64, columns: usize) -> Vec<SmLane> {
     let mut sms: Vec<u64> = x.sms.iter().map(|s| s.sm).chain(x.blocks.iter().map(|b| b.sm)).collect();
-    crate::order::sort(&mut sms);
+    sms.sort();
     sms.dedup();
     sms.truncate(512);
     let column = (end_ns as f64 / columns as f64).max(1.0);
@@ -351,7 +351,7 @@ fn sm_lanes(x: &Xray, end_ns: u64, columns: usize) -> Vec<SmLane> {
 /// phases can be seen.
 fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
     let mut blocks: Vec<&XrayBlock> = x.blocks_of(kernel).filter(|b| !b.warps.is_empty()).collect();
-    crate::order::sort_by(&mut blocks, |a, b| b.warps.len().cmp(&a.warps.len()));
+    blocks.sort_by_key(|block| std::cmp::Reverse(block.warps.len()));
     let Some(first) = blocks.first() else { return (Vec::new(), (0, 1)) };
     let start = first.warps.iter().map(|w| w.start_ns).min().unwrap_or(0);
     let mut lanes = Vec::new();

@@ -254,10 +254,10 @@ fn check_writable(option: &str, path: &Path) -> Result<(), Failure> {
 /// The identity of a file, whatever name it is given.
 #[derive(Debug, PartialEq, Eq)]
 enum Identity {
-    /// Its device and its number there.
+    /// The numbers of its device and of its inode, where it exists.
     #[cfg(unix)]
     Number(u64, u64),
-    /// Its folder and its name, with links followed.
+    /// Its path, with links followed, where there are no such numbers.
     Name(PathBuf),
 }
 

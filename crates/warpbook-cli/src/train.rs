@@ -454,6 +454,7 @@ fn configured(mut recipe: Recipe, args: &TrainArgs) -> Result<Recipe, Failure> {
     recipe.steps = args.steps.or(recipe.steps);
     recipe.seed = args.cold_seed.or(args.seed).unwrap_or(recipe.seed);
     recipe.learning_rate = args.lr.unwrap_or(recipe.learning_rate);
+    recipe.clip = args.clip.or(recipe.clip);
     recipe.views = args.views.unwrap_or(recipe.views);
     recipe.shuffle &= !args.no_shuffle;
     recipe.augmentation = recipe.augmentation.filter(|_| !args.no_augment);

@@ -173,15 +173,25 @@ impl Bench {
     /// # Errors
     /// Those of the closure, and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn cpu(&self, region: impl FnMut() -> Result<()>) -> Result<Samples> {
-        self.cpu_checked(region, || true)
+        self.cpu_checked(None, region, || true)
     }
 
-    /// The same, where `go_on` looks at what the first repetition gave, untimed; if it says no, that repetition is the only sample.
+    /// The same, where `setup` comes before each repetition and is not timed, as in [`Bench::cuda`], and `go_on` looks at what the first repetition gave,
+    /// untimed; if it says no, that repetition is the only sample.
     ///
     /// # Errors
     /// As of [`Bench::cpu`].
-    pub fn cpu_checked(&self, mut region: impl FnMut() -> Result<()>, go_on: impl FnOnce() -> bool) -> Result<Samples> {
+    pub fn cpu_checked(
+        &self,
+        mut setup: Option<&mut dyn FnMut() -> Result<()>>,
+        mut region: impl FnMut() -> Result<()>,
+        go_on: impl FnOnce() -> bool,
+    ) -> Result<Samples> {
+        let may_repeat = setup.is_none();
         let mut once = |batch: u32| -> Result<(f64, f64)> {
+            if let Some(setup) = &mut setup {
+                setup()?;
+            }
             let clock = Instant::now();
             for _ in 0..batch {
                 region()?;
@@ -195,7 +205,8 @@ impl Bench {
         if !go_on() || first.0 * 1e-6 >= self.budget_s {
             return Ok(Samples { us: vec![first.0], wall_us: vec![first.1], batch: 1 });
         }
-        self.collect(batch_for(first.0, self.batch_below_us), None, once)
+        let batch = if may_repeat { batch_for(first.0, self.batch_below_us) } else { 1 };
+        self.collect(batch, None, once)
     }
 
     fn collect(
@@ -251,6 +262,25 @@ mod tests {
         assert!((1..=10).contains(&n), "{n}");
         bench.budget_s = 0.0;
         assert_eq!(bench.cpu(&mut nap).unwrap().us.len(), 1);
+    }
+
+    #[test]
+    fn a_setup_comes_before_each_repetition_and_is_not_timed() {
+        let bench = Bench { samples: 3, ..Bench::default() };
+        let (mut setups, mut runs) = (0, 0);
+        let mut setup = || {
+            setups += 1;
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            Ok(())
+        };
+        let region = || {
+            runs += 1;
+            Ok(())
+        };
+        let samples = bench.cpu_checked(Some(&mut setup), region, || true).unwrap();
+        // One repetition warms up; a region this short would be repeated within a sample otherwise.
+        assert_eq!((setups, runs, samples.batch, samples.us.len()), (4, 4, 1, 3));
+        assert!(samples.us.iter().all(|us| *us < 20e3), "{:?}", samples.us);
     }
 
     #[test]

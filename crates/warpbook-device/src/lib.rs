@@ -65,6 +65,9 @@ pub use counters::{Counted, Counters, MOST_KERNELS, counter_passes};
 pub use cpu::free_host_memory;
 pub use cublas::{Cublas, CublasLt, LibraryGemm, LtPlan};
 pub use cuda::{CudaDevice, exit_at_once};
+/// What this crate is built on, for programs that call the driver themselves. It panics where there is no driver: open a [`CudaDevice`] first.
+#[doc(no_inline)]
+pub use cudarc;
 pub use cudnn::{ConvolutionPass, Cudnn, CudnnPlan, LibraryConvolution};
 pub use device::{Choice, Device, Inventory};
 pub use error::{CompileError, Diagnostic, Error, Result};

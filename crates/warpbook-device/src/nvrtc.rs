@@ -145,7 +145,9 @@ impl Nvrtc {
         let (source, c_name) = (text(source)?, text(name)?);
         let header_names = headers.iter().map(|(n, _)| text(n)).collect::<Result<Vec<_>, _>>()?;
         let header_texts = headers.iter().map(|(_, t)| text(t)).collect::<Result<Vec<_>, _>>()?;
-        let options = options.iter().map(|o| text(o)).collect::<Result<Vec<_>, _>>()?;
+        // NVRTC's own cache loads the driver, and crashes if that is not whole.
+        let no_cache = (self.version >= (12, 9)).then_some("--no-cache");
+        let options = options.iter().map(String::as_str).chain(no_cache).map(text).collect::<Result<Vec<_>, _>>()?;
         let pointers = |v: &[CString]| v.iter().map(|s| s.as_ptr()).collect::<Vec<_>>();
         let (names, texts, opts) = (pointers(&header_names), pointers(&header_texts), pointers(&options));
         let count = |n: usize| c_int::try_from(n).map_err(|_| "too many headers or options".to_owned());

@@ -119,3 +119,34 @@ fn an_index_past_the_last_device_is_an_error() {
     let error = CudaDevice::open(99).unwrap_err().to_string();
     assert!(error.contains("There is no device cuda:99") && error.contains("warpbook devices"), "{error}");
 }
+
+#[test]
+fn cudarc_alone_launches_next_to_us() {
+    use warpbook_device::cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
+    use warpbook_device::cudarc::nvrtc::Ptx;
+    let Some(device) = testing::gpu("cudarc_alone_launches_next_to_us") else { return };
+    // As the first lesson that launches does: the kernel is compiled by us, all else is cudarc's.
+    let ours = add_kernel(&device);
+    let (spec, tile) = (ours.spec(), ours.tile());
+    let cubin = device.compiler().unwrap().compile(spec, tile, &device.architecture_of(spec)).unwrap().cubin;
+    let n = 1000u32;
+    let values = {
+        let context = CudaContext::new(device.info().index as usize).unwrap();
+        let (stream, module) = (context.default_stream(), context.load_module(Ptx::from_binary(cubin)).unwrap());
+        let add = module.load_function("add").unwrap();
+        let mut out = stream.clone_htod(&vec![0.5f32; n as usize]).unwrap();
+        let shape = LaunchConfig { grid_dim: (n.div_ceil(128), 1, 1), block_dim: (128, 1, 1), shared_mem_bytes: 0 };
+        let mut launch = stream.launch_builder(&add);
+        launch.arg(&mut out).arg(&2.0f32).arg(&n);
+        // SAFETY: add(out, value, n); `out` has n elements.
+        unsafe { launch.launch(shape) }.unwrap();
+        stream.clone_dtoh(&out).unwrap()
+    };
+    assert!(values.iter().all(|v| *v == 2.5));
+    // Its context was the device's own, which goes on after it.
+    let (out, stream) = (device.zeros::<f32>(8).unwrap(), device.stream().unwrap());
+    // SAFETY: add(out, value, n); `out` has 8 elements.
+    unsafe { ours.launch(&stream, ours.shape(8), &[&out, &1.0f32, &8u32]) }.unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(out.to_vec().unwrap(), [1.0; 8]);
+}

@@ -48,7 +48,9 @@ mod tests {
         });
         let run = Run::from_json(record.to_string().as_bytes()).unwrap();
         let descent = |points, train_points, features, epochs, learning_rate, noise, seed| {
-            super::regression::Descent { points, train_points, features, epochs, learning_rate, noise, seed }.problem()
+            let line = super::regression::Line::default();
+            super::regression::Descent { points, train_points, features, epochs, learning_rate, noise, seed, line }
+                .problem()
         };
         let want = [
             descent(5_000_000, 4_000_000, 1, 200, 0.01, 0.1, 1),

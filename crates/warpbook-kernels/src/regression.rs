@@ -14,6 +14,8 @@ pub const SWEEP_POINTS: [u64; 7] = [100_000, 500_000, 1_000_000, 5_000_000, 10_0
 pub const INITIAL: (f32, f32) = (0.83, 0.7645);
 /// The line that the data is drawn around: (w, b).
 pub const TRUTH: (f32, f32) = (3.0, 2.0);
+/// Where x lies with one feature: from the first number on, below the second.
+pub const RANGE: (f32, f32) = (0.0, 10.0);
 /// The loss is logged every so many epochs.
 pub const LOG_EVERY: u64 = 10;
 /// Streams of the rung that splits its pass.
@@ -390,6 +392,44 @@ pub struct Descent {
     pub noise: f64,
     /// Key of the Philox generator.
     pub seed: u64,
+    /// Its start, and the line that the points are drawn around. A record has only the numbers that are not the usual ones.
+    pub line: Line,
+}
+
+/// Where a descent begins, and what its points are drawn around.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Line {
+    /// Weights before the first epoch: (w, b); with several features each of them begins at w.
+    pub start: (f32, f32),
+    /// The line that the points are drawn around: (w, b); with several features their weights are w, -w/2, w/3, -w/4 and so on.
+    pub truth: (f32, f32),
+    /// Where x lies with one feature: from the first number on, below the second.
+    pub range: (f32, f32),
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self { start: INITIAL, truth: TRUTH, range: RANGE }
+    }
+}
+
+impl Line {
+    /// Each pair that is not the default one, with the names of its two numbers in a record.
+    fn changed(&self) -> Vec<([&'static str; 2], (f32, f32))> {
+        let default = Self::default();
+        let pairs = [
+            (["start_w", "start_b"], self.start, default.start),
+            (["true_w", "true_b"], self.truth, default.truth),
+            (["x_min", "x_max"], self.range, default.range),
+        ];
+        pairs.into_iter().filter(|(_, own, usual)| own != usual).map(|(names, own, _)| (names, own)).collect()
+    }
+}
+
+/// The number that its shortest decimal form says: 0.01 and not 0.009999999776.
+#[must_use]
+pub fn decimal(v: f32) -> f64 {
+    v.to_string().parse().unwrap_or_else(|_| f64::from(v))
 }
 
 impl Descent {
@@ -408,12 +448,17 @@ impl Descent {
             setting("noise", self.noise),
             setting("seed", self.seed),
         ]);
+        let mut also = String::new();
+        for (names, (first, second)) in self.line.changed() {
+            sizes.extend([setting(names[0], decimal(first)), setting(names[1], decimal(second))]);
+            also += &format!(", {} {first}, {} {second}", names[0], names[1]);
+        }
         let (short, label, line) = match (short_count(points), features) {
-            (n, 1) => (n.clone(), format!("{n} points, {epochs} epochs"), format!("{epochs} epochs")),
+            (n, 1) => (n.clone(), format!("{n} points, {epochs} epochs{also}"), format!("{epochs} epochs{also}")),
             (n, f) => (
                 format!("{n} × {f}"),
-                format!("{n} points of {f} features, {epochs} epochs"),
-                format!("{f} features, {epochs} epochs"),
+                format!("{n} points of {f} features, {epochs} epochs{also}"),
+                format!("{f} features, {epochs} epochs{also}"),
             ),
         };
         let working_set = train_points.saturating_mul(features.saturating_add(1).saturating_mul(Dtype::F32.bytes()));
@@ -709,16 +754,27 @@ mod tests {
 
     fn descent(points: u64, features: u64) -> Problem {
         let train_points = points / 5 * 4;
-        Descent { points, train_points, features, epochs: 200, learning_rate: 0.01, noise: 0.1, seed: 1 }.problem()
+        let line = Line::default();
+        Descent { points, train_points, features, epochs: 200, learning_rate: 0.01, noise: 0.1, seed: 1, line }
+            .problem()
     }
 
     #[test]
-    fn a_descent_reads_x_and_y_once_an_epoch() {
-        let p = |features| descent(5_000_000, features);
-        assert_eq!((p(1).working_set_bytes, p(1).bytes, p(1).flops), (32_000_000, 6_400_000_000, 6_400_000_000));
-        assert_eq!((p(16).working_set_bytes, p(16).flops), (4_000_000 * 17 * 4, 4_000_000 * 68 * 200));
-        assert_eq!((&*p(16).label, &*p(16).short), ("5 M points of 16 features, 200 epochs", "5 M × 16"));
-        assert!(p(1).same_line(&descent(100, 1)) && !p(1).same_line(&p(16)));
+    fn a_problem_names_the_numbers_of_its_line_that_are_not_the_usual_ones() {
+        let own = |line| {
+            let (points, train_points, features, epochs) = (5_000_000, 4_000_000, 1, 200);
+            Descent { points, train_points, features, epochs, learning_rate: 0.01, noise: 0.1, seed: 1, line }.problem()
+        };
+        let names = ["start_w", "start_b", "true_w", "true_b", "x_min", "x_max"];
+        let values =
+            |p: &Problem| names.map(|name| p.sizes.iter().find(|s| s.name == name).map(|s| s.value.to_string()));
+        let usual = own(Line::default());
+        assert_eq!((values(&usual), usual.clone()), ([const { None }; 6], descent(5_000_000, 1)));
+        let other = own(Line { start: (-1.0, 0.1), range: (-5.0, 5.0), ..Line::default() });
+        let want = [Some("-1"), Some("0.1"), None, None, Some("-5"), Some("5")];
+        assert_eq!(values(&other), want.map(|v| v.map(str::to_owned)));
+        assert_eq!(other.label, "5 M points, 200 epochs, start_w -1, start_b 0.1, x_min -5, x_max 5");
+        assert!(other.id != usual.id && !other.same_line(&usual));
     }
 
     #[test]

@@ -13,16 +13,13 @@ use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
 use warpbook_nn::ops::linear::check_own_product;
 use warpbook_record::Dtype;
 
-/// Seconds after which a learner's kernel is assumed never to end.
-const LIMIT_S: f64 = 5.0;
-
 /// A device and what was made for the calls so far.
 #[derive(Debug)]
 pub struct Session {
     device: CudaDevice,
     gemm: Gemm,
-    /// The kernels that were named, each with the types in which it was found to be right.
-    kernels: Mutex<Vec<(ProductBy, Vec<Dtype>)>>,
+    /// The kernels that were named.
+    kernels: Mutex<Vec<ProductBy>>,
     convolutions: Mutex<HashMap<(Geometry, Form), Arc<Convolution>>>,
     streams: Mutex<HashMap<usize, Arc<Queue>>>,
 }
@@ -75,16 +72,15 @@ impl Session {
             return Err(refuse("is not one kernel: name a rung, or a file such as mine.cu".into()));
         }
         let mut all = locked(&self.kernels);
-        let at = all.iter().position(|(known, _)| *known == by).unwrap_or_else(|| {
-            all.push((by, Vec::new()));
+        if let Some(own) = by.kernel()
+            && let Some(why) = outside_of_a_capture(|| check_own_product(&self.device, own, dtype))?
+        {
+            return Err(refuse(format!("cannot compute linear layers: {why}")));
+        }
+        let at = all.iter().position(|known| *known == by).unwrap_or_else(|| {
+            all.push(by);
             all.len() - 1
         });
-        if let Some(own) = by.kernel().filter(|_| !all[at].1.contains(&dtype)) {
-            if let Some(why) = outside_of_a_capture(|| check_own_product(&self.device, own, dtype, LIMIT_S))? {
-                return Err(refuse(format!("cannot compute linear layers: {why}")));
-            }
-            all[at].1.push(dtype);
-        }
         Ok(at as u32 + 1)
     }
 
@@ -107,7 +103,7 @@ impl Session {
     /// As of [`Gemm::gemm`]; no kernel has the number.
     pub fn product(&self, queue: &Queue, (product, kernel): (&Product, u32), arrays: &DeviceArrays) -> Result<()> {
         let named = || {
-            let by = kernel.checked_sub(1).and_then(|at| locked(&self.kernels).get(at as usize).map(|(by, _)| *by));
+            let by = kernel.checked_sub(1).and_then(|at| locked(&self.kernels).get(at as usize).copied());
             by.ok_or_else(|| Error::Unsupported {
                 what: format!("Kernel {kernel}"),
                 why: "is not known: warpbook_kernel gives numbers".into(),

@@ -1,6 +1,7 @@
-use crate::json::{Json, Wrong};
+use crate::json::{Wrong, read};
 use crate::{Run, SCHEMA};
 use serde::Deserialize;
+use serde_json::Value;
 use std::fmt;
 
 /// The largest record that is read, in bytes.
@@ -14,6 +15,13 @@ pub enum ReadError {
     TooLarge {
         /// Its size in bytes.
         bytes: usize,
+    },
+    /// Nothing.
+    Empty,
+    /// An archive.
+    Packed {
+        /// Its kind, such as "a zip archive".
+        kind: &'static str,
     },
     /// Not UTF-8 text.
     NotUtf8 {
@@ -37,8 +45,10 @@ impl fmt::Display for ReadError {
             Self::TooLarge { bytes } => {
                 write!(f, "The file has {} MiB; a record has at most {} MiB.", bytes.div_ceil(1 << 20), MAX_BYTES >> 20)
             }
+            Self::Empty => f.write_str("The file is empty."),
+            Self::Packed { kind } => write!(f, "The file is {kind}: unpack it, and open the record inside."),
             Self::NotUtf8 { at } => write!(f, "The file is not UTF-8 text (byte {at}); a record is a JSON text file."),
-            Self::NotJson(why) => write!(f, "The file is not valid JSON: {why}. It may have been cut off."),
+            Self::NotJson(why) => write!(f, "The file is not valid JSON: {why}."),
             Self::NotARecord(why) => write!(f, "The file is JSON, but no Warpbook record: {why}."),
             Self::Schema { found } if *found > u64::from(SCHEMA) => write!(
                 f,
@@ -62,35 +72,67 @@ impl Run {
         if bytes.len() > MAX_BYTES {
             return Err(ReadError::TooLarge { bytes: bytes.len() });
         }
+        if let Some((_, kind)) = ARCHIVES.iter().find(|(first, _)| bytes.starts_with(first)) {
+            return Err(ReadError::Packed { kind });
+        }
         let text = std::str::from_utf8(bytes).map_err(|e| ReadError::NotUtf8 { at: e.valid_up_to() })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        // The version is looked at first: a later format may differ in anything else.
-        let mut json = Json::parse(text).map_err(ReadError::NotJson)?;
-        if !matches!(json, Json::Object(_)) {
-            return Err(ReadError::NotARecord("its outermost value is not an object".into()));
+        if text.trim().is_empty() {
+            return Err(ReadError::Empty);
         }
-        let Some(Json::Count(found)) = json.get("schema") else {
+        // The version is looked at first: a later format may differ in anything else.
+        let version: Version = read(text).map_err(|wrong| match wrong {
+            Wrong::Type { .. } if !text.trim_start().starts_with('{') => ReadError::NotARecord(NO_OBJECT.into()),
+            wrong => wrong.into(),
+        })?;
+        // A list would be taken for the fields in their order.
+        if !text.trim_start().starts_with('{') {
+            return Err(ReadError::NotARecord(NO_OBJECT.into()));
+        }
+        let Some(found) = version.schema.as_u64() else {
             return Err(ReadError::NotARecord("it has no number \"schema\"".into()));
         };
-        let mut run = match *found {
+        let mut run: Self = match found {
             1 => {
-                let (problems, descriptor) = crate::v1::upgrade(&mut json).map_err(ReadError::NotARecord)?;
+                let mut old: Value = read(text)?;
+                let (problems, descriptor) = crate::v1::upgrade(&mut old).map_err(ReadError::NotARecord)?;
                 // The paths of an upgraded record are not its file's.
-                let run = Self::from_value(&json).map_err(|e| ReadError::NotARecord(e.what().into()))?;
+                let run: Self = read(&old.to_string()).map_err(|wrong| match wrong {
+                    Wrong::Syntax(what) | Wrong::Type { what, .. } => ReadError::NotARecord(what),
+                })?;
                 Self { problems, descriptor, ..run }
             }
-            found if found == u64::from(SCHEMA) => {
-                Self::from_value(&json).map_err(|e| ReadError::NotARecord(e.to_string()))?
-            }
+            found if found == u64::from(SCHEMA) => read(text)?,
             found => return Err(ReadError::Schema { found }),
         };
         run.resolve_problems().map_err(ReadError::NotARecord)?;
         Ok(run)
     }
+}
 
-    #[inline(never)]
-    fn from_value(json: &Json) -> Result<Self, Wrong> {
-        Self::deserialize(json)
+const NO_OBJECT: &str = "its outermost value is not an object";
+
+/// The first bytes of archives that a record may come in.
+const ARCHIVES: [(&[u8], &str); 4] = [
+    (b"PK\x03\x04", "a zip archive"),
+    (b"\x1f\x8b", "packed by gzip"),
+    (b"\xfd7zXZ", "packed by xz"),
+    (b"\x28\xb5\x2f\xfd", "packed by zstd"),
+];
+
+/// The version of a record's format, in whatever else there is.
+#[derive(Deserialize)]
+struct Version {
+    #[serde(default)]
+    schema: Value,
+}
+
+impl From<Wrong> for ReadError {
+    fn from(wrong: Wrong) -> Self {
+        match wrong {
+            Wrong::Syntax(what) => Self::NotJson(what),
+            Wrong::Type { .. } => Self::NotARecord(wrong.to_string()),
+        }
     }
 }
 

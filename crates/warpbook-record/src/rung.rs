@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::str::FromStr;
 
 /// The folder of kernels that somebody wrote in a notebook: no files of ours.
 pub const LIVE: &str = "live/";
@@ -153,6 +154,9 @@ impl Schedule {
     }
 }
 
+/// The largest size that a user can give a tile.
+const LARGEST: i64 = 1 << 20;
+
 /// A name and a value that a kernel is compiled with, as `-D NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -168,6 +172,27 @@ impl Define {
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>, value: i64) -> Self {
         Self { name: name.into(), value }
+    }
+}
+
+/// Reads, for example, "BM=64"; spaces around name and value are allowed.
+impl FromStr for Define {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_name = |n: &str| {
+            n.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        let read = text.split_once('=').map(|(name, value)| (name.trim(), value.trim().parse()));
+        match read {
+            Some((name, Ok(value))) if is_name(name) && (0..=LARGEST).contains(&value) => {
+                Ok(Self::new(name.to_owned(), value))
+            }
+            _ => {
+                Err(format!("`{text}` is not a size of a tile: write it as BM=64, with a number from 0 to {LARGEST}."))
+            }
+        }
     }
 }
 
@@ -188,6 +213,15 @@ impl Tile {
     #[must_use]
     pub fn new(id: impl Into<Cow<'static, str>>, sizes: &[(&'static str, i64)]) -> Self {
         Self { id: id.into(), defines: sizes.iter().map(|(n, v)| Define::new(*n, *v)).collect() }
+    }
+
+    /// Sets a size, or adds it; the tile's id becomes "own".
+    pub fn set(&mut self, size: Define) {
+        match self.defines.iter_mut().find(|d| d.name == size.name) {
+            Some(define) => define.value = size.value,
+            None => self.defines.push(size),
+        }
+        self.id = "own".into();
     }
 
     /// A size by name.
@@ -515,6 +549,14 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_of_tiles_are_read() {
+        assert_eq!(" BM = 64".parse(), Ok(Define::new("BM", 64)));
+        for bad in ["BM", "BM=x", "=3", "B M=3", "3B=3", "BM=-1", "BM=1048577"] {
+            assert!(bad.parse::<Define>().unwrap_err().contains("as BM=64"), "{bad}");
+        }
+    }
 
     #[test]
     fn misspelt_names_find_their_neighbours() {

@@ -1,59 +1,60 @@
 //! Records of format 1, upgraded while they are read. Frozen: it says what that format meant, experiment by experiment, and changes
 //! only if it said something wrong.
 
-use crate::json::{Json, Wrong};
 use crate::real::Real;
 use crate::{
     Baseline, ChartKind, Column, Descriptor, Dtype, MemoryLevel, Problem, Quantity, SCHEMA, SweepAxis, SweepPoint,
     count, setting, short_count,
 };
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::HashSet;
 
 /// Makes a record of format 1 one of format 2, without its problems and how it is read, which it gives. An error says which entry
 /// has a problem that format 1 does not have; anything else that is wrong is left for the reader to refuse.
-pub(crate) fn upgrade(run: &mut Json) -> Result<(Vec<Problem>, Descriptor), String> {
+pub(crate) fn upgrade(run: &mut Value) -> Result<(Vec<Problem>, Descriptor), String> {
     let mut problems: Vec<Problem> = Vec::new();
     let mut seen = HashSet::new();
     for list in ["measurements", "train_logs", "spans"] {
-        let Some(Json::List(entries)) = run.get_mut(list) else { continue };
+        let Some(Value::Array(entries)) = run.get_mut(list) else { continue };
         for (i, entry) in entries.iter_mut().enumerate() {
             let Some(of) = entry.get_mut("problem") else { continue };
-            let found =
-                problem(of).map_err(|e| format!("the problem of {list}[{i}] is not one of format 1: {}", e.what()))?;
-            *of = Json::Text(found.id.clone().into());
+            let found = problem(of).map_err(|e| format!("the problem of {list}[{i}] is not one of format 1: {e}"))?;
+            *of = found.id.clone().into();
             if seen.insert(found.id.clone()) {
                 problems.push(found);
             }
         }
     }
-    run.set("schema", Json::Count(SCHEMA.into()));
-    if let Some(spans) = run.remove("spans") {
-        run.set("parts", spans);
+    run["schema"] = SCHEMA.into();
+    if let Value::Object(fields) = run {
+        if let Some(spans) = fields.remove("spans") {
+            fields.insert("parts".into(), spans);
+        }
+        fields.remove("problems");
+        fields.remove("descriptor");
     }
     if let Some(main) = main_problem(&problems) {
-        run.set("main_problem", Json::Text(main.id.clone().into()));
+        run["main_problem"] = main.id.clone().into();
     }
-    run.remove("problems");
-    run.remove("descriptor");
-    if let Some(Json::List(rungs)) = run.get_mut("rungs") {
+    if let Some(Value::Array(rungs)) = run.get_mut("rungs") {
         rungs.iter_mut().for_each(upgrade_rung);
     }
-    Ok((problems, descriptor(run.get("experiment").and_then(Json::as_str).unwrap_or_default())))
+    Ok((problems, descriptor(run.get("experiment").and_then(Value::as_str).unwrap_or_default())))
 }
 
 /// The size of a cluster moves to the tile, which always had it, and a variant names its rung in a field, not in its id.
-fn upgrade_rung(rung: &mut Json) {
+fn upgrade_rung(rung: &mut Value) {
     let kernels = rung.get_mut("runner").and_then(|r| r.get_mut("kernels"));
     if let Some(schedule) = kernels.and_then(|k| k.get_mut("schedule"))
-        && matches!(schedule.get("cluster"), Some(Json::Count(_)))
+        && schedule.get("cluster").is_some_and(Value::is_u64)
     {
-        *schedule = Json::Text("clusters".into());
+        *schedule = "clusters".into();
     }
-    let id = rung.get("id").and_then(Json::as_str);
+    let id = rung.get("id").and_then(Value::as_str);
     if let Some((base, _)) = id.and_then(|id| id.split_once('+')) {
         let base = base.to_owned();
-        rung.set("variant_of", Json::Text(base.into()));
+        rung["variant_of"] = base.into();
     }
 }
 
@@ -95,7 +96,7 @@ const fn one() -> u64 {
     1
 }
 
-fn problem(of: &Json) -> Result<Problem, Wrong> {
+fn problem(of: &Value) -> serde_json::Result<Problem> {
     let kind = Kind::deserialize(of)?.kind;
     Ok(match kind.as_str() {
         "regression" => regression(&Regression::deserialize(of)?),
@@ -218,11 +219,10 @@ fn descriptor(experiment: &str) -> Descriptor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn of(problem_of_v1: &Value) -> Problem {
-        problem(&Json::parse(&problem_of_v1.to_string()).expect("JSON"))
-            .unwrap_or_else(|e| panic!("{problem_of_v1}: {e}"))
+        problem(problem_of_v1).unwrap_or_else(|e| panic!("{problem_of_v1}: {e}"))
     }
 
     fn product((m, n, k): (u64, u64, u64), dtype: &str, more: &Value) -> Problem {

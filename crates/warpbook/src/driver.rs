@@ -68,7 +68,8 @@ pub(crate) fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
 /// A record with nothing in it yet.
 pub(crate) fn empty(lab: &Lab, experiment: &dyn Experiment) -> Run {
     let info = lab.device().info();
-    let policy = lab.bench().policy(info.kind == DeviceKind::Cuda, experiment.inputs());
+    let by_events = info.kind == DeviceKind::Cuda && !experiment.times_the_host();
+    let policy = lab.bench().policy(by_events, experiment.inputs());
     Run {
         command: experiment.command(&info.selector()),
         descriptor: experiment.descriptor(),
@@ -275,7 +276,7 @@ impl Ladder<'_> {
         let tried = made.and_then(|candidate| match (candidate.stream(), self.lab.device().cuda()) {
             (Some(_), Some(device)) => self.try_on_gpu(device, rung, problem, candidate, limit_s),
             (Some(_), None) => Err(warpbook_device::Error::NeedsCuda("This rung").into()),
-            (None, _) => self.try_on_cpu(rung, problem, &*candidate),
+            (None, _) => self.try_by_host(rung, problem, &*candidate),
         });
         tried.unwrap_or_else(|error| Attempted::row(self.failed(rung, problem, &error)))
     }
@@ -300,10 +301,14 @@ impl Ladder<'_> {
         Ok(Attempted::row(self.finish(rung, problem, &*candidate, first, samples)))
     }
 
-    fn try_on_cpu<'p>(&mut self, rung: &Rung, problem: &Problem, candidate: &dyn Candidate) -> Result<Attempted<'p>> {
+    fn try_by_host<'p>(&mut self, rung: &Rung, problem: &Problem, candidate: &dyn Candidate) -> Result<Attempted<'p>> {
         // The first repetition is the one that is checked before the rest are timed; a long one is not done twice for it.
         let mut first = None;
+        let mut reset = || candidate.reset();
+        let setup: Option<&mut dyn FnMut() -> warpbook_device::Result<()>> =
+            if candidate.resets_each_run() { Some(&mut reset) } else { None };
         let samples = self.lab.bench().cpu_checked(
+            setup,
             || candidate.launch(),
             || {
                 let found = candidate.check();
@@ -365,7 +370,9 @@ impl Ladder<'_> {
             Some(error) => Outcome::Failed { error },
             None => Outcome::Measured,
         };
-        let details = candidate.details();
+        let mut details = candidate.details();
+        // Runs before the first sample are not counted.
+        details.test.drain(..details.test.len().saturating_sub(samples.us.len()));
         let mut m = Measurement {
             tile: details.tile,
             kernels: details.kernels,
@@ -375,6 +382,7 @@ impl Ladder<'_> {
             dtype: details.dtype,
             peak_bytes: details.peak_bytes,
             gpus: details.gpus,
+            test: details.test,
             ..Measurement::without_samples(&*rung.id, problem.clone(), outcome)
         };
         m.check = Some(first.check.worse(last.check));

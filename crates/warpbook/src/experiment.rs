@@ -3,8 +3,8 @@ use crate::{Error, Lab, Result};
 use warpbook_device::{Element, Kernel, Samples, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::{
-    Check, Descriptor, Dtype, KernelSpec, KernelStats, Measurement, Part, PartGroup, Peaks, Problem, Run, Rung, Source,
-    Tile, Traffic, TrainLog,
+    Check, Descriptor, Dtype, KernelSpec, KernelStats, Measurement, Part, PartGroup, Peaks, Problem, Right, Run, Rung,
+    Source, Tile, Traffic, TrainLog,
 };
 
 /// The same work done in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there
@@ -76,6 +76,12 @@ pub trait Experiment {
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
         let _ = (lab, rung, problem, so_far);
         None
+    }
+
+    /// Whether the host's clock times its GPU rungs too, because what the host does is a part of the work. Their candidates have no stream, and wait for
+    /// the GPU themselves.
+    fn times_the_host(&self) -> bool {
+        false
     }
 
     /// Why hardware counters of its rungs' kernels would say nothing, where that is so: they are not read then.
@@ -197,7 +203,7 @@ pub trait Prepared {
 
 /// A rung ready to run at one problem.
 pub trait Candidate {
-    /// The stream that it runs on; `None` of one that runs on the CPU.
+    /// The stream that it runs on; `None` of one that the host's clock times: see [`Experiment::times_the_host`].
     fn stream(&self) -> Option<&Stream> {
         None
     }
@@ -296,6 +302,8 @@ pub struct Details {
     pub peak_bytes: Option<u64>,
     /// The GPUs that it runs on, where it is more than one.
     pub gpus: Option<u32>,
+    /// Test samples that were classified right, where each run is a whole training: one entry a run, in the same order.
+    pub test: Vec<Right>,
 }
 
 /// What a candidate may use while it is made: short measurements to choose by, and a place for their figures.

@@ -1,5 +1,5 @@
 use crate::settings::Entry;
-use crate::{Convolutions, Experiment, Guide, Matmul, Regression, TensorParallel, Training};
+use crate::{Convolutions, Experiment, Guide, Matmul, Regression, TensorParallel, Training, TrainingLoop};
 
 /// The experiments that the command line and the lab know, in their order.
 #[must_use]
@@ -9,6 +9,7 @@ pub fn experiments() -> Vec<Entry> {
         Entry::of::<Matmul>(),
         Entry::of::<Convolutions>(),
         Entry::of::<Training>(),
+        Entry::of::<TrainingLoop>(),
         Entry::of::<TensorParallel>(),
         Entry::of::<Guide>(),
     ]

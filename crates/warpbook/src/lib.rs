@@ -32,6 +32,7 @@ mod session;
 pub mod settings;
 mod tensor_parallel;
 mod training;
+mod training_loop;
 mod xray;
 
 pub use activity::Timelines;
@@ -59,6 +60,7 @@ pub use session::{
 };
 pub use tensor_parallel::TensorParallel;
 pub use training::{Training, Workload};
+pub use training_loop::TrainingLoop;
 pub use xray::XrayRun;
 pub use {
     warpbook_charts as charts, warpbook_device as device, warpbook_kernels as kernels, warpbook_nn as nn,

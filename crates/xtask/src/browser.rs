@@ -96,6 +96,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("a card of the guide says its pair and the reason", looks::guide_cards),
     ("a report is printed without cuts", looks::printed_report),
     ("a board fills a projector", looks::projected_board),
+    (FORCED, looks::forced_colours),
     ("what is shared of a class opens on its board", passing::shared_class),
     (TIMELINE, plots::timeline),
     (SPEED, speed::measured),
@@ -111,8 +112,9 @@ const WIDTHS: &str = "no part of a record is wider than the window";
 const AXE: &str = "axe-core finds nothing on any view";
 
 /// The checks that Firefox does not run: rules and figures from one browser are enough, and a script cannot paste into Firefox; without a GPU it
-/// draws the long timeline at 12 frames a second.
-const CHROMIUM_ONLY: &[&str] = &[AXE, SPEED, TIMELINE, NAMES, WIDTHS, "pasted text opens"];
+/// draws the long timeline at 12 frames a second. Only Chromium emulates forced colours.
+const CHROMIUM_ONLY: &[&str] = &[AXE, SPEED, TIMELINE, NAMES, WIDTHS, FORCED, "pasted text opens"];
+const FORCED: &str = "where the system sets the colours, one tab is marked";
 /// This check sees what a page draws through a script that runs before the page's own, which Firefox does not offer.
 const NAMES: &str = "a timeline's names are whole";
 const TIMELINE: &str = "a timeline of 100,000 spans moves, and goes to Perfetto";

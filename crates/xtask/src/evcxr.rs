@@ -48,10 +48,14 @@ pub fn ensure(w: &Workspace) -> Result<PathBuf> {
     }
 }
 
+/// Cargo's own folder of the user.
+pub fn cargo_home() -> Option<PathBuf> {
+    let named = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    named.or_else(|| std::env::var_os("HOME").map(|h| Path::new(&h).join(".cargo")))
+}
+
 fn find() -> Option<PathBuf> {
-    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let cargo_home = cargo_home.or_else(|| std::env::var_os("HOME").map(|h| Path::new(&h).join(".cargo")));
-    let in_home = cargo_home.map(|h| h.join("bin/evcxr_jupyter"));
+    let in_home = cargo_home().map(|h| h.join("bin/evcxr_jupyter"));
     on_path("evcxr_jupyter").or_else(|| in_home.filter(|f| is_executable(f)))
 }
 

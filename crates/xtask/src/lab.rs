@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use warpbook_record::DeviceKind;
+use warpbook_site::Site;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// What the names of fresh records on the page begin with.
@@ -144,8 +145,9 @@ fn viewer(w: &Workspace, fresh: &[PathBuf]) -> Result<PathBuf> {
 }
 
 fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>, fresh: &[PathBuf]) -> Result<()> {
-    let viewer = site.map(|folder| serve::folder(folder, args.viewer_port)).transpose()?;
-    let mut jupyter = venv.map(|v| notebooks_served(w, v, args.port)).transpose()?;
+    let viewer = site.map(|folder| serve::with_records(folder, &w.root, args.viewer_port)).transpose()?;
+    let page = viewer.as_ref().map(Site::url);
+    let mut jupyter = venv.map(|v| notebooks_served(w, v, args.port, page)).transpose()?;
     println!();
     if let Some(jupyter) = &jupyter {
         println!("Notebooks: {}", jupyter.url);
@@ -174,15 +176,23 @@ fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>
     Ok(())
 }
 
-/// JupyterLab with the lessons, which it trusts.
-fn notebooks_served(w: &Workspace, venv: &Venv, port: u16) -> Result<Jupyter> {
+/// JupyterLab with the lessons, which it trusts. Its notebooks know the page at this address, so that what they write has a link to it.
+fn notebooks_served(w: &Workspace, venv: &Venv, port: u16, page: Option<String>) -> Result<Jupyter> {
     if let Err(e) = jupyter::trust(w, venv, &[], &notebooks::all(w)?) {
         eprintln!(
             "warning: the notebooks could not be signed, so their stored outputs are shown without colours until their cells are run: {e:#}"
         );
     }
     let path = ("PATH", with_program(w, std::env::var_os("PATH").as_deref())?.into());
-    Jupyter::start(w, venv, port, &w.path("notebooks"), first_notebook(w).as_deref(), &[path])
+    let variables: Vec<_> = std::iter::once(path).chain(of_the_page(w, page)).collect();
+    Jupyter::start(w, venv, port, &w.path("notebooks"), first_notebook(w).as_deref(), &variables)
+}
+
+/// By what notebooks know the page and the folder whose records it shows: `crates/warpbook/src/display/page.rs` reads both.
+fn of_the_page(w: &Workspace, page: Option<String>) -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let folder = w.root.clone();
+    page.into_iter()
+        .flat_map(move |address| [("WARPBOOK_LAB_PAGE", address.into()), ("WARPBOOK_LAB_FOLDER", folder.clone())])
 }
 
 /// The PATH of JupyterLab's terminals and kernels: it begins with the folder of the program `warpbook`.
@@ -228,6 +238,17 @@ mod tests {
         assert_eq!(all(None), std::slice::from_ref(&own));
         let two = std::env::join_paths(["/usr/bin", "/bin"]).unwrap();
         assert_eq!(all(two.to_str()), [own, "/usr/bin".into(), "/bin".into()]);
+    }
+
+    #[test]
+    fn notebooks_know_the_page_by_the_variables_that_they_read() {
+        let w = Workspace::find(false).unwrap();
+        assert_eq!(of_the_page(&w, None).count(), 0);
+        let variables: Vec<_> = of_the_page(&w, Some("http://127.0.0.1:8000/".into())).collect();
+        let reader = fs::read_to_string(w.path("crates/warpbook/src/display/page.rs")).unwrap();
+        assert!(variables.iter().all(|(name, _)| reader.contains(&format!("\"{name}\""))), "{variables:?}");
+        let values: Vec<_> = variables.into_iter().map(|(_, value)| value).collect();
+        assert_eq!(values, [PathBuf::from("http://127.0.0.1:8000/"), w.root.clone()]);
     }
 
     #[test]

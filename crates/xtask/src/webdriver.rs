@@ -54,7 +54,8 @@ pub trait Engine {
     fn png(&self) -> Result<Vec<u8>>;
     /// Gives the page a size in CSS pixels, as on a phone or not.
     fn window(&self, width: u32, height: u32, phone: bool) -> Result<()>;
-    /// Shows the page on "print" or, of an empty text, the screen, with a colour scheme that the reader prefers.
+    /// Shows the page on "print" or, if `medium` is empty, on the screen. The scheme is "light" or "dark", or in Chromium "forced": the
+    /// system's colours replace the page's.
     fn media(&self, medium: &str, scheme: &str) -> Result<()>;
     /// Presses a key and lets it go; `code` is the number that browsers once had for it.
     fn key(&self, key: &str, code: u32) -> Result<()>;
@@ -213,7 +214,11 @@ impl Engine for Chromium {
     }
 
     fn media(&self, medium: &str, scheme: &str) -> Result<()> {
-        let features = [json!({ "name": "prefers-color-scheme", "value": scheme })];
+        let (chosen, forced) = if scheme == "forced" { ("light", "active") } else { (scheme, "none") };
+        let features = [
+            json!({ "name": "prefers-color-scheme", "value": chosen }),
+            json!({ "name": "forced-colors", "value": forced }),
+        ];
         self.devtools("Emulation.setEmulatedMedia", &json!({ "media": medium, "features": features })).map(drop)
     }
 

@@ -6,7 +6,6 @@ use crate::fragment;
 use crate::library::{Library, Origin};
 use crate::open::{Opened, open_marked};
 use warpbook_charts::MAX_RECORDS;
-use warpbook_record::json;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 use yew::Context;
@@ -252,7 +251,7 @@ impl App {
             return;
         };
         // Without the blanks of a file that people read.
-        let Some(text) = opened.text.as_deref().map(json::compact) else {
+        let Some(text) = opened.text.as_deref().map(fragment::compact) else {
             return self.alert(fragment::too_large("its file is too long"));
         };
         let page = {

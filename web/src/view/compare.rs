@@ -32,7 +32,7 @@ fn compare(app: &App, send: &Send) -> Html {
     let ticked = app.ticked();
     let place = |e: &Entry| app.link.ticked.iter().position(|k| *k == e.key);
     let mut ticked: Vec<(&Entry, &Run)> = ticked;
-    warpbook_charts::order::sort_by_key(&mut ticked, |(e, _)| place(e));
+    ticked.sort_by_cached_key(|(e, _)| place(e));
     if ticked.len() < 2 {
         let text = if app.library.entries.len() < 2 {
             "Open a second record to compare this one with."

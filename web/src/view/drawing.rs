@@ -12,7 +12,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use warpbook_charts::Window;
-use warpbook_record::json;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, Node, SvgElement};
 use yew::{
@@ -237,7 +236,7 @@ impl Drawing {
         let (svg, root) = (self.svg()?, self.root.cast::<Element>()?.get_bounding_client_rect());
         let of = svg.get_bounding_client_rect();
         // In tenths of a pixel.
-        let wide = svg.get_attribute("viewBox")?.split(' ').nth(2).and_then(json::number)? / 10.0;
+        let wide = svg.get_attribute("viewBox")?.split(' ').nth(2).and_then(|width| width.parse::<f64>().ok())? / 10.0;
         let scale = wide / of.width();
         Some(((at.0 + root.left() - of.left()) * scale, (at.1 + root.top() - of.top()) * scale))
     }

@@ -145,7 +145,7 @@ fn choice(
     part: fn(&mut Filter) -> &mut String,
 ) -> Html {
     let mut known: Vec<&str> = values.iter().copied().filter(|v| !v.is_empty()).collect();
-    warpbook_charts::order::sort(&mut known);
+    known.sort();
     known.dedup();
     if known.len() < 2 {
         return html! {};

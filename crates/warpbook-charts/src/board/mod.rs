@@ -75,12 +75,12 @@ impl<'a> Board<'a> {
         }
         for task in &mut board.tasks {
             let time = |e: &BoardEntry<'_>| e.best.map_or(f64::INFINITY, |(_, us)| us);
-            crate::order::sort_by(&mut task.entries, |a, b| time(a).total_cmp(&time(b)));
+            task.entries.sort_by(|a, b| time(a).total_cmp(&time(b)));
             let is_there = |p: &&String| task.entries.iter().any(|e| e.person == **p);
             task.absent = board.people.iter().filter(|p| !is_there(p)).cloned().collect();
         }
         let is_main = |t: &BoardTask<'_>| t.run.main_problem() == Some(t.problem);
-        crate::order::sort_by_key(&mut board.tasks, |t| (Reverse(t.entries.len()), !is_main(t)));
+        board.tasks.sort_by_key(|t| (Reverse(t.entries.len()), !is_main(t)));
         board
     }
 

@@ -64,7 +64,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
             let why = format!("No rung has a valid measurement of {what} in the first record and in another.");
             return Err(ChartError::NothingToDraw(why));
         }
-        crate::order::sort_by_key(&mut rows, |r| !r.is_common());
+        rows.sort_by_key(|r| !r.is_common());
         let left_out = rows.len().saturating_sub(MAX_ENTRIES);
         rows.truncate(MAX_ENTRIES);
         Ok(Self { width, of, anyway, rows, left_out })

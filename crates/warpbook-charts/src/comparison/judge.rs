@@ -61,7 +61,7 @@ pub(super) fn references<'r, 'a>(
 /// How far the references of one problem moved; `None` without any.
 pub(super) fn shift(rows: &[ComparedRow<'_>], record: usize) -> Option<Shift> {
     let mut all: Vec<(f64, Error)> = references(rows, record).map(|(_, ln, error)| (ln, error)).collect();
-    crate::order::sort_by(&mut all, |a, b| a.0.total_cmp(&b.0));
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let n = all.len();
     let middle = &all[n.saturating_sub(1) / 2..(n / 2 + 1).min(n)];
     let k = middle.len() as f64;

@@ -90,7 +90,7 @@ impl<'a> Comparison<'a> {
     #[must_use]
     pub fn drift(&self, record: usize) -> Option<Drift> {
         let mut shifts: Vec<f64> = self.by_problem().filter_map(|rows| shift(rows, record)).map(|s| s.ln).collect();
-        crate::order::sort_by(&mut shifts, f64::total_cmp);
+        shifts.sort_by(f64::total_cmp);
         let median = warpbook_record::stats::median(&shifts)?;
         let furthest = shifts.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
         let (mut names, mut foreign) = (Vec::new(), false);
@@ -139,7 +139,7 @@ impl<'a> Comparison<'a> {
         };
         let mut all: Vec<(f64, &ComparedRow<'a>)> =
             self.rows.iter().filter(moved).filter_map(|row| Some((row.cells[record].ratio?.value, row))).collect();
-        crate::order::sort_by(&mut all, |a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));
+        all.sort_by(|a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));
         let said = |(i, (ratio, row)): (usize, &(f64, &ComparedRow<'a>))| {
             let fast = if i == 0 { " as fast" } else { "" };
             let at = if self.problems.len() > 1 { format!(" at {}", label(row.problem)) } else { String::new() };

@@ -225,7 +225,7 @@ impl Matrix {
 /// Of the names of rows or columns, those that have room, in their order.
 fn spaced(names: &[(usize, String)], cell: f64, room: f64) -> impl Iterator<Item = (usize, &str)> {
     let mut sorted: Vec<(usize, &str)> = names.iter().map(|(at, t)| (*at, t.as_str())).collect();
-    crate::order::sort_by_key(&mut sorted, |n| n.0);
+    sorted.sort_by_key(|n| n.0);
     let mut last: Option<usize> = None;
     sorted.into_iter().filter(move |(at, _)| {
         let free = last.is_none_or(|l| (at - l) as f64 * cell >= room);

@@ -37,7 +37,7 @@ pub fn kernel_rungs<'a>(run: &'a Run, problem: &Problem) -> Vec<&'a str> {
             all.push(id);
         }
     }
-    crate::order::sort_by_key(&mut all, |id| run.rungs.iter().position(|r| r.id == **id));
+    all.sort_by_cached_key(|id| run.rungs.iter().position(|r| r.id == **id));
     all
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn kernel_roofline_with(
     // The types are those of the kernels, whatever the problem's.
     roofs.dtypes.clear();
     roofs.set_peaks();
-    crate::order::sort_by(&mut roofs.points, |a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
+    roofs.points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
     roofs.draw()
 }
 

@@ -4,9 +4,10 @@ use super::common::{DeviceArg, TimingArgs};
 use clap::Args;
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use warpbook::LiveKernel;
 use warpbook::device::Bench;
-use warpbook::record::Dtype;
+use warpbook::record::{Define, Dtype};
 use warpbook::settings::{parse_dtype, parse_shape};
 
 /// A kernel's name is no longer.
@@ -34,19 +35,19 @@ Exit code 0: it is right, or there is no GPU to run it; 1: it does not compile, 
 pub struct AttemptArgs {
     /// The kernel, CUDA C++. [default: print the rung's own]
     pub file: Option<PathBuf>,
-    /// The rung that it replaces, by id: of the matrix product; of another experiment as regression/02_fused, or with the name of a pair of the
-    /// guide, coalescing/02_coalesced.
+    /// The rung that it replaces: its id if it is one of the matrix product, such as 05_register_2d; else with the name of the experiment or of the
+    /// guide's pair before it, such as regression/02_fused or coalescing/02_coalesced.
     #[arg(long, value_name = "[EXPERIMENT/]ID")]
     pub like: String,
-    /// Its name in the record. [default: that of the file, with _ for what is no plain letter]
+    /// The kernel's name in the record. [default: the name of its file, where characters other than a-z, A-Z, 0-9 and - become _]
     #[arg(long)]
     name: Option<String>,
-    /// Another of the rung's tiles, by id. [default: its first]
+    /// The id of one of the rung's tiles. [default: the first]
     #[arg(long, value_name = "ID")]
     tile: Option<String>,
     /// A size of the tile, such as BM=64; may be repeated.
-    #[arg(long, value_name = "NAME=N", value_parser = parse_named_size)]
-    size: Vec<(String, i64)>,
+    #[arg(long, value_name = "NAME=N", value_parser = Define::from_str)]
+    size: Vec<Define>,
     /// Sizes m x n x k of the product that is timed, or one number for a cube. [default: 2048]
     #[arg(long, value_name = "MxNxK", value_parser = parse_shape)]
     shape: Option<(u64, u64, u64)>,
@@ -78,7 +79,7 @@ impl AttemptArgs {
         if let Some(tile) = &self.tile {
             live = live.tile(tile)?;
         }
-        for (name, value) in &self.size {
+        for Define { name, value } in &self.size {
             live = live.size(name.clone(), *value);
         }
         if let Some((m, n, k)) = self.shape {
@@ -120,18 +121,6 @@ fn name_of(stem: &OsStr) -> String {
     stem.to_string_lossy().chars().map(plain).take(LONGEST_NAME).collect()
 }
 
-/// A size of a tile: BM=64.
-fn parse_named_size(text: &str) -> Result<(String, i64), String> {
-    let is_name = |n: &str| {
-        n.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    match text.split_once('=').map(|(name, value)| (name.trim(), value.trim().parse())) {
-        Some((name, Ok(value))) if is_name(name) => Ok((name.to_owned(), value)),
-        _ => Err(format!("`{text}` is not a size: write a macro's name and a whole number, such as BM=64")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,13 +133,5 @@ mod tests {
         check("größe", "gr__e");
         check("02.naive.v2", "02_naive_v2");
         check(&"x".repeat(99), &"x".repeat(40));
-    }
-
-    #[test]
-    fn sizes_of_tiles_are_read() {
-        assert_eq!(parse_named_size(" BM = 64"), Ok(("BM".into(), 64)));
-        for bad in ["BM", "BM=x", "=3", "B M=3", "3B=3"] {
-            assert!(parse_named_size(bad).unwrap_err().contains("as BM=64"), "{bad}");
-        }
     }
 }

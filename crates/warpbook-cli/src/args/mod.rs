@@ -223,6 +223,10 @@ mod tests {
             "0.2",
             "--seed",
             "9",
+            "--start",
+            "-1,0.5",
+            "--truth",
+            "-2,7",
             "--features",
             "3",
             "--also",
@@ -242,6 +246,7 @@ mod tests {
         }
         let text = command(&regression);
         assert!(text.contains("--points 1000,2000,3000 --features 3 --also 5000x16 --epochs 7 --lr -0.5"), "{text}");
+        assert!(text.contains("--seed 9 --start -1,0.5 --truth -2,7 "), "{text}");
     }
 
     #[test]

@@ -41,11 +41,12 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   # input = [3, 64, 64]       channels, height, width; for a folder of images only
   batch = 128
   epochs = 10
-  learning_rate = 0.05        # also: name, steps, seed, clip, shuffle
+  learning_rate = 0.05        # also: name, steps, seed, shuffle; clip = 1.0, or clip = inf: the norm is recorded
   # accumulate = 4            the batch in 4 parts, one after the other, gradients added up before the step: memory for 32 samples
   # segments = 4              activations inside of 4 segments are computed again, not kept: less memory, up to a forward pass more
   # product = \"stock\"         on a GPU: own, stock, naive, tiled, tiled-16, tiled-8, a rung, or a kernel of your own as \"mine.cu\";
-  #                             convolution = \"own\" or \"stock\"; of one layer: { layer = \"linear 128\", product = \"mine.cu\" } in network
+  #                             convolution = \"own\", \"stock\" or \"im2col\" (columns of patches, multiplied by the product);
+  #                             for one layer, in network: { layer = \"linear 128\", product = \"mine.cu\" }
   network = [
       \"conv2d 32 3x3 padding 1\", \"batch_norm\", \"relu\",
       { residual = [\"conv2d 32 3x3 padding 1 no_bias\", \"batch_norm\", \"gelu\"] },
@@ -111,15 +112,16 @@ pub struct TrainArgs {
     /// precision]
     #[arg(long, value_name = "ID", conflicts_with = "precision")]
     pub rung: Option<String>,
-    /// What computes linear layers on a GPU, forwards and backwards: own (our fastest product), stock (cuBLASLt), naive (a thread an
+    /// The kernel or library that computes linear layers on a GPU, forwards and backwards: own (our fastest product), stock (cuBLASLt), naive (a thread an
     /// output), tiled (32 x 32 tiles in shared memory), a rung of the matrix product, or a kernel of your own: FILE.cu, with @ and the rung that
     /// it takes the place of (02_coalesced without it) and : and sizes of its tile, as in mine.cu@05_register_2d:BM=64,THREADS=128. A kernel is
     /// tried before it trains. [default: the recipe's, or else own]
     #[arg(long, value_name = "own|stock|naive|tiled|tiled-16|tiled-8|ID|FILE.cu", value_parser = parse_product)]
     pub product: Option<ProductBy>,
-    /// What computes convolutions on a GPU, forwards and backwards: own (our kernels) or stock (cuDNN, from `pip install
+    /// The kernels or the library that compute convolutions on a GPU, forwards and backwards: own (our kernels), im2col (patches of the images as the
+    /// columns of a matrix, which --product multiplies, so a kernel of your own computes the convolutions too) or stock (cuDNN, from `pip install
     /// nvidia-cudnn-cu13`). [default: the recipe's, or else own]
-    #[arg(long, value_name = "own|stock")]
+    #[arg(long, value_name = "own|im2col|stock")]
     pub convolution: Option<ConvolutionBy>,
     /// Whether images are kept in GPU memory: auto keeps them where they take at most half of what is free.
     #[arg(long, value_name = "auto|on|off", default_value = "auto")]
@@ -153,6 +155,10 @@ pub struct TrainArgs {
     /// The learning rate at the start. [default: the recipe's]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     pub lr: Option<f64>,
+    /// The largest norm of all gradients together; larger ones are scaled down to it. `inf` scales none, but computes and records the norm of each
+    /// step, which is otherwise known of fp16 alone. [default: the recipe's]
+    #[arg(long, value_name = "NORM", allow_hyphen_values = true)]
+    pub clip: Option<f64>,
     /// Seed of weights, order, dropout and augmentation. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -249,7 +255,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// What computes linear layers; files are looked for in the working directory.
+/// Reads the choice for linear layers; a kernel's file is looked for in the working directory.
 fn parse_product(text: &str) -> Result<ProductBy, String> {
     ProductBy::read(Path::new(""), text)
 }
@@ -279,6 +285,7 @@ impl TrainArgs {
         option("epochs", number(self.epochs.map(u64::from)));
         option("steps", number(self.steps));
         option("lr", self.lr.map(|rate| rate.to_string()));
+        option("clip", self.clip.map(|norm| norm.to_string()));
         option("seed", number(self.seed));
         option("views", self.views.map(|views| views.name().replace('_', "-")));
         option("seeds", number(self.seeds));
@@ -351,6 +358,8 @@ mod tests {
             "9",
             "--lr",
             "0.5",
+            "--clip",
+            "inf",
             "--seed",
             "3",
             "--views",

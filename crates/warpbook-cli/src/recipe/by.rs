@@ -1,27 +1,30 @@
-//! What computes products and convolutions on a GPU, as a recipe or the command line says.
+//! The choice, in a recipe or on the command line, of the kernels or libraries that compute products and convolutions on a GPU.
 
 use crate::failure::Failure;
 use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::ops::conv2d::cuda::Method;
 use warpbook::nn::train::{CudaOptions, Place};
 
-/// What computes convolutions.
+/// The kernels or the library that compute convolutions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConvolutionBy {
     /// Our kernels: the method of the rung, or the fastest.
     Own,
+    /// Patches of the images as the columns of a matrix (im2col), multiplied by the product that computes linear layers.
+    Im2col,
     /// cuDNN.
     Stock,
 }
 
 impl ConvolutionBy {
     /// Their names.
-    pub const NAMES: [&str; 2] = ["own", "stock"];
+    pub const NAMES: [&str; 3] = ["own", "im2col", "stock"];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Own => "own",
+            Self::Im2col => "im2col",
             Self::Stock => "stock",
         }
     }
@@ -33,13 +36,14 @@ impl std::str::FromStr for ConvolutionBy {
     fn from_str(name: &str) -> Result<Self, String> {
         match name {
             "own" => Ok(Self::Own),
+            "im2col" => Ok(Self::Im2col),
             "stock" => Ok(Self::Stock),
             _ => Err(format!("`{name}` is none of {}.", Self::NAMES.join(", "))),
         }
     }
 }
 
-/// What computes linear layers and convolutions, where it is said.
+/// The kernels or libraries that compute linear layers and convolutions; `None` where none is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ComputedBy {
     pub product: Option<ProductBy>,
@@ -47,7 +51,7 @@ pub struct ComputedBy {
 }
 
 impl ComputedBy {
-    /// The same with what it does not say from another.
+    /// Takes what is not named here from another choice.
     pub fn or(self, other: Self) -> Self {
         Self { product: self.product.or(other.product), convolution: self.convolution.or(other.convolution) }
     }
@@ -70,6 +74,7 @@ impl ComputedBy {
             product: self.product.unwrap_or(options.product),
             convolution: match self.convolution {
                 Some(ConvolutionBy::Stock) => Method::Stock,
+                Some(ConvolutionBy::Im2col) => Method::Im2col,
                 Some(ConvolutionBy::Own) => own(),
                 None => options.convolution,
             },

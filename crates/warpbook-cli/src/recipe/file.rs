@@ -167,7 +167,7 @@ fn initial(source: &Source<'_>, keys: &Keys<'_>) -> Result<Initial, String> {
     })
 }
 
-/// What computes products and convolutions on a GPU: of all layers, or of one. A kernel's file is looked for in the recipe's folder.
+/// The kernels or libraries that compute products and convolutions on a GPU, for all layers or for one. A kernel's file is looked for in the recipe's folder.
 fn by(source: &Source<'_>, keys: &Keys<'_>) -> Result<ComputedBy, String> {
     let folder = source.path.parent().unwrap_or(Path::new(""));
     let named = |text: &str| text.replace('_', "-").parse().map_or_else(|_: String| ProductBy::read(folder, text), Ok);
@@ -268,6 +268,7 @@ fn layer(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Layer, Str
             let layer = if let Some(product) = product { layer.product(product) } else { layer };
             Ok(match convolution {
                 Some(ConvolutionBy::Stock) => layer.method(Method::Stock),
+                Some(ConvolutionBy::Im2col) => layer.method(Method::Im2col),
                 Some(ConvolutionBy::Own) => layer.method(CudaOptions::new(Precision::Fp32).convolution),
                 None => layer,
             })

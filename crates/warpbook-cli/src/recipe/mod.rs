@@ -30,7 +30,7 @@ const SPEEDRUN_FILE: &str = include_str!("../../recipes/cifar10-speedrun.toml");
 pub struct Plan {
     pub recipe: Recipe,
     pub images: Images,
-    /// What computes it on a GPU.
+    /// The kernel or library that computes it on a GPU.
     pub by: ComputedBy,
 }
 

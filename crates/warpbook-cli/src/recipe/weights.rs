@@ -135,7 +135,7 @@ pub fn open(
         )));
     };
     // A network that was trained on MNIST is judged by MNIST.
-    let may_draw = identity.is_none_or(|then| then.note.contains("synthetic"));
+    let may_draw = identity.is_none_or(|then| then.is_drawn);
     let opened = images.open(shape, may_draw);
     if !says_where {
         return opened;

@@ -107,6 +107,9 @@ fn bad_settings_are_refused_with_a_sentence() {
     check(&["--lr", "nan"], "choose a number above 0");
     check(&["--lr", "fast"], "`fast` is not a number");
     check(&["--noise", "-1"], "choose a number from 0 up");
+    check(&["--start", "1"], "`1` is not two numbers");
+    check(&["--truth", "1,two"], "`two` is not a number");
+    check(&["--range", "5,-5"], "name the smaller number first");
     check(&["--rungs", "04_fused_graf"], "`04_fused_graph`");
     check(&["--rungs", "02_fused", "--tile", "huge"], "There is no tile `huge`");
     check(&["--samples", "0"], "choose from 1 to");
@@ -159,6 +162,23 @@ fn a_diverging_run_is_a_failed_row_and_the_record_stays() {
     );
     assert!(run.train_logs.iter().all(warpbook_record::TrainLog::diverged));
     place.run(&["view", "--text", "d.json"]).expect(0, "diverged");
+}
+
+#[test]
+fn what_a_regression_fitted_is_shown_of_new_and_of_published_records() {
+    let Some(place) = Place::new() else { return };
+    let words = ["--points", "2k", "--epochs", "50", "--lr", "0.2", "--noise", "0", "--rungs", "cpu_1_thread"];
+    let line = ["--start", "1,1", "--truth", "-2,0.5", "--range", "-1,1", "--device", "cpu", "--out", "line.json"];
+    place.run(&[&["run", "regression"], &words[..], &line].concat()).expect(0, "Record: line.json");
+    let shown = place.run(&["view", "--text", "line.json"]);
+    shown.expect(0, "Losses of cpu_1_thread: ");
+    let fitted = shown.out.lines().skip_while(|l| !l.starts_with("Fitted")).find(|l| l.starts_with("cpu_1_thread"));
+    let fitted: Vec<f64> = fitted.unwrap().split_whitespace().skip(1).map(|v| v.parse().unwrap_or(0.0)).collect();
+    assert!((fitted[0] + 2.0).abs() < 0.01 && (fitted[1] - 0.5).abs() < 0.001, "{fitted:?}");
+    let published = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/results/regression-h200.json");
+    let shown = place.run(&["view", "--text", published]);
+    shown.expect(0, "Fitted:\nrung ");
+    assert!(shown.out.contains("in epoch 200."), "{}", shown.out);
 }
 
 #[test]
@@ -255,7 +275,7 @@ fn files_that_are_no_records_are_refused_with_a_sentence() {
     check("latin.json", "not UTF-8");
     check("other.json", "no Warpbook record");
     check("array.json", "no Warpbook record");
-    check("empty.json", "not valid JSON");
+    check("empty.json", "is empty");
     check("newer.json", "Update Warpbook");
     check("huge.json", "at most 64 MiB");
     check("nowhere.json", "cannot be read");
@@ -299,16 +319,21 @@ fn the_doctor_says_what_there_is_and_what_to_do() {
 #[test]
 fn the_quick_suite_keeps_a_record_an_experiment() {
     let Some(place) = Place::new() else { return };
+    fs::create_dir_all(place.path("records/new")).unwrap();
+    place.write("records/new/regression.json", "somebody's");
     let begun = std::time::Instant::now();
     place.run(&["run", "--quick", "--device", "cpu", "--out", "records/new"]).expect(0, "Record: ");
     // A build without optimisation, and other tests running at the same time, are allowed for: the bound of 60 s is a release build's.
     assert!(begun.elapsed().as_secs() < 240, "{:?}", begun.elapsed());
-    let run = read(&place.path("records/new/regression.json"));
+    assert_eq!(fs::read(place.path("records/new/regression.json")).unwrap(), b"somebody's");
+    let run = read(&place.path("records/new/regression-2.json"));
     assert_eq!((run.experiment.as_str(), run.problems().len()), ("regression", 4));
     let run = read(&place.path("records/new/matmul.json"));
     assert_eq!((run.experiment.as_str(), run.problems().len()), ("matmul", 6));
     let run = read(&place.path("records/new/training.json"));
     assert_eq!((run.experiment.as_str(), run.problems().len(), run.train_logs.len()), ("training", 1, 1));
+    let run = read(&place.path("records/new/loop.json"));
+    assert_eq!((run.experiment.as_str(), run.problems().len(), run.train_logs.len()), ("loop", 1, 1));
 }
 
 #[test]

@@ -212,9 +212,31 @@ fn a_kernel_of_one_s_own_trains_a_network() {
             "{precision}: {own:?} {mine:?}"
         );
     }
+    // The convolutions, too, as products of columns: all of them, or one layer.
+    let network = "network = [\"conv2d 8 3x3 padding 1\", \"relu\", \"max_pool 4\", \"flatten\", \"linear 10\"]\n";
+    let one = network.replace(
+        "\"conv2d 8 3x3 padding 1\"",
+        "{ layer = \"conv2d 8 3x3 padding 1\", product = \"mine.cu@03_shared_tile\" }",
+    );
+    for (name, network) in [("all.toml", network), ("one.toml", &one)] {
+        let recipe = format!("data = \"synthetic\"\nbatch = 64\nlearning_rate = 0.1\n{network}");
+        std::fs::write(folder.path().join(name), recipe).unwrap();
+    }
+    let with_convolutions = |words: &str| {
+        let words = format!("train {words} --steps 60 --device cuda:0 --precision fp32");
+        score(&output(folder.path(), &words.split(' ').collect::<Vec<_>>()))
+    };
+    let (ours, allowed) = (with_convolutions("all.toml"), allowed(Precision::Fp32));
+    for words in ["all.toml --convolution im2col --product mine.cu@03_shared_tile", "one.toml"] {
+        let mine = with_convolutions(words);
+        assert!(
+            (ours.0 - mine.0).abs() <= allowed.0 && (ours.1 - mine.1).abs() <= allowed.1,
+            "{words}: {ours:?} {mine:?}"
+        );
+    }
     let wrong =
         warpbook(folder.path(), &["train", "small.toml", "--device", "cuda:0", "--product", "wrong.cu@03_shared_tile"]);
-    expect(&wrong, 1, &["wrong.cu@03_shared_tile cannot compute linear layers", "elements are wrong"]);
+    expect(&wrong, 1, &["wrong.cu@03_shared_tile cannot compute a network's products", "elements are wrong"]);
 
     let words = "run training --network mnist --batch 32 --data synthetic --steps 3 --samples 2 --device cuda:0 --out t.json \
                  --product mine.cu@03_shared_tile --rungs own_products_fp32,own_products_fp16,tiled_products_fp32";

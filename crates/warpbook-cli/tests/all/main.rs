@@ -12,4 +12,5 @@ mod ranks;
 mod scaling;
 mod train;
 mod trained_on;
+mod training_loop;
 mod whole;

@@ -289,6 +289,43 @@ fn every_step_s_loss_comes_into_a_record() {
 }
 
 #[test]
+fn the_norm_of_gradients_is_recorded_without_clipping() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.toml"), SMALL.replace("clip = 1.0", "")).unwrap();
+    let train = |more: &[&str]| {
+        let words = ["train", "small.toml", "--device", "cpu", "--steps", "5", "--log-every", "1", "--out", "r.json"];
+        warpbook(folder.path(), &[&words[..], more].concat())
+    };
+    let log = |more: &[&str]| {
+        expect(&train(more), 0, &["Record: r.json"]);
+        read(&folder.path().join("r.json")).train_logs.remove(0)
+    };
+    let (plain, recorded) = (log(&[]), log(&["--clip", "inf"]));
+    assert_eq!(recorded.losses, plain.losses);
+    let (plain, recorded) = (plain.course.unwrap(), recorded.course.unwrap());
+    assert_eq!((plain.gradient_norms.len(), recorded.gradient_norms.len()), (0, 5));
+    assert!(recorded.gradient_norms.iter().all(|norm| norm.value > 0.0));
+    assert!(recorded.recipe.contains(&("gradient clipping".into(), "none; the norm is recorded".into())));
+    expect(&train(&["--clip", "0"]), 2, &["above 0"]);
+}
+
+#[test]
+fn trainings_become_one_record() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    let run = |words: &str| warpbook(folder.path(), &words.split(' ').collect::<Vec<_>>());
+    for batch in [32, 64] {
+        let train = format!("train small.toml --device cpu --steps 4 --batch {batch} --out {batch}.json");
+        expect(&run(&train), 0, &["Record: "]);
+    }
+    expect(&run("merge 32.json 64.json --out both.json"), 0, &["Record: both.json"]);
+    let record = read(&folder.path().join("both.json"));
+    assert_eq!((record.problems().len(), record.train_logs.len()), (2, 2));
+    assert!(record.train_logs.iter().all(|log| log.course.as_deref().is_some_and(|c| !c.epochs.is_empty())));
+    expect(&run("view --text both.json"), 0, &["batch 32, synthetic digits", "batch 64, synthetic digits"]);
+}
+
+#[test]
 fn a_time_budget_ends_a_training() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
@@ -415,5 +452,5 @@ fn what_computes_on_a_gpu_is_said_for_one_only() {
     expect(&train(&["--convolution", "stock"]), 2, &["--convolution says what computes on a GPU"]);
     expect(&train(&["--product", "stok"]), 2, &["`stok` computes no linear layer; did you mean `stock`?"]);
     expect(&train(&["--product", "none.cu"]), 2, &["none.cu cannot be read"]);
-    expect(&train(&["--convolution", "naive"]), 2, &["`naive` is none of own, stock."]);
+    expect(&train(&["--convolution", "naive"]), 2, &["`naive` is none of own, im2col, stock."]);
 }

@@ -50,6 +50,9 @@ pub struct Identity {
     pub checksum: u32,
     /// How images from files were brought to their size.
     pub fit: Fit,
+    /// `true` if a program drew the images.
+    #[serde(default)]
+    pub is_drawn: bool,
 }
 
 /// Writes, for example, "pets: own data, 320 images with checksum 0f3c52a1".
@@ -67,7 +70,8 @@ impl Dataset {
         crc.update(self.labels());
         crc.update(self.images());
         let fit = if matches!(self.origin(), Origin::Folder { .. }) { Fit::Whole } else { Fit::Centre };
-        Identity { note: self.note(), images: self.len(), checksum: crc.sum(), fit }
+        let is_drawn = matches!(self.origin(), Origin::Synthetic { .. });
+        Identity { note: self.note(), images: self.len(), checksum: crc.sum(), fit, is_drawn }
     }
 
     /// Returns these images with their labels renumbered to match the positions of their class names in `classes`, such as a network's. The order may

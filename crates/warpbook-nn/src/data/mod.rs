@@ -53,13 +53,11 @@ pub const NAMES: [&str; 5] = ["mnist", "fashion-mnist", "cifar10", "synthetic", 
 /// # Errors
 /// There is no such set, its files are not there, or they are damaged.
 pub fn open(name: &str, dir: Option<&Path>) -> Result<Splits> {
-    if name == "synthetic" {
-        let (train, test, seed) = SYNTHETIC;
-        return Ok(synthetic_digits(train, test, seed));
-    }
-    if name == "synthetic-colours" {
-        let (train, test, seed) = SYNTHETIC;
-        return Ok(synthetic_colours(train, test, seed));
+    let (train, test, seed) = SYNTHETIC;
+    match name {
+        "synthetic" => return Ok(synthetic_digits(train, test, seed)),
+        "synthetic-colours" => return Ok(synthetic_colours(train, test, seed)),
+        _ => {}
     }
     let Some(recipe) = recipe(name) else {
         return Err(Error::Setting(format!("`{name}` is not a data set; choose one of {}.", NAMES.join(", "))));

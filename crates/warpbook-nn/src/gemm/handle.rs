@@ -130,7 +130,8 @@ impl Gemm {
         })
     }
 
-    fn plan_from(&self, by: ProductBy, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
+    /// The plan of a product whose A and B are aligned so, by a kernel of ours or of a learner's; a library has no such plan.
+    pub(crate) fn plan_from(&self, by: ProductBy, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         product.validate().map_err(refused)?;
         let key = Key::new(product, aligned, by);
         let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);

@@ -42,7 +42,7 @@ pub(crate) use handle::refused;
 pub use judge::{Judge, Verdict};
 pub use launch::BoundPlan;
 pub(crate) use library::{AfterLibrary, LibraryPlan, Planned};
-pub use own::OwnProduct;
+pub use own::{OWN_KERNEL_LIMIT_S, OwnProduct};
 pub use plan::{Aligned, Plan};
 pub use product::{Malformed, Product};
 pub use rehearsal::{Rehearsed, rehearse};

@@ -7,7 +7,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use warpbook_device::read_kernel;
 use warpbook_kernels::matmul::{Row, rows};
-use warpbook_record::{Define, KernelSpec, LIVE, Rung, Runner, nearest};
+use warpbook_record::{Define, Dtype, KernelSpec, LIVE, Rung, Runner, nearest};
+
+/// Seconds after which a learner's kernel is assumed never to end.
+pub const OWN_KERNEL_LIMIT_S: f64 = 5.0;
 
 /// The rung that a file takes the place of, unless another one is named.
 const USUAL: &str = "02_coalesced";
@@ -22,6 +25,8 @@ pub struct OwnProduct(&'static Kept);
 struct Kept {
     name: String,
     row: Row,
+    /// The types in which it was found to be right.
+    right: Mutex<Vec<Dtype>>,
 }
 
 impl OwnProduct {
@@ -39,7 +44,7 @@ impl OwnProduct {
         if let Some(known) = all.iter().find(|kept| kept.name == name && kept.row == row) {
             return Self(known);
         }
-        let kept: &'static Kept = Box::leak(Box::new(Kept { name, row }));
+        let kept: &'static Kept = Box::leak(Box::new(Kept { name, row, right: Mutex::default() }));
         all.push(kept);
         Self(kept)
     }
@@ -49,7 +54,7 @@ impl OwnProduct {
     /// `02_coalesced` unless a rung is named, and has the rung's first tile. Files are looked for in `folder`, and the headers next to them.
     ///
     /// # Errors
-    /// If a file cannot be read, there is no such rung with a kernel, or a size is not a number from 1 to 1,048,576.
+    /// If a file cannot be read, there is no such rung with a kernel, or a size is not a number from 0 to 1,048,576.
     pub fn read(folder: &Path, text: &str) -> Result<Self, String> {
         let (file, rung, sizes) = parts(text);
         let all: Vec<Row> = rows().into_iter().filter(|row| row.kernel().is_some()).collect();
@@ -65,17 +70,8 @@ impl OwnProduct {
             row.rung = Rung { id: format!("{id}+mine").into(), title: "mine".into(), variant_of: Some(id), ..row.rung };
         }
         for size in sizes.split(',').filter(|size| !size.is_empty()) {
-            let read =
-                size.split_once('=').and_then(|(name, value)| Some((name.trim(), value.trim().parse::<i64>().ok()?)));
-            let (name, value) = read
-                .filter(|(_, value)| (1..=1 << 20).contains(value))
-                .ok_or_else(|| format!("`{size}` is not a size of a tile: write it as BM=64, from 1 to 1048576."))?;
-            let Some(tile) = spec.tiles.first_mut() else { continue };
-            match tile.defines.iter_mut().find(|define| define.name == name) {
-                Some(define) => define.value = value,
-                None => tile.defines.push(Define::new(name.to_owned(), value)),
-            }
-            tile.id = "own".into();
+            let size: Define = size.parse()?;
+            spec.tiles.iter_mut().for_each(|tile| tile.set(size.clone()));
         }
         if let Runner::Kernels { specs, .. } = &mut row.rung.runner {
             *specs = vec![spec];
@@ -93,6 +89,16 @@ impl OwnProduct {
     #[must_use]
     pub fn name(self) -> &'static str {
         &self.0.name
+    }
+
+    /// Whether it was found to be right in a type, in this process.
+    #[must_use]
+    pub fn is_right(self, dtype: Dtype) -> bool {
+        self.0.right.lock().unwrap_or_else(PoisonError::into_inner).contains(&dtype)
+    }
+
+    pub(crate) fn found_right(self, dtype: Dtype) {
+        self.0.right.lock().unwrap_or_else(PoisonError::into_inner).push(dtype);
     }
 
     /// Its row.
@@ -200,7 +206,7 @@ mod tests {
         std::fs::write(folder.path().join("k.cu"), "").unwrap();
         assert!(why("k.cu@03_shared").contains("did you mean `03_shared_tile`?"), "{}", why("k.cu@03_shared"));
         assert!(why("cublas").contains("computes no linear layer"), "{}", why("cublas"));
-        for size in ["BM=x", "BM=0", "BM=9999999"] {
+        for size in ["BM=x", "BM=-1", "BM=9999999"] {
             assert!(why(&format!("k.cu:{size}")).contains(&format!("`{size}` is not a size")), "{size}");
         }
     }

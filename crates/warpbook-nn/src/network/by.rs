@@ -9,9 +9,9 @@ use crate::ops::conv2d::cuda::Method;
 /// It is a setting of code: no word of a layer's text, so that files and checkpoints have none, and nothing to a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct By {
-    /// Of a convolution.
+    /// The method of a convolution.
     pub convolution: Option<Method>,
-    /// Of a linear layer.
+    /// What computes the products of a linear layer, or of a convolution by [`Method::Im2col`].
     pub product: Option<ProductBy>,
 }
 
@@ -25,11 +25,15 @@ impl Layer {
         }
     }
 
-    /// Lets this compute the linear layer on a GPU: one of [`ProductBy`], or a kernel of one's own. See [`By`].
+    /// Lets one of [`ProductBy`], such as a kernel of your own, compute the layer's products on a GPU. The layer is linear, or a convolution, which is
+    /// then computed by [`Method::Im2col`]. See [`By`].
     #[must_use]
     pub fn product(mut self, by: impl Into<ProductBy>) -> Self {
-        if !matches!(self.kind, Kind::Linear { .. }) {
-            return self.without_setting("product");
+        match (&self.kind, self.by.convolution) {
+            (Kind::Linear { .. }, _) => {}
+            (Kind::Conv2d(_), None | Some(Method::Im2col)) => self.by.convolution = Some(Method::Im2col),
+            (Kind::Conv2d(_), Some(_)) => return self.without_setting("product with this method"),
+            _ => return self.without_setting("product"),
         }
         self.by.product = Some(by.into());
         self
@@ -40,6 +44,9 @@ impl Layer {
     pub fn method(mut self, method: Method) -> Self {
         if !matches!(self.kind, Kind::Conv2d(_)) {
             return self.without_setting("method of a convolution");
+        }
+        if self.by.product.is_some() && method != Method::Im2col {
+            return self.without_setting("product with this method");
         }
         self.by.convolution = Some(method);
         self
@@ -55,7 +62,7 @@ mod tests {
     fn a_layer_s_choice_is_its_node_s() {
         let layers = [
             conv2d(4, 3).stock(),
-            conv2d(4, 3).padding(1).method(Method::Im2col),
+            conv2d(4, 3).padding(1).product(ProductBy::Tiled),
             residual([conv2d(4, 3).padding(1).stock()]),
             flatten(),
             linear(5).product(ProductBy::Naive).named("head"),
@@ -66,7 +73,7 @@ mod tests {
         let of = |i: usize| network.nodes()[i].by;
         let stock = Some(Method::Stock);
         assert_eq!(of(0), By { convolution: stock, product: None });
-        assert_eq!(of(1).convolution, Some(Method::Im2col));
+        assert_eq!(of(1), By { convolution: Some(Method::Im2col), product: Some(ProductBy::Tiled) });
         assert_eq!((of(2).convolution, of(3), of(4)), (stock, By::default(), By::default()));
         assert_eq!((of(5).product, of(6).product), (Some(ProductBy::Naive), Some(ProductBy::Stock)));
         assert_eq!(of(7), By::default());
@@ -84,7 +91,9 @@ mod tests {
             assert!(error.contains(what), "{error}");
         };
         refused(relu().stock(), "has no method of a convolution");
-        refused(conv2d(2, 3).product(ProductBy::Tiled), "has no product");
+        refused(relu().product(ProductBy::Tiled), "has no product:");
+        refused(conv2d(2, 3).product(ProductBy::Tiled).stock(), "has no product with this method");
+        refused(conv2d(2, 3).stock().product(ProductBy::Tiled), "has no product with this method");
         refused(flatten().method(Method::Stock), "has no method");
     }
 }

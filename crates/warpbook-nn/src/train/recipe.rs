@@ -111,7 +111,7 @@ pub struct Recipe {
     pub schedule: Schedule,
     /// Whether the schedule's time is counted in steps; otherwise in epochs.
     pub schedule_by_step: bool,
-    /// The largest norm of all gradients together; larger ones are scaled down.
+    /// The largest norm of all gradients together; larger ones are scaled down. With infinity nothing is, but the norm is computed and recorded.
     pub clip: Option<f64>,
     /// Samples of a batch.
     pub batch: usize,

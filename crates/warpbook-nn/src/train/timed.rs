@@ -1,7 +1,7 @@
 //! A whole training at once: for recipes whose time counts.
 
 use super::engine::{Batches, State};
-use super::{Samples, Score, TrainError, Trainer};
+use super::{Ended, Flow, Samples, Score, StepOutcome, TrainError, Trainer};
 use std::time::Instant;
 
 /// What a training at once came to.
@@ -33,38 +33,45 @@ impl Trainer {
         self.engine.make_ready((train, size), test)
     }
 
-    /// Makes all steps of the recipe from its initial weights, with one evaluation at the end and no word in between. Steps before are undone.
+    /// Goes back to the recipe's initial weights, before the first step.
     ///
     /// # Errors
-    /// As of [`Trainer::train`].
-    pub fn train_at_once<'a>(
+    /// The device's.
+    pub fn restart<'a>(&mut self, train: impl Into<Samples<'a>>) -> Result<(), TrainError> {
+        let fresh = self.engine.state_is_fresh();
+        let weights = self.recipe.initial_weights(train.into())?;
+        let slots = if fresh { Vec::new() } else { vec![weights.zeros(); self.recipe.optimizer.state_slots()] };
+        self.go_on(&State { weights, slots, updates: 0, scaler: None }, 0)
+    }
+
+    /// Makes all steps of the recipe that are left, without an evaluation in between. `after` hears of the steps whose losses were read together, and
+    /// may end the training.
+    ///
+    /// # Errors
+    /// As of [`Trainer::train`]; this is one of several ranks.
+    pub fn make_all_steps<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
-        test: impl Into<Samples<'a>>,
-    ) -> Result<AtOnce, TrainError> {
-        if self.ranks.is_some() {
-            return Err(TrainError::Setting("A training at once is for one rank: train with epochs.".into()));
-        }
-        let (train, test): (Samples<'_>, Samples<'_>) = (train.into(), test.into());
-        let started = Instant::now();
-        let fresh = self.engine.state_is_fresh();
-        let weights = self.recipe.initial_weights(train)?;
-        let slots = if fresh { Vec::new() } else { vec![weights.zeros(); self.recipe.optimizer.state_slots()] };
-        self.go_on(&State { weights, slots, updates: 0, scaler: None }, 0)?;
+        after: &mut dyn FnMut(&[StepOutcome]) -> Flow,
+    ) -> Result<Ended, TrainError> {
+        let train: Samples<'_> = train.into();
+        self.ensure_one_rank()?;
         let size = self.recipe.batch;
         let (per_epoch, last) = (train.len().div_ceil(size) as u64, self.recipe.total_steps(train.len()));
-        let mut loss = f64::NAN;
+        let (mut ordered, mut order) = (None, Vec::new());
         while self.step < last {
             // Whole epochs follow each other in one list of indices, as long as no batch is cut.
             let (epoch, batch) = (self.step / per_epoch, self.step % per_epoch);
-            let most = self.engine.steps_at_once().max(1) as u64;
+            let most = self.steps_at_once().max(1);
             let is_whole = train.len().is_multiple_of(size);
             let steps =
                 if is_whole { most.min(last - self.step) } else { most.min(last - self.step).min(per_epoch - batch) };
             let mut indices = Vec::with_capacity(steps as usize * size);
             let (mut at, mut taken) = ((epoch, batch as usize * size), steps as usize * size);
             while taken > 0 && at.1 < train.len() {
-                let order = self.order(train.len(), at.0);
+                if ordered != Some(at.0) {
+                    (ordered, order) = (Some(at.0), self.order(train.len(), at.0));
+                }
                 let end = (at.1 + taken).min(order.len());
                 indices.extend_from_slice(&order[at.1..end]);
                 taken -= end - at.1;
@@ -79,8 +86,38 @@ impl Trainer {
             if let Some(broken) = trained.broken {
                 return Err(broken.error(self.step + 1));
             }
-            loss = trained.outcomes.last().map_or(loss, |o| o.loss);
+            if after(&trained.outcomes) == Flow::Stop && self.step < last {
+                return Ok(Ended::Stopped);
+            }
         }
+        Ok(Ended::Finished)
+    }
+
+    fn ensure_one_rank(&self) -> Result<(), TrainError> {
+        if self.ranks.is_some() {
+            return Err(TrainError::Setting("A training at once is for one rank: train with epochs.".into()));
+        }
+        Ok(())
+    }
+
+    /// Makes all steps of the recipe from its initial weights, with one evaluation at the end and no word in between. Steps before are undone.
+    ///
+    /// # Errors
+    /// As of [`Trainer::train`].
+    pub fn train_at_once<'a>(
+        &mut self,
+        train: impl Into<Samples<'a>>,
+        test: impl Into<Samples<'a>>,
+    ) -> Result<AtOnce, TrainError> {
+        self.ensure_one_rank()?;
+        let train: Samples<'_> = train.into();
+        let started = Instant::now();
+        self.restart(train)?;
+        let mut loss = f64::NAN;
+        self.make_all_steps(train, &mut |outcomes| {
+            loss = outcomes.last().map_or(loss, |o| o.loss);
+            Flow::Continue
+        })?;
         let test = self.evaluate(test)?;
         Ok(AtOnce { seconds: started.elapsed().as_secs_f64(), loss, test })
     }

@@ -396,7 +396,7 @@ impl Trainer {
     }
 
     /// The most steps that are made before any of them is reported.
-    fn steps_at_once(&self) -> u64 {
+    pub(super) fn steps_at_once(&self) -> u64 {
         let most = self.engine.steps_at_once() as u64;
         self.read_every.map_or(most, |every| most.min(every))
     }

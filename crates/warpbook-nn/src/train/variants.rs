@@ -214,6 +214,25 @@ impl Way {
         }
     }
 
+    /// The kernels of the products of a convolution by im2col, where one kernel is told to compute them.
+    pub(super) fn im2col_products(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
+        let by = self.options.product_of(node);
+        if !by.names_a_rung() {
+            return vec![];
+        }
+        let epilogue = match (node.params.len() > 1, sharing.relu_after[i]) {
+            (true, true) => Epilogue::BiasRelu,
+            (true, false) => Epilogue::Bias,
+            (false, _) => Epilogue::None,
+        };
+        let mut all = self.rung(by, |plain| Form { trans_b: true, epilogue, ..plain });
+        all.extend(self.rung(by, |plain| Form { out: Dtype::F32, trans_a: true, ..plain }));
+        if sharing.needs_gradient(node.input) {
+            all.extend(self.rung(by, |plain| Form { out: Dtype::F32, ..plain }));
+        }
+        all
+    }
+
     /// Our kernels of a convolution by cuDNN: of its bias and ReLU, of the mask of its input gradient, and of its weight gradient.
     pub(super) fn after_cudnn(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
         let stored = self.options.precision.activations();

@@ -396,7 +396,10 @@ impl Way {
         let method = self.options.method_of(node).on(compute_capability, dtype);
         match method {
             Method::Direct => nn::conv2d::direct(layout).into(),
-            Method::Im2col => nn::conv2d::im2col(stored, layout).into_iter().chain(bias()).collect(),
+            Method::Im2col => {
+                let products = self.im2col_products(sharing, i, node);
+                nn::conv2d::im2col(stored, layout).into_iter().chain(products).chain(bias()).collect()
+            }
             Method::Stock | Method::StockFastest => {
                 let sums = if has_bias { bias() } else { vec![] };
                 self.after_cudnn(sharing, i, node).into_iter().chain(sums).collect()

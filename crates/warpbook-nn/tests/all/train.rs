@@ -132,6 +132,35 @@ fn small() -> Recipe {
     Recipe { network, optimizer: Optimizer::sgd(), batch: 32, epochs: 1000, ..recipe() }
 }
 
+/// Also from the beginning again, and where they end early and go on.
+#[test]
+fn all_steps_without_evaluations_are_those_of_a_watched_training() {
+    // Five batches an epoch, the last one of them smaller or not.
+    for samples in [150, 160] {
+        let digits = synthetic_digits(samples, 8, 1);
+        let recipe = Recipe { batch: 32, epochs: 3, ..recipe() };
+        let mut watched = Trainer::new(recipe.clone(), &digits.train, None).unwrap();
+        train(&mut watched, &digits.train, None);
+        let expected = watched.weights().unwrap();
+        let mut trainer = Trainer::new(recipe, &digits.train, None).unwrap();
+        for _ in 0..2 {
+            let mut losses = Vec::new();
+            let ended = trainer.make_all_steps(&digits.train, &mut |outcomes| {
+                losses.extend(outcomes.iter().map(|o| o.loss));
+                Flow::Continue
+            });
+            assert_eq!((ended.unwrap(), losses.len(), trainer.step()), (Ended::Finished, 15, 15));
+            assert!(trainer.weights().unwrap() == expected, "{samples} samples");
+            trainer.restart(&digits.train).unwrap();
+            assert_eq!(trainer.step(), 0);
+        }
+        let stopped = trainer.make_all_steps(&digits.train, &mut |_| Flow::Stop).unwrap();
+        assert_eq!((stopped, trainer.step()), (Ended::Stopped, 1));
+        let ended = trainer.make_all_steps(&digits.train, &mut |_| Flow::Continue).unwrap();
+        assert!(ended == Ended::Finished && trainer.weights().unwrap() == expected, "{samples} samples");
+    }
+}
+
 #[test]
 fn a_time_budget_ends_a_training_with_an_evaluation_and_its_checkpoint() {
     let folder = tempfile::tempdir().unwrap();

@@ -424,7 +424,8 @@ fn a_record_cut_off_anywhere_is_refused() {
         let error = Run::from_json(&bytes[..length]).expect_err("a prefix");
         let sentence = error.to_string();
         match error {
-            ReadError::NotJson(_) => assert!(sentence.ends_with("It may have been cut off."), "{sentence}"),
+            ReadError::Empty => assert_eq!(length, 0),
+            ReadError::NotJson(_) => assert!(sentence.ends_with(": it may have been cut off."), "{sentence}"),
             ReadError::NotUtf8 { at } => assert!(at < length && length - at < 4),
             other => panic!("{length}: {other:?}"),
         }
@@ -474,6 +475,9 @@ fn other_files_are_refused_with_a_sentence() {
     check(format!("[{}]", golden()).as_bytes(), outermost);
     check(b"null", outermost);
     check(b"17", outermost);
+    check(b" \n", "The file is empty.");
+    check(b"PK\x03\x04\x14", "The file is a zip archive: unpack it, and open the record inside.");
+    check(b"\x1f\x8b\x08", "The file is packed by gzip: unpack it, and open the record inside.");
     check(b"\x89PNG\r\n", "The file is not UTF-8 text (byte 0); a record is a JSON text file.");
     let mut broken = golden().into_bytes();
     broken[40] = 0xFF;
@@ -510,8 +514,7 @@ fn deep_nesting_is_refused() {
     };
     let texts = ["[".repeat(depth), "{\"a\":".repeat(depth), field("[", "]"), field("{\"a\":", "}")];
     for text in texts {
-        let error = read(&text).expect_err("too deep");
-        assert!(error.to_string().contains("recursion limit exceeded"), "{error}");
+        read(&text).expect_err("no record, however deep");
     }
 }
 

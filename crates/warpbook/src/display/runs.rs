@@ -99,6 +99,7 @@ impl Show for Run {
         let mut parts = vec![printable(&title(self))];
         for problem in problems(self) {
             parts.push(format!("{}\n{}", problem.label, ladder_table(self, problem).text()));
+            parts.extend(fits(self, problem));
         }
         match self.measurements.is_empty() {
             true if self.train_logs.is_empty() => parts.push("Nothing was measured.".into()),
@@ -113,6 +114,32 @@ impl Show for Run {
         parts.extend(notices(self).iter().map(|n| printable(n)));
         parts.join("\n\n")
     }
+}
+
+/// More parameters than these are not shown one by one.
+const MOST_PARAMETERS: usize = 4;
+
+/// What each descent on a problem ended with, and the losses that the fastest one logged; `None` where nothing was fitted.
+fn fits(run: &Run, problem: &Problem) -> Option<String> {
+    let logs: Vec<&TrainLog> =
+        run.train_logs.iter().filter(|l| l.problem == *problem && !l.parameters.is_empty()).collect();
+    let names: Vec<&str> = logs.first()?.parameters.keys().map(String::as_str).collect();
+    // As w, b: the constant comes last.
+    let (last, mut names): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|n| *n == "b");
+    names.extend(last);
+    names.truncate(if names.len() > MOST_PARAMETERS { 0 } else { MOST_PARAMETERS });
+    let row = |l: &&TrainLog| {
+        let values = names.iter().map(|n| l.parameters.get(*n).map(|v| format!("{v:.6}")).unwrap_or_default());
+        let losses = [l.train_loss, l.test_loss].map(|v| if v.is_nan() { String::new() } else { figures::number(v) });
+        std::iter::once(printable(&l.rung)).chain(values).chain(losses).collect()
+    };
+    let headers = ["rung"].into_iter().chain(names.iter().copied()).chain(["training loss", "test loss"]);
+    let table = Table { headers: headers.map(printable).collect(), rows: logs.iter().map(row).collect() };
+    let fastest = run.fastest(problem).and_then(|m| logs.iter().find(|l| l.rung == m.rung)).or_else(|| logs.first())?;
+    let point = |p: &LossPoint| format!("{} in epoch {}", figures::number(p.loss), p.epoch);
+    let logged = fastest.losses.iter().map(point).collect::<Vec<_>>().join(", ");
+    let logged = if logged.is_empty() { logged } else { format!("\n\nLosses of {}: {logged}.", fastest.rung) };
+    Some(format!("Fitted:\n{}{}", table.text(), printable(&logged)))
 }
 
 /// Facts about the record other than its figures.
@@ -333,6 +360,33 @@ pub(super) mod tests {
         }
         assert!(html.contains("<tr class=\"wb-best\"><td>02_fused</td>"), "{html}");
         assert!(html.contains("<tr class=\"wb-out\"><td>04_fused_graph</td>"), "{html}");
+    }
+
+    #[test]
+    fn a_fit_shows_its_parameters_and_losses() {
+        let log = |rung: &str, w| TrainLog {
+            rung: rung.into(),
+            problem: problem(),
+            losses: [(10, 9.5), (20, 0.25)].map(|(epoch, loss)| LossPoint { epoch, step: None, loss }).into(),
+            parameters: BTreeMap::from([("b".into(), 1.25), ("w".into(), w)]),
+            train_loss: 0.125,
+            test_loss: f64::NAN,
+            course: None,
+        };
+        let mut run = sample_run();
+        assert!(!run.text().contains("Fitted"));
+        run.train_logs = vec![log("cpu_1_thread", 2.75), log("02_fused", 3.0)];
+        let text = run.text();
+        let row = |start: &str| {
+            let line = text[text.find("Fitted").unwrap()..].lines().find(|l| l.starts_with(start)).unwrap();
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(row("rung"), ["rung", "w", "b", "training", "loss", "test", "loss"]);
+        assert_eq!(row("02_fused"), ["02_fused", "3.000000", "1.250000", "0.125"]);
+        assert!(text.contains("Losses of 02_fused: 9.50 in epoch 10, 0.250 in epoch 20."), "{text}");
+        // Many weights are not listed.
+        run.train_logs[0].parameters.extend((0..9).map(|i| (format!("w{i}"), 1.0)));
+        assert!(run.text().lines().any(|l| l.starts_with("cpu_1_thread") && l.ends_with("0.125")), "{}", run.text());
     }
 
     #[test]

@@ -217,7 +217,11 @@ impl Experiment for Guide {
             headline,
             levels,
             quantities,
-            baseline: Baseline::FirstValid,
+            // By its name, since another framework's rungs come before it where they are merged in.
+            baseline: self
+                .pair
+                .and_then(|p| p.halves.first())
+                .map_or(Baseline::FirstValid, |h| Baseline::Rung(h.id.into())),
             axis: SweepAxis { caption: axis.into(), unit: String::new(), doubling: true },
             columns,
             charts: vec![ChartKind::Ladder, ChartKind::Sweep, ChartKind::Timeline],
@@ -396,6 +400,15 @@ occupancy, jit-expression, small-network, loader, precision, layout, power, chec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn speed_ups_are_relative_to_a_pair_s_own_first_way() {
+        for pair in PAIRS {
+            let guide = Guide { pair: Some(*pair), ..Guide::all() };
+            let first = guide.all_rungs()[0].id.to_string();
+            assert_eq!(guide.descriptor().baseline, Baseline::Rung(first), "{pair:?}");
+        }
+    }
 
     #[test]
     fn one_of_an_axis_is_in_the_singular() {

@@ -6,8 +6,8 @@ mod memory;
 pub use super::training::{digits, side_by_side};
 pub use super::{at, only, table, without};
 pub use feed::{
-    Feed, Loop, PyTorchLoops, Slowed, T4_WORKERS, brought, loops, next_to_pytorch, pytorch_loops, room_for_a_loader,
-    slow_loader, slowed, t4, t4_image, timed_loop,
+    Feed, Loop, PyTorchLoops, Slowed, T4_WORKERS, brought, loops, next_to_pytorch, pytorch_loops, recorded_loops,
+    recorded_pytorch_loops, room_for_a_loader, slow_loader, slowed, t4, t4_image, timed_loop,
 };
 pub use half::{bf16, f16};
 pub use memory::{as_planned, largest_batch, largest_batches, parts, pays_from, peaks, planned_and_measured};

@@ -13,6 +13,7 @@ use crate::{Error, Event, Experiment, Lab, Matmul, Result, driver};
 use serde::{Deserialize, Serialize};
 use warpbook_device::{CompileError, Compiler};
 use warpbook_kernels::matmul;
+use warpbook_nn::gemm::OWN_KERNEL_LIMIT_S;
 use warpbook_record::{
     Define, Descriptor, Dtype, Header, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run,
     Rung, Runner, Source, Tile, nearest,
@@ -20,8 +21,6 @@ use warpbook_record::{
 
 /// The edge of the cube that an attempt at the matrix product is timed at.
 const EDGE: u64 = 2048;
-/// Seconds after which a kernel is assumed never to end.
-const LIMIT_S: f64 = 5.0;
 /// The architecture that kernels are compiled for without a GPU.
 const WITHOUT_GPU: &str = "sm_90";
 
@@ -88,7 +87,7 @@ impl LiveKernel {
             shape: (EDGE, EDGE, EDGE),
             dtype: Dtype::F32,
             against: vec![rung.id.to_string()],
-            limit_s: LIMIT_S,
+            limit_s: OWN_KERNEL_LIMIT_S,
         })
     }
 
@@ -144,12 +143,7 @@ impl LiveKernel {
     /// `THREADS`, and `DYNAMIC_SHARED_BYTES` is what its name says.
     #[must_use]
     pub fn size(mut self, name: impl Into<String>, value: i64) -> Self {
-        let name = name.into();
-        match self.tile.defines.iter_mut().find(|d| d.name == name) {
-            Some(define) => define.value = value,
-            None => self.tile.defines.push(Define::new(name, value)),
-        }
-        self.tile.id = "own".into();
+        self.tile.set(Define::new(name.into(), value));
         self
     }
 

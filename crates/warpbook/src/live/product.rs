@@ -1,21 +1,17 @@
 //! A learner's kernel as the product of linear layers, and its check before a training.
 
-use super::{LIMIT_S, LiveKernel};
+use super::LiveKernel;
 use crate::{Error, Lab, Matmul, Result};
-use std::sync::{Mutex, PoisonError};
 use warpbook_device::CudaDevice;
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_nn::gemm::{OwnProduct, ProductBy};
 use warpbook_nn::network::Network;
 use warpbook_nn::ops::linear::check_own_product;
 use warpbook_nn::train::CudaOptions;
-use warpbook_record::{Dtype, LIVE, Rung, Runner};
+use warpbook_record::{LIVE, Rung, Runner};
 
 /// Edge of the product at which a kernel is tried in a separate process.
 const TRIED_AT: u64 = 192;
-
-/// The kernels that were found to be right in this process, each in a type.
-static RIGHT: Mutex<Vec<(OwnProduct, Dtype)>> = Mutex::new(Vec::new());
 
 /// The learner's kernel computes a linear layer: `linear(128).product(&mine)`.
 impl From<&LiveKernel> for ProductBy {
@@ -57,12 +53,12 @@ impl Lab {
     /// [`Error::WrongProduct`] with what is wrong; the compiler's and the device's.
     pub(crate) fn check_products(&self, device: &CudaDevice, options: &CudaOptions, network: &Network) -> Result<()> {
         let dtype = options.precision.products();
-        let right = || RIGHT.lock().unwrap_or_else(PoisonError::into_inner);
         for own in options.own_products(network) {
-            if right().contains(&(own, dtype)) {
+            if own.is_right(dtype) {
                 continue;
             }
-            let wrong = |why: &str| Error::WrongProduct(format!("{} cannot compute linear layers: {why}", own.name()));
+            let wrong =
+                |why: &str| Error::WrongProduct(format!("{} cannot compute a network's products: {why}", own.name()));
             // In a separate process, which ends with the kernel if that does not end.
             if let Some(live) = LiveKernel::of_product(own) {
                 let none: [&str; 0] = [];
@@ -70,10 +66,9 @@ impl Lab {
                 let attempt = self.attempt(&small)?;
                 attempt.error().map_or(Ok(()), |why| Err(wrong(why)))?;
             }
-            if let Some(why) = check_own_product(device, own, dtype, LIMIT_S)? {
+            if let Some(why) = check_own_product(device, own, dtype)? {
                 return Err(wrong(&why));
             }
-            right().push((own, dtype));
         }
         Ok(())
     }

@@ -13,7 +13,8 @@ use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, j
 use crate::{Error, Event, Experiment, Lab, Result};
 use prepared::Points;
 use warpbook_kernels::regression::{
-    Descent, MAX_FEATURES, Row, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, rows,
+    Descent, INITIAL, Line, MAX_FEATURES, RANGE, Row, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, TRUTH, decimal,
+    rows,
 };
 use warpbook_record::{ChartKind, Column, Descriptor, MemoryLevel, Problem, Run, Rung, SweepAxis};
 
@@ -32,6 +33,7 @@ pub struct Regression {
     learning_rate: f32,
     noise: f32,
     seed: u64,
+    line: Line,
     selection: Selection,
     parts: bool,
     timelines: bool,
@@ -48,6 +50,7 @@ impl Default for Regression {
             learning_rate: 0.01,
             noise: 0.1,
             seed: 1,
+            line: Line::default(),
             selection: Selection::default(),
             parts: true,
             timelines: true,
@@ -129,6 +132,27 @@ impl Regression {
         self
     }
 
+    /// Weights before the first epoch: w and b. With several features each of them begins at w.
+    #[must_use]
+    pub fn start(mut self, w: f32, b: f32) -> Self {
+        self.line.start = (w, b);
+        self
+    }
+
+    /// The line that the points are drawn around: y = w x + b. With several features their weights are w, -w/2, w/3, -w/4 and so on.
+    #[must_use]
+    pub fn truth(mut self, w: f32, b: f32) -> Self {
+        self.line.truth = (w, b);
+        self
+    }
+
+    /// Where x is evenly spaced, with one feature: from `min` on, below `max`.
+    #[must_use]
+    pub fn range(mut self, min: f32, max: f32) -> Self {
+        self.line.range = (min, max);
+        self
+    }
+
     /// Only these rungs, by id.
     #[must_use]
     pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
@@ -174,6 +198,7 @@ impl Regression {
             learning_rate: decimal(self.learning_rate),
             noise: decimal(self.noise),
             seed: self.seed,
+            line: self.line,
         };
         descent.problem()
     }
@@ -192,6 +217,29 @@ impl Regression {
     fn wants_parts(&self, problem: &Problem) -> bool {
         let one_feature = problem.count("features").is_none();
         self.parts && one_feature && (self.sizes().len() == 1 || problem.size() == STANDARD_POINTS)
+    }
+
+    /// An error unless start, true line and range are numbers that a descent can begin with.
+    fn validate_line(&self) -> Result<()> {
+        let setting = |text: String| Err(Error::Setting(text));
+        let Line { start, truth, range } = self.line;
+        for (what, (first, second)) in [("start", start), ("true line", truth), ("range", range)] {
+            if !(first.is_finite() && second.is_finite()) {
+                return setting(format!(
+                    "A {what} of {first} and {second} has a number that is not finite: choose two that are."
+                ));
+            }
+        }
+        if range.0 >= range.1 {
+            return setting(format!(
+                "x cannot lie from {} on and below {}: name the smaller number first, as in --range 0,10.",
+                range.0, range.1
+            ));
+        }
+        if range != RANGE && self.sizes().iter().any(|(_, features)| *features > 1) {
+            return setting("A range is for one feature; several are standard Gaussian numbers. Leave --range out, or all data sets with several features.".into());
+        }
+        Ok(())
     }
 
     /// An error unless the points fit into the memory of the device, and of the host for the reference.
@@ -256,13 +304,15 @@ impl Experiment for Regression {
     }
 
     fn inputs(&self) -> String {
-        let one = "x evenly spaced on [0, 10) in shuffled order, y = 3 x + 2 + Gaussian noise (Philox)";
-        let several = "several features: standard Gaussian x, y = sum of w x + 2 + Gaussian noise (Philox)";
+        let ((w, b), (min, max)) = (self.line.truth, self.line.range);
+        let one =
+            format!("x evenly spaced on [{min}, {max}) in shuffled order, y = {w} x + {b} + Gaussian noise (Philox)");
+        let several = format!("several features: standard Gaussian x, y = sum of w x + {b} + Gaussian noise (Philox)");
         let has = |several: bool| self.sizes().iter().any(|(_, features)| (*features > 1) == several);
         match (has(false), has(true)) {
             (true, true) => format!("{one}; {several}"),
-            (_, true) => several.to_owned(),
-            _ => one.to_owned(),
+            (_, true) => several,
+            _ => one,
         }
     }
 
@@ -321,6 +371,7 @@ impl Experiment for Regression {
                 self.noise
             ));
         }
+        self.validate_line()?;
         self.selection.validate(&self.all_rungs())
     }
 
@@ -346,7 +397,7 @@ impl Configurable for Regression {
     const ABOUT: &'static str = "Fused linear regression: y = w x + b by batch gradient descent";
     const DETAILS: &'static str = "\
 Fused linear regression: y = w x + b by batch gradient descent on the mean squared error. The points are drawn around \
-y = 3 x + 2 by a seeded generator; 80 % of them are trained on, the rest tested. Each rung does the whole descent; it is \
+y = 3 x + 2, or another line, by a seeded generator; 80 % of them are trained on, the rest tested. Each rung does the whole descent; it is \
 checked against the same descent in f64.";
     const EXAMPLES: &'static str = "\
   warpbook run regression --quick
@@ -354,6 +405,7 @@ checked against the same descent in f64.";
   warpbook run regression --sweep --device cuda:1
   warpbook run regression --rungs 02_fused,04_fused_graph --samples 100 --budget 10
   warpbook run regression --losses          every logged loss
+  warpbook run regression --start 0,0 --truth 0.5,-1 --range -5,5 --points 1M
   warpbook run regression --lr 0.1          too large: the rows say that the descent diverged, exit code 1";
 
     fn preset(preset: Preset) -> Self {
@@ -424,6 +476,28 @@ checked against the same descent in f64.";
                 get: |e| Some(e.seed.to_string()),
             },
             Setting {
+                name: "start",
+                value: Some("W,B"),
+                help: "Weights before the first epoch; with several features each of them begins at W. [default: 0.83,0.7645]",
+                set: |e, text| parse_pair(text).map(|(w, b)| e.start(w, b)),
+                get: |e| pair(e.line.start, INITIAL),
+            },
+            Setting {
+                name: "truth",
+                value: Some("W,B"),
+                help: "The line y = W x + B that the points are drawn around; with several features their weights are W, -W/2, W/3, -W/4 \
+                       and so on. [default: 3,2]",
+                set: |e, text| parse_pair(text).map(|(w, b)| e.truth(w, b)),
+                get: |e| pair(e.line.truth, TRUTH),
+            },
+            Setting {
+                name: "range",
+                value: Some("MIN,MAX"),
+                help: "Where x is evenly spaced, with one feature: from MIN on, below MAX. [default: 0,10]",
+                set: |e, text| parse_pair(text).map(|(min, max)| e.range(min, max)),
+                get: |e| pair(e.line.range, RANGE),
+            },
+            Setting {
                 name: "no-parts",
                 value: None,
                 help: "Leave out the timing of an epoch's parts.",
@@ -444,9 +518,17 @@ fn parse_size(text: &str) -> Result<(u64, u64), String> {
     Ok((parse_count(points)?, parse_count(features)?))
 }
 
-/// The number that its shortest decimal form says: 0.01 and not 0.009999999776.
-fn decimal(v: f32) -> f64 {
-    v.to_string().parse().unwrap_or_else(|_| f64::from(v))
+/// Two numbers: 0.83,0.7645.
+fn parse_pair(text: &str) -> Result<(f32, f32), String> {
+    match list(text, parse_real)?[..] {
+        [first, second] => Ok((first, second)),
+        _ => Err(format!("`{text}` is not two numbers: write them with a comma between them, such as 0.5,-1")),
+    }
+}
+
+/// Two numbers as [`parse_pair`] reads them; `None` of those that are the usual ones.
+fn pair(own: (f32, f32), usual: (f32, f32)) -> Option<String> {
+    (own != usual).then(|| format!("{},{}", own.0, own.1))
 }
 
 #[cfg(test)]
@@ -462,5 +544,15 @@ mod tests {
         check("x", None);
         check("5Mx", None);
         check("5x3x2", None);
+    }
+
+    #[test]
+    fn pairs_are_read() {
+        let check = |text: &str, expect: Option<(f32, f32)>| assert_eq!(parse_pair(text).ok(), expect, "{text}");
+        check("0.5,-1", Some((0.5, -1.0)));
+        check("-5, 5", Some((-5.0, 5.0)));
+        check("1", None);
+        check("1,2,3", None);
+        check("1,b", None);
     }
 }

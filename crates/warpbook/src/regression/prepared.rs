@@ -10,7 +10,7 @@ use crate::{Event, Lab, Result};
 use std::cell::RefCell;
 use warpbook_device::{Device, Stream};
 use warpbook_kernels::Tolerance;
-use warpbook_kernels::regression::{INITIAL, LOG_EVERY, Plan, Row, features_of};
+use warpbook_kernels::regression::{LOG_EVERY, Plan, Row, features_of};
 use warpbook_record::{Check, Dtype, LossPoint, Part, PartGroup, Problem, Run, Rung, TrainLog};
 
 /// The points of one problem, and the descent that every rung is held against.
@@ -29,19 +29,19 @@ impl<'a> Points<'a> {
     pub(super) fn draw(experiment: &'a Regression, lab: &'a Lab, problem: &Problem) -> Result<Self> {
         let (points, features) = (problem.size(), features_of(problem));
         lab.tell(&Event::Preparing(&format!("drawing {} points and the reference", problem.short)));
-        let (noise, seed) = (experiment.noise, experiment.seed);
+        let (line, noise, seed) = (&experiment.line, experiment.noise, experiment.seed);
         let device = match lab.device() {
-            Device::Cuda(device) => Some(DevicePoints::draw(device, points, features, noise, seed)?),
+            Device::Cuda(device) => Some(DevicePoints::draw(device, (points, features), line, noise, seed)?),
             Device::Cpu(_) => None,
         };
         // The reference is of what the kernels will read, not of what they should have been given.
         let host = match &device {
             Some(points) => points.download()?,
-            None => DataSet::draw(points, features, noise, seed),
+            None => DataSet::around(line, (points, features), noise, seed),
         };
         let of = |(x, y): (Vec<&[f32]>, &[f32])| Statistics::of((&x, y));
         let (train, test) = (of(host.training()), of(host.test()));
-        let start: Vec<f64> = initial(features).iter().map(|w| f64::from(*w)).collect();
+        let start: Vec<f64> = initial(experiment, features).iter().map(|w| f64::from(*w)).collect();
         let reference = train.descend(&start, f64::from(experiment.learning_rate), experiment.epochs, LOG_EVERY);
         Ok(Self { experiment, lab, problem: problem.clone(), host, device, train, test, reference })
     }
@@ -49,7 +49,7 @@ impl<'a> Points<'a> {
     fn settings(&self) -> Settings<'_> {
         Settings {
             tile: self.experiment.selection.tile.as_deref(),
-            start: initial(features_of(&self.problem)),
+            start: initial(self.experiment, features_of(&self.problem)),
             epochs: self.experiment.epochs,
             learning_rate: self.experiment.learning_rate,
         }
@@ -115,9 +115,10 @@ impl<'a> Points<'a> {
 }
 
 /// The weights before the first epoch: one a feature, then b.
-fn initial(features: u64) -> Vec<f32> {
-    let mut weights = vec![INITIAL.0; features as usize];
-    weights.push(INITIAL.1);
+fn initial(experiment: &Regression, features: u64) -> Vec<f32> {
+    let (w, b) = experiment.line.start;
+    let mut weights = vec![w; features as usize];
+    weights.push(b);
     weights
 }
 

@@ -10,6 +10,7 @@ mod words;
 
 pub use progress::training_progress;
 pub use training_run::TrainingRun;
+pub(crate) use whole::check as accuracy_check;
 pub use whole::{Timed, WholeTraining, WholeTrainings};
 pub use words::{ranks as ranks_line, training_line};
 

@@ -1,6 +1,7 @@
 //! What a training leaves.
 
-use crate::{Error, Result, write_record};
+use crate::display::write_record;
+use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use warpbook_nn::train::{Ended, TrainError, Trainer};
 use warpbook_nn::weights::Weights;
@@ -66,10 +67,10 @@ impl TrainingRun {
         Ok(self.trainer.weights()?)
     }
 
-    /// Writes the record as JSON, to a temporary name first. Gives back the path.
+    /// Writes the record as JSON, as the prelude's `write_record` does. Gives back the path.
     ///
     /// # Errors
-    /// As of [`write_record`].
+    /// As of [`crate::write_record`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         write_record(&self.record, path)
     }

@@ -248,7 +248,7 @@ impl WholeTrainings {
 }
 
 /// Whether a mean accuracy from 0 to 1 is one in percent or above. The error is what it lacks.
-fn check(target: f64, accuracy: Option<(f64, f64)>) -> Check {
+pub(crate) fn check(target: f64, accuracy: Option<(f64, f64)>) -> Check {
     let mean = accuracy.map_or(f64::NAN, |(mean, _)| 100.0 * mean);
     // Not `min`, which would make the target of a mean that is no number.
     let got = if mean >= target - ROUNDING { target } else { mean };

@@ -21,7 +21,14 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
         ("loss", loss(recipe.loss)),
         ("optimiser", optimizer(&recipe.optimizer)),
         ("learning rate", learning_rate(recipe.learning_rate, recipe.schedule, recipe.schedule_by_step)),
-        ("gradient clipping", recipe.clip.map_or("none".into(), |most| format!("to a norm of {}", plain(most)))),
+        (
+            "gradient clipping",
+            match recipe.clip {
+                None => "none".into(),
+                Some(f64::INFINITY) => "none; the norm is recorded".into(),
+                Some(most) => format!("to a norm of {}", plain(most)),
+            },
+        ),
         (
             "batch",
             match recipe.accumulate {

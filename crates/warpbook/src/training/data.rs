@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use warpbook_nn::data::{self, Dataset, Origin, Rows, synthetic_digits};
+use warpbook_nn::data::{self, Dataset, Origin, Rows, Splits, synthetic_digits};
 use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::{gaussian, uniform};
 use warpbook_nn::train::Samples;
@@ -14,7 +14,7 @@ use warpbook_nn::train::Samples;
 const DRAWN_BATCHES: usize = 20;
 const MOST_DRAWN: usize = 20_480;
 /// The name of drawn images as a setting.
-pub(super) const SYNTHETIC: &str = "synthetic";
+pub(crate) const SYNTHETIC: &str = "synthetic";
 /// `[channels, height, width]` of CIFAR-10.
 const CIFAR: [usize; 3] = [3, 32, 32];
 
@@ -30,7 +30,7 @@ pub(crate) enum Place {
     Synthetic,
 }
 
-type Opened = std::result::Result<Option<Dataset>, String>;
+type Opened = std::result::Result<Option<Splits>, String>;
 
 /// Images of files, read once; clones share them.
 #[derive(Debug, Clone, Default)]
@@ -65,12 +65,12 @@ impl Files {
         Self { place, opened: Arc::default() }
     }
 
-    pub(super) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The training images of the files; `None` where images are to be drawn.
-    fn open(&self, workload: Workload) -> Opened {
+    /// The images of the files; `None` where images are to be drawn.
+    pub(crate) fn open(&self, workload: Workload) -> Opened {
         let folder = match (&self.place, workload) {
             (Place::Synthetic, _) | (_, Workload::AmpRecipe) => return Ok(None),
             (Place::Usual, _) => None,
@@ -78,7 +78,7 @@ impl Files {
         };
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || match data::open(workload.name(), folder) {
-            Ok(splits) => Ok(Some(splits.train)),
+            Ok(splits) => Ok(Some(splits)),
             // A mistyped WARPBOOK_DATA is no wish for drawn images.
             Err(data::Error::Missing { misnamed: None, .. }) if folder.is_none() => Ok(None),
             Err(error) => Err(error.to_string()),
@@ -94,8 +94,8 @@ impl Files {
     /// What a workload is trained on in a few words, as "MNIST".
     pub(crate) fn label(&self, workload: Workload) -> String {
         match (self.open(workload), workload) {
-            (Ok(Some(set)), _) if *set.origin() == Origin::Original => set.name().to_owned(),
-            (Ok(Some(set)), _) => format!("{}, modified", set.name()),
+            (Ok(Some(set)), _) if *set.train.origin() == Origin::Original => set.train.name().to_owned(),
+            (Ok(Some(set)), _) => format!("{}, modified", set.train.name()),
             (_, Workload::Mnist) => "synthetic digits".into(),
             (_, Workload::Cifar10) => "synthetic noise".into(),
             (_, Workload::AmpRecipe) => "Gaussian numbers".into(),
@@ -105,7 +105,7 @@ impl Files {
     /// The same in a sentence without its full stop.
     pub(crate) fn note(&self, workload: Workload, seed: u64) -> String {
         match (self.open(workload), workload) {
-            (Ok(Some(set)), _) => set.note(),
+            (Ok(Some(set)), _) => set.train.note(),
             (_, Workload::Mnist) => format!("digits drawn by a program (seed {seed}) in place of MNIST"),
             (_, Workload::Cifar10) => {
                 format!("noise (seed {seed}), the brighter the higher its label, in place of CIFAR-10")
@@ -117,7 +117,7 @@ impl Files {
     /// What is trained on with batches of this size.
     pub(crate) fn set(&self, workload: Workload, batch: usize, features: usize, seed: u64) -> Result<Set> {
         if let Some(set) = self.open(workload).map_err(Error::Setting)? {
-            return Ok(Set::Images(set));
+            return Ok(Set::Images(set.train));
         }
         let images = (DRAWN_BATCHES * batch).min(MOST_DRAWN).max(batch);
         Ok(match workload {

@@ -6,7 +6,7 @@ mod prepared;
 mod steps;
 mod workload;
 
-pub(crate) use data::{Files, Place as FilesPlace, Set};
+pub(crate) use data::{Files, Place as FilesPlace, SYNTHETIC, Set};
 pub(crate) use steps::failure;
 pub(crate) use workload::AMP_FEATURES;
 pub use workload::Workload;
@@ -15,7 +15,7 @@ use crate::activity::Timelines;
 use crate::experiment::Prepared;
 use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count};
 use crate::{Error, Event, Experiment, Lab, Result};
-use data::{Place, SYNTHETIC};
+use data::Place;
 use std::path::Path;
 use warpbook_nn::gemm::ProductBy;
 use warpbook_nn::train::{Recipe, Way, ways, ways_with_product};

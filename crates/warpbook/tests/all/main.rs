@@ -9,3 +9,4 @@ mod scaling;
 mod session;
 mod solutions;
 mod training;
+mod training_loop;

@@ -1,6 +1,7 @@
 //! The experiment end to end, on the CPU and, where there is one, on a GPU.
 
 use warpbook::device::testing;
+use warpbook::kernels::regression::Line;
 use warpbook::prelude::*;
 use warpbook::record::{DeviceKind, Outcome, Runner};
 use warpbook::{DataSet, Moments};
@@ -60,6 +61,10 @@ fn settings_that_make_no_sense_are_refused() {
     check(one().learning_rate(-0.01), "learning rate of -0.01");
     check(one().learning_rate(f32::NAN), "learning rate");
     check(one().noise(-1.0), "noise");
+    check(one().start(f32::NAN, 0.0), "start of NaN");
+    check(one().truth(1.0, f32::INFINITY), "true line of 1 and inf");
+    check(one().range(3.0, 3.0), "smaller number first");
+    check(one().range(-1.0, 1.0).also(100, 3), "Leave --range out");
     check(one().rungs(["04_fused_grap"]), "Did you mean `04_fused_graph`");
     check(one().rungs(Vec::<String>::new()), "No rung");
     check(one().tile("t7"), "There is no tile");
@@ -85,6 +90,26 @@ fn the_cpu_takes_several_features() {
     // 200 epochs of 0.01 go most of the way from 0.83 to the weights 3, -3/2, 1 ... 3/17.
     assert!((log.parameters["w0"] - 3.0).abs() < 0.1 && (log.parameters["w1"] + 1.5).abs() < 0.1, "{log:?}");
     assert!(run.command.contains("--also 10007x17"), "{}", run.command);
+}
+
+#[test]
+fn a_descent_begins_where_it_is_told_and_finds_another_line() {
+    let one = Regression::new().points([10_000]).epochs(300).learning_rate(0.05).noise(0.0).rungs(["cpu_1_thread"]);
+    let run = quick_lab("cpu").run(&one.clone().start(2.0, -3.0).truth(-0.5, 4.0).range(-2.0, 2.0)).unwrap();
+    let (problem, log) = (run.problems()[0], &run.train_logs[0]);
+    let names = ["start_w", "start_b", "true_w", "true_b", "x_min", "x_max"];
+    let of = |p: &Problem| names.map(|name| p.sizes.iter().find(|s| s.name == name).map(|s| s.value.to_string()));
+    assert_eq!(of(problem).map(Option::unwrap_or_default), ["2", "-3", "-0.5", "4", "-2", "2"]);
+    assert!((log.parameters["w"] + 0.5).abs() < 1e-4 && (log.parameters["b"] - 4.0).abs() < 1e-4, "{log:?}");
+    assert!(run.command.contains("--start 2,-3 --truth -0.5,4 --range -2,2"), "{}", run.command);
+    assert!(run.policy.inputs.contains("[-2, 2)") && run.policy.inputs.contains("y = -0.5 x + 4"), "{:?}", run.policy);
+    // A record of the usual line is as it was.
+    let usual = quick_lab("cpu").run(&one).unwrap();
+    assert!(of(usual.problems()[0]).iter().all(Option::is_none) && !usual.command.contains("--start"));
+    assert!(!usual.problems()[0].same_line(problem));
+    // Its file says the same again.
+    let again = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
+    assert_eq!(again.problems()[0], problem);
 }
 
 #[test]
@@ -253,12 +278,21 @@ fn gpu_and_cpu_draw_the_same_points() {
         return;
     }
     // The logged test loss of a run comes from the points that the GPU drew; the CPU's must give the same.
-    for (points, noise, seed) in [(100_003u64, 0.1f32, 1u64), (7, 0.5, 9), (65_536, 0.0, u64::MAX)] {
+    let other = Line { start: (1.0, -1.0), truth: (-0.3, 0.7), range: (-3.0, 1.7) };
+    for (points, noise, seed, line) in [
+        (100_003u64, 0.1f32, 1u64, Line::default()),
+        (7, 0.5, 9, Line::default()),
+        (65_536, 0.0, u64::MAX, Line::default()),
+        (100_003, 0.1, 1, other),
+    ] {
+        let Line { start, truth, range } = line;
         let experiment =
             Regression::new().points([points]).noise(noise).seed(seed).rungs(["04_fused_graph"]).parts(false);
+        let experiment = experiment.start(start.0, start.1).truth(truth.0, truth.1).range(range.0, range.1);
         let run = quick_lab("cuda:0").run(&experiment).unwrap();
+        assert!(run.measurements[0].is_valid(), "{:?}", run.measurements[0]);
         let log = &run.train_logs[0];
-        let set = DataSet::draw(points, 1, noise, seed);
+        let set = DataSet::around(&line, (points, 1), noise, seed);
         let (w, b) = (log.parameters["w"], log.parameters["b"]);
         assert_eq!(log.test_loss, Moments::of(set.test().0[0], set.test().1).loss(w, b));
         assert_eq!(log.train_loss, Moments::of(set.training().0[0], set.training().1).loss(w, b));

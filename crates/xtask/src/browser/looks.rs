@@ -51,6 +51,25 @@ pub fn no_page_is_too_wide(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
+/// Where the system sets the colours, the chosen tab alone has a line below it.
+pub fn forced_colours(browser: &Browser, stage: &Stage) -> Result<()> {
+    scheme(browser, "forced")?;
+    open_ready(browser, &stage.record)?;
+    let found = browser.eval(
+        "const line = (tab) => getComputedStyle(tab).borderBottomColor;
+         const ground = getComputedStyle(document.body).backgroundColor;
+         const tabs = [...document.querySelectorAll('[role=tab]')];
+         return {
+             forced: matchMedia('(forced-colors: active)').matches,
+             tabs: tabs.length,
+             marked: tabs.filter((tab) => line(tab) !== ground).map((tab) => tab.getAttribute('aria-selected')),
+         };",
+    )?;
+    ensure!(found["forced"] == true && found["tabs"].as_u64() > Some(1), "colours are not forced: {found}");
+    ensure!(found["marked"] == json!(["true"]), "not the chosen tab alone is marked: {found}");
+    no_errors(browser)
+}
+
 /// Each kernel lies below a roof of the chart, and no two that are named have the same name.
 pub fn kernels_lie_below_their_roofs(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;

@@ -46,9 +46,13 @@ pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
     Ok((faults, pages.len()))
 }
 
-/// Reports whether a link leaves the repository: it then has a scheme.
+/// Pages that GitHub has beside a repository's files, as the README names them on whatever account the repository is.
+const BESIDE: [&str; 2] = ["../../deployments/github-pages", "../../releases"];
+
+/// Reports whether a link leaves the repository: it then has a scheme, or is one of GitHub's own pages.
 fn is_external(link: &str) -> bool {
-    link.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()))
+    BESIDE.contains(&link)
+        || link.split_once(':').is_some_and(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
 /// Explains what is wrong with a link in a file, if anything.
@@ -197,6 +201,32 @@ mod tests {
         let (faults, files) = faults(&Workspace::find(false).unwrap()).unwrap();
         assert_eq!(faults, Vec::<String>::new());
         assert!(files >= 7, "{files} files");
+    }
+
+    #[test]
+    fn the_readme_leads_to_what_the_workflows_publish() {
+        let w = Workspace::find(false).unwrap();
+        let read = |file: &str| fs::read_to_string(w.path(file)).unwrap();
+        let readme = links(&read(README));
+        assert!(BESIDE.iter().all(|page| readme.iter().any(|link| link == page)), "{readme:?}");
+        // The environment of GitHub Pages, by whose name its page is found.
+        let (ci, release) = (read(".github/workflows/ci.yml"), read(".github/workflows/release.yml"));
+        assert!(ci.contains("name: github-pages") && ci.contains("actions/deploy-pages"));
+        let steps: Vec<usize> = ["cargo xtask web", "--directory web/dist", "gh release upload"]
+            .map(|step| release.find(step).unwrap_or_else(|| panic!("{step}")))
+            .into();
+        assert!(steps.is_sorted() && release.contains("tags: [\"v*\"]") && release.contains("web/dist/warpbook.html"));
+    }
+
+    #[test]
+    fn readers_are_told_to_type_warpbook() {
+        let w = Workspace::find(false).unwrap();
+        let files = crate::workspace::files_below(&w.root, &LEFT_OUT).unwrap();
+        let is_read = |path: &&PathBuf| path.extension().is_some_and(|e| e == "md" || e == "ipynb" || e == "py");
+        let long = "cargo run --release -p warpbook-cli";
+        for path in files.iter().filter(is_read) {
+            assert!(!fs::read_to_string(path).unwrap().contains(long), "{}", path.display());
+        }
     }
 
     #[test]

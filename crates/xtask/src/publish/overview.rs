@@ -8,11 +8,12 @@ use warpbook_charts::{LadderTable, words};
 use warpbook_record::{Measurement, Problem};
 
 /// The lessons of an experiment, by the name that its records have. Pairs of the optimisation guide are under [`OF_THE_GUIDE`].
-const LESSONS: [(&str, &[&str]); 7] = [
+const LESSONS: [(&str, &[&str]); 8] = [
     ("regression", &["10_fused_regression"]),
     ("matmul", &["20_matmul_ladder", "21_tensor_cores"]),
     ("softmax", &["00_your_own_experiment"]),
     ("training", &["30_mixed_precision", "31_mnist_cnn"]),
+    ("loop", &["30_mixed_precision"]),
     ("convolution", &["33_custom_vs_stock"]),
     ("tensor-parallel", &["50_several_gpus"]),
     ("scaling", &["50_several_gpus"]),

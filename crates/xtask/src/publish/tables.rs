@@ -274,11 +274,19 @@ fn shown_of_frameworks<'a>(run: &'a Run, all: &[&'a Rung]) -> Vec<&'a Rung> {
     all.iter().copied().filter(|rung| by_speed.iter().any(|(_, shown)| shown.id == rung.id)).collect()
 }
 
-/// Every problem of a record with rungs of other frameworks: theirs on the same device next to our fastest rung.
+/// The rungs of other frameworks on the CPU next to the run's device, of those that were measured anywhere.
+fn frameworks_on_the_cpu(run: &Run) -> Vec<&Rung> {
+    let measured = |rung: &Rung| run.measurements.iter().any(|m| m.rung == rung.id && run.is_sound(m));
+    let is_there = |r: &&Rung| r.framework().is_some() && r.requires == Requires::Nothing && measured(r);
+    run.rungs.iter().filter(is_there).collect()
+}
+
+/// Every problem of a record with rungs of other frameworks: theirs on the same device, and on the CPU, next to our fastest rung.
 fn against_frameworks(run: &Run) -> Option<String> {
     let all: Vec<&Rung> =
         run.rungs.iter().filter(|r| r.framework().is_some() && r.requires != Requires::Nothing).collect();
     let others = shown_of_frameworks(run, &all);
+    let on_the_cpu = frameworks_on_the_cpu(run);
     let mut names: Vec<String> = others.iter().filter_map(|r| r.framework().map(cell)).collect();
     names.dedup();
     let mut lines: Vec<&str> = Vec::new();
@@ -296,7 +304,7 @@ fn against_frameworks(run: &Run) -> Option<String> {
     let several_types = problems.iter().any(|p| p.dtype != problems[0].dtype);
     let mut headers = vec![words_head("problem")];
     headers.extend(several_types.then(|| words_head("type")));
-    headers.extend(others.iter().map(|r| (code(&r.id), true)));
+    headers.extend(on_the_cpu.iter().chain(&others).map(|r| (code(&r.id), true)));
     headers.extend([
         figures_head("our fastest"),
         words_head("rung"),
@@ -312,7 +320,7 @@ fn against_frameworks(run: &Run) -> Option<String> {
         };
         let mut cells = vec![cell(&p.short)];
         cells.extend(several_types.then(|| p.dtype.label().to_owned()));
-        cells.extend(others.iter().map(time));
+        cells.extend(on_the_cpu.iter().chain(&others).map(time));
         cells.extend([words::time(us), code(&best.rung), words::times(theirs / us)]);
         Some(cells)
     };
@@ -329,8 +337,15 @@ fn against_frameworks(run: &Run) -> Option<String> {
         true => format!(" Of its {} rungs the {} fastest are in this table.", all.len(), others.len()),
         false => String::new(),
     };
+    let ids: Vec<String> = on_the_cpu.iter().map(|r| code(&r.id)).collect();
+    let cpu = if ids.is_empty() {
+        String::new()
+    } else {
+        let (ids, name) = (words::listed(&ids), cell(&run.environment.cpu));
+        format!(" {ids} ran on the CPU, {name}; the last column leaves it out.")
+    };
     markdown(&headers, &rows).map(|table| {
-        format!("Every problem of the same record, next to {}.{less}{fewer}\n\n{table}", words::listed(&names))
+        format!("Every problem of the same record, next to {}.{less}{fewer}{cpu}\n\n{table}", words::listed(&names))
     })
 }
 
@@ -395,6 +410,42 @@ mod tests {
         let shown: Vec<bool> = (1..8).map(|i| header.contains(&format!("`pytorch_{i}`"))).collect();
         assert_eq!(shown, [true, true, true, true, false, false, false], "{text}");
         assert!(text.contains("next to PyTorch 2.11.0. Of its 8 rungs the 5 fastest are in this table."), "{text}");
+    }
+
+    #[test]
+    fn a_framework_on_the_cpu_has_a_column_where_it_was_measured() {
+        let on_the_cpu = |measured: bool| {
+            record(move |v| {
+                let at = v["rungs"].as_array().unwrap().iter().position(|r| r["id"] == "pytorch_eager").unwrap();
+                let mut rung = v["rungs"][at].clone();
+                (rung["id"], rung["requires"]) = ("pytorch_cpu".into(), "nothing".into());
+                v["rungs"].as_array_mut().unwrap().insert(at, rung);
+                let all = v["measurements"].as_array().unwrap();
+                let mut row = all.iter().find(|m| m["rung"] == "pytorch_eager").unwrap().clone();
+                row["rung"] = "pytorch_cpu".into();
+                if measured {
+                    // Faster than any, which the last column must not say.
+                    row["samples_us"] = json!([50.0, 50.0, 50.0]);
+                } else {
+                    row["outcome"] = json!({ "status": "skipped", "why": "takes too long" });
+                }
+                v["measurements"].as_array_mut().unwrap().push(row);
+                v["environment"]["cpu"] = "A <CPU>".into();
+            })
+        };
+        let text = results(&[on_the_cpu(true)]).unwrap();
+        let header =
+            "| problem | `pytorch_cpu` | `pytorch_eager` | our fastest | rung | times as fast as the fastest of them |";
+        assert!(text.lines().any(|l| l == header), "{text}");
+        let rows: Vec<&str> =
+            text.lines().skip_while(|l| *l != header).skip(2).take_while(|l| l.starts_with('|')).collect();
+        assert!(rows.len() > 1 && rows.iter().filter(|r| r.contains("| 50.0 µs |")).count() == 1, "{rows:?}");
+        assert!(rows.contains(&"| 65536 × 4096 | – | 602 µs | 516 µs | `03_online` | 1.17× |"), "{rows:?}");
+        let fast = rows.iter().find(|r| r.contains("| 50.0 µs |")).unwrap();
+        assert!(!fast.contains("| 0."), "the ratio is to a GPU's way: {fast}");
+        assert!(text.contains("`pytorch_cpu` ran on the CPU, A &lt;CPU>; the last column leaves it out."), "{text}");
+        let without = results(&[on_the_cpu(false)]).unwrap();
+        assert!(without.contains("| problem | `pytorch_eager` | our fastest |") && !without.contains("ran on the CPU"));
     }
 
     #[test]

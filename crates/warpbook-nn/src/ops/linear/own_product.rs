@@ -2,9 +2,12 @@
 
 use super::Sizes;
 use super::cuda::{Linear, LinearEpilogue, stored};
-use crate::gemm::{DeviceArray, Gemm, OwnProduct, Rehearsed, Workspace, rehearse};
+use crate::gemm::{
+    DeviceArray, DeviceArrays, Gemm, OWN_KERNEL_LIMIT_S, OwnProduct, Plan, Product, Rehearsed, Workspace, rehearse,
+};
 use crate::philox::fill_gaussians;
 use crate::storage::{Storage, rounded};
+use std::sync::Arc;
 use warpbook_device::{Buffer, CudaDevice, Result, Stream};
 use warpbook_kernels::matmul::Form;
 use warpbook_record::Dtype;
@@ -12,13 +15,17 @@ use warpbook_record::Dtype;
 /// Sizes that are no multiples of a tile.
 const SIZES: Sizes = Sizes { batch: 37, inputs: 45, outputs: 70 };
 
-/// Checks a kernel against f64 in the three forms of a linear layer, forwards and both gradients, and then what it does with its sums: a bias, a ReLU,
-/// the mask of the ReLU before it. Returns what is wrong in sentences; `None` if nothing is. `dtype` is the type of the operands; a kernel that still
-/// runs after `limit_s` seconds is an error after which the device can no longer be used.
+/// Checks a kernel against f64 in the three forms of a linear layer, forwards and both gradients, and then what it does with its sums: beta, a bias, a
+/// ReLU, the mask of the ReLU before it. Returns what is wrong in sentences; `None` if nothing is. `dtype` is the type of the operands. A kernel that was
+/// found to be right in a type is not checked again ([`OwnProduct::is_right`]). One that still runs after [`OWN_KERNEL_LIMIT_S`] is an error after
+/// which the device can no longer be used.
 ///
 /// # Errors
 /// If the kernel does not take the type, does not compile, or fails on the device.
-pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype, limit_s: f64) -> Result<Option<String>> {
+pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype) -> Result<Option<String>> {
+    if own.is_right(dtype) {
+        return Ok(None);
+    }
     let plain = Form { out: stored(dtype), ..Form::plain(dtype) };
     let forms = [
         ("Forwards, y = x Wᵀ, where b is transposed", Form { trans_b: true, ..plain }),
@@ -29,7 +36,7 @@ pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype, lim
     for (pass, form) in forms {
         // A row without a kernel is refused when its products are planned.
         let Some(tile) = tile else { break };
-        let found = match rehearse(device, own.row(), tile, form, limit_s)? {
+        let found = match rehearse(device, own.row(), tile, form, OWN_KERNEL_LIMIT_S)? {
             Rehearsed::Right => continue,
             Rehearsed::Wrong(flaw) => flaw.to_string(),
             Rehearsed::Outside { sizes: [m, n, k], .. } => {
@@ -38,15 +45,22 @@ pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype, lim
         };
         return Ok(Some(format!("{pass}: {found}")));
     }
-    Epilogues::new(device, own, dtype)?.check()
+    let wrong = Epilogues::new(device, own, dtype)?.check()?;
+    if wrong.is_none() {
+        own.found_right(dtype);
+    }
+    Ok(wrong)
 }
 
 /// A small layer, with what its passes read.
 struct Epilogues {
     stream: Stream,
     linear: Linear,
+    /// The forward product, added to what C holds: beta is 1.
+    added: Arc<Plan>,
     workspace: Workspace,
     out: Dtype,
+    held: Vec<f32>,
     bias: Vec<f32>,
     mask: Vec<f32>,
     x: Storage,
@@ -67,15 +81,21 @@ impl Epilogues {
             fill_gaussians(&mut values, 23, subject, 0);
             values.into_iter().map(|v| rounded(v, out)).collect::<Vec<f32>>()
         };
-        let linear = Linear::by(own.into(), device, &Gemm::untuned(device), &SIZES, dtype, true)?;
-        let workspace = Workspace::new(device, linear.workspace_bytes())?;
+        let gemm = Gemm::untuned(device);
+        let linear = Linear::by(own.into(), device, &gemm, &SIZES, dtype, true)?;
+        let form = Form { out, trans_b: true, ..Form::plain(dtype) };
+        let [m, n, k] = [batch, outputs, inputs].map(|size| size as u32);
+        let added = gemm.plan_from(own.into(), &Product::new(m, n, k, form).scaled(1.0, 1.0), [true; 2])?;
+        let workspace = Workspace::new(device, linear.workspace_bytes().max(added.workspace_bytes()))?;
         let stored = |values: &[f32]| Storage::from_f32(device, values, out);
         let (mask, bias) = (random(batch * inputs, 1), random(outputs, 4));
         Ok(Self {
             stream: device.stream()?,
             workspace,
             linear,
+            added,
             out,
+            held: random(batch * outputs, 5),
             x: stored(&mask)?,
             weight: stored(&random(outputs * inputs, 2))?,
             dy: stored(&random(batch * outputs, 3))?,
@@ -97,7 +117,9 @@ impl Epilogues {
         let gradient = self.input_gradient(None)?;
         let masked = self.input_gradient(Some(&self.x))?;
         let after_mask = |i: usize| if self.mask[i] > 0.0 { gradient[i] } else { 0.0 };
+        let added = self.added_to(&self.held)?;
         let found = [
+            self.wrong("C's old value, times beta,", outputs, &added, |i| sums[i] + self.held[i]),
             self.wrong("the bias", outputs, &biased, with_bias),
             self.wrong("the ReLU after the bias", outputs, &relu, |i| with_bias(i).max(0.0)),
             self.wrong("the mask of the ReLU before the layer", inputs, &masked, after_mask),
@@ -109,6 +131,14 @@ impl Epilogues {
         let (x, weight, y) = (&(&self.x).into(), &(&self.weight).into(), &(&self.y).into());
         self.y.fill_bytes(0xff)?;
         self.linear.forward(&self.stream, x, weight, Some(bias), epilogue, y, &self.workspace)?;
+        self.stream.synchronize()?;
+        self.y.to_f32()
+    }
+
+    fn added_to(&self, held: &[f32]) -> Result<Vec<f32>> {
+        self.y.write_f32(held)?;
+        let arrays = DeviceArrays::new(&self.x, &self.weight, &self.y);
+        self.added.launch_checked(&self.stream, &arrays, &self.workspace)?;
         self.stream.synchronize()?;
         self.y.to_f32()
     }
@@ -131,7 +161,7 @@ impl Epilogues {
         let (row, column, got, want) = (i / columns, i % columns, got[i], want(i));
         Some(format!(
             "The products are right, but {what} is missing or wrong: C[{row}][{column}] is {got} and should be {want}. Hint: store each sum by \
-             `epilogue.store(c, row, column, ldc, sum)`, which adds the bias and applies ReLU and mask."
+             `epilogue.store(c, row, column, ldc, sum)`, which applies alpha and beta, adds the bias, and applies ReLU and mask."
         ))
     }
 }

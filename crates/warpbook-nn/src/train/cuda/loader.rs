@@ -49,7 +49,7 @@ impl Loader {
 }
 
 /// Batches that are on their way at the same time.
-const SLOTS: usize = 3;
+pub(in crate::train) const IN_FLIGHT: usize = 3;
 
 /// Room for some batches on both sides, and a stream for their copies.
 #[derive(Debug)]
@@ -60,8 +60,9 @@ pub(super) struct Staging {
     next: usize,
 }
 
+/// Room for a batch on both sides.
 #[derive(Debug)]
-struct Slot {
+pub(in crate::train) struct Slot {
     images: Slice<u8>,
     labels: Slice<u8>,
     host: Host,
@@ -75,28 +76,85 @@ enum Host {
     Pageable([Vec<u8>; 2]),
 }
 
+impl Slot {
+    /// Room for at most `batch` images of `len` bytes.
+    pub fn new(device: &CudaDevice, pinned: bool, batch: usize, len: usize) -> Result<Self, TrainError> {
+        let sizes = [batch * len, batch];
+        let host = if pinned {
+            Host::Pinned([device.pinned(sizes[0])?, device.pinned(sizes[1])?])
+        } else {
+            Host::Pageable(sizes.map(|n| vec![0; n]))
+        };
+        let (images, labels) = (device.zeros(sizes[0])?.range(..), device.zeros(sizes[1])?.range(..));
+        let [copied, consumed] = [device.event()?, device.event()?];
+        Ok(Self { images, labels, host, copied, consumed })
+    }
+
+    /// Gathers a batch, and queues its copy on the stream `copies`, after what has used the batch before it.
+    pub fn load(
+        &mut self,
+        copies: &Stream,
+        workers: Option<&rayon::ThreadPool>,
+        set: &Dataset,
+        indices: &[u32],
+    ) -> Result<(), TrainError> {
+        let (n, len) = (indices.len(), set.pixels());
+        let (images, labels) = (self.images.range(..n * len), self.labels.range(..n));
+        match &mut self.host {
+            Host::Pinned([host_images, host_labels]) => {
+                let (host_images, host_labels) = (host_images.range(..n * len), host_labels.range(..n));
+                gather(set, indices, workers, &mut host_images.write()?, &mut host_labels.write()?);
+                copies.wait(&self.consumed)?;
+                copies.copy_to_device(&host_images, &images)?;
+                copies.copy_to_device(&host_labels, &labels)?;
+                self.copied.record(copies)?;
+            }
+            Host::Pageable([host_images, host_labels]) => {
+                gather(set, indices, workers, &mut host_images[..n * len], &mut host_labels[..n]);
+                self.consumed.synchronize()?;
+                images.write(&host_images[..n * len])?;
+                labels.write(&host_labels[..n])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets what is queued on `stream` from now on wait for the batch's copy.
+    pub fn ready(&self, stream: &Stream) -> Result<(), TrainError> {
+        if matches!(self.host, Host::Pinned(_)) {
+            stream.wait(&self.copied)?;
+        }
+        Ok(())
+    }
+
+    /// Says that what uses the batch has been queued on `stream`.
+    pub fn consumed(&self, stream: &Stream) -> Result<(), TrainError> {
+        Ok(self.consumed.record(stream)?)
+    }
+
+    /// The first `n` images and labels on the device.
+    pub fn on_device(&self, n: usize, len: usize) -> [Slice<u8>; 2] {
+        [self.images.range(..n * len), self.labels.range(..n)]
+    }
+}
+
+/// Threads that gather, if there are any beside the one that asks.
+pub(in crate::train) fn workers(loader: &Loader) -> Result<Option<rayon::ThreadPool>, TrainError> {
+    let pool = || {
+        let built = rayon::ThreadPoolBuilder::new().num_threads(loader.workers).build();
+        built.map_err(|e| TrainError::Setting(format!("{} workers cannot be started: {e}", loader.workers)))
+    };
+    (loader.workers > 0).then(pool).transpose()
+}
+
 impl Staging {
     /// Room for batches of at most `batch` images of `len` bytes.
     pub fn new(device: &CudaDevice, loader: &Loader, batch: usize, len: usize) -> Result<Self, TrainError> {
-        let slot = || {
-            let sizes = [batch * len, batch];
-            let host = if loader.pinned {
-                Host::Pinned([device.pinned(sizes[0])?, device.pinned(sizes[1])?])
-            } else {
-                Host::Pageable(sizes.map(|n| vec![0; n]))
-            };
-            let (images, labels) = (device.zeros(sizes[0])?.range(..), device.zeros(sizes[1])?.range(..));
-            let [copied, consumed] = [device.event()?, device.event()?];
-            Ok::<_, TrainError>(Slot { images, labels, host, copied, consumed })
-        };
-        let pool = || {
-            let built = rayon::ThreadPoolBuilder::new().num_threads(loader.workers).build();
-            built.map_err(|e| TrainError::Setting(format!("{} workers cannot be started: {e}", loader.workers)))
-        };
+        let slots = (0..IN_FLIGHT).map(|_| Slot::new(device, loader.pinned, batch, len));
         Ok(Self {
             copies: device.stream()?,
-            slots: (0..SLOTS).map(|_| slot()).collect::<Result<_, _>>()?,
-            workers: (loader.workers > 0).then(pool).transpose()?,
+            slots: slots.collect::<Result<_, _>>()?,
+            workers: workers(loader)?,
             next: 0,
         })
     }
@@ -111,39 +169,26 @@ impl Staging {
     /// [`Staging::consumed`] gives back.
     pub fn load(&mut self, stream: &Stream, set: &Dataset, indices: &[u32]) -> Result<usize, TrainError> {
         let at = self.next;
-        self.next = (at + 1) % SLOTS;
-        let len = set.shape().iter().product::<usize>();
-        let (n, workers) = (indices.len(), self.workers.as_ref());
-        let slot = &mut self.slots[at];
-        let (images, labels) = (slot.images.range(..n * len), slot.labels.range(..n));
-        match &mut slot.host {
-            Host::Pinned([host_images, host_labels]) => {
-                let (host_images, host_labels) = (host_images.range(..n * len), host_labels.range(..n));
-                gather(set, indices, workers, &mut host_images.write()?, &mut host_labels.write()?);
-                self.copies.wait(&slot.consumed)?;
-                self.copies.copy_to_device(&host_images, &images)?;
-                self.copies.copy_to_device(&host_labels, &labels)?;
-                slot.copied.record(&self.copies)?;
-                stream.wait(&slot.copied)?;
-            }
-            Host::Pageable([host_images, host_labels]) => {
-                gather(set, indices, workers, &mut host_images[..n * len], &mut host_labels[..n]);
-                slot.consumed.synchronize()?;
-                images.write(&host_images[..n * len])?;
-                labels.write(&host_labels[..n])?;
-            }
-        }
+        self.next = (at + 1) % IN_FLIGHT;
+        self.slots[at].load(&self.copies, self.workers.as_ref(), set, indices)?;
+        self.slots[at].ready(stream)?;
         Ok(at)
     }
 
     /// Says that what uses a slot has been queued on `stream`.
     pub fn consumed(&self, slot: usize, stream: &Stream) -> Result<(), TrainError> {
-        Ok(self.slots[slot].consumed.record(stream)?)
+        self.slots[slot].consumed(stream)
     }
 }
 
 /// Copies the samples of the indices, `[batch]`, to `images` `[batch][len]` and `labels` `[batch]`.
-fn gather(set: &Dataset, indices: &[u32], workers: Option<&rayon::ThreadPool>, images: &mut [u8], labels: &mut [u8]) {
+pub(in crate::train) fn gather(
+    set: &Dataset,
+    indices: &[u32],
+    workers: Option<&rayon::ThreadPool>,
+    images: &mut [u8],
+    labels: &mut [u8],
+) {
     labels.iter_mut().zip(indices).for_each(|(label, i)| *label = set.labels()[*i as usize]);
     let len = images.len() / indices.len().max(1);
     let copy = |(to, i): (&mut [u8], &u32)| to.copy_from_slice(&set.images()[*i as usize * len..][..len]);

@@ -34,6 +34,7 @@ pub(in crate::train) use footprint::{footprint, sharing, sums_of_gradients};
 pub(crate) use inference::CudaInference;
 use kernels::{LayerKernels, StepKernels, UpdateKernels};
 use loader::Staging;
+pub(in crate::train) use loader::{IN_FLIGHT, Slot, gather, workers};
 pub use loader::{Loader, Residency};
 use memory::Memory;
 pub use options::CudaOptions;

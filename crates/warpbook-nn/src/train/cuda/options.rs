@@ -17,7 +17,7 @@ pub struct CudaOptions {
     pub layout: Layout,
     /// How convolutions are computed; a layer may say otherwise ([`crate::network::By`]).
     pub convolution: Method,
-    /// What computes the products of linear layers; a layer may say otherwise.
+    /// What computes the products of linear layers, and of convolutions by [`Method::Im2col`]; a layer may say otherwise.
     pub product: ProductBy,
     /// Whether biases and ReLUs are computed in the epilogues of products and convolutions, forwards and backwards, and maxima over windows
     /// of 2 x 2 in those of convolutions that can ([`crate::ops::conv2d::cuda::Convolution::pools`]), whose weight gradients expand that of the
@@ -94,12 +94,16 @@ impl CudaOptions {
         node.by.product.unwrap_or(self.product)
     }
 
-    /// The kernels of one's own that compute linear layers of a network, each once.
+    /// The kernels of one's own that compute products of a network, each once.
     #[must_use]
     pub fn own_products(&self, network: &Network) -> Vec<OwnProduct> {
         let mut all = Vec::new();
-        let linear = network.nodes().iter().filter(|node| matches!(node.op, Op::Linear { .. }));
-        for own in linear.filter_map(|node| self.product_of(node).kernel()) {
+        let has_products = |node: &&Node| match node.op {
+            Op::Linear { .. } => true,
+            Op::Conv2d(_) => self.method_of(node) == Method::Im2col,
+            _ => false,
+        };
+        for own in network.nodes().iter().filter(has_products).filter_map(|node| self.product_of(node).kernel()) {
             if !all.contains(&own) {
                 all.push(own);
             }

@@ -3,6 +3,7 @@
 use super::bench::{Bench, Guarded, Poisoned, random, stored};
 use super::want::{Want, wide};
 use warpbook_device::CudnnPlan;
+use warpbook_nn::gemm::ProductBy;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
 use warpbook_nn::ops::{Layout, reference};
@@ -49,11 +50,16 @@ impl Case {
     }
 
     pub fn check(&self, b: &Bench<'_>, method: Method, layout: Layout) {
+        self.check_by(b, method, ProductBy::Own, layout);
+    }
+
+    /// Checks all passes; `by` computes the products of im2col.
+    pub fn check_by(&self, b: &Bench<'_>, method: Method, by: ProductBy, layout: Layout) {
         let Self { g, dtype, .. } = self;
         let (dtype, form) = (*dtype, Form { method, dtype: *dtype, layout });
-        let what = |pass: &str| format!("{pass} of {g:?}, {form:?}");
+        let what = |pass: &str| format!("{pass} of {g:?}, {form:?} by {by}");
         let convolution =
-            Convolution::new(b.device, &b.gemm, g, form).unwrap_or_else(|e| panic!("{}: {e}", what("new")));
+            Convolution::by(by, b.device, &b.gemm, g, form).unwrap_or_else(|e| panic!("{}: {e}", what("new")));
         let same = convolution.is_deterministic();
         let more = Rounding::of(&convolution, stored(dtype));
         let (oh, ow) = g.output().unwrap();

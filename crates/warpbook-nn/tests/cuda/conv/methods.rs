@@ -5,7 +5,8 @@ use super::case::Case;
 use super::shapes::{layers, odd_shapes, square};
 use std::sync::Arc;
 use warpbook_device::testing;
-use warpbook_nn::gemm::{DeviceArray, Workspace};
+use warpbook_kernels::matmul::rows;
+use warpbook_nn::gemm::{DeviceArray, ProductBy, Workspace};
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
@@ -45,6 +46,23 @@ fn im2col_in_f16_is_the_reference() {
 #[test]
 fn im2col_in_bf16_is_the_reference() {
     check_all("im2col_in_bf16_is_the_reference", Dtype::Bf16, Method::Im2col);
+}
+
+/// A learner's kernel computes convolutions by their columns, in one panel and in several.
+#[test]
+fn im2col_by_a_kernel_of_one_s_own_is_the_reference() {
+    let Some(device) = testing::gpu("im2col_by_a_kernel_of_one_s_own_is_the_reference") else { return };
+    let bench = Bench::new(&device);
+    let folder = tempfile::tempdir().unwrap();
+    let row = rows().into_iter().find(|row| row.rung.id == "03_shared_tile").unwrap();
+    std::fs::write(folder.path().join("mine.cu"), &*row.kernel().unwrap().source).unwrap();
+    let mine = ProductBy::read(folder.path(), "mine.cu@03_shared_tile:BM=16,BN=16,BK=16,THREADS=256").unwrap();
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        for g in odd_shapes().into_iter().chain([square(7, 40, [16, 3], [9, 1, 4])]) {
+            let case = Case::new(g, dtype);
+            LAYOUTS.into_iter().for_each(|layout| case.check_by(&bench, Method::Im2col, mine, layout));
+        }
+    }
 }
 
 #[test]

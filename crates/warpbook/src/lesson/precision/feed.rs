@@ -4,20 +4,26 @@ use super::super::recorded;
 use super::{cell, table};
 use crate::charts::Table;
 use crate::figures;
-use crate::nn::train::{Event as Told, Flow, Loader, Residency};
+use crate::nn::train::{Ended, Event as Told, Flow, Loader, Residency};
 use crate::prelude::*;
+pub use crate::training_loop::Feed;
+use crate::training_loop::{Way, WholeLoop, place};
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
+use warpbook_record::{DeviceKind, Measurement};
 
 /// Threads that prepare batches, here and in the loop on the T4.
 pub const T4_WORKERS: usize = 2;
 /// Batches that a worker may be ahead by, as PyTorch's loader prefetches.
 const PREFETCHED: usize = 2;
 
-/// An MNIST CNN on a T4 with the loader in the loop, two workers, measured elsewhere: batch, precision, seconds of 20 epochs, peak megabytes.
+/// Where the figures of a T4 come from, which were not measured on this code.
+pub(super) const T4_SOURCE: &str = "a public comparison of 2022 on a T4, PyTorch 1.11";
+
+/// An MNIST CNN on a T4 with the loader in the loop, two workers, of [`T4_SOURCE`]: batch, precision, seconds of 20 epochs, peak megabytes.
 const T4: [(u64, Precision, f64, f64); 3] = [
     (512, Precision::Fp32, 107.2, 417.0),
     (512, Precision::AmpFp16, 104.9, 175.0),
@@ -25,7 +31,7 @@ const T4: [(u64, Precision, f64, f64); 3] = [
 ];
 const T4_IMAGES: f64 = 20.0 * 60_000.0;
 
-/// The loop on the T4, measured elsewhere.
+/// The loop on the T4, with its source.
 #[must_use]
 pub fn t4() -> Table {
     let row = |(batch, precision, seconds, megabytes): &(u64, Precision, f64, f64)| {
@@ -38,8 +44,8 @@ pub fn t4() -> Table {
             figures::times(T4[0].2 / seconds),
         ]
     };
-    let headers =
-        ["batch", "precision", "20 epochs on a T4, measured elsewhere", "peak memory", "rate", "as fast as the first"];
+    let epochs = format!("20 epochs ({T4_SOURCE})");
+    let headers = ["batch", "precision", &epochs, "peak memory", "rate", "as fast as the first"];
     table(&headers, T4.iter().map(row).collect())
 }
 
@@ -49,27 +55,11 @@ pub fn t4_image() -> Duration {
     Duration::from_secs_f64(T4[0].2 / T4_IMAGES * T4_WORKERS as f64)
 }
 
-/// How a training's batches and losses pass between host and GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Feed {
-    /// All images are on the GPU; losses are read after many steps.
-    Resident,
-    /// Batches are gathered by two workers and copied one by one; losses are read after many steps.
-    Loader,
-    /// The same, and every loss is read before the next step begins.
-    LoaderAndLosses,
-}
-
-impl Feed {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Resident, Self::Loader, Self::LoaderAndLosses];
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Resident => "images on the GPU",
-            Self::Loader => "loader, two workers",
-            Self::LoaderAndLosses => "loader, every loss read",
-        }
+fn words(feed: Feed) -> &'static str {
+    match feed {
+        Feed::Resident => "images on the GPU",
+        Feed::Loader => "loader, two workers",
+        Feed::LoaderAndLosses => "loader, every loss read",
     }
 }
 
@@ -100,33 +90,31 @@ impl Loop {
     }
 }
 
-/// Trains the recipe with batches fed in this way, and takes the time. On the CPU all feeds are the same.
-///
-/// On a GPU an epoch goes before, untimed: it compiles the kernels for this batch and for the shorter one at an epoch's end.
+/// Trains the recipe with batches fed in this way, by two workers, and takes the time of all steps, as `warpbook run loop` does. On the CPU all feeds are
+/// the same.
 ///
 /// # Errors
-/// Those of [`Session::run`](crate::Session::run); a training that an error ended.
+/// The lab's device does not compute in this precision; the recipe makes no sense for these images, or does not fit into memory; a training that an error
+/// ended, or the user.
 pub fn timed_loop(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, feed: Feed) -> Result<Loop> {
-    let has_gpu = lab.device().cuda().is_some();
-    let run = |epochs: u32| {
-        let resident = if feed == Feed::Resident { Residency::On } else { Residency::Off };
-        let loader = Loader { resident, workers: T4_WORKERS, ..Loader::default() };
-        let session = lab.train(Recipe { epochs, ..recipe.clone() }, splits).precision(precision).loader(loader);
-        recorded(if feed == Feed::LoaderAndLosses { session.read_losses_every(1) } else { session }.run()?)
-    };
-    if has_gpu {
-        run(1)?;
+    let place = place(lab, (precision, feed), T4_WORKERS)?;
+    let reads = (feed == Feed::LoaderAndLosses).then_some(1);
+    let mut whole = WholeLoop::new(&place, recipe.clone(), splits, reads)?;
+    let clock = Instant::now();
+    let ended = whole.run(&lab.cancel())?;
+    let seconds = clock.elapsed().as_secs_f64();
+    if ended != Ended::Finished {
+        return Err(crate::device::Error::Cancelled.into());
     }
-    let record = run(recipe.epochs)?;
-    let course = record.train_logs[0].course.as_deref().cloned().unwrap_or_default();
+    let score = whole.test()?;
     Ok(Loop {
         batch: recipe.batch,
         precision,
         feed,
-        steps: course.made(),
-        seconds: course.epochs.iter().map(|e| e.seconds).sum(),
-        peak_bytes: course.peak_allocated_bytes.filter(|_| has_gpu),
-        accuracy: course.epochs.last().and_then(|e| e.test).and_then(|r| r.accuracy()),
+        steps: whole.steps(),
+        seconds,
+        peak_bytes: whole.peak_bytes(),
+        accuracy: Some(score.accuracy()),
     })
 }
 
@@ -138,7 +126,7 @@ pub fn loops(all: &[Loop]) -> Table {
         vec![
             l.batch.to_string(),
             l.precision.to_string(),
-            l.feed.words().into(),
+            words(l.feed).into(),
             l.steps.to_string(),
             cell(Some(l.seconds * 1e6)),
             cell(Some(l.step_us())),
@@ -161,7 +149,56 @@ pub fn loops(all: &[Loop]) -> Table {
     table(&headers, all.iter().map(row).collect())
 }
 
-/// The same loops in PyTorch, as `notebooks/pytorch/loader_loop.py` writes them.
+/// The loops of a record of `warpbook run loop`, those with two workers: Warpbook's rungs, one feed after the other. The CPU's is among them if there
+/// was no GPU.
+#[must_use]
+pub fn recorded_loops(run: &Run) -> Vec<Loop> {
+    let on_cpu = run.environment.device.kind == DeviceKind::Cpu;
+    let way = |rung: &Rung| match rung.runner {
+        // Nothing is copied, and everything lies where it is read.
+        Runner::Cpu(_) => on_cpu.then_some((Precision::Fp32, Feed::Resident)),
+        _ => Way::of(&rung.id).map(|way| (way.precision, way.feed)),
+    };
+    loops_by(run, way)
+}
+
+/// PyTorch's loops of such a record; `None` where none were merged into it.
+#[must_use]
+pub fn recorded_pytorch_loops(run: &Run) -> Option<PyTorchLoops> {
+    let way = |rung: &Rung| match rung.runner {
+        Runner::External(_) => Way::of(rung.id.strip_prefix("torch_")?).map(|way| (way.precision, way.feed)),
+        _ => None,
+    };
+    let loops = loops_by(run, way);
+    let torch = run.rungs.iter().find_map(|rung| match &rung.runner {
+        Runner::External(name) => name.strip_prefix("PyTorch ").map(str::to_owned),
+        _ => None,
+    })?;
+    let epochs = run.problems().iter().find_map(|p| p.count("epochs"))?;
+    (!loops.is_empty()).then(|| PyTorchLoops { torch, device: run.environment.device.name.clone(), epochs, loops })
+}
+
+/// The sound rows of the rungs that `way` knows, one feed after the other.
+fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<Loop> {
+    let of = |m: &Measurement| {
+        let (precision, feed) = way(run.rung(&m.rung)?)?;
+        let p = &m.problem;
+        let (images, batch, epochs) = (p.count("images")?, p.count("batch")?.max(1), p.count("epochs")?);
+        (p.count("workers")? == T4_WORKERS as u64 && run.is_sound(m)).then_some(Loop {
+            batch: usize::try_from(batch).ok()?,
+            precision,
+            feed,
+            steps: epochs * images.div_ceil(batch),
+            seconds: m.median_us()? * 1e-6,
+            peak_bytes: m.peak_bytes,
+            accuracy: m.accuracy().map(|(mean, _)| mean),
+        })
+    };
+    let all: Vec<Loop> = run.measurements.iter().filter_map(of).collect();
+    Feed::ALL.into_iter().flat_map(|feed| all.iter().filter(move |l| l.feed == feed).cloned()).collect()
+}
+
+/// The same loops in PyTorch: those of a record, or of a file that was written before there was one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PyTorchLoops {
     /// PyTorch's version.
@@ -194,15 +231,15 @@ struct LoopRow {
     accuracy: f64,
 }
 
-/// Reads the file that `notebooks/pytorch/loader_loop.py` wrote.
+/// Reads PyTorch's loops from a file of the format that `notebooks/pytorch/loader_loop.py` had before it wrote records.
 ///
 /// # Errors
 /// The file is missing, damaged or of another format.
 pub fn pytorch_loops(path: impl AsRef<Path>) -> Result<PyTorchLoops> {
     let path = path.as_ref();
     let refuse = |why: String| {
-        let again = "python3 notebooks/pytorch/loader_loop.py --data DIR --out";
-        Error::Setting(format!("{}: {why}. To measure it: {again} {0}", path.display()))
+        let again = "`warpbook run loop` writes a record, and notebooks/pytorch/loader_loop.py --like adds PyTorch's rows to it";
+        Error::Setting(format!("{}: {why}. {again}.", path.display()))
     };
     let text = std::fs::read_to_string(path).map_err(|e| refuse(format!("it cannot be read ({e})")))?;
     let file: LoopsFile = serde_json::from_str(&text).map_err(|e| refuse(format!("it is damaged ({e})")))?;
@@ -245,7 +282,7 @@ pub fn next_to_pytorch(ours: &[Loop], theirs: &PyTorchLoops) -> Table {
         Some(vec![
             l.batch.to_string(),
             l.precision.to_string(),
-            l.feed.words().into(),
+            words(l.feed).into(),
             cell(Some(l.seconds * 1e6)),
             cell(Some(other.seconds * 1e6)),
             figures::times(other.seconds / l.seconds),
@@ -266,7 +303,7 @@ pub fn brought(all: &[Loop]) -> String {
         let of = |p: Precision| all.iter().find(|l| l.feed == feed && l.precision == p);
         let (full, half) = (of(Precision::Fp32)?, of(Precision::AmpFp16)?);
         (full.batch == half.batch)
-            .then(|| format!("{} with {}", figures::times(full.seconds / half.seconds), feed.words()))
+            .then(|| format!("{} with {}", figures::times(full.seconds / half.seconds), words(feed)))
     };
     let said: Vec<String> = Feed::ALL.into_iter().filter_map(of).collect();
     if said.is_empty() {

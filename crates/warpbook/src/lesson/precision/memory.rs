@@ -1,12 +1,13 @@
 //! Where the memory of a training goes, and which batch fits into how much of it.
 
+use super::feed::T4_SOURCE;
 use super::{Loop, cell, difference, rung_of, table, valid};
 use crate::charts::Table;
 use crate::figures;
 use crate::nn::train::{CudaOptions, PlannedMemory, Summary};
 use crate::prelude::*;
 
-/// The AMP recipe on a T4, measured elsewhere: peak bytes in fp32, and with AMP.
+/// The AMP recipe of [`T4_SOURCE`]: peak bytes in fp32, and with AMP.
 const T4_RECIPE: [u64; 2] = [1_350_681_600, 1_577_232_384];
 
 fn planned(recipe: &Recipe, precision: Precision, batch: usize) -> Summary {
@@ -92,7 +93,7 @@ pub fn peaks(runs: &[&Run]) -> Table {
     }
     rows.sort();
     let [full, half] = T4_RECIPE;
-    rows.push(row("amp-recipe 512", "PyTorch on a T4, with the data, measured elsewhere", full, half));
+    rows.push(row("amp-recipe 512", &format!("{T4_SOURCE}, with the data"), full, half));
     table(&HEADERS, rows)
 }
 

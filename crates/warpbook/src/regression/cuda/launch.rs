@@ -8,19 +8,27 @@ use super::{DevicePoints, State};
 use crate::regression::data;
 use warpbook_device::{Buffer, DevicePtr, Graph, Kernel, KernelArg, LaunchOptions, Result, Stream};
 use warpbook_kernels::Launch;
-use warpbook_kernels::regression::LOG_EVERY;
+use warpbook_kernels::regression::{LOG_EVERY, Line};
 
 /// Fills the points.
-pub(super) fn draw(kernel: &Kernel, stream: &Stream, to: &DevicePoints, noise: f32, seed: u64) -> Result<()> {
+pub(super) fn draw(
+    kernel: &Kernel,
+    stream: &Stream,
+    to: &DevicePoints,
+    (line, noise, seed): (&Line, f32, u64),
+) -> Result<()> {
     let (points, pitch) = (to.points as u64, to.pitch as u64);
-    let shape = kernel.shape(points);
+    let (shape, (w, b)) = (kernel.shape(points), line.truth);
     if to.features == 1 {
-        // SAFETY: points(x, y, n, step, sigma, seed); both arrays have at least n elements, and the caller waits for the stream.
-        return unsafe { kernel.launch(stream, shape, &[&to.x, &to.y, &points, &data::step(points), &noise, &seed]) };
+        let data::Spaced { low, step, below_high } = data::Spaced::of(line, points);
+        // SAFETY: points(x, y, n, low, step, below_high, w, b, sigma, seed); both arrays have at least n elements, and the caller waits for the stream.
+        return unsafe {
+            kernel.launch(stream, shape, &[&to.x, &to.y, &points, &low, &step, &below_high, &w, &b, &noise, &seed])
+        };
     }
     let rows = u32::try_from(to.features).unwrap_or(u32::MAX);
-    // SAFETY: featured_points(x, y, n, pitch, features, sigma, seed); x has `features` rows of `pitch`, y one.
-    unsafe { kernel.launch(stream, shape, &[&to.x, &to.y, &points, &pitch, &rows, &noise, &seed]) }
+    // SAFETY: featured_points(x, y, n, pitch, features, w, b, sigma, seed); x has `features` rows of `pitch`, y one.
+    unsafe { kernel.launch(stream, shape, &[&to.x, &to.y, &points, &pitch, &rows, &w, &b, &noise, &seed]) }
 }
 
 /// A fused pass over `len` points from `begin` on, whose blocks write from column `first_block` of the partial sums on.

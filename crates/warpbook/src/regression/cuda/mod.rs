@@ -9,7 +9,7 @@ use super::data;
 use crate::{Error, Result};
 use launches::Launches;
 use warpbook_device::{Bench, Buffer, CudaDevice, Samples, Stream};
-use warpbook_kernels::regression::{LOG_EVERY, Placement, Plan, data_kernel, featured_data_kernel};
+use warpbook_kernels::regression::{LOG_EVERY, Line, Placement, Plan, data_kernel, featured_data_kernel};
 use warpbook_record::{KernelSpec, KernelStats, Rung, Tile};
 use whole::Whole;
 
@@ -26,8 +26,14 @@ pub(super) struct DevicePoints {
 }
 
 impl DevicePoints {
-    /// Draws them there, the same bits as [`data::DataSet::draw`].
-    pub(super) fn draw(device: &CudaDevice, points: u64, features: u64, noise: f32, seed: u64) -> Result<Self> {
+    /// Draws them there, the same bits as [`data::DataSet::around`].
+    pub(super) fn draw(
+        device: &CudaDevice,
+        (points, features): (u64, u64),
+        line: &Line,
+        noise: f32,
+        seed: u64,
+    ) -> Result<Self> {
         let pitch = points.next_multiple_of(4);
         let len = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let drawn = Self {
@@ -40,7 +46,7 @@ impl DevicePoints {
         };
         let spec = if features == 1 { data_kernel() } else { featured_data_kernel() };
         let (kernel, stream) = (device.kernel(&spec, &spec.tiles[0])?, device.stream()?);
-        launch::draw(&kernel, &stream, &drawn, noise, seed)?;
+        launch::draw(&kernel, &stream, &drawn, (line, noise, seed))?;
         stream.synchronize()?;
         Ok(drawn)
     }

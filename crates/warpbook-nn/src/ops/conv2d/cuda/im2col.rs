@@ -1,9 +1,9 @@
-//! The project's matrix product with columns of patches.
+//! A matrix product with columns of patches.
 
 use super::im2col_launch as launch;
 use super::shapes::Shapes;
 use super::{Form, Forward, OP, stored};
-use crate::gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, Workspace};
+use crate::gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, ProductBy, Workspace};
 use crate::ops::Layout;
 use crate::ops::device::load;
 use crate::ops::error::Check;
@@ -48,7 +48,14 @@ struct Plans {
 
 impl Plans {
     /// `images` of them are in this panel, and `step` in one that others follow.
-    fn new(gemm: &Gemm, shapes: &Shapes, dtype: Dtype, ld: u32, [images, step]: [u32; 2]) -> Result<Self> {
+    fn new(
+        (gemm, by): (&Gemm, ProductBy),
+        shapes: &Shapes,
+        dtype: Dtype,
+        ld: u32,
+        [images, step]: [u32; 2],
+    ) -> Result<Self> {
+        let plan = |product: &Product, aligned| gemm.plan_from(by, product, aligned);
         let (pixels, filters, taps) = (images * shapes.output_pixels(), shapes.filters, shapes.taps());
         let plain = ProductForm { out: stored(dtype), ..ProductForm::plain(dtype) };
         // Panels of dy follow each other without a gap.
@@ -56,17 +63,17 @@ impl Plans {
         let aligned = images == shapes.batch || shapes.layout == Layout::Nchw || step.is_multiple_of(16);
         let forward = |epilogue| {
             let form = ProductForm { trans_b: true, epilogue, ..plain };
-            gemm.plan(&Product::new(pixels, filters, taps, form).leading(ld, taps, filters), [true; 2])
+            plan(&Product::new(pixels, filters, taps, form).leading(ld, taps, filters), [true; 2])
         };
         let input_gradient = Product::new(pixels, taps, filters, ProductForm { out: Dtype::F32, ..plain });
         let weight_gradient = |beta| {
             let form = ProductForm { out: Dtype::F32, trans_a: true, ..plain };
             let product = Product::new(filters, taps, pixels, form).leading(filters, ld, taps);
-            gemm.plan(&product.scaled(1.0, beta), [aligned, true])
+            plan(&product.scaled(1.0, beta), [aligned, true])
         };
         Ok(Self {
             forward: [forward(Epilogue::None)?, forward(Epilogue::Bias)?, forward(Epilogue::BiasRelu)?],
-            input_gradient: gemm.plan(&input_gradient.leading(filters, taps, ld), [aligned, true])?,
+            input_gradient: plan(&input_gradient.leading(filters, taps, ld), [aligned, true])?,
             weight_gradient: [weight_gradient(0.0)?, weight_gradient(1.0)?],
         })
     }
@@ -85,17 +92,19 @@ struct Panel<'a> {
 }
 
 impl Im2col {
-    pub fn new(device: &CudaDevice, gemm: &Gemm, shapes: &Shapes, form: Form) -> Result<Self> {
+    /// `by` computes the products: our choice of a rung, or one kernel.
+    pub fn new(device: &CudaDevice, gemm: &Gemm, by: ProductBy, shapes: &Shapes, form: Form) -> Result<Self> {
         let [unroll, fold, exchange] = load(device, conv2d::im2col(stored(form.dtype), form.layout))?;
         let [relu, ..] = activation(stored(form.dtype));
         let [relu] = load(device, [relu])?;
         let in_16_bytes = u32::try_from(16 / form.dtype.bytes()).unwrap_or(1);
-        let ld = shapes.taps().next_multiple_of(in_16_bytes);
+        // A learner's kernel is tried on rows that follow each other without a gap.
+        let ld = if by.names_a_rung() { shapes.taps() } else { shapes.taps().next_multiple_of(in_16_bytes) };
         let of_image = u64::from(shapes.output_pixels()) * bytes_of_pixel(shapes, ld);
         let images = u32::try_from(PANEL_BYTES / of_image).unwrap_or(u32::MAX).clamp(1, shapes.batch);
         let elements = u64::from(images * shapes.output_pixels()) * u64::from(ld);
         Check(OP).value("the number of elements of a panel's columns", elements, elements < 1 << 31, "below 2^31")?;
-        let plans = |of_panel| Plans::new(gemm, shapes, form.dtype, ld, [of_panel, images]);
+        let plans = |of_panel| Plans::new((gemm, by), shapes, form.dtype, ld, [of_panel, images]);
         let rest = shapes.batch % images;
         let last = (rest > 0).then(|| plans(rest)).transpose()?;
         let shapes = *shapes;
@@ -106,7 +115,7 @@ impl Im2col {
     /// Bytes of a panel's columns and, of NCHW, of its rows.
     fn panel_bytes(&self) -> u64 {
         let pixels = u64::from(self.images) * u64::from(self.shapes.output_pixels());
-        (pixels * bytes_of_pixel(&self.shapes, self.ld)).next_multiple_of(Workspace::ALIGNMENT)
+        (pixels * bytes_of_pixel(&self.shapes, self.ld) + 16).next_multiple_of(Workspace::ALIGNMENT)
     }
 
     pub fn workspace_bytes(&self) -> u64 {
@@ -140,7 +149,7 @@ impl Im2col {
             return part.clone();
         }
         let pixels = u64::from(self.images * self.shapes.output_pixels());
-        let offset = pixels * u64::from(self.ld) * 4;
+        let offset = (pixels * u64::from(self.ld) * 4).next_multiple_of(16);
         let len = u64::from(panel.images * self.shapes.output_pixels()) * u64::from(self.shapes.filters);
         DeviceArray::of_bytes(&workspace.part(offset, len * self.dtype.bytes()), stored(self.dtype))
     }

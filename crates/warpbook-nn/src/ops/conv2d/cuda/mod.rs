@@ -21,7 +21,7 @@ mod windows;
 mod windows_launch;
 
 use super::{Geometry, OP};
-use crate::gemm::{DeviceArray, Gemm, RowsOf, Sums, Workspace, refused};
+use crate::gemm::{DeviceArray, Gemm, ProductBy, RowsOf, Sums, Workspace, refused};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use direct::Direct;
@@ -48,7 +48,7 @@ pub(crate) const HOPPER: (u32, u32) = (9, 0);
 pub enum Method {
     /// By the definition, a thread an output; f32.
     Direct,
-    /// By the project's matrix product with columns of patches, a panel of images at a time.
+    /// By a matrix product with columns of patches, a panel of images at a time: see [`Convolution::by`].
     Im2col,
     /// By a product that finds the patches' elements while it loads its tiles: f32 on CUDA cores, the others on tensor cores (f16 from
     /// compute capability 7.5 on, where it is the next one; tf32 and bf16 from 8.0 on). Of NHWC with channels (backwards: and filters) that
@@ -206,10 +206,25 @@ impl Convolution {
     /// A size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
     /// the type on this device, or cuDNN the convolution; there is no cuDNN; the compiler's and the device's.
     pub fn new(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
-        Self::build(device, gemm, geometry, form, [false; 2])
+        Self::by(ProductBy::Own, device, gemm, geometry, form)
     }
 
-    fn build(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form, pools: [bool; 2]) -> Result<Self> {
+    /// Like [`Convolution::new`]; the products of [`Method::Im2col`] are computed by `by`: our choice of a rung, which also replaces a library, or one
+    /// kernel, such as a learner's. Other methods have no products.
+    ///
+    /// # Errors
+    /// Like [`Convolution::new`]; the kernel does not take the products.
+    pub fn by(by: ProductBy, device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
+        Self::build((gemm, by), device, geometry, form, [false; 2])
+    }
+
+    fn build(
+        (gemm, by): (&Gemm, ProductBy),
+        device: &CudaDevice,
+        geometry: &Geometry,
+        form: Form,
+        pools: [bool; 2],
+    ) -> Result<Self> {
         let unsupported = |why: &str| Error::Unsupported {
             what: format!("A convolution in {}", form.dtype.label()),
             why: why.into(),
@@ -223,7 +238,10 @@ impl Convolution {
                 return Err(unsupported("is not computed by the direct method, which takes fp32 only"));
             }
             Method::Direct => Body::Direct(Box::new(Direct::new(device, &shapes)?)),
-            Method::Im2col => Body::Im2col(Box::new(Im2col::new(device, gemm, &shapes, form)?)),
+            Method::Im2col => {
+                let by = if by == ProductBy::Stock { ProductBy::Own } else { by };
+                Body::Im2col(Box::new(Im2col::new(device, gemm, by, &shapes, form)?))
+            }
             Method::ImplicitGemmTuring if form.dtype != Dtype::F16 => {
                 return Err(unsupported(
                     "is not computed by the implicit product for GPUs of 7.5, which takes fp16 only",

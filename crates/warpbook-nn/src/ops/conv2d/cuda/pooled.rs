@@ -3,7 +3,7 @@
 
 use super::super::{Geometry, OP};
 use super::{Body, Convolution, Epilogue, Form, Forward, Method, PooledGradient, few_specs_of};
-use crate::gemm::{DeviceArray, Gemm, Workspace};
+use crate::gemm::{DeviceArray, Gemm, ProductBy, Workspace};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
@@ -31,7 +31,7 @@ impl Convolution {
     /// As there; [`Convolution::pools`] is false.
     pub fn pooled(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         if Self::pools(geometry, form) {
-            return Self::build(device, gemm, geometry, form, [true, false]);
+            return Self::build((gemm, ProductBy::Own), device, geometry, form, [true, false]);
         }
         Err(Error::Unsupported {
             what: "A convolution and the pool after it".into(),
@@ -60,7 +60,7 @@ impl Convolution {
     /// As there; [`Convolution::unpools`] is false.
     pub fn unpooling(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         if Self::unpools(geometry, form, device.info().compute_capability) {
-            return Self::build(device, gemm, geometry, form, [true; 2]);
+            return Self::build((gemm, ProductBy::Own), device, geometry, form, [true; 2]);
         }
         Err(no_unpooling())
     }

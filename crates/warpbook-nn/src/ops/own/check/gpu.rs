@@ -4,7 +4,7 @@ use super::super::cuda::{Backward, Gradients as Sums, OwnKernels};
 use super::super::{OwnLayer, OwnSizes};
 use super::inputs::{Inputs, place, reordered};
 use super::{Body, Gradients, Stop};
-use crate::gemm::DeviceArray;
+use crate::gemm::{DeviceArray, OWN_KERNEL_LIMIT_S};
 use crate::network::Shape;
 use crate::ops::Layout;
 use crate::storage::Storage;
@@ -13,8 +13,6 @@ use warpbook_record::{Dtype, KernelStats};
 
 /// Elements around each array that no kernel may write to.
 const GUARD: usize = 1024;
-/// Seconds after which a kernel is taken for endless.
-const LIMIT_S: f64 = 5.0;
 
 /// An array with NaNs around it.
 #[derive(Debug)]
@@ -181,7 +179,7 @@ impl Body for Gpu {
         let arrays = (&self.x.array(), &self.y.array());
         self.kernels.forward(&self.stream, self.sizes.batch, arrays, &self.parameters())?;
         if is_watched {
-            self.stream.synchronize_within(LIMIT_S)?;
+            self.stream.synchronize_within(OWN_KERNEL_LIMIT_S)?;
             self.watch_guards()?;
             self.y.watch("y", &self.form(), true, self.sizes.output)?;
         } else {
@@ -206,7 +204,7 @@ impl Body for Gpu {
             gradients: &self.sums,
         };
         self.kernels.backward(&self.stream, self.sizes.batch, &with)?;
-        self.stream.synchronize_within(LIMIT_S)?;
+        self.stream.synchronize_within(OWN_KERNEL_LIMIT_S)?;
         self.watch_guards()?;
         self.dx.watch("dx", &self.form(), true, self.sizes.input)?;
         let written = if self.shares.is_empty() { &self.totals } else { &self.shares };

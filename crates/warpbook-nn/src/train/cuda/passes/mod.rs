@@ -231,7 +231,7 @@ impl<'a> Builder<'a> {
                     Some(Multiply::Conv(match sharing.pool_after[i] {
                         Some(_) if sharing.unpools[i] => Convolution::unpooling(device, gemm, &geometry, form)?,
                         Some(_) => Convolution::pooled(device, gemm, &geometry, form)?,
-                        None => Convolution::new(device, gemm, &geometry, form)?,
+                        None => Convolution::by(options.product_of(node), device, gemm, &geometry, form)?,
                     }))
                 }
                 Op::Linear { bias, .. } => {
