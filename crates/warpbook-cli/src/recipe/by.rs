@@ -119,7 +119,7 @@ mod tests {
         let file = ComputedBy { product: Some(ProductBy::Tiled), convolution: Some(ConvolutionBy::Stock) };
         let line = ComputedBy { product: Some(ProductBy::Own), convolution: None };
         assert_eq!(line.or(file), ComputedBy { product: Some(ProductBy::Own), ..file });
-        assert_eq!("fast".parse::<ConvolutionBy>().unwrap_err(), "`fast` is none of own, stock.");
+        assert_eq!("fast".parse::<ConvolutionBy>().unwrap_err(), "`fast` is none of own, im2col, stock.");
     }
 
     #[test]

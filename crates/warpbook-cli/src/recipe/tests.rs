@@ -25,7 +25,7 @@ fn a_file_says_what_computes_it_on_a_gpu() {
     let stock = ComputedBy { product: Some(ProductBy::Stock), convolution: Some(ConvolutionBy::Stock) };
     assert_eq!(by("product = \"stock\"\nconvolution = \"stock\"").unwrap(), stock);
     let error = by("\nconvolution = \"naive\"").unwrap_err();
-    assert!(error.contains("line 2") && error.contains("choose from own, stock"), "{error}");
+    assert!(error.contains("line 2") && error.contains("choose from own, im2col, stock"), "{error}");
     assert!(by("product = 3").unwrap_err().contains("a text in quotes"));
     assert!(by("product = \"stok\"").unwrap_err().contains("did you mean `stock`?"));
     assert_eq!(by("product = \"tiled_16\"").unwrap().product, Some(ProductBy::Tiled16));
