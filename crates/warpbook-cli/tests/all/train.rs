@@ -315,7 +315,7 @@ fn trainings_become_one_record() {
     std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
     let run = |words: &str| warpbook(folder.path(), &words.split(' ').collect::<Vec<_>>());
     for batch in [32, 64] {
-        let train = format!("train small.toml --device cpu --steps 4 --batch {batch} --out {batch}.json");
+        let train = format!("train small.toml --device cpu --epochs 1 --batch {batch} --out {batch}.json");
         expect(&run(&train), 0, &["Record: "]);
     }
     expect(&run("merge 32.json 64.json --out both.json"), 0, &["Record: both.json"]);
