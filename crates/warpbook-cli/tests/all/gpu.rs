@@ -223,7 +223,7 @@ fn a_kernel_of_one_s_own_trains_a_network() {
         std::fs::write(folder.path().join(name), recipe).unwrap();
     }
     let with_convolutions = |words: &str| {
-        let words = format!("train {words} --steps 60 --device cuda:0 --precision fp32");
+        let words = format!("train {words} --epochs 1 --device cuda:0 --precision fp32");
         score(&output(folder.path(), &words.split(' ').collect::<Vec<_>>()))
     };
     let (ours, allowed) = (with_convolutions("all.toml"), allowed(Precision::Fp32));
