@@ -21,6 +21,7 @@ Examples:
   warpbook train mnist --data synthetic --init weights.safetensors --no-shuffle --no-dropout
   warpbook train cifar10 --device cuda:0 --precision amp-fp16
   warpbook train mnist --device cuda:0 --precision amp-fp16 --convolution stock --product stock
+  warpbook train mnist --device cuda:0 --product mine.cu@03_shared_tile --convolution im2col     by a kernel of your own
   warpbook train amp-recipe --edge 512 --batch 64
   warpbook train mnist --log-every 1 --out mnist.json     every step's loss; `warpbook view mnist.json` draws it
   warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     what the GPU does in a step, at what rates
