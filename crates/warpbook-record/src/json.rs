@@ -57,10 +57,10 @@ fn wrong(text: &str, error: &serde_json::Error) -> Wrong {
     let place = format!("at line {line} column {column}");
     // Python and JavaScript write these numbers, which JSON does not have.
     let here = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
-    let begins = |name: &&&str| {
-        (column.saturating_sub(2)..=column).any(|at| here.get(at..).is_some_and(|rest| rest.starts_with(**name)))
+    let begins = |name: &&str| {
+        (column.saturating_sub(2)..=column).any(|at| here.get(at..).is_some_and(|rest| rest.starts_with(*name)))
     };
-    Wrong::Syntax(match ["NaN", "Infinity"].iter().find(begins) {
+    Wrong::Syntax(match ["NaN", "Infinity"].into_iter().find(begins) {
         Some(name) => format!("{name} is not a number of JSON, {place}: write it in quotes"),
         None if error.is_eof() || end >= text.len() => format!("{what}, {place}: it may have been cut off"),
         None => format!("{}, {place}", shortened(what)),

@@ -28,6 +28,15 @@ impl ConvolutionBy {
             Self::Stock => "stock",
         }
     }
+
+    /// Its method; `own` stands for our kernels.
+    pub fn method(self, own: Method) -> Method {
+        match self {
+            Self::Own => own,
+            Self::Im2col => Method::Im2col,
+            Self::Stock => Method::Stock,
+        }
+    }
 }
 
 impl std::str::FromStr for ConvolutionBy {
@@ -66,18 +75,13 @@ impl ComputedBy {
 
     /// The options of a GPU as this says.
     pub fn of(self, options: CudaOptions) -> CudaOptions {
-        let own = || match options.convolution {
+        let own = match options.convolution {
             Method::Stock | Method::StockFastest => CudaOptions::new(options.precision).convolution,
             own => own,
         };
         CudaOptions {
             product: self.product.unwrap_or(options.product),
-            convolution: match self.convolution {
-                Some(ConvolutionBy::Stock) => Method::Stock,
-                Some(ConvolutionBy::Im2col) => Method::Im2col,
-                Some(ConvolutionBy::Own) => own(),
-                None => options.convolution,
-            },
+            convolution: self.convolution.map_or(options.convolution, |by| by.method(own)),
             ..options
         }
     }

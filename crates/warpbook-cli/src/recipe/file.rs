@@ -9,7 +9,6 @@ use warpbook::device::read_file;
 use warpbook::nn::data::NAMES;
 use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::network::{Layer, Network, residual};
-use warpbook::nn::ops::conv2d::cuda::Method;
 use warpbook::nn::ops::muon::Muon;
 use warpbook::nn::ops::optimizer::Optimizer;
 use warpbook::nn::ops::optimizer::groups::Group;
@@ -266,12 +265,8 @@ fn layer(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Layer, Str
             let layer: Layer = words.parse().or_else(|e| keys.refuse("layer", format!("is no layer: {e}")))?;
             let ComputedBy { product, convolution } = by(source, &keys)?;
             let layer = if let Some(product) = product { layer.product(product) } else { layer };
-            Ok(match convolution {
-                Some(ConvolutionBy::Stock) => layer.method(Method::Stock),
-                Some(ConvolutionBy::Im2col) => layer.method(Method::Im2col),
-                Some(ConvolutionBy::Own) => layer.method(CudaOptions::new(Precision::Fp32).convolution),
-                None => layer,
-            })
+            let own = CudaOptions::new(Precision::Fp32).convolution;
+            Ok(if let Some(by) = convolution { layer.method(by.method(own)) } else { layer })
         }
         DeValue::Table(table) => {
             let keys = Keys::new(source, table, at, "network.", &["residual", "name"])?;

@@ -12,6 +12,9 @@ use warpbook_record::{Define, Dtype, KernelSpec, LIVE, Rung, Runner, nearest};
 /// Seconds after which a learner's kernel is assumed never to end.
 pub const OWN_KERNEL_LIMIT_S: f64 = 5.0;
 
+/// The largest size of a tile, which keeps the arithmetic of grids within its types.
+const LARGEST: i64 = 1 << 20;
+
 /// The rung that a file takes the place of, unless another one is named.
 const USUAL: &str = "02_coalesced";
 
@@ -54,7 +57,7 @@ impl OwnProduct {
     /// `02_coalesced` unless a rung is named, and has the rung's first tile. Files are looked for in `folder`, and the headers next to them.
     ///
     /// # Errors
-    /// If a file cannot be read, there is no such rung with a kernel, or a size is not a number from 0 to 1,048,576.
+    /// If a file cannot be read, there is no such rung with a kernel, or a size is not a number from 1 to 1,048,576.
     pub fn read(folder: &Path, text: &str) -> Result<Self, String> {
         let (file, rung, sizes) = parts(text);
         let all: Vec<Row> = rows().into_iter().filter(|row| row.kernel().is_some()).collect();
@@ -70,7 +73,9 @@ impl OwnProduct {
             row.rung = Rung { id: format!("{id}+mine").into(), title: "mine".into(), variant_of: Some(id), ..row.rung };
         }
         for size in sizes.split(',').filter(|size| !size.is_empty()) {
-            let size: Define = size.parse()?;
+            let read = size.parse().ok().filter(|read: &Define| (1..=LARGEST).contains(&read.value));
+            let size = read
+                .ok_or_else(|| format!("`{size}` is not a size of a tile: write it as BM=64, from 1 to {LARGEST}."))?;
             spec.tiles.iter_mut().for_each(|tile| tile.set(size.clone()));
         }
         if let Runner::Kernels { specs, .. } = &mut row.rung.runner {
@@ -206,7 +211,7 @@ mod tests {
         std::fs::write(folder.path().join("k.cu"), "").unwrap();
         assert!(why("k.cu@03_shared").contains("did you mean `03_shared_tile`?"), "{}", why("k.cu@03_shared"));
         assert!(why("cublas").contains("computes no linear layer"), "{}", why("cublas"));
-        for size in ["BM=x", "BM=-1", "BM=9999999"] {
+        for size in ["BM=x", "BM=0", "BM=9999999"] {
             assert!(why(&format!("k.cu:{size}")).contains(&format!("`{size}` is not a size")), "{size}");
         }
     }

@@ -183,12 +183,7 @@ impl Way {
 
     /// The kernels of a linear layer's forward pass, where they do not depend on its size: of a chosen rung, and after a library.
     pub(super) fn linear_forward(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
-        let relu = sharing.relu_after[i];
-        let epilogue = match (node.params.len() > 1, relu) {
-            (true, true) => Epilogue::BiasRelu,
-            (true, false) => Epilogue::Bias,
-            (false, _) => Epilogue::None,
-        };
+        let epilogue = product_epilogue(sharing, i, node);
         match self.options.product_of(node) {
             ProductBy::Own => vec![],
             ProductBy::Stock => self.after_library(epilogue),
@@ -220,11 +215,7 @@ impl Way {
         if !by.names_a_rung() {
             return vec![];
         }
-        let epilogue = match (node.params.len() > 1, sharing.relu_after[i]) {
-            (true, true) => Epilogue::BiasRelu,
-            (true, false) => Epilogue::Bias,
-            (false, _) => Epilogue::None,
-        };
+        let epilogue = product_epilogue(sharing, i, node);
         let mut all = self.rung(by, |plain| Form { trans_b: true, epilogue, ..plain });
         all.extend(self.rung(by, |plain| Form { out: Dtype::F32, trans_a: true, ..plain }));
         if sharing.needs_gradient(node.input) {
@@ -272,5 +263,14 @@ impl Way {
             Some(spec)
         };
         by.rows().into_iter().filter_map(with_its_tile).collect()
+    }
+}
+
+/// What the forward product of a node does with its sums before it stores them.
+fn product_epilogue(sharing: &Sharing, i: usize, node: &Node) -> Epilogue {
+    match (node.params.len() > 1, sharing.relu_after[i]) {
+        (true, true) => Epilogue::BiasRelu,
+        (true, false) => Epilogue::Bias,
+        (false, _) => Epilogue::None,
     }
 }
