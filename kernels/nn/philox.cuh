@@ -1,4 +1,4 @@
-// Philox4x32-10, uniform and Gaussian numbers and a seeded permutation: the same bits as crates/warpbook-nn/src/philox/cpu.rs.
+// Philox4x32-10, uniform and Gaussian numbers and a seeded permutation: the same bits as crates/warpbook-data/src/philox.rs.
 //
 // Philox: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 // Gaussian: Box and Muller, 1958. The logarithm and cosine consist of single IEEE operations (_rn intrinsics are never contracted to

@@ -11,7 +11,7 @@ use crate::signals::on_request_to_end;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use warpbook::nn::data::Splits;
+use warpbook::data::Splits;
 use warpbook::nn::train::{AtOnce, Place, Recipe, Trainer};
 use warpbook::{Lab, Timed, WholeTraining, WholeTrainings, figures};
 use warpbook_record::stats;

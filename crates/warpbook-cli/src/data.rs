@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use warpbook::figures;
-use warpbook::nn::data::{Recipe, RemoteFile, folder_for, recipe, recipes};
+use warpbook::data::{Recipe, RemoteFile, folder_for, recipe, recipes};
 
 /// `warpbook data fetch` and `warpbook data list`.
 pub fn data(args: &DataArgs) -> Result<ExitCode, Failure> {

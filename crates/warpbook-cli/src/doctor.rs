@@ -114,7 +114,7 @@ fn cupti(i: &Inventory) -> Result<String, String> {
 
 fn cache() -> Result<String, String> {
     let none = "kernels are compiled at every start: name a folder in WARPBOOK_CACHE";
-    let folder = warpbook::device::cache_folder().ok_or(none)?;
+    let folder = warpbook::record::cache_folder().ok_or(none)?;
     let probe = folder.join(format!("doctor-{}.part", std::process::id()));
     let tried = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&probe, "x"));
     let _ = std::fs::remove_file(&probe);

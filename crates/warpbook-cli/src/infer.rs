@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use warpbook::device::{Bench, ensure_writable};
 use warpbook::figures;
-use warpbook::nn::data::{Fit, Splits};
+use warpbook::data::{Fit, Splits};
 use warpbook::nn::infer::{Frozen, Prediction};
 use warpbook::nn::train::{Place, TrainError};
 use warpbook::record::stats;

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use warpbook::device::Choice;
-use warpbook::nn::data::{Rows, Source, Splits};
-use warpbook::nn::gemm::{OwnProduct, ProductBy};
+use warpbook::data::{Rows, Source, Splits};
+use warpbook::gemm::{OwnProduct, ProductBy};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
 use warpbook::nn::train::{

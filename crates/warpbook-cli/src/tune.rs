@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use std::process::ExitCode;
 use warpbook::device::Error;
 use warpbook::kernels::matmul::{shape_of, transposed};
-use warpbook::nn::gemm::{Finding, Findings};
+use warpbook::gemm::{Finding, Findings};
 use warpbook::record::{Outcome, Problem, Run};
 use warpbook::{Event, Lab, figures};
 

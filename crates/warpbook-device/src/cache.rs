@@ -11,27 +11,13 @@ use std::path::PathBuf;
 /// Changes when the file's layout does.
 const FORMAT: &str = "warpbook-cubin-2";
 
-/// Where compiled kernels are kept: `WARPBOOK_CACHE`, or `warpbook` in the user's cache folder. `None` where neither is
-/// known, and where `WARPBOOK_CACHE` is empty, which turns the cache off.
-#[must_use]
-pub fn folder() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    if let Some(set) = std::env::var_os("WARPBOOK_CACHE") {
-        return (!set.is_empty()).then(|| PathBuf::from(set));
-    }
-    let user = variable("XDG_CACHE_HOME")
-        .or_else(|| variable("LOCALAPPDATA"))
-        .or_else(|| variable("HOME").map(|h| h.join(".cache")));
-    user.map(|u| u.join("warpbook"))
-}
-
 /// A folder of compiled kernels; `None` where there is no place for one.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache(Option<PathBuf>);
 
 impl Cache {
     pub(crate) fn of_user() -> Self {
-        Self(folder())
+        Self(warpbook_record::cache_folder())
     }
 
     #[cfg(test)]

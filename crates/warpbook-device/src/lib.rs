@@ -58,7 +58,6 @@ pub use arena_plan::{ArenaLayout, ArenaPlan, Block};
 pub use bench::{Bench, Samples};
 pub use borrow::outside_of_a_capture;
 pub use buffer::{Buffer, DevicePtr, Element};
-pub use cache::folder as cache_folder;
 pub use cancel::Cancel;
 pub use compile::{Compiled, Compiler};
 pub use counters::{Counted, Counters, MOST_KERNELS, counter_passes};

@@ -11,9 +11,9 @@
 //! # Ok::<(), warpbook_nn::tensor::TensorError>(())
 //! ```
 
-use crate::gemm::DeviceArray;
-use crate::parallel;
-use crate::storage::Storage;
+use warpbook_gemm::DeviceArray;
+use warpbook_data::parallel;
+use warpbook_gemm::storage::Storage;
 use half::{bf16, f16};
 use std::fmt;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! A network's weights on the host, with PyTorch's names and layouts, and their files.
 
 use crate::network::{Network, ParamSpec, Role};
-use crate::philox;
-use crate::storage::decoded;
+use warpbook_data::philox;
+use warpbook_gemm::storage::decoded;
 use safetensors::tensor::{Dtype, Metadata, SafeTensorError, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};

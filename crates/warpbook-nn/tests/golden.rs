@@ -6,7 +6,7 @@ mod reference;
 use reference::{Types, gradients, relative_error};
 use std::path::PathBuf;
 use warpbook_device::testing;
-use warpbook_nn::data::{self, Dataset};
+use warpbook_data::{self, Dataset};
 use warpbook_nn::network::{Arrangement, Network, mnist_cnn};
 use warpbook_nn::ops::augment::{self, Augment};
 use warpbook_nn::ops::conv2d::cuda::Method;
@@ -24,7 +24,7 @@ const DEVIATION: [f32; 1] = [0.3081];
 struct Golden {
     folder: PathBuf,
     json: serde_json::Value,
-    data: data::Splits,
+    data: warpbook_data::Splits,
 }
 
 impl Golden {
@@ -38,7 +38,7 @@ impl Golden {
         };
         let folder = PathBuf::from(folder);
         let text = std::fs::read_to_string(folder.join("mnist_cnn.golden.json")).unwrap();
-        Some(Self { folder, json: serde_json::from_str(&text).unwrap(), data: data::open("mnist", None).unwrap() })
+        Some(Self { folder, json: serde_json::from_str(&text).unwrap(), data: warpbook_data::open("mnist", None).unwrap() })
     }
 
     fn losses(&self) -> Vec<f64> {

@@ -2,7 +2,7 @@
 
 use warpbook_device::{Error, Result};
 use warpbook_kernels::matmul::{Epilogue, Form};
-use warpbook_nn::gemm::Product;
+use warpbook_gemm::Product;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_record::Dtype;

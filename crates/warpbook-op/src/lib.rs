@@ -34,7 +34,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use warpbook_device::{Element, Error, Result, Slice};
-use warpbook_nn::gemm::{DeviceArray, DeviceArrays};
+use warpbook_gemm::{DeviceArray, DeviceArrays};
 use warpbook_record::Dtype;
 
 thread_local! {

@@ -4,10 +4,11 @@
 //! measured on it ([`Peaks`]), the ways of doing the work ([`Rung`]) and what each gave ([`Measurement`]).
 //! Raw samples are stored; medians, bandwidths and speed-ups are methods.
 //!
-//! This crate does no I/O, knows no clock and builds for wasm32.
+//! This crate opens no file, knows no clock and builds for wasm32.
 #![forbid(unsafe_code)]
 
 mod breakdown;
+mod cache_folder;
 mod check;
 pub mod counters;
 mod course;
@@ -28,6 +29,7 @@ mod v1;
 pub mod xray;
 
 pub use breakdown::{Breakdown, OperationTime};
+pub use cache_folder::cache_folder;
 pub use check::Check;
 pub use counters::{CounterValue, KernelCounters};
 pub use course::{Course, EpochPoint, MAX_POINTS, Right, StepValue};

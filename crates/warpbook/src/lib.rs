@@ -63,6 +63,6 @@ pub use training::{Training, Workload};
 pub use training_loop::TrainingLoop;
 pub use xray::XrayRun;
 pub use {
-    warpbook_charts as charts, warpbook_device as device, warpbook_kernels as kernels, warpbook_nn as nn,
-    warpbook_ranks as ranks, warpbook_record as record,
+    warpbook_charts as charts, warpbook_data as data, warpbook_device as device, warpbook_gemm as gemm,
+    warpbook_kernels as kernels, warpbook_nn as nn, warpbook_ranks as ranks, warpbook_record as record,
 };

@@ -7,7 +7,8 @@ pub use crate::charts::{
 };
 pub use crate::device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
 pub use crate::display::write_record;
-pub use crate::nn::data::{self, Dataset, Splits, synthetic_digits};
+pub use crate::data;
+pub use warpbook_data::{Dataset, Splits, synthetic_digits};
 pub use crate::nn::infer::{Frozen, Prediction, Predictor};
 pub use crate::nn::model::{Model, OptimizerState};
 pub use crate::nn::network::{
@@ -16,7 +17,7 @@ pub use crate::nn::network::{
 pub use crate::nn::ops::optimizer::Optimizer;
 pub use crate::nn::ops::own::{OwnLayer, OwnReport};
 pub use crate::nn::ops::schedule::Schedule;
-pub use crate::nn::philox::gaussian;
+pub use warpbook_data::philox::gaussian;
 pub use crate::nn::tensor::Tensor;
 pub use crate::nn::train::{Loss, Place, Precision, Prefetcher, Recipe, Trainer};
 pub use crate::nn::weights::Weights;

@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use warpbook::device::{Recorder, testing};
 use warpbook::kernels::matmul::Form;
-use warpbook::nn::data::synthetic_digits;
-use warpbook::nn::gemm::{DeviceArrays, Findings, Plan, Product, Workspace, choose};
-use warpbook::nn::storage::Storage;
+use warpbook::data::synthetic_digits;
+use warpbook::gemm::{DeviceArrays, Findings, Plan, Product, Workspace, choose};
+use warpbook::gemm::storage::Storage;
 use warpbook::nn::train::{CudaOptions, Flow, GradScaler, Place, Precision, Recipe, Trainer};
 use warpbook::profile::{Cycle, Work};
 use warpbook::record::{Dtype, KernelCounters};

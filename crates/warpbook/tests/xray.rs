@@ -147,11 +147,11 @@ fn a_product_has_its_tile_without_a_search() {
     let taken = within_the_limit("14_overlapped_store at 2048", move |lab| {
         lab.xray(&product(), "14_overlapped_store").unwrap_or_else(|e| panic!("{e}"))
     });
-    let by_costs = warpbook_nn::gemm::choose_from(
+    let by_costs = warpbook_gemm::choose_from(
         &[warpbook_kernels::matmul::rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap()],
-        &warpbook_nn::gemm::Product::new(2048, 2048, 2048, warpbook_kernels::matmul::Form::plain(Dtype::Bf16)),
+        &warpbook_gemm::Product::new(2048, 2048, 2048, warpbook_kernels::matmul::Form::plain(Dtype::Bf16)),
         device.info(),
-        &warpbook_nn::gemm::Findings::of(device.info()),
+        &warpbook_gemm::Findings::of(device.info()),
     );
     let tile = taken.run.measurements[0].tile.clone();
     assert_eq!(tile.as_deref(), by_costs.as_ref().map(|c| &*c.tile.id));

@@ -7,7 +7,7 @@ use crate::recipe::ConvolutionBy;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use warpbook::nn::gemm::ProductBy;
+use warpbook::gemm::ProductBy;
 use warpbook::nn::train::Views;
 
 /// A measurement keeps no more samples.

@@ -1,7 +1,7 @@
 //! The choice, in a recipe or on the command line, of the kernels or libraries that compute products and convolutions on a GPU.
 
 use crate::failure::Failure;
-use warpbook::nn::gemm::ProductBy;
+use warpbook::gemm::ProductBy;
 use warpbook::nn::ops::conv2d::cuda::Method;
 use warpbook::nn::train::{CudaOptions, Place};
 

@@ -4,7 +4,7 @@ use super::Opened;
 use crate::failure::Failure;
 use crate::output::complain;
 use std::path::{Path, PathBuf};
-use warpbook::nn::data::{self, About, Source, Splits};
+use warpbook::data::{self, About, Source, Splits};
 
 /// The share of a folder's images that is kept apart, and the seed that chooses them: those of a test stay the same whatever a
 /// training's seed.

@@ -15,7 +15,7 @@ pub use weights::{TrainedWeights, note_changes, open};
 
 use crate::failure::Failure;
 use std::path::Path;
-use warpbook::nn::data::Splits;
+use warpbook::data::Splits;
 use warpbook::nn::train::Recipe;
 
 /// The recipe of random numbers, which has no images.

@@ -1,5 +1,5 @@
 use super::*;
-use warpbook::nn::gemm::ProductBy;
+use warpbook::gemm::ProductBy;
 use warpbook::nn::network::{
     Network, ParamSpec, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, relu, residual,
 };

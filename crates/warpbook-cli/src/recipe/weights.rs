@@ -4,7 +4,7 @@ use super::{AMP_RECIPE, ComputedBy, Images, Opened, Plan, SPEEDRUN, shape_of};
 use crate::failure::Failure;
 use crate::output::complain;
 use std::path::{Path, PathBuf};
-use warpbook::nn::data::{Dataset, Identity, Splits};
+use warpbook::data::{Dataset, Identity, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::train::{Recipe, Trained};
 use warpbook::nn::weights::Weights;

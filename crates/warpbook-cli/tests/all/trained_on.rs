@@ -5,7 +5,7 @@ use crate::common::commands::{expect, warpbook};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use warpbook::nn::data::png;
+use warpbook::data::png;
 use warpbook::nn::network::{Network, flatten, linear};
 use warpbook::nn::train::Recipe;
 use warpbook::nn::weights::Weights;

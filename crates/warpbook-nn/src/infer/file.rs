@@ -117,7 +117,7 @@ fn version(text: Option<&str>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Dataset, Fit, Source};
+    use warpbook_data::{Dataset, Fit, Source};
     use crate::network::*;
     use crate::train::{Loss, Recipe};
     use proptest::prelude::*;

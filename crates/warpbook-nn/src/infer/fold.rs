@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use crate::network::*;
     use crate::ops::optimizer::Optimizer;
-    use crate::philox;
+    use warpbook_data::philox;
     use crate::train::{CpuEngine, Mode};
 
     /// Weights of which none is 0 or 1.

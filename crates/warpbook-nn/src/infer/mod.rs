@@ -17,7 +17,7 @@ mod predictor;
 
 pub use predictor::{Prediction, Predictor};
 
-use crate::data::{self, Dataset, Fit, Fitted, Identity, Source, fit_image};
+use warpbook_data::{self, Dataset, Fit, Fitted, Identity, Source, fit_image};
 use crate::network::{Network, Shape};
 use crate::train::{Loss, Place, Recipe, Score, TrainError};
 use crate::weights::Weights;
@@ -74,7 +74,7 @@ impl Frozen {
         .checked()
     }
 
-    /// Adds a note on where the data set that it was trained on can be opened again: a name that [`crate::data::open`] knows, or a folder.
+    /// Adds a note on where the data set that it was trained on can be opened again: a name that [`warpbook_data::open`] knows, or a folder.
     #[must_use]
     pub fn with_data(mut self, source: impl Into<Source>) -> Self {
         self.source = Some(source.into());
@@ -151,7 +151,7 @@ impl Frozen {
     ///
     /// # Errors
     /// Like [`fit_image`].
-    pub fn image(&self, path: impl AsRef<Path>) -> Result<Fitted, data::Error> {
+    pub fn image(&self, path: impl AsRef<Path>) -> Result<Fitted, warpbook_data::Error> {
         fit_image(path, self.shape, self.fit())
     }
 

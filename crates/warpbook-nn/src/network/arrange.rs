@@ -1,7 +1,7 @@
 //! How parameters are stored while training, where activations are NHWC: PyTorch's are NCHW.
 
 use super::{Network, Op, ParamId, Shape};
-use crate::parallel::chunks;
+use warpbook_data::parallel::chunks;
 
 /// The order of a vector's features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What computes single layers on a GPU.
 
 use super::layer::{Kind, Layer};
-use crate::gemm::ProductBy;
+use warpbook_gemm::ProductBy;
 use crate::ops::conv2d::cuda::Method;
 
 /// What computes a layer on a GPU, forwards and both gradients, where it is not to be what the training's options say for all layers.

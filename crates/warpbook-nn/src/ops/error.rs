@@ -1,5 +1,6 @@
-use crate::gemm::DeviceArray;
-use crate::gemm::cpu::GemmError;
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::cpu::GemmError;
+use warpbook_device::Slice;
 use warpbook_record::Dtype;
 
 /// Why an operation cannot be computed.
@@ -161,3 +162,9 @@ impl Check {
         if holds { Ok(()) } else { Err(OpError::Value { op: self.0, name, value: value.to_string(), allowed }) }
     }
 }
+
+/// One number on the device that a kernel reads or writes.
+pub(crate) fn one<T>(check: Check, name: &'static str, slice: Option<&Slice<T>>) -> Result<()> {
+    slice.map_or(Ok(()), |slice| check.lengths(&[(name, slice.len(), &[1])]))
+}
+

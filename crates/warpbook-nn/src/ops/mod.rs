@@ -16,7 +16,6 @@ pub mod augment;
 pub mod batch_norm;
 pub mod conv2d;
 pub mod cross_entropy;
-pub(crate) mod device;
 pub mod dropout;
 mod error;
 pub mod linear;

@@ -3,7 +3,7 @@
 use super::description::{Description, different_layer};
 use super::engine::{ScalerState, State};
 use super::{Recipe, TrainError, Trainer};
-use crate::data::{Identity, names};
+use warpbook_data::{Identity, names};
 use crate::network::ParamSpec;
 use crate::ops::optimizer::Optimizer;
 use crate::ops::optimizer::groups::Group;

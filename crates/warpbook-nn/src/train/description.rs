@@ -2,7 +2,7 @@
 //! network's file has the same description.
 
 use super::{Loss, Recipe, TrainError, Views};
-use crate::data::{Identity, Source};
+use warpbook_data::{Identity, Source};
 use crate::network::{Layer, Network, Shape};
 use crate::weights::{self, WeightsError};
 use serde::{Deserialize, Serialize};
@@ -150,7 +150,7 @@ pub(super) fn different_layer(checkpoint: &Network, recipe: &Network) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::synthetic_digits;
+    use warpbook_data::synthetic_digits;
     use crate::network::{batch_norm, conv2d, dropout, flatten, gelu, linear, residual};
     use crate::train::{Flow, Trainer};
     use crate::weights::Weights;

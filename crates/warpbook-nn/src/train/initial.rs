@@ -1,7 +1,7 @@
 //! Weights at the start of a training that are more than random numbers.
 
 use super::{Recipe, Samples, TrainError};
-use crate::data::Dataset;
+use warpbook_data::Dataset;
 use crate::network::{Op, ParamSpec, Role};
 use crate::ops::optimizer::groups::Group;
 use crate::weights::Weights;
@@ -198,7 +198,7 @@ fn rotate(a: &mut [f64], v: &mut [f64], n: usize, (p, q): (usize, usize)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::synthetic_digits;
+    use warpbook_data::synthetic_digits;
     use crate::network::{Network, conv2d, flatten, linear};
 
     fn recipe() -> Recipe {

@@ -62,7 +62,7 @@ impl Trainer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::synthetic_digits;
+    use warpbook_data::synthetic_digits;
     use crate::network::{Network, batch_norm, conv2d, dropout, flatten, linear, relu};
     use crate::ops::optimizer::Optimizer;
     use crate::train::{CudaOptions, Flow, Precision, Recipe};

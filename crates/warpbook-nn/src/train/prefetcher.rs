@@ -2,7 +2,7 @@
 
 use super::TrainError;
 use super::cuda::{IN_FLIGHT, Loader, Slot, gather, workers};
-use crate::data::Dataset;
+use warpbook_data::Dataset;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -229,7 +229,7 @@ impl Drop for Prefetcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::synthetic_digits;
+    use warpbook_data::synthetic_digits;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
     use warpbook_device::testing;

@@ -1,7 +1,7 @@
 //! What a network is trained on, and judged by.
 
 use super::{Loss, Place, Ranks, Recipe, TrainError, Trainer};
-use crate::data::{Dataset, Rows};
+use warpbook_data::{Dataset, Rows};
 use crate::network::{Node, Op};
 
 /// Samples with what a network should make of them.

@@ -5,9 +5,9 @@ use super::cuda::CudaTraining;
 use super::engine::{Batches, Engine, State};
 use super::pace::{Mean, Pace};
 use super::{Ended, Event, Flow, Place, Ranks, Recipe, Samples, Score, TrainError};
-use crate::data::{Dataset, Identity, Source};
-use crate::parallel::collect;
-use crate::philox;
+use warpbook_data::{Dataset, Identity, Source};
+use warpbook_data::parallel::collect;
+use warpbook_data::philox;
 use crate::weights::Weights;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -455,7 +455,7 @@ impl Trainer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::synthetic_digits;
+    use warpbook_data::synthetic_digits;
     use crate::network::{Network, batch_norm, flatten, linear};
     use crate::train::Precision;
     use crate::train::engine::Trained;

@@ -3,7 +3,7 @@
 use super::cuda::Sharing;
 use super::ways::Way;
 use super::{CudaOptions, Precision, Recipe};
-use crate::gemm::{Plan, Product, ProductBy};
+use warpbook_gemm::{Plan, Product, ProductBy};
 use crate::network::{Node, Op};
 use crate::ops::conv2d::cuda::Method;
 use warpbook_device::{CublasLt, CudaDevice, Cudnn};

@@ -455,7 +455,7 @@ fn activation(f: Activation, dtype: Dtype) -> [KernelSpec; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gemm::ProductBy;
+    use warpbook_gemm::ProductBy;
     use crate::network::{conv2d, flatten, linear};
     use crate::ops::muon::Muon;
     use crate::ops::optimizer::groups::Group;

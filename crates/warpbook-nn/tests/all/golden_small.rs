@@ -3,7 +3,7 @@
 use safetensors::SafeTensors;
 use std::path::PathBuf;
 use warpbook_device::testing;
-use warpbook_nn::data::Dataset;
+use warpbook_data::Dataset;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::augment::{self, Augment};
 use warpbook_nn::ops::optimizer::Optimizer;

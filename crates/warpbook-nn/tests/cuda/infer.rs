@@ -1,13 +1,13 @@
 //! Frozen networks on a GPU against the same on the CPU.
 
 use warpbook_device::{Bench, CudaDevice, Cudnn, Error, testing};
-use warpbook_nn::data::{self, Dataset};
-use warpbook_nn::gemm::ProductBy;
+use warpbook_data::{self, Dataset};
+use warpbook_gemm::ProductBy;
 use warpbook_nn::infer::Frozen;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::Method;
-use warpbook_nn::philox;
+use warpbook_data::philox;
 use warpbook_nn::train::{CudaOptions, Loss, Place, Precision, Recipe, Trainer};
 use warpbook_nn::weights::Weights;
 
@@ -174,7 +174,7 @@ fn frozen_networks_by_libraries_give_the_cpu_s_outputs() {
 }
 
 fn test_set() -> (Recipe, Dataset, Weights) {
-    let digits = data::synthetic_digits(512, 301, 7);
+    let digits = warpbook_data::synthetic_digits(512, 301, 7);
     let recipe = Recipe { batch: 64, steps: Some(60), epochs: 20, ..Recipe::mnist() };
     let mut trainer = Trainer::new(recipe.clone(), &digits.train, None).unwrap();
     trainer.train(&digits.train, &digits.test, 100, &mut |_| warpbook_nn::train::Flow::Continue).unwrap();

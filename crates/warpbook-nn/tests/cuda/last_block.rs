@@ -1,13 +1,13 @@
 //! What the last block of a kernel does has the bits of the kernels that it replaces: the rungs `12_dependent_launch` and `13_last_block`.
 
 use warpbook_device::{CudaDevice, Slice, testing};
-use warpbook_nn::data::{Dataset, Rows};
-use warpbook_nn::gemm::DeviceArray;
+use warpbook_data::{Dataset, Rows};
+use warpbook_gemm::DeviceArray;
 use warpbook_nn::network::{amp_recipe, batch_norm, conv2d, flatten, linear, relu};
 use warpbook_nn::ops::cross_entropy::{self, CrossEntropy};
 use warpbook_nn::ops::mse;
 use warpbook_nn::ops::optimizer::Optimizer;
-use warpbook_nn::philox;
+use warpbook_data::philox;
 use warpbook_nn::train::{
     CudaOptions, Event, Flow, GradScaler, Place, Precision, Recipe, Samples, Score, StepOutcome, TrainError, Trainer,
 };

@@ -6,5 +6,4 @@ mod infer;
 mod last_block;
 mod operations;
 mod ops;
-mod philox;
 mod train;

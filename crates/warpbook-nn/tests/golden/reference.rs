@@ -3,7 +3,7 @@
 use warpbook_nn::network::{Network, Node, Op};
 use warpbook_nn::ops::cross_entropy::CrossEntropy;
 use warpbook_nn::ops::reference;
-use warpbook_nn::storage::rounded;
+use warpbook_gemm::storage::rounded;
 use warpbook_nn::train::{GradScaler, Precision};
 use warpbook_record::Dtype;
 

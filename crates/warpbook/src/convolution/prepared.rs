@@ -8,13 +8,13 @@ use std::cell::RefCell;
 use warpbook_device::{ConvolutionPass, CudaDevice, Cudnn, CudnnPlan, LibraryConvolution, Stream};
 use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::WORKSPACE_BYTES;
-use warpbook_nn::gemm::{DeviceArray, Gemm, Judge, Verdict, Workspace};
+use warpbook_gemm::{DeviceArray, Gemm, Judge, Verdict, Workspace};
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Method, Pass, Reference};
 use warpbook_nn::ops::conv2d::{Geometry, cpu};
 use warpbook_nn::ops::reference;
-use warpbook_nn::parallel::collect;
-use warpbook_nn::philox::gaussian;
-use warpbook_nn::storage::{Storage, rounded};
+use warpbook_data::parallel::collect;
+use warpbook_data::philox::gaussian;
+use warpbook_gemm::storage::{Storage, rounded};
 use warpbook_record::{Check, Dtype, Rung};
 
 /// Inputs and what results are held against.

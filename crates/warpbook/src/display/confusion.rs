@@ -4,7 +4,7 @@ use super::Show;
 use super::html::note;
 use super::predictions::check;
 use crate::charts::{Chart, ChartError, Confusion, confusion};
-use crate::nn::data::Dataset;
+use warpbook_data::Dataset;
 use crate::nn::infer::Prediction;
 
 /// How often each class of a data set was taken for which.

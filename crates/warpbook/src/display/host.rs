@@ -10,7 +10,7 @@ const FILES: [(&str, &str); 4] = [
     ("warpbook/src/regression/cuda/launch.rs", include_str!("../regression/cuda/launch.rs")),
     ("warpbook/src/regression/cuda/launches.rs", include_str!("../regression/cuda/launches.rs")),
     ("warpbook/src/regression/cuda/whole.rs", include_str!("../regression/cuda/whole.rs")),
-    ("warpbook-nn/src/gemm/launch.rs", include_str!("../../../warpbook-nn/src/gemm/launch.rs")),
+    ("warpbook-gemm/src/plan/launch.rs", include_str!("../../../warpbook-gemm/src/plan/launch.rs")),
 ];
 
 /// A function of the host's code, with its real line numbers.

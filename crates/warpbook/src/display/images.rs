@@ -2,7 +2,7 @@
 
 use super::Show;
 use super::html::{escape, heading, printable};
-use crate::nn::data::png;
+use warpbook_data::png;
 use crate::{Error, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -88,7 +88,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), STANDARD.decode(encoded).unwrap()).unwrap();
         assert_eq!(
-            crate::nn::data::fit_image(file.path(), [3, 2, 2], crate::nn::data::Fit::Whole).unwrap().pixels,
+            warpbook_data::fit_image(file.path(), [3, 2, 2], warpbook_data::Fit::Whole).unwrap().pixels,
             pixels
         );
         assert_eq!(Show::text(&rows), "Some & others\n<a> | b\nc");

@@ -3,7 +3,7 @@
 use super::Show;
 use super::html::{escape, heading, printable, table};
 use super::images::encoded;
-use crate::nn::data::Dataset;
+use warpbook_data::Dataset;
 use crate::nn::infer::Prediction;
 use crate::{Error, Result};
 
@@ -185,7 +185,7 @@ pub(super) mod tests {
             let encoded = html.split("base64,").nth(2).unwrap().split('"').next().unwrap();
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), STANDARD.decode(encoded).unwrap()).unwrap();
-            let fitted = crate::nn::data::fit_image(file.path(), set.shape(), crate::nn::data::Fit::Whole).unwrap();
+            let fitted = warpbook_data::fit_image(file.path(), set.shape(), warpbook_data::Fit::Whole).unwrap();
             assert_eq!(fitted.pixels, set.image(1));
             let text = Show::text(&grid);
             assert!(

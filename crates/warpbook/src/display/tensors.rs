@@ -72,7 +72,7 @@ impl Show for OptimizerState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::data::synthetic_digits;
+    use warpbook_data::synthetic_digits;
     use crate::nn::network::{Network, flatten, linear};
     use crate::nn::train::{Recipe, Trainer};
 

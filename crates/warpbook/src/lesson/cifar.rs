@@ -14,7 +14,7 @@ pub use kept::{files, latencies, same_bits, scores};
 
 use crate::charts::{Chart, ChartError, Curve, Scale, Table, curves};
 use crate::figures;
-use crate::nn::philox::philox4x32_4;
+use warpbook_data::philox::philox4x32_4;
 use crate::prelude::*;
 use crate::record::EpochPoint;
 

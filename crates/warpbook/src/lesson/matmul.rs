@@ -16,7 +16,7 @@ pub use compare::{by_type, checks, every_rung, last_word, ratios, relative_to_li
 pub use costs::{attempts, copy_cost, store_cost, there_and_back, tile_ranges, waves, without_reuse};
 pub use forecast::{Demand, Forecast, demand, demands, forecast, outcome, prediction, relieved};
 use warpbook_kernels::matmul::{self as catalogue, Row, SUM_PARTS_ENTRY, rows, rungs, shape_of, transposed};
-use warpbook_nn::gemm::Findings;
+use warpbook_gemm::Findings;
 use warpbook_record::{Measurement, Tile};
 
 /// The rungs on CUDA cores, and those on tensor cores.

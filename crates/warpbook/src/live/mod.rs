@@ -13,7 +13,7 @@ use crate::{Error, Event, Experiment, Lab, Matmul, Result, driver};
 use serde::{Deserialize, Serialize};
 use warpbook_device::{CompileError, Compiler};
 use warpbook_kernels::matmul;
-use warpbook_nn::gemm::OWN_KERNEL_LIMIT_S;
+use warpbook_gemm::OWN_KERNEL_LIMIT_S;
 use warpbook_record::{
     Define, Descriptor, Dtype, Header, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run,
     Rung, Runner, Source, Tile, nearest,

@@ -4,7 +4,7 @@ use super::LiveKernel;
 use crate::{Error, Lab, Matmul, Result};
 use warpbook_device::CudaDevice;
 use warpbook_kernels::matmul::{Row, rows};
-use warpbook_nn::gemm::{OwnProduct, ProductBy};
+use warpbook_gemm::{OwnProduct, ProductBy};
 use warpbook_nn::network::Network;
 use warpbook_nn::ops::linear::check_own_product;
 use warpbook_nn::train::CudaOptions;

@@ -6,9 +6,9 @@ use crate::{Error, Lab, Result};
 use std::cell::{OnceCell, RefCell};
 use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{Body, CpuBody, transposed};
-use warpbook_nn::gemm::cpu::{GemmError, Operands, blocked, library, naive, reference_rows, threaded};
-use warpbook_nn::parallel::collect;
-use warpbook_nn::philox::gaussian;
+use warpbook_gemm::cpu::{GemmError, Operands, blocked, library, naive, reference_rows, threaded};
+use warpbook_data::parallel::collect;
+use warpbook_data::philox::gaussian;
 use warpbook_record::{Check, Dtype, Problem, Rung};
 
 /// Seconds that a rung of the CPU may be expected to take for one product.

@@ -6,10 +6,10 @@ use crate::{Error, Event, Lab, Result};
 use std::sync::Arc;
 use warpbook_device::{Bench, Buffer, Cublas, CublasLt, CudaDevice, LtPlan, Stream};
 use warpbook_kernels::matmul::{Body, Form, LT_ALGORITHMS, Row, STANDARD_EDGE, WORKSPACE_BYTES, rows, shape_of};
-use warpbook_nn::gemm::{Gemm, Judge, Plan, Product, Rehearsed, Verdict, rehearse};
-use warpbook_nn::parallel::collect;
-use warpbook_nn::philox::gaussians;
-use warpbook_nn::storage::Storage;
+use warpbook_gemm::{Gemm, Judge, Plan, Product, Rehearsed, Verdict, rehearse};
+use warpbook_data::parallel::collect;
+use warpbook_gemm::philox::gaussians;
+use warpbook_gemm::storage::Storage;
 use warpbook_record::{Check, Dtype, KernelSpec, Part, PartGroup, Problem, Run, Rung, Tile};
 
 /// The arrays of a product, and what its results are held against.

@@ -3,7 +3,7 @@
 
 use super::gpu::{Inputs, Way};
 use warpbook_device::Result;
-use warpbook_nn::gemm::Arrays;
+use warpbook_gemm::Arrays;
 
 /// Queues the product by one of the ways, into C.
 pub(super) fn queue(on: &Inputs, way: &Way) -> Result<()> {

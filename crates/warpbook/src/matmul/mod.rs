@@ -17,7 +17,7 @@ use crate::{Error, Experiment, Lab, Result};
 use warpbook_kernels::matmul::{
     self, Body, Form, LAYERS, Row, SHAPES, STANDARD_EDGE, SUM_PARTS_ENTRY, UNTUNED, rows, shape_of, transposed,
 };
-use warpbook_nn::gemm::{Findings, Plan, Product, choose_from};
+use warpbook_gemm::{Findings, Plan, Product, choose_from};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, DeviceInfo, Dtype, KernelSpec, KernelStats, Measurement, Problem,
     Quantity, Run, Rung, SweepAxis,

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 use warpbook_kernels::regression::Line;
-use warpbook_nn::parallel::collect;
-use warpbook_nn::philox::{gaussian, permute};
+use warpbook_data::parallel::collect;
+use warpbook_data::philox::{gaussian, permute};
 
 /// Points in shuffled order; the first `train` are trained on.
 #[derive(Debug, Clone, PartialEq)]

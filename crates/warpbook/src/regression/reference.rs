@@ -1,7 +1,7 @@
 //! The descent in double precision.
 
 use super::data::Columns;
-use warpbook_nn::parallel::collect;
+use warpbook_data::parallel::collect;
 
 /// Means and centred second moments of a set of points, in double precision.
 ///

@@ -18,7 +18,7 @@ pub use threads::on_threads;
 use crate::training::{Files, FilesPlace, Workload};
 use crate::{Error, Lab, Result};
 use network::{Drawn, Net, Own};
-use warpbook_nn::data::Dataset;
+use warpbook_data::Dataset;
 use warpbook_nn::train::{Precision, RanksOptions, Recipe};
 use warpbook_ranks::Wire;
 

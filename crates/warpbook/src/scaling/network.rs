@@ -4,7 +4,7 @@ use super::Scaling;
 use crate::training::{Set, Workload};
 use crate::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
-use warpbook_nn::data::Dataset;
+use warpbook_data::Dataset;
 use warpbook_nn::train::Recipe;
 use warpbook_record::{Dtype, Problem};
 

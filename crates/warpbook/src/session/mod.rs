@@ -20,7 +20,7 @@ use recorder::{Beginning, Recorder};
 use std::path::PathBuf;
 use std::time::Duration;
 use warpbook_device::Device;
-use warpbook_nn::data::{Dataset, Rows, Source, Splits};
+use warpbook_data::{Dataset, Rows, Source, Splits};
 use warpbook_nn::train::{CudaOptions, Event, Flow, Loader, Place, Precision, Ranks, Recipe, Samples, Trainer, ways};
 use warpbook_nn::weights::Weights;
 

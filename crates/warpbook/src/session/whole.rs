@@ -2,7 +2,7 @@
 
 use super::{recorder, words};
 use crate::{Lab, driver};
-use warpbook_nn::data::Origin;
+use warpbook_data::Origin;
 use warpbook_nn::train::{Place, Recipe, Samples};
 use warpbook_record::{
     ChartKind, Check, Column, Descriptor, Dtype, L2State, Measurement, Outcome, Policy, Problem, Quantity, Right, Run,
@@ -258,7 +258,7 @@ pub(crate) fn check(target: f64, accuracy: Option<(f64, f64)>) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_nn::data::synthetic_digits;
+    use warpbook_data::synthetic_digits;
     use warpbook_nn::train::Views;
 
     #[test]

@@ -1,7 +1,7 @@
 //! A training in words: its recipe, its samples, and the lines of its progress.
 
 use crate::figures;
-use warpbook_nn::data::{Dataset, Origin};
+use warpbook_data::{Dataset, Origin};
 use warpbook_nn::network::Layer;
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::ops::optimizer::groups::Rule;
@@ -334,7 +334,7 @@ pub fn training_line(event: &Event, classified: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_nn::data::{Rows, synthetic_digits};
+    use warpbook_data::{Rows, synthetic_digits};
     use warpbook_nn::network::{Network, batch_norm, conv2d, flatten, linear, residual};
     use warpbook_nn::ops::muon::Muon;
     use warpbook_nn::ops::optimizer::groups::Group;

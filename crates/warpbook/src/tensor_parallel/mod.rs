@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use team::Team;
 use warpbook_device::{Bench, CudaDevice, Inventory, Route, all_reduce_curve, copy_curves, link_peak};
 use warpbook_kernels::matmul::{WORKSPACE_BYTES, problem, shape_of};
-use warpbook_nn::tensor_parallel::{Split, Timeline};
+use warpbook_gemm::tensor_parallel::{Split, Timeline};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, Peaks, Problem, Quantity, Requires, Run, Rung, Runner, Span,
     SweepAxis,
@@ -423,7 +423,7 @@ fn sentence(way: Way, problem: &Problem, timeline: &Timeline) -> String {
 }
 
 fn spans(way: Way, problem: &Problem, team: &Team, timeline: &Timeline) -> Vec<Span> {
-    use warpbook_nn::tensor_parallel::Doing;
+    use warpbook_gemm::tensor_parallel::Doing;
     let mut all: Vec<Span> = timeline
         .stretches
         .iter()

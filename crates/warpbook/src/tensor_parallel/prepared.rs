@@ -8,10 +8,10 @@ use crate::{Error, Event, Lab, Result};
 use std::sync::Arc;
 use warpbook_device::Stream;
 use warpbook_kernels::matmul::{Form, shape_of};
-use warpbook_nn::gemm::{DeviceArrays, Judge, Product};
-use warpbook_nn::philox::gaussians;
-use warpbook_nn::storage::Storage;
-use warpbook_nn::tensor_parallel::{Options, Split, TensorParallel as Over, Timeline};
+use warpbook_gemm::{DeviceArrays, Judge, Product};
+use warpbook_gemm::philox::gaussians;
+use warpbook_gemm::storage::Storage;
+use warpbook_gemm::tensor_parallel::{Options, Split, TensorParallel as Over, Timeline};
 use warpbook_record::{Dtype, MemoryLevel, Problem, Rung, Traffic};
 
 /// Operations of each GPU below which a rung is timed by itself: runs that may be shorter than what is batched would be captured into a graph to be

@@ -5,9 +5,9 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use warpbook_nn::data::{self, Dataset, Origin, Rows, Splits, synthetic_digits};
-use warpbook_nn::parallel::collect;
-use warpbook_nn::philox::{gaussian, uniform};
+use warpbook_data::{self, Dataset, Origin, Rows, Splits, synthetic_digits};
+use warpbook_data::parallel::collect;
+use warpbook_data::philox::{gaussian, uniform};
 use warpbook_nn::train::Samples;
 
 /// Batches of images that are drawn, and images at which there are fewer batches.
@@ -77,10 +77,10 @@ impl Files {
             (Place::Folder(folder), _) => Some(folder.as_path()),
         };
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = || match data::open(workload.name(), folder) {
+        let read = || match warpbook_data::open(workload.name(), folder) {
             Ok(splits) => Ok(Some(splits)),
             // A mistyped WARPBOOK_DATA is no wish for drawn images.
-            Err(data::Error::Missing { misnamed: None, .. }) if folder.is_none() => Ok(None),
+            Err(warpbook_data::Error::Missing { misnamed: None, .. }) if folder.is_none() => Ok(None),
             Err(error) => Err(error.to_string()),
         };
         opened.entry(workload.name()).or_insert_with(read).clone()

@@ -17,7 +17,7 @@ use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, j
 use crate::{Error, Event, Experiment, Lab, Result};
 use data::Place;
 use std::path::Path;
-use warpbook_nn::gemm::ProductBy;
+use warpbook_gemm::ProductBy;
 use warpbook_nn::train::{Recipe, Way, ways, ways_with_product};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, KernelSpec, Problem, Quantity, Run, Rung, Runner, SweepAxis,

@@ -3,7 +3,7 @@
 use crate::training::failure;
 use crate::{Lab, Result};
 use warpbook_device::Cancel;
-use warpbook_nn::data::Splits;
+use warpbook_data::Splits;
 use warpbook_nn::train::{
     CudaOptions, Ended, Flow, Loader, Place, Precision, Recipe, Residency, Score, TrainError, Trainer,
 };

@@ -11,7 +11,7 @@ use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, j
 use crate::training::{Files, FilesPlace, SYNTHETIC, Workload};
 use crate::{Error, Experiment, Lab, Result};
 use feeds::WAYS;
-use warpbook_nn::data::{Splits, synthetic_digits};
+use warpbook_data::{Splits, synthetic_digits};
 use warpbook_nn::train::{Precision, Recipe};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, Problem, Quantity, Run, Rung, Runner, Schedule, Size, SweepAxis,

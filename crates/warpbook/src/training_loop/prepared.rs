@@ -6,7 +6,7 @@ use crate::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use crate::session::accuracy_check;
 use crate::{Error, Lab, Result};
 use std::cell::RefCell;
-use warpbook_nn::data::Splits;
+use warpbook_data::Splits;
 use warpbook_nn::train::{Ended, Place, Recipe, Score, TrainError};
 use warpbook_record::{Dtype, LossPoint, Problem, Right, Rung, TrainLog};
 

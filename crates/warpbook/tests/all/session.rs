@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::time::Duration;
-use warpbook::nn::data::{Rows, synthetic_digits};
+use warpbook::data::{Rows, synthetic_digits};
 use warpbook::nn::train::{Ended, GradScaler};
 use warpbook::prelude::*;
 use warpbook::record::ChartKind;

@@ -35,10 +35,10 @@ pub fn recipe(folder: &Path, name: &str) {
 
 /// A grey PNG of a drawn digit, `scale` times as large.
 pub fn draw(path: &Path, scale: usize) {
-    let digits = warpbook::nn::data::synthetic_digits(1, 1, 5).test;
+    let digits = warpbook::data::synthetic_digits(1, 1, 5).test;
     let side = 28 * scale;
     let pixels: Vec<u8> = (0..side * side).map(|i| digits.image(0)[i / side / scale * 28 + i % side / scale]).collect();
-    std::fs::write(path, warpbook::nn::data::png([1, side, side], &pixels).unwrap()).unwrap();
+    std::fs::write(path, warpbook::data::png([1, side, side], &pixels).unwrap()).unwrap();
 }
 
 /// A page with the text of its pictures, which are data URIs.

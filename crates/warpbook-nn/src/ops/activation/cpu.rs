@@ -1,9 +1,9 @@
 //! The CPU body.
 
 use super::{Activation, check};
-use crate::gemm::{gelu, gelu_derivative};
+use warpbook_gemm::{gelu, gelu_derivative};
 use crate::ops::error::Result;
-use crate::parallel::{map, map2};
+use warpbook_data::parallel::{map, map2};
 
 /// y = f(x). y is not read.
 ///

@@ -13,7 +13,7 @@ pub(crate) const OP: &str = "activation";
 pub enum Activation {
     /// max(x, 0); NaN stays NaN. Its derivative at 0 is 0.
     Relu,
-    /// x Φ(x), the exact form of `torch.nn.GELU`; see [`crate::gemm::gelu`].
+    /// x Φ(x), the exact form of `torch.nn.GELU`; see [`warpbook_gemm::gelu`].
     Gelu,
 }
 

@@ -2,7 +2,7 @@
 
 use super::check;
 use crate::ops::error::Result;
-use crate::parallel::{CHUNK, chunks, map2};
+use warpbook_data::parallel::{CHUNK, chunks, map2};
 
 /// y = a + b. y is not read.
 ///

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::OP;
-use crate::gemm::DeviceArray;
-use crate::ops::device::load;
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_record::Dtype;

@@ -2,7 +2,7 @@
 
 use super::{Augment, Draw};
 use crate::ops::error::Result;
-use crate::parallel::chunks;
+use warpbook_data::parallel::chunks;
 
 /// Writes the images of the indices into `out`, `[indices.len()][height][width][channels]`, which is not read.
 ///

@@ -2,9 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::{Augment, Draw, OP};
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::ops::Layout;
-use crate::ops::device::{load, one};
+use crate::ops::error::one;
+use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use warpbook_device::{Buffer, CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;

@@ -15,7 +15,7 @@ pub mod cpu;
 pub mod cuda;
 
 use super::error::{Check, OpError, Result, elements};
-use crate::philox::philox4x32_4;
+use warpbook_data::philox::philox4x32_4;
 
 pub(crate) const OP: &str = "augment";
 

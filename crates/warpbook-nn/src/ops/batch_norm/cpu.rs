@@ -2,7 +2,7 @@
 
 use super::{BatchNorm, Running, Saved};
 use crate::ops::error::Result;
-use crate::parallel::{chunks, column_sums};
+use warpbook_data::parallel::{chunks, column_sums};
 
 /// y of x by the statistics of the batch, which are saved for [`backward`] and added to the running ones. y and `saved` are not read.
 ///

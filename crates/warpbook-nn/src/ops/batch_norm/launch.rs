@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::cuda::Pair;
-use crate::gemm::DeviceArray;
-use crate::ops::device::optional;
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::optional;
 use std::ffi::c_void;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;

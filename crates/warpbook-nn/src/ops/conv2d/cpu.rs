@@ -5,9 +5,9 @@
 
 use super::Geometry;
 use super::unroll::Windows;
-use crate::gemm::cpu::{Operands, blocked};
+use warpbook_gemm::cpu::{Operands, blocked};
 use crate::ops::error::Result;
-use crate::parallel::{self, chunks};
+use warpbook_data::parallel::{self, chunks};
 use rayon::prelude::*;
 
 /// Rows of an unrolled block: 512 KiB of them, unless that is so few that packing the weight would take long.

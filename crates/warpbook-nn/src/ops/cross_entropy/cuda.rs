@@ -2,8 +2,9 @@
 #![allow(unsafe_code)]
 
 use super::{CrossEntropy, OP};
-use crate::gemm::DeviceArray;
-use crate::ops::device::{load, one, optional, optional_array};
+use warpbook_gemm::DeviceArray;
+use crate::ops::error::one;
+use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use crate::ops::error::Check;
 use crate::ops::step_launch::Verdict;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};

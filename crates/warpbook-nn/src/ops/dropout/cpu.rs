@@ -2,8 +2,8 @@
 
 use super::Dropout;
 use crate::ops::error::Result;
-use crate::parallel::{CHUNK, chunks};
-use crate::philox::{blocks, philox4x32_4};
+use warpbook_data::parallel::{CHUNK, chunks};
+use warpbook_data::philox::{blocks, philox4x32_4};
 use pulp::{Arch, Simd, WithSimd};
 
 /// y = x where the mask keeps it, scaled, else 0. y is not read.

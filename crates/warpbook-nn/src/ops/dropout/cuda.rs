@@ -2,8 +2,9 @@
 #![allow(unsafe_code)]
 
 use super::{Dropout, OP};
-use crate::gemm::DeviceArray;
-use crate::ops::device::{load, one};
+use warpbook_gemm::DeviceArray;
+use crate::ops::error::one;
+use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_record::Dtype;

@@ -1,9 +1,9 @@
 //! The CPU body: one matrix product each, whose bits do not depend on the number of threads.
 
 use super::Sizes;
-use crate::gemm::cpu::{Operands, threaded};
+use warpbook_gemm::cpu::{Operands, threaded};
 use crate::ops::error::Result;
-use crate::parallel;
+use warpbook_data::parallel;
 
 /// y = x W^T + b. y is not read.
 ///

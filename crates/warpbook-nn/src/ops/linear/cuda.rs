@@ -1,7 +1,7 @@
 //! The CUDA body: three matrix products, and the column sums of dy.
 
 use super::{OP, Sizes};
-use crate::gemm::{DeviceArray, DeviceArrays, Gemm, Planned, Product, ProductBy, RowsOf, Sums, Workspace, refused};
+use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Planned, Product, ProductBy, RowsOf, Sums, Workspace, refused};
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
 use warpbook_kernels::matmul::{Epilogue, Form};

@@ -2,11 +2,11 @@
 
 use super::Sizes;
 use super::cuda::{Linear, LinearEpilogue, stored};
-use crate::gemm::{
+use warpbook_gemm::{
     DeviceArray, DeviceArrays, Gemm, OWN_KERNEL_LIMIT_S, OwnProduct, Plan, Product, Rehearsed, Workspace, rehearse,
 };
-use crate::philox::fill_gaussians;
-use crate::storage::{Storage, rounded};
+use warpbook_data::philox::fill_gaussians;
+use warpbook_gemm::storage::{Storage, rounded};
 use std::sync::Arc;
 use warpbook_device::{Buffer, CudaDevice, Result, Stream};
 use warpbook_kernels::matmul::Form;

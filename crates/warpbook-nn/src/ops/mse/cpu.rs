@@ -2,7 +2,7 @@
 
 use super::check;
 use crate::ops::error::Result;
-use crate::parallel::{map2, sum};
+use warpbook_data::parallel::{map2, sum};
 
 /// The mean of (output - target)^2, and its gradient, 2 (output - target) / n, times `scale`. doutput is not read.
 ///

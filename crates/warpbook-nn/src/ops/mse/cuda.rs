@@ -2,9 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::{OP, check};
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::ops::cross_entropy::cuda::{LossSlots, Mean, MeanLoss};
-use crate::ops::device::{load, one, optional, optional_array};
+use crate::ops::error::one;
+use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use crate::ops::error::Check;
 use crate::ops::step_launch::Verdict;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};

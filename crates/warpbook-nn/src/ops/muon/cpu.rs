@@ -3,7 +3,7 @@
 use super::{COEFFICIENTS, EPSILON, Muon, OP};
 use crate::network::transpose_into;
 use crate::ops::error::{Check, Result};
-use crate::parallel::{CHUNK, chunks, sum};
+use warpbook_data::parallel::{CHUNK, chunks, sum};
 
 /// One step of a filter: `weights`, `gradients` and `state`, its momentum, are `[out][columns]`. `momentum` is its factor, `nesterov` whether it
 /// is Nesterov's.

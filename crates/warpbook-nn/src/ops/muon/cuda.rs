@@ -2,8 +2,8 @@
 //! weights are f32.
 
 use super::{Muon, OP, launch};
-use crate::gemm::DeviceArray;
-use crate::ops::device::load;
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::load;
 use crate::ops::error::{Check, Result as OpResult};
 use std::ops::Range;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};

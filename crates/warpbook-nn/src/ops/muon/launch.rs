@@ -3,7 +3,7 @@
 
 use super::cuda::{Arrays, Blocks};
 use super::{EPSILON, Muon};
-use crate::ops::device::optional_array;
+use warpbook_gemm::kernel_args::optional_array;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 

@@ -1,7 +1,7 @@
 //! Clipping of gradients by their norm, as `torch.nn.utils.clip_grad_norm_`. Source: Pascanu, Mikolov and Bengio, ICML 2013.
 
 use crate::ops::error::{Check, Result};
-use crate::parallel::{CHUNK, chunks, sum};
+use warpbook_data::parallel::{CHUNK, chunks, sum};
 
 /// The Euclidean norm of all gradients together, summed in f64 in the order of the arrays.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use super::{AdamStep, Coefficients, OP, Optimizer, SgdStep};
 use crate::ops::error::{Check, Result};
-use crate::parallel::CHUNK;
+use warpbook_data::parallel::CHUNK;
 use rayon::prelude::*;
 
 /// One step of one parameter. `state` has [`Optimizer::state_slots`] arrays of the parameter's length. Steps count from 1.

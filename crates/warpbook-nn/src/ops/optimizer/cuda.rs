@@ -1,8 +1,9 @@
 //! The CUDA body: all parameters in one array, all in one launch.
 
 use super::{OP, Optimizer, launch};
-use crate::gemm::DeviceArray;
-use crate::ops::device::{load, one};
+use warpbook_gemm::DeviceArray;
+use crate::ops::error::one;
+use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use crate::ops::step_launch::Settings;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};

@@ -3,7 +3,7 @@
 use super::cuda::{Control, Parameters, check};
 use super::groups::{Grouped, MOST};
 use super::{OP, Optimizer, grouped_launch, launch};
-use crate::ops::device::load;
+use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use crate::ops::muon::cuda::{Arrays, Filters, Place};
 use crate::ops::step_launch::Settings;

@@ -3,7 +3,7 @@
 
 use super::cuda::Parameters;
 use super::grouped::GroupRates;
-use crate::ops::device::optional_array;
+use warpbook_gemm::kernel_args::optional_array;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 
 pub(super) fn update(

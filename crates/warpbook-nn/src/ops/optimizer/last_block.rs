@@ -2,8 +2,9 @@
 
 use super::cuda::{Control, NormOutputs, Parameters, blocks, check};
 use super::{OP, Optimizer, launch};
-use crate::gemm::DeviceArray;
-use crate::ops::device::{load, one};
+use warpbook_gemm::DeviceArray;
+use crate::ops::error::one;
+use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use crate::ops::step_launch::{End, Settings, Verdict};
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};

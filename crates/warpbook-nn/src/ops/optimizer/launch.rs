@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::cuda::{Control, NormOutputs, Parameters};
-use crate::gemm::DeviceArray;
-use crate::ops::device::{optional, optional_array};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::{optional, optional_array};
 use crate::ops::step_launch::{End, Settings, Verdict};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;

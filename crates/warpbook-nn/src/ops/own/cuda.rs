@@ -2,7 +2,7 @@
 
 use super::kernel::{explained, unsupported};
 use super::{Blocks, OwnLayer, OwnSizes, compile, launch, specs};
-use crate::gemm::{DeviceArray, RowsOf, Sums, Workspace};
+use warpbook_gemm::{DeviceArray, RowsOf, Sums, Workspace};
 use crate::network::Shape;
 use crate::ops::Layout;
 use crate::ops::error::Check;

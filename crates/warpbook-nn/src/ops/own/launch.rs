@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::cuda::Backward;
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 

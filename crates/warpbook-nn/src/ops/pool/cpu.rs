@@ -3,7 +3,7 @@
 use super::Geometry;
 use crate::ops::error::Result;
 use crate::ops::window::Axis;
-use crate::parallel::chunks;
+use warpbook_data::parallel::chunks;
 use rayon::prelude::*;
 
 /// Elements of one row of the output or one image, and how to walk through them.

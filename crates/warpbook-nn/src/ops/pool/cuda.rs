@@ -2,9 +2,9 @@
 
 use super::launch::{self, PoolArgs};
 use super::{Geometry, OP};
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::ops::Layout;
-use crate::ops::device::load;
+use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_record::Dtype;

@@ -1,8 +1,8 @@
 //! The launches of pools. Types and lengths are checked before; of windows next to each other their sizes and the alignment too.
 #![allow(unsafe_code)]
 
-use crate::gemm::DeviceArray;
-use crate::ops::device::optional_array;
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::optional_array;
 use std::ffi::c_void;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 

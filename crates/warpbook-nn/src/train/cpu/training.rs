@@ -1,7 +1,7 @@
 //! Steps and evaluation on the CPU.
 
 use super::{CpuEngine, Mode};
-use crate::data::{Dataset, Rows};
+use warpbook_data::{Dataset, Rows};
 use crate::ops::augment::{self, Augment, Draw};
 use crate::ops::optimizer::groups::Grouped;
 use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, Trained};

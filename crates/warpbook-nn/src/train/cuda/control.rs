@@ -2,7 +2,7 @@
 
 use super::params::Statistics;
 use crate::ops::cross_entropy::cuda::LossSlots;
-use crate::ops::device::load;
+use warpbook_gemm::kernel_args::load;
 use crate::ops::optimizer::cuda::STEP_WORDS;
 use crate::ops::step_launch::{End, Ended, Scaler};
 use crate::train::{GradScaler, ScalerState, StepOutcome};

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::control::{Control, Start};
-use crate::ops::device::optional;
+use warpbook_gemm::kernel_args::optional;
 use crate::ops::step_launch::End;
 use warpbook_device::{DevicePtr, KernelArg, Result, Slice, Stream};
 

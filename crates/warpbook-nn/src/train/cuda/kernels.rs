@@ -3,7 +3,7 @@
 use super::CudaOptions;
 use super::control::SLOTS;
 use super::params::Params;
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::network::{Network, Shape};
 use crate::ops::Layout;
 use crate::ops::activation::cuda::Activations;

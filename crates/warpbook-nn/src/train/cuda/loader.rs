@@ -1,7 +1,7 @@
 //! Batches of a data set that is not in device memory: gathered by the CPU and copied over while the GPU trains on the one before.
 
 use super::Resident;
-use crate::data::Dataset;
+use warpbook_data::Dataset;
 use crate::train::TrainError;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -201,7 +201,7 @@ pub(in crate::train) fn gather(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::synthetic_digits;
+    use warpbook_data::synthetic_digits;
 
     #[test]
     fn workers_gather_what_one_thread_gathers() {

@@ -4,7 +4,7 @@
 //! image, a ReLU or a dropout of what nothing else reads, and the end of a residual branch. The same holds for the gradients.
 
 use super::sharing::{Sharing, multiplies};
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
 use crate::ops::own::OwnSizes;
 use crate::ops::{Layout, batch_norm};

@@ -23,8 +23,8 @@ mod work;
 
 use super::engine::{AfterOperation, Batches, Broken, Engine, State, Trained};
 use super::{BatchLoss, Ranks, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
-use crate::data::Dataset;
-use crate::gemm::{Gemm, Workspace};
+use warpbook_data::Dataset;
+use warpbook_gemm::{Gemm, Workspace};
 use crate::ops::optimizer::groups::Grouped;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;

@@ -2,7 +2,7 @@
 
 use super::loader::Loader;
 use super::memory::Purpose;
-use crate::gemm::{OwnProduct, ProductBy};
+use warpbook_gemm::{OwnProduct, ProductBy};
 use crate::network::{Arrangement, Network, Node, Op};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;

@@ -1,11 +1,11 @@
 //! A network's parameters on a GPU: one array of all that are trained, so that one launch updates them.
 
 use super::together::JOIN;
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
 use crate::ops::muon::cuda::Place;
 use crate::ops::optimizer::grouped::CELL;
-use crate::storage::Storage;
+use warpbook_gemm::storage::Storage;
 use crate::train::TrainError;
 use crate::weights::Weights;
 use std::ops::Range;

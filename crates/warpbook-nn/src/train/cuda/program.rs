@@ -1,6 +1,6 @@
 //! Passes that are queued in order on one or two streams, or captured as one graph.
 
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use std::ops::Range;
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, Event, Graph, Result, Stream};

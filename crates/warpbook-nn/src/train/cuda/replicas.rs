@@ -3,7 +3,7 @@
 use super::program::Program;
 use super::resident::Source;
 use super::{CudaTraining, ProgramKey};
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::ops::add::cuda::Weighted;
 use crate::train::engine::{Batches, Engine, StepOutcome};
 use crate::train::replicas::{Prepared, Replicas};

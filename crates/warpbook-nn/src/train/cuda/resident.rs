@@ -1,6 +1,6 @@
 //! Where the samples of a training are.
 
-use crate::data::{Dataset, Rows};
+use warpbook_data::{Dataset, Rows};
 use crate::train::Samples;
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, Slice};

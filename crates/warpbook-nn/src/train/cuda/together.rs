@@ -4,7 +4,7 @@
 use super::params::{ALIGNMENT, Params};
 use super::passes::{OfRanks, Reduction};
 use super::program::Link;
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::network::Network;
 use crate::train::{Bucket, Ranks, TrainError, plan_buckets};
 use std::ops::Range;

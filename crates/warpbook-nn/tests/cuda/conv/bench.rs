@@ -2,10 +2,10 @@
 
 use half::{bf16, f16};
 use warpbook_device::{Buffer, CudaDevice, Slice, Stream};
-use warpbook_nn::gemm::{DeviceArray, Gemm, Workspace};
+use warpbook_gemm::{DeviceArray, Gemm, Workspace};
 use warpbook_nn::ops::Layout;
-use warpbook_nn::philox::gaussian;
-use warpbook_nn::storage::rounded;
+use warpbook_data::philox::gaussian;
+use warpbook_gemm::storage::rounded;
 use warpbook_record::Dtype;
 
 /// Elements before and after an array that nothing may write: whole vectors of 16 bytes.

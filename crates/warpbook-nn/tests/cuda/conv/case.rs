@@ -3,7 +3,7 @@
 use super::bench::{Bench, Guarded, Poisoned, random, stored};
 use super::want::{Want, wide};
 use warpbook_device::CudnnPlan;
-use warpbook_nn::gemm::ProductBy;
+use warpbook_gemm::ProductBy;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
 use warpbook_nn::ops::{Layout, reference};

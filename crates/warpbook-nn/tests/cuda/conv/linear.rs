@@ -4,7 +4,7 @@ use super::bench::{Bench, Guarded, Poisoned, TYPES, random, stored};
 use super::want::{Want, wide};
 use warpbook_device::{Error, testing};
 use warpbook_kernels::matmul::rows;
-use warpbook_nn::gemm::{OwnProduct, ProductBy};
+use warpbook_gemm::{OwnProduct, ProductBy};
 use warpbook_nn::ops::linear::cuda::{Linear, LinearEpilogue};
 use warpbook_nn::ops::linear::{Sizes, check_own_product};
 use warpbook_nn::ops::reference;

@@ -6,7 +6,7 @@ use super::shapes::{layers, odd_shapes, square};
 use std::sync::Arc;
 use warpbook_device::testing;
 use warpbook_kernels::matmul::rows;
-use warpbook_nn::gemm::{DeviceArray, ProductBy, Workspace};
+use warpbook_gemm::{DeviceArray, ProductBy, Workspace};
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};

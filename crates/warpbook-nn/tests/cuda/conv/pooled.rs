@@ -3,7 +3,7 @@
 use super::bench::{Bench, Guarded, Poisoned, random};
 use super::shapes::{layers, square};
 use warpbook_device::{Buffer, Slice, testing};
-use warpbook_nn::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method, PooledGradient};

@@ -5,12 +5,12 @@ use crate::experiment::{Candidate, Details, on_cpu, on_gpu};
 use crate::guide::halves::Work;
 use crate::guide::prepared::Arrays;
 use rayon::prelude::*;
-use warpbook_nn::gemm::{DeviceArray, Gemm, Workspace};
+use warpbook_gemm::{DeviceArray, Gemm, Workspace};
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method, Pass};
-use warpbook_nn::parallel::collect;
-use warpbook_nn::storage::Storage;
+use warpbook_data::parallel::collect;
+use warpbook_gemm::storage::Storage;
 use warpbook_record::Dtype;
 
 /// Channels and filters; the channels of a pixel are one line of 128 bytes in 16 bits.

@@ -6,10 +6,10 @@ use crate::guide::halves::Work;
 use crate::guide::prepared::Arrays;
 use warpbook_device::{CudaDevice, Stream};
 use warpbook_kernels::matmul::Form;
-use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Product, Workspace, cpu};
-use warpbook_nn::parallel::collect;
-use warpbook_nn::philox::gaussian;
-use warpbook_nn::storage::Storage;
+use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Product, Workspace, cpu};
+use warpbook_data::parallel::collect;
+use warpbook_data::philox::gaussian;
+use warpbook_gemm::storage::Storage;
 use warpbook_record::{Check, Dtype};
 
 /// Rows of C that are computed in f64.
@@ -245,9 +245,9 @@ mod tests {
         let x = gaussians(&work);
         let want = want(&x, &work, 256);
         for dtype in [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16] {
-            let rounded: Vec<f32> = x.iter().map(|v| warpbook_nn::storage::rounded(*v, dtype)).collect();
+            let rounded: Vec<f32> = x.iter().map(|v| warpbook_gemm::storage::rounded(*v, dtype)).collect();
             let got: Vec<f64> = super::want(&rounded, &work, 256);
-            let got = got.iter().map(|v| f64::from(warpbook_nn::storage::rounded(*v as f32, dtype)));
+            let got = got.iter().map(|v| f64::from(warpbook_gemm::storage::rounded(*v as f32, dtype)));
             let check = Check::over("", got.zip(want.iter().copied()), 1.0, tolerance(dtype, 256));
             assert!(check.passed, "{dtype:?}: {check:?}");
             assert!(dtype == Dtype::F32 || check.max_rel_error > tolerance(dtype, 256) / 40.0, "{dtype:?}: {check:?}");

@@ -8,7 +8,7 @@ use crate::profile::Profile;
 use crate::{Lab, Result};
 use std::cell::RefCell;
 use warpbook_device::{CudaDevice, Stream};
-use warpbook_nn::data::Dataset;
+use warpbook_data::Dataset;
 use warpbook_nn::network::{Layer, Network, conv2d, flatten, gelu, linear, max_pool, relu};
 use warpbook_nn::train::{CudaOptions, Loader, Place, Precision, Recipe, Residency, TrainError, Trainer};
 use warpbook_nn::weights::Weights;

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use std::time::Instant;
 use warpbook_device::{Buffer, CudaDevice, MemoryPoint, MemoryWatch, Pool, Stream};
 use warpbook_kernels::matmul::Form;
-use warpbook_nn::gemm::{DeviceArrays, Gemm, Product, Workspace};
+use warpbook_gemm::{DeviceArrays, Gemm, Product, Workspace};
 use warpbook_record::{Dtype, MemoryAt, Problem, Profiled, Span, count};
 
 /// Rows and columns of the matrices, and of those of a quick run.

@@ -5,7 +5,7 @@ use crate::guide::halves::{Place, Program, Work};
 use crate::guide::made::expression::{self, Compiled};
 use crate::guide::made::frozen::{self, Passes};
 use warpbook_kernels::guide as kernels;
-use warpbook_nn::parallel::collect;
+use warpbook_data::parallel::collect;
 use warpbook_record::Quantity;
 
 /// Operations of the expression.

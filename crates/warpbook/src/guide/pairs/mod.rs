@@ -9,7 +9,7 @@ mod waiting;
 
 use super::Pair;
 use super::halves::{Half, How, Make, OnCpu, Place, Program, Work};
-use warpbook_nn::parallel::collect;
+use warpbook_data::parallel::collect;
 
 /// All of them.
 pub const PAIRS: &[&Pair] = &[

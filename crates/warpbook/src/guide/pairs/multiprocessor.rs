@@ -5,7 +5,7 @@ use crate::guide::halves::Work;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 use warpbook_kernels::guide as kernels;
-use warpbook_nn::parallel::collect;
+use warpbook_data::parallel::collect;
 use warpbook_record::Quantity;
 
 /// Words of a line of a CPU's cache.

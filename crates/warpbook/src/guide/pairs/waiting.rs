@@ -3,7 +3,7 @@
 use super::{Pair, cpu, kernel, made, one_each, scattered, small, up_to};
 use crate::guide::halves::Work;
 use warpbook_kernels::guide::{self as kernels, Walk};
-use warpbook_nn::parallel::collect;
+use warpbook_data::parallel::collect;
 use warpbook_record::Quantity;
 
 /// Eight chains of 64 steps, added up, in f64.

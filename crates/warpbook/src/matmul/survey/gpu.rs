@@ -10,9 +10,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use warpbook_device::{CublasLt, CudaDevice, LtPlan, Stream};
 use warpbook_kernels::matmul::{LT_ALGORITHMS, WORKSPACE_BYTES};
-use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Expected, Gemm, Judge, Plan, Product, Workspace};
-use warpbook_nn::philox::gaussians;
-use warpbook_nn::storage::Storage;
+use warpbook_gemm::{DeviceArray, DeviceArrays, Expected, Gemm, Judge, Plan, Product, Workspace};
+use warpbook_gemm::philox::gaussians;
+use warpbook_gemm::storage::Storage;
 use warpbook_record::{Dtype, KernelSpec, Tile};
 
 /// What the inputs are, in a sentence.

@@ -10,7 +10,7 @@ pub use shapes::{Drawn, MOST_MULTIPLY_ADDS, Sides, draw, published};
 use crate::{Error, Lab, Result};
 use warpbook_device::{Bench, CublasLt};
 use warpbook_kernels::matmul::{Row, rows};
-use warpbook_nn::gemm::{self, Expected, Product, cheapest_of};
+use warpbook_gemm::{self, Expected, Product, cheapest_of};
 use warpbook_record::{DeviceInfo, Tile};
 
 /// The most products of a survey.
@@ -97,7 +97,7 @@ impl Survey {
         let wanted = |row: &Row, tile: &Tile| {
             self.only.iter().any(|w| w.rung == row.rung.id && w.tile.as_ref().is_none_or(|id| tile.id == *id))
         };
-        let wanted: Option<&gemm::Wanted<'_>> = if self.only.is_empty() { None } else { Some(&wanted) };
+        let wanted: Option<&warpbook_gemm::Wanted<'_>> = if self.only.is_empty() { None } else { Some(&wanted) };
         cheapest_of(product, device, self.candidates, wanted)
     }
 

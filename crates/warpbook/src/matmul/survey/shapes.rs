@@ -4,8 +4,8 @@ use crate::Matmul;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use warpbook_kernels::matmul::Form;
-use warpbook_nn::gemm::Product;
-use warpbook_nn::philox::uniform;
+use warpbook_gemm::Product;
+use warpbook_data::philox::uniform;
 use warpbook_record::Dtype;
 
 /// The shortest and the longest side.

@@ -4,7 +4,7 @@ use super::args::Words;
 use super::few_launch as launch;
 use super::shapes::{Shapes, divisor};
 use super::{Forward, PooledGradient};
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};

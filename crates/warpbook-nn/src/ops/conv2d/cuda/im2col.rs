@@ -3,9 +3,9 @@
 use super::im2col_launch as launch;
 use super::shapes::Shapes;
 use super::{Form, Forward, OP, stored};
-use crate::gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, ProductBy, Workspace};
+use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, ProductBy, Workspace};
 use crate::ops::Layout;
-use crate::ops::device::load;
+use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};

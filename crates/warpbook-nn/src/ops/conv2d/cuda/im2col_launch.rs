@@ -3,8 +3,8 @@
 
 use super::args::Words;
 use super::shapes::Shapes;
-use crate::gemm::DeviceArray;
-use crate::ops::device::optional_array;
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::optional_array;
 use warpbook_device::{Kernel, KernelArg, Result, Stream};
 
 /// Copies between NCHW and rows `[pixels][channels]`.

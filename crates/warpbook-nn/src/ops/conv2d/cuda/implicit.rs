@@ -7,7 +7,7 @@ use super::shapes::Shapes;
 use super::window_gradient::WindowGradient;
 use super::windows::{Job, Windows};
 use super::{Form, Forward, Method, PooledGradient};
-use crate::gemm::{DeviceArray, Sums, Workspace};
+use warpbook_gemm::{DeviceArray, Sums, Workspace};
 use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
 use std::sync::Arc;

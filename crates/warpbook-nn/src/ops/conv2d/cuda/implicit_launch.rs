@@ -4,8 +4,8 @@
 use super::Forward;
 use super::args::Words;
 use super::shapes::Shapes;
-use crate::gemm::DeviceArray;
-use crate::ops::device::{optional, optional_array};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::{optional, optional_array};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 

@@ -21,7 +21,7 @@ mod windows;
 mod windows_launch;
 
 use super::{Geometry, OP};
-use crate::gemm::{DeviceArray, Gemm, ProductBy, RowsOf, Sums, Workspace, refused};
+use warpbook_gemm::{DeviceArray, Gemm, ProductBy, RowsOf, Sums, Workspace, refused};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use direct::Direct;

@@ -3,7 +3,7 @@
 
 use super::super::{Geometry, OP};
 use super::{Body, Convolution, Epilogue, Form, Forward, Method, PooledGradient, few_specs_of};
-use crate::gemm::{DeviceArray, Gemm, ProductBy, Workspace};
+use warpbook_gemm::{DeviceArray, Gemm, ProductBy, Workspace};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};

@@ -3,7 +3,7 @@
 use super::reference_launch as launch;
 use super::shapes::Shapes;
 use super::stored;
-use crate::gemm::{DeviceArray, Judge, Product};
+use warpbook_gemm::{DeviceArray, Judge, Product};
 use crate::ops::Layout;
 use crate::ops::conv2d::{Geometry, OP};
 use crate::ops::error::Check;
@@ -109,7 +109,7 @@ impl Reference {
         let more = of_transforms + (short - long).max(0.0);
         let form = Form { out, ..Form::plain(self.dtype) };
         let product = Product::new(self.rows, self.columns, self.terms, form);
-        Judge::of(&self.device, &product, [self.want.clone(), self.sizes.clone()], more)
+        Judge::with_reference(&self.device, &product, [self.want.clone(), self.sizes.clone()], more)
     }
 }
 

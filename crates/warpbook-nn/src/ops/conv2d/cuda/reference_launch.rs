@@ -3,7 +3,7 @@
 
 use super::args::Words;
 use super::shapes::Shapes;
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use warpbook_device::{Buffer, Kernel, KernelArg, Result, Stream};
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::Pass;

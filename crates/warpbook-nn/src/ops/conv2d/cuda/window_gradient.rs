@@ -5,7 +5,7 @@ use super::args::Words;
 use super::shapes::Shapes;
 use super::windows::{H200_MULTIPROCESSORS, LONGEST_SIDE, MOST_STAGES, SWIZZLE_BYTES, takes};
 use super::windows_launch::launch_gradient;
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Slice, Stream, TensorMap};
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::WindowGradient as Row;

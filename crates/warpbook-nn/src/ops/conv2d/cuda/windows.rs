@@ -5,7 +5,7 @@ use super::args::Words;
 use super::shapes::Shapes;
 use super::window_gradient;
 use super::windows_launch::{Arrays, launch};
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
 use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Stream, TensorMap};

@@ -4,8 +4,8 @@ use super::super::OwnLayer;
 use super::super::sizes::{element, sides};
 use crate::network::Shape;
 use crate::ops::Layout;
-use crate::philox;
-use crate::storage::rounded;
+use warpbook_data::philox;
+use warpbook_gemm::storage::rounded;
 use warpbook_record::Dtype;
 
 const SEED: u64 = 11;

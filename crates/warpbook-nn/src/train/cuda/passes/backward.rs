@@ -1,7 +1,7 @@
 //! Gradients of values and weights.
 
 use super::{AcrossRanks, Builder, Multiply, On, Parts};
-use crate::gemm::{DeviceArray, RowsOf, Sums, Workspace};
+use warpbook_gemm::{DeviceArray, RowsOf, Sums, Workspace};
 use crate::network::{Op, PoolKind, ValueId};
 use crate::ops::Layout;
 use crate::ops::activation;

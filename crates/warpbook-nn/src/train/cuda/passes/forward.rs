@@ -1,7 +1,7 @@
 //! Forward passes.
 
 use super::{AcrossRanks, Builder, Multiply, Parts};
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::network::{Op, PoolKind};
 use crate::ops::batch_norm::cuda::{Normalisation, Workspace as BatchNormWorkspace};
 use crate::ops::conv2d::cuda::Epilogue;

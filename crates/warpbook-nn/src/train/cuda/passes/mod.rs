@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::params::Params;
 use super::program::{Launch, On, Pass};
 use super::{CudaOptions, Resident, Sharing};
-use crate::gemm::{DeviceArray, Gemm, Workspace};
+use warpbook_gemm::{DeviceArray, Gemm, Workspace};
 use crate::network::{Network, Node, Op, ValueId};
 use crate::ops::batch_norm::BatchNorm;
 use crate::ops::batch_norm::cuda::Across;

@@ -1,7 +1,7 @@
 //! Passes of layers of the learner's own.
 
 use super::Builder;
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::ops::own::cuda::Backward;
 use crate::train::TrainError;
 use warpbook_device::Slice;

@@ -4,7 +4,7 @@ use super::super::control::StepEnd;
 use super::super::kernels::UpdateKernels;
 use super::super::program::On;
 use super::{Builder, StepParts};
-use crate::gemm::DeviceArray;
+use warpbook_gemm::DeviceArray;
 use crate::ops::optimizer::cuda::{Control as UpdateControl, Norm, NormOutputs, Parameters};
 use crate::ops::optimizer::grouped::GroupRates;
 use crate::ops::optimizer::last_block::{NormAndVerdict, SquaresOfSome, UpdateAndEnd};

@@ -1,0 +1,158 @@
+//! The images that a network was trained on, as its files identify them.
+
+use crate::error::{Error, Result};
+use crate::{Dataset, NAMES, Origin};
+use flate2::Crc;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How an image from a file is brought to the size that a network takes. It is first turned upright, as its EXIF data say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fit {
+    /// The whole image is scaled, whatever its proportions, as [`image_folder`](crate::image_folder) does.
+    Whole,
+    /// Its centre of the network's proportions is scaled: for networks that were trained on images of one size, which needed no scaling.
+    Centre,
+}
+
+/// Where a data set can be opened again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// A name that [`open`](crate::open) knows, or a folder with a subfolder of images for each class.
+    pub data: String,
+    /// The folder with the files of a named set; `None` for the usual ones.
+    pub folder: Option<String>,
+}
+
+impl Source {
+    /// How the images of files were brought to the size that a network takes, by where they came from alone: older files of networks say no more.
+    #[must_use]
+    pub fn usual_fit(&self) -> Fit {
+        if NAMES.contains(&self.data.as_str()) { Fit::Centre } else { Fit::Whole }
+    }
+}
+
+impl<S: Into<String>> From<S> for Source {
+    fn from(data: S) -> Self {
+        Self { data: data.into(), folder: None }
+    }
+}
+
+/// Identifies the images that a network was trained on. Their classes are stored next to this.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// A description of the images: [`Dataset::note`].
+    pub note: String,
+    /// The number of images.
+    pub images: usize,
+    /// CRC-32 of all labels and then all pixels.
+    pub checksum: u32,
+    /// How images from files were brought to their size.
+    pub fit: Fit,
+    /// `true` if a program drew the images.
+    #[serde(default)]
+    pub is_drawn: bool,
+}
+
+/// Writes, for example, "pets: own data, 320 images with checksum 0f3c52a1".
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} images with checksum {:08x}", self.note, self.images, self.checksum)
+    }
+}
+
+impl Dataset {
+    /// Identifies these images. It reads all of them.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        let mut crc = Crc::new();
+        crc.update(self.labels());
+        crc.update(self.images());
+        let fit = if matches!(self.origin(), Origin::Folder { .. }) { Fit::Whole } else { Fit::Centre };
+        let is_drawn = matches!(self.origin(), Origin::Synthetic { .. });
+        Identity { note: self.note(), images: self.len(), checksum: crc.sum(), fit, is_drawn }
+    }
+
+    /// Returns these images with their labels renumbered to match the positions of their class names in `classes`, such as a network's. The order may
+    /// differ, and `classes` may have more names.
+    ///
+    /// # Errors
+    /// If a class of the images is not in `classes`; the message names both lists.
+    pub fn with_classes(&self, classes: &[String]) -> Result<Self> {
+        if self.classes() == classes {
+            return Ok(self.clone());
+        }
+        let place = |name: &String| {
+            let mut places = classes.iter().zip(0..=u8::MAX).filter(|(class, _)| *class == name).map(|(_, at)| at);
+            places.next().filter(|_| places.next().is_none())
+        };
+        match self.classes().iter().map(place).collect::<Option<Vec<u8>>>() {
+            Some(places) => Ok(self.renumbered(classes, &places)),
+            None => Err(Error::Setting(format!(
+                "The network tells apart {}, and the images of {} are of {}. Name images of the network's classes.",
+                names(classes),
+                self.name(),
+                names(self.classes())
+            ))),
+        }
+    }
+}
+
+/// Lists names, as in "cat and dog" or "a, b, c and 7 more".
+#[must_use]
+pub fn names(names: &[String]) -> String {
+    const MOST: usize = 10;
+    match names {
+        [] => "nothing".into(),
+        [one] => one.clone(),
+        [first @ .., last] if names.len() <= MOST => format!("{} and {last}", first.join(", ")),
+        _ => format!("{} and {} more", names[..MOST - 1].join(", "), names.len() - (MOST - 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(name: &str, pixels: Vec<u8>, labels: Vec<u8>, classes: &[&str]) -> Dataset {
+        Dataset::from_arrays(name, [1, 1, 1], pixels, labels, classes.iter().copied()).unwrap()
+    }
+
+    #[test]
+    fn classes_are_matched_by_name() {
+        let pets = set("pets", vec![5, 6, 7], vec![0, 1, 1], &["cat", "dog"]);
+        let owned = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        let check = |classes: &[&str], labels: &[u8]| {
+            let matched = pets.with_classes(&owned(classes)).unwrap();
+            assert_eq!((matched.labels().as_ref(), matched.classes()), (labels, &owned(classes)[..]));
+            assert_eq!(matched.images(), pets.images());
+        };
+        check(&["cat", "dog"], &[0, 1, 1]);
+        check(&["dog", "cat"], &[1, 0, 0]);
+        check(&["ape", "dog", "cat"], &[2, 1, 1]);
+        let refused = |classes: &[&str]| pets.with_classes(&owned(classes)).unwrap_err().to_string();
+        assert_eq!(
+            refused(&["apple", "pear"]),
+            "The network tells apart apple and pear, and the images of pets are of cat and dog. Name images of the network's classes."
+        );
+        refused(&["cat"]);
+        // It is not known which of them it is.
+        refused(&["cat", "dog", "cat"]);
+        let many: Vec<String> = (0..12).map(|i| i.to_string()).collect();
+        assert!(
+            pets.with_classes(&many).unwrap_err().to_string().contains("0, 1, 2, 3, 4, 5, 6, 7, 8 and 3 more, and")
+        );
+    }
+
+    #[test]
+    fn other_images_have_another_identity() {
+        let one = set("pets", vec![5, 6, 7], vec![0, 1, 1], &["cat", "dog"]).identity();
+        assert_eq!(one, set("pets", vec![5, 6, 7], vec![0, 1, 1], &["cat", "dog"]).identity());
+        assert_ne!(one.checksum, set("pets", vec![5, 6, 8], vec![0, 1, 1], &["cat", "dog"]).identity().checksum);
+        assert_ne!(one.checksum, set("pets", vec![5, 6, 7], vec![0, 0, 1], &["cat", "dog"]).identity().checksum);
+        assert!(one.to_string().starts_with("pets: own data, 3 images with checksum "), "{one}");
+        let text = serde_json::to_string(&one).unwrap();
+        assert_eq!(serde_json::from_str::<Identity>(&text).unwrap(), one);
+    }
+}

@@ -1,0 +1,6 @@
+//! Single images: decoded from PNG and JPEG, fitted to a network's size, written as PNG, and folders of them.
+
+pub(crate) mod encode;
+pub(crate) mod fit;
+pub(crate) mod folder;
+pub(crate) mod picture;

@@ -1,0 +1,116 @@
+//! Samples that are vectors of numbers, each with the numbers that a network should make of it.
+
+use crate::error::{Error, Result};
+use crate::philox;
+use std::fmt;
+use std::sync::Arc;
+
+/// Samples of f32. Clones share the numbers.
+#[derive(Clone, PartialEq)]
+pub struct Rows {
+    inputs: Arc<[f32]>,
+    targets: Arc<[f32]>,
+    widths: [usize; 2],
+    seed: Option<u64>,
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} samples of {} numbers and {} targets", self.len(), self.widths[0], self.widths[1])
+    }
+}
+
+impl Rows {
+    /// `inputs` f32 `[n][features]`, `targets` f32 `[n][outputs]`.
+    ///
+    /// # Errors
+    /// The arrays do not fit together.
+    pub fn new(inputs: Vec<f32>, targets: Vec<f32>, [features, outputs]: [usize; 2]) -> Result<Self> {
+        let whole = |len: usize, width: usize| width > 0 && len.is_multiple_of(width);
+        if !whole(inputs.len(), features) || !whole(targets.len(), outputs) {
+            return Err(Error::Setting(format!(
+                "{} inputs of {features} features and {} targets of {outputs} are no whole number of samples.",
+                inputs.len(),
+                targets.len()
+            )));
+        }
+        let [samples, aims] = [inputs.len() / features, targets.len() / outputs];
+        if samples != aims || samples == 0 {
+            return Err(Error::Setting(format!("{samples} samples and {aims} targets; there has to be one for each.")));
+        }
+        Ok(Self { inputs: inputs.into(), targets: targets.into(), widths: [features, outputs], seed: None })
+    }
+
+    /// `n` samples of standard Gaussian numbers, inputs and targets, from a seed.
+    #[must_use]
+    pub fn gaussian(n: usize, [features, outputs]: [usize; 2], seed: u64) -> Self {
+        let draw = |width: usize, stream: u32| {
+            let mut values = vec![0.0; n.max(1) * width.max(1)];
+            philox::fill_gaussians(&mut values, seed, stream, 0);
+            values
+        };
+        let widths = [features.max(1), outputs.max(1)];
+        Self { inputs: draw(features, 0).into(), targets: draw(outputs, 1).into(), widths, seed: Some(seed) }
+    }
+
+    /// Its samples.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inputs.len() / self.widths[0]
+    }
+
+    /// Whether it has none; it never does.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// Numbers of a sample, and of its target.
+    #[must_use]
+    pub fn widths(&self) -> [usize; 2] {
+        self.widths
+    }
+
+    /// The seed that [`Rows::gaussian`] drew them from; `None` of others.
+    #[must_use]
+    pub fn seed(&self) -> Option<u64> {
+        self.seed
+    }
+
+    /// `[n][features]`.
+    #[must_use]
+    pub fn inputs(&self) -> &[f32] {
+        &self.inputs
+    }
+
+    /// `[n][outputs]`.
+    #[must_use]
+    pub fn targets(&self) -> &[f32] {
+        &self.targets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_do_not_fit_are_refused() {
+        let check = |inputs: usize, targets: usize, widths, expect: &str| {
+            let sentence = Rows::new(vec![0.0; inputs], vec![0.0; targets], widths).unwrap_err().to_string();
+            assert!(sentence.contains(expect), "{sentence}");
+        };
+        assert_eq!(Rows::new(vec![0.0; 6], vec![0.0; 4], [3, 2]).unwrap().len(), 2);
+        check(7, 4, [3, 2], "no whole number");
+        check(6, 6, [3, 2], "2 samples and 3 targets");
+        check(0, 0, [3, 2], "0 samples");
+        check(6, 4, [0, 2], "no whole number");
+    }
+
+    #[test]
+    fn gaussian_rows_repeat() {
+        let (a, b) = (Rows::gaussian(4, [5, 2], 1), Rows::gaussian(4, [5, 2], 1));
+        assert!(a == b && a.len() == 4 && a.widths() == [5, 2]);
+        assert!(a != Rows::gaussian(4, [5, 2], 2) && a.inputs()[..8] != a.targets()[..8]);
+    }
+}

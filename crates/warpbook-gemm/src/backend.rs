@@ -1,0 +1,135 @@
+//! What computes a product: our choice of a rung, NVIDIA's library, a rung as a beginner writes it, or a kernel that a learner wrote.
+
+use crate::OwnProduct;
+use std::fmt;
+use std::path::Path;
+use warpbook_kernels::matmul::{Fallback, Row, rows};
+
+/// What computes the products of linear layers on a GPU, forwards and both gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ProductBy {
+    /// The rung of the catalogue that [`crate::Gemm`] chooses for each size.
+    #[default]
+    Own,
+    /// cuBLASLt with the algorithm that its heuristics suggest first, as PyTorch does; biases and ReLUs are kernels of ours after it, so
+    /// a 16-bit output is rounded once more than in an epilogue.
+    Stock,
+    /// The first CUDA rung of the ladder: a thread an element of C, every operand from global memory. It takes no tf32.
+    Naive,
+    /// The rung with 32 x 32 tiles in shared memory. It takes no tf32.
+    Tiled,
+    /// The same rung with tiles of 16 x 16.
+    Tiled16,
+    /// The same rung with tiles of 8 x 8.
+    Tiled8,
+    /// A kernel with one tile: a learner's, or a rung by its id.
+    Kernel(OwnProduct),
+}
+
+impl ProductBy {
+    /// Those that have a name of their own.
+    pub const ALL: [Self; 6] = [Self::Own, Self::Stock, Self::Naive, Self::Tiled, Self::Tiled16, Self::Tiled8];
+
+    /// Reads what computes linear layers: one of [`ProductBy::ALL`] by its name, or what [`OwnProduct::read`] reads.
+    ///
+    /// # Errors
+    /// Like [`OwnProduct::read`].
+    pub fn read(folder: &Path, text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        text.parse().or_else(|_: String| OwnProduct::read(folder, text).map(Self::Kernel))
+    }
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Stock => "stock",
+            Self::Naive => "naive",
+            Self::Tiled => "tiled",
+            Self::Tiled16 => "tiled-16",
+            Self::Tiled8 => "tiled-8",
+            Self::Kernel(own) => own.name(),
+        }
+    }
+
+    /// Returns `true` if it is one kernel with one tile, whatever the product.
+    #[must_use]
+    pub fn names_a_rung(self) -> bool {
+        !matches!(self, Self::Own | Self::Stock)
+    }
+
+    /// The learner's kernel, if it is one.
+    #[must_use]
+    pub fn kernel(self) -> Option<OwnProduct> {
+        match self {
+            Self::Kernel(own) => Some(own),
+            _ => None,
+        }
+    }
+
+    /// The rung and the tile that it names, where it names one.
+    fn rung(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Own | Self::Stock | Self::Kernel(_) => None,
+            Self::Naive => Some(("01_naive", "32x8")),
+            Self::Tiled => Some(("03_shared_tile", "32x32x32")),
+            Self::Tiled16 => Some(("03_shared_tile", "16x16x16")),
+            Self::Tiled8 => Some(("03_shared_tile", "8x8x8")),
+        }
+    }
+
+    /// The rows of the catalogue that a choice is made from: those of our kernels, or the one row, with the one tile.
+    #[must_use]
+    pub fn rows(self) -> Vec<Row> {
+        if let Self::Kernel(own) = self {
+            return vec![own.row().clone()];
+        }
+        let Some((id, tile)) = self.rung() else { return rows() };
+        let fallback: Option<Fallback> = Some([tile; 2]);
+        rows().into_iter().filter(|row| row.rung.id == id).map(|row| Row { fallback, ..row }).collect()
+    }
+}
+
+impl fmt::Display for ProductBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for ProductBy {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = || Self::ALL.map(Self::name).join(", ");
+        Self::ALL.into_iter().find(|by| by.name() == name).ok_or_else(|| format!("`{name}` is none of {}.", known()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_known_by_its_name() {
+        for by in ProductBy::ALL {
+            assert_eq!(by.to_string().parse(), Ok(by));
+        }
+        assert_eq!(
+            "fast".parse::<ProductBy>().unwrap_err(),
+            "`fast` is none of own, stock, naive, tiled, tiled-16, tiled-8."
+        );
+    }
+
+    #[test]
+    fn the_rungs_and_tiles_are_in_the_catalogue() {
+        for by in ProductBy::ALL.into_iter().filter(|by| by.names_a_rung()) {
+            let rows = by.rows();
+            let [row] = &rows[..] else { panic!("{by}: {} rows", rows.len()) };
+            let [tile, _] = row.fallback.unwrap();
+            assert!(row.kernel().unwrap().tile(tile).is_some(), "{by}");
+            assert!(row.costs.is_none(), "{by}: costs would choose another tile");
+        }
+        assert!(ProductBy::Own.rows().len() > 10);
+    }
+}

@@ -1,0 +1,117 @@
+//! Checks products against f64 on the device.
+
+use crate::handle::refused;
+use crate::check::judge_launch::{self as launch, Bounds};
+use crate::{DeviceArray, Product};
+use warpbook_device::{Buffer, CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_kernels::Tolerance;
+use warpbook_kernels::matmul::{compare, reference};
+use warpbook_record::Dtype;
+
+/// A product in f64 on a device, and the sums of the magnitudes of its terms, to check results against.
+#[derive(Debug)]
+pub struct Judge {
+    product: Product,
+    want: Slice<f64>,
+    sizes: Slice<f64>,
+    verdict: Buffer<u64>,
+    compare: Kernel,
+    tolerance: f64,
+}
+
+/// The errors of a result.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verdict {
+    /// The largest |got - want|.
+    pub max_abs_error: f64,
+    /// The largest error beyond the rounding to C's type, relative to the sum of the magnitudes of the terms.
+    pub max_error: f64,
+    /// Its bound, see [`Tolerance::product`].
+    pub tolerance: f64,
+    /// Elements whose error is larger.
+    pub wrong: u64,
+    /// Row and column of the first of them.
+    pub first_wrong: Option<(u32, u32)>,
+}
+
+impl Verdict {
+    /// Whether every element is within the tolerance.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.wrong == 0 && self.max_error <= self.tolerance
+    }
+}
+
+impl Judge {
+    /// Bytes of device memory that it takes for a product.
+    #[must_use]
+    pub fn bytes(product: &Product) -> u64 {
+        u64::from(product.m) * u64::from(product.n) * 16
+    }
+
+    /// Computes op(A) op(B) in f64, and waits for it. alpha is applied when a result is checked; products with a beta or an epilogue
+    /// cannot be checked.
+    ///
+    /// # Errors
+    /// [`warpbook_device::Error::Unsupported`] where A or B is too short or of another type than the product's; the device's.
+    pub fn new(
+        device: &CudaDevice,
+        product: &Product,
+        a: impl Into<DeviceArray>,
+        b: impl Into<DeviceArray>,
+    ) -> Result<Self> {
+        product.validate().map_err(refused)?;
+        let form = product.form;
+        let spec = reference(form);
+        let kernel = device.kernel(&spec, &spec.tiles[0])?;
+        let elements = product.m as usize * product.n as usize;
+        let (want, sizes) = (device.zeros(elements)?, device.zeros(elements)?);
+        let stream = device.stream()?;
+        launch::reference(&kernel, &stream, product, (&a.into(), &b.into()), (&want, &sizes))?;
+        Self::with_reference(device, product, [want.range(..), sizes.range(..)], 0.0)
+    }
+
+    /// A judge by results that have been computed in f64 in another way, and by the sums of the magnitudes of their terms, both `[m][n]`; k is
+    /// how many terms a sum has. It tolerates as much as for a product, and `more` on top.
+    ///
+    /// # Errors
+    /// The kernel that compares does not compile, or device memory is too small.
+    pub fn with_reference(
+        device: &CudaDevice,
+        product: &Product,
+        [want, sizes]: [Slice<f64>; 2],
+        more: f64,
+    ) -> Result<Self> {
+        let spec = compare(product.form);
+        let compare = device.kernel(&spec, &spec.tiles[0])?;
+        let Tolerance(tolerance) = Tolerance::product(product.form.dtype, product.k.into());
+        let (product, tolerance) = (*product, tolerance + more);
+        Ok(Self { product, want, sizes, verdict: device.zeros(4)?, compare, tolerance })
+    }
+
+    /// Compares C with the reference, and waits for it and for what was queued on `stream` before.
+    ///
+    /// # Errors
+    /// [`warpbook_device::Error::Unsupported`] where C is too short or of another type than the product's; the device's, those of
+    /// earlier work on the stream included.
+    pub fn judge(&self, stream: &Stream, c: impl Into<DeviceArray>) -> Result<Verdict> {
+        let p = &self.product;
+        let bounds = Bounds {
+            tolerance: self.tolerance,
+            half_epsilon: 0.5 * p.form.out.epsilon(),
+            // Below the smallest normal number of C's type its numbers are further apart.
+            tiny: if p.form.out == Dtype::F16 { 1e-7 } else { 1e-37 },
+        };
+        let reference = (&self.want, &self.sizes);
+        let got = launch::compare(&self.compare, stream, p, &c.into(), reference, &bounds, &self.verdict)?;
+        let place = |i: u64| (i / u64::from(p.n), i % u64::from(p.n));
+        let narrow = |(r, c): (u64, u64)| (u32::try_from(r).unwrap_or(u32::MAX), u32::try_from(c).unwrap_or(u32::MAX));
+        Ok(Verdict {
+            max_abs_error: f64::from_bits(got[0]),
+            max_error: f64::from_bits(got[1]),
+            tolerance: self.tolerance,
+            wrong: got[2],
+            first_wrong: (got[3] != u64::MAX).then(|| narrow(place(got[3]))),
+        })
+    }
+}

@@ -1,0 +1,592 @@
+//! The time that a product is expected to take with a tile.
+//!
+//! A product takes its launches and copies, and then about as long as what limits it most: its waves of tiles, the tensor cores under
+//! their power limit, the lines that tiles read from L2, or the bytes that come from DRAM and go there. Its waves take what the tile
+//! costs by its row, or more where an SM waits for lines.
+//!
+//! What all tiles share is known of an NVIDIA H200 and of an H100, whose memory is slower. It was fitted together with earlier costs of
+//! the tiles; those of today, see [`Cost`], were fitted with it on an H200. How these limits get in each other's way is more than a
+//! formula says: on an H200 a network corrects the estimate by its terms, see `learned`.
+
+use crate::Product;
+use crate::plan::copies::{Layout, Layouts, in_one_launch};
+use crate::plan::parts::Parts;
+use crate::plan::streamed::Cutting;
+use warpbook_kernels::matmul::{Capabilities, Cost, Operands, Row};
+use warpbook_record::{DeviceInfo, Dim, Tile};
+
+/// Bytes of a line of L2, and of a row of a tile that TMA loads.
+const LINE_BYTES: u64 = 128;
+
+/// What is expected of a product with a tile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Estimate {
+    /// Microseconds, its copies included.
+    pub us: f64,
+    /// What it depends on, as the network takes it.
+    pub terms: [f32; TERMS],
+}
+
+/// How many terms an estimate has.
+pub(crate) const TERMS: usize = 44;
+
+/// What the tiles of a product share on a device.
+struct Shared {
+    /// Microseconds in which an SM gets a line that TMA loads.
+    line_us: f64,
+    /// Microseconds in which an SM takes in a line that TMA loads, for itself or for all blocks that share it.
+    receive_us: f64,
+    /// Microseconds in which L2 hands out one line again: SMs that read the same line at the same time wait for each other.
+    same_line_us: f64,
+    /// Microseconds in which L2 hands out a MiB to all SMs.
+    l2_mib_us: f64,
+    /// Microseconds of a MiB that comes from DRAM or goes there.
+    dram_mib_us: f64,
+    /// Microseconds in which an SM multiplies 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
+    tensor_us: f64,
+}
+
+const H200: Shared = Shared {
+    line_us: 0.000_990,
+    receive_us: 0.000_277,
+    same_line_us: 0.0023,
+    l2_mib_us: 0.0504,
+    dram_mib_us: 0.215,
+    tensor_us: 0.0757,
+};
+
+/// The same multiprocessors next to slower memory, and a lower clock when all of them multiply. What is read by many at a time was
+/// measured on an H200 only.
+const H100: Shared = Shared {
+    line_us: 0.000_890,
+    receive_us: 0.000_470,
+    same_line_us: 0.0023,
+    l2_mib_us: 0.0890,
+    dram_mib_us: 0.527,
+    tensor_us: 0.0888,
+};
+
+/// Whether a device is the one that something else is known of than of an H200.
+pub(crate) fn is_h100(device: &DeviceInfo) -> bool {
+    device.name.contains("H100")
+}
+
+impl Shared {
+    /// Of a device; of an H200 where nothing was fitted.
+    fn of(device: &DeviceInfo) -> &'static Self {
+        if is_h100(device) { &H100 } else { &H200 }
+    }
+}
+
+/// Microseconds in which an SM stores a line of C whose rows do not allow accesses of 16 bytes.
+const UNALIGNED_LINE_US: f64 = 0.0234;
+
+/// Microseconds in which an SM stores 64 x 64 elements of C from registers.
+const STORE_US: f64 = 0.131;
+
+/// How many times as long waves after the first take where a block stores a large tile from registers: nothing overlaps its stores,
+/// and the tiles come in no order that reuses L2. The same for lines of C in pieces.
+const LARGE_FROM_REGISTERS: f64 = 1.11;
+
+/// Microseconds of a transposing copy, and of each MiB that it copies.
+const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
+
+/// The same of a copy into rows of a multiple of 16 bytes, which takes both operands in one launch.
+const REPACK_US: [f64; 2] = [1.57, 0.558];
+
+/// Microseconds of adding the sums of all parts of k, and of each MiB of them.
+const SUM_US: [f64; 2] = [1.03, 0.329];
+
+/// Microseconds of an exchange of partial sums between blocks that share a tile, and of each 64 x 64 of them that one block writes or reads.
+/// Estimated from what L2 moves; not fitted yet.
+const EXCHANGE_US: [f64; 2] = [1.0, 0.35];
+
+/// What a tile without costs is taken to cost where only the number of its parts is asked for: microseconds of a wave, and of 64 x 64
+/// elements by 128 bytes of k.
+const UNKNOWN: [f64; 2] = [2.0, 0.068];
+
+/// SMs that clusters of so many blocks fill, of 132: those of a GPC that are left over are too few for another cluster. As found on an
+/// H200, where 40 clusters of three and 18 of six take as long as two waves.
+fn filled_by_clusters(sms: u64, blocks: u64) -> u64 {
+    let filled = match blocks {
+        0..=2 => 132,
+        3 => 117,
+        6 => 102,
+        _ => 120,
+    };
+    (sms * filled / 132).max(blocks)
+}
+
+/// The estimate of a product with a row's tile, its copies included; `None` where the copies do not fit into the workspace, and of a
+/// rung that cuts tiles where it would cut none.
+pub(crate) fn estimate(
+    cost: &Cost,
+    tile: &Tile,
+    can: &Capabilities,
+    product: &Product,
+    device: &DeviceInfo,
+) -> Option<Estimate> {
+    let by_tma = can.operands != Operands::Addresses;
+    let layouts = if by_tma { Layouts::new(product, tile, can.operands, [true; 2])? } else { Layouts::none(product) };
+    if !suits(can, tile, product, layouts.panel, device) {
+        return None;
+    }
+    if can.in_parts {
+        return best_parts(cost, tile, can, product, device, &layouts).map(|(estimate, _)| estimate);
+    }
+    Some(estimate_in_parts(cost, tile, can, product, device, &layouts, None))
+}
+
+/// Whether a rung that cuts tiles along k would cut any of a panel of C; true of other rungs.
+pub(crate) fn suits(can: &Capabilities, tile: &Tile, product: &Product, panel: [u32; 2], device: &DeviceInfo) -> bool {
+    !can.streams || Cutting::on(product, tile, device).cut(panel[0], panel[1]) > 0
+}
+
+/// How a product's k is divided for a row's tile, so that it is expected to take the least time; `None` where the sums do not fit into the
+/// workspace.
+pub(crate) fn parts(
+    row: &Row,
+    tile: &Tile,
+    product: &Product,
+    device: &DeviceInfo,
+    layouts: &Layouts,
+) -> Option<Parts> {
+    let [wave_us, each] = UNKNOWN;
+    let area = (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0;
+    let unknown = Cost { tile: "", launch_us: 0.0, wave_us, k_us: each * area };
+    let known = row.costs.as_ref().and_then(|costs| costs.tiles.iter().find(|cost| *cost.tile == *tile.id));
+    let best = best_parts(known.unwrap_or(&unknown), tile, row.capabilities()?, product, device, layouts);
+    best.map(|(_, parts)| parts)
+}
+
+/// The least estimate over the numbers of parts, and the parts that take it.
+fn best_parts(
+    cost: &Cost,
+    tile: &Tile,
+    can: &Capabilities,
+    product: &Product,
+    device: &DeviceInfo,
+    layouts: &Layouts,
+) -> Option<(Estimate, Parts)> {
+    let all = (1..=Parts::MOST).filter_map(|count| Parts::new(product, tile, layouts, count));
+    let timed = all.map(|parts| (estimate_in_parts(cost, tile, can, product, device, layouts, Some(&parts)), parts));
+    timed.min_by(|a, b| a.0.us.total_cmp(&b.0.us))
+}
+
+/// The estimate of a product with a row's tile, its k in these parts.
+fn estimate_in_parts(
+    cost: &Cost,
+    tile: &Tile,
+    can: &Capabilities,
+    product: &Product,
+    device: &DeviceInfo,
+    layouts: &Layouts,
+    parts: Option<&Parts>,
+) -> Estimate {
+    let shared = Shared::of(device);
+    let by_tma = can.operands != Operands::Addresses;
+    let panel = parts.map_or(layouts.panel, |parts| parts.panel);
+    let sms = u64::from(device.multiprocessors).max(1);
+    let blocks_per_sm = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
+    let split = tile.size(Dim::Split) * parts.map_or(1, |parts| parts.count.into());
+    let bytes = product.form.dtype.bytes();
+    let cluster = tile.cluster_blocks();
+    let filled = filled_by_clusters(sms, cluster);
+    let (blocks, waves) = blocks_and_waves(tile, product, panel, split, filled * blocks_per_sm);
+    let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
+    // Of a stage of one block; what threads load themselves is in the costs of the tile.
+    let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
+    let share = blocks_per_sm as f64;
+    // Of the clusters that are resident at one time, those with the same part of k.
+    let alike = (filled * blocks_per_sm / (tile.size(Dim::Cluster) * split).max(1)).max(1);
+    let readers = if by_tma { readers_of_a_line(tile, can, product, layouts.copies, alike as f64) } else { 0.0 };
+    let same_us = shared.same_line_us * readers;
+    let k_us = limited([cost.k_us, shared.line_us * lines * share, shared.receive_us * received * share, same_us]);
+    let from_registers = can.operands == Operands::TensorMaps;
+    let large = from_registers && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
+    let later = if large { LARGE_FROM_REGISTERS } else { 1.0 };
+    // Partial sums have rows at multiples of 16 bytes.
+    let stored_us = if by_tma && parts.is_none() {
+        later * UNALIGNED_LINE_US * unaligned_lines(tile, product) * share
+    } else {
+        0.0
+    };
+    let stored_us = stored_us + if from_registers { STORE_US * stored(tile, product) * share } else { 0.0 };
+    let waves_us = if can.streams {
+        // All SMs multiply as much, and whoever has a tile's first blocks of k adds what others leave of it.
+        let at_once = (filled * blocks_per_sm) as f64;
+        let [exchange_us, each] = EXCHANGE_US;
+        let others = (at_once * panels(product, panel).into_iter().product::<f64>() / blocks).max(1.0);
+        let area = (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0;
+        let exchanged_us = exchange_us + each * area * (1.0 + others);
+        waves * (cost.wave_us + stored_us) + blocks / at_once * k_blocks * k_us + exchanged_us
+    } else {
+        (1.0 + (waves - 1.0) * later) * (cost.wave_us + k_blocks * k_us + stored_us)
+    };
+    let multiplied = if by_tma { (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0 } else { 0.0 };
+    let tensor_us = blocks * k_blocks * multiplied / sms as f64 * shared.tensor_us;
+    let l2_us = blocks * k_blocks * lines * mib(LINE_BYTES as f64) * shared.l2_mib_us;
+    let elements: usize = product.elements().into_iter().sum();
+    let dram_us = mib(elements as f64 * bytes as f64) * shared.dram_mib_us;
+    let body_us = limited([waves_us, tensor_us, l2_us, dram_us]);
+    let [rows, columns] = panels(product, panel);
+    let copies_us = copies_us(layouts.copies, [rows, columns]);
+    let sum_us = parts.map_or(0.0, |parts| {
+        let [launch, each] = SUM_US;
+        launch + each * mib(parts.bytes as f64)
+    });
+    let us = rows * columns * (cost.launch_us + sum_us) + copies_us + body_us;
+    let at_once = (filled * blocks_per_sm) as f64;
+    let [down, across] = tile.cluster_shape();
+    let straddling_rows = row_lengths(product, layouts.copies).map(|ld| straddling(ld, bytes));
+    let covered_m = Covered::new(product.m, tile.size(Dim::Bm) * down);
+    let covered_n = Covered::new(product.n, tile.size(Dim::Bn) * across);
+    let yes = |is: bool| if is { 1.0 } else { 0.0 };
+    let ln = |n: u64| (n.max(1) as f64).ln();
+    let define = |name| tile.get(name).and_then(|value| u64::try_from(value).ok()).unwrap_or(0);
+    // The network in `learned` was trained with these, in this order.
+    let terms = [
+        // How much there is to do, and how full the SMs are while it is done.
+        us.ln(),
+        k_blocks.max(1.0).ln(),
+        waves.ln(),
+        blocks.ln(),
+        (blocks / at_once).min(1.0),
+        (blocks / at_once - (waves - 1.0)).clamp(0.0, 1.0),
+        // The tile.
+        ln(tile.size(Dim::Bm)),
+        ln(tile.size(Dim::Bn)),
+        down as f64,
+        across as f64,
+        share,
+        ln(tile.size(Dim::Split)),
+        ln(parts.map_or(1, |parts| parts.count.into())),
+        tile.size(Dim::Stages) as f64,
+        ln(tile.size(Dim::Threads)),
+        yes(define("SWAPPED") == 1),
+        yes(!by_tma),
+        yes(can.operands == Operands::TensorMapsAndC),
+        yes(parts.is_some()),
+        ln(define("GROUP")),
+        // The product.
+        yes(product.form.trans_a),
+        yes(product.form.trans_b),
+        straddling_rows[0],
+        straddling_rows[1],
+        ln(product.m.into()),
+        ln(product.n.into()),
+        ln(product.k.into()),
+        mib(elements as f64 * bytes as f64).ln(),
+        // What limits it.
+        waves_us / us,
+        tensor_us / us,
+        l2_us / us,
+        dram_us / us,
+        copies_us / us,
+        sum_us / us,
+        // How much of the tiles is used.
+        covered_m.of_first,
+        covered_n.of_first,
+        covered_m.of_all,
+        covered_n.of_all,
+        // What is loaded and stored, and what the tile costs.
+        (1.0 + readers).ln(),
+        stored(tile, product),
+        (1.0 + if by_tma { unaligned_lines(tile, product) } else { 0.0 }).ln(),
+        cost.k_us / k_us,
+        cost.k_us,
+        cost.wave_us,
+    ];
+    Estimate { us, terms: terms.map(|term| term as f32) }
+}
+
+/// How much of its tiles a side of C covers.
+struct Covered {
+    /// Of the first cluster of tiles.
+    of_first: f64,
+    /// Of all of them.
+    of_all: f64,
+}
+
+impl Covered {
+    fn new(side: u32, cluster: u64) -> Self {
+        let side = u64::from(side);
+        let of = |whole: u64| side.min(whole) as f64 / whole as f64;
+        Self { of_first: of(cluster), of_all: of(side.next_multiple_of(cluster)) }
+    }
+}
+
+/// The largest of these times, and more where others are close: of two limits that are as tight, each makes the other a little worse.
+fn limited<const N: usize>(us: [f64; N]) -> f64 {
+    us.iter().map(|us| us.powi(4)).sum::<f64>().sqrt().sqrt()
+}
+
+fn mib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
+}
+
+/// Panels of rows and of columns.
+fn panels(product: &Product, panel: [u32; 2]) -> [f64; 2] {
+    [product.m.div_ceil(panel[0].max(1)), product.n.div_ceil(panel[1].max(1))].map(f64::from)
+}
+
+/// The blocks of all panels, `split` for each tile, and the waves in which `at_once` of them are resident.
+fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], split: u64, at_once: u64) -> (f64, f64) {
+    let [down, across] = tile.cluster_shape();
+    // Whole panels and what is left: how large, and how many.
+    let parts = |whole: u32, panel: u32| {
+        let panel = panel.max(1);
+        [(panel, whole / panel), (whole % panel, 1)].map(|(size, count)| (u64::from(size), u64::from(count)))
+    };
+    let (mut blocks, mut waves) = (0, 0);
+    for (m, rows) in parts(product.m, panel[0]) {
+        for (n, columns) in parts(product.n, panel[1]) {
+            let tiles = m.div_ceil(tile.size(Dim::Bm)).next_multiple_of(down)
+                * n.div_ceil(tile.size(Dim::Bn)).next_multiple_of(across);
+            let of_panel = tiles * split;
+            blocks += of_panel * rows * columns;
+            waves += of_panel.div_ceil(at_once) * rows * columns;
+        }
+    }
+    (blocks as f64, waves as f64)
+}
+
+/// The lines of L2 that a block reads for 128 bytes of k, and those that it takes in, which other blocks of its cluster read too. A row
+/// that does not begin at a line straddles two.
+fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Option<Layout>; 2]) -> [f64; 2] {
+    let (given, bytes) = (can.operands.given(product.form), product.form.dtype.bytes());
+    let lines = |along_k: bool, size: u64, ld: u32| {
+        // Along m or n a box has a row for each of the k of 128 bytes.
+        let rows = if along_k { size } else { size.next_multiple_of(LINE_BYTES / bytes) };
+        rows as f64 * (1.0 + straddling(ld, bytes))
+    };
+    let [lda, ldb] = row_lengths(product, copies);
+    let [down, across] = tile.cluster_shape();
+    let a = lines(!given.trans_a, tile.size(Dim::Bm).min(product.m.into()), lda);
+    let b = lines(given.trans_b, tile.size(Dim::Bn).min(product.n.into()), ldb);
+    [a / across as f64 + b / down as f64, a + b]
+}
+
+/// The share of 128 bytes of a row that straddle two lines, where the rows of elements of so many bytes are `ld` apart.
+fn straddling(ld: u32, bytes: u64) -> f64 {
+    // Rows begin at all multiples of the largest power of two that divides their distance.
+    let step = 1u64 << (u64::from(ld) * bytes).trailing_zeros().min(LINE_BYTES.trailing_zeros());
+    1.0 - step as f64 / LINE_BYTES as f64
+}
+
+/// How often a line of A or of B is read for 128 bytes of k while `clusters` are resident, the more often read of the two: by all
+/// tiles of a row or of a column, and again for each row of an operand that the line has a part of.
+fn readers_of_a_line(
+    tile: &Tile,
+    can: &Capabilities,
+    product: &Product,
+    copies: [Option<Layout>; 2],
+    clusters: f64,
+) -> f64 {
+    let (given, bytes) = (can.operands.given(product.form), product.form.dtype.bytes());
+    let [down, across] = tile.cluster_shape();
+    let rows = u64::from(product.m).div_ceil(tile.size(Dim::Bm) * down) as f64;
+    let columns = u64::from(product.n).div_ceil(tile.size(Dim::Bn) * across) as f64;
+    let clusters = clusters.min(rows * columns);
+    // Of rows that follow each other at this distance, of which a box has so many elements or a line.
+    let rows_of_a_line = |ld: u32, elements: u32| {
+        let [pitch, row] = [ld, elements].map(|n| u64::from(n) * bytes);
+        let straddling =
+            if pitch.is_multiple_of(LINE_BYTES) { 0.0 } else { (row.min(LINE_BYTES) - 1) as f64 / LINE_BYTES as f64 };
+        (1.0 + straddling) * (LINE_BYTES as f64 / pitch as f64).max(1.0)
+    };
+    let [lda, ldb] = row_lengths(product, copies);
+    let a = columns.min(clusters) * rows_of_a_line(lda, if given.trans_a { product.m } else { product.k });
+    let b = rows.min(clusters) * rows_of_a_line(ldb, if given.trans_b { product.k } else { product.n });
+    a.max(b)
+}
+
+/// Elements from row to row of A and of B, or of their copies.
+fn row_lengths(product: &Product, copies: [Option<Layout>; 2]) -> [u32; 2] {
+    let of = |copy: Option<Layout>, ld: u32| copy.map_or(ld, |c| c.ld);
+    [of(copies[0], product.lda), of(copies[1], product.ldb)]
+}
+
+/// How many times 64 x 64 elements of C a block stores.
+fn stored(tile: &Tile, product: &Product) -> f64 {
+    let [rows, columns] =
+        [(Dim::Bm, product.m), (Dim::Bn, product.n)].map(|(dim, side)| tile.size(dim).min(side.into()));
+    (rows * columns) as f64 / (4096 * tile.size(Dim::Split)) as f64
+}
+
+/// The lines of C that a block stores in pieces; none where its rows and its edge are at multiples of 16 bytes.
+fn unaligned_lines(tile: &Tile, product: &Product) -> f64 {
+    let (m, n, out) = (u64::from(product.m), u64::from(product.n), product.form.out.bytes());
+    if (n * out).is_multiple_of(16) && (u64::from(product.ldc) * out).is_multiple_of(16) {
+        return 0.0;
+    }
+    let lines = tile.size(Dim::Bm).min(m) * (tile.size(Dim::Bn).min(n) * out).div_ceil(LINE_BYTES);
+    lines as f64 / tile.size(Dim::Split) as f64
+}
+
+/// The microseconds of the operands' copies, of so many panels of rows and of columns: A is copied once for each panel of rows.
+fn copies_us(copies: [Option<Layout>; 2], [rows, columns]: [f64; 2]) -> f64 {
+    let times = [rows, rows * columns];
+    let together = in_one_launch(copies);
+    let us = |(which, layout): (usize, Layout)| {
+        let [launch, each] = if layout.transpose { TRANSPOSE_US } else { REPACK_US };
+        // The first copy of B takes that of A with it.
+        let launches = if which == 0 && together { 0.0 } else { times[which] };
+        launches * launch + times[which] * each * mib(layout.bytes as f64)
+    };
+    copies.into_iter().enumerate().filter_map(|(which, layout)| Some((which, layout?))).map(us).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::choose::tests::h200;
+    use super::*;
+    use warpbook_kernels::matmul::{Form, rows};
+    use warpbook_record::Dtype;
+
+    fn product((m, n, k): (u32, u32, u32), trans_a: bool, trans_b: bool) -> Product {
+        Product::new(m, n, k, Form { trans_a, trans_b, ..Form::plain(Dtype::Bf16) })
+    }
+
+    #[test]
+    fn blocks_are_counted_in_clusters_and_panels() {
+        let tile = Tile::new("t", &[("BM", 128), ("BN", 256), ("CLUSTER", 2), ("SPLIT", 1)]);
+        let p = product((1000, 600, 64), false, false);
+        assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 1, 132), (24.0, 1.0));
+        assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 1, 10), (24.0, 3.0));
+        // Two panels of 400 rows with four rows of tiles each, and one of 200 with two.
+        assert_eq!(blocks_and_waves(&tile, &p, [400, 600], 1, 132), (30.0, 3.0));
+        assert_eq!(panels(&p, [400, 600]), [3.0, 1.0]);
+    }
+
+    #[test]
+    fn some_clusters_leave_more_sms_idle() {
+        assert_eq!([1, 2, 3, 4, 6, 8].map(|blocks| filled_by_clusters(132, blocks)), [132, 132, 117, 120, 102, 120]);
+        assert_eq!([1, 4].map(|blocks| filled_by_clusters(114, blocks)), [114, 103]);
+        // A single cluster runs even on a small device.
+        assert_eq!(filled_by_clusters(4, 8), 8);
+    }
+
+    /// More parts fill SMs, until the sums cost more than what they gain.
+    #[test]
+    fn a_long_k_has_as_many_parts_as_sms_are_left() {
+        let row = rows().into_iter().find(|r| r.rung.id == "15d_split_over_workspace").unwrap();
+        let can = row.capabilities().unwrap().clone();
+        let tile = row.kernel().unwrap().tile("128x128s6c1").unwrap().clone();
+        let h200 = h200();
+        let count = |shape| {
+            let p = product(shape, false, false);
+            let layouts = Layouts::new(&p, &tile, can.operands, [true; 2]).unwrap();
+            parts(&row, &tile, &p, &h200, &layouts).unwrap().count
+        };
+        // 16 tiles for 132 SMs.
+        assert_eq!(count((512, 512, 16384)), 8);
+        // 40 tiles.
+        assert_eq!(count((1024, 640, 16384)), 3);
+        // As many tiles as SMs, and a single one of a short k.
+        assert_eq!(count((1408, 1536, 4096)), 1);
+        assert_eq!(count((128, 128, 64)), 1);
+        // The row's own estimate is the one of these parts.
+        let p = product((512, 512, 16384), false, false);
+        let cost = Cost { tile: "", launch_us: 0.0, wave_us: 2.0, k_us: 0.27 };
+        let us = |can: &Capabilities| estimate(&cost, &tile, can, &p, &h200).unwrap().us;
+        let whole = Capabilities { in_parts: false, ..can.clone() };
+        assert!(us(&can) < us(&whole) / 3.0, "{}", us(&can));
+    }
+
+    /// The same product from memory takes longer on an H100, and as long as on an H200 where nothing is known of a device.
+    #[test]
+    fn what_tiles_share_depends_on_the_device() {
+        let row = rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap();
+        let tile = row.kernel().unwrap().tile("128x256s4c1g8").unwrap().clone();
+        let cost = row.costs.as_ref().unwrap().tiles.iter().find(|c| c.tile == "128x256s4c1g8").unwrap();
+        let us = |name: &str| {
+            let device = DeviceInfo { name: name.into(), ..h200() };
+            let p = product((16384, 16384, 64), false, false);
+            estimate(cost, &tile, row.capabilities().unwrap(), &p, &device).unwrap().us
+        };
+        assert!(us("NVIDIA H100 80GB HBM3") > 1.5 * us("NVIDIA H200"));
+        assert_eq!(us("NVIDIA H200"), us("NVIDIA GH200 480GB"));
+    }
+
+    /// Half a wave costs half, and an exchange.
+    #[test]
+    fn tiles_that_are_cut_take_part_of_a_wave() {
+        let row = rows().into_iter().find(|r| r.rung.id == "18_stream_k").unwrap();
+        let tile = row.kernel().unwrap().tile("128x256s4c1g8").unwrap().clone();
+        let can = row.capabilities().unwrap().clone();
+        let cost = Cost { tile: "", launch_us: 1.7, wave_us: 1.5, k_us: 0.51 };
+        let us = |can: &Capabilities, shape| {
+            estimate(&cost, &tile, can, &product(shape, false, false), &h200()).map(|estimate| estimate.us)
+        };
+        let whole = Capabilities { streams: false, ..can.clone() };
+        // 310 tiles: 2.35 waves of 132 instead of three.
+        let (cut, uncut) = (us(&can, (3904, 2368, 4160)).unwrap(), us(&whole, (3904, 2368, 4160)).unwrap());
+        assert!(cut < 0.95 * uncut && cut > 2.3 / 3.0 * uncut, "{cut} {uncut}");
+        // Full waves, and a k so short that nothing is cut.
+        assert_eq!(us(&can, (3072, 2816, 4096)), None);
+        assert_eq!(us(&can, (1024, 1024, 64)), None);
+        // Of a row without costs nothing is expected, so it is not chosen.
+        assert_eq!(row.costs, None);
+    }
+
+    /// Both operands are copied by one launch, unless one is transposed on the way.
+    #[test]
+    fn copies_share_a_launch() {
+        let layout = |transpose| Layout { transpose, ld: 8, offset: 0, bytes: 1 << 20 };
+        let us = |a: Option<bool>, b: Option<bool>, panels| copies_us([a, b].map(|copy| copy.map(layout)), panels);
+        let [launch, each] = REPACK_US;
+        let close = |us: f64, expected: f64| assert!((us - expected).abs() < 1e-9, "{us} {expected}");
+        close(us(None, None, [1.0, 1.0]), 0.0);
+        close(us(Some(false), None, [1.0, 1.0]), launch + each);
+        close(us(Some(false), Some(false), [1.0, 1.0]), launch + 2.0 * each);
+        // Of two panels of rows and three of columns A is copied twice, B six times, and A with the first B.
+        close(us(Some(false), Some(false), [2.0, 3.0]), 6.0 * launch + 8.0 * each);
+        close(us(Some(true), Some(false), [1.0, 1.0]), TRANSPOSE_US[0] + TRANSPOSE_US[1] + launch + each);
+    }
+
+    #[test]
+    fn a_side_covers_part_of_its_tiles() {
+        let of = |side, cluster| [Covered::new(side, cluster).of_first, Covered::new(side, cluster).of_all];
+        assert_eq!(of(128, 128), [1.0, 1.0]);
+        assert_eq!(of(32, 128), [0.25, 0.25]);
+        assert_eq!(of(192, 128), [1.0, 0.75]);
+    }
+
+    #[test]
+    fn rows_that_straddle_lines_are_read_twice() {
+        let can = rows().iter().find(|r| r.rung.id == "15_split_k").unwrap().capabilities().unwrap().clone();
+        let tile = Tile::new("t", &[("BM", 128), ("BN", 64)]);
+        let lines = |p: Product| lines_loaded(&tile, &can, &p, [None; 2])[0];
+        assert_eq!(lines(product((512, 512, 512), false, false)), 192.0);
+        // Every other row of A begins in the middle of a line.
+        assert_eq!(lines(product((512, 512, 480), false, false)), 128.0 * 1.5 + 64.0);
+        // Transposed, as many rows as k, whatever is left of m.
+        assert_eq!(lines(product((70, 512, 512), true, false)), 128.0 * (2.0 - 4.0 / 128.0) + 64.0);
+        assert_eq!(lines(product((70, 512, 512), false, false)), 70.0 + 64.0);
+        // Of a cluster of two tiles next to each other each reads half of A and all of B, and takes in both.
+        let pair = Tile::new("t", &[("BM", 128), ("BN", 64), ("CLUSTER", 2), ("CLUSTER_N", 2)]);
+        assert_eq!(lines_loaded(&pair, &can, &product((512, 512, 512), false, false), [None; 2]), [128.0, 192.0]);
+    }
+
+    /// All tiles of a row read the same A, and rows of 48 bytes share their lines.
+    #[test]
+    fn lines_that_all_blocks_read_are_counted() {
+        let can = rows().iter().find(|r| r.rung.id == "15_split_k").unwrap().capabilities().unwrap().clone();
+        let tile = Tile::new("t", &[("BM", 64), ("BN", 64)]);
+        let readers = |p: Product, clusters| readers_of_a_line(&tile, &can, &p, [None; 2], clusters);
+        assert_eq!(readers(product((64, 6400, 128), false, false), 132.0), 100.0);
+        assert_eq!(readers(product((64, 64 * 200, 128), false, false), 132.0), 132.0);
+        assert_eq!(readers(product((6400, 64, 128), false, false), 132.0), 100.0);
+        let narrow = readers(product((24, 6400, 128), true, false), 132.0);
+        assert!((narrow - 100.0 * (1.0 + 47.0 / 128.0) * 128.0 / 48.0).abs() < 1e-9, "{narrow}");
+    }
+
+    #[test]
+    fn what_is_stored_in_pieces_is_counted() {
+        let tile = Tile::new("t", &[("BM", 128), ("BN", 64), ("SPLIT", 2)]);
+        assert_eq!(unaligned_lines(&tile, &product((512, 512, 64), false, false)), 0.0);
+        assert_eq!(unaligned_lines(&tile, &product((512, 511, 64), false, false)), 64.0);
+        assert_eq!(unaligned_lines(&tile, &product((512, 33, 64), false, false)), 64.0);
+    }
+}

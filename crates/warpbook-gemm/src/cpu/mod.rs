@@ -1,0 +1,679 @@
+//! Matrix products on the CPU, and the reference that they are checked against.
+//!
+//! [`gemm()`] is the entry: the types and epilogues of the products on a GPU. Below it are four versions of C = alpha op(A) op(B) + beta C
+//! in f32: [`naive`], [`blocked`], [`threaded`] and [`library`]. The blocks and their packing follow Goto and van de Geijn, "Anatomy of
+//! high-performance matrix multiplication", ACM TOMS 34(3), 2008.
+
+mod library;
+mod typed;
+
+pub use typed::{HostArray, HostArrayMut, HostArrays, gemm};
+
+use warpbook_data::parallel::{chunks, collect};
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+/// A product in f32: op(A) is `[m][k]`, op(B) `[k][n]` and C `[m][n]`, all row-major with leading dimensions.
+///
+/// The rows of A are `k` long, or `m` where it is stored transposed; those of B `n`, or `k`. Only the last row may end
+/// before its leading dimension does. alpha is multiplied in as it is: 0 times infinity is NaN.
+#[derive(Clone, Copy)]
+pub struct Operands<'a> {
+    /// `[m][lda]`, or `[k][lda]` where it is stored transposed.
+    pub a: &'a [f32],
+    /// `[k][ldb]`, or `[n][ldb]` where it is stored transposed.
+    pub b: &'a [f32],
+    /// Rows of C, at least 1.
+    pub m: usize,
+    /// Columns of C, at least 1.
+    pub n: usize,
+    /// Products summed for each element, at least 1.
+    pub k: usize,
+    /// Elements from one row of A, as it is stored, to the next.
+    pub lda: usize,
+    /// Elements from one row of B, as it is stored, to the next.
+    pub ldb: usize,
+    /// Elements from one row of C to the next; those behind the first `n` are left alone.
+    pub ldc: usize,
+    /// op(A) is the transpose of what is stored.
+    pub trans_a: bool,
+    /// op(B) is the transpose of what is stored.
+    pub trans_b: bool,
+    /// Factor of the product.
+    pub alpha: f32,
+    /// Factor of C before the product is added; at 0, C is not read.
+    pub beta: f32,
+}
+
+/// Why a product cannot be computed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GemmError {
+    /// A size is zero.
+    #[error("A matrix product needs m, n and k of at least 1; they are {m}, {n} and {k}.")]
+    Empty {
+        /// Rows of C.
+        m: usize,
+        /// Columns of C.
+        n: usize,
+        /// Products summed for each element.
+        k: usize,
+    },
+    /// Rows would overlap.
+    #[error("The rows of {name} have {width} elements, so its leading dimension must be at least that; it is {ld}.")]
+    LeadingDimension {
+        /// Which matrix.
+        name: &'static str,
+        /// Elements in a row.
+        width: usize,
+        /// Its leading dimension.
+        ld: usize,
+    },
+    /// A slice does not hold its matrix.
+    #[error(
+        "{name} is stored as {rows} rows of {width} with a leading dimension of {ld}, which takes {needed} elements; the slice has {len}."
+    )]
+    TooShort {
+        /// Which matrix.
+        name: &'static str,
+        /// Its rows, as stored.
+        rows: usize,
+        /// Elements in a row.
+        width: usize,
+        /// Its leading dimension.
+        ld: usize,
+        /// The elements that it needs.
+        needed: usize,
+        /// The elements of the slice.
+        len: usize,
+    },
+    /// A row past the last was asked for.
+    #[error("There is no row {row} in C, which has {m}.")]
+    NoSuchRow {
+        /// The row.
+        row: usize,
+        /// Rows of C.
+        m: usize,
+    },
+}
+
+/// op(X) of a stored matrix: element (i, j) is at `i * row + j * col`.
+#[derive(Clone, Copy)]
+struct View<'a> {
+    data: &'a [f32],
+    row: usize,
+    col: usize,
+}
+
+impl<'a> View<'a> {
+    fn new(data: &'a [f32], ld: usize, transposed: bool) -> Self {
+        // The leading dimension of a single row may be anything, and is not used.
+        let ld = ld.min(data.len());
+        let (row, col) = if transposed { (1, ld) } else { (ld, 1) };
+        Self { data, row, col }
+    }
+
+    fn at(self, i: usize, j: usize) -> f32 {
+        self.data[i * self.row + j * self.col]
+    }
+}
+
+impl<'a> Operands<'a> {
+    fn op_a(&self) -> View<'a> {
+        View::new(self.a, self.lda, self.trans_a)
+    }
+
+    fn op_b(&self) -> View<'a> {
+        View::new(self.b, self.ldb, self.trans_b)
+    }
+
+    /// Elements of C from its first to its last.
+    fn c_len(&self) -> usize {
+        (self.m - 1) * self.ldc + self.n
+    }
+
+    /// `c_len` is `None` where C is not read.
+    fn check(&self, c_len: Option<usize>) -> Result<(), GemmError> {
+        let Self { m, n, k, .. } = *self;
+        if m == 0 || n == 0 || k == 0 {
+            return Err(GemmError::Empty { m, n, k });
+        }
+        let stored = |rows, width, transposed| if transposed { (width, rows) } else { (rows, width) };
+        let holds = |name, (rows, width): (usize, usize), ld: usize, len: usize| {
+            if ld < width {
+                return Err(GemmError::LeadingDimension { name, width, ld });
+            }
+            let needed = (rows - 1).saturating_mul(ld).saturating_add(width);
+            if len < needed {
+                return Err(GemmError::TooShort { name, rows, width, ld, needed, len });
+            }
+            Ok(())
+        };
+        holds("A", stored(m, k, self.trans_a), self.lda, self.a.len())?;
+        holds("B", stored(k, n, self.trans_b), self.ldb, self.b.len())?;
+        c_len.map_or(Ok(()), |len| holds("C", (m, n), self.ldc, len))
+    }
+}
+
+/// Updates an element of C; at beta 0 the old value is not read, so that it may be NaN.
+#[inline(always)]
+fn update(c: &mut f32, sum: f32, alpha: f32, beta: f32) {
+    *c = if beta == 0.0 { alpha * sum } else { alpha * sum + beta * *c };
+}
+
+/// Three loops: every element of C is a row of op(A) times a column of op(B), summed in order by one thread.
+///
+/// # Errors
+/// A size is zero, or a slice does not hold its matrix; C is then untouched.
+pub fn naive(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
+    ops.check(Some(c.len()))?;
+    let (a, b) = (ops.op_a(), ops.op_b());
+    for i in 0..ops.m {
+        for j in 0..ops.n {
+            let mut sum = 0.0f32;
+            for p in 0..ops.k {
+                sum += a.at(i, p) * b.at(p, j);
+            }
+            update(&mut c[i * ops.ldc + j], sum, ops.alpha, ops.beta);
+        }
+    }
+    Ok(())
+}
+
+/// Blocks that fit into the caches, packed in the order in which they are read, and a tile of C in vector registers; one thread.
+///
+/// # Errors
+/// As of [`naive`].
+pub fn blocked(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
+    product(ops, c, Threads::One)
+}
+
+/// As [`blocked`], with the bands of rows divided among the threads of the current rayon pool.
+///
+/// # Errors
+/// As of [`naive`].
+pub fn threaded(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
+    product(ops, c, Threads::All)
+}
+
+/// The `gemm` crate, on all threads of the current rayon pool.
+///
+/// # Errors
+/// As of [`naive`].
+pub fn library(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
+    library::gemm(ops, c)
+}
+
+/// Depth of a block: a panel of B this deep stays in the L1 cache while a block of A streams through.
+const KC: usize = 256;
+/// Rows of a block of A, a multiple of every tile's: 120 KiB, for the L2 cache.
+const MC: usize = 120;
+/// Columns of a block of B, a multiple of every tile's: 2 MiB, for the last-level cache.
+const NC: usize = 2048;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Threads {
+    One,
+    All,
+}
+
+/// Lanes of a vector register of f32.
+struct Lanes;
+
+impl WithSimd for Lanes {
+    type Output = usize;
+
+    fn with_simd<S: Simd>(self, _: S) -> usize {
+        S::F32_LANES
+    }
+}
+
+fn product(ops: &Operands<'_>, c: &mut [f32], threads: Threads) -> Result<(), GemmError> {
+    ops.check(Some(c.len()))?;
+    let c = &mut c[..ops.c_len()];
+    let arch = Arch::new();
+    // The largest tile that fits into the registers: of AVX-512's 32, 24 are sums; of AVX2's 16, 12; of Neon's 32, 16. Without
+    // one of these there is no FMA instruction either, and Rust would call a function for each.
+    match arch.dispatch(Lanes) {
+        16 => Tiles::<12, 32, true> { arch, threads }.run(ops, c),
+        8 => Tiles::<6, 16, true> { arch, threads }.run(ops, c),
+        4 => Tiles::<8, 8, true> { arch, threads }.run(ops, c),
+        _ => Tiles::<4, 8, false> { arch, threads }.run(ops, c),
+    }
+    Ok(())
+}
+
+/// The blocked product with tiles of MR rows and NR columns.
+#[derive(Clone, Copy)]
+struct Tiles<const MR: usize, const NR: usize, const FMA: bool> {
+    arch: Arch,
+    threads: Threads,
+}
+
+impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
+    fn run(self, ops: &Operands<'_>, c: &mut [f32]) {
+        const { assert!(MC.is_multiple_of(MR) && NC.is_multiple_of(NR), "whole tiles in a block") };
+        let (a, b) = (ops.op_a(), ops.op_b());
+        let (m, ldc) = (ops.m, ops.ldc.min(c.len()));
+        // Fewer rows per band where there would be fewer bands than threads.
+        let band = match self.threads {
+            Threads::One => MC,
+            Threads::All => m.div_ceil(rayon::current_num_threads()).next_multiple_of(MR).min(MC),
+        };
+        let deepest = ops.k.min(KC);
+        let mut b_space = Packed::new(ops.n.min(NC).next_multiple_of(NR) * deepest);
+        let a_space = || Packed::new(band * deepest);
+        let mut a_of_one = a_space();
+        for first_col in (0..ops.n).step_by(NC) {
+            let cols = (ops.n - first_col).min(NC);
+            for from in (0..ops.k).step_by(KC) {
+                let depth = (ops.k - from).min(KC);
+                let b_packed = &mut b_space.slice()[..cols.next_multiple_of(NR) * depth];
+                let pack_b = |panel: usize, out: &mut [f32]| {
+                    let col = panel * NR;
+                    let source = &b.data[from * b.row + (first_col + col) * b.col..];
+                    pack::<NR>(out, source, (b.col, b.row), (cols - col).min(NR));
+                };
+                match self.threads {
+                    Threads::One => {
+                        b_packed.chunks_mut(NR * depth).enumerate().for_each(|(panel, out)| pack_b(panel, out))
+                    }
+                    Threads::All => chunks(b_packed, NR * depth, &pack_b),
+                }
+                let b_packed = &*b_packed;
+                // The first block of the depth scales C, the others add to it.
+                let beta = if from == 0 { ops.beta } else { 1.0 };
+                let one_band = |a_space: &mut Packed, index: usize, c: &mut [f32]| {
+                    let first_row = index * band;
+                    let rows = (m - first_row).min(band);
+                    let a_packed = &mut a_space.slice()[..rows.next_multiple_of(MR) * depth];
+                    for (panel, out) in a_packed.chunks_mut(MR * depth).enumerate() {
+                        let row = panel * MR;
+                        let source = &a.data[(first_row + row) * a.row + from * a.col..];
+                        pack::<MR>(out, source, (a.row, a.col), (rows - row).min(MR));
+                    }
+                    let (a, b, c) = (&*a_packed, b_packed, &mut c[first_col..]);
+                    let band = Band::<MR, NR, FMA> { a, b, c, depth, rows, cols, ldc, alpha: ops.alpha, beta };
+                    self.arch.dispatch(band);
+                };
+                match self.threads {
+                    Threads::One => {
+                        c.chunks_mut(band * ldc).enumerate().for_each(|(i, c)| one_band(&mut a_of_one, i, c));
+                    }
+                    Threads::All => bands(c, band * ldc, &a_space, &one_band),
+                }
+            }
+        }
+    }
+}
+
+/// [`chunks`] with space for packed rows of A.
+fn bands(
+    c: &mut [f32],
+    len: usize,
+    space: &(dyn Fn() -> Packed + Sync),
+    f: &(dyn Fn(&mut Packed, usize, &mut [f32]) + Sync),
+) {
+    c.par_chunks_mut(len).enumerate().for_each_init(space, |space, (band, c)| f(space, band, c));
+}
+
+/// Packed rows of A times packed columns of B, added to a band of C.
+///
+/// Not a closure: it has to be inlined into the function that is compiled for the CPU's vector extension, and closures are called
+/// through one that is not.
+struct Band<'a, const MR: usize, const NR: usize, const FMA: bool> {
+    a: &'a [f32],
+    b: &'a [f32],
+    c: &'a mut [f32],
+    depth: usize,
+    rows: usize,
+    cols: usize,
+    ldc: usize,
+    alpha: f32,
+    beta: f32,
+}
+
+impl<const MR: usize, const NR: usize, const FMA: bool> WithSimd for Band<'_, MR, NR, FMA> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (b, col) in self.b.chunks_exact(NR * self.depth).zip((0..self.cols).step_by(NR)) {
+            let cols = (self.cols - col).min(NR);
+            for (a, row) in self.a.chunks_exact(MR * self.depth).zip((0..self.rows).step_by(MR)) {
+                let sums = Self::tile(a, b);
+                let rows = (self.rows - row).min(MR);
+                for (i, sums) in sums[..rows].iter().enumerate() {
+                    let c = &mut self.c[(row + i) * self.ldc + col..][..cols];
+                    for (c, sum) in c.iter_mut().zip(sums) {
+                        update(c, *sum, self.alpha, self.beta);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<const MR: usize, const NR: usize, const FMA: bool> Band<'_, MR, NR, FMA> {
+    /// A panel of A `[depth][MR]` times a panel of B `[depth][NR]`: a column times a row at a time, all sums in registers.
+    #[inline(always)]
+    fn tile(a: &[f32], b: &[f32]) -> [[f32; NR]; MR] {
+        let mut sums = [[0.0f32; NR]; MR];
+        for (a, b) in a.as_chunks::<MR>().0.iter().zip(b.as_chunks::<NR>().0) {
+            for i in 0..MR {
+                for j in 0..NR {
+                    sums[i][j] = if FMA { a[i].mul_add(b[j], sums[i][j]) } else { a[i] * b[j] + sums[i][j] };
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// Packs a panel, `[depth][W]`: element (lane, p) comes from `lane * strides.0 + p * strides.1`, and lanes that the matrix
+/// does not have become zero. Their sums are never stored, so that 0 times infinity does no harm.
+fn pack<const W: usize>(out: &mut [f32], source: &[f32], strides: (usize, usize), lanes: usize) {
+    let (out, _) = out.as_chunks_mut::<W>();
+    if lanes < W {
+        out.as_flattened_mut().fill(0.0);
+    }
+    if strides.0 == 1 {
+        for (p, out) in out.iter_mut().enumerate() {
+            out[..lanes].copy_from_slice(&source[p * strides.1..][..lanes]);
+        }
+    } else {
+        for lane in 0..lanes {
+            let source = source[lane * strides.0..].iter().step_by(strides.1);
+            out.iter_mut().zip(source).for_each(|(out, value)| out[lane] = *value);
+        }
+    }
+}
+
+/// Memory for packed panels, aligned to a cache line so that no vector crosses one.
+struct Packed {
+    data: Vec<f32>,
+    len: usize,
+}
+
+impl Packed {
+    const LINE_BYTES: usize = 64;
+
+    fn new(len: usize) -> Self {
+        Self { data: vec![0.0; len + Self::LINE_BYTES / size_of::<f32>()], len }
+    }
+
+    fn slice(&mut self) -> &mut [f32] {
+        let start = self.data.as_ptr().align_offset(Self::LINE_BYTES);
+        &mut self.data[start..][..self.len]
+    }
+}
+
+/// Some rows of the product in f64, `[rows.len()][n]`, as a reference: products of two f32 are exact in f64, so each of the k
+/// additions has an error of at most 2^-53 of the magnitudes it adds.
+///
+/// `c` is C before the product; at beta 0 it is not read and may be empty. Works on all threads of the rayon pool.
+///
+/// # Errors
+/// As of [`naive`], and a row that C does not have.
+pub fn reference_rows(ops: &Operands<'_>, c: &[f32], rows: &[usize]) -> Result<Vec<f64>, GemmError> {
+    /// Sums of a task, which stay in the L1 cache while B streams through.
+    const ROWS: usize = 32;
+    const COLS: usize = 64;
+    ops.check((ops.beta != 0.0).then_some(c.len()))?;
+    if let Some(&row) = rows.iter().find(|r| **r >= ops.m) {
+        return Err(GemmError::NoSuchRow { row, m: ops.m });
+    }
+    let (a, b) = (ops.op_a(), ops.op_b());
+    let (alpha, beta) = (f64::from(ops.alpha), f64::from(ops.beta));
+    let mut out = vec![0.0f64; rows.len() * ops.n];
+    chunks(&mut out, ROWS * ops.n, &|band, out| {
+        let rows = &rows[band * ROWS..][..out.len() / ops.n];
+        let starts: Vec<usize> = (0..ops.n).step_by(COLS).collect();
+        let parts: Vec<Vec<f64>> = collect(starts.len(), &|part| {
+            let from = starts[part];
+            let cols = (ops.n - from).min(COLS);
+            let mut sums = vec![0.0f64; rows.len() * cols];
+            let mut values = [0.0f64; COLS];
+            for p in 0..ops.k {
+                let values = &mut values[..cols];
+                values.iter_mut().enumerate().for_each(|(j, v)| *v = f64::from(b.at(p, from + j)));
+                for (sums, &row) in sums.chunks_exact_mut(cols).zip(rows) {
+                    let factor = f64::from(a.at(row, p));
+                    sums.iter_mut().zip(&*values).for_each(|(sum, v)| *sum += factor * v);
+                }
+            }
+            sums
+        });
+        for ((part, &from), cols) in parts.iter().zip(&starts).map(|p| (p, (ops.n - p.1).min(COLS))) {
+            for (r, (sums, &row)) in part.chunks_exact(cols).zip(rows).enumerate() {
+                for (j, sum) in sums.iter().enumerate() {
+                    let before = if beta == 0.0 { 0.0 } else { beta * f64::from(c[row * ops.ldc + from + j]) };
+                    out[r * ops.n + from + j] = alpha * sum + before;
+                }
+            }
+        }
+    });
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_data::philox::gaussian;
+    use proptest::prelude::*;
+
+    type Product = fn(&Operands<'_>, &mut [f32]) -> Result<(), GemmError>;
+
+    /// A tile for another CPU than this one; it works on every CPU, if slowly.
+    fn tiles<const MR: usize, const NR: usize, const FMA: bool>(
+        ops: &Operands<'_>,
+        c: &mut [f32],
+    ) -> Result<(), GemmError> {
+        ops.check(Some(c.len()))?;
+        Tiles::<MR, NR, FMA> { arch: Arch::new(), threads: Threads::All }.run(ops, &mut c[..ops.c_len()]);
+        Ok(())
+    }
+
+    const ALL: [(&str, Product); 8] = [
+        ("naive", naive),
+        ("blocked", blocked),
+        ("threaded", threaded),
+        ("library", library),
+        ("AVX-512's tile", tiles::<12, 32, true>),
+        ("AVX2's tile", tiles::<6, 16, true>),
+        ("Neon's tile", tiles::<8, 8, true>),
+        ("the plain tile", tiles::<4, 8, false>),
+    ];
+
+    /// The bits of elements that may not be read or written.
+    const UNTOUCHED: u32 = 0x7fc0_dead;
+
+    /// A product; the pads are the leading dimensions minus the length of a row.
+    #[derive(Debug, Clone, Copy)]
+    struct Case {
+        m: usize,
+        n: usize,
+        k: usize,
+        pads: [usize; 3],
+        trans_a: bool,
+        trans_b: bool,
+        alpha: f32,
+        beta: f32,
+    }
+
+    impl Case {
+        fn new(m: usize, n: usize, k: usize) -> Self {
+            Self { m, n, k, pads: [0; 3], trans_a: false, trans_b: false, alpha: 1.0, beta: 0.0 }
+        }
+
+        /// A, B and C as stored, with Gaussian values, and `UNTOUCHED` in the pads.
+        fn matrices(self) -> [Vec<f32>; 3] {
+            let matrix = |rows: usize, width: usize, pad: usize, stream| {
+                let mut all = vec![f32::from_bits(UNTOUCHED); (rows - 1) * (width + pad) + width];
+                for (i, row) in all.chunks_mut(width + pad).enumerate() {
+                    row[..width].iter_mut().enumerate().for_each(|(j, v)| {
+                        *v = gaussian(11, (i * width + j) as u64, stream);
+                    });
+                }
+                all
+            };
+            let Self { m, n, k, pads, .. } = self;
+            let a = if self.trans_a { matrix(k, m, pads[0], 0) } else { matrix(m, k, pads[0], 0) };
+            let b = if self.trans_b { matrix(n, k, pads[1], 1) } else { matrix(k, n, pads[1], 1) };
+            [a, b, matrix(m, n, pads[2], 2)]
+        }
+
+        fn operands<'a>(self, a: &'a [f32], b: &'a [f32]) -> Operands<'a> {
+            let Self { m, n, k, pads, trans_a, trans_b, alpha, beta } = self;
+            let (lda, ldb) = (if trans_a { m } else { k } + pads[0], if trans_b { k } else { n } + pads[1]);
+            Operands { a, b, m, n, k, lda, ldb, ldc: n + pads[2], trans_a, trans_b, alpha, beta }
+        }
+    }
+
+    /// Checks every version against the f64 reference within the bound of a sum of k products in any order (Higham, Accuracy
+    /// and Stability of Numerical Algorithms, 2nd ed., section 3.1), and that the pads are untouched.
+    fn check(case: Case) {
+        let [a, b, before] = case.matrices();
+        let ops = case.operands(&a, &b);
+        let rows: Vec<usize> = (0..case.m).collect();
+        let want = reference_rows(&ops, &before, &rows).unwrap();
+        let abs = |v: &[f32]| v.iter().map(|x| x.abs()).collect::<Vec<f32>>();
+        let (abs_a, abs_b, abs_c) = (abs(&a), abs(&b), abs(&before));
+        let magnitudes = Operands { a: &abs_a, b: &abs_b, alpha: case.alpha.abs(), beta: case.beta.abs(), ..ops };
+        let magnitudes = reference_rows(&magnitudes, &abs_c, &rows).unwrap();
+        let bound = (case.k as f64 + 4.0) * f64::from(f32::EPSILON) / 2.0;
+        for (name, product) in ALL {
+            let mut c = before.clone();
+            if case.beta == 0.0 {
+                c.fill(f32::from_bits(UNTOUCHED));
+            }
+            product(&ops, &mut c).unwrap();
+            for (i, row) in c.chunks(ops.ldc).enumerate() {
+                for (j, got) in row[..case.n].iter().enumerate() {
+                    let (want, scale) = (want[i * case.n + j], magnitudes[i * case.n + j]);
+                    let error = (f64::from(*got) - want).abs();
+                    assert!(error <= bound * scale, "{name}, {case:?}: C[{i}][{j}] is {got}, not {want}");
+                }
+                let pad = &row[case.n..];
+                assert!(pad.iter().all(|v| v.to_bits() == UNTOUCHED), "{name}, {case:?}: wrote behind row {i}");
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn every_way_is_the_reference(
+            (m, n, k) in (1usize..=50, 1usize..=70, 1usize..=40),
+            pads in [0usize..4, 0usize..4, 0usize..4],
+            (trans_a, trans_b) in any::<(bool, bool)>(),
+            alpha in prop_oneof![Just(1.0f32), Just(0.0), -3.0f32..3.0],
+            beta in prop_oneof![Just(0.0f32), Just(1.0), -3.0f32..3.0],
+        ) {
+            check(Case { m, n, k, pads, trans_a, trans_b, alpha, beta });
+        }
+    }
+
+    #[test]
+    fn products_of_several_blocks() {
+        for (trans_a, trans_b) in [(false, false), (false, true), (true, false), (true, true)] {
+            let case =
+                Case { trans_a, trans_b, pads: [3, 1, 2], alpha: 0.5, beta: -1.5, ..Case::new(MC + 7, 65, KC + 9) };
+            check(case);
+            check(Case { m: 3, n: NC + 37, k: 2 * KC + 1, beta: 0.0, ..case });
+        }
+    }
+
+    #[test]
+    fn rows_columns_and_single_elements() {
+        for (m, n, k) in [(1, 1, 1), (1, 1, 300), (1, 100, 1), (100, 1, 1), (1, 33, 300), (301, 1, 17), (12, 32, 256)] {
+            for (trans_a, trans_b) in [(false, false), (false, true), (true, false), (true, true)] {
+                check(Case { trans_a, trans_b, pads: [1, 0, 2], beta: 0.25, ..Case::new(m, n, k) });
+            }
+        }
+    }
+
+    #[test]
+    fn nan_and_infinity_are_as_ieee_says() {
+        let class = |v: f64| (v.is_nan(), v.is_infinite(), v.is_infinite() && v < 0.0);
+        for (beta, alpha) in [(0.0, 1.0), (0.5, -2.0), (1.0, 0.0)] {
+            let case = Case { alpha, beta, ..Case::new(37, 45, 29) };
+            let [mut a, mut b, mut c] = case.matrices();
+            a[3 * 29 + 4] = f32::INFINITY;
+            a[5 * 29 + 4] = f32::NEG_INFINITY;
+            // Both signs in one sum.
+            a[7 * 29] = f32::INFINITY;
+            a[7 * 29 + 1] = f32::NEG_INFINITY;
+            a[9 * 29 + 28] = f32::NAN;
+            // Infinity times zero.
+            b[4 * 45 + 11] = 0.0;
+            b[6 * 45 + 44] = f32::INFINITY;
+            c[20 * 45 + 20] = f32::NAN;
+            c[21 * 45 + 21] = f32::INFINITY;
+            let ops = case.operands(&a, &b);
+            let rows: Vec<usize> = (0..37).collect();
+            let want = reference_rows(&ops, &c, &rows).unwrap();
+            assert!(want[3 * 45 + 11].is_nan() && want[7 * 45].is_nan() && want[9 * 45].is_nan());
+            assert_eq!(want[20 * 45 + 20].is_nan(), beta != 0.0, "C is not read at beta 0");
+            for (name, product) in ALL {
+                let mut got = c.clone();
+                product(&ops, &mut got).unwrap();
+                for (at, (got, want)) in got.iter().zip(&want).enumerate() {
+                    let place = (at / 45, at % 45);
+                    assert_eq!(class(f64::from(*got)), class(*want), "{name}, beta {beta}, {place:?}: {got}, {want}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_reference_is_the_sum_itself() {
+        let case = Case { pads: [1, 2, 3], trans_b: true, alpha: 1.5, beta: 0.5, ..Case::new(70, 130, 9) };
+        let [a, b, c] = case.matrices();
+        let ops = case.operands(&a, &b);
+        let rows: Vec<usize> = (0..70).rev().step_by(2).collect();
+        let got = reference_rows(&ops, &c, &rows).unwrap();
+        for (r, &i) in rows.iter().enumerate() {
+            for j in 0..130 {
+                let sum: f64 = (0..9).map(|p| f64::from(a[i * 10 + p]) * f64::from(b[j * 11 + p])).sum();
+                let want = 1.5 * sum + 0.5 * f64::from(c[i * 133 + j]);
+                assert!((got[r * 130 + j] - want).abs() <= 1e-13, "({i}, {j}): {} {want}", got[r * 130 + j]);
+            }
+        }
+        assert!(reference_rows(&ops, &c, &[]).unwrap().is_empty());
+        assert_eq!(reference_rows(&Operands { beta: 0.0, ..ops }, &[], &[3]).unwrap().len(), 130);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said() {
+        let case = Case { pads: [1, 1, 1], trans_a: true, ..Case::new(4, 5, 6) };
+        let [a, b, c] = case.matrices();
+        let ops = case.operands(&a, &b);
+        let refused = |ops: Operands<'_>, c_len: usize, expect: &str| {
+            for (name, product) in ALL {
+                let mut c = c[..c_len].to_vec();
+                let before = c.clone();
+                let error = product(&ops, &mut c).unwrap_err().to_string();
+                assert!(error.contains(expect), "{name}: {error}");
+                assert!(c.iter().zip(&before).all(|(x, y)| x.to_bits() == y.to_bits()), "{name} wrote to C");
+            }
+        };
+        refused(Operands { k: 0, ..ops }, c.len(), "they are 4, 5 and 0");
+        refused(Operands { lda: 3, ..ops }, c.len(), "The rows of A have 4 elements");
+        refused(Operands { ldb: 4, ..ops }, c.len(), "The rows of B have 5 elements");
+        refused(Operands { ldc: 4, ..ops }, c.len(), "The rows of C have 5 elements");
+        refused(Operands { a: &a[1..], ..ops }, c.len(), "A is stored as 6 rows of 4 with a leading dimension of 5");
+        refused(Operands { b: &b[1..], ..ops }, c.len(), "takes 35 elements; the slice has 34");
+        refused(ops, c.len() - 1, "C is stored as 4 rows of 5");
+        refused(Operands { lda: usize::MAX, ..ops }, c.len(), "A is stored as");
+        // Of a single row the leading dimension says nothing.
+        let one = Operands { m: 1, k: 1, lda: usize::MAX, ldb: usize::MAX, ldc: usize::MAX, ..ops };
+        for (name, product) in ALL {
+            let mut c = [0.0; 5];
+            product(&one, &mut c).unwrap();
+            assert!(c.iter().zip(&b).all(|(c, b)| *c == a[0] * b), "{name}");
+        }
+        assert_eq!(reference_rows(&ops, &c, &[0, 4]), Err(GemmError::NoSuchRow { row: 4, m: 4 }));
+        assert!(reference_rows(&Operands { beta: 1.0, ..ops }, &[], &[0]).is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! Matrix products, C = f(alpha op(A) op(B) + beta C), f being the epilogue.
+//!
+//! On a GPU a [`Plan`] compiles and loads everything for one [`Product`]; launching it only queues kernels. [`Gemm`] chooses the rung
+//! and the tile, and keeps the plans; [`ProductBy`] restricts the choice, or leaves it to a library. The bias gradient next to a weight gradient ([`Product::bias_gradient`]) is a separate kernel
+//! that the plan queues first: fused into every rung it would cost registers where there are none to spare, while reading B once more
+//! costs little next to the product, and it sums in the same order on every rung. [`cpu::gemm`] computes the same products on the CPU.
+//! [`tensor_parallel`] splits a product over several GPUs, and [`philox`] draws random numbers on a GPU.
+
+#![deny(unsafe_code)]
+
+mod backend;
+mod check;
+mod choose;
+pub mod cpu;
+mod handle;
+pub mod kernel_args;
+mod library;
+mod own_product;
+pub mod philox;
+mod plan;
+mod product;
+pub mod tensor_parallel;
+
+pub use backend::ProductBy;
+pub use check::flaw::{Evidence, Flaw};
+pub use check::judge::{Judge, Verdict};
+pub use check::rehearsal::{Rehearsed, rehearse};
+pub use choose::findings::{Finding, Findings};
+pub use choose::{Choice, Expected, Wanted, cheapest, cheapest_of, choose, choose_from};
+pub use handle::{Gemm, refused};
+pub use library::{AfterLibrary, LibraryPlan, Planned};
+pub use own_product::{OWN_KERNEL_LIMIT_S, OwnProduct};
+pub use plan::launch::BoundPlan;
+pub use plan::sums::{RowsOf, Sums};
+pub use plan::{Aligned, Plan};
+pub use product::arrays::{Arrays, DeviceArray, DeviceArrays, EpilogueInputs, MatrixElement, Workspace};
+pub use product::epilogue::{gelu, gelu_derivative};
+pub use product::storage;
+pub use product::{Malformed, Product};

@@ -1,0 +1,58 @@
+//! The launches of what a library leaves to do.
+#![allow(unsafe_code)]
+
+use crate::library::AfterLibrary;
+use crate::{DeviceArray, Malformed, refused};
+use warpbook_device::{KernelArg, Result, Slice, Stream};
+
+/// The number of elements, as a word.
+fn word(len: usize) -> Result<u32> {
+    u32::try_from(len).map_err(|_| refused(Malformed(format!("An array has {len} elements, and 2^32 are too many."))))
+}
+
+impl AfterLibrary {
+    /// y = f(y + bias), y `[..][channels][pixels]`, f being a ReLU or nothing.
+    pub fn bias(
+        &self,
+        stream: &Stream,
+        y: &DeviceArray,
+        bias: &Slice<f32>,
+        [channels, pixels]: [u32; 2],
+        relu: bool,
+    ) -> Result<()> {
+        let (n, relu) = (word(y.len())?, u32::from(relu));
+        self.holds("The output", y, y.len())?;
+        if channels == 0 || pixels == 0 || bias.len() < channels as usize {
+            let text = format!("The bias has {} elements, and {channels} channels need as many.", bias.len());
+            return Err(refused(Malformed(text)));
+        }
+        let args: [&dyn KernelArg; 6] = [y.bytes(), bias, &channels, &pixels, &relu, &n];
+        // SAFETY: bias_forward(y, bias, channels, pixels, relu, n); the type and the lengths were checked.
+        unsafe { self.bias.launch(stream, self.bias.shape(n.into()), &args) }
+    }
+
+    /// y = max(y, 0); NaN stays NaN.
+    pub fn relu(&self, stream: &Stream, y: &DeviceArray) -> Result<()> {
+        self.holds("The output", y, y.len())?;
+        let (n, kernel) = (y.len() as u64, &self.relu[0]);
+        // SAFETY: relu_forward(x, y, n), which may be the same array; the type was checked.
+        unsafe { kernel.launch(stream, kernel.shape(n), &[y.bytes(), y.bytes(), &n]) }
+    }
+
+    /// dx = 0 where the mask is 0 or less.
+    pub fn mask(&self, stream: &Stream, mask: &DeviceArray, dx: &DeviceArray) -> Result<()> {
+        self.holds("The mask", mask, dx.len())?;
+        self.holds("The gradient", dx, dx.len())?;
+        let (n, kernel) = (dx.len() as u64, &self.relu[1]);
+        // SAFETY: relu_backward(y, dy, dx, n), in which dx may be dy; types and lengths were checked.
+        unsafe { kernel.launch(stream, kernel.shape(n), &[mask.bytes(), dx.bytes(), dx.bytes(), &n]) }
+    }
+
+    /// `to` = `from`, in f32.
+    pub fn widen(&self, stream: &Stream, from: &DeviceArray, to: &Slice<f32>) -> Result<()> {
+        self.holds("The narrow array", from, to.len())?;
+        let n = word(to.len())?;
+        // SAFETY: widen(from, to, n); types and lengths were checked.
+        unsafe { self.widen.launch(stream, self.widen.shape(n.into()), &[from.bytes(), to, &n]) }
+    }
+}

@@ -1,0 +1,31 @@
+//! Philox4x32-10 random numbers on a GPU: the same bits as [`warpbook_data::philox`] draws on the CPU, where their sources are named.
+//!
+//! [`Philox`] only queues kernels.
+
+mod launch;
+
+pub use launch::Philox;
+
+use warpbook_device::{Buffer, CudaDevice, Result};
+
+/// `n` standard Gaussian numbers, f32 `[n]`. It waits for them.
+///
+/// # Errors
+/// The device's.
+pub fn gaussians(device: &CudaDevice, seed: u64, stream_id: u32, n: usize) -> Result<Buffer<f32>> {
+    let (philox, stream, out) = (Philox::new(device)?, device.stream()?, device.zeros(n)?);
+    philox.gaussians_into(&stream, &out, seed, stream_id, 0)?;
+    stream.synchronize()?;
+    Ok(out)
+}
+
+/// A permutation of `0..n`, u64 `[n]`. It waits for it.
+///
+/// # Errors
+/// The device's.
+pub fn permutation(device: &CudaDevice, seed: u64, n: usize) -> Result<Buffer<u64>> {
+    let (philox, stream, out) = (Philox::new(device)?, device.stream()?, device.zeros(n)?);
+    philox.permutation_into(&stream, &out, seed, 0, n as u64)?;
+    stream.synchronize()?;
+    Ok(out)
+}

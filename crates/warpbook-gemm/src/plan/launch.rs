@@ -1,0 +1,278 @@
+//! The launches of the matrix product, and what has to hold for them.
+#![allow(unsafe_code)]
+
+use crate::plan::args_launch::EpilogueArgs;
+use crate::plan::copies::CopyArgs;
+use crate::handle::refused;
+use crate::plan::parts::COLUMNS;
+use crate::plan::{Added, Copied, KernelOperands, Multiplied, Step, Summed};
+use crate::product::ArraySpec;
+use crate::{Arrays, DeviceArray, DeviceArrays, Plan, Workspace};
+use std::any::Any;
+use std::ffi::c_void;
+use std::sync::Arc;
+use warpbook_device::{Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+
+/// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. They are hidden from it in
+/// addresses and tensor maps otherwise.
+struct Keeping<'a, T> {
+    argument: T,
+    kept: Option<&'a Kept>,
+}
+
+// SAFETY: the address is that of the argument.
+unsafe impl<T: KernelArg> KernelArg for Keeping<'_, T> {
+    fn as_arg(&self) -> *mut c_void {
+        self.argument.as_arg()
+    }
+
+    fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(Arc::new(self.kept?.clone()))
+    }
+}
+
+/// The arrays of a product and its workspace.
+#[derive(Debug, Clone)]
+struct Kept {
+    _arrays: DeviceArrays,
+    _workspace: Workspace,
+}
+
+impl Kept {
+    fn new(arrays: &DeviceArrays, workspace: &Workspace) -> Self {
+        Self { _arrays: arrays.clone(), _workspace: workspace.clone() }
+    }
+}
+
+/// A plan with the arguments of all its launches for certain arrays, which it owns a share of: launching it computes no addresses and
+/// encodes no tensor maps.
+#[derive(Debug)]
+pub struct BoundPlan {
+    plan: Arc<Plan>,
+    steps: Vec<Step>,
+    kept: Kept,
+}
+
+impl Plan {
+    /// Queues the product for arrays that are given by address.
+    ///
+    /// # Errors
+    /// A launch is refused.
+    ///
+    /// # Safety
+    /// The arrays are as large as the product says, the workspace as [`Plan::workspace_bytes`], and aligned as the plan was told. They
+    /// live until the stream has passed the product; where it is captured, as long as the graph, and every graph that captures that one.
+    pub unsafe fn launch(&self, stream: &Stream, arrays: &Arrays) -> Result<()> {
+        // SAFETY: the caller's.
+        self.steps(arrays, |step| unsafe { step.launch(self, stream, None) })
+    }
+
+    /// Queues the product, after checking types, lengths and alignment; it waits for nothing. A graph that captures it owns the arrays
+    /// and the workspace.
+    ///
+    /// C and the bias gradient should overlap no other array, and nothing else should write to the arrays or use the workspace until
+    /// the stream has passed the product: the results are undefined otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where an array or the workspace does not fit the product; a launch is refused.
+    pub fn launch_checked(&self, stream: &Stream, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
+        let addresses = self.check(arrays, workspace)?;
+        let kept = Kept::new(arrays, workspace);
+        // SAFETY: types, lengths and alignment were checked; freeing memory waits for kernels in flight, and graphs keep it.
+        self.steps(&addresses, |step| unsafe { step.launch(self, stream, Some(&kept)) })
+    }
+
+    /// [`Plan::launch_checked`], and waits for it, for at most `limit_s` seconds if given.
+    ///
+    /// # Errors
+    /// As of [`Plan::launch_checked`] and [`Stream::synchronize_within`].
+    pub fn run(
+        &self,
+        stream: &Stream,
+        arrays: &DeviceArrays,
+        workspace: &Workspace,
+        limit_s: Option<f64>,
+    ) -> Result<()> {
+        self.launch_checked(stream, arrays, workspace)?;
+        limit_s.map_or_else(|| stream.synchronize(), |limit_s| stream.synchronize_within(limit_s))
+    }
+
+    /// Prepares all launches for certain arrays, after checking them as [`Plan::launch_checked`] does.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where an array or the workspace does not fit the product; a tensor map cannot be encoded.
+    pub fn bind(self: &Arc<Self>, arrays: &DeviceArrays, workspace: &Workspace) -> Result<BoundPlan> {
+        let mut steps = Vec::new();
+        self.steps(&self.check(arrays, workspace)?, |step| {
+            steps.push(step);
+            Ok(())
+        })?;
+        Ok(BoundPlan { plan: self.clone(), steps, kept: Kept::new(arrays, workspace) })
+    }
+}
+
+impl BoundPlan {
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Queues the product, as [`Plan::launch_checked`] does.
+    ///
+    /// # Errors
+    /// A launch is refused.
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: the arrays were checked by `bind`; freeing memory waits for kernels in flight, and graphs keep it.
+        self.steps.iter().try_for_each(|step| unsafe { step.launch(&self.plan, stream, Some(&self.kept)) })
+    }
+}
+
+impl Step {
+    /// Queues the launch.
+    ///
+    /// # Safety
+    /// As of [`Plan::launch`], where the arrays are not kept.
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                Self::ColumnSums(s) => s.launch(plan, stream, kept),
+                Self::Copy(first, second) => first.launch(second.as_ref(), plan, stream, kept),
+                Self::Multiply(m) => m.launch(plan, stream, kept),
+                Self::SumParts(a) => a.launch(plan, stream, kept),
+            }
+        }
+    }
+}
+
+/// A step that its plan has no kernel for: the plan and the step do not belong together.
+fn no_kernel(what: &str) -> Error {
+    Error::Unsupported { what: what.to_owned(), why: "has no kernel in this plan".into() }
+}
+
+impl Summed {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        let Self { is_total, b, ldb, k, rows, alpha, beta, out } = self;
+        let kernel = plan.sums(*is_total).ok_or_else(|| no_kernel("Column sums"))?;
+        let columns = Columns { n: plan.product().n, k: *k, ld: *ldb, rows: *rows };
+        // SAFETY: the caller's.
+        unsafe { columns.launch(kernel, stream, [*alpha, *beta], b, &Keeping { argument: *out, kept }) }
+    }
+}
+
+/// Column sums of op(B), `[k][n]`, over each `rows` of its rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Columns {
+    pub n: u32,
+    pub k: u32,
+    /// Elements from one row of B, as it is stored, to the next.
+    pub ld: u32,
+    pub rows: u32,
+}
+
+impl Columns {
+    /// Sums that are written.
+    pub fn sums(&self) -> usize {
+        self.k.div_ceil(self.rows) as usize * self.n as usize
+    }
+
+    /// Queues `out` = alpha times the sums + beta `out`.
+    ///
+    /// # Safety
+    /// B has the elements of its shape, and `out` is f32 `[ceil(k / rows)][n]`.
+    unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        stream: &Stream,
+        [alpha, beta]: [f32; 2],
+        b: &dyn KernelArg,
+        out: &dyn KernelArg,
+    ) -> Result<()> {
+        let Self { n, k, ld, rows } = self;
+        // A block for each chunk and each tile of columns.
+        let one_chunk = kernel.tiles_shape(1, (*n).into());
+        let shape = Launch { grid: [one_chunk.grid[0].saturating_mul(k.div_ceil(*rows)), 1, 1], ..one_chunk };
+        // SAFETY: column_sums(b, ldb, n, k, rows, alpha, beta, out); the rest is the caller's.
+        unsafe { kernel.launch(stream, shape, &[b, ld, n, k, rows, &alpha, &beta, out]) }
+    }
+
+    /// Queues the sums of B, whose kernel is that of `column_sums` for its type, stored transposed or not.
+    ///
+    /// # Errors
+    /// An array is too short; the launch is refused.
+    pub fn queue(
+        &self,
+        kernel: &Kernel,
+        is_transposed: bool,
+        stream: &Stream,
+        b: &DeviceArray,
+        out: &Slice<f32>,
+    ) -> Result<()> {
+        let (rows, columns) = if is_transposed { (self.n, self.k) } else { (self.k, self.n) };
+        let len = (rows as usize).saturating_sub(1) * self.ld as usize + columns as usize;
+        for (name, array, len) in [("B", b.clone(), len), ("The sums' array", out.into(), self.sums())] {
+            array.spec().holds(name, ArraySpec { dtype: array.dtype(), len }).map_err(refused)?;
+        }
+        // SAFETY: both lengths were checked.
+        unsafe { self.launch(kernel, stream, [1.0, 0.0], b.bytes(), out) }
+    }
+}
+
+impl Copied {
+    /// Queues this copy, and in the same launch another one, which transposes as little as this one then does.
+    unsafe fn launch(&self, also: Option<&Self>, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        let (kernel, is_transposed) = plan.copy(self.which).ok_or_else(|| no_kernel("The copy of an operand"))?;
+        let shape = |copy: &CopyArgs| kernel.tiles_shape(copy.rows.into(), copy.columns.into());
+        let own = shape(&self.args);
+        if is_transposed {
+            let CopyArgs { from, to, rows, columns, ld_from, ld_to } = &self.args;
+            let ld_to = Keeping { argument: *ld_to, kept };
+            // SAFETY: repack_transposed(from, to, rows, columns, ld_from, ld_to); the workspace has room for the panel; the rest is the
+            // caller's.
+            return unsafe { kernel.launch(stream, own, &[from, to, rows, columns, ld_from, &ld_to]) };
+        }
+        let also = also.map_or(CopyArgs::NONE, |also| also.args);
+        let both = Launch { grid: [own.grid[0].saturating_add(shape(&also).grid[0]), 1, 1], ..own };
+        let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
+        // SAFETY: repack(first, second), of which the second has no rows where there is none; the rest as above.
+        unsafe { kernel.launch_with(stream, both, options, &[&self.args, &Keeping { argument: also, kept }]) }
+    }
+}
+
+impl Multiplied {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        let Self { operands, c, m, n, ldc, alpha, beta, bias, mask } = self;
+        let k = &plan.product().k;
+        let argument = EpilogueArgs { alpha: *alpha, beta: *beta, bias: *bias, mask: *mask };
+        let epilogue = &Keeping { argument, kept };
+        let launch = |args: &[&dyn KernelArg]| {
+            // SAFETY: the arguments are those of the kernel, see `KernelOperands`; the arrays are the caller's.
+            unsafe { plan.kernel().launch_with(stream, plan.shape(*m, *n), plan.options(), args) }
+        };
+        match operands {
+            KernelOperands::Addresses { a, b, lda, ldb } => launch(&[a, b, c, m, n, k, lda, ldb, ldc, epilogue]),
+            KernelOperands::Maps([map_a, map_b]) => launch(&[map_a, map_b, c, m, n, k, ldc, epilogue]),
+            KernelOperands::MapsAndC { maps: [map_a, map_b, map_c], by_copy } => {
+                launch(&[map_a, map_b, map_c, &u32::from(*by_copy), c, m, n, k, ldc, epilogue])
+            }
+            KernelOperands::Streamed { maps: [map_a, map_b, map_c], by_copy, cut, exchange } => {
+                launch(&[map_a, map_b, map_c, &u32::from(*by_copy), c, m, n, k, ldc, cut, exchange, epilogue])
+            }
+        }
+    }
+}
+
+impl Added {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        let Self { sums, parts, ld, c, m, n, bias, mask } = self;
+        let (kernel, p) = (plan.adder().ok_or_else(|| no_kernel("The sum over parts of k"))?, plan.product());
+        let argument = EpilogueArgs { alpha: p.alpha, beta: p.beta, bias: *bias, mask: *mask };
+        let shape = kernel.shape(u64::from(*m) * u64::from(ld / COLUMNS));
+        let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
+        let args: [&dyn KernelArg; 8] = [sums, parts, ld, c, m, n, &p.ldc, &Keeping { argument, kept }];
+        // SAFETY: sum_parts(sums, parts, ld, c, m, n, ldc, epilogue); the workspace has room for the sums; the rest is the caller's.
+        unsafe { kernel.launch_with(stream, shape, options, &args) }
+    }
+}

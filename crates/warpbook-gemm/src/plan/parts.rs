@@ -1,0 +1,97 @@
+//! A product whose k is divided into parts, each with sums of C in the workspace that another kernel adds.
+
+use crate::Product;
+use crate::plan::copies::Layouts;
+use warpbook_kernels::matmul::WORKSPACE_BYTES;
+use warpbook_record::{Dim, Tile};
+
+/// Bytes of k that a stage of the kernel holds: a part has at least one of them.
+const STAGE_BYTES: u64 = 128;
+/// Columns that a thread adds, as one word of 16 bytes.
+pub(crate) const COLUMNS: u32 = 4;
+
+/// How k is divided, and where the sums lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// How many parts.
+    pub count: u32,
+    /// Elements from one row of a part's sums to the next.
+    pub ld: u32,
+    /// Where the sums start in the workspace, behind the copies; f32 `[count][rows of the panel][ld]`.
+    pub offset: u64,
+    /// Their size.
+    pub bytes: u64,
+    /// Rows of op(A) and columns of op(B) that are multiplied at a time: all of them where the sums and the copies fit into the workspace.
+    pub panel: [u32; 2],
+}
+
+impl Parts {
+    /// The most parts that are considered: the sums of more take longer to add than their products.
+    pub const MOST: u32 = 16;
+
+    /// So many parts; `None` where a block would be left without k, or where the sums of not even one row of tiles fit into the workspace.
+    pub fn new(product: &Product, tile: &Tile, layouts: &Layouts, count: u32) -> Option<Self> {
+        let stages = (u64::from(product.k) * product.form.dtype.bytes()).div_ceil(STAGE_BYTES);
+        if count == 0 || (count > 1 && u64::from(count) * tile.size(Dim::Split) > stages) {
+            return None;
+        }
+        let room = WORKSPACE_BYTES.checked_sub(layouts.end())?;
+        let step = u32::try_from(tile.size(Dim::Bm) * tile.size(Dim::Cluster)).unwrap_or(u32::MAX);
+        let [mut rows, columns] = layouts.panel;
+        let ld = columns.next_multiple_of(COLUMNS);
+        let bytes = |rows: u32| u64::from(count) * u64::from(rows) * u64::from(ld) * 4;
+        while bytes(rows) > room {
+            if rows <= step {
+                return None;
+            }
+            rows = (rows / 2).next_multiple_of(step);
+        }
+        Some(Self { count, ld, offset: layouts.end(), bytes: bytes(rows), panel: [rows, columns] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_kernels::matmul::{Form, Operands};
+    use warpbook_record::Dtype;
+
+    fn tile() -> Tile {
+        Tile::new("t", &[("BM", 128), ("BN", 128), ("CLUSTER", 4)])
+    }
+
+    fn parts((m, n, k): (u32, u32, u32), count: u32) -> Option<Parts> {
+        let product = Product::new(m, n, k, Form::plain(Dtype::Bf16));
+        Parts::new(&product, &tile(), &Layouts::new(&product, &tile(), Operands::TensorMaps, [true; 2])?, count)
+    }
+
+    #[test]
+    fn sums_lie_behind_the_copies_in_rows_of_16_bytes() {
+        let found = parts((100, 70, 640), 3).unwrap();
+        // B's rows of 140 bytes are copied into rows of 144.
+        let copy = (640u64 * 72 * 2).next_multiple_of(1024);
+        assert_eq!((found.count, found.ld, found.offset, found.panel), (3, 72, copy, [100, 70]));
+        assert_eq!(found.bytes, 3 * 100 * 72 * 4);
+    }
+
+    #[test]
+    fn every_part_has_some_of_k() {
+        assert!(parts((64, 64, 640), 10).is_some());
+        assert_eq!(parts((64, 64, 640), 11), None);
+        assert_eq!(parts((64, 64, 640), 0), None);
+        // A single part is always possible.
+        assert!(parts((64, 64, 8), 1).is_some());
+    }
+
+    #[test]
+    fn sums_of_a_large_matrix_are_divided_into_panels_of_rows() {
+        let whole = parts((4096, 4096, 4096), 1).unwrap();
+        assert_eq!((whole.panel, whole.bytes), ([4096, 4096], 64 << 20));
+        let halves = parts((4096, 4096, 4096), 2).unwrap();
+        assert_eq!((halves.panel, halves.bytes), ([2048, 4096], 64 << 20));
+        let thirds = parts((5000, 4096, 4096), 3).unwrap();
+        assert!(thirds.bytes <= WORKSPACE_BYTES && thirds.panel[0].is_multiple_of(512), "{thirds:?}");
+        // Four rows of tiles of 16384 columns in 16 parts.
+        assert_eq!(parts((16384, 16384, 16384), 16), None);
+    }
+}

@@ -1,0 +1,334 @@
+//! Tiles that are cut along k, so that the last wave of a product leaves no SM idle.
+//!
+//! The tiles of C are computed in waves of as many as are resident at once. Those of the last wave, where it is not full, and of the whole
+//! wave before it, are cut: their blocks of k, tile after tile, are divided into one range for each resident cluster. The block that has a
+//! tile's first blocks of k adds what others leave of the tile in the workspace: "Stream-K: Work-centric Parallel Decomposition for Dense
+//! Matrix-Matrix Multiplication on the GPU", Osama et al., 2023, there the "two-tile" hybrid with whole tiles.
+
+use crate::Product;
+use crate::plan::copies::Layouts;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use warpbook_device::DevicePtr;
+use warpbook_kernels::matmul::WORKSPACE_BYTES;
+use warpbook_record::{DeviceInfo, Dim, Tile};
+
+/// Bytes of k in a block of it.
+const BLOCK_BYTES: u64 = 128;
+/// The fewest blocks of k in a range that are worth an exchange.
+const LEAST_BLOCKS: u64 = 4;
+/// Bytes of the flag of a warpgroup's partial sums.
+const FLAG_BYTES: u64 = 8;
+
+/// How the tiles of a product are cut on a device, and where its blocks exchange sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Streamed {
+    cutting: Cutting,
+    /// Where the partial sums start in the workspace, behind the copies.
+    offset: u64,
+    /// Their size; the flags follow.
+    sums_bytes: u64,
+    /// The size of sums and flags.
+    pub bytes: u64,
+    /// What a flag holds while it is up. No other plan of this process has the same.
+    ticket: u64,
+}
+
+/// `Exchange` of `kernels/matmul/18_stream_k.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExchangeArgs {
+    sums: DevicePtr,
+    flags: DevicePtr,
+    ticket: u64,
+}
+
+impl ExchangeArgs {
+    /// Where no tile is cut.
+    pub fn none() -> Self {
+        Self { sums: DevicePtr::NULL, flags: DevicePtr::NULL, ticket: 0 }
+    }
+}
+
+/// Which tiles of a product are cut, by what is resident of them at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cutting {
+    /// Rows and columns of C that a cluster computes.
+    sides: [u64; 2],
+    /// Resident clusters, each with one range.
+    clusters: u64,
+    /// Blocks of k of a tile.
+    k_blocks: u64,
+}
+
+impl Cutting {
+    /// For so many resident clusters.
+    pub fn new(product: &Product, tile: &Tile, clusters: u64) -> Self {
+        let [down, across] = tile.cluster_shape();
+        Self {
+            sides: [tile.size(Dim::Bm) * down, tile.size(Dim::Bn) * across],
+            clusters: clusters.max(1),
+            k_blocks: (u64::from(product.k) * product.form.dtype.bytes()).div_ceil(BLOCK_BYTES),
+        }
+    }
+
+    /// For as many clusters as the SMs of a device hold, one block each.
+    pub fn on(product: &Product, tile: &Tile, device: &DeviceInfo) -> Self {
+        Self::new(product, tile, u64::from(device.multiprocessors) / tile.cluster_blocks().max(1))
+    }
+
+    /// The tiles of C, of `m` rows and `n` columns, counted in clusters.
+    pub fn tiles(&self, m: u32, n: u32) -> u64 {
+        let [rows, columns] = self.sides;
+        u64::from(m).div_ceil(rows) * u64::from(n).div_ceil(columns)
+    }
+
+    /// How many of them are cut, the last ones; none where the last wave is full, or k too short.
+    pub fn cut(&self, m: u32, n: u32) -> u32 {
+        let tiles = self.tiles(m, n);
+        let left = tiles % self.clusters;
+        // A whole wave with them: ranges as long as one or two tiles have few pieces.
+        let cut = if tiles > self.clusters { left + self.clusters } else { left };
+        let blocks = cut.saturating_mul(self.k_blocks);
+        // The kernel counts in 32 bits.
+        let is_cut = left > 0 && blocks >= self.clusters * LEAST_BLOCKS && blocks <= u64::from(u32::MAX);
+        if is_cut { u32::try_from(cut).unwrap_or(0) } else { 0 }
+    }
+}
+
+impl Streamed {
+    /// `None` where no tile of the product is cut, or the partial sums do not fit into the workspace.
+    pub fn new(product: &Product, tile: &Tile, layouts: &Layouts, clusters: u64) -> Option<Self> {
+        let cutting = Cutting::new(product, tile, clusters);
+        let [m, n] = layouts.panel;
+        // Whole panels and what is left.
+        let sizes = |all: u32, panel: u32| [panel, all % panel.max(1)];
+        let any = sizes(product.m, m).iter().any(|m| sizes(product.n, n).iter().any(|n| cutting.cut(*m, *n) > 0));
+        let blocks = cutting.clusters * tile.cluster_blocks();
+        let (rows, columns) = (tile.size(Dim::Bm), tile.size(Dim::Bn));
+        let sums_bytes = blocks * rows * columns * 4;
+        let bytes = sums_bytes + blocks * (rows / 64) * FLAG_BYTES;
+        let offset = layouts.end();
+        (any && offset + bytes <= WORKSPACE_BYTES).then(|| Self {
+            cutting,
+            offset,
+            sums_bytes,
+            bytes,
+            ticket: ticket(),
+        })
+    }
+
+    /// How many tiles of a panel of C are cut, counted in clusters.
+    pub fn cut(&self, m: u32, n: u32) -> u32 {
+        self.cutting.cut(m, n)
+    }
+
+    /// The tiles of a panel of C, counted in clusters.
+    pub fn tiles(&self, m: u32, n: u32) -> u64 {
+        self.cutting.tiles(m, n)
+    }
+
+    /// Where it ends in the workspace.
+    pub fn end(&self) -> u64 {
+        self.offset + self.bytes
+    }
+
+    /// The clusters that share what is cut.
+    pub fn clusters(&self) -> u32 {
+        u32::try_from(self.cutting.clusters).unwrap_or(u32::MAX)
+    }
+
+    /// The kernel's argument.
+    pub fn exchange(&self, workspace: DevicePtr) -> ExchangeArgs {
+        let sums = workspace.offset(self.offset);
+        ExchangeArgs { sums, flags: sums.offset(self.sums_bytes), ticket: self.ticket }
+    }
+}
+
+/// A number that no other call in this process gives, and another process hardly: memory may still hold what that one left.
+fn ticket() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let seed = *SEED.get_or_init(|| RandomState::new().hash_one(std::process::id()));
+    let next = || mixed(seed.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
+    // What a flag holds that is down is no ticket.
+    let first = next();
+    if first == 0 { next() } else { first }
+}
+
+/// The finaliser of SplitMix64, which is one to one: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014.
+fn mixed(n: u64) -> u64 {
+    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use warpbook_kernels::matmul::{Form, Operands, rows};
+    use warpbook_record::Dtype;
+
+    /// A piece of a cluster's work: the tile, and its first and last block of k, and so on as the kernel's `Pieces`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    struct Piece {
+        tile: u64,
+        begin: u64,
+        end: u64,
+        /// The place in the cut tiles after the piece.
+        at: u64,
+    }
+
+    fn first_of(range: u64, total: u64, clusters: u64) -> u64 {
+        range * (total / clusters) + range.min(total % clusters)
+    }
+
+    /// The pieces of a cluster in their order, and its range, as the kernel has them.
+    fn pieces(cluster: u64, clusters: u64, tiles: u64, cut: u64, k_blocks: u64) -> (Vec<Piece>, u64) {
+        let first_cut = tiles - cut;
+        let range = clusters - 1 - cluster;
+        let total = cut * k_blocks;
+        let (mut at, until) = (first_of(range, total, clusters), first_of(range + 1, total, clusters));
+        let mut all: Vec<Piece> = (cluster..first_cut)
+            .step_by(usize::try_from(clusters).unwrap())
+            .map(|tile| Piece { tile, begin: 0, end: k_blocks, at })
+            .collect();
+        while at < until {
+            let begin = at % k_blocks;
+            let end = k_blocks.min(begin + until - at);
+            let tile = first_cut + at / k_blocks;
+            at += end - begin;
+            all.push(Piece { tile, begin, end, at });
+        }
+        (all, range)
+    }
+
+    /// The ranges whose sums a piece that has its tile's first block of k waits for.
+    fn awaited(piece: Piece, range: u64, total: u64, clusters: u64, k_blocks: u64) -> Vec<u64> {
+        let tile_end = piece.at + k_blocks - piece.end;
+        let mut at = if piece.end < k_blocks { piece.at } else { tile_end };
+        let (mut range, mut all) = (range, Vec::new());
+        while at < tile_end {
+            range += 1;
+            all.push(range);
+            at = first_of(range + 1, total, clusters);
+        }
+        all
+    }
+
+    fn check(tiles: u64, cut: u64, clusters: u64, k_blocks: u64) {
+        let what = format!("{tiles} tiles, {cut} cut, {clusters} clusters, {k_blocks} blocks of k");
+        let total = cut * k_blocks;
+        let mut done = HashSet::new();
+        // Who leaves partial sums, of which tile, and who reads them.
+        let (mut left, mut read) = (Vec::new(), Vec::new());
+        let mut lengths = Vec::new();
+        for cluster in 0..clusters {
+            let (all, range) = pieces(cluster, clusters, tiles, cut, k_blocks);
+            lengths.push(all.iter().filter(|p| p.tile >= tiles - cut).map(|p| p.end - p.begin).sum::<u64>());
+            let first_cut = all.iter().position(|p| p.tile >= tiles - cut);
+            for (i, piece) in all.iter().enumerate() {
+                assert!(piece.begin < piece.end, "{what}");
+                assert!((piece.begin..piece.end).all(|k| done.insert((piece.tile, k))), "{what}: {piece:?} again");
+                if piece.begin > 0 {
+                    // One place in the workspace is enough, and nothing is waited for before.
+                    assert_eq!(Some(i), first_cut, "{what}: {piece:?}");
+                    left.push((range, piece.tile));
+                } else {
+                    let waits = awaited(*piece, range, total, clusters, k_blocks);
+                    // Only the last piece waits, for clusters before this one: they are resident first, and wait for none after them.
+                    assert!(waits.is_empty() || i + 1 == all.len(), "{what}: {piece:?}");
+                    assert!(waits.iter().all(|r| *r < clusters && clusters - 1 - r < cluster), "{what}: {waits:?}");
+                    read.extend(waits.into_iter().map(|r| (r, piece.tile)));
+                }
+            }
+        }
+        assert_eq!(done.len() as u64, tiles * k_blocks, "{what}");
+        let (least, most) = (lengths.iter().min().unwrap(), lengths.iter().max().unwrap());
+        assert!(most - least <= 1, "{what}: {least} to {most}");
+        left.sort_unstable();
+        read.sort_unstable();
+        assert_eq!(left, read, "{what}");
+    }
+
+    #[test]
+    fn every_block_of_k_is_multiplied_once_and_every_sum_is_read_once() {
+        for clusters in [1, 2, 3, 7, 66, 132] {
+            for tiles in [1, 2, 5, 66, 100, 131, 132, 133, 200, 263, 264, 300, 397] {
+                for k_blocks in [1, 2, 3, 37, 64, 118] {
+                    let left = tiles % clusters;
+                    let cut = if tiles > clusters && left > 0 { left + clusters } else { left };
+                    check(tiles, cut, clusters, k_blocks);
+                    check(tiles, 0, clusters, k_blocks);
+                }
+            }
+        }
+    }
+
+    fn tile(sizes: &[(&'static str, i64)]) -> Tile {
+        Tile::new("t", &[&[("BM", 128), ("BN", 256)], sizes].concat())
+    }
+
+    #[test]
+    fn tiles_are_cut_where_a_wave_is_not_full() {
+        let cut = |(m, n, k): (u32, u32, u32), tile: &Tile, clusters| {
+            Cutting::new(&Product::new(m, n, k, Form::plain(Dtype::Bf16)), tile, clusters).cut(m, n)
+        };
+        let one = tile(&[]);
+        // 31 x 10 tiles: 46 are left of two waves.
+        assert_eq!(cut((3904, 2368, 4160), &one, 132), 46 + 132);
+        // 4 x 50.
+        assert_eq!(cut((448, 12736, 2560), &one, 132), 68 + 132);
+        // Fewer tiles than SMs, as many, and twice as many.
+        assert_eq!(cut((1024, 1024, 4096), &one, 132), 32);
+        assert_eq!(cut((1536, 2816, 4096), &one, 132), 0);
+        assert_eq!(cut((3072, 2816, 4096), &one, 132), 0);
+        // In clusters of two tiles below each other.
+        assert_eq!(cut((3904, 2368, 4160), &tile(&[("CLUSTER", 2)]), 66), 16 * 10 % 66 + 66);
+        // Too short a k for 132 ranges of a single tile; and a k beyond 32 bits.
+        assert_eq!(cut((128, 256, 64 * 527), &one, 132), 0);
+        assert_eq!(cut((128, 256, 64 * 528), &one, 132), 1);
+        assert_eq!(cut((128 * 133, 256, u32::MAX), &one, 132), 0);
+    }
+
+    #[test]
+    fn partial_sums_lie_behind_the_copies() {
+        let streamed = |m, n, k| {
+            let product = Product::new(m, n, k, Form::plain(Dtype::Bf16));
+            let layouts = Layouts::new(&product, &tile(&[]), Operands::TensorMapsAndC, [true; 2]).unwrap();
+            Streamed::new(&product, &tile(&[]), &layouts, 132)
+        };
+        let aligned = streamed(3904, 2368, 4160).unwrap();
+        let bytes = 132 * 128 * 256 * 4;
+        assert_eq!((aligned.offset, aligned.sums_bytes, aligned.end()), (0, bytes, bytes + 132 * 2 * 8));
+        assert_eq!((aligned.clusters(), aligned.tiles(3904, 2368)), (132, 310));
+        // Rows of 2366 columns are copied.
+        let odd = streamed(3904, 2366, 512).unwrap();
+        assert_eq!(odd.offset, (512u64 * 2368 * 2).next_multiple_of(1024));
+        assert_ne!(aligned.ticket, odd.ticket);
+        // A full wave, and copies that leave no room.
+        assert_eq!(streamed(1536, 2816, 4096), None);
+        assert_eq!(streamed(4097, 4095, 4093), None);
+    }
+
+    #[test]
+    fn tickets_differ() {
+        let some: HashSet<u64> = (0..10_000).map(|_| ticket()).collect();
+        assert_eq!((some.len(), mixed(0)), (10_000, 0));
+        // As the published generator from seed 0.
+        assert_eq!(mixed(0x9e37_79b9_7f4a_7c15), 0xe220_a839_7b1d_cdaf);
+    }
+
+    #[test]
+    fn every_tile_of_the_rung_is_cut_in_some_product() {
+        let row = rows().into_iter().find(|r| r.rung.id == "18_stream_k").unwrap();
+        assert!(row.capabilities().unwrap().streams && row.tunable);
+        for tile in &row.kernel().unwrap().tiles {
+            let product = Product::new(3904, 2344, 4160, Form::plain(Dtype::Bf16));
+            let streamed = Streamed::new(&product, tile, &Layouts::none(&product), 132 / tile.cluster_blocks());
+            assert!(streamed.is_some_and(|s| s.bytes < WORKSPACE_BYTES / 2), "{}", tile.id);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The arrays that a product on a device reads and writes.
+
+use crate::product::{ArraySpec, ArraySpecs};
+use crate::{Malformed, Plan};
+use crate::product::storage::Storage;
+use std::ops::Range;
+use warpbook_device::{Buffer, CudaDevice, DevicePtr, Element, Result, Slice};
+use warpbook_record::Dtype;
+
+/// An element of a matrix: f32, f16 or bf16.
+pub trait MatrixElement: Element {
+    /// Its type; `Tf32` products take f32.
+    const DTYPE: Dtype;
+}
+impl MatrixElement for f32 {
+    const DTYPE: Dtype = Dtype::F32;
+}
+impl MatrixElement for half::f16 {
+    const DTYPE: Dtype = Dtype::F16;
+}
+impl MatrixElement for half::bf16 {
+    const DTYPE: Dtype = Dtype::Bf16;
+}
+
+/// Where a product's arrays are on the device. Those that the product does not use are not accessed, and may be null.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrays {
+    /// A as it is stored.
+    pub a: DevicePtr,
+    /// B as it is stored.
+    pub b: DevicePtr,
+    /// C.
+    pub c: DevicePtr,
+    /// f32 `[n]`, for an epilogue with a bias.
+    pub bias: DevicePtr,
+    /// Shape, type and leading dimension of C, for an epilogue with a mask.
+    pub mask: DevicePtr,
+    /// f32 `[n]`, for a product with a bias gradient.
+    pub bias_gradient: DevicePtr,
+    /// At least [`Plan::workspace_bytes`], at a multiple of [`Workspace::ALIGNMENT`] bytes.
+    pub workspace: DevicePtr,
+}
+
+impl Arrays {
+    /// A, B and C of a product without further arrays.
+    #[must_use]
+    pub fn new(a: DevicePtr, b: DevicePtr, c: DevicePtr) -> Self {
+        let null = DevicePtr::NULL;
+        Self { a, b, c, bias: null, mask: null, bias_gradient: null, workspace: null }
+    }
+}
+
+/// An array on a device with its type and length: a slice of f32, f16 or bf16. It owns a share of the memory.
+#[derive(Debug, Clone)]
+pub struct DeviceArray {
+    bytes: Slice<u8>,
+    dtype: Dtype,
+}
+
+impl<T: MatrixElement> From<&Slice<T>> for DeviceArray {
+    fn from(slice: &Slice<T>) -> Self {
+        Self { bytes: slice.cast(), dtype: T::DTYPE }
+    }
+}
+
+impl<T: MatrixElement> From<&Buffer<T>> for DeviceArray {
+    fn from(buffer: &Buffer<T>) -> Self {
+        (&**buffer).into()
+    }
+}
+
+impl From<&Storage> for DeviceArray {
+    fn from(storage: &Storage) -> Self {
+        match storage {
+            Storage::F32(b) => b.into(),
+            Storage::F16(b) => b.into(),
+            Storage::Bf16(b) => b.into(),
+        }
+    }
+}
+
+impl DeviceArray {
+    /// A range of its elements.
+    ///
+    /// # Panics
+    /// If it ends past the end of the array.
+    #[must_use]
+    pub fn range(&self, range: Range<usize>) -> Self {
+        let size = self.dtype.bytes() as usize;
+        Self { bytes: self.bytes.range(range.start * size..range.end * size), dtype: self.dtype }
+    }
+
+    /// The address of its first element.
+    #[must_use]
+    pub fn address(&self) -> DevicePtr {
+        self.bytes.at(0)
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The number of its elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.dtype.bytes() as usize
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Its values. It does not wait for streams.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn to_f32(&self) -> Result<Vec<f32>> {
+        Ok(match self.dtype {
+            Dtype::F16 => self.bytes.cast::<half::f16>().to_vec()?.iter().map(|v| v.to_f32()).collect(),
+            Dtype::Bf16 => self.bytes.cast::<half::bf16>().to_vec()?.iter().map(|v| v.to_f32()).collect(),
+            _ => self.bytes.cast::<f32>().to_vec()?,
+        })
+    }
+
+    /// Copies values in, rounded.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If there are not as many values as elements.
+    pub fn write_f32(&self, values: &[f32]) -> Result<()> {
+        match self.dtype {
+            Dtype::F16 => {
+                let halves: Vec<half::f16> = values.iter().map(|v| half::f16::from_f32(*v)).collect();
+                self.bytes.cast().write(&halves)
+            }
+            Dtype::Bf16 => {
+                let halves: Vec<half::bf16> = values.iter().map(|v| half::bf16::from_f32(*v)).collect();
+                self.bytes.cast().write(&halves)
+            }
+            _ => self.bytes.cast::<f32>().write(values),
+        }
+    }
+
+    /// Its bytes, as an argument of a kernel or a library that keeps the memory.
+    #[must_use]
+    pub fn bytes(&self) -> &Slice<u8> {
+        &self.bytes
+    }
+
+    /// Bytes as elements of a type that f32, f16 or bf16 are stored as.
+    ///
+    /// # Panics
+    /// If they are no whole number of elements.
+    pub fn of_bytes(bytes: &Slice<u8>, dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F16 => (&bytes.cast::<half::f16>()).into(),
+            Dtype::Bf16 => (&bytes.cast::<half::bf16>()).into(),
+            _ => (&bytes.cast::<f32>()).into(),
+        }
+    }
+
+    pub(crate) fn spec(&self) -> ArraySpec {
+        ArraySpec { dtype: self.dtype, len: self.len() }
+    }
+}
+
+/// The arrays that an epilogue reads.
+#[derive(Debug, Clone, Default)]
+pub struct EpilogueInputs {
+    /// f32 `[n]`.
+    pub bias: Option<DeviceArray>,
+    /// Shape, type and leading dimension of C.
+    pub mask: Option<DeviceArray>,
+}
+
+/// All arrays of a product on a device.
+#[derive(Debug, Clone)]
+pub struct DeviceArrays {
+    /// A as it is stored.
+    pub a: DeviceArray,
+    /// B as it is stored.
+    pub b: DeviceArray,
+    /// C, which is written.
+    pub c: DeviceArray,
+    /// The inputs of the epilogue.
+    pub epilogue: EpilogueInputs,
+    /// f32 `[n]`, which is written, for a product with a bias gradient.
+    pub bias_gradient: Option<DeviceArray>,
+}
+
+impl DeviceArrays {
+    /// A, B and C of a product without further arrays.
+    pub fn new(a: impl Into<DeviceArray>, b: impl Into<DeviceArray>, c: impl Into<DeviceArray>) -> Self {
+        let epilogue = EpilogueInputs::default();
+        Self { a: a.into(), b: b.into(), c: c.into(), epilogue, bias_gradient: None }
+    }
+
+    /// The same with a bias.
+    #[must_use]
+    pub fn bias(mut self, bias: impl Into<DeviceArray>) -> Self {
+        self.epilogue.bias = Some(bias.into());
+        self
+    }
+
+    /// The same with a mask.
+    #[must_use]
+    pub fn mask(mut self, mask: impl Into<DeviceArray>) -> Self {
+        self.epilogue.mask = Some(mask.into());
+        self
+    }
+
+    /// The same with an array for the bias gradient.
+    #[must_use]
+    pub fn bias_gradient(self, bias_gradient: impl Into<DeviceArray>) -> Self {
+        Self { bias_gradient: Some(bias_gradient.into()), ..self }
+    }
+
+    pub(crate) fn specs(&self) -> ArraySpecs {
+        let spec = |array: &Option<DeviceArray>| array.as_ref().map(DeviceArray::spec);
+        ArraySpecs {
+            a: self.a.spec(),
+            b: self.b.spec(),
+            c: self.c.spec(),
+            bias: spec(&self.epilogue.bias),
+            mask: spec(&self.epilogue.mask),
+            bias_gradient: spec(&self.bias_gradient),
+        }
+    }
+
+    pub(crate) fn addresses(&self, workspace: &Workspace) -> Arrays {
+        let or_null = |array: &Option<DeviceArray>| array.as_ref().map_or(DevicePtr::NULL, DeviceArray::address);
+        Arrays {
+            a: self.a.address(),
+            b: self.b.address(),
+            c: self.c.address(),
+            bias: or_null(&self.epilogue.bias),
+            mask: or_null(&self.epilogue.mask),
+            bias_gradient: or_null(&self.bias_gradient),
+            workspace: workspace.0.at(0),
+        }
+    }
+}
+
+/// Device memory for a product's intermediate results: copies of its operands, and partial sums.
+///
+/// Products that may run at the same time need a workspace each: create one for each stream, as large as the largest plan that is
+/// launched there needs it, or one for each plan. A clone is the same memory.
+#[derive(Debug, Clone)]
+pub struct Workspace(Slice<u8>);
+
+impl Workspace {
+    /// The alignment of a workspace in bytes.
+    pub const ALIGNMENT: u64 = 256;
+
+    /// A workspace of so many bytes.
+    ///
+    /// # Errors
+    /// It does not fit into device memory.
+    pub fn new(device: &CudaDevice, bytes: u64) -> Result<Self> {
+        Ok(Self(device.zeros(usize::try_from(bytes).unwrap_or(usize::MAX))?.range(..)))
+    }
+
+    /// A workspace in memory that is there already, as a slice of an arena.
+    #[must_use]
+    pub fn of(slice: Slice<u8>) -> Self {
+        Self(slice)
+    }
+
+    /// A workspace for plans that are launched one after another on a stream.
+    ///
+    /// # Errors
+    /// It does not fit into device memory.
+    pub fn for_plans<'p>(device: &CudaDevice, plans: impl IntoIterator<Item = &'p Plan>) -> Result<Self> {
+        Self::new(device, plans.into_iter().map(Plan::workspace_bytes).max().unwrap_or(0))
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes() as u64
+    }
+
+    /// All of it, as a library takes it.
+    #[must_use]
+    pub fn slice(&self) -> &Slice<u8> {
+        &self.0
+    }
+
+    /// So many bytes from an offset on.
+    ///
+    /// # Panics
+    /// If they end past its end.
+    pub fn part(&self, offset: u64, bytes: u64) -> Slice<u8> {
+        let at = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.0.range(at(offset)..at(offset.saturating_add(bytes)))
+    }
+
+    /// All of it from an offset on.
+    pub fn after(&self, offset: u64) -> Self {
+        Self(self.part(offset, self.bytes().saturating_sub(offset)))
+    }
+
+    /// An error unless it has room for so many bytes.
+    pub fn check(&self, needed: u64) -> Result<(), Malformed> {
+        if self.bytes() < needed {
+            return Err(Malformed(format!(
+                "The workspace has {} bytes, but the plan needs {needed}: create it with Workspace::for_plans.",
+                self.bytes()
+            )));
+        }
+        if needed > 0 && !self.0.at(0).is_aligned(Self::ALIGNMENT) {
+            return Err(Malformed(format!("The workspace is not aligned to {} bytes.", Self::ALIGNMENT)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! The launch that adds up partial products. Types and lengths are checked here.
+#![allow(unsafe_code)]
+
+use crate::DeviceArray;
+use crate::kernel_args::load;
+use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_kernels::matmul::add_partials;
+use warpbook_record::Dtype;
+
+/// The sum of partial products, rounded to the type of C.
+#[derive(Debug, Clone)]
+pub(super) struct AddPartials(Kernel);
+
+impl AddPartials {
+    /// For a C of this type.
+    pub fn new(device: &CudaDevice, out: Dtype) -> Result<Self> {
+        let [kernel] = load(device, [add_partials(out)])?;
+        Ok(Self(kernel))
+    }
+
+    /// Queues c = first + others[0] + others[1] ..., where each of `others` has as many elements, `stride` elements after the one before.
+    ///
+    /// # Panics
+    /// If the lengths do not fit together.
+    pub fn queue(
+        &self,
+        stream: &Stream,
+        first: &Slice<f32>,
+        (others, stride, count): (&Slice<f32>, usize, usize),
+        c: &DeviceArray,
+    ) -> Result<()> {
+        let n = first.len();
+        assert_eq!(c.len(), n, "as many elements in C as in a partial product");
+        assert!(count == 0 || others.len() >= (count - 1) * stride + n, "room for all partial products");
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let shape = self.0.shape(n as u64);
+        // SAFETY: add_partials(first, others, stride, count, out, n), as large as it reads and writes; the kernel is compiled for the type of `c`, which
+        // `TensorParallel` has checked to be that of the product; freeing memory waits for kernels in flight.
+        unsafe { self.0.launch(stream, shape, &[first, others, &(stride as u64), &count, c.bytes(), &(n as u64)]) }
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of products and random numbers on one GPU, in one executable.
+
+mod gemm;
+mod philox;

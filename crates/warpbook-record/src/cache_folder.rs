@@ -1,0 +1,16 @@
+use std::env::var_os;
+use std::path::PathBuf;
+
+/// Where Warpbook keeps what it can make or load again, such as compiled kernels and data sets: `WARPBOOK_CACHE`, or `warpbook` in the
+/// user's cache folder. `None` where neither is known, and where `WARPBOOK_CACHE` is empty, which turns caches off.
+#[must_use]
+pub fn cache_folder() -> Option<PathBuf> {
+    if let Some(set) = var_os("WARPBOOK_CACHE") {
+        return (!set.is_empty()).then(|| PathBuf::from(set));
+    }
+    let variable = |name| var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let user = variable("XDG_CACHE_HOME")
+        .or_else(|| variable("LOCALAPPDATA"))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache")));
+    user.map(|user| user.join("warpbook"))
+}
