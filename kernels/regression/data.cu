@@ -1,6 +1,6 @@
 // Idea: the data set is drawn where it is used, in shuffled order, before any clock runs.
 // Formula: i = permute(j), x[j] = low + i (high - low) / n below high, y[j] = w x[j] + b + sigma * gaussian(i); f32[n]. The first 80 % are trained on.
-// Since the last rung: none; the CPU draws the same bits (crates/warpbook/src/regression/data.rs).
+// Since the last rung: none; the CPU draws the same bits (crates/warpbook-experiments/src/regression/data.rs).
 // Needs: any n from 1; a double-precision multiplication a point.
 // Expect: bound by integer multiplication, a hundred and more Philox rounds a point for the permutation.
 #include "nn/philox.cuh"

@@ -15,7 +15,7 @@ IMAGES = {"mnist": (60_000, (1, 28, 28), 0.1307, 0.3081), "cifar10": (50_000, (3
 CLASSES = 10
 # Batches that lie ready.
 READY = 8
-# Batches of the AMP recipe's data set: AMP_BATCHES in crates/warpbook/src/training/workload.rs.
+# Batches of the AMP recipe's data set: AMP_BATCHES in crates/warpbook-experiments/src/training/workload.rs.
 AMP_BATCHES = 50
 # Pixels of black around an image that random crops are taken from.
 BORDER = 4

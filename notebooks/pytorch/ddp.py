@@ -230,7 +230,7 @@ def line(results: list[dict[str, Any]]) -> str:
 
 
 def written(args: argparse.Namespace, words: list[str], torch: Any, results: list[dict[str, Any]]) -> dict[str, Any]:
-    """What --out has; crates/warpbook/src/scaling/pytorch.rs reads some of it."""
+    """What --out has; crates/warpbook-experiments/src/scaling/pytorch.rs reads some of it."""
     gpus = [torch.cuda.get_device_name(i) for i in range(args.gpus or 0)]
     driver = wr.output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") if gpus else None
     return {

@@ -63,7 +63,7 @@ ROWS = 16
 Run = Callable[[], Any]
 
 
-# ---- inputs that follow from an element's place, as in crates/warpbook/src/guide/ ------------------------------------
+# ---- inputs that follow from an element's place, as in crates/warpbook-experiments/src/guide/ ------------------------------------
 
 
 def numbers(torch: Any, n: int, device: str) -> Any:
@@ -930,7 +930,7 @@ class Precision(Pair):
         return self.machine.lacks((8, 0)) if way.id in ("pytorch_tf32", "pytorch_bf16") else None
 
     def bound(self, way: Way, s: Sizes) -> float:
-        """`tolerance` of crates/warpbook/src/guide/made/product.rs, where it is derived."""
+        """`tolerance` of crates/warpbook-experiments/src/guide/made/product.rs, where it is derived."""
         bounds = {"pytorch_tf32": 16 * 2.0**-10, "pytorch_fp16": 8 * 2.0**-10, "pytorch_bf16": 8 * 2.0**-7}
         return bounds.get(way.id, 64 * EPSILON_F32 * math.sqrt(max(s.n / 1024, 1)))
 
@@ -969,7 +969,7 @@ class Deep(Pair):
 
     def inputs(self, s: Sizes) -> SimpleNamespace:
         torch, nn = self.torch, self.torch.nn
-        # As `sizes` of crates/warpbook/src/guide/made/training.rs.
+        # As `sizes` of crates/warpbook-experiments/src/guide/made/training.rs.
         channels, batch = (32, 128) if s.n >= 32 else (4, 4)
         images = pixels(torch, batch, batch * 16 * 16).view(batch, 1, 16, 16)
         x, y = (images / 255 - 0.1307) / 0.3081, (pixels(torch, 0, batch) % 10).long()

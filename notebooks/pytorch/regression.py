@@ -290,7 +290,7 @@ class Moments:
     """Means and centred second moments of a set of points, in double precision.
 
     They are all that a descent on the mean squared error of a linear model needs to know of the points. With one
-    feature they are the numbers of crates/warpbook/src/regression/reference.rs; with several, sxx is the Gram matrix.
+    feature they are the numbers of crates/warpbook-experiments/src/regression/reference.rs; with several, sxx is the Gram matrix.
     """
 
     n: int
@@ -354,7 +354,7 @@ def compare(got: Result, want: Result, bound: float) -> Check:
 
 
 def outcome(check: Check, result: Result, work: Work, train_loss: float) -> dict[str, str]:
-    """How a descent ended that ran to its end; worded as in crates/warpbook/src/regression/mod.rs."""
+    """How a descent ended that ran to its end; worded as in crates/warpbook-experiments/src/regression/mod.rs."""
     if all(map(math.isfinite, [*result.values(), train_loss])):
         return check.outcome()
     odd = (i for i, loss in enumerate(result.losses) if not math.isfinite(loss))

@@ -21,7 +21,7 @@ from testing import InFolder, torch_or_skip
 from training import NETWORKS
 
 ROOT = Path(__file__).resolve().parents[2]
-READER = ROOT / "crates/warpbook/src/scaling/pytorch.rs"
+READER = ROOT / "crates/warpbook-experiments/src/scaling/pytorch.rs"
 PUBLISHED = ROOT / "data/results"
 
 

@@ -23,7 +23,7 @@ from testing import WITH_GPU, WITHOUT_GPU, InFolder, like, outcomes, problem, to
 
 FOLDER = Path(__file__).resolve().parent
 LESSONS = sorted(FOLDER.parent.glob("4[0-4]_*.ipynb"))
-CRATE = FOLDER.parents[1] / "crates/warpbook/src/guide"
+CRATE = FOLDER.parents[1] / "crates/warpbook-experiments/src/guide"
 # Small sizes of each pair: what it is swept over, and its work.
 SMALL = {
     "guide-made-on-device": (4096, 4096),

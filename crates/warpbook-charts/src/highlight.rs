@@ -373,6 +373,14 @@ fn ends_with_include(pieces: &[Piece<'_>]) -> bool {
     back.next().is_some_and(|p| p.kind == Kind::Directive && p.text.ends_with("include"))
 }
 
+/// The source with each comment replaced by blanks of its length; line breaks stay.
+#[must_use]
+pub fn without_comments(source: &str) -> String {
+    let blank =
+        |text: &str| text.chars().map(|c| if c == '\n' { "\n".into() } else { " ".repeat(c.len_utf8()) }).collect();
+    tokens(source).into_iter().map(|(k, t)| if k == Kind::Comment { blank(t) } else { t.to_owned() }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::Kind::*;

@@ -6,7 +6,7 @@ use crate::output::{complain, say};
 use crate::save::{Files, Keeper, Kind};
 use std::process::ExitCode;
 use warpbook::device::{CudaDevice, exit_at_once};
-use warpbook::{Experiment, Guide, Lab, LiveKernel, Regression, Request, Show, write_record};
+use warpbook::{Attempts, Experiment, Guide, Lab, LiveKernel, Regression, Request, Show, experiments, write_record};
 
 /// Compiles a kernel of somebody's own, tries it and times it.
 pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
@@ -72,7 +72,7 @@ fn of(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Failure> 
 pub fn work(args: &WorkArgs) -> Result<ExitCode, Failure> {
     let request = Request::read(&args.request)?;
     let lab = request.lab()?;
-    let run = request.run(&lab)?;
+    let run = request.run(&lab, &experiments())?;
     write_record(&run, &args.out)?;
     Ok(end(&lab, 0))
 }

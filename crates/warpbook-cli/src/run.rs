@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpbook::device::{Bench, Cancel};
 use warpbook::profile::{HardwareCounters, Profile};
 use warpbook::settings::Preset;
-use warpbook::{Event, Experiment, Lab, Show, experiments, figures, write_record};
+use warpbook::{Event, Experiment, Lab, experiments, figures, write_record};
 use warpbook_record::{Outcome, Run, TrainLog};
 
 /// One experiment with its settings, or the quick suite.

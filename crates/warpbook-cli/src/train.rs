@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use warpbook::device::Choice;
 use warpbook::data::{Rows, Source, Splits};
+use warpbook::device::Choice;
 use warpbook::gemm::{OwnProduct, ProductBy};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
@@ -23,7 +23,7 @@ use warpbook::nn::train::{
     CudaOptions, Ended, Event, Flow, Loader, Place, Ranks, Recipe, Residency, Score, Trainer, ensure_host_memory,
 };
 use warpbook::nn::weights::Weights;
-use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, ranks_line, training_line};
+use warpbook::{Lab, Sets, TrainingRun, Trains, Underway, figures, ranks_line, training_line};
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {

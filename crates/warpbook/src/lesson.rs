@@ -25,14 +25,15 @@ pub use probes::{
 
 pub use xrays::xray_or_why;
 
+use crate::figures;
 use crate::prelude::*;
-use crate::{charts::Table, figures};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
+use warpbook_charts::Table;
 use warpbook_kernels::regression::{NO_POINTS, ONLY_READS};
 use warpbook_record::{DeviceInfo, Measurement, Peaks, Schedule, Traffic};
 

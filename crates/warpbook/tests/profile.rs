@@ -1,11 +1,12 @@
 //! A program profiled on a GPU: what the device did belongs to the ranges that asked for it.
 
 use std::sync::Mutex;
-use warpbook::device::{Recorder, testing};
-use warpbook::kernels::matmul::Form;
+use warpbook::Trains;
 use warpbook::data::synthetic_digits;
-use warpbook::gemm::{DeviceArrays, Findings, Plan, Product, Workspace, choose};
+use warpbook::device::{Recorder, testing};
 use warpbook::gemm::storage::Storage;
+use warpbook::gemm::{DeviceArrays, Findings, Plan, Product, Workspace, choose};
+use warpbook::kernels::matmul::Form;
 use warpbook::nn::train::{CudaOptions, Flow, GradScaler, Place, Precision, Recipe, Trainer};
 use warpbook::profile::{Cycle, Work};
 use warpbook::record::{Dtype, KernelCounters};

@@ -54,7 +54,7 @@ fn the_command_repeats_it() {
         "warpbook run tensor-parallel --shape 64x32x16 --dtype bf16 --gpus 2 --panels 8 --seed 1 --rungs one_gpu,k_peer --device cuda:0"
     );
     let entry = experiments().into_iter().find(|e| e.name == "tensor-parallel").unwrap();
-    let again = entry.make(Preset::Quick, &experiment.settings().unwrap()).unwrap();
+    let again = entry.make(Preset::Quick, &experiment.settings().unwrap().1).unwrap();
     assert_eq!(again.command("cuda:0"), experiment.command("cuda:0"));
 }
 

@@ -188,7 +188,7 @@ fn notebooks_served(w: &Workspace, venv: &Venv, port: u16, page: Option<String>)
     Jupyter::start(w, venv, port, &w.path("notebooks"), first_notebook(w).as_deref(), &variables)
 }
 
-/// By what notebooks know the page and the folder whose records it shows: `crates/warpbook/src/display/page.rs` reads both.
+/// By what notebooks know the page and the folder whose records it shows: `crates/warpbook-lab/src/page.rs` reads both.
 fn of_the_page(w: &Workspace, page: Option<String>) -> impl Iterator<Item = (&'static str, PathBuf)> {
     let folder = w.root.clone();
     page.into_iter()
@@ -245,7 +245,7 @@ mod tests {
         let w = Workspace::find(false).unwrap();
         assert_eq!(of_the_page(&w, None).count(), 0);
         let variables: Vec<_> = of_the_page(&w, Some("http://127.0.0.1:8000/".into())).collect();
-        let reader = fs::read_to_string(w.path("crates/warpbook/src/display/page.rs")).unwrap();
+        let reader = fs::read_to_string(w.path("crates/warpbook-lab/src/page.rs")).unwrap();
         assert!(variables.iter().all(|(name, _)| reader.contains(&format!("\"{name}\""))), "{variables:?}");
         let values: Vec<_> = variables.into_iter().map(|(_, value)| value).collect();
         assert_eq!(values, [PathBuf::from("http://127.0.0.1:8000/"), w.root.clone()]);

@@ -1,12 +1,12 @@
 use super::html::{Facts, escape, heading, note, printable};
 use super::{KernelView, Show, figures};
-use crate::{Attempt, Compilation};
 use warpbook_charts::ladder;
+use warpbook_lab::{Attempt, Compilation};
 use warpbook_record::{KernelStats, Measurement, Outcome};
 
 /// What compiler and device say of a kernel.
 fn facts(attempt: &Attempt) -> Facts {
-    let Compilation::Code(compiled) = &attempt.compiled else { return Facts::new() };
+    let Compilation::Code(compiled) = attempt.compiled() else { return Facts::new() };
     // A rung may launch other kernels before and after the one that was edited.
     let is_own = |k: &&KernelStats| k.file == compiled.file && k.entry == compiled.entry;
     let stats = attempt.measurement().and_then(|m| m.kernels.iter().find(is_own)).unwrap_or(compiled);
@@ -22,7 +22,7 @@ fn facts(attempt: &Attempt) -> Facts {
         format!("{blocks} blocks at once on a multiprocessor, {} of the threads it can hold", figures::percent(share))
     });
     Facts::new()
-        .add("compiled for", &*attempt.architecture)
+        .add("compiled for", attempt.architecture())
         .add("registers a thread", stats.registers.to_string())
         .add("spills", spills(stats))
         .add("shared memory a block", figures::bytes(shared))
@@ -36,12 +36,15 @@ const UNCHANGED: &str =
 /// What the check said, in a sentence.
 fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     match &m.outcome {
-        Outcome::Measured if attempt.unchanged => UNCHANGED.into(),
-        Outcome::Skipped { why } if attempt.unchanged => format!("{UNCHANGED} It was not run: {why}."),
+        Outcome::Measured if attempt.is_unchanged() => UNCHANGED.into(),
+        Outcome::Skipped { why } if attempt.is_unchanged() => format!("{UNCHANGED} It was not run: {why}."),
         Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| {
             format!(
                 "Right: at {} its largest error is {:.1e} and the tolerance {:.1e}. The reference is {}.",
-                attempt.problem.label, c.max_rel_error, c.tolerance, c.reference
+                attempt.problem().label,
+                c.max_rel_error,
+                c.tolerance,
+                c.reference
             )
         }),
         Outcome::Skipped { why } => format!("It compiles; it was not run: {why}."),
@@ -52,23 +55,24 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
 /// How fast it is, compared with what was timed with it.
 fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     let us = m.median_us().filter(|_| m.is_valid())?;
-    let others = attempt.run.measurements.iter().filter(|o| o.rung != m.rung && o.problem == m.problem && o.is_valid());
+    let others =
+        attempt.run().measurements.iter().filter(|o| o.rung != m.rung && o.problem == m.problem && o.is_valid());
     let against: Vec<String> = others
         .filter_map(|o| {
-            let title = attempt.run.rung(&o.rung).map_or(o.rung.as_str(), |r| &r.title);
+            let title = attempt.run().rung(&o.rung).map_or(o.rung.as_str(), |r| &r.title);
             Some(format!("{} as fast as {title}", figures::times(o.median_us()? / us)))
         })
         .collect();
-    let rate = warpbook_charts::rate_text(&attempt.run, m).map_or_else(String::new, |rate| format!(", {rate}"));
+    let rate = warpbook_charts::rate_text(attempt.run(), m).map_or_else(String::new, |rate| format!(", {rate}"));
     let against = if against.is_empty() { String::new() } else { format!(": {}", against.join(", ")) };
     Some(format!("{}{rate}{against}.", figures::time(us)))
 }
 
 /// Their times in one chart, best read with the ladder below.
 fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
-    let several = attempt.run.measurements.iter().filter(|m| m.is_valid()).count() > 1;
-    if several && attempt.is_right() && !attempt.unchanged {
-        ladder(&attempt.run, &attempt.problem, attempt.run.descriptor.headline).ok()
+    let several = attempt.run().measurements.iter().filter(|m| m.is_valid()).count() > 1;
+    if several && attempt.is_right() && !attempt.is_unchanged() {
+        ladder(attempt.run(), attempt.problem(), attempt.run().descriptor.headline).ok()
     } else {
         None
     }
@@ -76,8 +80,8 @@ fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
 
 impl Show for Attempt {
     fn html(&self) -> String {
-        let title = heading(&self.rung.id);
-        if let Compilation::Broken(error) = &self.compiled {
+        let title = heading(&self.rung().id);
+        if let Compilation::Broken(error) = self.compiled() {
             return format!("{title}{}", error.html());
         }
         let Some(m) = self.measurement() else { return title };
@@ -89,13 +93,13 @@ impl Show for Attempt {
         };
         let speed = speed(self, m).map_or_else(String::new, |s| format!("<p>{}</p>", escape(&s)));
         let chart = comparison(self).map_or_else(String::new, |c| c.html());
-        let source = super::html::details("Source", &KernelView::of(&self.rung).html());
+        let source = super::html::details("Source", &KernelView::of(self.rung()).html());
         format!("{title}{said}{speed}{}{chart}{source}", facts(self).html())
     }
 
     fn text(&self) -> String {
-        let title = printable(&self.rung.id);
-        if let Compilation::Broken(error) = &self.compiled {
+        let title = printable(&self.rung().id);
+        if let Compilation::Broken(error) = self.compiled() {
             return format!("{title}\n{}", error.text());
         }
         let Some(m) = self.measurement() else { return title };
@@ -108,6 +112,7 @@ impl Show for Attempt {
 mod tests {
     use super::*;
     use crate::prelude::*;
+    use warpbook_experiments::Attempts;
 
     /// Needs NVRTC and no GPU.
     fn attempted(live: &LiveKernel) -> Attempt {

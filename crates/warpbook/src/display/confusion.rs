@@ -3,9 +3,9 @@
 use super::Show;
 use super::html::note;
 use super::predictions::check;
-use crate::charts::{Chart, ChartError, Confusion, confusion};
+use warpbook_charts::{Chart, ChartError, Confusion, confusion};
 use warpbook_data::Dataset;
-use crate::nn::infer::Prediction;
+use warpbook_nn::infer::Prediction;
 
 /// How often each class of a data set was taken for which.
 ///
@@ -34,7 +34,7 @@ impl ConfusionMatrix {
     ///
     /// # Errors
     /// There are not as many predictions as images, or one is of no class of the set.
-    pub fn of(set: &Dataset, predictions: &[Prediction]) -> crate::Result<Self> {
+    pub fn of(set: &Dataset, predictions: &[Prediction]) -> warpbook_lab::Result<Self> {
         check(set, predictions)?;
         let classes = set.classes().to_vec();
         let mut counts = vec![0; classes.len() * classes.len()];

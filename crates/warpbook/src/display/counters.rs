@@ -2,24 +2,12 @@
 
 use super::Show;
 use super::html::{note, printable, scroll};
-use crate::profile::HardwareCounters;
 use warpbook_charts::{Table, counted_by, counters};
+use warpbook_lab::profile::HardwareCounters;
 use warpbook_record::{Profiled, Run};
 
 /// Kernels that are shown.
 const ROWS: usize = 10;
-
-impl HardwareCounters {
-    /// The ten kernels that took longest.
-    #[must_use]
-    pub fn table(&self) -> Table {
-        counters(&self.kernels, ROWS)
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        [counted_by([&*self.source])].into_iter().chain(self.notes.iter().cloned()).collect()
-    }
-}
 
 impl Show for HardwareCounters {
     fn html(&self) -> String {
@@ -27,8 +15,7 @@ impl Show for HardwareCounters {
     }
 
     fn text(&self) -> String {
-        let remarks: Vec<String> = self.remarks().iter().map(|r| printable(r)).collect();
-        format!("{}\n\n{}", self.table().text(), remarks.join("\n\n"))
+        printable(&HardwareCounters::text(self))
     }
 }
 

@@ -1,4 +1,4 @@
-//! CUDA C++ as HTML, and as the line counts need it.
+//! CUDA C++ as HTML.
 
 use super::html::{escape, line_number};
 use warpbook_charts::highlight::{Kind, tokens};
@@ -39,17 +39,11 @@ pub(super) fn highlighted(source: &str, first_line: usize) -> String {
     out
 }
 
-/// The source with each comment replaced by blanks of its length, line breaks kept.
-pub(crate) fn without_comments(source: &str) -> String {
-    let blank =
-        |text: &str| text.chars().map(|c| if c == '\n' { "\n".into() } else { " ".repeat(c.len_utf8()) }).collect();
-    tokens(source).into_iter().map(|(k, t)| if k == Kind::Comment { blank(t) } else { t.to_owned() }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use warpbook_charts::highlight::without_comments;
 
     /// Returns what a browser's `textContent` of the HTML would be, without the line numbers.
     fn text_content(html: &str) -> String {

@@ -1,8 +1,8 @@
 use super::html::{Facts, heading, note, printable, scroll, table};
 use super::{Show, figures};
-use crate::Lab;
 use warpbook_charts::Table;
 use warpbook_device::{Device, Inventory};
+use warpbook_lab::Lab;
 use warpbook_record::{Access, ClockReport, DeviceInfo, DeviceKind, Environment, MemoryLevel, Peaks};
 
 fn capability(d: &DeviceInfo) -> Option<String> {

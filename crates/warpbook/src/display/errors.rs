@@ -1,8 +1,8 @@
 use super::Show;
 use super::html::{escape, printable};
-use crate::nn::train::TrainError;
 use std::error::Error as StdError;
 use warpbook_device::{CompileError, Diagnostic};
+use warpbook_nn::train::TrainError;
 
 /// The first error is often the cause of those after it.
 const SHOWN_ERRORS: usize = 3;
@@ -24,8 +24,8 @@ fn compile_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a CompileE
     if let Some(TrainError::Device(e)) = error.downcast_ref::<TrainError>() {
         return of_device(e);
     }
-    match error.downcast_ref::<crate::Error>() {
-        Some(crate::Error::Device(e)) => of_device(e),
+    match error.downcast_ref::<warpbook_lab::Error>() {
+        Some(warpbook_lab::Error::Device(e)) => of_device(e),
         Some(_) => None,
         None => error.downcast_ref::<warpbook_device::Error>().and_then(of_device),
     }
@@ -95,7 +95,13 @@ macro_rules! errors {
         }
     )*};
 }
-errors!(crate::Error, TrainError, warpbook_device::Error, warpbook_charts::ChartError, warpbook_record::ReadError);
+errors!(
+    warpbook_lab::Error,
+    TrainError,
+    warpbook_device::Error,
+    warpbook_charts::ChartError,
+    warpbook_record::ReadError
+);
 
 #[cfg(test)]
 mod tests {
@@ -103,10 +109,10 @@ mod tests {
 
     #[test]
     fn an_error_is_a_box_with_its_sentence() {
-        let error: crate::Result<String> = Err(crate::Error::Setting("<b>no</b>".into()));
+        let error: warpbook_lab::Result<String> = Err(warpbook_lab::Error::Setting("<b>no</b>".into()));
         assert_eq!(error.html(), "<div class=\"wb-error\" role=\"alert\">&lt;b&gt;no&lt;/b&gt;</div>");
         assert_eq!(error.text(), "<b>no</b>");
-        let fine: crate::Result<String> = Ok("yes".into());
+        let fine: warpbook_lab::Result<String> = Ok("yes".into());
         assert_eq!(fine.html(), "<p>yes</p>");
     }
 
@@ -126,7 +132,7 @@ mod tests {
             log: "kernels/x.cu(2): error\n<1 error>".into(),
         };
         let device = warpbook_device::Error::Compile(Box::new(compile.clone()));
-        let nested: crate::Result<String> = Err(crate::Error::Device(device.clone()));
+        let nested: warpbook_lab::Result<String> = Err(warpbook_lab::Error::Device(device.clone()));
         let trained: Result<String, TrainError> = Err(device.clone().into());
         for html in [compile.html(), device.html(), nested.html(), trained.html()] {
             assert!(html.contains("<code>kernels/x.cu</code>, line 2: identifier &quot;q&quot;"), "{html}");

@@ -2,14 +2,23 @@
 
 use super::Show;
 use super::html::{escape, line_number, printable};
-use crate::{Error, Result};
+use warpbook_lab::{Error, Result};
 use warpbook_record::nearest;
 
 /// The files that launch the kernels of the lessons, by their paths below `crates/`.
 const FILES: [(&str, &str); 4] = [
-    ("warpbook/src/regression/cuda/launch.rs", include_str!("../regression/cuda/launch.rs")),
-    ("warpbook/src/regression/cuda/launches.rs", include_str!("../regression/cuda/launches.rs")),
-    ("warpbook/src/regression/cuda/whole.rs", include_str!("../regression/cuda/whole.rs")),
+    (
+        "warpbook-experiments/src/regression/cuda/launch.rs",
+        include_str!("../../../warpbook-experiments/src/regression/cuda/launch.rs"),
+    ),
+    (
+        "warpbook-experiments/src/regression/cuda/launches.rs",
+        include_str!("../../../warpbook-experiments/src/regression/cuda/launches.rs"),
+    ),
+    (
+        "warpbook-experiments/src/regression/cuda/whole.rs",
+        include_str!("../../../warpbook-experiments/src/regression/cuda/whole.rs"),
+    ),
     ("warpbook-gemm/src/plan/launch.rs", include_str!("../../../warpbook-gemm/src/plan/launch.rs")),
 ];
 

@@ -2,10 +2,10 @@
 
 use super::Show;
 use super::html::{escape, heading, printable};
-use warpbook_data::png;
-use crate::{Error, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use warpbook_data::png;
+use warpbook_lab::{Error, Result};
 
 /// An image as a PNG file in base64, for a page's `data:` address.
 pub(super) fn encoded(shape: [usize; 3], pixels: &[u8]) -> Result<String> {
@@ -87,10 +87,7 @@ mod tests {
         let encoded = html.split("base64,").nth(1).unwrap().split('"').next().unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), STANDARD.decode(encoded).unwrap()).unwrap();
-        assert_eq!(
-            warpbook_data::fit_image(file.path(), [3, 2, 2], warpbook_data::Fit::Whole).unwrap().pixels,
-            pixels
-        );
+        assert_eq!(warpbook_data::fit_image(file.path(), [3, 2, 2], warpbook_data::Fit::Whole).unwrap().pixels, pixels);
         assert_eq!(Show::text(&rows), "Some & others\n<a> | b\nc");
         let wrong = ImageRows::new("x", [3, 2, 2], [vec![("a", vec![0; 11])]]).unwrap_err().to_string();
         assert!(wrong.contains("there are 11 bytes"), "{wrong}");

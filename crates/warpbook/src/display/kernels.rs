@@ -1,11 +1,12 @@
-use super::cuda_cpp::{highlighted, without_comments};
+use super::cuda_cpp::highlighted;
 use super::diff::{KernelDiff, Side};
 use super::headers::Headers;
 use super::html::{Facts, details, escape, heading, printable};
 use super::{Show, lines_of_code};
-use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use warpbook_charts::highlight::without_comments;
+use warpbook_lab::{Error, LiveKernel, Result};
 use warpbook_record::{KernelSpec, Requires, Run, Rung, Runner, nearest, source_path};
 
 /// The source of kernels, or a part of it, with its real line numbers.
@@ -51,6 +52,18 @@ impl Part {
             return source_path(&self.file);
         }
         format!("{}, lines {} to {}", source_path(&self.file), self.first, self.last)
+    }
+}
+
+/// A learner's kernel as lessons show it.
+pub trait Viewed {
+    /// Its source with line numbers, as the compiler counts them.
+    fn view(&self) -> KernelView;
+}
+
+impl Viewed for LiveKernel {
+    fn view(&self) -> KernelView {
+        KernelView::of(&self.rung())
     }
 }
 

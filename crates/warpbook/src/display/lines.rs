@@ -1,7 +1,7 @@
-use super::cuda_cpp::without_comments;
 use super::{figures, html};
 use std::collections::BTreeSet;
 use warpbook_charts::Table;
+use warpbook_charts::highlight::without_comments;
 use warpbook_record::{Run, Rung};
 
 /// Lines of a rung's kernel files that are neither blank nor only comment; the building blocks they include not counted.

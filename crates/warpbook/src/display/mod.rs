@@ -16,7 +16,6 @@ mod kernels;
 mod lines;
 mod networks;
 mod own_layers;
-mod page;
 mod panel;
 mod precisions;
 mod predictions;
@@ -28,18 +27,15 @@ mod trainings;
 mod xrays;
 
 pub use confusion::ConfusionMatrix;
-pub(crate) use cuda_cpp::without_comments;
 pub use diff::KernelDiff;
 pub use headers::Headers;
 pub use host::HostCode;
 pub use html::printable;
 pub use images::ImageRows;
-pub use kernels::KernelView;
+pub use kernels::{KernelView, Viewed};
 pub use lines::{lines_against_speed, lines_of_code};
-pub use page::write_record;
 pub use panel::Panel;
 pub use predictions::PredictionGrid;
-pub(crate) use progress::print_line;
 pub use progress::{notebook_progress, progress_line};
 
 use html::{STYLE, escape};

@@ -1,9 +1,9 @@
 //! Networks as tables.
 
 use super::{Show, figures, html};
-use crate::charts::Table;
-use crate::nn::network::Network;
-use crate::nn::train::{Summary, SummaryRow};
+use warpbook_charts::Table;
+use warpbook_nn::network::Network;
+use warpbook_nn::train::{Summary, SummaryRow};
 
 /// In place, or nothing.
 fn unless_zero(n: u64, text: impl FnOnce() -> String) -> String {
@@ -102,8 +102,8 @@ impl Show for Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::network::{conv2d, gelu, mnist_cnn};
-    use crate::nn::train::{CudaOptions, Precision, Recipe};
+    use warpbook_nn::network::{conv2d, gelu, mnist_cnn};
+    use warpbook_nn::train::{CudaOptions, Precision, Recipe};
 
     #[test]
     fn a_network_shows_layers_shapes_and_parameters() {

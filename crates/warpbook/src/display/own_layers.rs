@@ -1,8 +1,8 @@
 //! Checks of learners' own layers.
 
 use super::{KernelView, Show, figures, html};
-use crate::charts::Table;
-use crate::nn::ops::own::{OwnLayer, OwnReport, check::OwnRow};
+use warpbook_charts::Table;
+use warpbook_nn::ops::own::{OwnLayer, OwnReport, check::OwnRow};
 
 fn table(report: &OwnReport) -> Table {
     let row = |r: &OwnRow| {

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn parts_of_different_types_stand_together() {
-        let error: Result<String, crate::Error> = Err(crate::Error::Setting("no".into()));
+        let error: Result<String, warpbook_lab::Error> = Err(warpbook_lab::Error::Setting("no".into()));
         let panel = Panel::row([&"a <b>", &error, &Panel::column([&"c"])]).and(&"d");
         assert_eq!(panel.text(), "a <b>\n\nno\n\nc\n\nd");
         let html = panel.html();

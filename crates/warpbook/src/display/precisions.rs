@@ -1,8 +1,8 @@
 //! What a precision means, as a table.
 
 use super::{Show, html};
-use crate::charts::Table;
-use crate::nn::train::{Precision, PrecisionRow, PrecisionTable};
+use warpbook_charts::Table;
+use warpbook_nn::train::{Precision, PrecisionRow, PrecisionTable};
 
 fn table(t: &PrecisionTable) -> Table {
     let row =

@@ -4,8 +4,8 @@ use super::Show;
 use super::html::{escape, heading, printable, table};
 use super::images::encoded;
 use warpbook_data::Dataset;
-use crate::nn::infer::Prediction;
-use crate::{Error, Result};
+use warpbook_lab::{Error, Result};
+use warpbook_nn::infer::Prediction;
 
 /// The most images of a grid: more make a cell slow.
 const MOST: usize = 400;

@@ -1,343 +1,8 @@
-//! A cycle as tables: what took the most time first.
+//! Cycles and profiles in a notebook.
 
-use super::html::{escape, note, printable, scroll, table};
-use super::{Show, figures};
-use crate::profile::{Cycle, MemoryChange, Profile, Work};
-use std::collections::HashMap;
-use warpbook_charts::{COUNTERS_MEANING, Chart, ChartError, Table};
-use warpbook_device::{ActivityKind, Nvtx};
-
-/// Rows that are shown unless more are asked for.
-const ROWS: usize = 10;
-/// Operations of a training that are shown.
-const OPERATIONS: usize = 30;
-
-/// What has the same name, added up.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Sum {
-    name: String,
-    count: u64,
-    device_us: f64,
-    host_us: f64,
-    flops: u64,
-    bytes: u64,
-    /// The time that operations and bytes were counted for, where it is not all of it.
-    counted_us: f64,
-    allocated: u64,
-}
-
-impl Cycle {
-    /// The ten ranges that most of the device's time was spent on, or of the host's without a device.
-    #[must_use]
-    pub fn table(&self) -> Table {
-        self.table_of(ROWS)
-    }
-
-    /// So many of them. Ranges of the same name are one row. A range has the work of the ranges in it too, so that shares of nested ones do not add
-    /// up to one.
-    #[must_use]
-    pub fn table_of(&self, rows: usize) -> Table {
-        let mut sums = Sums::default();
-        for (place, range) in self.ranges.iter().enumerate() {
-            // One inside of another of its name is in that one's time already.
-            if self.is_in_one_of_its_name(place) {
-                continue;
-            }
-            let sum = sums.of(&range.name);
-            sum.count += 1;
-            sum.device_us += range.device_us;
-            sum.host_us += range.duration_us;
-            sum.flops += range.work.flops;
-            sum.bytes += range.work.bytes;
-            sum.allocated += range.allocated_bytes;
-        }
-        let allocates = sums.all.iter().any(|s| s.allocated > 0);
-        let whole = if self.is_recorded() { self.device_us() } else { self.whole_us };
-        let time = |s: &Sum| if self.is_recorded() { s.device_us } else { s.host_us };
-        let row = |s: &Sum| {
-            let mut cells = vec![
-                s.name.clone(),
-                s.count.to_string(),
-                if self.is_recorded() { figures::time(s.device_us) } else { String::new() },
-                figures::time(s.host_us),
-                figures::time(time(s) / s.count.max(1) as f64),
-                share(time(s), whole),
-                rate(s.flops, time(s), figures::rate),
-                rate(s.bytes, time(s), figures::bandwidth),
-            ];
-            cells.extend(allocates.then(|| figures::bytes(s.allocated)));
-            cells
-        };
-        let sorted = sums.sorted(time);
-        let average = if self.is_recorded() { "device, average" } else { "host, average" };
-        let mut headers = vec!["range", "count", "device", "host", average, "share", "FLOP/s", "bandwidth"];
-        headers.extend(allocates.then_some("allocated"));
-        let headers = headers.into_iter().map(str::to_owned).collect();
-        Table { headers, rows: sorted.iter().take(rows).map(row).collect() }
-    }
-
-    /// The operations of a training's steps that most of the device's time was spent on, so many of them, with the rates that they reach where their work is
-    /// known: FLOPs of products and convolutions, and the bytes that an operation has to move at least. Empty of other programs.
-    #[must_use]
-    pub fn operations_table(&self, rows: usize) -> Table {
-        let mut sums = Sums::default();
-        for o in self.operations.iter().flat_map(|b| &b.operations) {
-            let (sum, times) = (sums.of(&o.name), o.samples_us.len() as u64);
-            sum.count += times;
-            let us: f64 = o.samples_us.iter().sum();
-            (sum.device_us, sum.counted_us) = (sum.device_us + us, sum.counted_us + us);
-            sum.flops += o.flops * times;
-            sum.bytes += o.bytes * times;
-        }
-        self.with_rates("operation", sums, rows)
-    }
-
-    /// The kernels, copies and fills by their names, those that took the most time in all first; so many of them. A copy and a fill have a bandwidth; a
-    /// kernel has rates where it is the only one of ranges, or of a training's operations, whose work is known.
-    #[must_use]
-    pub fn kernels(&self, rows: usize) -> Table {
-        let mut sums = Sums::default();
-        for work in self.work.iter().filter(|w| !w.is_range()) {
-            let sum = sums.of(&work.name);
-            sum.count += 1;
-            sum.device_us += work.duration_us;
-            if let Some(bytes) = work.kind.bytes() {
-                sum.bytes += bytes;
-                sum.counted_us += work.duration_us;
-            }
-        }
-        for (name, work, us) in self.work_of_kernels().into_iter().chain(self.work_of_operations()) {
-            let sum = sums.of(name);
-            sum.flops += work.flops;
-            sum.bytes += work.bytes;
-            sum.counted_us += us;
-        }
-        self.with_rates("kernel, copy or fill", sums, rows)
-    }
-
-    /// The sums that most of the device's time was spent on, so many of them, with the rates of the part whose work is counted.
-    fn with_rates(&self, name: &str, sums: Sums, rows: usize) -> Table {
-        let whole = self.device_us();
-        let row = |s: &Sum| {
-            [
-                s.name.clone(),
-                s.count.to_string(),
-                figures::time(s.device_us),
-                figures::time(s.device_us / s.count.max(1) as f64),
-                share(s.device_us, whole),
-                rate(s.flops, s.counted_us, figures::rate),
-                rate(s.bytes, s.counted_us, figures::bandwidth),
-            ]
-        };
-        let sorted = sums.sorted(|s| s.device_us);
-        let headers = [name, "count", "total", "average", "share", "FLOP/s", "bandwidth"];
-        table(headers, sorted.iter().take(rows).map(row).collect())
-    }
-
-    /// The host's calls of the driver by their names, those that took the host the most time first; so many of them.
-    #[must_use]
-    pub fn driver_calls(&self, rows: usize) -> Table {
-        let mut sums = Sums::default();
-        for call in &self.calls {
-            let sum = sums.of(&call.name);
-            sum.count += 1;
-            sum.host_us += call.duration_us;
-        }
-        let row = |s: &Sum| {
-            let average = figures::time(s.host_us / s.count.max(1) as f64);
-            [s.name.clone(), s.count.to_string(), figures::time(s.host_us), average]
-        };
-        let sorted = sums.sorted(|s| s.host_us);
-        table(["driver function", "count", "total", "average"], sorted.iter().take(rows).map(row).collect())
-    }
-
-    /// What arrays held on the device, at the start, where it was the most, and at the end; with what was allocated and freed.
-    #[must_use]
-    pub fn memory_table(&self) -> Table {
-        let (Some(first), Some(last)) = (self.memory.first(), self.memory.last()) else { return Table::default() };
-        let most = self.memory.iter().max_by_key(|m| (m.point.allocated, m.point.pool_allocated)).unwrap_or(last);
-        let row = |when: &str, m: &MemoryChange| {
-            let p = &m.point;
-            let [allocated, used, reserved] = [p.allocated, p.pool_allocated, p.pool_reserved].map(figures::bytes);
-            [when.to_owned(), figures::time(m.at_us), allocated, used, reserved]
-        };
-        table(
-            ["device memory", "at", "allocated", "pools in use", "pools reserved"],
-            vec![row("start", first), row("most", most), row("end", last)],
-        )
-    }
-
-    /// What arrays held on the device over the cycle: what the driver has given, and of that what pools have reserved and what is in use of it.
-    ///
-    /// # Errors
-    /// [`ChartError::NothingToDraw`] where nothing was allocated or freed.
-    pub fn memory_chart(&self) -> Result<Chart, ChartError> {
-        let head = ["Device memory over time", &format!("cycle {}", self.number)];
-        warpbook_charts::memory(&self.profiled(&self.problem()), self.whole_us, head)
-    }
-
-    /// The work of ranges in which a single kernel ran, by its name, with the time that it took there.
-    fn work_of_kernels(&self) -> Vec<(&str, Work, f64)> {
-        // The only name of what ran in each range; None where there are several.
-        let mut only: HashMap<usize, Option<&str>> = HashMap::new();
-        for work in self.work.iter().filter(|w| !w.is_range()) {
-            let mut at = work.range.filter(|r| *r < self.ranges.len());
-            while let Some(place) = at {
-                let name = only.entry(place).or_insert(Some(&work.name));
-                *name = name.filter(|n| *n == work.name && matches!(work.kind, ActivityKind::Kernel { .. }));
-                at = self.ranges[place].parent;
-            }
-        }
-        let known = |(place, name): (usize, Option<&'_ str>)| {
-            let range = &self.ranges[place];
-            // What is around it has its work too.
-            let is_told = range.work != Work::default();
-            let outer = std::iter::successors(range.parent, |p| self.ranges[*p].parent);
-            let told_around = outer
-                .into_iter()
-                .any(|p| self.ranges[p].work != Work::default() && only.get(&p).is_some_and(Option::is_some));
-            name.filter(|_| is_told && !told_around).map(|_| (place, range.work, range.device_us))
-        };
-        let mut all: Vec<_> = only.iter().filter_map(|(place, name)| known((*place, *name))).collect();
-        all.sort_by_key(|(place, ..)| *place);
-        all.into_iter().filter_map(|(place, work, us)| Some((only[&place]?, work, us))).collect()
-    }
-
-    /// The same of a training's operations, over all recorded steps.
-    fn work_of_operations(&self) -> impl Iterator<Item = (&str, Work, f64)> {
-        let is_kernel =
-            |name: &str| self.work.iter().any(|w| w.name == name && matches!(w.kind, ActivityKind::Kernel { .. }));
-        self.operations.iter().flat_map(|b| &b.operations).filter_map(move |o| {
-            let [name] = &o.kernels[..] else { return None };
-            let (times, us) = (o.samples_us.len() as u64, o.samples_us.iter().sum());
-            let work = Work { flops: o.flops * times, bytes: o.bytes * times };
-            (work != Work::default() && is_kernel(name)).then_some((name.as_str(), work, us))
-        })
-    }
-
-    fn is_in_one_of_its_name(&self, place: usize) -> bool {
-        let mut at = self.ranges[place].parent;
-        while let Some(parent) = at {
-            if self.ranges[parent].name == self.ranges[place].name {
-                return true;
-            }
-            at = self.ranges[parent].parent;
-        }
-        false
-    }
-
-    /// Whether something recorded the device.
-    fn is_recorded(&self) -> bool {
-        !self.work.is_empty()
-    }
-
-    /// What it is of, and how much of it the device was at work.
-    fn heading(&self) -> String {
-        let steps = figures::counted(self.steps.len(), "step");
-        let first = self.first_step;
-        let mut said = format!("Cycle {}: {steps} from step {first} on, {}", self.number, figures::time(self.whole_us));
-        if self.is_recorded() {
-            said += &format!(", of which the device was at work for {}", share(self.busy_us(), self.whole_us));
-        }
-        said
-    }
-
-    /// What a reader of the figures has to know.
-    fn remarks(&self) -> Vec<String> {
-        let mut all = vec![format!("Recorded by {}.", figures::versions(self.source.trim_end_matches('.')))];
-        if self.is_of_events() {
-            all.push(
-                "The device's time of a range is from when it could begin until the last of what it queued had ended, on all streams: gaps in it are counted."
-                    .into(),
-            );
-        }
-        match self.overhead_in_words() {
-            Some(words) => all.push(format!("The cost of recording: {words}")),
-            None if self.is_recorded() => all.push(
-                "While it records, each call of the driver takes the host longer: a step is longer than without. How much longer is measured where several \
-                 steps go by without a record, before the cycle or after it, as of schedule(4, 1, 2)."
-                    .into(),
-            ),
-            None => {}
-        }
-        if self.operations.is_some() {
-            all.push(
-                "The bandwidth of an operation is of the bytes that it has to move at least, each array once; its FLOP/s are of products and convolutions. \
-                 Operations that overlap each other each have their whole time."
-                    .into(),
-            );
-        }
-        for c in &self.counters {
-            let name = self.counted_name(c);
-            let source = figures::versions(c.counters.source.trim_end_matches('.'));
-            all.push(format!("The kernels of {name} were counted by {source}."));
-        }
-        if !self.counters.is_empty() {
-            all.push(COUNTERS_MEANING.into());
-        }
-        all.extend(self.notes.iter().cloned());
-        if self.has_device && Nvtx::tool().is_none() {
-            all.push(
-                "Nsight Systems shows the ranges too: `nsys profile --trace=cuda,nvtx` before the command; no such tool listens now.".into(),
-            );
-        }
-        if let Some(bytes) = self.allocated_bytes {
-            all.push(format!("The lab's arrays held {} on the device at its end.", figures::bytes(bytes)));
-        }
-        if self.lost > 0 {
-            all.push(format!("{} were lost: record fewer steps.", figures::counted(self.lost as usize, "record")));
-        }
-        all
-    }
-
-    /// The tables that have rows.
-    fn tables(&self) -> Vec<Table> {
-        // A line for each moment is of use only where there was a change.
-        let memory = if self.memory.len() > 1 { self.memory_table() } else { Table::default() };
-        let counted = self.counters.iter().map(|c| {
-            let mut table = c.counters.table();
-            if let Some(heading) = table.headers.first_mut() {
-                *heading = format!("{}, kernels as counted", self.counted_name(c));
-            }
-            table
-        });
-        let all =
-            [self.table(), self.operations_table(OPERATIONS), self.kernels(ROWS), self.driver_calls(ROWS), memory];
-        all.into_iter().chain(counted).filter(|t| !t.rows.is_empty()).collect()
-    }
-}
-
-/// Sums by name, in the order in which the names came.
-#[derive(Default)]
-struct Sums {
-    all: Vec<Sum>,
-    places: HashMap<String, usize>,
-}
-
-impl Sums {
-    fn of(&mut self, name: &str) -> &mut Sum {
-        let next = self.all.len();
-        let place = *self.places.entry(name.to_owned()).or_insert(next);
-        if place == next {
-            self.all.push(Sum { name: name.to_owned(), ..Sum::default() });
-        }
-        &mut self.all[place]
-    }
-
-    fn sorted(mut self, time: impl Fn(&Sum) -> f64) -> Vec<Sum> {
-        self.all.sort_by(|a, b| time(b).total_cmp(&time(a)));
-        self.all
-    }
-}
-
-/// So much in so many microseconds, where both are known.
-fn rate(work: u64, us: f64, words: fn(f64) -> String) -> String {
-    if work > 0 && us > 0.0 { words(work as f64 / us * 1e6) } else { String::new() }
-}
-
-fn share(part: f64, whole: f64) -> String {
-    if whole > 0.0 { figures::percent(part / whole) } else { String::new() }
-}
+use super::Show;
+use super::html::{escape, note, printable, scroll};
+use warpbook_lab::profile::{Cycle, NOTHING, Profile};
 
 impl Show for Cycle {
     fn html(&self) -> String {
@@ -348,10 +13,7 @@ impl Show for Cycle {
     }
 
     fn text(&self) -> String {
-        let mut parts = vec![printable(&self.heading())];
-        parts.extend(self.tables().iter().map(Table::text));
-        parts.extend(self.remarks().iter().map(|r| printable(r)));
-        parts.join("\n\n")
+        printable(&Cycle::text(self))
     }
 }
 
@@ -364,12 +26,33 @@ impl Show for Profile {
     }
 
     fn text(&self) -> String {
-        match self.cycles.is_empty() {
-            true => NOTHING.into(),
-            false => self.cycles.iter().map(Show::text).collect::<Vec<_>>().join("\n\n"),
-        }
+        printable(&Profile::text(self))
     }
 }
 
-const NOTHING: &str = "Nothing was recorded: the program ended before the schedule's first active step. Call `p.step()?` at the end of each step, or \
-    record fewer steps before.";
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_lab::Lab;
+    use warpbook_lab::profile::HardwareCounters;
+    use warpbook_record::KernelCounters;
+
+    #[test]
+    fn a_profile_s_tables_and_remarks_are_in_both_forms() {
+        let lab = Lab::open("cpu").unwrap();
+        let mut profile = lab.profile(|p| Ok(p.range("multiply <a>", |_| ()))).unwrap();
+        let kernel = KernelCounters { kernel: "axpy".into(), grid: vec![4, 1, 1], values: Vec::new() };
+        let counted =
+            HardwareCounters { source: "CUPTI 130001".into(), kernels: vec![kernel], notes: vec!["once".into()] };
+        assert!(counted.html().contains("axpy") && counted.html().contains("once"), "{}", counted.html());
+        assert_eq!(Show::text(&counted), counted.text());
+        let cycle = &mut profile.cycles[0];
+        cycle.source = "CUPTI 130001".into();
+        let (html, text) = (cycle.html(), Show::text(cycle));
+        assert!(html.contains("multiply &lt;a&gt;") && text.contains("multiply <a>"), "{html}\n{text}");
+        assert!([&html, &text].iter().all(|form| form.contains("CUPTI 13.0.1") && form.contains("Cycle 0")), "{text}");
+        assert!(!html.contains("Device memory over time"), "nothing was allocated");
+        profile.cycles.clear();
+        assert!(profile.html().contains(NOTHING) && Show::text(&profile).contains(NOTHING));
+    }
+}

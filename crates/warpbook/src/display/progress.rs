@@ -1,9 +1,8 @@
 use super::figures;
 use super::html::printable;
-use crate::Event;
-use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use warpbook_lab::Event;
 use warpbook_record::{Measurement, Outcome, Run};
 
 /// A finished measurement in a line, as "Fused, 5 M points: 3.12 ms, 61.4× the baseline".
@@ -32,13 +31,6 @@ pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
         }
     };
     printable(&format!("{title}, {}: {came_out}", measurement.problem.label).replace('\n', " "))
-}
-
-/// Prints a line that a notebook shows at once.
-pub(crate) fn print_line(line: &str) {
-    println!("{line}");
-    // A notebook shows a line when it is flushed.
-    let _ = std::io::stdout().flush();
 }
 
 /// Up to so many measurements each have their line.
@@ -71,7 +63,7 @@ impl Throttle {
     }
 }
 
-/// A listener for [`Lab::with_listener`](crate::Lab::with_listener) that prints a line for a finished measurement, of many measurements every
+/// A listener for [`Lab::with_listener`](warpbook_lab::Lab::with_listener) that prints a line for a finished measurement, of many measurements every
 /// few seconds, and the lines of a training: a cell cannot be written to twice.
 ///
 /// ```no_run
@@ -95,10 +87,10 @@ pub fn notebook_progress() -> impl Fn(&Event) + Send + Sync + 'static {
             let failed = matches!(measurement.outcome, Outcome::Failed { .. });
             if let Some((n, planned)) = counted(&|t| t.finished(failed, Instant::now())) {
                 let line = super::guarded(&progress_line(measurement, run));
-                print_line(&format!("[{n}/{planned}] {line}"));
+                warpbook_lab::print_line(&format!("[{n}/{planned}] {line}"));
             }
         }
-        Event::Training(line) => print_line(&super::guarded(&printable(line))),
+        Event::Training(line) => warpbook_lab::print_line(&super::guarded(&printable(line))),
         _ => {}
     }
 }

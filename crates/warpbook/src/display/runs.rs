@@ -276,9 +276,10 @@ impl Show for TrainLog {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::{Experiment, Regression};
     use std::collections::BTreeMap;
+    use warpbook_experiments::Regression;
     use warpbook_kernels::regression::rungs;
+    use warpbook_lab::Experiment;
     use warpbook_record::{Check, Environment, L2State, Policy, TimedBy};
 
     fn experiment() -> Regression {

@@ -1,9 +1,9 @@
 //! Tensors, models and an optimiser's state.
 
 use super::{Show, html};
-use crate::charts::Table;
-use crate::nn::model::{Model, OptimizerState, Tensors};
-use crate::nn::tensor::Tensor;
+use warpbook_charts::Table;
+use warpbook_nn::model::{Model, OptimizerState, Tensors};
+use warpbook_nn::tensor::Tensor;
 
 /// Type, shape, place and the first values.
 impl Show for Tensor {
@@ -73,8 +73,8 @@ impl Show for OptimizerState {
 mod tests {
     use super::*;
     use warpbook_data::synthetic_digits;
-    use crate::nn::network::{Network, flatten, linear};
-    use crate::nn::train::{Recipe, Trainer};
+    use warpbook_nn::network::{Network, flatten, linear};
+    use warpbook_nn::train::{Recipe, Trainer};
 
     #[test]
     fn a_tensor_shows_where_it_is() {

@@ -2,8 +2,8 @@
 
 use super::html::{Facts, heading, note, printable, table};
 use super::{Panel, Show, figures};
-use crate::TrainingRun;
 use warpbook_charts::{Chart, Table};
+use warpbook_experiments::TrainingRun;
 use warpbook_record::{Course, EpochPoint, Run, TrainLog};
 
 /// What a training came to, and what it was.
@@ -69,13 +69,13 @@ impl Show for TrainingRun {
         let row = charts(run).iter().fold(Panel::row([]), |panel, chart| panel.and(chart));
         let log = self.log();
         let facts = log.course.as_ref().map(|c| facts(log, c).html()).unwrap_or_default();
-        let notes: String = self.notes().iter().map(|n| note(n)).collect();
+        let notes: String = notes(self).iter().map(|n| note(n)).collect();
         format!("{}{}{notes}{facts}", heading(&title(run)), row.html())
     }
 
     fn text(&self) -> String {
         let run = self.record();
-        let notes: String = self.notes().iter().map(|n| format!("\n\n{}", printable(n))).collect();
+        let notes: String = notes(self).iter().map(|n| format!("\n\n{}", printable(n))).collect();
         let log = self.log();
         let facts = log.course.as_ref().map(|c| facts(log, c).text()).unwrap_or_default();
         let epochs = epochs(log).map(|t| format!("\n\n{}", t.text())).unwrap_or_default();
@@ -83,12 +83,10 @@ impl Show for TrainingRun {
     }
 }
 
-impl TrainingRun {
-    /// What a reader has to know.
-    fn notes(&self) -> Vec<String> {
-        let unwritten = self.written().and_then(Result::err).map(ToString::to_string);
-        self.record().notes.iter().cloned().chain(unwritten).collect()
-    }
+/// The record's notes, and why it could not be written.
+fn notes(training: &TrainingRun) -> Vec<String> {
+    let unwritten = training.written().and_then(Result::err).map(ToString::to_string);
+    training.record().notes.iter().cloned().chain(unwritten).collect()
 }
 
 fn title(run: &Run) -> String {

@@ -3,7 +3,7 @@
 use super::Show;
 use super::html::{note, picture, scroll};
 use super::printable;
-use crate::xray::XrayRun;
+use warpbook_lab::XrayRun;
 use warpbook_record::Xray;
 
 impl Show for XrayRun {

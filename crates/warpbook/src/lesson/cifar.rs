@@ -12,11 +12,11 @@ pub use batches::{Swept, accuracy_by_batch, batches, rate_by_batch, sweep_batche
 pub use feeding::{Fed, Feeding, fed, feedings, feeds, on_the_host, same_losses};
 pub use kept::{files, latencies, same_bits, scores};
 
-use crate::charts::{Chart, ChartError, Curve, Scale, Table, curves};
 use crate::figures;
-use warpbook_data::philox::philox4x32_4;
 use crate::prelude::*;
-use crate::record::EpochPoint;
+use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use warpbook_data::philox::philox4x32_4;
+use warpbook_record::EpochPoint;
 
 /// The side of a CIFAR-10 image in pixels.
 const SIDE: usize = 32;
@@ -82,7 +82,7 @@ pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Resul
     for (name, training) in trainings {
         let (mut train, mut test) = (Vec::new(), Vec::new());
         for point in epochs(training) {
-            let place = |right: Option<crate::record::Right>| Some((point.epoch as f64, 100.0 * right?.accuracy()?));
+            let place = |right: Option<warpbook_record::Right>| Some((point.epoch as f64, 100.0 * right?.accuracy()?));
             train.extend(place(point.train));
             test.extend(place(point.test));
         }

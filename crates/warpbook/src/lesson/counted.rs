@@ -2,10 +2,10 @@
 
 use super::guide::{label, of_a_gpu};
 use super::{table, title};
-use crate::charts::{Table, counted_by, counters, latencies as chart_of};
-use crate::guide::Pair;
 use crate::prelude::*;
+use warpbook_charts::{Table, counted_by, counters, latencies as chart_of};
 use warpbook_device::register_latency;
+use warpbook_experiments::Pair;
 use warpbook_record::DeviceInfo;
 
 /// How a record says that nothing was counted.
@@ -110,8 +110,8 @@ fn memories(walks: &Run, device: &DeviceInfo) -> [(&'static str, f64); 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charts::{Counter, counters_of};
-    use crate::guide::PAIRS;
+    use warpbook_charts::{Counter, counters_of};
+    use warpbook_experiments::guide::PAIRS;
     use warpbook_record::{CounterValue, KernelCounters, Profiled};
 
     fn kernel(values: &[(&str, f64)]) -> KernelCounters {

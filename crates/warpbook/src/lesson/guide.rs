@@ -5,11 +5,11 @@ mod published;
 pub use super::counted::latencies;
 use super::counted::{count, counted};
 use super::{guessed, your_guess, your_guess_of_time};
-use crate::charts::{clocks, memory, power_in_words, timelines};
-use crate::guide::said;
 use crate::prelude::*;
 pub use published::{judged_accuracy, judged_memory, judged_warps, of_a_gpu};
 pub(super) use published::{label, published};
+use warpbook_charts::{clocks, memory, power_in_words, timelines};
+use warpbook_experiments::guide::said;
 use warpbook_record::Profiled;
 
 /// Where the pairs are measured, in a sentence for the top of a lesson.
@@ -137,7 +137,7 @@ pub fn power(run: &Run) -> Panel {
         let problem = run.main_problem()?;
         let said = power_in_words(run, problem);
         (!said.is_empty()).then(|| {
-            Panel::column([&said.join(" ")]).and(&clocks(run, problem)).and(&crate::charts::power(run, problem))
+            Panel::column([&said.join(" ")]).and(&clocks(run, problem)).and(&warpbook_charts::power(run, problem))
         })
     })
 }
@@ -183,7 +183,7 @@ fn recorded(run: &Run, part: impl Fn(&Run) -> Option<Panel>) -> Panel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Choice;
+    use warpbook_device::Choice;
     use warpbook_record::{DeviceKind, MemoryAt, PowerAt, Span};
 
     /// A pair's record as a GPU would have made it, with what its ways did over time.
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_gpu_s_record_has_what_its_ways_did_over_time() {
-        if crate::device::testing::gpu("a_gpu_s_record_has_what_its_ways_did_over_time").is_none() {
+        if warpbook_device::testing::gpu("a_gpu_s_record_has_what_its_ways_did_over_time").is_none() {
             return;
         }
         let lab = Lab::on(Choice::Best).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });

@@ -10,13 +10,13 @@ pub use super::{
 };
 use super::{cell, valid, verdict};
 use crate::figures;
-use crate::matmul::own_kernel;
 use crate::prelude::*;
 pub use compare::{by_type, checks, every_rung, last_word, ratios, relative_to_library, steps, the_line};
 pub use costs::{attempts, copy_cost, store_cost, there_and_back, tile_ranges, waves, without_reuse};
 pub use forecast::{Demand, Forecast, demand, demands, forecast, outcome, prediction, relieved};
-use warpbook_kernels::matmul::{self as catalogue, Row, SUM_PARTS_ENTRY, rows, rungs, shape_of, transposed};
+use warpbook_experiments::matmul::own_kernel;
 use warpbook_gemm::Findings;
+use warpbook_kernels::matmul::{self as catalogue, Row, SUM_PARTS_ENTRY, rows, rungs, shape_of, transposed};
 use warpbook_record::{Measurement, Tile};
 
 /// The rungs on CUDA cores, and those on tensor cores.

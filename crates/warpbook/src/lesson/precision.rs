@@ -13,12 +13,12 @@ pub use half::{bf16, f16};
 pub use memory::{as_planned, largest_batch, largest_batches, parts, pays_from, peaks, planned_and_measured};
 
 use super::{cell, title, valid};
-use crate::charts::{Chart, ChartError, ExponentRow, FormatRange, Table, exponents as histogram};
 use crate::figures;
-use crate::nn::network::Network;
-use crate::nn::ops::augment::{self, Augment};
-use crate::nn::train::{CpuEngine, CudaOptions, Mode, Target, Way};
 use crate::prelude::*;
+use warpbook_charts::{Chart, ChartError, ExponentRow, FormatRange, Table, exponents as histogram};
+use warpbook_nn::network::Network;
+use warpbook_nn::ops::augment::{self, Augment};
+use warpbook_nn::train::{CpuEngine, CudaOptions, Mode, Target, Way};
 
 /// fp16 by the exponents of 2: half of the smallest subnormal number, 2^-24, is rounded to 0.
 const FP16: FormatRange<'_> = FormatRange { name: "fp16", least: -25, normal: -14, largest: 15 };
@@ -77,7 +77,7 @@ pub fn step_from(recipe: &Recipe, images: &Dataset, weights: &Weights) -> Result
     };
     let indices: Vec<u32> = (0..n as u32).collect();
     let gathered = augment::cpu::gather(&as_they_are, images.images(), &indices, engine.input(n));
-    gathered.map_err(crate::nn::train::TrainError::from)?;
+    gathered.map_err(warpbook_nn::train::TrainError::from)?;
     engine.forward(n, Mode::Training { seed: recipe.seed, step: 0 })?;
     let loss = engine.backward(recipe.loss, Target::Labels(&images.labels()[..n]), n, 1.0)?;
     let gradients = engine.gradients()?;
@@ -122,7 +122,7 @@ impl Gradients {
     }
 
     /// The gradients that the network hands back from layer to layer, as fp16 would hold them after the loss was multiplied by `scale`: still
-    /// times the scale, as [`GradScaler::unscale`](crate::nn::train::GradScaler::unscale) wants them.
+    /// times the scale, as [`GradScaler::unscale`](warpbook_nn::train::GradScaler::unscale) wants them.
     #[must_use]
     pub fn in_fp16(&self, scale: f32) -> Vec<f32> {
         self.all_outputs().map(|g| f16::from_f32(g * scale).to_f32()).collect()
@@ -246,7 +246,7 @@ pub fn by_scale(step: &Gradients, scales: &[f32]) -> Table {
 
 /// A scaler's attempts at a step, with the same gradients each time: the scale, and whether the step is made. Computed on the CPU.
 #[must_use]
-pub fn attempts(step: &Gradients, scaler: &crate::nn::train::GradScaler, count: usize) -> Table {
+pub fn attempts(step: &Gradients, scaler: &warpbook_nn::train::GradScaler, count: usize) -> Table {
     let (mut state, mut made, mut rows) = (scaler.start(), 0u64, Vec::new());
     for attempt in 1..=count {
         let mut gradients = step.in_fp16(state.scale);

@@ -1,8 +1,9 @@
 //! Measurements of a lesson's own, for what the ladders and the ceilings do not say. Without a GPU each says that it needs one.
 
 use super::{epoch_bound, table, title, valid};
+use crate::figures;
 use crate::prelude::*;
-use crate::{charts::Table, figures};
+use warpbook_charts::Table;
 use warpbook_device::{WgmmaRounds, exchange, mma_sync_peak, read_together, shared_read_cycles};
 use warpbook_record::{ComputePeak, MemoryLevel, Peaks};
 

@@ -1,9 +1,9 @@
 //! What lesson 50 says of several GPUs: where it runs, what came of a guess, and a step on paper.
 
 use crate::prelude::*;
-use crate::scaling::scaling_lines;
 use warpbook_charts::Table;
 use warpbook_device::NcclId;
+use warpbook_experiments::scaling::scaling_lines;
 use warpbook_record::Measurement;
 
 /// GPUs that can train together here: all of them, and none where NCCL is missing.

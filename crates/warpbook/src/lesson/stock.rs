@@ -5,9 +5,9 @@ mod in_pytorch;
 pub use in_pytorch::checked_in_pytorch;
 
 use super::table;
-use crate::charts::{Chart, ChartError, Curve, Scale, Table, curves};
 use crate::figures;
-use crate::session::TrainingRun;
+use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use warpbook_experiments::session::TrainingRun;
 use warpbook_record::{Measurement, Problem, Run, Rung, Runner, stats};
 
 /// The fastest of ours and of the libraries at a problem, in microseconds; frameworks that were merged into the record count as libraries.

@@ -2,11 +2,11 @@
 
 pub use super::{at, balance, only, table, with, without};
 use super::{cell, title, valid, verdict};
-use crate::charts::{Chart, ChartError, Table, breakdown as breakdown_of};
 use crate::figures;
-use crate::nn::train::ways;
 use crate::prelude::*;
 use std::convert::Infallible;
+use warpbook_charts::{Chart, ChartError, Table, breakdown as breakdown_of};
+use warpbook_nn::train::ways;
 use warpbook_record::{Breakdown, Measurement, OperationTime, TrainLog};
 
 /// Operations of a table of those that changed most.
@@ -48,7 +48,7 @@ pub(super) fn images<E>(
     [train, test]: [usize; 2],
     drawn: impl FnOnce([usize; 2]) -> std::result::Result<Splits, E>,
 ) -> std::result::Result<(Splits, String), E> {
-    let (splits, why) = match data::open(name, None) {
+    let (splits, why) = match warpbook_data::open(name, None) {
         Ok(splits) => (splits, String::new()),
         Err(error) => (drawn([train.min(12_000), test.min(2_000)])?, format!(" {error}")),
     };

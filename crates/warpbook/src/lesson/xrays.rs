@@ -1,7 +1,7 @@
 //! X-rays in a lesson.
 
 use crate::prelude::*;
-use crate::{Error, Result};
+use warpbook_lab::{Error, Result};
 
 /// An X-ray, as [`Lab::xray`] gives it; where it cannot be taken here, as on a CPU or on another GPU than the rung is made for, the reason in its place.
 ///

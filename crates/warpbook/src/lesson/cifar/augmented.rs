@@ -1,12 +1,12 @@
 //! Training images as the steps of a training see them.
 
 use crate::ImageRows;
-use crate::device::CudaDevice;
 use crate::figures;
-use crate::nn::ops::Layout;
-use crate::nn::ops::augment::{self, Augment, Draw};
-use crate::nn::train::{Augmentation, TrainError};
 use crate::prelude::*;
+use warpbook_device::CudaDevice;
+use warpbook_nn::ops::Layout;
+use warpbook_nn::ops::augment::{self, Augment, Draw};
+use warpbook_nn::train::{Augmentation, TrainError};
 
 /// A batch as several steps of a training see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,7 +155,7 @@ pub fn same_images(lab: &Lab, recipe: &Recipe, images: &Dataset, steps: u32) -> 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::nn::network::Network;
+    use warpbook_nn::network::Network;
 
     /// A recipe for images of 1 x 2 x 3.
     pub fn recipe(crop: usize, flip: bool) -> Recipe {

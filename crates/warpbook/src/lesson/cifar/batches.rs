@@ -3,9 +3,11 @@
 use super::super::table;
 use super::feeding::epoch_seconds;
 use super::share;
-use crate::charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use crate::figures;
 use crate::prelude::*;
-use crate::{Sets, figures};
+use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use warpbook_experiments::Sets;
+use warpbook_experiments::Trains;
 
 /// A training of a sweep over batches.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +32,7 @@ pub struct Swept {
 /// A training whose loss is no finite number any more is a row without an accuracy.
 ///
 /// # Errors
-/// As of [`Session::run`](crate::Session::run).
+/// As of [`Session::run`](warpbook_experiments::Session::run).
 pub fn sweep_batches<'a>(
     lab: &'a Lab,
     recipe: &Recipe,

@@ -3,12 +3,13 @@
 use super::super::{cell, recorded, table};
 use super::augmented::of_step;
 use super::epochs;
-use crate::charts::Table;
 use crate::figures;
-use crate::nn::ops::augment;
-use crate::nn::train::{Loader, Residency, TrainError};
 use crate::prelude::*;
-use crate::record::stats;
+use warpbook_charts::Table;
+use warpbook_experiments::Trains;
+use warpbook_nn::ops::augment;
+use warpbook_nn::train::{Loader, Residency, TrainError};
+use warpbook_record::stats;
 
 /// A way for batches to get to a GPU, and for losses to come back.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +68,7 @@ pub(super) fn epoch_seconds(training: &TrainingRun) -> f64 {
 /// Trains, fed so, and takes the time of the epochs. The CPU reads the images where they are, whatever the loader.
 ///
 /// # Errors
-/// As of [`Session::run`](crate::Session::run); a training that an error ended.
+/// As of [`Session::run`](warpbook_experiments::Session::run); a training that an error ended.
 pub fn fed(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, way: &Feeding) -> Result<Fed> {
     let mut session = lab.train(recipe.clone(), splits).precision(precision).loader(way.loader).log_every(1);
     if let Some(steps) = way.read_every {

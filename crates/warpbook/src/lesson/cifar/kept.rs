@@ -2,12 +2,12 @@
 
 use super::super::table;
 use super::share;
-use crate::charts::Table;
-use crate::device::Samples;
 use crate::figures;
-use crate::nn::train::Score;
 use crate::prelude::*;
 use std::path::Path;
+use warpbook_charts::Table;
+use warpbook_device::Samples;
+use warpbook_nn::train::Score;
 
 /// Whether two lists of numbers are the same, bit by bit.
 #[must_use]

@@ -1,5 +1,6 @@
 use super::*;
-use crate::nn::train::{Loader, Residency, Score};
+use warpbook_experiments::Trains;
+use warpbook_nn::train::{Loader, Residency, Score};
 
 /// A small network of the lesson's kind, on digits in colour.
 fn small() -> (Recipe, Splits) {

@@ -1,11 +1,11 @@
 //! The records of the pairs that this repository publishes, measured on a GPU: they stand in where a lab has none.
 
 use super::{judged, memory_ratio};
-use crate::charts::ladder;
-use crate::guide::Pair;
 use crate::lesson::counted::counted;
 use crate::prelude::*;
 use std::path::{Path, PathBuf};
+use warpbook_charts::ladder;
+use warpbook_experiments::Pair;
 use warpbook_record::DeviceKind;
 
 /// How a record says that it was not measured here.

@@ -1,8 +1,9 @@
 //! Rungs next to each other and next to the libraries.
 
 use super::{LIBRARIES, device, in_type, own_kernel, plain, rate_of, table, title, valid, verdict};
+use crate::figures;
 use crate::prelude::*;
-use crate::{charts::Table, figures};
+use warpbook_charts::Table;
 use warpbook_record::Measurement;
 
 /// Every step of a way up the ladder: what it brought over the last, and over the first.

@@ -1,10 +1,12 @@
 //! What parts of a product cost: its tiles, its stores, its copies.
 
 use super::{along_k, device, not_measured, parts, rate_of, tile_of, title, valid};
-use crate::matmul::own_kernel;
+use crate::figures;
 use crate::prelude::*;
-use crate::{Compilation, charts::Table, figures};
+use warpbook_charts::Table;
+use warpbook_experiments::matmul::own_kernel;
 use warpbook_kernels::matmul::shape_of;
+use warpbook_lab::Compilation;
 use warpbook_record::{DeviceKind, Dim, Measurement, Part};
 
 /// What would come of it if nothing were used twice.
@@ -144,9 +146,9 @@ pub fn attempts(tried: &[Attempt]) -> Table {
             _ => None,
         };
         let us = a.measurement().filter(|m| m.is_valid()).and_then(Measurement::median_us);
-        let base = a.rung.variant_of.as_deref().and_then(|id| valid(a.run(), id, &a.problem)?.median_us());
+        let base = a.rung().variant_of.as_deref().and_then(|id| valid(a.run(), id, a.problem())?.median_us());
         vec![
-            a.rung.id.to_string(),
+            a.rung().id.to_string(),
             stats.map_or_else(|| "does not compile".into(), |s| s.registers.to_string()),
             us.map_or_else(|| "not measured".into(), figures::time),
             us.zip(base).map(|(us, base)| figures::times(base / us)).unwrap_or_default(),

@@ -1,8 +1,9 @@
 //! What a rung asks of the chip, counted from its tile, and what follows from it.
 
 use super::{cell, device, ladder_row, not_measured, rate_of, table, tile_of, title, valid};
+use crate::figures;
 use crate::prelude::*;
-use crate::{charts::Table, figures};
+use warpbook_charts::Table;
 use warpbook_kernels::matmul::Figure;
 use warpbook_record::Tile;
 

@@ -1,5 +1,6 @@
 use super::*;
 use warpbook_device::testing;
+use warpbook_experiments::Attempts;
 use warpbook_record::DeviceKind;
 use warpbook_record::{Check, ComputePeak, KernelStats, Outcome};
 

@@ -2,17 +2,18 @@
 
 use super::super::recorded;
 use super::{cell, table};
-use crate::charts::Table;
 use crate::figures;
-use crate::nn::train::{Ended, Event as Told, Flow, Loader, Residency};
 use crate::prelude::*;
-pub use crate::training_loop::Feed;
-use crate::training_loop::{Way, WholeLoop, place};
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
+use warpbook_charts::Table;
+use warpbook_experiments::Trains;
+pub use warpbook_experiments::training_loop::Feed;
+use warpbook_experiments::training_loop::{Way, WholeLoop, place};
+use warpbook_nn::train::{Ended, Event as Told, Flow, Loader, Residency};
 use warpbook_record::{DeviceKind, Measurement};
 
 /// Threads that prepare batches, here and in the loop on the T4.
@@ -104,7 +105,7 @@ pub fn timed_loop(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precis
     let ended = whole.run(&lab.cancel())?;
     let seconds = clock.elapsed().as_secs_f64();
     if ended != Ended::Finished {
-        return Err(crate::device::Error::Cancelled.into());
+        return Err(warpbook_device::Error::Cancelled.into());
     }
     let score = whole.test()?;
     Ok(Loop {
@@ -355,7 +356,7 @@ pub struct Slowed {
 /// the first steps, which use up the prefetched batches, are not counted.
 ///
 /// # Errors
-/// Those of [`Session::start`](crate::Session::start); an epoch has fewer steps; a training that an error ended.
+/// Those of [`Session::start`](warpbook_experiments::Session::start); an epoch has fewer steps; a training that an error ended.
 pub fn slow_loader(
     lab: &Lab,
     recipe: &Recipe,

@@ -2,10 +2,10 @@
 
 use super::feed::T4_SOURCE;
 use super::{Loop, cell, difference, rung_of, table, valid};
-use crate::charts::Table;
 use crate::figures;
-use crate::nn::train::{CudaOptions, PlannedMemory, Summary};
 use crate::prelude::*;
+use warpbook_charts::Table;
+use warpbook_nn::train::{CudaOptions, PlannedMemory, Summary};
 
 /// The AMP recipe of [`T4_SOURCE`]: peak bytes in fp32, and with AMP.
 const T4_RECIPE: [u64; 2] = [1_350_681_600, 1_577_232_384];

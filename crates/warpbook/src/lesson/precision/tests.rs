@@ -1,7 +1,8 @@
 use super::*;
-use crate::nn::train::GradScaler;
 use std::time::Duration;
 use warpbook_device::testing;
+use warpbook_experiments::Trains;
+use warpbook_nn::train::GradScaler;
 
 fn published() -> Run {
     read_record(testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join("../../data/results/training-h200.json"))
@@ -41,10 +42,10 @@ fn the_first_step_is_that_of_a_training() {
     let mut losses = Vec::new();
     let mut trainer = Trainer::new(recipe, &digits.train, None).unwrap();
     let listener = &mut |event| {
-        if let crate::nn::train::Event::Step { loss, .. } = event {
+        if let warpbook_nn::train::Event::Step { loss, .. } = event {
             losses.push(loss);
         }
-        crate::nn::train::Flow::Continue
+        warpbook_nn::train::Flow::Continue
     };
     trainer.train(&digits.train, &digits.test, 1, listener).unwrap();
     assert_eq!((losses, step.batch), (vec![step.loss], 8));
@@ -95,7 +96,7 @@ fn a_later_step_is_one_from_other_weights() {
     let weights = recipe.initial_weights(&digits.train).unwrap();
     assert_eq!(step_from(&recipe, &digits.train, &weights).unwrap(), first);
     let mut trainer = Trainer::new(recipe.clone(), &digits.train, None).unwrap();
-    trainer.train(&digits.train, &digits.test, 1, &mut |_| crate::nn::train::Flow::Continue).unwrap();
+    trainer.train(&digits.train, &digits.test, 1, &mut |_| warpbook_nn::train::Flow::Continue).unwrap();
     let later = step_from(&recipe, &digits.train, &trainer.weights().unwrap()).unwrap();
     assert!(later.loss < first.loss, "the same batch once it was learned: {} and {}", later.loss, first.loss);
     let other = Weights::init(&Recipe::cifar10().network, 1);

@@ -1,10 +1,10 @@
 //! Our layers in PyTorch, as `notebooks/pytorch/warpbook_op.py` checks them.
 
 use super::super::{foreign, table};
-use crate::Lab;
 use crate::display::Panel;
 use std::path::Path;
 use std::process::Stdio;
+use warpbook_lab::Lab;
 
 /// What its lines about layers begin with: "ok    linear (5, 3, 2) float32: 1.2e-7 from float64, 3.4e-8 from differences".
 fn row_of(line: &str) -> Option<Vec<String>> {

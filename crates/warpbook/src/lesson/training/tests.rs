@@ -1,5 +1,6 @@
 use super::*;
 use warpbook_device::testing;
+use warpbook_experiments::Trains;
 use warpbook_record::{Course, StepValue};
 
 fn published() -> Run {

@@ -1,0 +1,71 @@
+//! Attempts at the matrix product, and the check of a learner's kernel before a training computes its layers with it.
+
+use crate::Matmul;
+use warpbook_device::CudaDevice;
+use warpbook_kernels::matmul::Row;
+use warpbook_lab::{Attempt, Error, Experiment, Lab, LiveKernel, Result};
+use warpbook_nn::network::Network;
+use warpbook_nn::ops::linear::check_own_product;
+use warpbook_nn::train::CudaOptions;
+
+/// Edge of the product at which a kernel is tried in a separate process.
+const TRIED_AT: u64 = 192;
+
+/// What a lab does with a learner's kernel of the matrix product.
+pub trait Attempts {
+    /// Compiles a learner's kernel of the matrix product, tries it on small products, compares every element with f64, and times it
+    /// with the rungs that it names, as [`Lab::attempt_at`] does at any experiment's problem.
+    ///
+    /// # Errors
+    /// Settings that make no sense, and a device that cannot be used at all.
+    fn attempt(&self, live: &LiveKernel) -> Result<Attempt>;
+
+    /// Tries the learner's kernels that compute layers of a network, as [`attempt`](Self::attempt) does and then with all that a linear layer asks of them: the
+    /// three forms of its products, a bias, a ReLU and a mask. Each is tried once in a process.
+    ///
+    /// # Errors
+    /// [`Error::WrongProduct`] with what is wrong; the compiler's and the device's.
+    fn check_products(&self, device: &CudaDevice, options: &CudaOptions, network: &Network) -> Result<()>;
+}
+
+/// The matrix product at which a kernel is timed.
+fn product(live: &LiveKernel) -> Matmul {
+    Matmul::new().shapes([live.sides()]).dtypes([live.element_type()]).tiles(false).transfers(false)
+}
+
+impl Attempts for Lab {
+    fn attempt(&self, live: &LiveKernel) -> Result<Attempt> {
+        let product = product(live);
+        let problem = product.problems().swap_remove(0);
+        if let Some(can) = product.row_of(&live.rung()).as_ref().and_then(Row::capabilities)
+            && !can.takes(live.element_type())
+        {
+            let known: Vec<&str> = can.dtypes.iter().map(|(d, _)| d.label()).collect();
+            let (id, dtype) = (&live.base().id, live.element_type().label());
+            return Err(Error::Setting(format!("{id} takes {}, not {dtype}.", known.join(", "))));
+        }
+        self.attempt_at(&product, &problem, live)
+    }
+
+    fn check_products(&self, device: &CudaDevice, options: &CudaOptions, network: &Network) -> Result<()> {
+        let dtype = options.precision.products();
+        for own in options.own_products(network) {
+            if own.is_right(dtype) {
+                continue;
+            }
+            let wrong =
+                |why: &str| Error::WrongProduct(format!("{} cannot compute a network's products: {why}", own.name()));
+            // In a separate process, which ends with the kernel if that does not end.
+            if let Some(live) = LiveKernel::of_product(own) {
+                let none: [&str; 0] = [];
+                let small = live.shape(TRIED_AT, TRIED_AT, TRIED_AT).dtype(dtype).against(none);
+                let attempt = self.attempt(&small)?;
+                attempt.error().map_or(Ok(()), |why| Err(wrong(why)))?;
+            }
+            if let Some(why) = check_own_product(device, own, dtype)? {
+                return Err(wrong(&why));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! Halves that are more than a kernel on the pair's arrays: products, convolutions, networks and trainings of the engine.
+
+pub(super) mod convolution;
+pub(super) mod expression;
+pub(super) mod frozen;
+pub(super) mod product;
+pub(super) mod training;
+
+use warpbook_lab::Error;
+use warpbook_nn::train::TrainError;
+
+/// An error of a training as one of the lab's: those of the device stay what they are.
+fn failure(error: TrainError) -> Error {
+    match error {
+        TrainError::Device(e) => e.into(),
+        other => Error::Train(other),
+    }
+}
+
+/// An error inside of a timed region, which knows only those of the device.
+fn in_region(error: TrainError) -> warpbook_device::Error {
+    match error {
+        TrainError::Device(e) => e,
+        other => warpbook_device::Error::Unsupported { what: "This half".into(), why: other.to_string() },
+    }
+}

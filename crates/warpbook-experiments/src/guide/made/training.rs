@@ -1,0 +1,295 @@
+//! Trainings: checkpointed or not, and with their samples loaded in several ways.
+
+use super::{failure, in_region};
+use crate::guide::halves::Work;
+use crate::guide::prepared::Arrays;
+use std::cell::RefCell;
+use warpbook_data::Dataset;
+use warpbook_device::{CudaDevice, Stream};
+use warpbook_lab::experiment::{Candidate, Checked, Details};
+use warpbook_lab::profile::Profile;
+use warpbook_lab::{Lab, Result};
+use warpbook_nn::network::{Layer, Network, conv2d, flatten, gelu, linear, max_pool, relu};
+use warpbook_nn::train::{CudaOptions, Loader, Place, Precision, Recipe, Residency, TrainError, Trainer};
+use warpbook_nn::weights::Weights;
+use warpbook_record::Check;
+
+/// Steps of a timed run with a loader: enough for a loader that works ahead to be ahead.
+const STEPS: u64 = 16;
+
+/// A training whose next steps are timed.
+struct Steps<'p> {
+    trainer: RefCell<Trainer>,
+    /// What the host waits on; `None` on the CPU.
+    stream: Option<&'p Stream>,
+    steps: u64,
+    /// Whether each step is waited for, as by a loop that reads each loss.
+    one_by_one: bool,
+    check: Check,
+    error: Option<String>,
+}
+
+impl Candidate for Steps<'_> {
+    fn stream(&self) -> Option<&Stream> {
+        self.stream
+    }
+
+    /// Its memory counts, and is given back before the next one is made.
+    fn timed_alone(&self) -> bool {
+        true
+    }
+
+    /// With the wait for the steps, since they are queued on streams of the training's.
+    fn launch(&self) -> warpbook_device::Result<()> {
+        let mut trainer = self.trainer.borrow_mut();
+        for _ in 0..self.steps {
+            trainer.queue_step().map_err(in_region)?;
+            if self.one_by_one {
+                wait(&trainer)?;
+            }
+        }
+        wait(&trainer)
+    }
+
+    fn resets_each_run(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    fn check(&self) -> Result<Checked> {
+        let last = self.trainer.borrow_mut().step_outcomes(self.steps as usize).map_err(failure)?;
+        let broken = last.iter().find(|o| !o.loss.is_finite());
+        let error = self.error.clone().or(broken.map(|o| format!("a timed step has a loss of {}", o.loss)));
+        Ok(Checked { check: self.check.clone(), error, log: None })
+    }
+
+    fn details(&self) -> Details {
+        let peak_bytes = self.stream.map(|_| self.trainer.borrow().bytes());
+        Details { peak_bytes, ..Details::default() }
+    }
+}
+
+/// Waits for all steps that were queued.
+fn wait(trainer: &Trainer) -> warpbook_device::Result<()> {
+    trainer.stream().map_or(Ok(()), |stream| stream.synchronize())
+}
+
+/// Pixels and labels that follow from their place.
+fn images(n: usize, shape: [usize; 3], classes: u8) -> Result<Dataset> {
+    let byte = |i: usize| ((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
+    let labels = (0..n).map(|i| byte(i) % classes).collect();
+    let pixels = (0..n * shape.iter().product::<usize>()).map(|i| byte(i + n)).collect();
+    Dataset::from_arrays("made", shape, pixels, labels, (0..classes).map(|c| c.to_string()))
+        .map_err(|e| warpbook_lab::Error::Setting(e.to_string()))
+}
+
+fn flat(weights: &Weights) -> Vec<f32> {
+    weights.values().iter().flatten().copied().collect()
+}
+
+/// The deep network: layers of `channels` filters, and one that classifies.
+fn deep(layers: usize, channels: usize, segments: usize) -> Result<Network> {
+    let stack = (0..layers).flat_map(|_| [conv2d(channels, 3).padding(1), gelu()]);
+    let all: Vec<Layer> = stack.chain([max_pool(2), flatten(), linear(10)]).collect();
+    let network = Network::new([1, 16, 16], all).and_then(|n| n.checkpointed(segments));
+    network.map_err(|e| warpbook_lab::Error::Setting(e.to_string()))
+}
+
+/// Layers, channels and batch of a deep network, by its number of layers.
+fn sizes(layers: usize) -> [usize; 3] {
+    if layers >= 32 { [layers, 32, 128] } else { [layers, 4, 4] }
+}
+
+fn deep_recipe(layers: usize, segments: usize) -> Result<Recipe> {
+    let [layers, channels, batch] = sizes(layers);
+    let network = deep(layers, channels, segments)?;
+    Ok(Recipe { name: "deep".into(), network, batch, learning_rate: 1e-4, shuffle: false, ..Recipe::mnist() })
+}
+
+/// The work of a step with so many layers.
+pub(in crate::guide) fn deep_work(layers: u64) -> Work {
+    let [layers, channels, batch] = sizes(layers as usize);
+    let recipe = deep_recipe(layers, 1).map(|r| (r.network.parameter_count() as u64, r.network.training_flops()));
+    let (parameters, flops) = recipe.unwrap_or_default();
+    // Activations of each layer and its ReLU are written forwards and read backwards.
+    let activations = (4 * 2 * layers * channels * 16 * 16 * batch) as u64;
+    let bytes = 2 * activations + 16 * parameters;
+    Work {
+        n: layers as u64,
+        inputs: 1,
+        outputs: parameters,
+        flops: flops * batch as u64,
+        bytes,
+        written_bytes: activations,
+        argument: 0,
+        array_bytes: activations + 16 * parameters,
+    }
+}
+
+/// The gradients of a first step, and the training after it.
+fn first_gradients(place: &Place, recipe: Recipe, set: &Dataset) -> Result<(Vec<f32>, Trainer)> {
+    let mut trainer = Trainer::on(place, recipe, set, None).map_err(failure)?;
+    trainer.prepare_steps(set).map_err(failure)?;
+    trainer.queue_step().map_err(failure)?;
+    trainer.step_outcomes(1).map_err(failure)?;
+    let gradients = flat(&trainer.gradients().map_err(failure)?);
+    Ok((gradients, trainer))
+}
+
+/// The gradients of the first step on the CPU, without checkpoints, relative to the largest.
+pub(in crate::guide) fn deep_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
+    let of = || -> Result<Vec<f64>> {
+        let recipe = deep_recipe(work.n as usize, 1)?;
+        let set = images(recipe.batch, [1, 16, 16], 10)?;
+        Ok(relative(&first_gradients(&Place::Cpu, recipe, &set)?.0))
+    };
+    // Where there is none, every comparison fails.
+    of().unwrap_or_else(|_| vec![f64::NAN; work.outputs as usize])
+}
+
+fn relative(gradients: &[f32]) -> Vec<f64> {
+    let largest = gradients.iter().fold(0.0f32, |m, g| m.max(g.abs()));
+    gradients.iter().map(|g| f64::from(g / largest)).collect()
+}
+
+/// Where a half trains.
+fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) -> Result<Place> {
+    Ok(if on_gpu {
+        let options = CudaOptions { loader, ..CudaOptions::new(precision) };
+        Place::Cuda(arrays.on_gpu()?.device.clone(), options)
+    } else {
+        Place::Cpu
+    })
+}
+
+/// How a step of the deep network saves memory, by the size of its pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::guide) enum Saves {
+    /// It keeps all activations of the whole batch.
+    Nothing,
+    /// It keeps those at the borders of so many segments.
+    Segments,
+    /// It makes the batch in so many parts, whose gradients are added up.
+    Parts,
+}
+
+/// A training step of the deep network in fp32.
+pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) -> Result<Box<dyn Candidate + '_>> {
+    let place = place(arrays, on_gpu, Loader::default(), Precision::Fp32)?;
+    let layers = arrays.work.n as usize;
+    let checkpointed = saves == Saves::Segments;
+    let segments = if checkpointed { arrays.size as usize } else { 1 };
+    let accumulate = if saves == Saves::Parts { arrays.size as usize } else { 1 };
+    let recipe = Recipe { accumulate, ..deep_recipe(layers, segments)? };
+    let set = images(recipe.batch, [1, 16, 16], 10)?;
+    // Before the one that is timed, so that the two never hold memory at the same time.
+    let plain = if checkpointed { Some(first_gradients(&place, deep_recipe(layers, 1)?, &set)?.0) } else { None };
+    let (gradients, trainer) = first_gradients(&place, recipe, &set)?;
+    let bits = |all: &[f32]| all.iter().map(|g| g.to_bits()).collect::<Vec<u32>>();
+    let differs = plain.is_some_and(|plain| bits(&plain) != bits(&gradients));
+    let got = relative(&gradients).into_iter().zip(arrays.want.iter().copied());
+    let check = Check::over(
+        "the first step's gradients on the CPU, of the whole batch without checkpoints, relative to the largest",
+        got,
+        1.0,
+        arrays.tolerance(),
+    );
+    let stream = if on_gpu { Some(&arrays.on_gpu()?.stream) } else { None };
+    let error = differs.then(|| "the gradients are not those of a training without checkpoints, to the bit".to_owned());
+    Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: 1, one_by_one: false, check, error }))
+}
+
+/// The network that is fed: little arithmetic for large images.
+fn fed(batch: usize) -> Result<Recipe> {
+    let layers = [conv2d(16, 3).stride(2), relu(), max_pool(2), flatten(), linear(10)];
+    let network = Network::new([3, 64, 64], layers).map_err(|e| warpbook_lab::Error::Setting(e.to_string()))?;
+    let (mean, deviation) = (vec![0.5; 3], vec![0.25; 3]);
+    Ok(Recipe { name: "fed".into(), network, batch, mean, deviation, learning_rate: 1e-3, ..Recipe::mnist() })
+}
+
+/// Batches in the data set that is loaded.
+const BATCHES: usize = 4;
+
+/// The work of some steps with a batch.
+pub(in crate::guide) fn fed_work(batch: u64) -> Work {
+    let flops = fed(1).map_or(0, |r| r.network.training_flops());
+    let image = 3 * 64 * 64;
+    Work {
+        n: batch,
+        inputs: 1,
+        outputs: STEPS,
+        flops: STEPS * batch * flops,
+        bytes: STEPS * batch * (image + 1),
+        written_bytes: 0,
+        argument: 0,
+        array_bytes: BATCHES as u64 * batch * (image + 1),
+    }
+}
+
+/// The losses of the first steps.
+fn losses(trainer: &mut Trainer, set: &Dataset) -> std::result::Result<Vec<f64>, TrainError> {
+    trainer.prepare_steps(set)?;
+    (0..STEPS).try_for_each(|_| trainer.queue_step())?;
+    Ok(trainer.step_outcomes(STEPS as usize)?.iter().map(|o| o.loss).collect())
+}
+
+/// The same on the CPU.
+pub(in crate::guide) fn fed_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
+    let of = || -> Result<Vec<f64>> {
+        let set = images(BATCHES * work.n as usize, [3, 64, 64], 10)?;
+        let mut trainer = Trainer::on(&Place::Cpu, fed(work.n as usize)?, &set, None).map_err(failure)?;
+        losses(&mut trainer, &set).map_err(failure)
+    };
+    of().unwrap_or_else(|_| vec![f64::NAN; STEPS as usize])
+}
+
+/// Steps, waited for one by one or together, whose batches come from page-locked memory or not, are gathered by so many threads in addition to the one that trains, or lie on the GPU.
+pub(in crate::guide) fn fed_steps(
+    arrays: &Arrays,
+    loader: Option<Loader>,
+    one_by_one: bool,
+) -> Result<Box<dyn Candidate + '_>> {
+    let place = place(arrays, loader.is_some(), loader.unwrap_or_default(), Precision::Fp32)?;
+    let recipe = fed(arrays.work.n as usize)?;
+    let set = images(BATCHES * recipe.batch, [3, 64, 64], 10)?;
+    let mut trainer = Trainer::on(&place, recipe, &set, None).map_err(failure)?;
+    let found = losses(&mut trainer, &set).map_err(failure)?;
+    let what = "the losses of the first steps on the CPU, whose samples lie in its memory";
+    let check = Check::over(what, found.into_iter().zip(arrays.want.iter().copied()), 1.0, arrays.tolerance());
+    let stream = if loader.is_some() { Some(&arrays.on_gpu()?.stream) } else { None };
+    Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: STEPS, one_by_one, check, error: None }))
+}
+
+/// A profile of two steps of such a training on a GPU, once some have gone by: waited for one by one, from pageable memory; or with a loader that
+/// works ahead. Of its own are the ranges in which the host loads and queues.
+pub(crate) fn profiled(lab: &Lab, device: &CudaDevice, batch: usize, ahead: bool) -> Result<Profile> {
+    let loader = if ahead { from_host(true, 4) } else { from_host(false, 0) };
+    let options = CudaOptions { loader, ..CudaOptions::new(Precision::Fp32) };
+    let recipe = fed(batch)?;
+    let set = images(BATCHES * batch, [3, 64, 64], 10)?;
+    // Inside, so that the recorder sees the graph's nodes when it is captured.
+    lab.profiler().schedule(0, WARM_UP, 2).repeat(1).run(|p| {
+        let place = Place::Cuda(device.clone(), options);
+        let mut trainer = Trainer::on(&place, recipe, &set, None).map_err(failure)?;
+        trainer.prepare_steps(&set).map_err(failure)?;
+        for _ in 0..WARM_UP + 2 {
+            p.range("load and queue", |_| trainer.queue_step()).map_err(failure)?;
+            if !ahead {
+                p.range("wait", |_| wait(&trainer))?;
+            }
+            p.step()?;
+        }
+        wait(&trainer)?;
+        Ok(())
+    })
+}
+
+/// Steps that go by before a profile.
+const WARM_UP: u64 = 4;
+
+/// Batches from host memory.
+pub(in crate::guide) const fn from_host(pinned: bool, workers: usize) -> Loader {
+    Loader { resident: Residency::Off, workers, pinned }
+}
+
+/// All samples on the GPU.
+pub(in crate::guide) const RESIDENT: Loader = Loader { resident: Residency::On, workers: 0, pinned: true };

@@ -1,0 +1,422 @@
+//! The optimisation guide: pairs of a slow way and a fast one to do the same work, each a small experiment.
+
+mod expression;
+mod halves;
+mod launch;
+mod made;
+mod over_time;
+mod pairs;
+mod prepared;
+
+pub use expression::Expression;
+pub use pairs::PAIRS;
+
+use halves::{Half, Work};
+use over_time::{OverTime, Shown};
+use warpbook_charts::words as figures;
+use warpbook_lab::activity::Timelines;
+use warpbook_lab::experiment::Prepared;
+use warpbook_lab::settings::{self, Configurable, Preset, Selection, Selects, Setting};
+use warpbook_lab::{Error, Event, Experiment, Lab, Result};
+use warpbook_record::{
+    Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis, SweepPoint,
+    count, nearest,
+};
+
+/// A lesson of the guide: the same result in a slow way and in a fast one.
+pub struct Pair {
+    /// Its name, as on the command line.
+    pub name: &'static str,
+    /// The name of its records.
+    record: &'static str,
+    /// A few words for a heading.
+    pub title: &'static str,
+    /// What is compared, in a sentence.
+    pub about: &'static str,
+    /// Why one is faster, in a sentence or two.
+    pub reason: &'static str,
+    /// In which direction the ratio goes on a GPU with fewer SMs and less bandwidth, and why: reasoning, not a measurement.
+    pub on_a_smaller_gpu: &'static str,
+    /// What it is swept over, as in "32 kinds of elements".
+    axis: &'static str,
+    headline: Quantity,
+    /// The sizes of the full sweep; those of the quick suite; the one that charts show first.
+    sizes: &'static [u64],
+    quick: &'static [u64],
+    shown: u64,
+    /// The work at a size, on a GPU or (smaller) without.
+    work: fn(size: u64, quick: bool) -> Work,
+    /// The input.
+    input: fn(work: &Work) -> Vec<f32>,
+    /// The output, in f64.
+    want: fn(x: &[f32], work: &Work, size: u64) -> Vec<f64>,
+    /// What results may be off, relative to an element or to 1; 0 where both halves are exact.
+    tolerance: f64,
+    /// The slow way and the fast one whose ratio is the lesson.
+    pub compared: [&'static str; 2],
+    /// The hardware counters that show why, by their column in [`counters_of`](warpbook_charts::counters_of); empty where the reason is not inside a
+    /// kernel.
+    pub counters: &'static [&'static str],
+    /// Records what its ways do over time, where that shows the reason.
+    over_time: Option<OverTime>,
+    halves: &'static [Half],
+}
+
+impl std::fmt::Debug for Pair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pair({})", self.name)
+    }
+}
+
+impl Pair {
+    /// The pair of a name.
+    ///
+    /// # Errors
+    /// There is none; the nearest names.
+    pub fn named(name: &str) -> Result<&'static Self, String> {
+        PAIRS.iter().copied().find(|pair| pair.name == name.trim()).ok_or_else(|| {
+            let near = nearest(name, PAIRS.iter().map(|p| p.name)).join(", ");
+            format!("there is no pair `{name}`. The nearest are {near}; `warpbook run guide --help` lists all")
+        })
+    }
+
+    /// The pair that a record is of.
+    pub fn of_record(experiment: &str) -> Option<&'static Self> {
+        PAIRS.iter().copied().find(|pair| pair.record == experiment)
+    }
+}
+
+/// The experiment, with its settings: one pair, or all of them one after another.
+#[derive(Debug, Clone)]
+pub struct Guide {
+    pair: Option<&'static Pair>,
+    /// The sizes of the full sweep where none is set.
+    sizes: Option<Vec<u64>>,
+    quick: bool,
+    selection: Selection,
+}
+
+impl Guide {
+    /// The pair of a name; see [`PAIRS`].
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn pair(name: &str) -> Result<Self> {
+        Ok(Self { pair: Some(Pair::named(name).map_err(Error::Setting)?), ..Self::all() })
+    }
+
+    /// All pairs, which [`Experiment::each`] gives one by one.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { pair: None, sizes: None, quick: false, selection: Selection::default() }
+    }
+
+    /// With little work and few sizes, for a machine without a GPU.
+    #[must_use]
+    pub fn quick(mut self) -> Self {
+        self.quick = true;
+        self
+    }
+
+    /// Sizes of the sweep, of those that the pair has.
+    #[must_use]
+    pub fn sizes(mut self, sizes: impl IntoIterator<Item = u64>) -> Self {
+        self.sizes = Some(sizes.into_iter().collect());
+        self
+    }
+
+    /// Only these rungs, by id.
+    #[must_use]
+    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
+        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
+        self
+    }
+
+    fn all_rungs(&self) -> Vec<Rung> {
+        self.pair.map(|pair| pair.halves.iter().map(Half::rung).collect()).unwrap_or_default()
+    }
+
+    fn swept(&self) -> Vec<u64> {
+        let Some(pair) = self.pair else { return Vec::new() };
+        let all = if self.quick { pair.quick } else { pair.sizes };
+        self.sizes.clone().unwrap_or_else(|| all.to_vec())
+    }
+
+    fn problem(&self, pair: &Pair, size: u64) -> Problem {
+        let work = (pair.work)(size, self.quick);
+        let sizes = vec![count("size", size, pair.axis), count("n", work.n, "elements")];
+        Problem::new(sized(size, pair.axis), size.to_string(), sizes, Dtype::F32).with(|p| {
+            p.id = format!("{} {}", pair.name, p.id);
+            (p.flops, p.bytes, p.written_bytes) = (work.flops, work.bytes, work.written_bytes);
+            p.working_set_bytes = work.array_bytes;
+            p.sweep = Some(SweepPoint { size, line: pair.title.into() });
+        })
+    }
+}
+
+impl Selects for Guide {
+    fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    fn selection_mut(&mut self) -> &mut Selection {
+        &mut self.selection
+    }
+}
+
+/// A size on an axis that is named in the plural, as "4 warps per SM" and "1 warp per SM".
+fn sized(size: u64, axis: &str) -> String {
+    let one = |noun: &str| {
+        let (first, rest) = noun.split_at(noun.find(' ').unwrap_or(noun.len()));
+        format!("{}{rest}", first.strip_suffix('s').unwrap_or(first))
+    };
+    match size {
+        1 => format!("1 {}", axis.split(" and ").map(one).collect::<Vec<_>>().join(" and ")),
+        _ => format!("{size} {axis}"),
+    }
+}
+
+/// The half of a rung.
+fn half_of<'p>(pair: &'p Pair, rung: &Rung) -> Option<&'p Half> {
+    // A learner's kernel is launched as the rung that it takes the place of.
+    let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
+    pair.halves.iter().find(|h| h.id == *id)
+}
+
+impl Experiment for Guide {
+    fn name(&self) -> &str {
+        self.pair.map_or(Self::NAME, |pair| pair.record)
+    }
+
+    fn title(&self) -> String {
+        self.pair.map_or("The optimisation guide", |pair| pair.title).into()
+    }
+
+    fn uncounted(&self) -> Option<String> {
+        // The thousands of launches of such a pair also are too many for CUPTI's profiler.
+        let outside = self.pair.is_some_and(|pair| pair.counters.is_empty());
+        outside.then(|| "The reason of this pair is not inside a kernel: no hardware counters were read.".into())
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        use Column::{Check, Mad, Median, OfBound, PeakMemory, SpeedUp};
+        let (headline, axis) = self.pair.map_or((Quantity::Time, ""), |pair| (pair.headline, pair.axis));
+        let mut quantities = vec![headline, Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth];
+        quantities.dedup();
+        // What is made for a half is counted; the others have the pair's arrays only.
+        let counts_memory = self.pair.is_some_and(|pair| pair.halves.iter().any(Half::counts_memory));
+        let columns = if counts_memory {
+            vec![Median, Mad, SpeedUp, Column::Throughput, PeakMemory, Check]
+        } else {
+            vec![Median, Mad, SpeedUp, Column::Bandwidth, OfBound, Check]
+        };
+        // Copies cross the link to the host, of which no ceiling is measured.
+        let only_copies =
+            self.pair.is_some_and(|pair| pair.halves.iter().map(Half::rung).all(|r| r.is_driver() || r.is_cpu()));
+        let levels = if only_copies { Vec::new() } else { Descriptor::default().levels };
+        Descriptor {
+            headline,
+            levels,
+            quantities,
+            // By its name, since another framework's rungs come before it where they are merged in.
+            baseline: self
+                .pair
+                .and_then(|p| p.halves.first())
+                .map_or(Baseline::FirstValid, |h| Baseline::Rung(h.id.into())),
+            axis: SweepAxis { caption: axis.into(), unit: String::new(), doubling: true },
+            columns,
+            charts: vec![ChartKind::Ladder, ChartKind::Sweep, ChartKind::Timeline],
+            compared: self.pair.map(|pair| pair.compared.map(Into::into).to_vec()).unwrap_or_default(),
+            ..Descriptor::default()
+        }
+    }
+
+    fn inputs(&self) -> String {
+        "numbers that follow from an element's place, the same on every device".into()
+    }
+
+    fn command(&self, device: &str) -> String {
+        settings::command(self, device)
+    }
+
+    fn settings(&self) -> Option<(&'static str, Vec<(String, String)>)> {
+        Some(settings::values(self))
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
+        self.pair.map(of).unwrap_or_default()
+    }
+
+    fn main_problem(&self) -> Option<Problem> {
+        let (pair, sizes) = (self.pair?, self.swept());
+        let shown = sizes.iter().find(|s| **s == pair.shown).or(sizes.last())?;
+        Some(self.problem(pair, *shown))
+    }
+
+    fn rungs(&self) -> Vec<Rung> {
+        self.selection.of(self.all_rungs())
+    }
+
+    fn validate(&self, _lab: &Lab) -> Result<()> {
+        let Some(pair) = self.pair else {
+            let names: Vec<&str> = PAIRS.iter().map(|p| p.name).collect();
+            return Err(Error::Setting(format!("Name a pair of the guide: {}.", names.join(", "))));
+        };
+        for size in self.swept() {
+            if !pair.sizes.contains(&size) && !pair.quick.contains(&size) {
+                let sizes: Vec<String> = pair.sizes.iter().map(u64::to_string).collect();
+                return Err(Error::Setting(format!(
+                    "The pair {} has no size {size}. Choose from {}.",
+                    pair.name,
+                    sizes.join(", ")
+                )));
+            }
+        }
+        self.selection.validate(&self.all_rungs())
+    }
+
+    fn each(&self) -> Vec<Box<dyn Experiment>> {
+        if self.pair.is_some() {
+            return Vec::new();
+        }
+        PAIRS.iter().map(|pair| Box::new(Self { pair: Some(*pair), ..self.clone() }) as _).collect()
+    }
+
+    fn obstacle(&self, _lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
+        let (half, work) = (half_of(self.pair?, rung)?, (self.pair?.work)(problem.size(), self.quick));
+        if problem.size() > half.most {
+            return Some(format!("takes sizes up to {}", half.most));
+        }
+        let is_long = rung.is_cpu() && work.bytes.max(work.flops / 4) > 1 << 28;
+        is_long.then(|| "too much work for the CPU's half at this size".into())
+    }
+
+    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+        let spec = rung.kernels().first()?;
+        let tile = half_of(self.pair?, rung)?.tile(spec, problem.size())?.clone();
+        Some(KernelSpec { tiles: vec![tile], ..spec.clone() })
+    }
+
+    fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
+        let recorded = self.pair.and_then(|pair| Some((pair, pair.over_time?)));
+        let (Some((pair, over_time)), Some(device)) = (recorded, lab.device().cuda()) else {
+            return Ok(Timelines::default());
+        };
+        let Some(problem) = self.main_problem().filter(|p| measured.problems.contains(p)) else {
+            return Ok(Timelines::default());
+        };
+        lab.tell(&Event::Preparing("recording what the GPU does over time"));
+        let work = (pair.work)(problem.size(), self.quick);
+        over_time(&Shown { lab, device, pair, problem: &problem, work, quick: self.quick, measured })
+    }
+
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
+        let pair = self.pair.ok_or_else(|| Error::Setting("Name a pair of the guide.".into()))?;
+        Ok(Box::new(prepared::Arrays::new(lab, pair, (pair.work)(problem.size(), self.quick), problem.size())?))
+    }
+
+    /// The ratio at the size that charts show, and the reason.
+    fn notes(&self, measured: &Run) -> Vec<String> {
+        let Some(problem) = self.main_problem() else { return Vec::new() };
+        let rungs = measured.slow_and_fast(&problem).map(|(slow, fast)| (&*slow.rung, &*fast.rung));
+        rungs.map(|rungs| said(measured, &problem, rungs)).into_iter().collect()
+    }
+}
+
+/// How two rungs of a pair compare at a size, and the pair's reason.
+pub fn said(run: &Run, problem: &Problem, (slow, fast): (&str, &str)) -> String {
+    let of = |id: &str| run.measurement(id, problem).filter(|m| m.is_valid());
+    let titled = |id: &str| run.rung(id).map_or(id, |rung| &*rung.title).to_owned();
+    let mut said = Vec::new();
+    if let Some((slow, fast)) = of(slow).zip(of(fast))
+        && let Some(ratio) = slow.median_us().zip(fast.median_us()).map(|(slow, fast)| slow / fast)
+    {
+        let names = [titled(&fast.rung), titled(&slow.rung)];
+        said.push(format!(
+            "With {}, “{}” is {} as fast as “{}”.",
+            problem.label,
+            names[0],
+            figures::times(ratio),
+            names[1]
+        ));
+        if let Some((a, b)) = fast.peak_bytes.zip(slow.peak_bytes).filter(|(a, b)| a != b) {
+            let [a, b] = [a, b].map(figures::bytes);
+            said.push(format!("“{}” holds {a} of the device's memory, and “{}” {b}.", names[0], names[1]));
+        }
+    }
+    said.extend(Pair::of_record(&run.experiment).map(|pair| pair.reason.to_owned()));
+    said.join(" ")
+}
+
+impl Configurable for Guide {
+    const NAME: &'static str = "guide";
+    const ABOUT: &'static str = "The optimisation guide: pairs of a slow way and a fast one, a record for each";
+    const DETAILS: &'static str = "\
+Each pair does the same work in a slow way and in a fast one, checks that both give the same result, and times them over a sweep. \
+Without --pair all of them run, one after another, each into its own record. The pairs: made-on-device, coalescing, \
+bank-conflicts, divergence, reduction, vector-loads, latency, memory-latency, gather, allocation, fusion, copy-back, batches, pinned, \
+occupancy, jit-expression, small-network, loader, precision, layout, power, checkpointing, accumulation.";
+    const EXAMPLES: &'static str = "\
+  warpbook run guide --pair coalescing
+  warpbook run guide --pair pinned --out pinned.json
+  warpbook run guide --quick
+  warpbook run guide";
+
+    fn preset(preset: Preset) -> Self {
+        if preset == Preset::Quick { Self::all().quick() } else { Self::all() }
+    }
+
+    fn offered() -> Vec<Setting<Self>> {
+        let [rungs, _] = Selection::settings();
+        vec![
+            Setting {
+                name: "pair",
+                value: Some("NAME"),
+                help: "One pair: made-on-device, coalescing, bank-conflicts, divergence, reduction, vector-loads, latency, \
+                       memory-latency, gather, allocation, fusion, copy-back, batches, pinned, occupancy, jit-expression, \
+                       small-network, loader, precision, layout, power, checkpointing, accumulation. [default: all, each into its own record]",
+                set: |e, text| Ok(Self { pair: Some(Pair::named(text)?), ..e }),
+                get: |e| e.pair.map(|p| p.name.to_owned()),
+            },
+            Setting {
+                name: "size",
+                value: Some("N[,N..]"),
+                help: "Sizes of the sweep, of those that the pair has; several with commas. [default: all]",
+                set: |e, text| Ok(e.sizes(settings::list(text, settings::parse_count)?)),
+                get: |e| e.sizes.as_ref().map(|s| settings::joined(s.iter().map(u64::to_string))),
+            },
+            Setting {
+                name: "small",
+                value: None,
+                help: "Little work and few sizes, as with --quick.",
+                set: |e, _| Ok(e.quick()),
+                get: |e| e.quick.then(String::new),
+            },
+            rungs,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speed_ups_are_relative_to_a_pair_s_own_first_way() {
+        for pair in PAIRS {
+            let guide = Guide { pair: Some(*pair), ..Guide::all() };
+            let first = guide.all_rungs()[0].id.to_string();
+            assert_eq!(guide.descriptor().baseline, Baseline::Rung(first), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn one_of_an_axis_is_in_the_singular() {
+        let labels = [(1, "warps per SM"), (1, "rows and columns"), (1, "KiB"), (2, "kinds of elements")];
+        let said = labels.map(|(size, axis)| sized(size, axis));
+        assert_eq!(said, ["1 warp per SM", "1 row and column", "1 KiB", "2 kinds of elements"]);
+        let problems = Guide::pair("gather").unwrap().problems();
+        assert_eq!((problems[0].size(), problems[0].label.as_str()), (1, "1 warp per SM"));
+    }
+}

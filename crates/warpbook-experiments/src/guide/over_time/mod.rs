@@ -1,0 +1,53 @@
+//! What the ways of a pair did over time, for its record: memory, clocks and power, the timeline of a step. Recorded at the size that charts show,
+//! after everything was timed.
+
+pub(super) mod loading;
+pub(super) mod memory;
+pub(super) mod power;
+
+use super::Pair;
+use super::halves::Work;
+use warpbook_device::CudaDevice;
+use warpbook_lab::activity::Timelines;
+use warpbook_lab::{Error, Lab, Result};
+use warpbook_record::{Problem, Run};
+
+/// Records what the pair is about.
+pub(super) type OverTime = fn(&Shown<'_>) -> Result<Timelines>;
+
+/// The size that charts show of a pair, and what was measured there.
+pub(super) struct Shown<'s> {
+    pub lab: &'s Lab,
+    pub device: &'s CudaDevice,
+    pub pair: &'static Pair,
+    pub problem: &'s Problem,
+    pub work: Work,
+    /// Whether it is to take little time.
+    pub quick: bool,
+    pub measured: &'s Run,
+}
+
+impl Shown<'_> {
+    /// Records each of these rungs that gave a valid figure, with what tells it from the others. What goes wrong with one is a note.
+    fn each<T: Copy>(
+        &self,
+        rungs: &[(&'static str, T)],
+        record: impl Fn(&'static str, T) -> Result<Timelines>,
+    ) -> Result<Timelines> {
+        let mut found = Timelines::default();
+        for (rung, of) in rungs {
+            let is_sound = |run: &Run| run.measurement(rung, self.problem).is_some_and(|m| run.is_sound(m));
+            if !is_sound(self.measured) {
+                continue;
+            }
+            self.lab.bench().cancel.check()?;
+            match record(rung, *of) {
+                Ok(more) => found.extend(more),
+                Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
+                Err(e) if e.is_cancelled() => return Err(e),
+                Err(e) => found.notes.push(format!("{rung}: what it did over time was not recorded: {e}")),
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,338 @@
+//! The matrices of one problem on a GPU, and the rungs ready to multiply them.
+
+use super::{Matmul, cpu, form, launch, sides};
+use std::sync::Arc;
+use warpbook_data::parallel::collect;
+use warpbook_device::{Bench, Buffer, Cublas, CublasLt, CudaDevice, LtPlan, Stream};
+use warpbook_gemm::philox::gaussians;
+use warpbook_gemm::storage::Storage;
+use warpbook_gemm::{Gemm, Judge, Plan, Product, Rehearsed, Verdict, rehearse};
+use warpbook_kernels::matmul::{Body, Form, LT_ALGORITHMS, Row, STANDARD_EDGE, WORKSPACE_BYTES, rows, shape_of};
+use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
+use warpbook_lab::{Error, Event, Lab, Result};
+use warpbook_record::{Check, Dtype, KernelSpec, Part, PartGroup, Problem, Run, Rung, Tile};
+
+/// The arrays of a product, and what its results are held against.
+pub(super) struct Inputs {
+    pub(super) product: Product,
+    pub(super) a: Storage,
+    pub(super) b: Storage,
+    pub(super) c: Storage,
+    pub(super) workspace: Buffer<u8>,
+    pub(super) judge: Judge,
+    pub(super) stream: Stream,
+}
+
+/// What runs a rung.
+pub(super) enum Way {
+    Ours(Arc<Plan>),
+    Cublas(Cublas),
+    CublasLt(LtPlan),
+}
+
+/// The matrices of one problem.
+pub(super) struct Matrices<'a> {
+    experiment: &'a Matmul,
+    device: &'a CudaDevice,
+    problem: Problem,
+    on_gpu: Inputs,
+    on_cpu: cpu::Matrices<'a>,
+}
+
+/// Compiles kernels with their tiles on all threads into the compiler's cache; what does not compile is told where it is used.
+pub(super) fn compile_into_cache(device: &CudaDevice, jobs: &[(KernelSpec, Tile)]) {
+    let Ok(compiler) = device.compiler() else { return };
+    collect(jobs.len(), &|i| {
+        let (spec, tile) = &jobs[i];
+        let _ = compiler.compile(spec, tile, &device.architecture_of(spec));
+    });
+}
+
+impl<'a> Matrices<'a> {
+    pub(super) fn draw(experiment: &'a Matmul, lab: &Lab, device: &'a CudaDevice, problem: &Problem) -> Result<Self> {
+        lab.tell(&Event::Preparing(&format!("drawing {} and the reference", problem.label)));
+        let [m, n, k] = sides(problem);
+        let product = Product::new(m, n, k, form(problem));
+        let [a, b, c] = product.elements();
+        let dtype = product.form.dtype;
+        let matrix = |stream, elements| -> Result<Storage> {
+            let drawn = gaussians(device, experiment.seed, stream, elements)?;
+            Ok(match dtype {
+                Dtype::F16 | Dtype::Bf16 => Storage::from_f32(device, &drawn.to_vec()?, dtype)?,
+                _ => Storage::F32(drawn),
+            })
+        };
+        let (a, b) = (matrix(0, a)?, matrix(1, b)?);
+        let c = Storage::zeros(device, c, product.form.out)?;
+        let judge = Judge::new(device, &product, &a, &b)?;
+        let workspace = device.zeros(WORKSPACE_BYTES as usize)?;
+        let on_gpu = Inputs { product, a, b, c, workspace, judge, stream: device.stream()? };
+        let on_cpu = cpu::Matrices::of(experiment, problem);
+        Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
+    }
+
+    /// Compiles what will be tried.
+    pub(super) fn compile_all(&self) {
+        let (form, cc) = (self.on_gpu.product.form, self.device.info().compute_capability);
+        let rungs = warpbook_lab::Experiment::rungs(self.experiment);
+        let rows = rungs.iter().filter_map(|r| self.experiment.row_of(r)).filter(|r| r.obstacle(form, cc).is_none());
+        let jobs: Vec<_> = rows
+            .flat_map(|row| {
+                let spec = Plan::spec(&row, &self.on_gpu.product);
+                let tiles = self.wanted_tiles(&row);
+                spec.into_iter().flat_map(move |spec| tiles.clone().into_iter().map(move |t| (spec.clone(), t)))
+            })
+            .collect();
+        compile_into_cache(self.device, &jobs);
+    }
+
+    /// The tiles of a row that are tried.
+    fn wanted_tiles(&self, row: &Row) -> Vec<Tile> {
+        let permitted = row.kernel().map(|k| k.tiles.clone()).unwrap_or_default();
+        let asked = self.experiment.selection.tile.as_deref();
+        match asked.and_then(|id| permitted.iter().find(|t| t.id == id)) {
+            Some(tile) => vec![tile.clone()],
+            None if self.experiment.tiles => permitted,
+            None => permitted.into_iter().take(1).collect(),
+        }
+    }
+
+    fn candidate_of(&self, row: &Row, way: Way) -> OnGpu<'_> {
+        OnGpu { matrices: self, row: row.clone(), way, choice: None }
+    }
+
+    /// The fastest of cuBLASLt's algorithms, of those that give the right result.
+    fn best_algorithm(&self, row: &Row, trials: &Trials<'_>) -> Result<OnGpu<'_>> {
+        let call = self.on_gpu.product.library_call();
+        let plans = CublasLt::open(self.device)?.plans(&call, LT_ALGORITHMS, WORKSPACE_BYTES)?;
+        let mut right = Vec::new();
+        for plan in plans {
+            let candidate = self.candidate_of(row, Way::CublasLt(plan));
+            // Some are suggested that the device then refuses.
+            if is_right(&candidate)? {
+                right.push(candidate);
+            }
+        }
+        let found = right.len();
+        let (best, _) = trials.fastest(&right.iter().map(|c| c as &dyn Candidate).collect::<Vec<_>>())?;
+        let Some(mut best) = best.and_then(|i| right.into_iter().nth(i)) else {
+            let why = "suggested no algorithm that gives the right result".into();
+            return Err(warpbook_device::Error::Unsupported { what: "cuBLASLt".into(), why }.into());
+        };
+        best.choice =
+            Some(format!("The fastest of {found} algorithms that it suggested of {LT_ALGORITHMS} asked for."));
+        Ok(best)
+    }
+
+    /// What `gemm()` picks by itself, with the row whose kernel that is.
+    fn as_chosen(&self) -> Result<OnGpu<'_>> {
+        let Chosen { row, plan, why } = Chosen::of(&Gemm::untuned(self.device), &self.on_gpu.product)?;
+        Ok(OnGpu { choice: Some(why), ..self.candidate_of(&row, Way::Ours(plan)) })
+    }
+
+    /// The fastest tile of a row, or the one that was asked for; the times of all become parts.
+    fn best_tile(&self, row: &Row, trials: &mut Trials<'_>) -> Result<OnGpu<'_>> {
+        let mut plans = Vec::new();
+        let mut first_error = None;
+        let tiles = match &trials.tile {
+            Some(id) => row.kernel().and_then(|k| k.tile(id)).into_iter().cloned().collect(),
+            None => self.wanted_tiles(row),
+        };
+        for tile in tiles {
+            match Plan::new(self.device, row, &tile, &self.on_gpu.product, [true; 2]) {
+                Ok(plan) => plans.push(self.candidate_of(row, Way::Ours(Arc::new(plan)))),
+                Err(e) if e.is_sticky() => return Err(e.into()),
+                // As a tile that wants more shared memory than there is.
+                Err(e) => first_error = first_error.or(Some(e)),
+            }
+        }
+        let (best, times) = trials.fastest(&plans.iter().map(|c| c as &dyn Candidate).collect::<Vec<_>>())?;
+        // Of a sweep the standard size is enough to see what a tile does.
+        let standard = shape_of(&self.problem) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE));
+        let kept = self.experiment.shapes.len() == 1 || standard;
+        for (candidate, samples) in plans.iter().zip(times).filter(|_| kept) {
+            trials.keep(PartGroup::Tile, candidate.details().tile.unwrap_or_default(), samples.us);
+        }
+        match (plans.into_iter().nth(best.unwrap_or(0)), first_error) {
+            (Some(candidate), _) => Ok(candidate),
+            (None, Some(e)) => Err(e.into()),
+            (None, None) => Err(Error::Setting(format!("{} has no tile.", row.rung.id))),
+        }
+    }
+}
+
+impl Prepared for Matrices<'_> {
+    fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
+        let unknown = || Error::UnknownRung { name: rung.id.to_string(), nearest: Vec::new() };
+        let row = self.experiment.row_of(rung).ok_or_else(unknown)?;
+        Ok(match &row.body {
+            Body::Cpu(body) => Box::new(self.on_cpu.candidate(*body)),
+            Body::Cublas => Box::new(self.candidate_of(&row, Way::Cublas(Cublas::open(self.device)?))),
+            Body::CublasLt => Box::new(self.best_algorithm(&row, trials)?),
+            Body::Chosen => Box::new(self.as_chosen()?),
+            Body::Kernel(_) => Box::new(self.best_tile(&row, trials)?),
+        })
+    }
+
+    /// At three small products, whose edges tell mistakes apart.
+    fn rehearse(&self, rung: &Rung, limit_s: f64) -> Result<()> {
+        match self.experiment.row_of(rung) {
+            Some(row) => try_small(self.device, &row, self.on_gpu.product.form, limit_s),
+            None => Ok(()),
+        }
+    }
+
+    /// What a result costs that is wanted on the host: pageable copies to the device and back.
+    fn extras(&self, lab: &Lab, _: &Run) -> Result<Vec<Part>> {
+        fn copies<T: warpbook_device::Element>(
+            bench: &Bench,
+            to: &[&Buffer<T>],
+            from: &Buffer<T>,
+        ) -> Result<[Vec<f64>; 2]> {
+            let host: Vec<Vec<T>> = to.iter().map(|b| b.to_vec()).collect::<warpbook_device::Result<_>>()?;
+            let there = bench.cpu(|| to.iter().zip(&host).try_for_each(|(b, h)| b.write(h)))?;
+            // Into memory that has been used before: to find fresh pages would take longer than the copy.
+            let mut result = from.to_vec()?;
+            let back = bench.cpu(|| from.read(&mut result))?;
+            Ok([there.us, back.us])
+        }
+        if !self.experiment.transfers {
+            return Ok(Vec::new());
+        }
+        let bench =
+            Bench { samples: 5.min(lab.bench().samples), budget_s: 0.3, batch_below_us: 0.0, ..lab.bench().clone() };
+        let on = &self.on_gpu;
+        let times = match (&on.a, &on.b, &on.c) {
+            (Storage::F32(a), Storage::F32(b), Storage::F32(c)) => copies(&bench, &[a, b], c)?,
+            (Storage::F16(a), Storage::F16(b), Storage::F16(c)) => copies(&bench, &[a, b], c)?,
+            (Storage::Bf16(a), Storage::Bf16(b), Storage::Bf16(c)) => copies(&bench, &[a, b], c)?,
+            _ => return Ok(Vec::new()),
+        };
+        // They are the same whatever rung computes in between.
+        let part = |(name, samples_us): (&str, Vec<f64>)| Part {
+            rung: String::new(),
+            problem: self.problem.clone(),
+            group: PartGroup::Transfer,
+            name: name.into(),
+            samples_us,
+        };
+        Ok(["to the device", "to the host"].into_iter().zip(times).map(part).collect())
+    }
+}
+
+/// The plan that costs choose for a product.
+pub(super) struct Chosen {
+    /// The row whose kernel it is.
+    pub(super) row: Row,
+    pub(super) plan: Arc<Plan>,
+    /// Rung, tile and reason, in a sentence.
+    pub(super) why: String,
+}
+
+impl Chosen {
+    /// By a handle's choice, of arrays that begin at multiples of 16 bytes.
+    pub(super) fn of(gemm: &Gemm, product: &Product) -> Result<Self> {
+        let choice = gemm.choice(product)?;
+        let plan = gemm.plan(product, [true; 2])?;
+        let why = if plan.rung() == choice.row.rung.id {
+            choice.why
+        } else {
+            format!("the copies of {} would not fit into the workspace", choice.row.rung.id)
+        };
+        let unknown = || Error::UnknownRung { name: plan.rung().to_owned(), nearest: Vec::new() };
+        let row = rows().into_iter().find(|r| r.rung.id == plan.rung()).ok_or_else(unknown)?;
+        let why = format!("{} with the tile {}: {why}.", plan.rung(), plan.tile());
+        Ok(Self { row, plan, why })
+    }
+}
+
+/// Two sentences, or the one that is there.
+fn joined(first: &Option<String>, second: Option<String>) -> Option<String> {
+    let both: Vec<&str> = [first.as_deref(), second.as_deref()].into_iter().flatten().collect();
+    (!both.is_empty()).then(|| both.join(" "))
+}
+
+/// A rung on the GPU at one problem.
+struct OnGpu<'p> {
+    matrices: &'p Matrices<'p>,
+    row: Row,
+    way: Way,
+    choice: Option<String>,
+}
+
+impl Candidate for OnGpu<'_> {
+    fn stream(&self) -> Option<&Stream> {
+        Some(&self.matrices.on_gpu.stream)
+    }
+
+    /// NaNs in C.
+    fn reset(&self) -> warpbook_device::Result<()> {
+        self.matrices.on_gpu.stream.synchronize()?;
+        self.matrices.on_gpu.c.fill_bytes(0xff)
+    }
+
+    fn launch(&self) -> warpbook_device::Result<()> {
+        launch::queue(&self.matrices.on_gpu, &self.way)
+    }
+
+    fn check(&self) -> Result<Checked> {
+        let on = &self.matrices.on_gpu;
+        let verdict = on.judge.judge(&on.stream, &on.c)?;
+        let at = verdict.first_wrong.map_or_else(String::new, |(r, c)| format!(", the first in row {r}, column {c}"));
+        let error = (!verdict.passed())
+            .then(|| format!("{} of {} elements are wrong{at}", verdict.wrong, self.matrices.problem.short));
+        Ok(Checked { check: as_check(&verdict), error, log: None })
+    }
+
+    fn details(&self) -> Details {
+        let Way::Ours(plan) = &self.way else { return Details { choice: self.choice.clone(), ..Details::default() } };
+        let tile = self.row.kernel().and_then(|k| k.tile(plan.tile()));
+        Details {
+            tile: Some(plan.tile().to_owned()),
+            kernels: plan.stats(),
+            choice: joined(&self.choice, plan.preparation()),
+            traffic: tile.map(|t| self.row.traffic(t, &self.matrices.problem)).unwrap_or_default(),
+            ..Details::default()
+        }
+    }
+}
+
+/// Whether a candidate runs and gives the right result.
+///
+/// # Errors
+/// One after which the GPU cannot be used.
+pub(super) fn is_right(candidate: &dyn Candidate) -> Result<bool> {
+    let ran = candidate.reset().and_then(|()| candidate.launch()).map_err(Error::from);
+    match ran.and_then(|()| candidate.check()) {
+        Ok(found) => Ok(found.passed()),
+        Err(Error::Device(e)) if e.is_sticky() => Err(e.into()),
+        Err(_) => Ok(false),
+    }
+}
+
+pub(crate) fn as_check(v: &Verdict) -> Check {
+    Check {
+        reference: "the same product in f64 on the GPU, every element, beyond the rounding to C's type".into(),
+        max_abs_error: v.max_abs_error,
+        max_rel_error: v.max_error,
+        tolerance: v.tolerance,
+        passed: v.passed(),
+    }
+}
+
+/// Tries a learner's kernel at small products, where what is wrong can be told.
+fn try_small(device: &CudaDevice, row: &Row, form: Form, limit_s: f64) -> Result<()> {
+    for tile in row.kernel().iter().flat_map(|k| k.tiles.first()) {
+        match rehearse(device, row, tile, form, limit_s)? {
+            Rehearsed::Right => {}
+            Rehearsed::Wrong(flaw) => return Err(Error::WrongProduct(flaw.to_string())),
+            Rehearsed::Outside { sizes: [m, n, k], elements: (before, after) } => {
+                return Err(Error::WrongProduct(format!(
+                    "In a product of {m} x {n} x {k}, memory around C was written: {before} elements before it and {after} after it. \
+                     Hint: look at the guards of the edge, and whether a row of C begins every ldc elements."
+                )));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,354 @@
+//! What a survey found, and whether it keeps its bounds.
+
+use super::shapes::{Drawn, Sides};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use warpbook_record::{Dtype, Environment, Policy};
+
+/// The least geometric mean of the ratios to the library's best, in each third.
+const LEAST_MEAN: f64 = 1.0;
+/// The least geometric mean of the ratios to the library's first choice.
+const LEAST_MEAN_TO_FIRST: f64 = 1.05;
+/// The least ratio of most products, and the least share of these.
+const MOST_REACH: f64 = 0.9;
+const LEAST_SHARE: f64 = 0.95;
+/// The least ratio of any.
+const LEAST_OF_ANY: f64 = 0.75;
+
+/// Median times of a product in microseconds, taken in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// Of what `gemm()` picks.
+    pub ours_us: f64,
+    /// Of the algorithm that cuBLASLt suggests first, or of the next that gives the right result.
+    pub first_us: f64,
+    /// Of the fastest of the algorithms that it suggests; never more than `first_us`.
+    pub best_us: f64,
+}
+
+impl Times {
+    /// The library's best over ours: above 1 ours is faster.
+    #[must_use]
+    pub fn to_best(&self) -> f64 {
+        self.best_us / self.ours_us
+    }
+
+    /// The library's first choice over ours.
+    #[must_use]
+    pub fn to_first(&self) -> f64 {
+        self.first_us / self.ours_us
+    }
+}
+
+/// One of our tiles that was timed next to the choice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// The rung's id.
+    pub rung: String,
+    /// The tile's id.
+    pub tile: String,
+    /// The parts into which k is divided over the workspace, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<u32>,
+    /// Microseconds that the costs expect; `None` of a tile without costs.
+    pub expected_us: Option<f64>,
+    /// What that depends on: the inputs of the network that corrects it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub terms: Vec<f32>,
+    /// The median time in microseconds; `None` where something failed.
+    pub us: Option<f64>,
+    /// What failed, in a sentence.
+    pub error: Option<String>,
+}
+
+/// A product of a survey.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// The product.
+    #[serde(flatten)]
+    pub drawn: Drawn,
+    /// The rung and the tile that were picked, and why.
+    pub choice: Option<String>,
+    /// How many of the library's algorithms gave the right result.
+    pub algorithms: usize,
+    /// The times; `None` where something failed.
+    pub times: Option<Times>,
+    /// The tiles that the costs find the cheapest, each timed, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
+    /// What failed, in a sentence.
+    pub error: Option<String>,
+}
+
+/// What some of the products have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Which they are.
+    pub name: String,
+    /// How many were timed.
+    pub count: usize,
+    /// The geometric mean of the ratios to the library's best.
+    pub to_best: f64,
+    /// The geometric mean of the ratios to the library's first choice.
+    pub to_first: f64,
+    /// The share whose ratio to the best is at least 0.9.
+    pub share_of_0_9: f64,
+    /// The smallest ratio to the best.
+    pub least: f64,
+    /// The product that has it.
+    pub least_at: String,
+}
+
+/// A bound, and what was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// What is bounded.
+    pub what: String,
+    /// The least that it may be.
+    pub least: f64,
+    /// What it is.
+    pub found: f64,
+}
+
+impl Bound {
+    /// Whether it is kept; what is no number keeps none.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.found >= self.least
+    }
+}
+
+/// What a survey found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The seed that repeats it.
+    pub seed: u64,
+    /// When it ended, as RFC 3339; empty in surveys from before this was kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub created: String,
+    /// Where it ran.
+    pub environment: Environment,
+    /// How it was timed.
+    pub policy: Policy,
+    /// (major, minor, patch) of cuBLASLt.
+    pub cublaslt: (u32, u32, u32),
+    /// The products, in the order in which they were drawn.
+    pub products: Vec<Compared>,
+}
+
+/// The summary of some products; `None` where none of them was timed.
+fn summary(name: &str, products: &[Compared], keep: impl Fn(&Drawn) -> bool) -> Option<Summary> {
+    let timed: Vec<(&Drawn, Times)> =
+        products.iter().filter(|c| keep(&c.drawn)).filter_map(|c| Some((&c.drawn, c.times?))).collect();
+    let count = timed.len();
+    let (at, least) = timed.iter().map(|(d, t)| (d, t.to_best())).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let mean = |ratio: fn(&Times) -> f64| (timed.iter().map(|(_, t)| ratio(t).ln()).sum::<f64>() / count as f64).exp();
+    let reach = timed.iter().filter(|(_, t)| t.to_best() >= MOST_REACH).count();
+    Some(Summary {
+        name: name.into(),
+        count,
+        to_best: mean(Times::to_best),
+        to_first: mean(Times::to_first),
+        share_of_0_9: reach as f64 / count as f64,
+        least,
+        least_at: at.to_string(),
+    })
+}
+
+impl Report {
+    /// All products, then by their sides, types and transpositions.
+    #[must_use]
+    pub fn summaries(&self) -> Vec<Summary> {
+        let of = |name: &str, keep: &dyn Fn(&Drawn) -> bool| summary(name, &self.products, keep);
+        let mut all = vec![of("all", &|_| true)];
+        all.extend(Sides::ALL.map(|sides| of(sides.label(), &|d| d.sides == sides)));
+        all.extend([Dtype::Bf16, Dtype::F16].map(|dtype| of(dtype.label(), &|d| d.dtype == dtype)));
+        let mut stored: Vec<&str> = Vec::new();
+        for drawn in self.products.iter().map(|c| &c.drawn) {
+            if !stored.contains(&drawn.stored()) {
+                stored.push(drawn.stored());
+            }
+        }
+        all.extend(stored.into_iter().map(|how| of(how, &|d| d.stored() == how)));
+        all.into_iter().flatten().collect()
+    }
+
+    /// The products that failed.
+    pub fn failed(&self) -> impl Iterator<Item = &Compared> {
+        self.products.iter().filter(|c| c.error.is_some())
+    }
+
+    /// What a choice without tuning should reach, and what was found.
+    #[must_use]
+    pub fn bounds(&self) -> Vec<Bound> {
+        let bound =
+            |what: String, least: f64, found: Option<f64>| Bound { what, least, found: found.unwrap_or(f64::NAN) };
+        let thirds = Sides::ALL.map(|sides| {
+            let found = summary("", &self.products, |d| d.sides == sides).map(|s| s.to_best);
+            bound(format!("geometric mean against the best, {}", sides.label()), LEAST_MEAN, found)
+        });
+        let all = summary("", &self.products, |_| true);
+        let of_all =
+            |what: &str, least: f64, figure: fn(&Summary) -> f64| bound(what.into(), least, all.as_ref().map(figure));
+        let right = 1.0 - self.failed().count() as f64 / self.products.len() as f64;
+        thirds
+            .into_iter()
+            .chain([
+                of_all("share of products at 0.9 of the best or more", LEAST_SHARE, |s| s.share_of_0_9),
+                of_all("smallest ratio to the best", LEAST_OF_ANY, |s| s.least),
+                of_all("geometric mean against the first choice", LEAST_MEAN_TO_FIRST, |s| s.to_first),
+                bound("share of products that were right and timed".into(), 1.0, Some(right)),
+            ])
+            .collect()
+    }
+
+    /// The report as JSON, with [`Self::summaries`] and [`Self::bounds`], which follow from its products: for readers that draw no conclusions.
+    ///
+    /// # Errors
+    /// A number that JSON cannot hold.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            summaries: Vec<Summary>,
+            bounds: Vec<Bound>,
+            #[serde(flatten)]
+            report: &'a Report,
+        }
+        let written = Written { summaries: self.summaries(), bounds: self.bounds(), report: self };
+        serde_json::to_string_pretty(&written).map(|text| text + "\n")
+    }
+
+    /// Summaries, the slowest products and the bounds, as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |l: String| {
+            let _ = writeln!(text, "{l}");
+        };
+        line(format!(
+            "{:<20}{:>6}{:>10}{:>10}{:>8}{:>10}  smallest at",
+            "", "count", "to best", "to first", "≥ 0.9", "smallest"
+        ));
+        for s in self.summaries() {
+            let share = format!("{:.1} %", 100.0 * s.share_of_0_9);
+            line(format!(
+                "{:<20}{:>6}{:>10.3}{:>10.3}{share:>8}{:>10.3}  {}",
+                s.name, s.count, s.to_best, s.to_first, s.least, s.least_at
+            ));
+        }
+        for bound in self.bounds() {
+            let verdict = if bound.holds() { "kept  " } else { "MISSED" };
+            line(format!("{verdict}  {}: {:.3}, at least {:.2}", bound.what, bound.found, bound.least));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::shapes::draw;
+    use super::*;
+
+    /// A report whose products have these times of ours, the first choice and the best.
+    fn report(times: &[[f64; 3]]) -> Report {
+        let drawn = draw(1, times.len() as u32);
+        let compared = |(drawn, [ours_us, first_us, best_us]): (Drawn, &[f64; 3])| Compared {
+            drawn,
+            choice: None,
+            algorithms: 32,
+            times: Some(Times { ours_us: *ours_us, first_us: *first_us, best_us: *best_us }),
+            tried: Vec::new(),
+            error: None,
+        };
+        let lab = warpbook_lab::Lab::open("cpu").unwrap();
+        Report {
+            created: String::new(),
+            seed: 1,
+            environment: lab.environment(),
+            policy: lab.bench().policy(true, ""),
+            cublaslt: (13, 0, 0),
+            products: drawn.into_iter().zip(times).map(compared).collect(),
+        }
+    }
+
+    fn missed(report: &Report) -> Vec<String> {
+        report.bounds().into_iter().filter(|b| !b.holds()).map(|b| b.what).collect()
+    }
+
+    #[test]
+    fn means_are_geometric_and_the_smallest_is_named() {
+        // Of each kind of sides one product twice as fast as the best, and one half as fast.
+        let report = report(&[
+            [1.0, 4.0, 2.0],
+            [1.0, 4.0, 2.0],
+            [1.0, 4.0, 2.0],
+            [2.0, 4.0, 1.0],
+            [2.0, 4.0, 1.0],
+            [4.0, 4.0, 1.0],
+        ]);
+        let all = report.summaries();
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        assert_eq!((&*all[0].name, all[0].count, all[0].least), ("all", 6, 0.25));
+        assert!(close(all[0].to_best, 0.5_f64.powf(1.0 / 6.0)), "{}", all[0].to_best);
+        assert!(close(all[0].to_first, 2.0_f64.powf(8.0 / 6.0)), "{}", all[0].to_first);
+        assert!(close(all[0].share_of_0_9, 0.5));
+        assert_eq!(all[0].least_at, report.products[5].drawn.to_string());
+        let odd = all.iter().find(|s| s.name == "odd").unwrap();
+        assert!(odd.count == 2 && close(odd.to_best, 1.0) && close(odd.to_first, 8.0_f64.sqrt()));
+        // Sides, types and transpositions each split all products.
+        for names in
+            [Sides::ALL.map(Sides::label).to_vec(), vec!["bf16", "fp16"], vec!["A, B as they are", "A transposed"]]
+        {
+            assert_eq!(
+                all.iter().filter(|s| names.contains(&&*s.name)).map(|s| s.count).sum::<usize>(),
+                6,
+                "{names:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_bound_is_missed_by_what_it_is_about() {
+        let good = [1.0, 1.1, 1.05];
+        let mut times = vec![good; 120];
+        assert_eq!(missed(&report(&times)), Vec::<String>::new());
+        // 6 of 120 below 0.9 are 5 %, a seventh is too many.
+        (0..6).for_each(|i| times[i] = [1.0, 1.1, 0.8]);
+        assert_eq!(missed(&report(&times)), Vec::<String>::new());
+        times[6] = [1.0, 1.1, 0.8];
+        assert_eq!(missed(&report(&times)), ["share of products at 0.9 of the best or more"]);
+        let mut times = vec![good; 120];
+        times[7] = [1.0, 1.1, 0.74];
+        assert_eq!(missed(&report(&times)), ["smallest ratio to the best"]);
+        assert_eq!(missed(&report(&vec![[1.0, 1.04, 1.02]; 120])), ["geometric mean against the first choice"]);
+        // One third behind, the others ahead.
+        let mut times = vec![[1.0, 1.2, 1.1]; 120];
+        (0..120).filter(|i| i % 3 == 1).for_each(|i| times[i] = [1.0, 1.2, 0.99]);
+        assert_eq!(missed(&report(&times)), ["geometric mean against the best, odd"]);
+    }
+
+    #[test]
+    fn what_failed_or_was_not_timed_keeps_no_bound() {
+        let mut one_wrong = report(&[[1.0, 1.2, 1.1]; 12]);
+        (one_wrong.products[3].times, one_wrong.products[3].error) = (None, Some("wrong".into()));
+        assert_eq!(missed(&one_wrong), ["share of products that were right and timed"]);
+        assert_eq!(one_wrong.summaries()[0].count, 11);
+        let nothing = report(&[]);
+        assert_eq!((missed(&nothing).len(), nothing.summaries().len()), (7, 0));
+        assert!(nothing.text().contains("MISSED"));
+    }
+
+    #[test]
+    fn a_report_is_read_again_and_its_text_has_every_bound() {
+        let report = report(&[[1.0, 1.2, 1.1]; 24]);
+        let text = report.to_json().unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+        assert!(text.contains("\"sides\": \"odd\"") && text.contains("\"best_us\": 1.1"), "{text}");
+        let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (written["summaries"][0]["count"].as_u64(), written["bounds"].as_array().unwrap().len()),
+            (Some(24), 7)
+        );
+        assert_eq!(report.text().matches("kept  ").count(), report.bounds().len());
+    }
+}

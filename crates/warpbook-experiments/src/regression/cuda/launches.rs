@@ -1,0 +1,217 @@
+//! The rungs that launch kernels for each epoch.
+
+use super::{DevicePoints, Settings, State, choose_tile, launch};
+use warpbook_device::{Bench, Buffer, CudaDevice, Event, Graph, Kernel, Samples, Stream};
+use warpbook_kernels::Launch;
+use warpbook_kernels::regression::{self, LOG_EVERY, NO_POINTS, ONLY_READS, ablations};
+use warpbook_lab::Result;
+use warpbook_record::{Grid, KernelStats, Rung, Schedule};
+
+/// Sums that a pass leaves behind for each block.
+const SUMS: usize = 3;
+/// Launches of one kernel in the graph that it is timed in alone.
+const REPEATS: u32 = 20;
+
+/// What the rungs do in an epoch.
+enum Plan {
+    /// Four kernels over the points, and their intermediates pred and err, f32 `[n]`.
+    Unfused { pred: Buffer<f32>, err: Buffer<f32> },
+    /// One pass.
+    Fused,
+    /// One pass in slices, each on its own stream, which starts when the update is done.
+    Streams { streams: Vec<Stream>, updated: Event, passed: Vec<Event> },
+}
+
+/// A rung ready to run: its kernels, its arrays, and what it does in an epoch.
+pub(in crate::regression) struct Launches<'a> {
+    pub(super) state: State<'a>,
+    pub(super) kernels: Vec<Kernel>,
+    plan: Plan,
+    /// Blocks of a pass over all points, or of one slice of them.
+    pub(super) pass: Launch,
+    /// The block of an update.
+    pub(super) step: Launch,
+    /// Blocks of all slices.
+    pub(super) columns: u32,
+    /// `[3][columns]`
+    pub(super) partial: Buffer<f32>,
+    /// Kernels may begin before their predecessor has ended.
+    pub(super) programmatic: bool,
+    /// All epochs, where they are replayed.
+    graph: Option<Graph>,
+}
+
+impl<'a> Launches<'a> {
+    pub(super) fn new(
+        device: &CudaDevice,
+        points: &'a DevicePoints,
+        rung: &Rung,
+        plan: regression::Plan,
+        settings: &Settings<'_>,
+    ) -> Result<Self> {
+        let state = State::new(device, points, settings)?;
+        let schedule = rung.schedule().unwrap_or(Schedule::Launches);
+        let kernels = rung
+            .kernels()
+            .iter()
+            .map(|spec| Ok(device.kernel(spec, choose_tile(spec, settings.tile)?)?))
+            .collect::<Result<Vec<_>>>()?;
+        let n = points.train;
+        let (plan, pass, columns) = match schedule {
+            Schedule::Streams(count) => {
+                let count = count.max(1);
+                let whole = kernels[0].shape(n as u64);
+                let grid = whole.grid[0].div_ceil(count);
+                let streams = (0..count).map(|_| device.stream()).collect::<Result<Vec<_>, _>>()?;
+                let passed = (0..count).map(|_| device.event()).collect::<Result<Vec<_>, _>>()?;
+                let plan = Plan::Streams { streams, updated: device.event()?, passed };
+                (plan, Launch { grid: [grid, 1, 1], ..whole }, grid * count)
+            }
+            _ => {
+                let pass = kernels[0].shape(n as u64);
+                let plan = if plan == regression::Plan::Unfused {
+                    Plan::Unfused { pred: device.zeros(n)?, err: device.zeros(n)? }
+                } else {
+                    Plan::Fused
+                };
+                (plan, pass, pass.grid[0])
+            }
+        };
+        let overlapped = schedule == Schedule::OverlappedGraph;
+        let step = kernels.last().map_or(pass, |update| update.shape(1));
+        let mut this = Self {
+            state,
+            kernels,
+            plan,
+            pass,
+            step,
+            columns,
+            partial: device.zeros(SUMS * columns as usize)?,
+            programmatic: overlapped,
+            graph: None,
+        };
+        if overlapped || schedule == Schedule::Graph {
+            this.graph = Some(launch::capture(&this, || this.queue_epochs())?);
+        }
+        Ok(this)
+    }
+
+    /// Puts the initial weights back and poisons what the descent writes.
+    pub(super) fn reset(&self) -> warpbook_device::Result<()> {
+        self.partial.fill_bytes(0xff)?;
+        self.state.reset()
+    }
+
+    /// Queues the whole descent.
+    pub(super) fn queue(&self) -> warpbook_device::Result<()> {
+        match &self.graph {
+            Some(graph) => graph.launch(&self.state.stream),
+            None => self.queue_epochs(),
+        }
+    }
+
+    /// What the compiler and the device say of each kernel, with its grid.
+    pub(super) fn stats(&self) -> Vec<KernelStats> {
+        self.kernels
+            .iter()
+            .map(|k| {
+                let grid = if k.spec().grid == Grid::One { [1, 1, 1] } else { self.pass.grid };
+                KernelStats { grid: Some(grid), ..k.stats().clone() }
+            })
+            .collect()
+    }
+
+    /// The id of the tile of its pass.
+    pub(super) fn tile(&self) -> String {
+        self.kernels[0].tile().id.to_string()
+    }
+
+    fn queue_epochs(&self) -> warpbook_device::Result<()> {
+        for epoch in 1..=self.state.epochs {
+            let log = epoch.is_multiple_of(LOG_EVERY).then(|| (epoch / LOG_EVERY - 1) as usize);
+            self.queue_pass()?;
+            launch::update(self, self.state.learning_rate, log)?;
+        }
+        Ok(())
+    }
+
+    fn queue_pass(&self) -> warpbook_device::Result<()> {
+        match &self.plan {
+            Plan::Unfused { pred, err } => (0..4).try_for_each(|k| launch::unfused(self, k, pred, err)),
+            Plan::Fused => launch::pass(self, &self.state.stream, 0, self.state.points.train, 0),
+            Plan::Streams { streams, updated, passed } => {
+                updated.record(&self.state.stream)?;
+                // Slices start at multiples of four points, which the vector loads ask for.
+                let slice = self.state.points.train.div_ceil(streams.len()).next_multiple_of(4);
+                for (i, (stream, passed)) in streams.iter().zip(passed).enumerate() {
+                    let begin = (i * slice).min(self.state.points.train);
+                    let len = slice.min(self.state.points.train - begin);
+                    stream.wait(updated)?;
+                    launch::pass(self, stream, begin, len, i as u32 * self.pass.grid[0])?;
+                    passed.record(stream)?;
+                    self.state.stream.wait(passed)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Times each kernel of an epoch alone, back to back in a graph; by name, in microseconds a launch.
+    pub(super) fn time_operations(&self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
+        self.reset()?;
+        // The sums have to be numbers, or the update would spoil the weights.
+        self.queue_pass()?;
+        let names = self.kernels.iter().map(|k| k.stats().entry.clone());
+        let last = self.kernels.len() - 1;
+        let mut timed = Vec::new();
+        for (i, name) in names.enumerate() {
+            let samples = self.time_launches(device, bench, || match (&self.plan, i == last) {
+                // With a rate of zero the weights stay what they are.
+                (_, true) => launch::update(self, 0.0, None),
+                (Plan::Unfused { pred, err }, false) => launch::unfused(self, i, pred, err),
+                _ => self.queue_pass(),
+            })?;
+            timed.push((name.replace('_', " "), samples));
+        }
+        Ok(timed)
+    }
+
+    /// Times the fused pass with each of its parts left out, and without points, which is what its launch costs; by name, in
+    /// microseconds a pass. Nothing of a rung without that pass, whose kernels have other parameters.
+    pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
+        if !matches!(self.plan, Plan::Fused) {
+            return Ok(Vec::new());
+        }
+        self.reset()?;
+        let tile = self.tile();
+        let mut timed = Vec::new();
+        for (name, spec) in ablations() {
+            let variant = device.kernel(&spec, choose_tile(&spec, Some(&tile))?)?;
+            let whole = std::mem::replace(&mut self.kernels[0], variant);
+            let samples = self.time_launches(device, bench, || self.queue_pass());
+            let nothing = (name == ONLY_READS)
+                .then(|| self.time_launches(device, bench, || launch::pass(self, &self.state.stream, 0, 0, 0)));
+            self.kernels[0] = whole;
+            timed.push((name.to_owned(), samples?));
+            if let Some(nothing) = nothing {
+                timed.push((NO_POINTS.to_owned(), nothing?));
+            }
+        }
+        Ok(timed)
+    }
+
+    fn time_launches(
+        &self,
+        device: &CudaDevice,
+        bench: &Bench,
+        queue: impl Fn() -> warpbook_device::Result<()>,
+    ) -> Result<Samples> {
+        let graph = launch::capture(self, || (0..REPEATS).try_for_each(|_| queue()))?;
+        let mut samples = bench.cuda(device, &self.state.stream, None, None, || graph.launch(&self.state.stream))?;
+        for us in samples.us.iter_mut().chain(&mut samples.wall_us) {
+            *us /= f64::from(REPEATS);
+        }
+        samples.batch *= REPEATS;
+        Ok(samples)
+    }
+}

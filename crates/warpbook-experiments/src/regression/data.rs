@@ -1,0 +1,159 @@
+//! The points: drawn by Philox, in shuffled order, the same bits wherever they are drawn.
+
+use rayon::prelude::*;
+use warpbook_data::parallel::collect;
+use warpbook_data::philox::{gaussian, permute};
+use warpbook_kernels::regression::Line;
+
+/// Points in shuffled order; the first `train` are trained on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DataSet {
+    /// The features, f32 `[features][points]`: one evenly spaced, in [0, 10) unless another range is asked for, or several that are standard Gaussian numbers.
+    pub x: Vec<Vec<f32>>,
+    /// What was seen there, f32 `[points]`.
+    pub y: Vec<f32>,
+    /// Training points.
+    pub train: usize,
+}
+
+/// Features f32 `[features][points]`, and y f32 `[points]`.
+pub(crate) type Columns<'a> = (&'a [&'a [f32]], &'a [f32]);
+
+/// One feature before it is shuffled: from `low` on, `step` between neighbours, and at most `below_high`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spaced {
+    pub low: f64,
+    pub step: f64,
+    /// The largest float below the range's end, which keeps the interval half open after rounding.
+    pub below_high: f32,
+}
+
+impl Spaced {
+    pub(crate) fn of(line: &Line, points: u64) -> Self {
+        let (low, high) = (f64::from(line.range.0), f64::from(line.range.1));
+        Self { low, step: (high - low) / points as f64, below_high: line.range.1.next_down() }
+    }
+}
+
+/// Training points of so many: 80 %, rounded down.
+pub(crate) fn train_points(points: u64) -> u64 {
+    // Four fifths without the overflow of 4 n.
+    points / 5 * 4 + points % 5 * 4 / 5
+}
+
+impl DataSet {
+    /// Draws the points around y = 3 x + 2 on the CPU.
+    #[must_use]
+    pub fn draw(points: u64, features: u64, noise: f32, seed: u64) -> Self {
+        Self::around(&Line::default(), (points, features), noise, seed)
+    }
+
+    /// Draws points of so many features around a line on the CPU; `kernels/regression/data.cu` draws the same bits.
+    #[must_use]
+    pub fn around(line: &Line, (points, features): (u64, u64), noise: f32, seed: u64) -> Self {
+        let train = train_points(points) as usize;
+        let (w, b) = line.truth;
+        if features == 1 {
+            let Spaced { low, step, below_high } = Spaced::of(line, points);
+            let point = |j: u64| {
+                let i = permute(seed, j, points);
+                let x = ((low + i as f64 * step) as f32).min(below_high);
+                let line = w * x + b;
+                (x, line + noise * gaussian(seed, i, 0))
+            };
+            let (x, y) = (0..points).into_par_iter().map(point).unzip();
+            return Self { x: vec![x], y, train };
+        }
+        let streams = 1..=u32::try_from(features).unwrap_or(u32::MAX);
+        let x: Vec<Vec<f32>> = streams.map(|j| collect(points as usize, &|i| gaussian(seed, i as u64, j))).collect();
+        // In the order of the kernel: b first, then a feature after the other, then the noise.
+        let seen = |i: usize| {
+            let line = x.iter().enumerate().fold(b, |line, (j, xj)| line + true_weight(w, j) * xj[i]);
+            line + noise * gaussian(seed, i as u64, 0)
+        };
+        let y = collect(points as usize, &seen);
+        Self { x, y, train }
+    }
+
+    /// The training points (x, y).
+    #[must_use]
+    pub fn training(&self) -> (Vec<&[f32]>, &[f32]) {
+        (self.x.iter().map(|x| &x[..self.train]).collect(), &self.y[..self.train])
+    }
+
+    /// The test points (x, y).
+    #[must_use]
+    pub fn test(&self) -> (Vec<&[f32]>, &[f32]) {
+        (self.x.iter().map(|x| &x[self.train..]).collect(), &self.y[self.train..])
+    }
+}
+
+/// The weight of a feature that several are drawn around: w, -w/2, w/3, -w/4 ...
+fn true_weight(w: f32, feature: usize) -> f32 {
+    let sign = if feature.is_multiple_of(2) { 1.0 } else { -1.0 };
+    sign * w / (feature + 1) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_fifths_are_trained_on() {
+        for (points, expect) in [(2, 1), (5, 4), (9, 7), (5_000_000, 4_000_000), (u64::MAX, u64::MAX / 5 * 4)] {
+            assert_eq!(train_points(points), expect, "{points}");
+        }
+    }
+
+    #[test]
+    fn points_lie_on_the_line_but_for_their_noise() {
+        let set = DataSet::draw(50_000, 1, 0.1, 3);
+        let mut x = set.x[0].clone();
+        x.sort_by(f32::total_cmp);
+        assert!(x.iter().enumerate().all(|(i, v)| (f64::from(*v) - i as f64 * 2e-4).abs() < 1e-6), "evenly spaced");
+        let noise: Vec<f64> = set.x[0].iter().zip(&set.y).map(|(x, y)| f64::from(y - (3.0 * x + 2.0))).collect();
+        let sigma = (noise.iter().map(|e| e * e).sum::<f64>() / noise.len() as f64).sqrt();
+        assert!((sigma - 0.1).abs() < 0.002, "{sigma}");
+        assert_ne!(set, DataSet::draw(50_000, 1, 0.1, 4));
+        assert_eq!(set, DataSet::draw(50_000, 1, 0.1, 3));
+        assert_eq!((set.training().1.len(), set.test().0[0].len()), (40_000, 10_000));
+    }
+
+    #[test]
+    fn without_noise_they_are_the_line() {
+        let set = DataSet::draw(1000, 1, 0.0, 1);
+        assert!(set.x[0].iter().zip(&set.y).all(|(x, y)| *y == 3.0 * x + 2.0));
+    }
+
+    #[test]
+    fn points_lie_in_the_range_and_on_the_line_that_are_asked_for() {
+        let line = Line { truth: (-2.0, 0.5), range: (-5.0, 5.0), ..Line::default() };
+        let set = DataSet::around(&line, (1000, 1), 0.0, 1);
+        let mut x = set.x[0].clone();
+        x.sort_by(f32::total_cmp);
+        assert_eq!((x[0], x[500]), (-5.0, 0.0));
+        assert!(x[999] < 5.0 && x.windows(2).all(|p| (p[1] - p[0] - 0.01).abs() < 1e-5));
+        assert!(set.x[0].iter().zip(&set.y).all(|(x, y)| *y == -2.0 * x + 0.5));
+        // The default is drawn as it was before there was another.
+        let (usual, bits) =
+            (DataSet::draw(7, 1, 0.1, 1), |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
+        let spaced = (0..7).map(|i| ((i as f64 * (10.0 / 7.0)) as f32).min(9.999_999)).collect::<Vec<_>>();
+        let mut drawn = usual.x[0].clone();
+        drawn.sort_by(f32::total_cmp);
+        assert_eq!(bits(&drawn), bits(&spaced));
+    }
+
+    #[test]
+    fn several_features_are_gaussian_and_carry_their_weights() {
+        let set = DataSet::draw(40_000, 3, 0.1, 3);
+        let mean = |v: &mut dyn Iterator<Item = f64>| v.sum::<f64>() / 40_000.0;
+        for (j, x) in set.x.iter().enumerate() {
+            assert!(mean(&mut x.iter().map(|v| f64::from(*v))).abs() < 0.03);
+            assert!((mean(&mut x.iter().map(|v| f64::from(v * v))) - 1.0).abs() < 0.03);
+            // The covariance of independent features with y is their weight.
+            let with_y = mean(&mut x.iter().zip(&set.y).map(|(x, y)| f64::from(x * y)));
+            assert!((with_y - [3.0, -1.5, 1.0][j]).abs() < 0.1, "{j}: {with_y}");
+        }
+        assert_ne!(set.x[0], set.x[1]);
+    }
+}

@@ -1,0 +1,560 @@
+//! Fused linear regression: y = w x + b by batch gradient descent.
+
+mod activity;
+mod cpu;
+mod cuda;
+pub(crate) mod data;
+mod prepared;
+pub(crate) mod reference;
+
+use prepared::Points;
+use warpbook_kernels::regression::{
+    Descent, INITIAL, Line, MAX_FEATURES, RANGE, Row, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, TRUTH, decimal,
+    rows,
+};
+use warpbook_lab::activity::Timelines;
+use warpbook_lab::experiment::Prepared;
+use warpbook_lab::settings::{
+    self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count, parse_real,
+};
+use warpbook_lab::{Error, Event, Experiment, Lab, Result};
+use warpbook_record::{ChartKind, Column, Descriptor, MemoryLevel, Problem, Run, Rung, SweepAxis};
+
+/// The most epochs: each is two nodes of a graph.
+const MAX_EPOCHS: u64 = 10_000;
+/// The most points, whatever the memory.
+const MAX_POINTS: u64 = 1 << 40;
+
+/// The experiment, with its settings; the defaults are those of its published record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Regression {
+    points: Vec<u64>,
+    features: u64,
+    also: Vec<(u64, u64)>,
+    epochs: u64,
+    learning_rate: f32,
+    noise: f32,
+    seed: u64,
+    line: Line,
+    selection: Selection,
+    parts: bool,
+    timelines: bool,
+    rows: Vec<Row>,
+}
+
+impl Default for Regression {
+    fn default() -> Self {
+        Self {
+            points: vec![STANDARD_POINTS],
+            features: 1,
+            also: Vec::new(),
+            epochs: 200,
+            learning_rate: 0.01,
+            noise: 0.1,
+            seed: 1,
+            line: Line::default(),
+            selection: Selection::default(),
+            parts: true,
+            timelines: true,
+            rows: rows(),
+        }
+    }
+}
+
+impl Regression {
+    /// The defaults: 5 M points, 200 epochs, learning rate 0.01, noise 0.1, every rung.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The sizes of the quick suite: seconds on a GPU, well under a minute on two cores.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self::default().points([100_000, 500_000, 1_000_000, 5_000_000])
+    }
+
+    /// The sizes of the published sweep: 100 k to 200 M points with one feature, and 5 M points with 16.
+    #[must_use]
+    pub fn sweep() -> Self {
+        Self::default().points(SWEEP_POINTS).also(STANDARD_POINTS, STANDARD_FEATURES)
+    }
+
+    /// Points of each data set, test points included: at least 2.
+    #[must_use]
+    pub fn points(mut self, points: impl IntoIterator<Item = u64>) -> Self {
+        self.points = points.into_iter().collect();
+        self
+    }
+
+    /// Features of a point, and so weights apart from b: 1 to 256.
+    #[must_use]
+    pub fn features(mut self, features: u64) -> Self {
+        self.features = features;
+        self
+    }
+
+    /// One more data set, with its own number of features.
+    #[must_use]
+    pub fn also(mut self, points: u64, features: u64) -> Self {
+        self.also.push((points, features));
+        self
+    }
+
+    /// Points and features of each data set.
+    fn sizes(&self) -> Vec<(u64, u64)> {
+        self.points.iter().map(|p| (*p, self.features)).chain(self.also.iter().copied()).collect()
+    }
+
+    /// Passes over the training points: 1 to 10,000.
+    #[must_use]
+    pub fn epochs(mut self, epochs: u64) -> Self {
+        self.epochs = epochs;
+        self
+    }
+
+    /// Step width of the descent, above 0.
+    #[must_use]
+    pub fn learning_rate(mut self, learning_rate: f32) -> Self {
+        self.learning_rate = learning_rate;
+        self
+    }
+
+    /// Standard deviation of the noise on y, from 0.
+    #[must_use]
+    pub fn noise(mut self, noise: f32) -> Self {
+        self.noise = noise;
+        self
+    }
+
+    /// Key of the random numbers.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Weights before the first epoch: w and b. With several features each of them begins at w.
+    #[must_use]
+    pub fn start(mut self, w: f32, b: f32) -> Self {
+        self.line.start = (w, b);
+        self
+    }
+
+    /// The line that the points are drawn around: y = w x + b. With several features their weights are w, -w/2, w/3, -w/4 and so on.
+    #[must_use]
+    pub fn truth(mut self, w: f32, b: f32) -> Self {
+        self.line.truth = (w, b);
+        self
+    }
+
+    /// Where x is evenly spaced, with one feature: from `min` on, below `max`.
+    #[must_use]
+    pub fn range(mut self, min: f32, max: f32) -> Self {
+        self.line.range = (min, max);
+        self
+    }
+
+    /// Only these rungs, by id.
+    #[must_use]
+    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
+        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Another of the tiles that a rung's row permits, by id.
+    #[must_use]
+    pub fn tile(mut self, id: impl Into<String>) -> Self {
+        self.selection.tile = Some(id.into());
+        self
+    }
+
+    /// Whether the parts of an epoch are timed apart as well.
+    #[must_use]
+    pub fn parts(mut self, parts: bool) -> Self {
+        self.parts = parts;
+        self
+    }
+
+    /// Whether what a GPU does in an epoch is recorded after everything was timed. From then on CUPTI makes every launch of
+    /// the process take longer, so a process that goes on timing does without.
+    #[must_use]
+    pub fn timelines(mut self, timelines: bool) -> Self {
+        self.timelines = timelines;
+        self
+    }
+
+    /// One more rung, after all others.
+    #[must_use]
+    pub fn row(mut self, row: Row) -> Self {
+        self.rows.push(row);
+        self
+    }
+
+    fn problem(&self, (points, features): (u64, u64)) -> Problem {
+        let descent = Descent {
+            points,
+            train_points: data::train_points(points),
+            features,
+            epochs: self.epochs,
+            learning_rate: decimal(self.learning_rate),
+            noise: decimal(self.noise),
+            seed: self.seed,
+            line: self.line,
+        };
+        descent.problem()
+    }
+
+    fn all_rungs(&self) -> Vec<Rung> {
+        self.rows.iter().map(|r| r.rung.clone()).collect()
+    }
+
+    /// The row of a rung, or of the one that it is a variant of.
+    fn row_of(&self, rung: &Rung) -> Option<&Row> {
+        let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
+        self.rows.iter().find(|r| r.rung.id == *id)
+    }
+
+    /// Parts are timed at the standard size, or at the only one.
+    fn wants_parts(&self, problem: &Problem) -> bool {
+        let one_feature = problem.count("features").is_none();
+        self.parts && one_feature && (self.sizes().len() == 1 || problem.size() == STANDARD_POINTS)
+    }
+
+    /// An error unless start, true line and range are numbers that a descent can begin with.
+    fn validate_line(&self) -> Result<()> {
+        let setting = |text: String| Err(Error::Setting(text));
+        let Line { start, truth, range } = self.line;
+        for (what, (first, second)) in [("start", start), ("true line", truth), ("range", range)] {
+            if !(first.is_finite() && second.is_finite()) {
+                return setting(format!(
+                    "A {what} of {first} and {second} has a number that is not finite: choose two that are."
+                ));
+            }
+        }
+        if range.0 >= range.1 {
+            return setting(format!(
+                "x cannot lie from {} on and below {}: name the smaller number first, as in --range 0,10.",
+                range.0, range.1
+            ));
+        }
+        if range != RANGE && self.sizes().iter().any(|(_, features)| *features > 1) {
+            return setting("A range is for one feature; several are standard Gaussian numbers. Leave --range out, or all data sets with several features.".into());
+        }
+        Ok(())
+    }
+
+    /// An error unless the points fit into the memory of the device, and of the host for the reference.
+    fn fits(&self, lab: &Lab, points: u64, features: u64) -> Result<()> {
+        let bytes = points.saturating_mul(4 * (features + 1));
+        if let Some(device) = lab.device().cuda() {
+            // All points; pred and err of the training points for the unfused rung.
+            let intermediate = if features == 1 { data::train_points(points) * 8 } else { 0 };
+            device.ensure_free(format!("A regression of {points} points"), bytes.saturating_add(intermediate))?;
+        }
+        let host = lab.host_memory_bytes();
+        if host > 0 && bytes > host / 4 * 3 {
+            return Err(Error::Device(warpbook_device::Error::OutOfMemory {
+                what: format!("A regression of {points} points (its reference is computed on the CPU)"),
+                needed: bytes,
+                free: host / 4 * 3,
+                total: host,
+            }));
+        }
+        Ok(())
+    }
+}
+
+impl Selects for Regression {
+    fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    fn selection_mut(&mut self) -> &mut Selection {
+        &mut self.selection
+    }
+}
+
+impl Experiment for Regression {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn title(&self) -> String {
+        "Fused linear regression".into()
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        use Column::{Check, Mad, Median, OfBound, PassTime, SpeedUp};
+        Descriptor {
+            axis: SweepAxis { caption: "points".into(), unit: "points".into(), doubling: false },
+            columns: vec![Median, Mad, PassTime, SpeedUp, Column::Bandwidth, OfBound, Check],
+            charts: vec![
+                ChartKind::Ladder,
+                ChartKind::Sweep,
+                ChartKind::Roofline,
+                ChartKind::Operations,
+                ChartKind::Ablation,
+                ChartKind::Loss,
+                ChartKind::Timeline,
+            ],
+            pass: "epoch".into(),
+            levels: vec![MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers],
+            loss: "mean squared error on the training points".into(),
+            ..Descriptor::default()
+        }
+    }
+
+    fn inputs(&self) -> String {
+        let ((w, b), (min, max)) = (self.line.truth, self.line.range);
+        let one =
+            format!("x evenly spaced on [{min}, {max}) in shuffled order, y = {w} x + {b} + Gaussian noise (Philox)");
+        let several = format!("several features: standard Gaussian x, y = sum of w x + {b} + Gaussian noise (Philox)");
+        let has = |several: bool| self.sizes().iter().any(|(_, features)| (*features > 1) == several);
+        match (has(false), has(true)) {
+            (true, true) => format!("{one}; {several}"),
+            (_, true) => several,
+            _ => one,
+        }
+    }
+
+    fn command(&self, device: &str) -> String {
+        settings::command(self, device)
+    }
+
+    fn settings(&self) -> Option<(&'static str, Vec<(String, String)>)> {
+        Some(settings::values(self))
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.sizes().into_iter().map(|s| self.problem(s)).collect()
+    }
+
+    fn rungs(&self) -> Vec<Rung> {
+        self.selection.of(self.all_rungs())
+    }
+
+    fn main_problem(&self) -> Option<Problem> {
+        self.problems().into_iter().find(|p| p.size() == STANDARD_POINTS && p.count("features").is_none())
+    }
+
+    fn validate(&self, lab: &Lab) -> Result<()> {
+        let setting = |text: String| Err(Error::Setting(text));
+        let sizes = self.sizes();
+        if sizes.is_empty() {
+            return setting("No size was given. Name at least one number of points, as in --points 5000000.".into());
+        }
+        for &(points, features) in &sizes {
+            if features == 0 || features > MAX_FEATURES {
+                return setting(format!("{features} features: choose from 1 to {MAX_FEATURES}."));
+            }
+            if points < 2 {
+                return setting(format!(
+                    "{points} points are too few: 80 % are trained on and the rest tested, so 2 are the least."
+                ));
+            }
+            if points > MAX_POINTS {
+                return setting(format!("{points} points are too many: the most is {MAX_POINTS} (2^40)."));
+            }
+            self.fits(lab, points, features)?;
+        }
+        if self.epochs == 0 || self.epochs > MAX_EPOCHS {
+            return setting(format!("{} epochs: choose from 1 to {MAX_EPOCHS}.", self.epochs));
+        }
+        if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
+            return setting(format!(
+                "A learning rate of {} does not descend: choose a number above 0, such as 0.01.",
+                self.learning_rate
+            ));
+        }
+        if !(self.noise >= 0.0 && self.noise.is_finite()) {
+            return setting(format!(
+                "A noise of {} is not a standard deviation: choose a number from 0 up.",
+                self.noise
+            ));
+        }
+        self.validate_line()?;
+        self.selection.validate(&self.all_rungs())
+    }
+
+    fn obstacle(&self, _: &Lab, rung: &Rung, problem: &Problem, _: &Run) -> Option<String> {
+        let why = self.row_of(rung)?.obstacle(problem)?;
+        let takes = self.rows.iter().find(|r| r.several_features && !r.rung.is_cpu());
+        Some(takes.map_or(why.clone(), |r| format!("{why}; {} takes several", r.rung.id)))
+    }
+
+    fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
+        let Some(device) = lab.device().cuda().filter(|_| self.timelines) else { return Ok(Timelines::default()) };
+        lab.tell(&Event::Preparing("recording what the GPU does in an epoch"));
+        activity::record(self, lab, device, measured)
+    }
+
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
+        Ok(Box::new(Points::draw(self, lab, problem)?))
+    }
+}
+
+impl Configurable for Regression {
+    const NAME: &'static str = "regression";
+    const ABOUT: &'static str = "Fused linear regression: y = w x + b by batch gradient descent";
+    const DETAILS: &'static str = "\
+Fused linear regression: y = w x + b by batch gradient descent on the mean squared error. The points are drawn around \
+y = 3 x + 2, or another line, by a seeded generator; 80 % of them are trained on, the rest tested. Each rung does the whole descent; it is \
+checked against the same descent in f64.";
+    const EXAMPLES: &'static str = "\
+  warpbook run regression --quick
+  warpbook run regression --points 100k,1M,10M --out sizes.json
+  warpbook run regression --sweep --device cuda:1
+  warpbook run regression --rungs 02_fused,04_fused_graph --samples 100 --budget 10
+  warpbook run regression --losses          every logged loss
+  warpbook run regression --start 0,0 --truth 0.5,-1 --range -5,5 --points 1M
+  warpbook run regression --lr 0.1          too large: the rows say that the descent diverged, exit code 1";
+
+    fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::Standard => Self::new(),
+            Preset::Quick => Self::quick(),
+            Preset::Sweep => Self::sweep(),
+        }
+    }
+
+    fn offered() -> Vec<Setting<Self>> {
+        let [rungs, tile] = Selection::settings();
+        vec![
+            Setting {
+                name: "points",
+                value: Some("N[,N..]"),
+                help: "Points of a data set, test points included; several with commas. k, M and G and underscores are read: 100k, \
+                       5M, 5_000_000. [default: 5M, with --quick 100k,500k,1M,5M]",
+                set: |e, text| Ok(e.points(list(text, parse_count)?)),
+                get: |e| Some(joined(e.points.iter().map(u64::to_string))),
+            },
+            Setting {
+                name: "features",
+                value: Some("N"),
+                help: "Features of a point, and so weights apart from b; 1 to 256. [default: 1]",
+                set: |e, text| Ok(e.features(parse_count(text)?)),
+                get: |e| (e.features != 1).then(|| e.features.to_string()),
+            },
+            Setting {
+                name: "also",
+                value: Some("NxF[,..]"),
+                help: "More data sets, each with its own number of features, such as 5Mx16.",
+                set: |mut e, text| {
+                    e.also = list(text, parse_size)?;
+                    Ok(e)
+                },
+                get: |e| {
+                    let also = joined(e.also.iter().map(|(n, f)| format!("{n}x{f}")));
+                    (!also.is_empty()).then_some(also)
+                },
+            },
+            Setting {
+                name: "epochs",
+                value: Some("N"),
+                help: "Passes over the training points, 1 to 10000. [default: 200]",
+                set: |e, text| Ok(e.epochs(parse_count(text)?)),
+                get: |e| Some(e.epochs.to_string()),
+            },
+            Setting {
+                name: "lr",
+                value: Some("R"),
+                help: "Learning rate: the step width of the descent, above 0. [default: 0.01]",
+                set: |e, text| Ok(e.learning_rate(parse_real(text)?)),
+                get: |e| Some(e.learning_rate.to_string()),
+            },
+            Setting {
+                name: "noise",
+                value: Some("S"),
+                help: "Standard deviation of the Gaussian noise on y, from 0. [default: 0.1]",
+                set: |e, text| Ok(e.noise(parse_real(text)?)),
+                get: |e| Some(e.noise.to_string()),
+            },
+            Setting {
+                name: "seed",
+                value: Some("N"),
+                help: "Seed of the random numbers. [default: 1]",
+                set: |e, text| Ok(e.seed(parse_count(text)?)),
+                get: |e| Some(e.seed.to_string()),
+            },
+            Setting {
+                name: "start",
+                value: Some("W,B"),
+                help: "Weights before the first epoch; with several features each of them begins at W. [default: 0.83,0.7645]",
+                set: |e, text| parse_pair(text).map(|(w, b)| e.start(w, b)),
+                get: |e| pair(e.line.start, INITIAL),
+            },
+            Setting {
+                name: "truth",
+                value: Some("W,B"),
+                help: "The line y = W x + B that the points are drawn around; with several features their weights are W, -W/2, W/3, -W/4 \
+                       and so on. [default: 3,2]",
+                set: |e, text| parse_pair(text).map(|(w, b)| e.truth(w, b)),
+                get: |e| pair(e.line.truth, TRUTH),
+            },
+            Setting {
+                name: "range",
+                value: Some("MIN,MAX"),
+                help: "Where x is evenly spaced, with one feature: from MIN on, below MAX. [default: 0,10]",
+                set: |e, text| parse_pair(text).map(|(min, max)| e.range(min, max)),
+                get: |e| pair(e.line.range, RANGE),
+            },
+            Setting {
+                name: "no-parts",
+                value: None,
+                help: "Leave out the timing of an epoch's parts.",
+                set: |e, _| Ok(e.parts(false)),
+                get: |e| (!e.parts).then(String::new),
+            },
+            rungs,
+            tile,
+        ]
+    }
+}
+
+/// Points and features: 5Mx16.
+fn parse_size(text: &str) -> Result<(u64, u64), String> {
+    let (points, features) = text
+        .split_once(['x', 'X', '×'])
+        .ok_or_else(|| format!("`{text}` is not a size: write points, an x and features, such as 5Mx16"))?;
+    Ok((parse_count(points)?, parse_count(features)?))
+}
+
+/// Two numbers: 0.83,0.7645.
+fn parse_pair(text: &str) -> Result<(f32, f32), String> {
+    match list(text, parse_real)?[..] {
+        [first, second] => Ok((first, second)),
+        _ => Err(format!("`{text}` is not two numbers: write them with a comma between them, such as 0.5,-1")),
+    }
+}
+
+/// Two numbers as [`parse_pair`] reads them; `None` of those that are the usual ones.
+fn pair(own: (f32, f32), usual: (f32, f32)) -> Option<String> {
+    (own != usual).then(|| format!("{},{}", own.0, own.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        let check = |text: &str, expect: Option<(u64, u64)>| assert_eq!(parse_size(text).ok(), expect, "{text}");
+        check("5Mx16", Some((5_000_000, 16)));
+        check("1000 x 3", Some((1000, 3)));
+        check("5M", None);
+        check("x", None);
+        check("5Mx", None);
+        check("5x3x2", None);
+    }
+
+    #[test]
+    fn pairs_are_read() {
+        let check = |text: &str, expect: Option<(f32, f32)>| assert_eq!(parse_pair(text).ok(), expect, "{text}");
+        check("0.5,-1", Some((0.5, -1.0)));
+        check("-5, 5", Some((-5.0, 5.0)));
+        check("1", None);
+        check("1,2,3", None);
+        check("1,b", None);
+    }
+}

@@ -1,0 +1,356 @@
+//! How training steps scale with the number of ranks: the time of a step on 1 to N of them, each with its own process and GPU, and on as many GPUs
+//! of one process.
+
+mod collective;
+mod measure;
+mod network;
+mod pytorch;
+mod record;
+mod threads;
+mod timeline;
+
+pub use collective::{AllReduce, all_reduce_on_threads, bus_bytes_per_s};
+pub use measure::Measured;
+pub use pytorch::PyTorch;
+pub use record::{scaling_lines, scaling_table};
+pub use threads::on_threads;
+
+use crate::training::{Files, FilesPlace, Workload};
+use network::{Drawn, Net, Own};
+use warpbook_data::Dataset;
+use warpbook_lab::{Error, Lab, Result};
+use warpbook_nn::train::{Precision, RanksOptions, Recipe};
+use warpbook_ranks::Wire;
+
+/// Sizes of a global batch.
+const BATCHES: std::ops::RangeInclusive<u64> = 1..=1 << 16;
+/// Widths of the AMP recipe's layers.
+const FEATURES: std::ops::RangeInclusive<usize> = 16..=1 << 15;
+/// The most ranks of one machine.
+const MOST_RANKS: usize = 64;
+
+/// How the global batch goes with the number of ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Growth {
+    /// Every rank has the same batch: the more ranks, the larger the global batch.
+    Weak,
+    /// The global batch stays what it is: the more ranks, the smaller each one's part.
+    Strong,
+}
+
+impl Growth {
+    /// Its name: "weak" or "strong".
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Weak => "weak",
+            Self::Strong => "strong",
+        }
+    }
+}
+
+impl std::str::FromStr for Growth {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        match name.trim() {
+            "weak" => Ok(Self::Weak),
+            "strong" => Ok(Self::Strong),
+            other => Err(format!("`{other}` is no kind of scaling: choose weak or strong")),
+        }
+    }
+}
+
+/// One way of training on several devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// A rank for each device; otherwise one thread of one process drives them all.
+    pub ranks: bool,
+    pub precision: Precision,
+    /// The type in which ranks on the CPU send gradients.
+    pub wire: Wire,
+}
+
+impl Way {
+    /// As "ranks_amp_bf16" and "one_process_fp32".
+    pub fn id(&self) -> String {
+        let wire = match self.wire {
+            Wire::F32 => "",
+            Wire::F16 => "_fp16_gradients",
+            Wire::Bf16 => "_bf16_gradients",
+        };
+        let kind = if self.ranks { "ranks" } else { "one_process" };
+        format!("{kind}_{}{wire}", self.precision.name().replace('-', "_"))
+    }
+}
+
+/// A piece of work: so many ranks, and the samples of a batch of all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub network: Net,
+    pub way: Way,
+    pub world: usize,
+    pub batch: u64,
+}
+
+/// What is measured.
+///
+/// Before a step is timed, the losses of some steps on all ranks are held against those of one rank with the same global batch. What is timed is the
+/// recipe itself, with dropout and augmentation, by the clock of the host: some steps are queued and waited for, and the slowest rank counts.
+#[derive(Debug, Clone)]
+pub struct Scaling {
+    networks: Vec<Net>,
+    own: Option<Own>,
+    batches: Option<Vec<u64>>,
+    growths: Vec<Growth>,
+    worlds: Vec<usize>,
+    precisions: Vec<Precision>,
+    wires: Vec<Wire>,
+    one_process: bool,
+    options: RanksOptions,
+    features: usize,
+    steps: Option<usize>,
+    samples: Option<usize>,
+    checked_steps: usize,
+    timelines: bool,
+    seed: u64,
+    files: Files,
+    drawn: Drawn,
+}
+
+impl Scaling {
+    /// On 1 and so many ranks and the powers of two between them: the CIFAR-10 CNN with its own batch a rank in fp32, weak and strong, and next to
+    /// the ranks the same GPUs in one process.
+    #[must_use]
+    pub fn new(ranks: usize) -> Self {
+        let mut worlds: Vec<usize> = (0..16).map(|power| 1 << power).take_while(|world| *world < ranks).collect();
+        worlds.push(ranks);
+        Self {
+            networks: vec![Net::Known(Workload::Cifar10)],
+            own: None,
+            batches: None,
+            growths: vec![Growth::Weak, Growth::Strong],
+            worlds,
+            precisions: vec![Precision::Fp32],
+            wires: vec![Wire::F32],
+            one_process: true,
+            options: RanksOptions::default(),
+            features: crate::training::AMP_FEATURES,
+            steps: None,
+            samples: None,
+            checked_steps: 10,
+            timelines: true,
+            seed: 1,
+            files: Files::default(),
+            drawn: Drawn::default(),
+        }
+    }
+
+    /// Which networks are trained.
+    #[must_use]
+    pub fn networks(mut self, networks: impl IntoIterator<Item = Workload>) -> Self {
+        self.networks = networks.into_iter().map(Net::Known).collect();
+        self
+    }
+
+    /// A network of one's own in place of those: a recipe, and the images that it trains on. What is timed is the recipe; what is checked is the same without
+    /// dropout and augmentation. A learning rate at which losses jump makes the check fail, since differences of rounding grow with them.
+    #[must_use]
+    pub fn own(mut self, recipe: Recipe, images: &Dataset) -> Self {
+        self.networks = vec![Net::Own];
+        self.own = Some(Own { recipe, images: images.clone() });
+        self
+    }
+
+    /// Samples of a batch: of each rank where scaling is weak, of all together where it is strong.
+    #[must_use]
+    pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
+        self.batches = Some(batches.into_iter().collect());
+        self
+    }
+
+    /// Weak scaling, strong scaling, or both.
+    #[must_use]
+    pub fn growths(mut self, growths: impl IntoIterator<Item = Growth>) -> Self {
+        self.growths = growths.into_iter().collect();
+        self
+    }
+
+    /// The types that GPUs compute in, and with it those in which gradients travel: the weights' gradients of linear layers are 16 bits wide in
+    /// mixed precision. The CPU computes in fp32.
+    #[must_use]
+    pub fn precisions(mut self, precisions: impl IntoIterator<Item = Precision>) -> Self {
+        self.precisions = precisions.into_iter().collect();
+        self
+    }
+
+    /// The types in which ranks on the CPU send their gradients.
+    #[must_use]
+    pub fn gradients(mut self, wires: impl IntoIterator<Item = Wire>) -> Self {
+        self.wires = wires.into_iter().collect();
+        self
+    }
+
+    /// Whether the same number of devices is also driven by one process.
+    #[must_use]
+    pub fn one_process(mut self, one_process: bool) -> Self {
+        self.one_process = one_process;
+        self
+    }
+
+    /// How ranks train together.
+    #[must_use]
+    pub fn options(mut self, options: RanksOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The width of the AMP recipe's layers.
+    #[must_use]
+    pub fn features(mut self, features: usize) -> Self {
+        self.features = features;
+        self
+    }
+
+    /// Steps of a sample, and samples; 100 and 15 on GPUs and 4 and 5 on the CPU where they are not said.
+    #[must_use]
+    pub fn timed(mut self, steps: usize, samples: usize) -> Self {
+        (self.steps, self.samples) = (Some(steps.max(1)), Some(samples.max(1)));
+        self
+    }
+
+    /// Steps whose losses are held against those of one rank.
+    #[must_use]
+    pub fn checked_steps(mut self, steps: usize) -> Self {
+        self.checked_steps = steps;
+        self
+    }
+
+    /// Whether what every rank does in one step is recorded after everything was timed.
+    #[must_use]
+    pub fn timelines(mut self, timelines: bool) -> Self {
+        self.timelines = timelines;
+        self
+    }
+
+    /// The folder with the files of MNIST and CIFAR-10, or one with subfolders of their names.
+    #[must_use]
+    pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+        (self.files, self.drawn) = (Files::at(FilesPlace::Folder(folder.into())), Drawn::default());
+        self
+    }
+
+    /// Images that are drawn, whatever files there are.
+    #[must_use]
+    pub fn synthetic(mut self) -> Self {
+        (self.files, self.drawn) = (Files::at(FilesPlace::Synthetic), Drawn::default());
+        self
+    }
+
+    /// The numbers of ranks.
+    #[must_use]
+    pub fn worlds(&self) -> &[usize] {
+        &self.worlds
+    }
+
+    fn batches_of(&self, network: Net) -> Vec<u64> {
+        self.batches.clone().unwrap_or_else(|| self.own_batches(network))
+    }
+
+    /// The ways on this lab's kind of device.
+    fn ways(&self, on_gpu: bool) -> Vec<Way> {
+        let mut all = Vec::new();
+        match on_gpu {
+            true => {
+                all.extend(self.precisions.iter().map(|p| Way { ranks: true, precision: *p, wire: Wire::F32 }));
+                // The loss scale of fp16 would be known to one of the devices only.
+                let alone = self.precisions.iter().filter(|p| self.one_process && !p.scales_the_loss());
+                all.extend(alone.map(|p| Way { ranks: false, precision: *p, wire: Wire::F32 }));
+            }
+            false => {
+                let way = |ranks, wire| Way { ranks, precision: Precision::Fp32, wire };
+                all.extend(self.wires.iter().map(|wire| way(true, *wire)));
+                all.extend(self.one_process.then(|| way(false, Wire::F32)));
+            }
+        }
+        all
+    }
+
+    /// Samples of a batch of all ranks.
+    fn global(growth: Growth, batch: u64, world: usize) -> u64 {
+        match growth {
+            Growth::Weak => batch * world as u64,
+            Growth::Strong => batch,
+        }
+    }
+
+    /// What so many ranks measure, each once.
+    fn cells(&self, world: usize, on_gpu: bool) -> Vec<Cell> {
+        let mut all = Vec::new();
+        for network in &self.networks {
+            for batch in self.batches_of(*network) {
+                for growth in &self.growths {
+                    for way in self.ways(on_gpu) {
+                        let cell = Cell { network: *network, way, world, batch: Self::global(*growth, batch, world) };
+                        // What one process does is measured by one.
+                        if !all.contains(&cell) {
+                            all.push(cell);
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// An error where the settings make no sense on this lab's device.
+    ///
+    /// # Errors
+    /// Nothing is to be measured; a batch cannot be split; a network that the CPU trains too slowly; files that are not there.
+    pub fn validate(&self, lab: &Lab) -> Result<()> {
+        let on_gpu = lab.device().cuda().is_some();
+        let setting = |why: String| Err(Error::Setting(why));
+        if self.networks.is_empty() || self.growths.is_empty() || self.ways(on_gpu).is_empty() {
+            return setting("Nothing is to be measured: name a network, a kind of scaling, and a precision.".into());
+        }
+        if let Some(world) = self.worlds.iter().find(|world| !(1..=MOST_RANKS).contains(*world)) {
+            return setting(format!("{world} ranks: choose from 1 to {MOST_RANKS}."));
+        }
+        if !on_gpu && self.precisions != [Precision::Fp32] {
+            return setting(
+                "The CPU computes in fp32: --precision is for GPUs, and --gradients for ranks on the CPU.".into(),
+            );
+        }
+        if on_gpu && self.wires != [Wire::F32] {
+            return setting(
+                "On GPUs gradients travel as they are kept, which is in 16 bits where --precision is amp-fp16 or amp-bf16: leave --gradients out."
+                    .into(),
+            );
+        }
+        if !FEATURES.contains(&self.features) {
+            let (least, most) = (FEATURES.start(), FEATURES.end());
+            return setting(format!("Layers of {} features: choose from {least} to {most}.", self.features));
+        }
+        if !(1..=100).contains(&self.checked_steps) {
+            return setting(format!("{} steps to be checked: choose from 1 to 100.", self.checked_steps));
+        }
+        for network in &self.networks {
+            self.validate_network(*network)?;
+            for batch in self.batches_of(*network) {
+                for (growth, world) in self.growths.iter().flat_map(|g| self.worlds.iter().map(move |w| (*g, *w))) {
+                    let global = Self::global(growth, batch, world);
+                    if !BATCHES.contains(&global) {
+                        let (least, most) = (BATCHES.start(), BATCHES.end());
+                        return setting(format!("A batch of {global} of all ranks: choose from {least} to {most}."));
+                    }
+                    if !global.is_multiple_of(world as u64) {
+                        return setting(format!(
+                            "A batch of {global} cannot be split evenly among {world} ranks: choose a multiple of {world}."
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,342 @@
+//! A training in a lab: set up, watched, and kept as a record.
+
+mod points;
+mod profiled;
+mod progress;
+mod recorder;
+mod training_run;
+mod whole;
+mod words;
+
+pub use progress::training_progress;
+pub use training_run::TrainingRun;
+pub(crate) use whole::check as accuracy_check;
+pub use whole::{Timed, WholeTraining, WholeTrainings};
+pub use words::{ranks as ranks_line, training_line};
+
+use crate::Attempts;
+use progress::Throttle;
+use recorder::{Beginning, Recorder};
+use std::path::PathBuf;
+use std::time::Duration;
+use warpbook_data::{Dataset, Rows, Source, Splits};
+use warpbook_device::Device;
+use warpbook_lab::{Error, Lab, Result, write_record};
+use warpbook_nn::train::{CudaOptions, Event, Flow, Loader, Place, Precision, Ranks, Recipe, Samples, Trainer, ways};
+use warpbook_nn::weights::Weights;
+
+/// Batches between two lines of progress, unless it is set.
+const LOG_EVERY: u64 = 100;
+
+/// What is trained on, and judged by.
+#[derive(Debug, Clone, Copy)]
+pub struct Sets<'a> {
+    /// What a network is trained on.
+    pub train: Samples<'a>,
+    /// What it is judged by after every epoch.
+    pub test: Samples<'a>,
+}
+
+impl<'a> From<&'a Splits> for Sets<'a> {
+    fn from(splits: &'a Splits) -> Self {
+        Self { train: (&splits.train).into(), test: (&splits.test).into() }
+    }
+}
+
+impl<'a> From<(&'a Dataset, &'a Dataset)> for Sets<'a> {
+    fn from((train, test): (&'a Dataset, &'a Dataset)) -> Self {
+        Self { train: train.into(), test: test.into() }
+    }
+}
+
+impl<'a> From<(&'a Rows, &'a Rows)> for Sets<'a> {
+    fn from((train, test): (&'a Rows, &'a Rows)) -> Self {
+        Self { train: train.into(), test: test.into() }
+    }
+}
+
+/// A training that is set up: see [`Lab::train`].
+#[derive(Debug)]
+#[must_use = "nothing is trained until `run` is called"]
+pub struct Session<'a> {
+    lab: &'a Lab,
+    recipe: Recipe,
+    sets: Sets<'a>,
+    precision: Precision,
+    options: Option<CudaOptions>,
+    loader: Loader,
+    weights: Option<Weights>,
+    resume: Option<PathBuf>,
+    data: Option<Source>,
+    checkpoint: Option<PathBuf>,
+    out: Option<PathBuf>,
+    log_every: u64,
+    budget: Option<Duration>,
+    read_every: Option<u64>,
+    ranks: Option<Ranks>,
+    command: String,
+}
+
+/// Trainings on a lab's device.
+pub trait Trains {
+    /// A training on the lab's device. It is set up by the methods of what this gives, and begun by [`Session::run`].
+    ///
+    /// A notebook's interrupt ends evcxr's process at once, and all variables with it. What [`Session::checkpoint`] and [`Session::out`] keep is on
+    /// the disk then: at most the epoch under way is lost, or a minute of it, and [`Session::resume`] goes on from there. To end a training and
+    /// keep the variables give it a [`Session::time_budget`].
+    ///
+    /// ```
+    /// use warpbook::prelude::*;
+    ///
+    /// let lab = Lab::open("cpu")?;
+    /// let digits = synthetic_digits(64, 32, 1);
+    /// let training = lab.train(Recipe { batch: 32, epochs: 1, ..Recipe::mnist() }, &digits).log_every(1).run()?;
+    /// assert_eq!(training.log().losses.len(), 2);
+    /// # Ok::<(), warpbook::Error>(())
+    /// ```
+    fn train<'a>(&'a self, recipe: Recipe, sets: impl Into<Sets<'a>>) -> Session<'a>;
+}
+
+impl Trains for Lab {
+    fn train<'a>(&'a self, recipe: Recipe, sets: impl Into<Sets<'a>>) -> Session<'a> {
+        Session {
+            lab: self,
+            recipe,
+            sets: sets.into(),
+            precision: Precision::Fp32,
+            options: None,
+            loader: Loader::default(),
+            weights: None,
+            resume: None,
+            data: None,
+            checkpoint: None,
+            out: None,
+            log_every: LOG_EVERY,
+            budget: None,
+            read_every: None,
+            ranks: None,
+            command: String::new(),
+        }
+    }
+}
+
+impl<'a> Session<'a> {
+    /// The types; fp32 unless it is called. The CPU has fp32 only.
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
+
+    /// As this rung of the ladder trains, as `08_graph_fp16`.
+    ///
+    /// # Errors
+    /// There is no such rung.
+    pub fn rung(self, id: &str) -> Result<Self> {
+        let all = ways();
+        let way = all.iter().find(|w| w.id == id).ok_or_else(|| {
+            let ids: Vec<&str> = all.iter().map(|w| w.id).collect();
+            Error::Setting(format!("`{id}` is not a rung of training; choose from {}.", ids.join(", ")))
+        })?;
+        Ok(self.options(way.options))
+    }
+
+    /// How a GPU trains, in place of the fastest way of the precision.
+    pub fn options(mut self, options: CudaOptions) -> Self {
+        self.options = Some(options);
+        self
+    }
+
+    /// With the options of a GPU changed: those of [`Session::rung`] or [`Session::options`], or else of the fastest way of the precision,
+    /// which is to be set before.
+    pub fn change(self, change: impl FnOnce(CudaOptions) -> CudaOptions) -> Self {
+        let options = self.options.unwrap_or_else(|| CudaOptions::new(self.precision));
+        self.options(change(options))
+    }
+
+    /// How batches of images get to a GPU.
+    pub fn loader(mut self, loader: Loader) -> Self {
+        self.loader = loader;
+        self
+    }
+
+    /// From these weights.
+    pub fn weights(mut self, weights: Weights) -> Self {
+        self.weights = Some(weights);
+        self
+    }
+
+    /// From this checkpoint.
+    pub fn resume(mut self, path: impl Into<PathBuf>) -> Self {
+        self.resume = Some(path.into());
+        self
+    }
+
+    /// With a note in its checkpoints where the data set can be opened again: see [`Trainer::trained_on`].
+    pub fn trained_on(mut self, data: impl Into<Source>) -> Self {
+        self.data = Some(data.into());
+        self
+    }
+
+    /// Kept in this file after every epoch, every minute within one, and at the end.
+    pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
+        self.checkpoint = Some(path.into());
+        self
+    }
+
+    /// Its record written to this file, every few seconds and at the end.
+    pub fn out(mut self, path: impl Into<PathBuf>) -> Self {
+        self.out = Some(path.into());
+        self
+    }
+
+    /// So many batches between two logged losses, each the mean since the last; 100 unless it is called. 1 logs every step.
+    pub fn log_every(mut self, batches: u64) -> Self {
+        self.log_every = batches.max(1);
+        self
+    }
+
+    /// Ends after the step that exceeds this time.
+    pub fn time_budget(mut self, budget: Duration) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// With at most so many steps queued before their losses are read: see [`Trainer::read_losses_every`].
+    pub fn read_losses_every(mut self, steps: u64) -> Self {
+        self.read_every = Some(steps);
+        self
+    }
+
+    /// As one of several ranks, all of which set up the same session: see [`Trainer::on_ranks`]. Rank 0 keeps the checkpoint; the record is that of its
+    /// rank.
+    pub fn ranks(mut self, ranks: &Ranks) -> Self {
+        self.ranks = Some(ranks.clone());
+        self
+    }
+
+    /// The command that repeats it, for the record.
+    pub fn command(mut self, command: impl Into<String>) -> Self {
+        self.command = command.into();
+        self
+    }
+
+    fn place(&self) -> Result<Place> {
+        let place = match (self.lab.device(), self.options) {
+            (Device::Cuda(device), Some(options)) => Place::Cuda(device.clone(), options),
+            (Device::Cpu(_), Some(_)) => {
+                return Err(Error::Setting(
+                    "The CPU trains in one way and has none of the GPU's rungs: they need a lab on a GPU (--device cuda:0).".into(),
+                ));
+            }
+            (device, None) => Place::new(device, self.precision)?,
+        };
+        Ok(match place {
+            Place::Cuda(device, options) => Place::Cuda(device, CudaOptions { loader: self.loader, ..options }),
+            Place::Cpu => Place::Cpu,
+        })
+    }
+
+    /// Makes all ready: on a GPU memory is allocated and kernels are compiled; kernels of the learner's own that compute layers are tried first.
+    ///
+    /// # Errors
+    /// [`Error::WrongProduct`] of such a kernel; a setting makes no sense for these samples, a file cannot be read or written, or it does not fit into the device's memory.
+    pub fn start(self) -> Result<Underway<'a>> {
+        let place = self.place()?;
+        if let Place::Cuda(device, options) = &place {
+            self.lab.check_products(device, options, &self.recipe.network)?;
+        }
+        let mut trainer = match &self.ranks {
+            Some(ranks) => Trainer::on_ranks(&place, self.recipe, self.sets.train, self.weights.as_ref(), ranks)?,
+            None => Trainer::on(&place, self.recipe, self.sets.train, self.weights.as_ref())?,
+        };
+        if let Some(path) = &self.resume {
+            trainer.resume(path)?;
+        }
+        if let Some(data) = self.data {
+            trainer = trainer.trained_on(data);
+        }
+        if let Some(budget) = self.budget {
+            trainer = trainer.time_budget(budget);
+        }
+        if let Some(steps) = self.read_every {
+            trainer = trainer.read_losses_every(steps);
+        }
+        if let Some(path) = &self.checkpoint {
+            trainer = trainer.checkpoint(path);
+            if trainer.writes() {
+                trainer.ensure_it_can_be_kept()?;
+            }
+        }
+        let beginning =
+            Beginning { trainer: &trainer, train: self.sets.train, log_every: self.log_every, command: self.command };
+        let recorder = Recorder::new(self.lab, &beginning);
+        Ok(Underway { lab: self.lab, trainer, recorder, sets: self.sets, log_every: self.log_every, out: self.out })
+    }
+
+    /// Trains. The lab's listener hears of lines and epochs, and the lab's [`cancel`](Lab::cancel) ends it after the step under way.
+    ///
+    /// A loss that is no finite number ends it, too: it is part of what comes out, see [`TrainingRun::error`].
+    ///
+    /// # Errors
+    /// As of [`Session::start`].
+    pub fn run(self) -> Result<TrainingRun> {
+        let lab = self.lab;
+        let (mut throttle, cancel) = (Throttle::default(), lab.cancel());
+        let underway = self.start()?;
+        let classified = underway.is_classified();
+        Ok(underway.finish(&mut |event| {
+            if let Some(line) = throttle.line(event, classified) {
+                lab.tell(&warpbook_lab::Event::Training(&line));
+            }
+            if cancel.is_cancelled() { Flow::Stop } else { Flow::Continue }
+        }))
+    }
+}
+
+/// A training that is ready to go on.
+#[derive(Debug)]
+pub struct Underway<'a> {
+    lab: &'a Lab,
+    trainer: Trainer,
+    recorder: Recorder,
+    sets: Sets<'a>,
+    log_every: u64,
+    out: Option<PathBuf>,
+}
+
+impl Underway<'_> {
+    /// The trainer.
+    #[must_use]
+    pub fn trainer(&self) -> &Trainer {
+        &self.trainer
+    }
+
+    /// What its samples are, as a sentence without its full stop.
+    #[must_use]
+    pub fn data_note(&self) -> String {
+        words::data_note(self.sets.train)
+    }
+
+    /// Whether its samples have labels, and so its results an accuracy.
+    #[must_use]
+    pub fn is_classified(&self) -> bool {
+        matches!(self.sets.train, Samples::Images(_))
+    }
+
+    /// Trains to the end; the listener hears of everything and may stop it.
+    pub fn finish(self, listener: &mut dyn FnMut(&Event) -> Flow) -> TrainingRun {
+        let Self { lab, mut trainer, mut recorder, sets, log_every, out } = self;
+        let ended = trainer.train(sets.train, sets.test, log_every, &mut |event| {
+            recorder.hear(&event);
+            if let Some(path) = out.as_ref().filter(|_| !matches!(event, Event::Step { .. })) {
+                // A disk that is full now may not be at the end, where it is said.
+                let _ = recorder.keep(path);
+            }
+            listener(&event)
+        });
+        let mut record = recorder.end(&trainer, &ended);
+        record.environment.clocks = lab.watch().report();
+        let written = out.map(|path| write_record(&record, path));
+        TrainingRun { record, trainer, ended, written }
+    }
+}

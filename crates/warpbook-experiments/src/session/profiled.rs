@@ -1,0 +1,70 @@
+//! A training of which some steps are profiled.
+
+use super::{TrainingRun, Underway};
+use warpbook_lab::Result;
+use warpbook_lab::profile::Profile;
+use warpbook_nn::train::{Event, Flow};
+
+impl Underway<'_> {
+    /// Trains to the end as [`Underway::finish`] does, with a profile of `active` steps, after `wait` that go by and `warm_up` whose recording is thrown away.
+    /// Every step is waited for, so that it ends where its loss is known.
+    ///
+    /// On a GPU with CUPTI the recorded steps are taken apart by operation ([`Cycle::operations`](warpbook_lab::profile::Cycle::operations)): for that one more step
+    /// is made at the end, one operation at a time, and weights and all else put back to where they were.
+    ///
+    /// On the CPU each recorded step has ranges, of its passes and of each of their operations.
+    ///
+    /// # Errors
+    /// The device's, while it records. What ended the training is in the [`TrainingRun`].
+    pub fn finish_with_profile(
+        self,
+        steps: (u64, u64, u64),
+        listener: &mut dyn FnMut(&Event) -> Flow,
+    ) -> Result<(TrainingRun, Profile)> {
+        self.finish_profiled(steps, false, listener)
+    }
+
+    /// The same with hardware counters of each kernel of a step ([`Lab::counters`](warpbook_lab::Lab::counters)), which is made over and over for that at the end, before
+    /// weights and all else are put back; where they cannot be read, the cycle says why ([`Cycle::notes`](warpbook_lab::profile::Cycle::notes)).
+    ///
+    /// # Errors
+    /// As of [`Underway::finish_with_profile`].
+    pub fn finish_with_counters(
+        self,
+        steps: (u64, u64, u64),
+        listener: &mut dyn FnMut(&Event) -> Flow,
+    ) -> Result<(TrainingRun, Profile)> {
+        self.finish_profiled(steps, true, listener)
+    }
+
+    fn finish_profiled(
+        mut self,
+        (wait, warm_up, active): (u64, u64, u64),
+        counters: bool,
+        listener: &mut dyn FnMut(&Event) -> Flow,
+    ) -> Result<(TrainingRun, Profile)> {
+        self.trainer = self.trainer.read_losses_every(1);
+        let (lab, train) = (self.lab, self.sets.train);
+        let (mut run, mut made, mut skipped) = (None, 0, Vec::new());
+        let profile = lab.profiler().schedule(wait, warm_up, active).repeat(1).run(|profiler| {
+            let mut failed = Ok(());
+            run = Some(self.finish(&mut |event| {
+                if let (Event::Step { outcome, .. }, Ok(())) = (event, &failed) {
+                    skipped.extend(outcome.skipped.then_some(made));
+                    made += 1;
+                    failed = profiler.step();
+                }
+                if failed.is_err() { Flow::Stop } else { listener(event) }
+            }));
+            failed
+        });
+        let (mut profile, Some(mut run)) = (profile?, run) else { unreachable!("the program of a profile is run") };
+        if run.error().is_none() {
+            profile.take_apart(run.trainer(), train, &skipped);
+            if counters {
+                profile.count_step(run.trainer(), train);
+            }
+        }
+        Ok((run, profile))
+    }
+}

@@ -1,0 +1,52 @@
+//! How a training goes, in lines.
+
+use super::words::training_line;
+use std::time::{Duration, Instant};
+use warpbook_nn::train::{Event, Flow};
+
+/// Lines of progress are at least so far apart.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Lines that are not too many for a cell: every evaluation, and else one a second.
+#[derive(Debug, Default)]
+pub(super) struct Throttle {
+    last: Option<Instant>,
+}
+
+impl Throttle {
+    pub fn line(&mut self, event: &Event, classified: bool) -> Option<String> {
+        let always = !matches!(event, Event::Batches { .. });
+        if !always && self.last.is_some_and(|l| l.elapsed() < LINE_EVERY) {
+            return None;
+        }
+        let line = training_line(event, classified)?;
+        self.last = Some(Instant::now());
+        Some(line)
+    }
+}
+
+/// A listener for [`Trainer::train`](warpbook_nn::train::Trainer::train) that prints what goes on, a line a second and each evaluation:
+/// a cell cannot be written to twice.
+///
+/// ```
+/// use warpbook::prelude::*;
+/// let digits = synthetic_digits(64, 32, 1);
+/// let mut trainer = Trainer::new(Recipe { batch: 32, epochs: 1, ..Recipe::mnist() }, &digits.train, None)?;
+/// trainer.train(&digits.train, &digits.test, 1, &mut training_progress())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn training_progress() -> impl FnMut(Event) -> Flow {
+    let mut throttle = Throttle::default();
+    move |event| {
+        // Without labels none is right.
+        let labels = |test: &warpbook_nn::train::Score| test.correct > 0;
+        let classified = match &event {
+            Event::Epoch { test, .. } | Event::OutOfTime { test, .. } => labels(test),
+            _ => true,
+        };
+        if let Some(line) = throttle.line(&event, classified) {
+            warpbook_lab::print_line(&line);
+        }
+        Flow::Continue
+    }
+}

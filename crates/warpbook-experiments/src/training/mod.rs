@@ -1,0 +1,489 @@
+//! Training: one step of a network, from direct convolutions to one captured graph.
+
+mod activity;
+mod data;
+mod prepared;
+mod steps;
+mod workload;
+
+pub(crate) use data::{Files, Place as FilesPlace, SYNTHETIC, Set};
+pub(crate) use steps::failure;
+pub(crate) use workload::AMP_FEATURES;
+pub use workload::Workload;
+
+use data::Place;
+use std::path::Path;
+use warpbook_gemm::ProductBy;
+use warpbook_lab::activity::Timelines;
+use warpbook_lab::experiment::Prepared;
+use warpbook_lab::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count};
+use warpbook_lab::{Error, Event, Experiment, Lab, Result};
+use warpbook_nn::train::{Recipe, Way, ways, ways_with_product};
+use warpbook_record::{
+    Baseline, ChartKind, Column, Descriptor, KernelSpec, Problem, Quantity, Run, Rung, Runner, SweepAxis,
+};
+use workload::AMP_BATCHES;
+
+/// FLOP/s that a thread of a CPU reaches at least: half a core of ten years ago.
+const CPU_FLOPS_PER_S: f64 = 10e9;
+/// Seconds that a step on the CPU may be expected to take, and the steps that every rung is held against.
+const CPU_STEP_LIMIT_S: f64 = 5.0;
+const REFERENCE_LIMIT_S: f64 = 900.0;
+/// The largest batch.
+const MAX_BATCH: u64 = 1 << 14;
+/// Widths of the AMP recipe's layers.
+const FEATURES: std::ops::RangeInclusive<usize> = 64..=1 << 15;
+/// The most steps that are held against the reference: what a GPU remembers of.
+const MAX_STEPS: u64 = 128;
+/// The words for the batches of the published record.
+const PUBLISHED: &str = "published";
+/// The GPU of the published figures, whose kernels a ladder without a GPU lists.
+const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
+
+/// Sizes of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Batches {
+    /// Each network's own.
+    Own,
+    /// Those of the published figures.
+    Published,
+    /// These.
+    Of(Vec<u64>),
+}
+
+/// The experiment, with its settings.
+#[derive(Debug, Clone)]
+pub struct Training {
+    networks: Vec<Workload>,
+    batches: Batches,
+    features: usize,
+    /// Steps that are held against the reference; each network's own number where none is set.
+    steps: Option<u64>,
+    seed: u64,
+    files: Files,
+    ways: Vec<Way>,
+    /// The kernel of one's own that computes linear layers in two of the ways.
+    product: Option<ProductBy>,
+    selection: Selection,
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Self {
+            networks: vec![Workload::Mnist],
+            batches: Batches::Own,
+            features: AMP_FEATURES,
+            steps: None,
+            seed: 1,
+            files: Files::default(),
+            ways: ways(),
+            product: None,
+            selection: Selection::default(),
+        }
+    }
+}
+
+impl Training {
+    /// The defaults: the MNIST CNN with batches of 512, every rung.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The size of the quick suite: the MNIST CNN with batches of 64, on synthetic digits.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self::default().batches([64]).steps(10).synthetic()
+    }
+
+    /// The problems of the published record.
+    #[must_use]
+    pub fn sweep() -> Self {
+        Self { batches: Batches::Published, ..Self::default() }.networks(Workload::ALL)
+    }
+
+    /// Which networks are trained.
+    #[must_use]
+    pub fn networks(mut self, networks: impl IntoIterator<Item = Workload>) -> Self {
+        self.networks = networks.into_iter().collect();
+        self
+    }
+
+    /// Samples of a batch, from 1 up; each network is trained with each.
+    #[must_use]
+    pub fn batches(mut self, batches: impl IntoIterator<Item = u64>) -> Self {
+        self.batches = Batches::Of(batches.into_iter().collect());
+        self
+    }
+
+    /// The width of the AMP recipe's layers.
+    #[must_use]
+    pub fn features(mut self, features: usize) -> Self {
+        self.features = features;
+        self
+    }
+
+    /// Steps whose losses are held against the reference; 20 unless set, and 5 of the AMP recipe.
+    #[must_use]
+    pub fn steps(mut self, steps: u64) -> Self {
+        self.steps = Some(steps);
+        self
+    }
+
+    /// Seed of weights, order, dropout, augmentation and drawn samples.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The folder with the files of MNIST and CIFAR-10, or one with subfolders of their names.
+    #[must_use]
+    pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+        self.files = Files::at(Place::Folder(folder.into()));
+        self
+    }
+
+    /// Images that are drawn, whatever files there are.
+    #[must_use]
+    pub fn synthetic(mut self) -> Self {
+        self.files = Files::at(Place::Synthetic);
+        self
+    }
+
+    /// Only these rungs, by id.
+    #[must_use]
+    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
+        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// One more way of training on a GPU, after all others.
+    #[must_use]
+    pub fn way(mut self, way: Way) -> Self {
+        self.ways.push(way);
+        self
+    }
+
+    /// The linear layers by a kernel of one's own, in two more rungs: `own_products_fp32` and `own_products_fp16`.
+    #[must_use]
+    pub fn product(mut self, by: impl Into<ProductBy>) -> Self {
+        let by = by.into();
+        self.ways.retain(|way| self.product.is_none_or(|old| way.options.product != old));
+        self.ways.extend(ways_with_product(by));
+        self.product = Some(by);
+        self
+    }
+
+    /// The way of a rung.
+    fn way_of(&self, rung: &Rung) -> Option<&Way> {
+        self.ways.iter().find(|way| way.id == rung.id)
+    }
+
+    fn batches_of(&self, workload: Workload) -> Vec<u64> {
+        match &self.batches {
+            Batches::Own => workload.batches().iter().copied().take(1).collect(),
+            Batches::Published => workload.batches().to_vec(),
+            Batches::Of(batches) => batches.clone(),
+        }
+    }
+
+    /// Network and batch of each problem.
+    fn sizes(&self) -> Vec<(Workload, u64)> {
+        self.networks.iter().flat_map(|w| self.batches_of(*w).into_iter().map(|b| (*w, b))).collect()
+    }
+
+    fn steps_of(&self, workload: Workload) -> u64 {
+        self.steps.unwrap_or_else(|| workload.checked_steps())
+    }
+
+    fn problem(&self, workload: Workload, batch: u64) -> Problem {
+        workload.problem(batch, self.features, &self.files.label(workload))
+    }
+
+    /// All of them, with the kernels of a GPU of a compute capability.
+    fn all_rungs(&self, compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
+        let recipes: Vec<Recipe> = self.networks.iter().map(|w| w.recipe(1, self.features, self.seed)).collect();
+        let cpu = Rung::cpu(
+            "cpu_all_threads",
+            "CPU",
+            "The same step on the CPU in fp32, by all threads; its losses are the reference.",
+            "all threads",
+        );
+        std::iter::once(cpu).chain(self.ways.iter().map(|way| rung(way, &recipes, compute_capability))).collect()
+    }
+
+    /// An error unless the samples fit into the host's memory, and the reference can be made in reasonable time.
+    fn fits(&self, lab: &Lab, workload: Workload, batch: u64) -> Result<()> {
+        let problem = self.problem(workload, batch);
+        let (steps, step_s) = (self.steps_of(workload), expected_s(lab, &problem));
+        if steps as f64 * step_s > REFERENCE_LIMIT_S {
+            return Err(Error::Setting(format!(
+                "{}: the {steps} steps on the CPU that every rung is held against would take about {:.0} minutes. Choose a smaller \
+                 batch, or fewer --steps.",
+                problem.label,
+                steps as f64 * step_s / 60.0
+            )));
+        }
+        if workload == Workload::AmpRecipe {
+            let needed = (AMP_BATCHES as u64).saturating_mul(batch).saturating_mul(8 * self.features as u64);
+            let (what, total) = (format!("{AMP_BATCHES} batches of {}", problem.label), lab.host_memory_bytes());
+            let free = total / 4 * 3;
+            if total > 0 && needed > free {
+                return Err(warpbook_device::Error::OutOfMemory { what, needed, free, total }.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The row of the table as a rung, with the kernels of all these recipes on a GPU of a compute capability. One with a library is no row of ours, though most of its kernels
+/// are: our fastest is held against it.
+pub(crate) fn rung(way: &Way, recipes: &[Recipe], compute_capability: Option<(u32, u32)>) -> Rung {
+    let mut specs: Vec<KernelSpec> = Vec::new();
+    for spec in recipes.iter().flat_map(|r| way.specs_on(compute_capability, r)) {
+        if !specs.contains(&spec) {
+            specs.push(spec);
+        }
+    }
+    Rung {
+        id: way.id.into(),
+        title: way.title.into(),
+        idea: way.idea.into(),
+        requires: way.requires.clone(),
+        runner: match way.library() {
+            Some(library) => Runner::Library(library.into()),
+            None => Runner::Kernels { specs, schedule: way.schedule_on(compute_capability) },
+        },
+        variant_of: None,
+    }
+}
+
+/// Seconds that a step on the CPU takes at most, by its operations.
+fn expected_s(lab: &Lab, problem: &Problem) -> f64 {
+    problem.flops as f64 / (CPU_FLOPS_PER_S * f64::from(lab.cpu_threads().max(1)))
+}
+
+impl Selects for Training {
+    fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    fn selection_mut(&mut self) -> &mut Selection {
+        &mut self.selection
+    }
+}
+
+impl Experiment for Training {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn title(&self) -> String {
+        "Training step".into()
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        use Column::{Check, ItemRate, Median, PeakMemory, Samples, SpeedUp};
+        Descriptor {
+            headline: Quantity::ItemRate,
+            quantities: vec![
+                Quantity::ItemRate,
+                Quantity::Time,
+                Quantity::SpeedUp,
+                Quantity::Throughput,
+                Quantity::PeakMemory,
+            ],
+            baseline: Baseline::Rung("01_direct".into()),
+            axis: SweepAxis { caption: "batch".into(), unit: "images".into(), doubling: true },
+            columns: vec![Median, ItemRate, SpeedUp, Column::Throughput, PeakMemory, Check, Samples],
+            charts: vec![
+                ChartKind::Ladder,
+                ChartKind::Breakdown,
+                ChartKind::Timeline,
+                ChartKind::Loss,
+                ChartKind::Sweep,
+            ],
+            item: "images".into(),
+            loss: "loss of the batch in the checked steps".into(),
+            ..Descriptor::default()
+        }
+    }
+
+    fn inputs(&self) -> String {
+        let mut networks = self.networks.clone();
+        networks.dedup();
+        let of = |w: &Workload| format!("{}: {}", w.title(), self.files.note(*w, self.seed));
+        format!("{}; weights from seed {}", networks.iter().map(of).collect::<Vec<_>>().join("; "), self.seed)
+    }
+
+    fn command(&self, device: &str) -> String {
+        settings::command(self, device)
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.sizes().into_iter().map(|(w, b)| self.problem(w, b)).collect()
+    }
+
+    fn rungs(&self) -> Vec<Rung> {
+        self.selection.of(self.all_rungs(PUBLISHED_ON))
+    }
+
+    fn rungs_on(&self, lab: &Lab) -> Vec<Rung> {
+        self.selection.of(self.all_rungs(lab.device().info().compute_capability.or(PUBLISHED_ON)))
+    }
+
+    fn main_problem(&self) -> Option<Problem> {
+        self.sizes().first().map(|(w, b)| self.problem(*w, *b))
+    }
+
+    fn validate(&self, lab: &Lab) -> Result<()> {
+        let setting = |text: String| Err(Error::Setting(text));
+        if self.sizes().is_empty() {
+            return setting(
+                "No network or no batch was given. Name at least one of each, as in --network mnist --batch 512."
+                    .into(),
+            );
+        }
+        if !FEATURES.contains(&self.features) {
+            let [least, most] = [FEATURES.start(), FEATURES.end()];
+            return setting(format!("Layers of {} features: choose from {least} to {most}.", self.features));
+        }
+        if self.steps.is_some_and(|steps| !(1..=MAX_STEPS).contains(&steps)) {
+            let steps = self.steps.unwrap_or(0);
+            return setting(format!("Steps compared with the reference: {steps}; choose from 1 to {MAX_STEPS}."));
+        }
+        for (workload, batch) in self.sizes() {
+            if !(1..=MAX_BATCH).contains(&batch) {
+                return setting(format!("A batch of {batch}: choose from 1 to {MAX_BATCH}."));
+            }
+            self.files.validate(workload)?;
+            self.fits(lab, workload, batch)?;
+        }
+        self.selection.validate(&self.all_rungs(PUBLISHED_ON))
+    }
+
+    fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
+        let step_s = expected_s(lab, problem);
+        if rung.is_cpu() {
+            return (step_s > CPU_STEP_LIMIT_S).then(|| format!("would take about {step_s:.0} s a step"));
+        }
+        let workload = Workload::of(problem)?;
+        let recipe = workload.recipe(1, self.features, self.seed);
+        self.way_of(rung)?.obstacle(lab.device().cuda()?, &recipe)
+    }
+
+    fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
+        let Some(device) = lab.device().cuda() else { return Ok(Timelines::default()) };
+        lab.tell(&Event::Preparing("recording what the GPU does in a step"));
+        activity::record(self, lab, device, measured)
+    }
+
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
+        Ok(Box::new(prepared::Work::new(self, lab, problem)?))
+    }
+}
+
+impl Configurable for Training {
+    const NAME: &'static str = "training";
+    const ABOUT: &'static str =
+        "Training step of a network, from direct convolutions to one CUDA graph in mixed precision";
+    const DETAILS: &'static str = "\
+One step of training: a shuffled batch is gathered and converted, the network runs forwards and backwards, and the optimiser changes \
+the weights. The rungs go from direct convolutions in fp32 over implicit GEMM, tensor cores, channels last and mixed precision to one \
+CUDA graph. Next to them are the same step with convolutions by cuDNN, with linear layers by cuBLASLt, and with the linear layers as a \
+beginner writes them; a row whose library is not installed is skipped. Each first makes some steps without dropout and augmentation, whose losses are held against those of the CPU in fp32; then \
+steps with both are timed, a new batch each. Peak memory is that of the timed training, its data included. At the end, where CUPTI is \
+installed, what the GPU does in a step is recorded: every kernel's time, by operation, and the gaps between kernels.";
+    const EXAMPLES: &'static str = "\
+  warpbook run training --quick
+  warpbook run training --network mnist --batch 512,1024
+  warpbook run training --network cifar10 --data ~/data --rungs 01_direct,08_graph_bf16
+  warpbook run training --network mnist --rungs 13_last_block_fp16,stock_convolutions_fp16,stock_fp16
+  warpbook run training --product mine.cu --rungs own_products_fp32,tiled_products_fp32,stock_products_fp32
+  warpbook run training --network amp-recipe --features 2048
+  warpbook run training --sweep --out training.json";
+
+    fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::Standard => Self::new(),
+            Preset::Quick => Self::quick(),
+            Preset::Sweep => Self::sweep(),
+        }
+    }
+
+    fn offered() -> Vec<Setting<Self>> {
+        let [rungs, _] = Selection::settings();
+        vec![
+            Setting {
+                name: "network",
+                value: Some("NAME[,NAME..]"),
+                help: "What is trained: mnist, cifar10, amp-recipe; several with commas. [default: mnist, with --sweep all]",
+                set: |e, text| Ok(e.networks(list(text, str::parse)?)),
+                get: |e| Some(joined(e.networks.iter().map(|w| w.name().to_owned()))),
+            },
+            Setting {
+                name: "batch",
+                value: Some("N[,N..]"),
+                help: "Samples of a batch; several with commas; `published` for those of the published figures. [default: 512, of cifar10 \
+                       128; with --quick 64]",
+                set: |e, text| match text.trim() {
+                    PUBLISHED => Ok(Self { batches: Batches::Published, ..e }),
+                    _ => Ok(e.batches(list(text, parse_count)?)),
+                },
+                get: |e| match &e.batches {
+                    Batches::Own => None,
+                    Batches::Published => Some(PUBLISHED.into()),
+                    Batches::Of(batches) => Some(joined(batches.iter().map(u64::to_string))),
+                },
+            },
+            Setting {
+                name: "features",
+                value: Some("N"),
+                help: "Width of the three layers of amp-recipe. [default: 4096]",
+                set: |e, text| Ok(e.features(usize::try_from(parse_count(text)?).unwrap_or(usize::MAX))),
+                get: |e| (e.features != AMP_FEATURES).then(|| e.features.to_string()),
+            },
+            Setting {
+                name: "steps",
+                value: Some("N"),
+                help: "Steps whose losses are held against the CPU's. [default: 20, of amp-recipe 5; with --quick 10]",
+                set: |e, text| Ok(e.steps(parse_count(text)?)),
+                get: |e| e.steps.map(|steps| steps.to_string()),
+            },
+            Setting {
+                name: "data",
+                value: Some("DIR"),
+                help: "Folder with the files of the data sets, or `synthetic` for images that are drawn. [default: where `warpbook data \
+                       fetch` puts them; drawn images where they are not there]",
+                set: |e, text| Ok(if text.trim() == SYNTHETIC { e.synthetic() } else { e.data(text) }),
+                get: |e| match e.files.place() {
+                    Place::Usual => None,
+                    Place::Folder(folder) => Some(folder.display().to_string()),
+                    Place::Synthetic => Some(SYNTHETIC.into()),
+                },
+            },
+            Setting {
+                name: "seed",
+                value: Some("N"),
+                help: "Seed of weights, order, dropout and drawn samples. [default: 1]",
+                set: |e, text| Ok(e.seed(parse_count(text)?)),
+                get: |e| Some(e.seed.to_string()),
+            },
+            Setting {
+                name: "product",
+                value: Some("FILE.cu[@ID[:NAME=N,..]]"),
+                help: "A kernel of your own for the linear layers, in the rungs own_products_fp32 and own_products_fp16. @ names the rung of the \
+                       matrix product that it takes the place of, 02_coalesced without it, and : sizes of its tile, as in \
+                       mine.cu@05_register_2d:BM=64,THREADS=128.",
+                set: |e, text| {
+                    Ok(e.product(
+                        ProductBy::read(Path::new(""), text).map_err(|why| why.trim_end_matches('.').to_owned())?,
+                    ))
+                },
+                get: |e| e.product.map(|by| by.to_string()),
+            },
+            rungs,
+        ]
+    }
+}

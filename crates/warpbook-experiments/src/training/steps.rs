@@ -1,0 +1,139 @@
+//! Steps of a training: those that are held against the reference, and those that are timed.
+
+use super::data::Set;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use warpbook_device::Stream;
+use warpbook_lab::{Error, Lab, Result};
+use warpbook_nn::train::{Place, Recipe, TrainError, Trainer};
+
+/// Timed steps after which their losses have to be no larger than the first by more than [`ALLOWED`].
+const SETTLED: usize = 20;
+/// The last steps whose losses are looked at.
+const LAST: usize = 8;
+/// The largest mean of the last losses over the first loss: dropout and another batch each step make losses vary.
+const ALLOWED: f64 = 1.1;
+/// Losses of smaller batches vary too much to be compared.
+const LEAST_BATCH: usize = 32;
+
+/// An error of a training as one of the lab's: those of the device stay what they are.
+pub(crate) fn failure(error: TrainError) -> Error {
+    match error {
+        TrainError::Device(e) => e.into(),
+        other => Error::Setting(other.to_string()),
+    }
+}
+
+/// The losses of a training's first steps, which on a GPU are given up after `limit_s`.
+pub(super) fn losses(
+    lab: &Lab,
+    place: &Place,
+    (recipe, set): (&Recipe, &Set),
+    steps: usize,
+    limit_s: Option<f64>,
+) -> Result<Vec<f64>> {
+    let mut trainer = Trainer::on(place, recipe.clone(), set.samples(), None).map_err(failure)?;
+    trainer.prepare_steps(set.samples()).map_err(failure)?;
+    for _ in 0..steps {
+        lab.bench().cancel.check()?;
+        trainer.queue_step().map_err(failure)?;
+    }
+    if let (Some(stream), Some(limit_s)) = (trainer.stream(), limit_s) {
+        stream.synchronize_within(limit_s)?;
+    }
+    let outcomes = trainer.step_outcomes(steps).map_err(failure)?;
+    if let Some(at) = outcomes.iter().position(|o| o.skipped) {
+        let step = at + 1;
+        return Err(Error::Setting(format!(
+            "A gradient of step {step} overflowed, and the step was skipped: its losses cannot be held against the reference."
+        )));
+    }
+    Ok(outcomes.iter().map(|o| o.loss).collect())
+}
+
+/// A training whose steps are timed.
+pub(super) struct Timed {
+    trainer: RefCell<Trainer>,
+    stream: Option<Arc<Stream>>,
+    made: Cell<usize>,
+    first_loss: Cell<Option<f64>>,
+    failed: RefCell<Option<String>>,
+}
+
+impl Timed {
+    pub(super) fn new(place: &Place, recipe: &Recipe, set: &Set) -> Result<Self> {
+        let mut trainer = Trainer::on(place, recipe.clone(), set.samples(), None).map_err(failure)?;
+        trainer.prepare_steps(set.samples()).map_err(failure)?;
+        Ok(Self {
+            stream: trainer.stream(),
+            trainer: RefCell::new(trainer),
+            made: Cell::new(0),
+            first_loss: Cell::new(None),
+            failed: RefCell::new(None),
+        })
+    }
+
+    pub(super) fn stream(&self) -> Option<&Stream> {
+        self.stream.as_deref()
+    }
+
+    /// The most bytes that it has held.
+    pub(super) fn peak_bytes(&self) -> u64 {
+        self.trainer.borrow().bytes()
+    }
+
+    /// Makes a step, or queues it. An error that is not the device's is told by [`Timed::flaw`].
+    pub(super) fn step(&self) -> warpbook_device::Result<()> {
+        self.made.set(self.made.get() + 1);
+        match self.trainer.borrow_mut().queue_step() {
+            Err(TrainError::Device(error)) => Err(error),
+            Err(error) => {
+                self.failed.borrow_mut().get_or_insert_with(|| error.to_string());
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// What is wrong with the losses of the last steps, in a sentence: they have to be finite and, after some steps, not above the first.
+    pub(super) fn flaw(&self) -> Result<Option<String>> {
+        if let Some(error) = self.failed.borrow().clone() {
+            return Ok(Some(error));
+        }
+        let made = self.made.get();
+        let mut trainer = self.trainer.borrow_mut();
+        let outcomes = trainer.step_outcomes(made.min(LAST)).map_err(failure)?;
+        let losses: Vec<f64> = outcomes.iter().map(|o| o.loss).collect();
+        if self.first_loss.get().is_none() {
+            self.first_loss.set(losses.first().copied());
+        }
+        let judged = made >= SETTLED && trainer.recipe().batch >= LEAST_BATCH;
+        Ok(flaw(self.first_loss.get().filter(|_| judged), &losses))
+    }
+}
+
+/// `first` is the first loss, where the last ones are to be compared with it.
+fn flaw(first: Option<f64>, last: &[f64]) -> Option<String> {
+    if let Some(loss) = last.iter().find(|l| !l.is_finite()) {
+        return Some(format!("one of the last {} timed steps has a loss of {loss}", last.len()));
+    }
+    let (first, mean) = (first?, last.iter().sum::<f64>() / last.len().max(1) as f64);
+    let fell = mean <= ALLOWED * first;
+    (!fell).then(|| {
+        format!("the losses of the last {} timed steps are {mean:.3} on average, the first was {first:.3}", last.len())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timed_steps_have_to_train() {
+        assert_eq!(flaw(Some(2.3), &[1.0, 1.2]), None);
+        assert_eq!(flaw(None, &[9.0]), None, "too early to tell");
+        assert!(flaw(Some(2.3), &[2.0, 4.0]).unwrap().contains("3.000 on average"));
+        assert!(flaw(None, &[1.0, f64::NAN]).unwrap().contains("NaN"));
+        assert!(flaw(Some(f64::NAN), &[1.0]).is_some());
+    }
+}

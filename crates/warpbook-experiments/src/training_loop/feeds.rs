@@ -1,0 +1,129 @@
+//! How batches and losses pass between the host and a GPU, and whole trainings that are fed so.
+
+use crate::training::failure;
+use warpbook_data::Splits;
+use warpbook_device::Cancel;
+use warpbook_lab::{Lab, Result};
+use warpbook_nn::train::{
+    CudaOptions, Ended, Flow, Loader, Place, Precision, Recipe, Residency, Score, TrainError, Trainer,
+};
+
+/// How a training's batches and losses pass between host and GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feed {
+    /// All images are on the GPU; losses are read after many steps.
+    Resident,
+    /// Batches are gathered by workers and copied one by one; losses are read after many steps.
+    Loader,
+    /// Batches come as in `Loader`, and every loss is read before the next step begins.
+    LoaderAndLosses,
+}
+
+impl Feed {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Resident, Self::Loader, Self::LoaderAndLosses];
+
+    fn loader(self, workers: usize) -> Loader {
+        let resident = if self == Self::Resident { Residency::On } else { Residency::Off };
+        Loader { resident, workers, ..Loader::default() }
+    }
+}
+
+/// A rung: a precision, and how it is fed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// The rung's id.
+    pub id: &'static str,
+    /// In which precision it trains.
+    pub precision: Precision,
+    /// What feeds it.
+    pub feed: Feed,
+}
+
+/// The ladder, from the loop that most people write first to one that waits for nothing.
+pub const WAYS: [Way; 6] = [
+    Way { id: "losses_fp32", precision: Precision::Fp32, feed: Feed::LoaderAndLosses },
+    Way { id: "loader_fp32", precision: Precision::Fp32, feed: Feed::Loader },
+    Way { id: "resident_fp32", precision: Precision::Fp32, feed: Feed::Resident },
+    Way { id: "losses_amp_fp16", precision: Precision::AmpFp16, feed: Feed::LoaderAndLosses },
+    Way { id: "loader_amp_fp16", precision: Precision::AmpFp16, feed: Feed::Loader },
+    Way { id: "resident_amp_fp16", precision: Precision::AmpFp16, feed: Feed::Resident },
+];
+
+impl Way {
+    /// The way of a rung's id.
+    pub fn of(id: &str) -> Option<Self> {
+        WAYS.into_iter().find(|way| way.id == id)
+    }
+}
+
+/// Where a loop trains: on the lab's GPU, fed in this way; on the CPU all feeds are the same.
+///
+/// # Errors
+/// The lab's device does not compute in this precision.
+pub fn place(lab: &Lab, (precision, feed): (Precision, Feed), workers: usize) -> Result<Place> {
+    Ok(match Place::new(lab.device(), precision).map_err(failure)? {
+        Place::Cuda(device, options) => Place::Cuda(device, CudaOptions { loader: feed.loader(workers), ..options }),
+        Place::Cpu => Place::Cpu,
+    })
+}
+
+/// A training that is made ready once, and then made as often as is asked, from the same initial weights.
+pub struct WholeLoop<'s> {
+    trainer: Trainer,
+    splits: &'s Splits,
+    /// The loss of each step of the last training.
+    losses: Vec<f64>,
+}
+
+impl<'s> WholeLoop<'s> {
+    /// Allocates memory, compiles kernels and captures graphs; images that stay on a GPU are copied. Losses are read after at most `read_every` steps;
+    /// `None` leaves it to the device.
+    ///
+    /// # Errors
+    /// The recipe makes no sense for these images, or does not fit into memory.
+    pub fn new(place: &Place, recipe: Recipe, splits: &'s Splits, read_every: Option<u64>) -> Result<Self> {
+        let mut trainer = Trainer::on(place, recipe, &splits.train, None).map_err(failure)?;
+        if let Some(steps) = read_every {
+            trainer = trainer.read_losses_every(steps);
+        }
+        trainer.prepare_at_once(&splits.train, &splits.test).map_err(failure)?;
+        Ok(Self { trainer, splits, losses: Vec::new() })
+    }
+
+    /// Goes back to the initial weights.
+    pub fn restart(&mut self) -> std::result::Result<(), TrainError> {
+        self.losses.clear();
+        self.trainer.restart(&self.splits.train)
+    }
+
+    /// Makes all steps of all epochs, and waits for the last one; nothing is evaluated.
+    pub fn run(&mut self, cancel: &Cancel) -> std::result::Result<Ended, TrainError> {
+        let losses = &mut self.losses;
+        self.trainer.make_all_steps(&self.splits.train, &mut |outcomes| {
+            losses.extend(outcomes.iter().map(|o| o.loss));
+            if cancel.is_cancelled() { Flow::Stop } else { Flow::Continue }
+        })
+    }
+
+    /// Classifies the test images.
+    pub fn test(&mut self) -> std::result::Result<Score, TrainError> {
+        self.trainer.evaluate(&self.splits.test)
+    }
+
+    /// Steps that were made.
+    pub fn steps(&self) -> u64 {
+        self.trainer.step()
+    }
+
+    /// The mean loss of each epoch's batches.
+    pub fn losses(&self) -> Vec<f64> {
+        let per_epoch = self.splits.train.len().div_ceil(self.trainer.recipe().batch).max(1);
+        self.losses.chunks(per_epoch).map(|epoch| epoch.iter().sum::<f64>() / epoch.len() as f64).collect()
+    }
+
+    /// The most bytes that it allocated on a GPU; `None` on the CPU.
+    pub fn peak_bytes(&self) -> Option<u64> {
+        matches!(self.trainer.place(), Place::Cuda(..)).then(|| self.trainer.bytes())
+    }
+}

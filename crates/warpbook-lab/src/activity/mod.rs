@@ -1,0 +1,198 @@
+//! What a GPU did in one run of a rung: recorded activities as a breakdown by operation, and as spans.
+//!
+//! Several runs are recorded one after the other, as they are timed. What each kernel belongs to is known from one more run that was made one operation
+//! at a time: its activities come in the same order.
+
+mod busy;
+mod labels;
+mod runs;
+
+use std::collections::HashMap;
+use warpbook_device::{Activity, Recorder};
+use warpbook_nn::train::{StepOperation, TrainError};
+use warpbook_record::{Breakdown, Dtype, OperationTime, Problem, Profiled, Span, stats};
+
+/// Nanoseconds by which the times of two activities may overlap that follow each other.
+const CLOCK_NS: u64 = 200;
+
+/// An operation of a run with its work, and what the device did for it.
+#[derive(Debug, Clone, Default)]
+pub struct Operation {
+    /// As "conv1 weight gradient".
+    pub name: String,
+    /// Its floating-point operations.
+    pub flops: u64,
+    /// Bytes that it has to read and write at least.
+    pub bytes: u64,
+    /// Bytes written, a part of `bytes`.
+    pub written_bytes: u64,
+    /// What the device did for it.
+    pub activities: Vec<Activity>,
+}
+
+/// The operations of a step that is made one operation at a time, each with what it led to, and how much of that was lost. Nothing that was queued before
+/// may be under way.
+pub fn by_operation(
+    recorder: &Recorder,
+    step: impl FnOnce(&mut dyn FnMut(&StepOperation) -> Result<(), TrainError>) -> Result<(), TrainError>,
+) -> Result<(Vec<Operation>, u64), TrainError> {
+    recorder.take()?;
+    let (mut operations, mut lost) = (Vec::new(), 0);
+    step(&mut |o| {
+        let taken = recorder.take()?;
+        lost += taken.lost;
+        let (name, activities) = (o.name.clone(), taken.activities);
+        let (flops, bytes, written_bytes) = (o.flops, o.bytes, o.written_bytes);
+        operations.push(Operation { name, flops, bytes, written_bytes, activities });
+        Ok(())
+    })?;
+    Ok((operations, lost))
+}
+
+/// The place of each activity among those of the operations, and the number of its operation: of a run with others before and after it. `None` where it is
+/// not there as a whole.
+pub fn run_among(operations: &[Operation], all: &[&Activity]) -> Option<Vec<Option<(usize, usize)>>> {
+    let known = labels::queued(operations);
+    let found = labels::among(&known, all)?;
+    Some(found.into_iter().map(|place| place.map(|k| (k, known[k].0))).collect())
+}
+
+/// What was recorded of a rung.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    /// The operations of a run, in the order in which they are queued.
+    pub operations: Vec<Operation>,
+    /// How many runs were recorded.
+    pub runs: usize,
+    /// What the device did in all of them.
+    pub activities: Vec<Activity>,
+    /// What recorded it, as "CUPTI 130001".
+    pub source: String,
+    /// The type of its arithmetic, where it is not the problem's.
+    pub dtype: Option<Dtype>,
+}
+
+/// What a record gets of the GPU's activity.
+#[derive(Debug, Clone, Default)]
+pub struct Timelines {
+    /// Of each recorded rung and problem.
+    pub breakdowns: Vec<Breakdown>,
+    /// Of one run of each.
+    pub spans: Vec<Span>,
+    /// Memory, clocks and power over time.
+    pub profiled: Vec<Profiled>,
+    /// Why some are missing.
+    pub notes: Vec<String>,
+}
+
+impl Timelines {
+    /// Takes over what else was recorded.
+    pub fn extend(&mut self, other: Self) {
+        self.breakdowns.extend(other.breakdowns);
+        self.spans.extend(other.spans);
+        self.profiled.extend(other.profiled);
+        self.notes.extend(other.notes);
+    }
+}
+
+impl Recording {
+    /// The breakdown of a rung at a problem, and the spans of the run whose length is the median.
+    ///
+    /// # Errors
+    /// The runs differ, so that there is no such thing as one of them; in a sentence.
+    pub fn taken_apart(&self, rung: &str, problem: &Problem) -> Result<(Breakdown, Vec<Span>), String> {
+        let runs = runs::split(&self.activities, self.runs)?;
+        let of_operation = labels::operations(&self.operations, &runs[0]);
+        let whole_us: Vec<f64> = runs.iter().map(|r| us(busy::extent(r).1 - busy::extent(r).0)).collect();
+        let between = |w: &[Vec<&Activity>]| busy::extent(&w[1]).0 as f64 / 1e3 - busy::extent(&w[0]).1 as f64 / 1e3;
+        let median = stats::median(&whole_us).unwrap_or(0.0);
+        let distance = |i: &usize| (whole_us[*i] - median).abs();
+        let shown = (0..runs.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(0);
+        let breakdown = Breakdown {
+            rung: rung.to_owned(),
+            problem: problem.clone(),
+            source: self.source.clone(),
+            busy_us: runs.iter().map(|r| us(busy::busy_ns(r))).collect(),
+            between_us: runs.windows(2).map(between).map(rounded).collect(),
+            operations: self.operation_times(&runs, &of_operation),
+            whole_us,
+        };
+        Ok((breakdown, self.spans(&runs[shown], &of_operation, rung, problem)))
+    }
+
+    /// The times of each operation over the runs; what belongs to none is one by the name of its kernel.
+    fn operation_times(&self, runs: &[Vec<&Activity>], of_operation: &[Option<usize>]) -> Vec<OperationTime> {
+        let mut places: Vec<(Option<usize>, &str, Vec<usize>)> = Vec::new();
+        for (place, (activity, operation)) in runs[0].iter().zip(of_operation).enumerate() {
+            let name = operation.map_or(activity.name.as_str(), |o| self.operations[o].name.as_str());
+            match places.iter_mut().find(|(o, n, _)| (*o, *n) == (*operation, name)) {
+                Some((.., all)) => all.push(place),
+                None => places.push((*operation, name, vec![place])),
+            }
+        }
+        places.sort_by_key(|(o, _, all)| (o.unwrap_or(usize::MAX), all[0]));
+        let time = |(operation, name, all): (Option<usize>, &str, Vec<usize>)| {
+            let mut kernels: Vec<String> = Vec::new();
+            for place in &all {
+                let kernel = &runs[0][*place].name;
+                if !kernels.contains(kernel) {
+                    kernels.push(kernel.clone());
+                }
+            }
+            let sum = |run: &Vec<&Activity>| us(all.iter().map(|place| run[*place].duration_ns).sum());
+            let work = operation.map(|o| &self.operations[o]);
+            OperationTime {
+                name: name.to_owned(),
+                kernels,
+                launches: all.len() as u64,
+                samples_us: runs.iter().map(sum).collect(),
+                alone_us: Vec::new(),
+                flops: work.map_or(0, |w| w.flops),
+                bytes: work.map_or(0, |w| w.bytes),
+                written_bytes: work.map_or(0, |w| w.written_bytes),
+                dtype: self.dtype.filter(|_| work.is_some_and(|w| w.flops > 0)),
+            }
+        };
+        places.into_iter().map(time).collect()
+    }
+
+    /// A run from its first activity on. Streams are numbered in the order of their first use; where a stream's activities overlap, as the branches of
+    /// a graph that is launched on it, the further ones are on "0.1" and so on.
+    fn spans(&self, run: &[&Activity], of_operation: &[Option<usize>], rung: &str, problem: &Problem) -> Vec<Span> {
+        let (zero, _) = busy::extent(run);
+        let mut streams: HashMap<u32, (usize, Vec<u64>)> = HashMap::new();
+        let mut started: Vec<(&&Activity, &Option<usize>)> = run.iter().zip(of_operation).collect();
+        started.sort_by_key(|(activity, _)| activity.start_ns);
+        let span = |(activity, operation): (&&Activity, &Option<usize>)| {
+            let next = streams.len();
+            let (number, lanes) = streams.entry(activity.stream).or_insert((next, Vec::new()));
+            let free = lanes.iter().position(|end| *end <= activity.start_ns + CLOCK_NS).unwrap_or(lanes.len());
+            lanes.resize(lanes.len().max(free + 1), 0);
+            lanes[free] = activity.end_ns();
+            Span {
+                rung: rung.to_owned(),
+                problem: problem.clone(),
+                name: activity.name.clone(),
+                operation: operation.map_or_else(String::new, |o| self.operations[o].name.clone()),
+                stream: if free == 0 { number.to_string() } else { format!("{number}.{free}") },
+                start_us: us(activity.start_ns - zero),
+                duration_us: us(activity.duration_ns),
+                bytes: activity.kind.bytes(),
+                correlation: None,
+            }
+        };
+        started.into_iter().map(span).collect()
+    }
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+/// To a nanosecond, the resolution of what it comes from.
+pub fn rounded(us: f64) -> f64 {
+    (us * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests;

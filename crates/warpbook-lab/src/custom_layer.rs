@@ -1,0 +1,40 @@
+//! The check of a learner's own layer.
+
+use crate::{Lab, Result};
+use warpbook_device::Compiler;
+use warpbook_nn::network::Shape;
+use warpbook_nn::ops::Layout;
+use warpbook_nn::ops::own::{OwnLayer, OwnReport, OwnSizes, check, check_on_cpu, compile};
+use warpbook_record::Dtype;
+
+/// What is compiled for where there is no GPU.
+const WITHOUT_GPU: &str = "sm_90";
+
+impl Lab {
+    /// Checks a learner's own layer with inputs of a shape, `[channels, height, width]` or a number of features: its gradients against slopes of
+    /// its forward pass, and its forms against each other. The report says what is wrong, and shows itself as a table.
+    ///
+    /// Without a GPU the layer is compiled, and its body for the CPU is checked, if it has one.
+    ///
+    /// # Errors
+    /// The source does not compile, with its line; a kernel is missing; the device's, those of the kernels included.
+    pub fn check_layer(&self, layer: &OwnLayer, input: impl Into<Shape>) -> Result<OwnReport> {
+        let input = input.into();
+        if let Some(device) = self.device().cuda() {
+            return Ok(check(device, layer, input)?);
+        }
+        let sizes = OwnSizes::new(layer, input, 1, Layout::Nhwc);
+        let compiled = |dtype| compile(layer, &sizes, dtype, &Compiler::new(None)?, WITHOUT_GPU);
+        let stats = compiled(Dtype::F32)?;
+        // What is fine in f32 may not be for a half type, whose elements are converted.
+        compiled(Dtype::F16)?;
+        let needs = format!("Its kernels were compiled for {WITHOUT_GPU}, and not run: that needs a GPU.");
+        if !layer.has_cpu_body() {
+            return Ok(OwnReport::compiled(layer, input, stats, needs));
+        }
+        let mut report = check_on_cpu(layer, input)?;
+        report.stats = stats.into();
+        report.notes.push(needs);
+        Ok(report)
+    }
+}

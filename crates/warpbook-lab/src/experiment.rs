@@ -1,0 +1,529 @@
+//! What an experiment is, and what the driver asks of it.
+
+use crate::activity::Timelines;
+use crate::{Error, Lab, Result};
+use warpbook_device::{Element, Kernel, Samples, Slice, Stream};
+use warpbook_kernels::Launch;
+use warpbook_record::{
+    Check, Descriptor, Dtype, KernelSpec, KernelStats, Measurement, Part, PartGroup, Peaks, Problem, Right, Run, Rung,
+    Source, Tile, Traffic, TrainLog,
+};
+
+/// The same work done in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there
+/// is to do.
+pub trait Experiment {
+    /// Its name, as in a record and on the command line.
+    fn name(&self) -> &str;
+
+    /// A few words for a heading; its name with a capital unless it says otherwise.
+    fn title(&self) -> String {
+        let mut rest = self.name().chars();
+        rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+    }
+
+    /// How its records are read; the default fits work that is compared by time.
+    fn descriptor(&self) -> Descriptor {
+        Descriptor::default()
+    }
+
+    /// What the inputs are drawn from, in a sentence.
+    fn inputs(&self) -> String;
+
+    /// The command that repeats it on a device.
+    fn command(&self, device: &str) -> String {
+        format!("{} on {device}, run from a program or notebook", self.name())
+    }
+
+    /// The sizes.
+    fn problems(&self) -> Vec<Problem>;
+
+    /// The ways, in the ladder's order.
+    fn rungs(&self) -> Vec<Rung>;
+
+    /// The same with the kernels that the lab's device runs, where they are others.
+    fn rungs_on(&self, lab: &Lab) -> Vec<Rung> {
+        let _ = lab;
+        self.rungs()
+    }
+
+    /// The problem that charts show first; `None` leaves it to the measurements.
+    fn main_problem(&self) -> Option<Problem> {
+        None
+    }
+
+    /// Looks at the settings before anything is allocated.
+    ///
+    /// # Errors
+    /// A setting that makes no sense, or that this device cannot do.
+    fn validate(&self, lab: &Lab) -> Result<()> {
+        let _ = lab;
+        Ok(())
+    }
+
+    /// Files that its kernels include, in addition to Warpbook's building blocks.
+    fn headers(&self) -> Vec<Source> {
+        Vec::new()
+    }
+
+    /// Measures further ceilings that its records are held against, as those of the link between GPUs; `peaks` has those of the lab's device.
+    ///
+    /// # Errors
+    /// The device's: what was added before stays, and a note of the record says why the rest is missing.
+    fn ceilings(&self, lab: &Lab, peaks: &mut Peaks) -> Result<()> {
+        let _ = (lab, peaks);
+        Ok(())
+    }
+
+    /// Why a rung is left out at a problem, going by what was measured so far; `None` if it is not. Hardware is looked at by the lab.
+    fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
+        let _ = (lab, rung, problem, so_far);
+        None
+    }
+
+    /// Whether the host's clock times its GPU rungs too, because what the host does is a part of the work. Their candidates have no stream, and wait for
+    /// the GPU themselves.
+    fn times_the_host(&self) -> bool {
+        false
+    }
+
+    /// Why hardware counters of its rungs' kernels would say nothing, where that is so: they are not read then.
+    fn uncounted(&self) -> Option<String> {
+        None
+    }
+
+    /// A rung's first kernel as a problem needs it compiled; `None` of a rung without kernels.
+    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+        let _ = problem;
+        rung.kernels().first().cloned()
+    }
+
+    /// Seconds after which a rung is taken for endless; `None` of kernels that are known to end.
+    fn time_limit_s(&self, rung: &Rung) -> Option<f64> {
+        let _ = rung;
+        None
+    }
+
+    /// The name by which the command line knows it, and the settings, by name and text, that set up the same experiment in another process; `None`
+    /// where no other process knows it.
+    fn settings(&self) -> Option<(&'static str, Vec<(String, String)>)> {
+        None
+    }
+
+    /// What the measurements say, in sentences, which become notes of the record.
+    fn notes(&self, measured: &Run) -> Vec<String> {
+        let _ = measured;
+        Vec::new()
+    }
+
+    /// The experiments that it stands for, where it is not one but several, each with a record.
+    fn each(&self) -> Vec<Box<dyn Experiment>> {
+        Vec::new()
+    }
+
+    /// What the GPU does in a run of some of the rungs, recorded after all was measured: an error becomes a note of the record.
+    ///
+    /// # Errors
+    /// The device's, as where CUPTI is not installed.
+    fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
+        let _ = (lab, measured);
+        Ok(Timelines::default())
+    }
+
+    /// Draws the inputs of a problem and what results are held against.
+    ///
+    /// # Errors
+    /// The device's, as where they do not fit.
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
+
+    /// The same where one rung alone will be run: whoever compiles ahead for all rungs leaves that out.
+    ///
+    /// # Errors
+    /// Like [`Experiment::prepare`].
+    fn prepare_one<'a>(&'a self, lab: &'a Lab, problem: &Problem, rung: &Rung) -> Result<Box<dyn Prepared + 'a>> {
+        let _ = rung;
+        self.prepare(lab, problem)
+    }
+
+    /// The id of the tile that a rung has at a problem where none is searched for: the one that was asked for, or that costs say; `None` leaves it
+    /// to trials.
+    fn tile_without_trials(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<String> {
+        let _ = (lab, rung, problem);
+        None
+    }
+}
+
+/// Repetitions of the same launches. The last is counted: the earlier ones leave the caches as it would find them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repeated {
+    /// The number of repetitions that are launched.
+    pub times: usize,
+    /// The name of the last repetition, such as "the second of two epochs".
+    pub last: &'static str,
+    /// The name of all repetitions, such as "two epochs": a graph may only be counted as a whole.
+    pub all: &'static str,
+}
+
+/// The inputs of one problem.
+pub trait Prepared {
+    /// Makes a rung ready to run: compiled, loaded, its tile or algorithm chosen. A rung with `variant_of` is the rung with that id and a learner's
+    /// source: its arguments and its launch are the same.
+    ///
+    /// # Errors
+    /// If the compiler or the device reports one; it becomes the rung's row.
+    fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>>;
+
+    /// Makes a rung ready for reading its hardware counters, without a check. Also returns how much of its work is run, if not all: when the same
+    /// kernels are launched again and again, a few repetitions are enough, since the hardware counts each launch by itself.
+    ///
+    /// # Errors
+    /// Like [`Prepared::candidate`].
+    fn to_count<'p>(
+        &'p self,
+        rung: &Rung,
+        trials: &mut Trials<'_>,
+    ) -> Result<(Box<dyn Candidate + 'p>, Option<Repeated>)> {
+        Ok((self.candidate(rung, trials)?, None))
+    }
+
+    /// Tries a learner's kernel where what is wrong with it can be told, before it is run at the problem itself.
+    ///
+    /// # Errors
+    /// What is wrong, in a sentence.
+    fn rehearse(&self, rung: &Rung, limit_s: f64) -> Result<()> {
+        let _ = (rung, limit_s);
+        Ok(())
+    }
+
+    /// Further measurements, made after the ladder: parts of rungs, copies.
+    ///
+    /// # Errors
+    /// The device's; a note of the record then says that it is missing.
+    fn extras(&self, lab: &Lab, so_far: &Run) -> Result<Vec<Part>> {
+        let _ = (lab, so_far);
+        Ok(Vec::new())
+    }
+}
+
+/// A rung ready to run at one problem.
+pub trait Candidate {
+    /// The stream that it runs on; `None` of one that the host's clock times: see [`Experiment::times_the_host`].
+    fn stream(&self) -> Option<&Stream> {
+        None
+    }
+
+    /// Puts inputs that a run changes back, and poisons its outputs, so that nothing of an earlier run can pass for new.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn reset(&self) -> warpbook_device::Result<()> {
+        Ok(())
+    }
+
+    /// Whether each timed run needs a [`Candidate::reset`] before it, untimed. Such candidates are timed one after another; others
+    /// that are close are timed in turn.
+    fn resets_each_run(&self) -> bool {
+        false
+    }
+
+    /// Whether it is timed by itself, and dropped before the next one is made: of those that hold much memory, or have streams of
+    /// their own. Other candidates that are close are timed in turn.
+    fn timed_alone(&self) -> bool {
+        self.resets_each_run()
+    }
+
+    /// Does the work once: queues it on the stream without waiting, or does it on the CPU.
+    ///
+    /// # Errors
+    /// A launch that is refused.
+    fn launch(&self) -> warpbook_device::Result<()>;
+
+    /// Holds what the last run wrote against the reference.
+    ///
+    /// # Errors
+    /// The device's, those of the run itself included.
+    fn check(&self) -> Result<Checked>;
+
+    /// What is known about it apart from its times.
+    fn details(&self) -> Details {
+        Details::default()
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// The result against the reference.
+    pub check: Check,
+    /// Why the rung failed, in a sentence, where the check's figures do not say it.
+    pub error: Option<String>,
+    /// What a training gave.
+    pub log: Option<TrainLog>,
+}
+
+impl Checked {
+    /// One with nothing to add to the check's figures.
+    #[must_use]
+    pub fn new(check: Check) -> Self {
+        Self { check, error: None, log: None }
+    }
+
+    /// Whether the rung is right.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.check.passed && self.error.is_none()
+    }
+
+    /// Why it is not, in a sentence.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let off = || {
+            format!(
+                "the result is off the reference by {:.1e}, more than the tolerance of {:.1e}",
+                self.check.max_rel_error, self.check.tolerance
+            )
+        };
+        (!self.passed()).then(|| self.error.clone().unwrap_or_else(off))
+    }
+}
+
+/// What a measurement keeps of a candidate apart from its times.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Details {
+    /// The id of its tile.
+    pub tile: Option<String>,
+    /// What the compiler and the device say of its kernels.
+    pub kernels: Vec<KernelStats>,
+    /// What a rule chose for this size, and why.
+    pub choice: Option<String>,
+    /// The bytes that it moves at each level of memory, counted.
+    pub traffic: Vec<Traffic>,
+    /// Its floating-point operations, where they are not those of the problem.
+    pub flops: Option<u64>,
+    /// The type that most of them are done in, where it is not that of the problem.
+    pub dtype: Option<Dtype>,
+    /// The most bytes of the device's memory that it held, inputs included.
+    pub peak_bytes: Option<u64>,
+    /// The GPUs that it runs on, where it is more than one.
+    pub gpus: Option<u32>,
+    /// Test samples that were classified right, where each run is a whole training: one entry a run, in the same order.
+    pub test: Vec<Right>,
+}
+
+/// What a candidate may use while it is made: short measurements to choose by, and a place for their figures.
+pub struct Trials<'t> {
+    /// The lab.
+    pub lab: &'t Lab,
+    /// The rung's id.
+    pub rung: String,
+    /// The problem.
+    pub problem: Problem,
+    /// Figures of the trials so far.
+    pub parts: Vec<Part>,
+    /// The tile that is wanted, where it was chosen before.
+    pub tile: Option<String>,
+    /// Seconds after which runs that a candidate is checked by are taken for endless.
+    pub limit_s: Option<f64>,
+}
+
+impl<'t> Trials<'t> {
+    /// For a rung at a problem, with no tile chosen and no limit.
+    pub fn new(lab: &'t Lab, rung: &Rung, problem: &Problem) -> Self {
+        let (rung, problem) = (rung.id.to_string(), problem.clone());
+        Self { lab, rung, problem, parts: Vec::new(), tile: None, limit_s: None }
+    }
+}
+
+impl Details {
+    /// Those of one kernel with the shape that it is launched with.
+    #[must_use]
+    pub fn of(kernel: &Kernel, shape: Launch) -> Self {
+        let stats = KernelStats { grid: Some(shape.grid), ..kernel.stats().clone() };
+        Self { tile: Some(kernel.tile().id.to_string()), kernels: vec![stats], ..Self::default() }
+    }
+}
+
+type Region<'p> = Box<dyn Fn() -> warpbook_device::Result<()> + 'p>;
+
+/// A candidate made of closures: see [`on_cpu`] and [`on_gpu`].
+pub struct Closures<'p> {
+    stream: Option<&'p Stream>,
+    reset: Option<Region<'p>>,
+    launch: Region<'p>,
+    check: Box<dyn Fn() -> Result<Check> + 'p>,
+    details: Details,
+    as_launched: bool,
+}
+
+/// A candidate on the CPU: `launch` does the work, `check` holds what it wrote against the reference.
+pub fn on_cpu<'p>(
+    launch: impl Fn() -> warpbook_device::Result<()> + 'p,
+    check: impl Fn() -> Result<Check> + 'p,
+) -> Closures<'p> {
+    Closures {
+        stream: None,
+        reset: None,
+        launch: Box::new(launch),
+        check: Box::new(check),
+        details: Details::default(),
+        as_launched: false,
+    }
+}
+
+/// A candidate on a GPU: `launch` queues the work on the stream without waiting, `check` holds what it wrote against the reference,
+/// after the stream was waited for. Candidates of one problem share a stream, so that they can be timed in turn.
+pub fn on_gpu<'p>(
+    stream: &'p Stream,
+    launch: impl Fn() -> warpbook_device::Result<()> + 'p,
+    check: impl Fn() -> Result<Check> + 'p,
+) -> Closures<'p> {
+    Closures { stream: Some(stream), ..on_cpu(launch, check) }
+}
+
+impl<'p> Closures<'p> {
+    /// The same, whose output is filled with NaNs before a run that is checked.
+    #[must_use]
+    pub fn poisoning<T: Element>(mut self, output: &'p Slice<T>) -> Self {
+        self.reset = Some(Box::new(|| output.fill_bytes(0xff)));
+        self
+    }
+
+    /// The same, which does this before a run that is checked.
+    #[must_use]
+    pub fn resetting(mut self, reset: impl Fn() -> warpbook_device::Result<()> + 'p) -> Self {
+        self.reset = Some(Box::new(reset));
+        self
+    }
+
+    /// The same, timed run by run as the host launches it, with what the host waits for; otherwise short work is captured and replayed
+    /// as a graph of several runs.
+    #[must_use]
+    pub fn as_launched(mut self) -> Self {
+        self.as_launched = true;
+        self
+    }
+
+    /// The same with these details.
+    #[must_use]
+    pub fn details(self, details: Details) -> Self {
+        Self { details, ..self }
+    }
+}
+
+impl Candidate for Closures<'_> {
+    fn stream(&self) -> Option<&Stream> {
+        self.stream
+    }
+
+    fn reset(&self) -> warpbook_device::Result<()> {
+        self.stream.map_or(Ok(()), Stream::synchronize)?;
+        self.reset.as_ref().map_or(Ok(()), |reset| reset())
+    }
+
+    fn resets_each_run(&self) -> bool {
+        self.as_launched
+    }
+
+    fn launch(&self) -> warpbook_device::Result<()> {
+        (self.launch)()
+    }
+
+    fn check(&self) -> Result<Checked> {
+        self.stream.map_or(Ok(()), Stream::synchronize)?;
+        (self.check)().map(Checked::new)
+    }
+
+    fn details(&self) -> Details {
+        self.details.clone()
+    }
+}
+
+impl Trials<'_> {
+    /// The candidate of the fastest of a kernel's tiles, which are timed in turn; the times of all are kept as parts. A tile that the
+    /// device refuses is left out.
+    ///
+    /// # Errors
+    /// The device's; no tile works.
+    pub fn fastest_tile<'p>(
+        &mut self,
+        spec: &KernelSpec,
+        candidate: impl Fn(&Tile) -> Result<Closures<'p>>,
+    ) -> Result<Box<dyn Candidate + 'p>> {
+        let (mut made, mut refused) = (Vec::new(), None);
+        for tile in spec.tiles.iter().filter(|t| self.wants(t)) {
+            match candidate(tile) {
+                Ok(c) => made.push(c),
+                Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
+                Err(e) => refused = refused.or(Some(e)),
+            }
+        }
+        let (best, times) = self.fastest(&made.iter().map(|c| c as &dyn Candidate).collect::<Vec<_>>())?;
+        for (c, samples) in made.iter().zip(times) {
+            let name = c.details.tile.clone().unwrap_or_default();
+            self.keep(PartGroup::Tile, name, samples.us);
+        }
+        match (best.and_then(|i| made.into_iter().nth(i)), refused) {
+            (Some(best), _) => Ok(Box::new(best)),
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(Error::Setting(format!("{} has no tile.", spec.path()))),
+        }
+    }
+
+    /// Whether a tile is to be tried: all are, unless one was chosen before.
+    #[must_use]
+    pub fn wants(&self, tile: &Tile) -> bool {
+        self.tile.as_ref().is_none_or(|wanted| *wanted == tile.id)
+    }
+
+    /// Keeps times of the rung as a part in the record.
+    pub fn keep(&mut self, group: PartGroup, name: impl Into<String>, samples_us: Vec<f64>) {
+        let (rung, problem) = (self.rung.clone(), self.problem.clone());
+        self.parts.push(Part { rung, problem, group, name: name.into(), samples_us });
+    }
+
+    /// Times variants of a rung in turn and says which is the fastest, by its place, with the samples of each. They run on one stream
+    /// and need no reset. Those that are close are timed a second time, as a few samples do not tell them apart.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn fastest(&self, variants: &[&dyn Candidate]) -> Result<(Option<usize>, Vec<Samples>)> {
+        crate::driver::fastest(self.lab, variants)
+    }
+}
+
+/// What a lab tells while an experiment runs.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// So many measurements lie ahead.
+    Planned {
+        /// How many.
+        measurements: usize,
+        /// The record, still empty: its descriptor says which columns a running table has.
+        run: &'a Run,
+    },
+    /// Something that takes a while and is not timed.
+    Preparing(&'a str),
+    /// A measurement begins.
+    Started {
+        /// The rung.
+        rung: &'a Rung,
+        /// The size.
+        problem: &'a Problem,
+    },
+    /// A measurement is done; the record so far holds it.
+    Finished {
+        /// The measurement.
+        measurement: &'a Measurement,
+        /// The record so far.
+        run: &'a Run,
+    },
+    /// How a training goes, in a line; at most one a second, and one for each evaluation.
+    Training(&'a str),
+}
+
+impl Error {
+    /// Whether the user asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Device(warpbook_device::Error::Cancelled))
+    }
+}

@@ -1,0 +1,208 @@
+use crate::{Event, Experiment, Result, driver};
+use std::sync::{Arc, OnceLock};
+use warpbook_device::{Bench, Cancel, Choice, ClockWatch, CudaDevice, Device, Inventory, Nvrtc, cpu_peaks, cuda_peaks};
+use warpbook_record::{Environment, Peaks, Run, Rung, Schedule};
+
+type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// A device, a way of timing, and whoever wants to hear how it goes.
+pub struct Lab {
+    device: Device,
+    bench: Bench,
+    watch: ClockWatch,
+    peaks: OnceLock<Peaks>,
+    listener: Option<Listener>,
+    author: Option<String>,
+    isolated: bool,
+}
+
+impl std::fmt::Debug for Lab {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lab on {}", self.device.info().name)
+    }
+}
+
+impl Lab {
+    /// A lab on the device that `WARPBOOK_DEVICE` names, or on the best there is.
+    ///
+    /// # Errors
+    /// The named device is not there.
+    pub fn new() -> Result<Self> {
+        Self::on(Choice::from_env()?)
+    }
+
+    /// A lab on the device named so: `cuda:0`, `cpu` or `best`.
+    ///
+    /// # Errors
+    /// The name means nothing, or the device is not there.
+    pub fn open(device: &str) -> Result<Self> {
+        Self::on(device.parse()?)
+    }
+
+    /// A lab on the device of a choice.
+    ///
+    /// # Errors
+    /// The device is not there.
+    pub fn on(choice: Choice) -> Result<Self> {
+        let device = Device::open(choice)?;
+        let watch = ClockWatch::new(device.cuda().and_then(CudaDevice::uuid));
+        Ok(Self {
+            device,
+            bench: Bench::default(),
+            watch,
+            peaks: OnceLock::new(),
+            listener: None,
+            author: None,
+            isolated: false,
+        })
+    }
+
+    /// The same with another way of timing.
+    #[must_use]
+    pub fn with_bench(mut self, bench: Bench) -> Self {
+        self.bench = Bench { cancel: self.bench.cancel, ..bench };
+        self
+    }
+
+    /// The same, telling `listener` how it goes.
+    #[must_use]
+    pub fn with_listener(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// The same, whose records name who made them.
+    #[must_use]
+    pub fn with_author(mut self, name: impl Into<String>) -> Self {
+        self.author = Some(name.into());
+        self
+    }
+
+    /// The same in a process that may be lost: a kernel that does not end leaves everything else intact.
+    #[must_use]
+    pub fn isolated(mut self, isolated: bool) -> Self {
+        self.isolated = isolated;
+        self
+    }
+
+    /// Whether its process may be lost; see [`isolated`](Self::isolated).
+    #[must_use]
+    pub fn is_isolated(&self) -> bool {
+        self.isolated
+    }
+
+    /// Who its records name as their author.
+    #[must_use]
+    pub fn author(&self) -> Option<&str> {
+        self.author.as_deref()
+    }
+
+    /// Its device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its way of timing.
+    #[must_use]
+    pub fn bench(&self) -> &Bench {
+        &self.bench
+    }
+
+    /// Asked to stop, an experiment ends after the sample under way and gives what it has.
+    #[must_use]
+    pub fn cancel(&self) -> Cancel {
+        self.bench.cancel.clone()
+    }
+
+    /// Runs an experiment: plans it, checks every rung before it is timed and after, and gives the record. A rung that fails is a row
+    /// of the record; what was measured before stays.
+    ///
+    /// # Errors
+    /// Settings that make no sense, and a device that cannot be used at all.
+    pub fn run(&self, experiment: &dyn Experiment) -> Result<Run> {
+        driver::run(self, experiment)
+    }
+
+    /// The ceilings of the device, measured once a lab.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn peaks(&self) -> Result<Peaks> {
+        if let Some(peaks) = self.peaks.get() {
+            return Ok(peaks.clone());
+        }
+        let measured = match &self.device {
+            Device::Cuda(device) => cuda_peaks(device, &self.bench)?,
+            Device::Cpu(info) => cpu_peaks(&self.bench, info.l2_bytes, info.memory_bytes)?,
+        };
+        Ok(self.peaks.get_or_init(|| measured).clone())
+    }
+
+    /// Where and with what a run is made, now.
+    #[must_use]
+    pub fn environment(&self) -> Environment {
+        let cpu = Device::open(Choice::Cpu).map(|d| d.info().clone());
+        let cuda = self.device.cuda();
+        let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
+        let nvrtc = match cuda {
+            Some(device) => device.compiler().ok().map(|c| c.nvrtc().version()),
+            None => Nvrtc::load(None).ok().map(|n| n.version()),
+        };
+        Environment {
+            device: self.device.info().clone(),
+            driver: cuda.and(Inventory::driver_version()),
+            cuda: cuda.map(|d| version(d.driver_cuda())),
+            nvrtc: nvrtc.map(version),
+            clocks: self.watch.report(),
+            cpu: cpu.as_ref().map_or_else(|_| "CPU".into(), |c| c.name.clone()),
+            cpu_threads: cpu.map_or(1, |c| c.multiprocessors),
+            os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            warpbook: env!("CARGO_PKG_VERSION").into(),
+            commit: option_env!("WARPBOOK_COMMIT").map(str::to_owned),
+            debug_assertions: cfg!(debug_assertions),
+            libraries: Vec::new(),
+        }
+    }
+
+    /// Why a rung cannot run here; `None` if it can.
+    #[must_use]
+    pub fn obstacle(&self, rung: &Rung) -> Option<String> {
+        let info = self.device.info();
+        if rung.requires.met_by(info.compute_capability) {
+            let overlaps = rung.schedule() == Some(Schedule::OverlappedGraph);
+            let lacks = overlaps && self.device.cuda().is_some_and(|d| !d.has_programmatic_launch());
+            return lacks.then(|| "needs a driver for CUDA 12.3 or later, for overlapped launches in a graph".into());
+        }
+        let here = match info.compute_capability {
+            Some((major, minor)) => format!("{} has {major}.{minor}", info.name),
+            None => "this lab runs on the CPU".into(),
+        };
+        Some(format!("needs {}; {here}", rung.requires.sentence()))
+    }
+
+    /// Hardware threads that the process may use.
+    #[must_use]
+    pub fn cpu_threads(&self) -> u32 {
+        Device::open(Choice::Cpu).map_or(1, |d| d.info().multiprocessors)
+    }
+
+    /// Main memory in bytes; 0 where it is not known.
+    #[must_use]
+    pub fn host_memory_bytes(&self) -> u64 {
+        Device::open(Choice::Cpu).map_or(0, |d| d.info().memory_bytes)
+    }
+
+    /// What watches the GPU's clocks.
+    #[must_use]
+    pub fn watch(&self) -> &ClockWatch {
+        &self.watch
+    }
+
+    /// Tells the listener of an event.
+    pub fn tell(&self, event: &Event) {
+        if let Some(listener) = &self.listener {
+            listener(event);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The lab: a device, a way of timing, and a driver that runs any [`Experiment`] and writes its record.
+//!
+//! [`Lab::run`] plans, checks and times an experiment; [`Lab::attempt_at`] does so with a learner's kernel in a rung's place ([`LiveKernel`]);
+//! [`profile`] records what a program does on the device. This crate knows no experiment by name.
+#![deny(unsafe_code)]
+
+pub mod activity;
+mod custom_layer;
+pub mod driver;
+mod error;
+pub mod experiment;
+mod export;
+mod lab;
+mod live;
+mod page;
+pub mod profile;
+#[cfg(test)]
+mod sample;
+pub mod settings;
+mod xray;
+
+pub use activity::Timelines;
+pub use error::{Error, Result};
+pub use experiment::{
+    Candidate, Checked, Closures, Details, Event, Experiment, Prepared, Repeated, Trials, on_cpu, on_gpu,
+};
+pub use export::{print_line, read_record, write_record};
+pub use lab::Lab;
+pub use live::{Attempt, Compilation, LiveKernel, Request};
+pub use page::write_and_link;
+pub use xray::XrayRun;

@@ -1,0 +1,549 @@
+//! A learner's own kernel in place of a rung's: compiled, checked, timed with the ladder, and kept with its source.
+
+mod file;
+mod product;
+mod worker;
+
+pub use worker::Request;
+
+use crate::experiment::Prepared;
+use crate::settings::Preset;
+use crate::{Error, Event, Experiment, Lab, Result, driver};
+use serde::{Deserialize, Serialize};
+use warpbook_charts::highlight::without_comments;
+use warpbook_device::{CompileError, Compiler};
+use warpbook_gemm::OWN_KERNEL_LIMIT_S;
+use warpbook_kernels::matmul;
+use warpbook_record::{
+    Define, Descriptor, Dtype, Header, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run,
+    Rung, Runner, Source, Tile, nearest,
+};
+
+/// The edge of the cube that an attempt at the matrix product is timed at.
+const EDGE: u64 = 2048;
+/// The architecture that kernels are compiled for without a GPU.
+const WITHOUT_GPU: &str = "sm_90";
+
+/// A rung with another source: its first file is replaced, while its arguments and its launch stay the same.
+///
+/// The source defines the rung's kernel with the same parameters, and may include what the rung's source includes. Tile sizes come as macros, and the
+/// launch follows them: for a matrix product, the grid has tiles of `BM` x `BN`, with `THREADS` threads a block.
+///
+/// ```
+/// use warpbook::prelude::*;
+///
+/// let mine = LiveKernel::of("02_coalesced")?.named("wider").size("BN", 64).size("BM", 4);
+/// assert!(mine.text().contains("__global__"));
+/// # Ok::<(), warpbook::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LiveKernel {
+    base: Rung,
+    name: String,
+    source: String,
+    /// Its author's headers that it includes.
+    headers: Vec<Header>,
+    tile: Tile,
+    shape: (u64, u64, u64),
+    dtype: Dtype,
+    against: Vec<String>,
+    limit_s: f64,
+}
+
+impl LiveKernel {
+    /// A rung of the matrix product as it is, with its first tile; at 2048 x 2048 x 2048, in fp32 where the rung takes that, else in
+    /// bf16.
+    ///
+    /// # Errors
+    /// There is no such rung, or it has no kernel.
+    pub fn of(rung: &str) -> Result<Self> {
+        let known = matmul::rows();
+        let with_kernels = || known.iter().filter(|r| r.kernel().is_some());
+        let Some(found) = with_kernels().find(|r| r.rung.id == rung) else {
+            let ids = with_kernels().map(|r| &*r.rung.id);
+            let nearest = nearest(rung, ids).into_iter().map(str::to_owned).collect();
+            return Err(Error::UnknownRung { name: rung.into(), nearest });
+        };
+        let fp32 = found.capabilities().is_some_and(|c| c.takes(Dtype::F32));
+        let libraries = known.iter().find(|r| r.rung.is_library()).map(|r| r.rung.id.to_string());
+        let live = Self::variant(&found.rung)?.dtype(if fp32 { Dtype::F32 } else { Dtype::Bf16 });
+        Ok(Self { against: live.against.iter().cloned().chain(libraries).collect(), ..live })
+    }
+
+    /// A rung of any experiment as it is, with the first tile of its first kernel, timed with the rung itself: see
+    /// [`Lab::attempt_at`].
+    ///
+    /// # Errors
+    /// It has no kernel.
+    pub fn variant(rung: &Rung) -> Result<Self> {
+        let no_kernel = || Error::Setting(format!("{} has no kernel that could be replaced.", rung.id));
+        let spec = rung.kernels().first().ok_or_else(no_kernel)?;
+        Ok(Self {
+            base: rung.clone(),
+            name: "mine".into(),
+            source: spec.source.to_string(),
+            headers: spec.headers.clone(),
+            tile: spec.tiles.first().cloned().ok_or_else(no_kernel)?,
+            shape: (EDGE, EDGE, EDGE),
+            dtype: Dtype::F32,
+            against: vec![rung.id.to_string()],
+            limit_s: OWN_KERNEL_LIMIT_S,
+        })
+    }
+
+    /// Another name, of letters, digits, `-` and `_`; without one it is `mine`.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Another source, CUDA C++. [`LiveKernel::file`] takes a file, and the headers next to it.
+    #[must_use]
+    pub fn source(mut self, text: impl Into<String>) -> Self {
+        (self.source, self.headers) = (text.into(), Vec::new());
+        self
+    }
+
+    /// One passage of the source replaced by another.
+    ///
+    /// # Errors
+    /// The source does not have the passage, or has it more than once.
+    pub fn replacing(mut self, passage: &str, by: &str) -> Result<Self> {
+        match self.source.matches(passage).count() {
+            1 => {
+                self.source = self.source.replacen(passage, by, 1);
+                Ok(self)
+            }
+            0 => Err(Error::Setting(format!("The source of {} has no passage `{passage}`.", self.base.id))),
+            n => Err(Error::Setting(format!(
+                "The source of {} has `{passage}` {n} times. Quote more of what is around it.",
+                self.base.id
+            ))),
+        }
+    }
+
+    /// Another of the rung's own tiles, by id.
+    ///
+    /// # Errors
+    /// The rung has no such tile.
+    pub fn tile(mut self, id: &str) -> Result<Self> {
+        let tiles = self.base.kernels().first().map(|k| &*k.tiles).unwrap_or_default();
+        let known: Vec<&str> = tiles.iter().map(|t| &*t.id).collect();
+        match tiles.iter().find(|t| t.id == id) {
+            Some(tile) => {
+                self.tile = tile.clone();
+                Ok(self)
+            }
+            None => Err(Error::Setting(format!("{} has no tile `{id}`. It has {}.", self.base.id, known.join(", ")))),
+        }
+    }
+
+    /// One size of the tile, as `BM`, or a new one: the source gets it as a macro. The grid follows `BM` and `BN`, the block
+    /// `THREADS`, and `DYNAMIC_SHARED_BYTES` is what its name says.
+    #[must_use]
+    pub fn size(mut self, name: impl Into<String>, value: i64) -> Self {
+        self.tile.set(Define::new(name.into(), value));
+        self
+    }
+
+    /// Sizes m, n and k of the matrix product that is timed.
+    #[must_use]
+    pub fn shape(mut self, m: u64, n: u64, k: u64) -> Self {
+        self.shape = (m, n, k);
+        self
+    }
+
+    /// Type of the matrices of a product.
+    #[must_use]
+    pub fn dtype(mut self, dtype: Dtype) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
+    /// The rungs that are timed with it; without this its own rung and cuBLAS.
+    #[must_use]
+    pub fn against<S: Into<String>>(mut self, rungs: impl IntoIterator<Item = S>) -> Self {
+        self.against = rungs.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Seconds after which the kernel is taken for endless and stopped; 5 without this.
+    #[must_use]
+    pub fn time_limit(mut self, seconds: f64) -> Self {
+        self.limit_s = seconds;
+        self
+    }
+
+    /// Its current source.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.source
+    }
+
+    /// Its rung's id: `02_coalesced+mine` is a variant of `02_coalesced`.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{}+{}", self.base.id, self.name)
+    }
+
+    /// It as a rung, whose file is `live/NAME.cu`.
+    #[must_use]
+    pub fn rung(&self) -> Rung {
+        let replaced = self.base.kernels().first().map(|k| k.file.clone());
+        let own = |(i, spec): (usize, &KernelSpec)| match replaced.as_ref() == Some(&spec.file) {
+            true => KernelSpec {
+                file: format!("{LIVE}{}.cu", self.name).into(),
+                source: self.source.clone().into(),
+                headers: self.headers.clone(),
+                tiles: if i == 0 { vec![self.tile.clone()] } else { spec.tiles.clone() },
+                ..spec.clone()
+            },
+            false => spec.clone(),
+        };
+        let runner = match &self.base.runner {
+            Runner::Kernels { specs, schedule } => {
+                Runner::Kernels { specs: specs.iter().enumerate().map(own).collect(), schedule: *schedule }
+            }
+            other => other.clone(),
+        };
+        Rung {
+            id: self.id().into(),
+            title: self.name.clone().into(),
+            idea: format!("Somebody's own kernel in the place of {}.", self.base.title).into(),
+            runner,
+            variant_of: Some(self.base.id.clone()),
+            ..self.base.clone()
+        }
+    }
+
+    /// Sizes m, n and k of the matrix product at which an attempt at a product is timed.
+    #[must_use]
+    pub fn sides(&self) -> (u64, u64, u64) {
+        self.shape
+    }
+
+    /// Type of the matrices of that product.
+    #[must_use]
+    pub fn element_type(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The rung that it replaces.
+    #[must_use]
+    pub fn base(&self) -> &Rung {
+        &self.base
+    }
+
+    /// Reports whether this is still the kernel that it replaces, apart from comments and white space, with the rung's own sizes: its first tile, or
+    /// the `usual` one, which it takes at the problem.
+    fn is_unchanged(&self, usual: Option<&str>) -> bool {
+        let code = |source: &str| without_comments(source).split_whitespace().collect::<String>();
+        let Some(spec) = self.base.kernels().first() else { return false };
+        let mut own = spec.tiles.iter().take(1).chain(spec.tiles.iter().filter(|t| usual == Some(&t.id)));
+        own.any(|t| t.defines == self.tile.defines) && code(&self.source) == code(&spec.source)
+    }
+
+    fn validate(&self) -> Result<()> {
+        let setting = |text: String| Err(Error::Setting(text));
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if self.name.is_empty() || self.name.len() > 40 || !self.name.chars().all(fits) {
+            return setting(format!(
+                "`{}` is not a name for a kernel: take up to 40 letters from a to z, digits, - and _.",
+                self.name
+            ));
+        }
+        if !(self.limit_s > 0.0 && self.limit_s <= 600.0) {
+            return setting(format!("A time limit of {} s: choose one above 0 and up to 600.", self.limit_s));
+        }
+        let sensible = |name: &str| self.tile.get(name).is_some_and(|v| v > 0 && v <= 1 << 20);
+        let of_base = self.base.kernels().first().and_then(|k| k.tiles.first());
+        let launched = ["BM", "BN", "THREADS"].into_iter().filter(|n| of_base.is_some_and(|t| t.get(n).is_some()));
+        if let Some(missing) = launched.into_iter().find(|n| !sensible(n)) {
+            return setting(format!(
+                "The size {missing} has to be a number from 1 to 1048576: the launch is made of it."
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// An experiment with a learner's kernel as one more rung, with those that it is timed against, at one problem.
+struct WithVariant<'e> {
+    inner: &'e dyn Experiment,
+    live: &'e LiveKernel,
+    problem: &'e Problem,
+}
+
+impl Experiment for WithVariant<'_> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn title(&self) -> String {
+        self.inner.title()
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        self.inner.descriptor()
+    }
+
+    fn inputs(&self) -> String {
+        self.inner.inputs()
+    }
+
+    /// Its source is in the record.
+    fn command(&self, device: &str) -> String {
+        format!("{} # and {}", self.inner.command(device), self.live.id())
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        vec![self.problem.clone()]
+    }
+
+    fn rungs(&self) -> Vec<Rung> {
+        let reference = |r: &Rung| self.live.against.iter().any(|a| *a == r.id);
+        self.inner.rungs().into_iter().filter(reference).chain([self.live.rung()]).collect()
+    }
+
+    fn validate(&self, lab: &Lab) -> Result<()> {
+        let known = self.inner.rungs();
+        for name in &self.live.against {
+            if !known.iter().any(|r| r.id == *name) {
+                let nearest = nearest(name, known.iter().map(|r| &*r.id)).into_iter().map(str::to_owned).collect();
+                return Err(Error::UnknownRung { name: name.clone(), nearest });
+            }
+        }
+        self.live.validate()?;
+        self.inner.validate(lab)
+    }
+
+    fn headers(&self) -> Vec<Source> {
+        self.inner.headers()
+    }
+
+    fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
+        self.inner.obstacle(lab, rung, problem, so_far)
+    }
+
+    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+        self.inner.compiled(rung, problem)
+    }
+
+    fn time_limit_s(&self, rung: &Rung) -> Option<f64> {
+        rung.variant_of.is_some().then_some(self.live.limit_s)
+    }
+
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
+        self.inner.prepare(lab, problem)
+    }
+
+    fn prepare_one<'a>(&'a self, lab: &'a Lab, problem: &Problem, rung: &Rung) -> Result<Box<dyn Prepared + 'a>> {
+        self.inner.prepare_one(lab, problem, rung)
+    }
+
+    fn tile_without_trials(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<String> {
+        self.inner.tile_without_trials(lab, rung, problem)
+    }
+}
+
+/// What came of a learner's kernel.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    rung: Rung,
+    problem: Problem,
+    architecture: String,
+    compiled: Compilation,
+    unchanged: bool,
+    /// The record of this attempt.
+    pub run: Run,
+}
+
+/// What the compiler made of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Compilation {
+    /// Code, with what the assembler says of it.
+    Code(Box<KernelStats>),
+    /// Nothing: it does not compile.
+    Broken(Box<CompileError>),
+    /// Nothing, for another reason, in a sentence.
+    None(String),
+}
+
+impl Attempt {
+    /// Whether it compiles.
+    #[must_use]
+    pub fn compiles(&self) -> bool {
+        matches!(self.compiled, Compilation::Code(_))
+    }
+
+    /// Its rung.
+    #[must_use]
+    pub fn rung(&self) -> &Rung {
+        &self.rung
+    }
+
+    /// The problem that it was tried at.
+    #[must_use]
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The architecture that it was compiled for, as `sm_90a`.
+    #[must_use]
+    pub fn architecture(&self) -> &str {
+        &self.architecture
+    }
+
+    /// What the compiler made of it.
+    #[must_use]
+    pub fn compiled(&self) -> &Compilation {
+        &self.compiled
+    }
+
+    /// Returns `true` if nothing was tried: the kernel is the rung's own, apart from comments and white space, with the rung's sizes.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        self.unchanged
+    }
+
+    /// Its row: measured, skipped where there is no GPU, or failed with the reason.
+    #[must_use]
+    pub fn measurement(&self) -> Option<&Measurement> {
+        self.run.measurement(&self.rung.id, &self.problem)
+    }
+
+    /// Returns `true` if it ran and every element was right.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        self.measurement().is_some_and(Measurement::is_valid)
+    }
+
+    /// Why it is not right, if it ran or was to run and is not.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        match &self.measurement()?.outcome {
+            Outcome::Failed { error } => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The record of this attempt, with the rungs that were timed with it. Its source is in it.
+    #[must_use]
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// A record of the ladder with this kernel added, its source and its figures, so that the page shows them together.
+    ///
+    /// # Errors
+    /// The ladder was measured on another device.
+    pub fn merged_into(&self, ladder: &Run) -> Result<Run> {
+        let (theirs, ours) = (&ladder.environment.device, &self.run.environment.device);
+        if self.measurement().is_some_and(|m| m.outcome == Outcome::Measured) && theirs.name != ours.name {
+            return Err(Error::Setting(format!(
+                "The ladder was measured on {}, this kernel on {}: their figures do not belong into one record.",
+                theirs.name, ours.name
+            )));
+        }
+        let mut both = ladder.clone();
+        both.rungs.retain(|r| r.id != self.rung.id);
+        both.measurements.retain(|m| m.rung != self.rung.id);
+        both.rungs.push(self.rung.clone());
+        both.measurements.extend(self.measurement().cloned());
+        driver::collect_sources(&mut both, &[]);
+        Ok(both)
+    }
+}
+
+impl Lab {
+    /// Compiles a learner's kernel, tries it where a mistake can be told, and times it at one of an experiment's problems with the rungs
+    /// that it names. What goes wrong with the kernel is told by the attempt.
+    ///
+    /// Where the program `warpbook` is found, the kernel runs in a separate process: one that loops for ever is stopped with that
+    /// process, and a crash leaves everything else intact. It is looked for in `WARPBOOK_WORKER`, among what this workspace has built, and
+    /// on the `PATH`. Without it the kernel runs in this process, and ends the use of the GPU there if it crashes or does not end;
+    /// records stay. So does an experiment that the command line does not know, such as one written in a notebook.
+    ///
+    /// Without a GPU it is compiled only.
+    ///
+    /// # Errors
+    /// Settings that make no sense, and a device that cannot be used at all.
+    pub fn attempt_at(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Attempt> {
+        let with = WithVariant { inner: experiment, live, problem };
+        with.validate(self)?;
+        let rung = live.rung();
+        let spec =
+            experiment.compiled(&rung, problem).ok_or_else(|| Error::Setting(format!("{} has no kernel.", rung.id)))?;
+        let (architecture, compiled) = self.compile_live(live, &rung, &spec);
+        let run = driver::empty(self, &with);
+        let unchanged = live.is_unchanged(experiment.tile_without_trials(self, &live.base, problem).as_deref());
+        let mut attempt = Attempt { rung, problem: problem.clone(), architecture, compiled, unchanged, run };
+        attempt.run = match &attempt.compiled {
+            Compilation::Broken(error) => attempt.without_figures(Outcome::Failed { error: error.to_string() }),
+            Compilation::None(why) => attempt.without_figures(Outcome::Failed { error: why.clone() }),
+            Compilation::Code(_) => match self.obstacle(&attempt.rung) {
+                Some(why) => attempt.without_figures(Outcome::Skipped { why }),
+                None => match worker::run(self, experiment, problem, live)? {
+                    worker::Isolated::Finished(run) => *run,
+                    worker::Isolated::Failed(error) => attempt.without_figures(Outcome::Failed { error }),
+                    worker::Isolated::Unavailable => self.attempt_here(experiment, problem, live)?,
+                },
+            },
+        };
+        Ok(attempt)
+    }
+
+    /// Runs the attempt in this process, whatever happens to it.
+    fn attempt_here(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Run> {
+        self.tell(&Event::Preparing("trying the kernel on small problems"));
+        self.run(&WithVariant { inner: experiment, live, problem })
+    }
+
+    fn compile_live(&self, live: &LiveKernel, rung: &Rung, spec: &KernelSpec) -> (String, Compilation) {
+        let architecture = match (&rung.requires, self.device().cuda()) {
+            (_, Some(device)) => device.architecture_of(spec),
+            (Requires::Exactly(name), None) => name.to_string(),
+            _ => WITHOUT_GPU.into(),
+        };
+        let compiler = match self.device().cuda() {
+            Some(device) => device.compiler().cloned(),
+            None => Compiler::new(None),
+        };
+        let missing = || {
+            Compilation::None(format!(
+                "The source compiles, but defines no kernel `extern \"C\" __global__ void {}(...)`.",
+                spec.entry
+            ))
+        };
+        let compiled = match compiler.and_then(|c| c.compile(spec, &live.tile, &architecture)) {
+            Ok(code) => match (code.stats_of(&spec.entry), self.device().cuda()) {
+                (None, _) => missing(),
+                // The device knows how many of its blocks fit.
+                (Some(_), Some(device)) => device.kernel(spec, &live.tile).map_or_else(
+                    |error| Compilation::None(error.to_string()),
+                    |kernel| Compilation::Code(Box::new(kernel.stats().clone())),
+                ),
+                (Some(stats), None) => Compilation::Code(Box::new(stats.clone())),
+            },
+            Err(warpbook_device::Error::Compile(error)) => Compilation::Broken(error),
+            Err(error) => Compilation::None(error.to_string()),
+        };
+        (architecture, compiled)
+    }
+}
+
+impl Attempt {
+    /// The record with a row that has no figures but the compiler's.
+    fn without_figures(&self, outcome: Outcome) -> Run {
+        let mut run = self.run.clone();
+        run.rungs = vec![self.rung.clone()];
+        driver::collect_sources(&mut run, &[]);
+        let mut row = Measurement::without_samples(&*self.rung.id, self.problem.clone(), outcome);
+        if let Compilation::Code(stats) = &self.compiled {
+            row.kernels = vec![(**stats).clone()];
+        }
+        run.measurements = vec![row];
+        run
+    }
+}

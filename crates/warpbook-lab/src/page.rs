@@ -1,0 +1,76 @@
+//! The page that `cargo xtask lab` serves next to the notebooks, and links that open it at a record.
+
+use crate::Result;
+use std::path::{Path, PathBuf};
+use warpbook_record::Run;
+
+/// The page's address, with a slash at its end; set for the notebooks by `cargo xtask lab`.
+const ADDRESS: &str = "WARPBOOK_LAB_PAGE";
+/// The folder whose records it serves below `records/`.
+const FOLDER: &str = "WARPBOOK_LAB_FOLDER";
+
+/// Writes a record as [`crate::write_record`] does. Where `cargo xtask lab` serves the page, it prints a link that opens the page at this record; without the
+/// page, or for a file outside of the repository, it prints nothing.
+///
+/// # Errors
+/// As for [`crate::write_record`].
+pub fn write_and_link(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
+    let path = crate::write_record(run, path)?;
+    let page = std::env::var(ADDRESS).ok().zip(std::env::var_os(FOLDER));
+    if let Some(link) = page.and_then(|(address, folder)| link(&address, Path::new(&folder), &path)) {
+        println!("Open it in the page: {link}");
+    }
+    Ok(path)
+}
+
+/// The address that opens a page at the record in a file, if the page serves it.
+fn link(address: &str, folder: &Path, file: &Path) -> Option<String> {
+    let (folder, file) = (folder.canonicalize().ok()?, file.canonicalize().ok()?);
+    let inside = file.strip_prefix(folder).ok()?.to_str()?;
+    // Names that begin with a dot, and other files than JSON, are not served.
+    if inside.split('/').any(|part| part.starts_with('.')) || !inside.ends_with(".json") {
+        return None;
+    }
+    // Once as a part of the record's address, and once more as that address is a part of the link.
+    Some(format!("{address}?src={}", encoded(&format!("records/{}", encoded(inside)))))
+}
+
+/// A text as a part of an address; slashes stay.
+fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out += &format!("%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_below_the_folder_has_a_link() {
+        let tmp = tempfile::tempdir().unwrap();
+        let folder = tmp.path().join("lab");
+        std::fs::create_dir_all(folder.join("target/.hidden")).unwrap();
+        let check = |name: &str, expect: Option<&str>| {
+            let file = folder.join(name);
+            std::fs::write(&file, "{}").unwrap();
+            let found = link("http://127.0.0.1:8000/", &folder, &file);
+            assert_eq!(found.as_deref(), expect, "{name}");
+        };
+        check("target/mine.json", Some("http://127.0.0.1:8000/?src=records/target/mine.json"));
+        // As a notebook names it.
+        check("target/../mine.json", Some("http://127.0.0.1:8000/?src=records/mine.json"));
+        check("a b#1.json", Some("http://127.0.0.1:8000/?src=records/a%2520b%25231.json"));
+        check("mine.txt", None);
+        check("target/.hidden/mine.json", None);
+        check("../mine.json", None);
+        assert_eq!(link("http://127.0.0.1:8000/", &folder, &folder.join("missing.json")), None);
+        assert_eq!(link("http://127.0.0.1:8000/", &tmp.path().join("none"), &folder.join("mine.json")), None);
+    }
+}

@@ -1,0 +1,347 @@
+//! Some steps of a program: what the host and the device did in them.
+
+use super::{HardwareCounters, Work};
+use std::collections::BTreeMap;
+use std::time::Instant;
+use warpbook_device::{Activity, ActivityKind, Call, EventTimes, Mark, MemoryPoint};
+use warpbook_record::{Breakdown, ProfilerOverhead};
+
+/// A step, by the host's clock.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepTime {
+    /// Counted from 0, those that were not recorded too.
+    pub number: u64,
+    /// From the cycle's start.
+    pub start_us: f64,
+    /// Until the program ended it; the device may not have been done with it.
+    pub duration_us: f64,
+}
+
+/// A range of the program, once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RangeTime {
+    /// Its name.
+    pub name: String,
+    /// The range around it, by its place.
+    pub parent: Option<usize>,
+    /// How many are around it.
+    pub depth: usize,
+    /// The step that it began in.
+    pub step: u64,
+    /// From the cycle's start, by the host's clock.
+    pub start_us: f64,
+    /// By the host's clock: the device may do its work later.
+    pub duration_us: f64,
+    /// What it was said to work on.
+    pub work: Work,
+    /// The sum of what the device did for it and for the ranges in it.
+    pub device_us: f64,
+    /// How many kernels, copies and fills that is; where events took the times, how often the host queued something.
+    pub launches: u64,
+    /// Bytes that the driver was asked for in it; arrays from a pool's segments ask for none.
+    pub allocated_bytes: u64,
+}
+
+/// A kernel, a copy or a fill.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceWork {
+    /// A kernel's name, or as "copy to the device".
+    pub name: String,
+    /// What it is; a copy's bytes, a kernel's launch.
+    pub kind: ActivityKind,
+    /// CUPTI's number.
+    pub stream: u32,
+    /// That of the call that led to it.
+    pub correlation: u32,
+    /// The graph that it was a node of, and the node, by CUPTI's numbers.
+    pub graph: Option<(u32, u64)>,
+    /// The innermost range in which the host asked for it, by its place.
+    pub range: Option<usize>,
+    /// The operation of a training step that it belongs to, as "conv1 forward"; empty where none is known.
+    pub operation: String,
+    /// From the cycle's start.
+    pub start_us: f64,
+    /// How long it took.
+    pub duration_us: f64,
+}
+
+impl DeviceWork {
+    /// Whether it is the sum of what a range did, and not a single kernel, copy or fill.
+    #[must_use]
+    pub fn is_range(&self) -> bool {
+        self.kind == ActivityKind::Range
+    }
+
+    /// Bytes a second of a copy or a fill.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> Option<f64> {
+        let bytes = self.kind.bytes().filter(|_| self.duration_us > 0.0)?;
+        Some(bytes as f64 / (self.duration_us * 1e-6))
+    }
+}
+
+/// A change of what arrays hold on the device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryChange {
+    /// From the cycle's start, by the host's clock.
+    pub at_us: f64,
+    /// What it was, and what there is afterwards.
+    pub point: MemoryPoint,
+    /// The innermost range that it was made in, by its place.
+    pub range: Option<usize>,
+}
+
+/// Hardware counters of a range, or of a training's step, which was run again for them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RangeCounters {
+    /// The range, by its place; none of a training's step.
+    pub range: Option<usize>,
+    /// What was counted.
+    pub counters: HardwareCounters,
+}
+
+/// A call of the driver.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostCall {
+    /// The function.
+    pub name: String,
+    /// The thread, by the system's number.
+    pub thread: u32,
+    /// That of the device's work that it led to.
+    pub correlation: u32,
+    /// The innermost range that it was made in, by its place.
+    pub range: Option<usize>,
+    /// From the cycle's start.
+    pub start_us: f64,
+    /// How long it took the host.
+    pub duration_us: f64,
+}
+
+/// What was recorded of some steps; times are in microseconds.
+#[derive(Debug, Clone)]
+pub struct Cycle {
+    /// Counted from 0.
+    pub number: usize,
+    /// The number of its first step.
+    pub first_step: u64,
+    /// What recorded it, as "CUPTI 130001", or what there was instead, and why.
+    pub source: String,
+    /// From the profiler's start to the cycle's.
+    pub began_us: f64,
+    /// Whether there is a device other than the host.
+    pub has_device: bool,
+    /// Bytes that the lab's arrays held on the device at its end.
+    pub allocated_bytes: Option<u64>,
+    /// Records that CUPTI had no room for.
+    pub lost: u64,
+    /// From its start until the device was done.
+    pub whole_us: f64,
+    /// One by one.
+    pub steps: Vec<StepTime>,
+    /// In the order in which they began; after them the spans of the `tracing` crate.
+    pub ranges: Vec<RangeTime>,
+    /// In the order in which it began.
+    pub work: Vec<DeviceWork>,
+    /// In the order in which they were made.
+    pub calls: Vec<HostCall>,
+    /// What arrays held on the device at the start, and each change.
+    pub memory: Vec<MemoryChange>,
+    /// What recording costs, where several steps went by that were not recorded.
+    pub overhead: Option<ProfilerOverhead>,
+    /// Of what was counted.
+    pub counters: Vec<RangeCounters>,
+    /// Of a training what the device did in a step, operation by operation, with their work: a sample a recorded step.
+    pub operations: Option<Breakdown>,
+    /// What is missing, and why.
+    pub notes: Vec<String>,
+}
+
+/// Where the clock of a recorder is that of a cycle.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Joint {
+    /// By the recorder's clock.
+    pub ns: u64,
+    /// The same moment from the cycle's start.
+    pub us: f64,
+}
+
+/// From the cycle's start; what began before it, as the clocks are not exactly one, begins with it.
+fn since(start_ns: u64, begin: Joint) -> f64 {
+    begin.us + start_ns.saturating_sub(begin.ns) as f64 / 1e3
+}
+
+pub(super) fn device_work(all: &[Activity], ranges: &BTreeMap<u32, usize>, begin: Joint) -> Vec<DeviceWork> {
+    let of = |a: &Activity| DeviceWork {
+        name: a.name.clone(),
+        kind: a.kind.clone(),
+        stream: a.stream,
+        correlation: a.correlation,
+        graph: a.graph,
+        range: ranges.get(&a.correlation).copied(),
+        operation: String::new(),
+        start_us: since(a.start_ns, begin),
+        duration_us: a.duration_ns as f64 / 1e3,
+    };
+    all.iter().map(of).collect()
+}
+
+pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin: Joint) -> Vec<HostCall> {
+    let of = |c: &Call| HostCall {
+        name: c.name.clone(),
+        thread: c.thread,
+        correlation: c.correlation,
+        range: ranges.get(&c.correlation).copied(),
+        start_us: since(c.start_ns, begin),
+        duration_us: c.duration_ns as f64 / 1e3,
+    };
+    // Those from before are the recorder's own.
+    all.iter().filter(|c| c.start_ns >= begin.ns).map(of).collect()
+}
+
+/// What each range did on each stream, by the events at its ends; those that could not be read are missing.
+pub(super) fn range_work(
+    times: &EventTimes,
+    marks: &[(usize, Mark, Mark)],
+    ranges: &mut [RangeTime],
+) -> Vec<DeviceWork> {
+    let mut all = Vec::new();
+    // Numbered by their first use, which is what a reader can tell them by.
+    let mut streams: Vec<u64> = Vec::new();
+    for (place, begin, end) in marks {
+        let Some(range) = ranges.get_mut(*place) else { continue };
+        for time in times.between(begin, end).unwrap_or_default() {
+            let known = streams.iter().position(|s| *s == time.stream);
+            let stream = known.unwrap_or_else(|| {
+                streams.push(time.stream);
+                streams.len() - 1
+            });
+            range.launches += time.queued;
+            all.push(DeviceWork {
+                name: range.name.clone(),
+                kind: ActivityKind::Range,
+                stream: stream as u32,
+                correlation: 0,
+                graph: None,
+                range: Some(*place),
+                operation: String::new(),
+                start_us: time.start_us,
+                duration_us: time.duration_us,
+            });
+        }
+    }
+    all.sort_by(|a, b| a.start_us.total_cmp(&b.start_us));
+    all
+}
+
+/// The changes by the cycle's clock, each with the range that it was made in; what has happened before the cycle is left out.
+pub(super) fn memory_changes(points: &[MemoryPoint], begin: Instant, ranges: &mut [RangeTime]) -> Vec<MemoryChange> {
+    let mut all = Vec::new();
+    for point in points {
+        let at_us = point.at.saturating_duration_since(begin).as_secs_f64() * 1e6;
+        let holds = |r: &RangeTime| r.start_us <= at_us && at_us <= r.start_us + r.duration_us;
+        // Of nested ranges the innermost began last.
+        let range = ranges.iter().rposition(holds).filter(|_| point.change != 0);
+        if point.change > 0 && !point.of_pool {
+            let mut at = range;
+            while let Some(place) = at {
+                ranges[place].allocated_bytes += point.change as u64;
+                at = ranges[place].parent;
+            }
+        }
+        all.push(MemoryChange { at_us, point: *point, range });
+    }
+    all
+}
+
+/// How long some of what the device did took, which lies in the order of its starts; what overlaps counts once.
+fn union_us<'w>(work: impl Iterator<Item = &'w DeviceWork>) -> f64 {
+    let (mut busy, mut until) = (0.0, 0.0_f64);
+    for work in work {
+        let end = work.start_us + work.duration_us;
+        busy += (end - work.start_us.max(until)).max(0.0);
+        until = until.max(end);
+    }
+    busy
+}
+
+impl Cycle {
+    /// With what the device did summed up over ranges.
+    pub(super) fn with_sums(mut self) -> Self {
+        for work in self.work.iter().filter(|w| !w.is_range()) {
+            let mut at = work.range.filter(|r| *r < self.ranges.len());
+            while let Some(place) = at {
+                let range = &mut self.ranges[place];
+                range.device_us += work.duration_us;
+                range.launches += 1;
+                at = range.parent;
+            }
+        }
+        // The events of a range are around those of the ranges in it, and streams work at the same time.
+        if self.work.iter().any(DeviceWork::is_range) {
+            for (place, range) in self.ranges.iter_mut().enumerate() {
+                range.device_us = union_us(self.work.iter().filter(|w| w.range == Some(place)));
+            }
+        }
+        self
+    }
+
+    /// What was counted, by its name.
+    pub fn counted_name(&self, counted: &RangeCounters) -> &str {
+        match counted.range {
+            Some(range) => self.ranges.get(range).map_or("", |r| &r.name),
+            None => "a step",
+        }
+    }
+
+    /// Whether ranges were timed by events.
+    pub(crate) fn is_of_events(&self) -> bool {
+        self.work.iter().any(DeviceWork::is_range)
+    }
+
+    /// The innermost range of all that the device did, and of ranges that were timed by events those with none inside: what is counted once.
+    pub(crate) fn counted_work(&self) -> impl Iterator<Item = &DeviceWork> {
+        let timed = |place: usize| self.work.iter().any(|w| w.range == Some(place));
+        let has_parts = move |place| self.ranges.iter().enumerate().any(|(i, r)| r.parent == Some(place) && timed(i));
+        self.work.iter().filter(move |w| !w.is_range() || !w.range.is_some_and(has_parts))
+    }
+
+    /// What recording costs, in a sentence; `None` where it was not compared.
+    pub(crate) fn overhead_in_words(&self) -> Option<String> {
+        let of = self.overhead?;
+        let [with, without] = [of.recorded_us, of.unrecorded_us].map(warpbook_charts::words::time);
+        let steps = warpbook_charts::words::counted(of.unrecorded_steps as usize, "step");
+        let found = match of.ratio() {
+            Some(ratio) => format!("{} as long", warpbook_charts::words::times(ratio)),
+            None => {
+                format!(
+                    "not measurable, since steps of the same kind differ by {}",
+                    warpbook_charts::words::time(of.noise_us)
+                )
+            }
+        };
+        let attached = match of.attached_before {
+            true => {
+                "; CUPTI was attached to the process during some of these, which makes launches slightly slower also without recording"
+            }
+            false => "",
+        };
+        Some(format!(
+            "a recorded step took {with}, and one that nothing recorded {without}, the median of {steps}: {found}{attached}."
+        ))
+    }
+
+    /// The sum of what the device did.
+    #[must_use]
+    pub fn device_us(&self) -> f64 {
+        match self.is_of_events() {
+            true => self.busy_us(),
+            false => self.work.iter().map(|w| w.duration_us).sum(),
+        }
+    }
+
+    /// The part of the cycle in which the device did something; what overlaps counts once.
+    #[must_use]
+    pub fn busy_us(&self) -> f64 {
+        union_us(self.work.iter())
+    }
+}

@@ -1,0 +1,602 @@
+//! A profiler: what the host and the device did in some steps of a loop of the learner's own.
+//!
+//! Of most of a loop nothing is recorded: it waits, warms up and then records some steps, which are a [`Cycle`], as often as is wanted. What the device
+//! did comes from CUPTI's activity records, with the range of the program that each was asked for in; without CUPTI from events at the ends of each range.
+//!
+//! ```no_run
+//! use warpbook::prelude::*;
+//!
+//! let lab = Lab::new()?;
+//! let device = lab.device().cuda().expect("a GPU");
+//! let (stream, y) = (device.stream()?, device.zeros::<f32>(1 << 20)?.range(..));
+//! let profile = lab.profiler().schedule(1, 1, 2).repeat(1).on_cycle(|c| println!("{}", c.text())).run(|p| {
+//!     for _ in 0..4 {
+//!         p.range("clear", |_| stream.fill(&y, 0))?;
+//!         p.step()?;
+//!     }
+//!     Ok(())
+//! })?;
+//! profile.save_trace("steps.trace.json")?; // opens in ui.perfetto.dev
+//! write_record(&profile.record(&lab), "steps.json")?; // the page draws its timeline
+//! # Ok::<(), warpbook::Error>(())
+//! ```
+//!
+//! What comes of it, and from where:
+//!
+//! - [`Cycle::table`] has the ranges that the device spent most of its time on, with FLOP/s and bandwidth where [`Profiler::range_of`] was told the work;
+//!   [`Cycle::kernels`] the kernels, copies and fills; [`Cycle::memory`] what arrays held on the device over time. In the record, ranges whose work is known
+//!   are points of a roofline.
+//! - [`Cycle::overhead`] is what recording costs: steps before and after a cycle are timed too, with nothing recorded.
+//! - [`Lab::counters`] reads hardware counters of each kernel of a part that can be repeated: bytes of DRAM and L2, sectors a request, bank conflicts,
+//!   stall reasons, operations of the tensor cores. [`Profiler::counters`] does that to a range of a profile.
+//! - Spans of the `tracing` crate are ranges too, as far as the program's own thread is in them; a training on the CPU has some for each operation.
+//! - Ranges are NVTX ranges too, which NVIDIA's Nsight Systems shows: `nsys profile --trace=cuda,nvtx -o report program`. Since one process has one
+//!   profiler, times come from events then.
+
+mod count;
+mod counters;
+mod cycle;
+mod operations;
+mod record;
+mod rungs;
+mod spans;
+mod tables;
+mod trace;
+
+pub use counters::{HardwareCounters, METRICS};
+pub use cycle::{Cycle, DeviceWork, HostCall, MemoryChange, RangeCounters, RangeTime, StepTime};
+pub use record::memory_at;
+pub use tables::NOTHING;
+
+use crate::{Lab, Result};
+use cycle::Joint;
+use spans::Spans;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorded, Recorder};
+use warpbook_record::{ProfilerOverhead, stats};
+
+/// What a range works on, where that is known: its table then has rates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Work {
+    /// Floating-point operations.
+    pub flops: u64,
+    /// The bytes that it has to read and write at least.
+    pub bytes: u64,
+}
+
+/// Which steps are recorded: `wait` go by, then `warm_up` with the recorder at work, whose first calls are slow, and of the `active` ones what they
+/// did is kept. Then it begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Steps {
+    wait: u64,
+    warm_up: u64,
+    /// None: all of them.
+    active: Option<u64>,
+    /// How many cycles; 0 for as many as there are.
+    repeat: usize,
+}
+
+/// What a step is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    WarmUp,
+    Active,
+}
+
+impl Steps {
+    fn phase(&self, step: u64) -> Phase {
+        let Some(active) = self.active else { return Phase::Active };
+        let cycle = self.wait + self.warm_up + active;
+        if self.repeat > 0 && step / cycle >= self.repeat as u64 {
+            return Phase::Idle;
+        }
+        match step % cycle {
+            n if n < self.wait => Phase::Idle,
+            n if n < self.wait + self.warm_up => Phase::WarmUp,
+            _ => Phase::Active,
+        }
+    }
+
+    /// Whether a cycle ends with this step.
+    fn ends(&self, step: u64) -> bool {
+        let last = |active| step % (self.wait + self.warm_up + active) == self.wait + self.warm_up + active - 1;
+        self.phase(step) == Phase::Active && self.active.is_some_and(last)
+    }
+}
+
+impl Lab {
+    /// Records all that a program does: each part of it that is a [`Profiler::range`], and what the device does for it.
+    ///
+    /// A graph is best captured inside, so that the recorder has seen its nodes.
+    ///
+    /// # Errors
+    /// The program's, and the device's.
+    pub fn profile(&self, program: impl FnOnce(&mut Profiler<'_>) -> Result<()>) -> Result<Profile> {
+        self.profiler().run(program)
+    }
+
+    /// The same with a schedule of steps.
+    #[must_use]
+    pub fn profiler(&self) -> ProfilerOptions<'_> {
+        let steps = Steps { wait: 0, warm_up: 0, active: None, repeat: 0 };
+        ProfilerOptions { lab: self, steps, on_cycle: None, alike: true }
+    }
+}
+
+type Handler<'a> = Box<dyn FnMut(&Cycle) + 'a>;
+
+/// How a program is profiled; see [`Lab::profiler`].
+pub struct ProfilerOptions<'a> {
+    lab: &'a Lab,
+    steps: Steps,
+    on_cycle: Option<Handler<'a>>,
+    alike: bool,
+}
+
+impl<'a> ProfilerOptions<'a> {
+    /// Of the steps that [`Profiler::step`] ends: `wait` go by, `warm_up` are recorded and thrown away, since the recorder's first calls are slow, and
+    /// `active` (at least one) are kept; then the same again. The usual example is 1, 1 and 2.
+    #[must_use]
+    pub fn schedule(mut self, wait: u64, warm_up: u64, active: u64) -> Self {
+        self.steps = Steps { wait, warm_up, active: Some(active.max(1)), ..self.steps };
+        self
+    }
+
+    /// So many cycles of a [`ProfilerOptions::schedule`], after which nothing is recorded any more; 0, which is the default, for no end.
+    #[must_use]
+    pub fn repeat(mut self, cycles: usize) -> Self {
+        self.steps.repeat = cycles;
+        self
+    }
+
+    /// Says that each cycle has steps of its own kind: they are compared only with those that go by right before it, without the first.
+    pub fn cycles_differ(mut self) -> Self {
+        self.alike = false;
+        self
+    }
+
+    /// Is given each cycle as soon as it has ended. What recording costs is compared with the steps until then.
+    #[must_use]
+    pub fn on_cycle(mut self, handler: impl FnMut(&Cycle) + 'a) -> Self {
+        self.on_cycle = Some(Box::new(handler));
+        self
+    }
+
+    /// Runs the program.
+    ///
+    /// # Errors
+    /// The program's, and the device's. What was recorded before is lost then, but for what the handler was given.
+    pub fn run(self, program: impl FnOnce(&mut Profiler<'_>) -> Result<()>) -> Result<Profile> {
+        let device = self.lab.device().cuda();
+        let mut profiler = Profiler {
+            steps: self.steps,
+            device,
+            recorder: None,
+            source: String::new(),
+            handler: self.on_cycle,
+            step: 0,
+            recording: None,
+            cycles: Vec::new(),
+            began: Instant::now(),
+            alike: self.alike,
+            spans: Arc::default(),
+            idle: None,
+            idle_steps: 0,
+            unrecorded: Vec::new(),
+            attached_before: false,
+        };
+        profiler.enter()?;
+        let spans = profiler.spans.clone();
+        spans::heard_by(&spans, || program(&mut profiler))?;
+        // Of a schedule a step is under way that nothing ended; without one the whole program is a step.
+        if self.steps.active.is_none() {
+            profiler.end_step();
+        }
+        profiler.finish()?;
+        profiler.compare_all();
+        Ok(Profile { device: self.lab.device().info().name.clone(), cycles: profiler.cycles })
+    }
+}
+
+/// What a program tells how far it has got; see [`Lab::profile`].
+pub struct Profiler<'a> {
+    steps: Steps,
+    device: Option<&'a CudaDevice>,
+    recorder: Option<Recorder>,
+    /// What records, or why something is missing.
+    source: String,
+    handler: Option<Handler<'a>>,
+    step: u64,
+    recording: Option<Recording>,
+    cycles: Vec<Cycle>,
+    began: Instant,
+    spans: Arc<Spans>,
+    /// Whether the steps of all cycles are of one kind.
+    alike: bool,
+    idle: Option<Idle>,
+    /// Steps of the wait under way.
+    idle_steps: u64,
+    unrecorded: Vec<Unrecorded>,
+    /// Whether CUPTI was attached while any of these was timed.
+    attached_before: bool,
+}
+
+/// Runs of steps without a record that are timed in one wait at most: each ends with a wait for the device.
+const MOST_UNRECORDED: usize = 8;
+
+/// Steps that nothing records, timed together while they are under way.
+struct Idle {
+    begin: Instant,
+    /// Those that have ended.
+    steps: u64,
+}
+
+/// Steps that nothing recorded, as many as a cycle has, so that device and host overlap in them as in a recorded cycle.
+#[derive(Clone, Copy)]
+struct Unrecorded {
+    /// Of one, on average.
+    us: f64,
+    steps: u64,
+}
+
+/// The cycle under way.
+struct Recording {
+    /// Later by as long as counters were read, which the cycle's clock leaves out.
+    begin: Instant,
+    /// From the profiler's start to the cycle's.
+    began_us: f64,
+    /// Of the recorder at work.
+    joint: Joint,
+    /// What recorders before it have recorded.
+    earlier: Earlier,
+    step_begin: Instant,
+    first_step: u64,
+    steps: Vec<StepTime>,
+    ranges: Vec<RangeTime>,
+    /// The ranges under way, by their places.
+    open: Vec<usize>,
+    memory: Option<MemoryWatch>,
+    /// Where nothing records the device: its clock, and the ends of each range.
+    times: Option<EventTimes>,
+    marks: Vec<(usize, Mark, Mark)>,
+}
+
+/// What was recorded of a cycle before counters were read in it.
+#[derive(Default)]
+struct Earlier {
+    work: Vec<DeviceWork>,
+    calls: Vec<HostCall>,
+    memory: Vec<MemoryChange>,
+    lost: u64,
+    counters: Vec<RangeCounters>,
+    notes: Vec<String>,
+}
+
+impl Recording {
+    /// Keeps what a recorder has recorded until now.
+    fn keep(&mut self, recorded: &Recorded) {
+        let of_correlation: BTreeMap<u32, usize> =
+            recorded.ranges.iter().map(|(correlation, id)| (*correlation, *id as usize - 1)).collect();
+        self.earlier.work.extend(cycle::device_work(&recorded.activities, &of_correlation, self.joint));
+        self.earlier.calls.extend(cycle::host_calls(&recorded.calls, &of_correlation, self.joint));
+        self.earlier.lost += recorded.lost;
+    }
+
+    /// Keeps what memory was allocated and freed until now.
+    fn keep_memory(&mut self) {
+        let points = self.memory.as_ref().map(MemoryWatch::take).unwrap_or_default();
+        self.earlier.memory.extend(cycle::memory_changes(&points, self.begin, &mut self.ranges));
+    }
+}
+
+impl Profiler<'_> {
+    /// Ends a step of the loop. At the end of a cycle it waits for the device.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn step(&mut self) -> Result<()> {
+        self.end_step();
+        self.end_idle_step()?;
+        if self.steps.ends(self.step) {
+            self.finish()?;
+        }
+        self.step += 1;
+        self.enter()
+    }
+
+    /// Whether this step is recorded.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.recording.is_some()
+    }
+
+    /// A part of the program by its name, as "forward"; parts may be nested. Costs next to nothing in a step that is not recorded.
+    ///
+    /// What the device does is counted to the innermost range in which the host asked for it, and to those around that, whenever it does it.
+    pub fn range<T>(&mut self, name: &str, part: impl FnOnce(&mut Self) -> T) -> T {
+        self.range_of(name, Work::default(), part)
+    }
+
+    /// The same of a part whose work is known, so that its table has rates.
+    pub fn range_of<T>(&mut self, name: &str, work: Work, part: impl FnOnce(&mut Self) -> T) -> T {
+        let _heard = Nvtx::tool().map(|tool| tool.range(name));
+        let Some(recording) = &mut self.recording else { return part(self) };
+        let place = recording.ranges.len();
+        let (parent, depth) = (recording.open.last().copied(), recording.open.len());
+        recording.ranges.push(RangeTime {
+            name: name.to_owned(),
+            parent,
+            depth,
+            step: self.step,
+            start_us: us(recording.begin.elapsed()),
+            duration_us: 0.0,
+            work,
+            device_us: 0.0,
+            launches: 0,
+            allocated_bytes: 0,
+        });
+        recording.open.push(place);
+        let cycle = self.cycles.len();
+        let mark = |recording: &Recording| recording.times.as_ref().and_then(|times| times.mark().ok());
+        let begin = mark(recording);
+        // Ids begin with 1. A range that CUPTI does not take is timed on the host alone.
+        let pushed = self.recorder.as_ref().is_some_and(|r| r.enter(place as u64 + 1).is_ok());
+        let done = part(self);
+        if pushed && let Some(recorder) = &self.recorder {
+            recorder.leave();
+        }
+        // A step may have ended inside: then the cycle, or this range of it, is no longer there.
+        if let Some(recording) = &mut self.recording
+            && cycle == self.cycles.len()
+            && recording.open.last() == Some(&place)
+            && let Some(range) = recording.ranges.get_mut(place)
+        {
+            range.duration_us = us(recording.begin.elapsed()) - range.start_us;
+            recording.open.pop();
+            // Of an error the program's next call tells.
+            if let (Some(begin), Some(end)) = (begin, mark(recording)) {
+                recording.marks.push((place, begin, end));
+            }
+        }
+        done
+    }
+
+    /// Begins what the step under way is for.
+    fn enter(&mut self) -> Result<()> {
+        let phase = self.steps.phase(self.step);
+        if phase == Phase::Idle {
+            self.recorder = None;
+            return self.idle();
+        }
+        self.end_idle()?;
+        if self.recording.is_some() {
+            return Ok(());
+        }
+        if let (None, Some(device)) = (&self.recorder, self.device) {
+            match Recorder::with_calls(device) {
+                Ok(recorder) => {
+                    self.source = format!("CUPTI {}", recorder.version());
+                    self.recorder = Some(recorder);
+                }
+                Err(why) => {
+                    self.source =
+                        format!("CUDA events at the ends of each range, as no kernels can be recorded: {why}");
+                }
+            }
+        } else if self.device.is_none() {
+            self.source = "the host's clock".into();
+        }
+        if phase == Phase::WarmUp {
+            return Ok(());
+        }
+        if let Some(device) = self.device {
+            device.synchronize()?;
+        }
+        // What was recorded to warm up.
+        self.recorder.as_ref().map(Recorder::take).transpose()?;
+        let times = self.device.filter(|_| self.recorder.is_none()).map(EventTimes::start).transpose()?;
+        let memory = self.device.map(CudaDevice::watch_memory);
+        let begin_ns = self.recorder.as_ref().map_or(Ok(0), Recorder::now_ns)?;
+        drop(self.spans.take());
+        self.spans.record(true);
+        let now = Instant::now();
+        self.recording = Some(Recording {
+            begin: now,
+            began_us: us(now - self.began),
+            joint: Joint { ns: begin_ns, us: 0.0 },
+            earlier: Earlier::default(),
+            step_begin: now,
+            first_step: self.step,
+            steps: Vec::new(),
+            ranges: Vec::new(),
+            open: Vec::new(),
+            memory,
+            times,
+            marks: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Begins a step that nothing records. It is timed with others: what recording costs is known by that. A program's first step is left out, since what
+    /// is slow once is slow in it.
+    fn idle(&mut self) -> Result<()> {
+        self.idle_steps += 1;
+        let is_cold = self.step == 0 || (!self.alike && self.idle_steps == 1);
+        let most = MOST_UNRECORDED as u64 * self.steps.active.unwrap_or(1);
+        if is_cold || self.idle.is_some() || self.idle_steps > most {
+            return Ok(());
+        }
+        self.wait()?;
+        self.idle = Some(Idle { begin: Instant::now(), steps: 0 });
+        Ok(())
+    }
+
+    /// Ends a step that nothing records.
+    fn end_idle_step(&mut self) -> Result<()> {
+        let Some(idle) = &mut self.idle else { return Ok(()) };
+        idle.steps += 1;
+        // The host does not go on before its work is done, so that each step can be timed alone.
+        let together = if self.device.is_some() { self.steps.active.unwrap_or(1) } else { 1 };
+        if idle.steps >= together { self.keep_idle() } else { Ok(()) }
+    }
+
+    /// Ends the steps that nothing records.
+    fn end_idle(&mut self) -> Result<()> {
+        self.idle_steps = 0;
+        self.keep_idle()
+    }
+
+    /// Keeps the time of the steps under way that nothing records.
+    fn keep_idle(&mut self) -> Result<()> {
+        let Some(Idle { begin, steps }) = self.idle.take().filter(|idle| idle.steps > 0) else { return Ok(()) };
+        self.wait()?;
+        self.unrecorded.push(Unrecorded { us: us(begin.elapsed()) / steps as f64, steps });
+        self.attached_before |= Recorder::is_attached();
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<()> {
+        Ok(self.device.map_or(Ok(()), CudaDevice::synchronize)?)
+    }
+
+    /// What recording costs a step of a cycle that took so long; `None` where too few steps were timed without it to know how they differ.
+    fn overhead(&self, whole_us: f64, steps: &[StepTime]) -> Option<ProfilerOverhead> {
+        let unrecorded: Vec<f64> = self.unrecorded.iter().map(|u| u.us).collect();
+        if unrecorded.len() < 2 || steps.is_empty() {
+            return None;
+        }
+        let durations: Vec<f64> = steps.iter().map(|s| s.duration_us).collect();
+        let mean = whole_us / steps.len() as f64;
+        let spread = [&unrecorded, &durations].map(|all| stats::mad(all).unwrap_or(0.0));
+        Some(ProfilerOverhead {
+            recorded_us: if self.device.is_some() { mean } else { stats::median(&durations).unwrap_or(mean) },
+            unrecorded_us: stats::median(&unrecorded)?,
+            unrecorded_steps: self.unrecorded.iter().map(|u| u.steps).sum(),
+            attached_before: self.attached_before,
+            noise_us: 2.0 * spread[0].max(spread[1]),
+        })
+    }
+
+    /// Compares each cycle with the steps after it, too.
+    fn compare_all(&mut self) {
+        if !self.alike {
+            return;
+        }
+        let found: Vec<_> = self.cycles.iter().map(|c| self.overhead(c.whole_us, &c.steps)).collect();
+        for (cycle, overhead) in self.cycles.iter_mut().zip(found) {
+            cycle.overhead = overhead;
+        }
+    }
+
+    fn end_step(&mut self) {
+        let Some(recording) = &mut self.recording else { return };
+        let now = Instant::now();
+        recording.steps.push(StepTime {
+            number: self.step,
+            start_us: us(recording.step_begin - recording.begin),
+            duration_us: us(now - recording.step_begin),
+        });
+        recording.step_begin = now;
+    }
+
+    /// Ends the cycle under way.
+    fn finish(&mut self) -> Result<()> {
+        let Some(mut recording) = self.recording.take() else { return Ok(()) };
+        self.spans.record(false);
+        if let Some(device) = self.device {
+            device.synchronize()?;
+        }
+        let whole_us = us(recording.begin.elapsed());
+        // One in which the step was ended has no end.
+        for range in recording.ranges.iter_mut().filter(|r| r.duration_us == 0.0) {
+            range.duration_us = whole_us - range.start_us;
+        }
+        if let Some(recorder) = &self.recorder {
+            recording.keep(&recorder.take()?);
+        }
+        recording.keep_memory();
+        let Recording { begin, began_us, earlier, first_step, steps, mut ranges, times, marks, .. } = recording;
+        let work = match &times {
+            Some(times) => cycle::range_work(times, &marks, &mut ranges),
+            None => earlier.work,
+        };
+        spans::add(self.spans.take(), begin, &steps, &mut ranges);
+        let cycle = Cycle {
+            number: self.cycles.len(),
+            first_step,
+            source: self.source.clone(),
+            has_device: self.device.is_some(),
+            allocated_bytes: self.device.map(CudaDevice::allocated),
+            lost: earlier.lost,
+            whole_us,
+            began_us,
+            overhead: self.overhead(whole_us, &steps),
+            steps,
+            work,
+            memory: earlier.memory,
+            calls: earlier.calls,
+            ranges,
+            counters: earlier.counters,
+            operations: None,
+            notes: earlier.notes,
+        };
+        let cycle = cycle.with_sums();
+        if let Some(handler) = &mut self.handler {
+            handler(&cycle);
+        }
+        self.cycles.push(cycle);
+        if !self.alike {
+            self.unrecorded.clear();
+        }
+        Ok(())
+    }
+}
+
+/// What was recorded of a program.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// The device's name.
+    pub device: String,
+    /// One by one.
+    pub cycles: Vec<Cycle>,
+}
+
+impl Profile {
+    /// All cycles as one, whose tables are those of all; `None` of a profile without a cycle.
+    #[must_use]
+    pub fn whole(&self) -> Option<Cycle> {
+        let mut cycles = self.cycles.iter();
+        let mut whole = cycles.next()?.clone();
+        for cycle in cycles {
+            let (at, base) = (cycle.began_us - whole.began_us, whole.ranges.len());
+            let moved = |range: Option<usize>| range.map(|r| r + base);
+            whole.lost += cycle.lost;
+            whole.whole_us += cycle.whole_us;
+            whole.allocated_bytes = cycle.allocated_bytes;
+            whole.overhead = None;
+            whole.steps.extend(cycle.steps.iter().map(|s| StepTime { start_us: s.start_us + at, ..*s }));
+            let range = |r: &RangeTime| RangeTime { parent: moved(r.parent), start_us: r.start_us + at, ..r.clone() };
+            whole.ranges.extend(cycle.ranges.iter().map(range));
+            let work = |w: &DeviceWork| DeviceWork { range: moved(w.range), start_us: w.start_us + at, ..w.clone() };
+            whole.work.extend(cycle.work.iter().map(work));
+            let call = |c: &HostCall| HostCall { range: moved(c.range), start_us: c.start_us + at, ..c.clone() };
+            whole.calls.extend(cycle.calls.iter().map(call));
+            let change = |m: &MemoryChange| MemoryChange { range: moved(m.range), at_us: m.at_us + at, ..m.clone() };
+            whole.memory.extend(cycle.memory.iter().map(change));
+            let counted = |c: &RangeCounters| RangeCounters { range: moved(c.range), ..c.clone() };
+            whole.counters.extend(cycle.counters.iter().map(counted));
+            whole.notes.extend(cycle.notes.iter().cloned());
+        }
+        Some(whole)
+    }
+}
+
+fn us(time: std::time::Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! Settings of experiments: what the command line offers, how a record's command repeats them, and how bad ones are refused.
+
+use crate::{Error, Experiment, Result};
+use warpbook_record::{Dtype, Rung, nearest};
+
+/// A setting of an experiment: an option of `warpbook run NAME`, and a part of the command that repeats a record.
+pub struct Setting<E> {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// What a value looks like, as "N[,N..]"; `None` of a flag.
+    pub value: Option<&'static str>,
+    /// What it does, in a sentence or two.
+    pub help: &'static str,
+    /// Sets it from its text; several values are joined by commas, and a flag has none.
+    pub set: fn(E, &str) -> Result<E, String>,
+    /// Its text as it is set; `None` where it is as it was before anything was set.
+    pub get: fn(&E) -> Option<String>,
+}
+
+/// Settings to begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Preset {
+    /// One size, all rungs.
+    #[default]
+    Standard,
+    /// Small sizes: at most a minute on two cores.
+    Quick,
+    /// All sizes of the published record.
+    Sweep,
+}
+
+/// An experiment that the command line can set up.
+pub trait Configurable: Experiment + Sized + 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// What it is, in a line.
+    const ABOUT: &'static str;
+    /// What it is, in a paragraph.
+    const DETAILS: &'static str;
+    /// Command lines, one a line.
+    const EXAMPLES: &'static str;
+
+    /// It with settings to begin with.
+    fn preset(preset: Preset) -> Self;
+
+    /// What can be set, in the order that it is offered.
+    fn offered() -> Vec<Setting<Self>>;
+}
+
+/// The command that repeats an experiment on a device: every setting that has a text.
+pub fn command<E: Configurable>(experiment: &E, device: &str) -> String {
+    let mut command = format!("warpbook run {}", E::NAME);
+    for setting in E::offered() {
+        match ((setting.get)(experiment), setting.value) {
+            (Some(text), Some(_)) => command += &format!(" --{} {text}", setting.name),
+            (Some(_), None) => command += &format!(" --{}", setting.name),
+            (None, _) => {}
+        }
+    }
+    format!("{command} --device {device}")
+}
+
+/// The experiment's name and the settings that set up the same one again, by name and text.
+pub fn values<E: Configurable>(experiment: &E) -> (&'static str, Vec<(String, String)>) {
+    let text = |s: Setting<E>| Some((s.name.to_owned(), (s.get)(experiment)?));
+    (E::NAME, E::offered().into_iter().filter_map(text).collect())
+}
+
+/// An option of the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionInfo {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// What a value looks like; `None` of a flag.
+    pub value: Option<&'static str>,
+    /// What it does.
+    pub help: &'static str,
+}
+
+type Make = dyn Fn(Preset, &[(String, String)]) -> Result<Box<dyn Experiment>> + Send + Sync;
+
+/// An experiment as the command line and the lab know it.
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// What it is, in a paragraph.
+    pub details: &'static str,
+    /// Command lines, one a line.
+    pub examples: &'static str,
+    /// What can be set.
+    pub options: Vec<OptionInfo>,
+    make: Box<Make>,
+}
+
+impl Entry {
+    /// The entry of an experiment.
+    #[must_use]
+    pub fn of<E: Configurable>() -> Self {
+        let info = |s: Setting<E>| OptionInfo { name: s.name, value: s.value, help: s.help };
+        let make = |preset, values: &[(String, String)]| -> Result<Box<dyn Experiment>> {
+            let settings = E::offered();
+            let mut experiment = E::preset(preset);
+            for (name, text) in values {
+                let Some(setting) = settings.iter().find(|s| s.name == name) else {
+                    let near = nearest(name, settings.iter().map(|s| s.name)).join(", ");
+                    return Err(Error::Setting(format!(
+                        "{} has no setting `{name}`. The nearest are {near}.",
+                        E::NAME
+                    )));
+                };
+                experiment =
+                    (setting.set)(experiment, text).map_err(|why| Error::Setting(format!("--{name}: {why}.")))?;
+            }
+            Ok(Box::new(experiment))
+        };
+        Self {
+            name: E::NAME,
+            about: E::ABOUT,
+            details: E::DETAILS,
+            examples: E::EXAMPLES,
+            options: E::offered().into_iter().map(info).collect(),
+            make: Box::new(make),
+        }
+    }
+
+    /// The experiment with these settings, each a name and its text.
+    ///
+    /// # Errors
+    /// A setting that it does not have, or a text that says nothing.
+    pub fn make(&self, preset: Preset, values: &[(String, String)]) -> Result<Box<dyn Experiment>> {
+        (self.make)(preset, values)
+    }
+}
+
+/// Which rungs of a ladder run, and with which tile.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Selection {
+    /// Ids of the rungs; `None` for all.
+    pub rungs: Option<Vec<String>>,
+    /// The id of the tile; `None` leaves it to the experiment.
+    pub tile: Option<String>,
+}
+
+/// An experiment whose rungs can be selected.
+pub trait Selects: Sized {
+    /// What is selected.
+    fn selection(&self) -> &Selection;
+    /// What is selected, to be changed.
+    fn selection_mut(&mut self) -> &mut Selection;
+}
+
+impl Selection {
+    /// Those of all rungs that are selected.
+    pub fn of(&self, all: impl IntoIterator<Item = Rung>) -> Vec<Rung> {
+        let chosen = |r: &Rung| self.rungs.as_ref().is_none_or(|wanted| wanted.iter().any(|w| *w == r.id));
+        all.into_iter().filter(chosen).collect()
+    }
+
+    /// An error unless every rung that is named exists, and some rung that is selected has the tile.
+    pub fn validate(&self, all: &[Rung]) -> Result<()> {
+        if self.rungs.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Error::Setting("No rung was named. Leave the list out to run all of them.".into()));
+        }
+        for name in self.rungs.iter().flatten() {
+            if !all.iter().any(|r| r.id == *name) {
+                let nearest = nearest(name, all.iter().map(|r| &*r.id)).into_iter().map(str::to_owned).collect();
+                return Err(Error::UnknownRung { name: name.clone(), nearest });
+            }
+        }
+        let Some(tile) = &self.tile else { return Ok(()) };
+        let chosen = self.of(all.iter().cloned());
+        let mut tiles: Vec<&str> =
+            chosen.iter().flat_map(Rung::kernels).flat_map(|k| &k.tiles).map(|t| t.id.as_ref()).collect();
+        tiles.sort_unstable();
+        tiles.dedup();
+        if tiles.contains(&tile.as_str()) {
+            return Ok(());
+        }
+        Err(Error::Setting(format!("There is no tile `{tile}`. The rows permit {}.", tiles.join(", "))))
+    }
+
+    /// The settings of every experiment that selects.
+    pub fn settings<E: Selects>() -> [Setting<E>; 2] {
+        [
+            Setting {
+                name: "rungs",
+                value: Some("ID[,ID..]"),
+                help: "Only these rungs, by id, with commas between them. [default: all]",
+                set: |mut e, text| {
+                    e.selection_mut().rungs = Some(list(text, |id| Ok(id.to_owned()))?);
+                    Ok(e)
+                },
+                get: |e| e.selection().rungs.as_ref().map(|r| r.join(",")),
+            },
+            Setting {
+                name: "tile",
+                value: Some("ID"),
+                help: "One of the tiles that the kernels permit, by id, for the rungs that have it.",
+                set: |mut e, text| {
+                    e.selection_mut().tile = Some(text.trim().to_owned());
+                    Ok(e)
+                },
+                get: |e| e.selection().tile.clone(),
+            },
+        ]
+    }
+}
+
+/// Values with commas between them.
+///
+/// # Errors
+/// That of the first value that says nothing.
+pub fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
+}
+
+/// Values as [`list`] reads them.
+pub fn joined(each: impl Iterator<Item = String>) -> String {
+    each.collect::<Vec<_>>().join(",")
+}
+
+/// A count: 5000000, 5_000_000, 5M, 1.5M, 100k.
+///
+/// # Errors
+/// A text that is no such count.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let plain: String = text.trim().chars().filter(|c| *c != '_').collect();
+    let (digits, scale) = match plain.char_indices().last() {
+        Some((at, 'k' | 'K')) => (plain[..at].trim_end(), 1_000),
+        Some((at, 'm' | 'M')) => (plain[..at].trim_end(), 1_000_000),
+        Some((at, 'g' | 'G')) => (plain[..at].trim_end(), 1_000_000_000),
+        _ => (plain.as_str(), 1),
+    };
+    let bad = || format!("`{text}` is not a count: write a whole number, such as 5000000, 5_000_000, 5M or 100k");
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) || (digits.contains('.') && fraction.is_empty()) {
+        return Err(bad());
+    }
+    let too_large = || format!("`{text}` is too large");
+    let whole: u64 = whole.parse().map_err(|_| too_large())?;
+    let mut parts = 0;
+    let mut unit = scale;
+    for b in fraction.bytes() {
+        if unit % 10 != 0 {
+            // 1.5 points, or 1.2345k: digits behind the last whole one.
+            return Err(bad());
+        }
+        unit /= 10;
+        parts += u64::from(b - b'0') * unit;
+    }
+    whole.checked_mul(scale).and_then(|n| n.checked_add(parts)).ok_or_else(too_large)
+}
+
+/// A number, such as 0.01.
+///
+/// # Errors
+/// A text that is no number.
+pub fn parse_real(text: &str) -> Result<f32, String> {
+    text.trim().parse().map_err(|_| format!("`{text}` is not a number: write one such as 0.01"))
+}
+
+/// A shape m x n x k: 128x8192x8192, or 4096 for a cube.
+///
+/// # Errors
+/// A text that is no such shape.
+pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
+    let sizes = text.split(['x', 'X', '×']).map(parse_count).collect::<Result<Vec<u64>, _>>()?;
+    match sizes[..] {
+        [edge] => Ok((edge, edge, edge)),
+        [m, n, k] => Ok((m, n, k)),
+        _ => Err(format!(
+            "`{text}` is not a shape: write m, n and k with an x between them, such as 128x8192x8192, or one number for a cube"
+        )),
+    }
+}
+
+/// A type of matrices: fp32 and f32 are one.
+///
+/// # Errors
+/// A text that names none.
+pub fn parse_dtype(text: &str) -> Result<Dtype, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "fp32" | "f32" => Ok(Dtype::F32),
+        "tf32" => Ok(Dtype::Tf32),
+        "fp16" | "f16" => Ok(Dtype::F16),
+        "bf16" => Ok(Dtype::Bf16),
+        _ => Err(format!("`{text}` is not a type of a matrix: choose fp32, tf32, fp16 or bf16")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_and_types_are_read() {
+        let check = |text: &str, expect: Option<(u64, u64, u64)>| assert_eq!(parse_shape(text).ok(), expect, "{text}");
+        check("4096", Some((4096, 4096, 4096)));
+        check("128x8192x8k", Some((128, 8192, 8000)));
+        check("1 x 2 x 3", Some((1, 2, 3)));
+        check("1x2", None);
+        check("1x2x3x4", None);
+        check("", None);
+        check("axbxc", None);
+        assert_eq!(parse_dtype(" BF16").ok(), Some(Dtype::Bf16));
+        assert_eq!(parse_dtype("f32").ok(), Some(Dtype::F32));
+        assert!(parse_dtype("int8").unwrap_err().contains("choose fp32"));
+    }
+
+    #[test]
+    fn counts_are_read() {
+        let check = |text: &str, expect: Option<u64>| assert_eq!(parse_count(text).ok(), expect, "{text}");
+        check("5000000", Some(5_000_000));
+        check("5_000_000", Some(5_000_000));
+        check("5M", Some(5_000_000));
+        check("100k", Some(100_000));
+        check("1.5M", Some(1_500_000));
+        check("1.250k", Some(1_250));
+        check(" 2 G ", Some(2_000_000_000));
+        check("0", Some(0));
+        check("1.5", None);
+        check("1.2345k", None);
+        check("1.", None);
+        check("-5", None);
+        check("", None);
+        check("M", None);
+        check("5e6", None);
+        check("5MM", None);
+        check("é", None);
+        check("18446744073709551616", None);
+        check("99999999999999G", None);
+    }
+}
