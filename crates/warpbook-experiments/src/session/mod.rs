@@ -86,13 +86,16 @@ pub trait Trains {
     /// keep the variables give it a [`Session::time_budget`].
     ///
     /// ```
-    /// use warpbook::prelude::*;
+    /// use warpbook_data::synthetic_digits;
+    /// use warpbook_experiments::Trains;
+    /// use warpbook_lab::Lab;
+    /// use warpbook_nn::train::Recipe;
     ///
     /// let lab = Lab::open("cpu")?;
     /// let digits = synthetic_digits(64, 32, 1);
     /// let training = lab.train(Recipe { batch: 32, epochs: 1, ..Recipe::mnist() }, &digits).log_every(1).run()?;
     /// assert_eq!(training.log().losses.len(), 2);
-    /// # Ok::<(), warpbook::Error>(())
+    /// # Ok::<(), warpbook_lab::Error>(())
     /// ```
     fn train<'a>(&'a self, recipe: Recipe, sets: impl Into<Sets<'a>>) -> Session<'a>;
 }

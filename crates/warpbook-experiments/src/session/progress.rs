@@ -29,7 +29,10 @@ impl Throttle {
 /// a cell cannot be written to twice.
 ///
 /// ```
-/// use warpbook::prelude::*;
+/// use warpbook_data::synthetic_digits;
+/// use warpbook_experiments::training_progress;
+/// use warpbook_nn::train::{Recipe, Trainer};
+///
 /// let digits = synthetic_digits(64, 32, 1);
 /// let mut trainer = Trainer::new(Recipe { batch: 32, epochs: 1, ..Recipe::mnist() }, &digits.train, None)?;
 /// trainer.train(&digits.train, &digits.test, 1, &mut training_progress())?;

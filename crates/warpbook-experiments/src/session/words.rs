@@ -300,10 +300,10 @@ pub(crate) fn score(score: &Score, classified: bool) -> String {
 /// What a training tells, as a line; nothing of single steps. `classified` says whether its samples have labels.
 ///
 /// ```
-/// use warpbook::nn::train::Event;
+/// use warpbook_nn::train::Event;
 /// let event = Event::Batches { epoch: 1, batch: 100, step: 100, loss: 1.25, learning_rate: 1e-3 };
 /// assert_eq!(
-///     warpbook::training_line(&event, true).unwrap(),
+///     warpbook_experiments::training_line(&event, true).unwrap(),
 ///     "epoch 1, batch 100, step 100: loss 1.2500, learning rate 1.000e-3"
 /// );
 /// ```

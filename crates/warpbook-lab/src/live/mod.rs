@@ -30,11 +30,11 @@ const WITHOUT_GPU: &str = "sm_90";
 /// launch follows them: for a matrix product, the grid has tiles of `BM` x `BN`, with `THREADS` threads a block.
 ///
 /// ```
-/// use warpbook::prelude::*;
+/// use warpbook_lab::LiveKernel;
 ///
 /// let mine = LiveKernel::of("02_coalesced")?.named("wider").size("BN", 64).size("BM", 4);
 /// assert!(mine.text().contains("__global__"));
-/// # Ok::<(), warpbook::Error>(())
+/// # Ok::<(), warpbook_lab::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LiveKernel {

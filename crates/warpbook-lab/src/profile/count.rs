@@ -14,13 +14,13 @@ impl Profiler<'_> {
     /// Where counters cannot be read, the profile goes on and the cycle says why: [`Cycle::notes`](super::Cycle::notes).
     ///
     /// ```no_run
-    /// # use warpbook::prelude::*;
+    /// # use warpbook_lab::Lab;
     /// # let lab = Lab::new()?;
     /// # let device = lab.device().cuda().expect("a GPU");
     /// # let (stream, x, y) = (device.stream()?, device.zeros::<f32>(1 << 20)?.range(..), device.zeros::<f32>(1 << 20)?.range(..));
     /// let profile = lab.profile(|p| p.counters("copy", || Ok(stream.copy(&x, &y)?)))?;
     /// println!("{}", profile.text());
-    /// # Ok::<(), warpbook::Error>(())
+    /// # Ok::<(), warpbook_lab::Error>(())
     /// ```
     ///
     /// # Errors

@@ -75,13 +75,13 @@ impl Lab {
     /// same each time; kernels run one after the other then. Where a graph's kernels cannot be told apart, its launch is counted as a whole.
     ///
     /// ```no_run
-    /// # use warpbook::prelude::*;
+    /// # use warpbook_lab::Lab;
     /// # let lab = Lab::new()?;
     /// # let device = lab.device().cuda().expect("a GPU");
     /// # let (stream, x, y) = (device.stream()?, device.zeros::<f32>(1 << 20)?.range(..), device.zeros::<f32>(1 << 20)?.range(..));
     /// let counted = lab.counters(|| Ok(stream.copy(&x, &y)?))?;
     /// println!("{}", counted.text());
-    /// # Ok::<(), warpbook::Error>(())
+    /// # Ok::<(), warpbook_lab::Error>(())
     /// ```
     ///
     /// # Errors

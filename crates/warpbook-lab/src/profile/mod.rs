@@ -4,7 +4,7 @@
 //! did comes from CUPTI's activity records, with the range of the program that each was asked for in; without CUPTI from events at the ends of each range.
 //!
 //! ```no_run
-//! use warpbook::prelude::*;
+//! use warpbook_lab::{Lab, write_record};
 //!
 //! let lab = Lab::new()?;
 //! let device = lab.device().cuda().expect("a GPU");
@@ -18,7 +18,7 @@
 //! })?;
 //! profile.save_trace("steps.trace.json")?; // opens in ui.perfetto.dev
 //! write_record(&profile.record(&lab), "steps.json")?; // the page draws its timeline
-//! # Ok::<(), warpbook::Error>(())
+//! # Ok::<(), warpbook_lab::Error>(())
 //! ```
 //!
 //! What comes of it, and from where:

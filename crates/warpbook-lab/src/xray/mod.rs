@@ -51,10 +51,10 @@ impl Lab {
     /// running after 10 seconds, and after 200 times as long as without marks, are given up.
     ///
     /// ```no_run
-    /// # use warpbook::prelude::*;
-    /// # let lab = Lab::new()?;
-    /// let xray = lab.xray(&Matmul::new().shapes([(2048, 2048, 2048)]), "14_overlapped_store")?;
-    /// # Ok::<(), warpbook::Error>(())
+    /// # use warpbook_lab::{Experiment, Lab, Result, XrayRun};
+    /// fn show(lab: &Lab, product: &dyn Experiment) -> Result<XrayRun> {
+    ///     lab.xray(product, "14_overlapped_store")
+    /// }
     /// ```
     ///
     /// # Errors
