@@ -26,6 +26,8 @@ pub const HEADERS: &[Source] = &[
     source!("matmul/hopper.cuh"),
     source!("matmul/mma.cuh"),
     source!("matmul/persistent.cuh"),
+    source!("matmul/split_k.cuh"),
+    source!("matmul/stores.cuh"),
     source!("matmul/through_shared.cuh"),
     source!("matmul/tma.cuh"),
     source!("matmul/wgmma.cuh"),

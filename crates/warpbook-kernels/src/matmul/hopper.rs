@@ -17,6 +17,7 @@ const SPECIALISED: Source = source!("matmul/12_warp_specialised.cu");
 const PERSISTENT: Source = source!("matmul/13_persistent_cluster.cu");
 const OVERLAPPED: Source = source!("matmul/14_overlapped_store.cu");
 const SPLIT_K: Source = source!("matmul/15_split_k.cu");
+const GENERAL: Source = source!("matmul/hopper_general.cu");
 const TF32_REGISTERS: Source = source!("matmul/16_tf32_registers.cu");
 const UNALIGNED: Source = source!("matmul/17_unaligned.cu");
 const STREAM_K: Source = source!("matmul/18_stream_k.cu");
@@ -122,7 +123,7 @@ fn in_one_wave() -> Vec<Row> {
             "Small tiles",
             "The kernel of split k with the whole k in one block: tiles small enough that every SM gets one, or two at once.",
             hopper(),
-            kernel(SPLIT_K, &table::SMALL_TILES.tiles, Grid::Tiles),
+            kernel(GENERAL, &table::SMALL_TILES.tiles, Grid::Tiles),
         )
         .can(on_tensor_cores(Operands::TensorMaps, true))
         .drawn(Figure::SplitK)
@@ -133,7 +134,7 @@ fn in_one_wave() -> Vec<Row> {
             "The transposed product",
             "The kernel of split k on C^T = B^T A^T: an instruction's 64 rows are columns of C, so that a tile has any multiple of 16 rows.",
             hopper(),
-            kernel(SPLIT_K, &table::TRANSPOSED_PRODUCT.tiles, Grid::Tiles),
+            kernel(GENERAL, &table::TRANSPOSED_PRODUCT.tiles, Grid::Tiles),
         )
         .can(|c| {
             on_tensor_cores(Operands::TensorMaps, true)(c);
@@ -148,7 +149,7 @@ fn in_one_wave() -> Vec<Row> {
             "Split k over the workspace",
             "The kernel of split k in any number of parts: each leaves its sums in the workspace, and a second kernel adds them.",
             hopper(),
-            kernel(SPLIT_K, &table::SPLIT_OVER_WORKSPACE.tiles, Grid::Tiles),
+            kernel(GENERAL, &table::SPLIT_OVER_WORKSPACE.tiles, Grid::Tiles),
         )
         .can(|c| {
             on_tensor_cores(Operands::TensorMaps, true)(c);
