@@ -41,12 +41,13 @@ __device__ __forceinline__ void barrier_wait(unsigned long long* barrier, unsign
         "}\n" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// The address that something of ours has in the block of that rank.
-__device__ __forceinline__ unsigned address_in(unsigned rank, const void* ours) {
+// The address in the block of that rank of what lies in this block's shared memory.
+__device__ __forceinline__ unsigned address_in(unsigned rank, unsigned ours) {
     unsigned theirs;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(theirs) : "r"(shared_address(ours)), "r"(rank));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(theirs) : "r"(ours), "r"(rank));
     return theirs;
 }
+__device__ __forceinline__ unsigned address_in(unsigned rank, const void* ours) { return address_in(rank, shared_address(ours)); }
 
 // Stores 16 bytes in another block and counts them at a barrier there: the data and the signal are one message.
 __device__ __forceinline__ void store_and_signal(unsigned to, float4 v, unsigned barrier) {

@@ -44,26 +44,22 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         if (sizeof(Out) == 2 && by_copy && plain) {
             if constexpr (sizeof(Out) == 2) {
                 Packed packed;
-                // The position of the waiting tile in one register: row / 64 in the upper half, column / 64 in the lower.
-                constexpr unsigned NONE = ~0u;
-                unsigned waiting = NONE;
+                unsigned waiting = NO_TILE;
                 const unsigned lane_at = lane_in(buffers);
                 const auto store_waiting = [&](int chunk) {
-                    const int offset = chunk % 2 * CHUNK_BYTES;
-                    send<true>(&map_c, c, buffers + offset, 1 + group, waiting / 65536 * 64, waiting % 65536 * 64 + chunk * CHUNK_COLUMNS,
-                               m, n, ldc, [&](unsigned) { packed.write(lane_at + offset, chunk); });
+                    store_packed(packed, waiting, chunk, &map_c, c, buffers, lane_at, 1 + group, m, n, ldc);
                 };
                 for (unsigned tile = blockIdx.x / CLUSTER; tile < tiles.count(); tile += gridDim.x / CLUSTER) {
                     // While the first stages are multiplied, the previous tile is stored, one chunk per stage.
                     barriers.multiply_and<CHUNKS>(ring, a, b, k_blocks, sums, [&](int chunk) {
-                        if (waiting != NONE) store_waiting(chunk);
+                        if (waiting != NO_TILE) store_waiting(chunk);
                     });
                     tiles.at(tile, rank, row, column);
-                    row += group * 64, waiting = row / 64 * 65536 + column / 64;
+                    row += group * 64, waiting = packed_position(row, column);
                     MARK(store);
                     packed.take(sums, epilogue, column, n);
                 }
-                if (waiting != NONE) {
+                if (waiting != NO_TILE) {
 #pragma unroll
                     for (int chunk = 0; chunk < CHUNKS; ++chunk) store_waiting(chunk);
                 }
@@ -75,10 +71,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 barriers.multiply(ring, a, b, k_blocks, sums);
 #pragma unroll
                 for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-                    const auto fill = [&](unsigned to) {
-                        if (plain) write<true>(to, sums, chunk, epilogue, c, row, column, m, n, ldc);
-                        else write<false>(to, sums, chunk, epilogue, c, row, column, m, n, ldc);
-                    };
+                    const auto fill = [&](unsigned to) { write(to, sums, chunk, epilogue, plain, c, row, column, m, n, ldc); };
                     const unsigned buffer = buffers + chunk % 2 * CHUNK_BYTES, from = column + chunk * CHUNK_COLUMNS;
                     if (by_copy) send<true>(&map_c, c, buffer, 1 + group, row, from, m, n, ldc, fill);
                     else send<false>(&map_c, c, buffer, 1 + group, row, from, m, n, ldc, fill);

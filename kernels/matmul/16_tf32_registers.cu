@@ -196,21 +196,18 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 #pragma unroll
             for (int part = 0; part < BM / OUT_ROWS; ++part) {
                 const unsigned offset = part % 2 * 2 * OUT_BYTES, first = row + part * OUT_ROWS;
-                MARK(store);
-                // The stores before the last used this buffer: wait until they have been read.
-                if (by_copy && leader) store_wait_read<1>();
-                warpgroup_sync(1 + group);
-                if (plain) sums.write<true>(to + offset, part, epilogue, c, row, column + lane_column(), m, n, ldc);
-                else sums.write<false>(to + offset, part, epilogue, c, row, column + lane_column(), m, n, ldc);
-                if (by_copy) fence_for_copies();
-                warpgroup_sync(1 + group);
-                if (!by_copy) {
-                    copy_rows(c, buffers + offset, first, column, m, n, ldc);
-                } else if (leader) {
-                    store_box(&map_c, buffers + offset, column, first);
-                    store_box(&map_c, buffers + offset + OUT_BYTES, column + 32, first);
-                    store_commit();
-                }
+                // The stores before the last used these boxes.
+                send_through<1>(
+                    by_copy, 1 + group,
+                    [&] {
+                        if (plain) sums.write<true>(to + offset, part, epilogue, c, row, column + lane_column(), m, n, ldc);
+                        else sums.write<false>(to + offset, part, epilogue, c, row, column + lane_column(), m, n, ldc);
+                    },
+                    [&] {
+                        store_box(&map_c, buffers + offset, column, first);
+                        store_box(&map_c, buffers + offset + OUT_BYTES, column + 32, first);
+                    },
+                    [&] { copy_rows(c, buffers + offset, first, column, m, n, ldc); });
             }
         }
         // Shared memory must stay allocated until the last stores have read it.

@@ -18,6 +18,14 @@ struct Tiles {
     __device__ __forceinline__ Tiles(unsigned m, unsigned n, unsigned group = GROUP)
         : rows((m + BM * CLUSTER_M - 1) / (BM * CLUSTER_M)), columns((n + BN * CLUSTER_N - 1) / (BN * CLUSTER_N)), group(group) {}
 
+    // The order for blocks that compute one tile each. The SMs of a GPC read lines from L2 once if they read them at the same time: where rows
+    // of tiles are long, those SMs compute the tiles of a few rows.
+    __device__ __forceinline__ static Tiles at_once(unsigned m, unsigned n, unsigned k_blocks) {
+        Tiles tiles(m, n, 1);
+        if (tiles.columns >= 16 && k_blocks >= 30) tiles.group = 4;
+        return tiles;
+    }
+
     __device__ __forceinline__ unsigned count() const { return rows * columns; }
 
     __device__ __forceinline__ void at(unsigned index, unsigned rank, unsigned& row, unsigned& column) const {
@@ -117,6 +125,21 @@ struct Barriers {
         }
     }
 };
+
+// Stores a part of a tile through a buffer of a warpgroup: all threads fill it, then one stores it by TMA (`store_by_copy`), or all of them
+// store it. The last IN_FLIGHT stores by TMA may still read other buffers.
+template <int IN_FLIGHT, class Fill, class StoreByCopy, class StoreByWarps>
+__device__ __forceinline__ void send_through(unsigned by_copy, int barrier, Fill fill, StoreByCopy store_by_copy, StoreByWarps store_by_warps) {
+    MARK(store);
+    const bool leader = threadIdx.x % WARPGROUP == 0;
+    if (by_copy && leader) store_wait_read<IN_FLIGHT>();
+    warpgroup_sync(barrier);
+    fill();
+    if (by_copy) fence_for_copies();
+    warpgroup_sync(barrier);
+    if (!by_copy) store_by_warps();
+    else if (leader) store_by_copy(), store_commit();
+}
 
 __device__ __forceinline__ unsigned rank_in_cluster() { return CLUSTER > 1 ? cluster_rank() : 0; }
 

@@ -27,29 +27,7 @@ __device__ __forceinline__ unsigned lane_in(unsigned buffer) {
     return buffer + r * ROW_BYTES + ((lane / 16) ^ (lane % 8)) * 16;
 }
 
-// A tile of 16-bit elements to be stored: half the registers of its sums, so that it can wait while the next tile starts.
-struct Packed {
-    unsigned words[BN / 4];  // [2 j + h]
-
-    __device__ __forceinline__ void take(const Sums& sums, const Epilogue& epilogue, unsigned column, unsigned n) {
-#pragma unroll
-        for (int i = 0; i < BN / 4; ++i) {
-            const auto value = [&](int k) { return epilogue_of<true>(sums, i / 2, i % 2, k, epilogue, nullptr, 0, column, 0, n, 0); };
-            words[i] = pack(Out{}, value(0), value(1));
-        }
-    }
-
-    // Writes the columns of a chunk, from CHUNK_COLUMNS * chunk on, into 64 rows of 128 bytes.
-    __device__ __forceinline__ void write(unsigned lane_at, int chunk) const {
-#pragma unroll
-        for (int p = 0; p < 8; p += 2) {
-            const int i = (chunk * 8 + p) * 2;
-            write_pieces(lane_at ^ p * 16, words[i], words[i + 1], words[i + 2], words[i + 3]);
-        }
-    }
-};
-
-// The same directly from the sums.
+// Writes the columns of a chunk, from CHUNK_COLUMNS * chunk on, into 64 rows of 128 bytes.
 template <bool PLAIN>
 __device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, const Epilogue& epilogue, const Out* c, unsigned row,
                                       unsigned column, unsigned m, unsigned n, unsigned ldc) {
@@ -74,6 +52,13 @@ __device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, 
             }
         }
     }
+}
+
+// The same where only the launch knows whether the epilogue is plain.
+__device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, const Epilogue& epilogue, bool plain, const Out* c, unsigned row,
+                                      unsigned column, unsigned m, unsigned n, unsigned ldc) {
+    if (plain) write<true>(to, sums, chunk, epilogue, c, row, column, m, n, ldc);
+    else write<false>(to, sums, chunk, epilogue, c, row, column, m, n, ldc);
 }
 
 // The bits of one element of a chunk in shared memory.
@@ -112,22 +97,47 @@ __device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, un
     }
 }
 
+// A tile of 16-bit elements that is to be stored: half the registers of its sums.
+struct Packed {
+    unsigned words[BN / 4];  // [2 j + h]
+
+    __device__ __forceinline__ void take(const Sums& sums, const Epilogue& epilogue, unsigned column, unsigned n) {
+#pragma unroll
+        for (int i = 0; i < BN / 4; ++i) {
+            const auto value = [&](int k) { return epilogue_of<true>(sums, i / 2, i % 2, k, epilogue, nullptr, 0, column, 0, n, 0); };
+            words[i] = pack(Out{}, value(0), value(1));
+        }
+    }
+
+    // Writes the columns of a chunk, from CHUNK_COLUMNS * chunk on, into 64 rows of 128 bytes.
+    __device__ __forceinline__ void write(unsigned lane_at, int chunk) const {
+#pragma unroll
+        for (int p = 0; p < 8; p += 2) {
+            const int i = (chunk * 8 + p) * 2;
+            write_pieces(lane_at ^ p * 16, words[i], words[i + 1], words[i + 2], words[i + 3]);
+        }
+    }
+};
+
+// The position of a packed tile in one register: row / 64 in the upper half, column / 64 in the lower.
+constexpr unsigned NO_TILE = ~0u;
+__device__ __forceinline__ unsigned packed_position(unsigned row, unsigned column) { return row / 64 * 65536 + column / 64; }
+
 // Stores a chunk through one of a warpgroup's two buffers of 64 rows of 128 bytes: `fill` writes it there, and it is stored to C at
 // (row, column) by TMA, or by the warps where C's rows do not allow that.
 template <bool BY_COPY, class Fill>
-__device__ __forceinline__ void send(const TensorMap* map, Out* c, unsigned buffer, int id, unsigned row, unsigned column, unsigned m,
+__device__ __forceinline__ void send(const TensorMap* map, Out* c, unsigned buffer, int barrier, unsigned row, unsigned column, unsigned m,
                                      unsigned n, unsigned ldc, Fill fill) {
-    MARK(store);
-    const bool leader = threadIdx.x % WARPGROUP == 0;
-    // The store before the last used this buffer, or the last one where a tile has an odd number of chunks: wait until it has been read.
-    if (BY_COPY && leader) store_wait_read<CHUNKS % 2 == 0 ? 1 : 0>();
-    warpgroup_sync(id);
-    fill(buffer);
-    if (BY_COPY) fence_for_copies();
-    warpgroup_sync(id);
-    if (BY_COPY) {
-        if (leader) store_box(map, buffer, column, row), store_commit();
-    } else {
-        copy_rows(c, buffer, row, column, m, n, ldc);
-    }
+    // The buffers take turns, except that the last chunk of a tile and the first of the next share one where their number is odd.
+    send_through<CHUNKS % 2 == 0 ? 1 : 0>(
+        BY_COPY, barrier, [&] { fill(buffer); }, [&] { store_box(map, buffer, column, row); },
+        [&] { copy_rows(c, buffer, row, column, m, n, ldc); });
+}
+
+// Stores a chunk of a packed tile by TMA. `lane_at` is lane_in(buffers).
+__device__ __forceinline__ void store_packed(const Packed& packed, unsigned position, int chunk, const TensorMap* map, Out* c,
+                                             unsigned buffers, unsigned lane_at, int barrier, unsigned m, unsigned n, unsigned ldc) {
+    const int offset = chunk % 2 * CHUNK_BYTES;
+    send<true>(map, c, buffers + offset, barrier, position / 65536 * 64, position % 65536 * 64 + chunk * CHUNK_COLUMNS, m, n, ldc,
+               [&](unsigned) { packed.write(lane_at + offset, chunk); });
 }

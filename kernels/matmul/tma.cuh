@@ -66,8 +66,7 @@ __device__ __forceinline__ void arrive(unsigned barrier) {
 }
 // At the same barrier in the block of that rank. The default ordering is enough: it hands back space, not data.
 __device__ __forceinline__ void arrive_at(unsigned barrier, unsigned rank) {
-    asm volatile("{\n.reg .b32 theirs;\nmapa.shared::cluster.u32 theirs, %0, %1;\n"
-                 "mbarrier.arrive.shared::cluster.b64 _, [theirs];\n}" ::"r"(barrier), "r"(rank) : "memory");
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in(rank, barrier)) : "memory");
 }
 
 // Moves registers between warpgroups: N per thread, a multiple of 8; called by all threads of a warpgroup.

@@ -10,6 +10,7 @@ pub mod matmul;
 pub mod nn;
 pub mod regression;
 mod shared;
+mod tile;
 mod tolerance;
 pub mod xray;
 

@@ -1,6 +1,7 @@
 //! The CUDA C++ that is compiled into this crate as text: building blocks, and kernels that no single rung owns.
 
 use crate::matmul::Form;
+use crate::tile;
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Source, Tile};
 
 macro_rules! source {
@@ -25,6 +26,8 @@ pub const HEADERS: &[Source] = &[
     source!("matmul/hopper.cuh"),
     source!("matmul/mma.cuh"),
     source!("matmul/persistent.cuh"),
+    source!("matmul/split_k.cuh"),
+    source!("matmul/stores.cuh"),
     source!("matmul/through_shared.cuh"),
     source!("matmul/tma.cuh"),
     source!("matmul/wgmma.cuh"),
@@ -93,31 +96,15 @@ pub const TENSOR_CORE_TYPES: [Dtype; 3] = [Dtype::Tf32, Dtype::F16, Dtype::Bf16]
 /// Reads an array and adds it up: the ceiling of a bandwidth is that of its fastest tile.
 #[must_use]
 pub fn read_sum() -> KernelSpec {
-    let tile = |id, threads, items, blocks| {
-        Tile::new(id, &[("THREADS", threads), ("ITEMS", items), ("BLOCKS_PER_SM", blocks)])
-    };
-    let tiles = [
-        tile("t512x16b4", 512, 16, 4),
-        tile("t512x32b2", 512, 32, 2),
-        tile("t1024x32b1", 1024, 32, 1),
-        tile("t256x16b8", 256, 16, 8),
-    ];
+    let tiles = ["t512x16b4", "t512x32b2", "t1024x32b1", "t256x16b8"].map(tile::strided);
     KernelSpec::new(READ, "read_sum", &tiles, Grid::Resident)
 }
 
 /// Copies an array: the ceiling of a bandwidth of reads and writes is that of its fastest tile.
 #[must_use]
 pub fn copy() -> KernelSpec {
-    let tile = |id, threads, items, blocks| {
-        Tile::new(id, &[("THREADS", threads), ("ITEMS", items), ("BLOCKS_PER_SM", blocks)])
-    };
     // Few floats a thread and many blocks, or the other way round: which is faster depends on the chip.
-    let tiles = [
-        tile("t512x16b4", 512, 16, 4),
-        tile("t256x16b8", 256, 16, 8),
-        tile("t1024x4b2", 1024, 4, 2),
-        tile("t256x8b6", 256, 8, 6),
-    ];
+    let tiles = ["t512x16b4", "t256x16b8", "t1024x4b2", "t256x8b6"].map(tile::strided);
     KernelSpec::new(COPY, "copy", &tiles, Grid::Resident)
 }
 
@@ -183,8 +170,7 @@ pub fn exchanges() -> KernelSpec {
 /// Reads of L2 by blocks that ask for the same lines: `read_together(data, out, n, rounds, group)`.
 #[must_use]
 pub fn read_together() -> KernelSpec {
-    let tile = Tile::new("t512x16b4", &[("THREADS", 512), ("ITEMS", 16), ("BLOCKS_PER_SM", 4)]);
-    KernelSpec::new(TOGETHER, "read_together", &[tile], Grid::Resident)
+    KernelSpec::new(TOGETHER, "read_together", &[tile::strided("t512x16b4")], Grid::Resident)
 }
 
 /// Every kernel of Warpbook, each once, with the hardware it claims, for the tests that compile them.

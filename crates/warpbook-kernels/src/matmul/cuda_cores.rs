@@ -1,8 +1,11 @@
 //! The rows on CUDA cores, and those that use tensor cores by warp instructions.
 
-use super::row::{cost, kernel_row, on_tensor_cores};
-use super::{Cost, Figure, Operands, Row};
+use super::row::{kernel_row, on_tensor_cores};
+use super::tile_table::{Line, TileTable};
+use super::{Figure, Operands, Row};
 use crate::shared::source;
+use crate::tile::sizes;
+use std::sync::LazyLock;
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Source, Tile};
 
 const NAIVE: Source = source!("matmul/01_naive.cu");
@@ -17,20 +20,16 @@ const DOUBLE_BUFFERED: Source = source!("matmul/08_double_buffered.cu");
 const WMMA: Source = source!("matmul/09_wmma.cu");
 const MMA_SWIZZLED: Source = source!("matmul/10_mma_swizzled.cu");
 
-/// A ring of `stages` tiles in shared memory, rows padded by 16 bytes; `[tm, tn]` sums per thread, `[wm, wn]` per warp.
-fn ring(id: &'static str, shape: [i64; 3], sums: [i64; 2], warp: [i64; 2], [stages, blocks]: [i64; 2]) -> Tile {
-    sliced(id, shape, sums, warp, [stages, blocks], 1)
-}
-
-/// The same with its k divided among `slices` groups of threads with a ring each; their sums are exchanged in place of the rings.
-fn sliced(
+/// A ring of as many tiles in shared memory as `s` says, rows padded by 16 bytes; `[tm, tn]` sums per thread, `[wm, wn]` per warp, `blocks`
+/// on an SM. `k` says how many groups of threads, with a ring each, divide k; their sums are exchanged in place of the rings.
+fn ring(
     id: &'static str,
-    [bm, bn, bk]: [i64; 3],
     [tm, tn]: [i64; 2],
     [wm, wn]: [i64; 2],
-    [stages, blocks]: [i64; 2],
-    slices: i64,
-) -> Tile {
+    blocks: i64,
+    costs: impl Into<Option<[f64; 3]>>,
+) -> Line {
+    let ([bm, bn, bk], [stages], [slices]) = (sizes(id, ""), sizes(id, "s"), sizes(id, "k"));
     let rings = slices * stages * bk * (bm + bn + 8) * 4;
     let sums = if slices > 1 { slices * bm * (bn + 4) * 4 } else { 0 };
     let more = [
@@ -43,51 +42,44 @@ fn sliced(
         ("BLOCKS_PER_SM", blocks),
         ("DYNAMIC_SHARED_BYTES", rings.max(sums)),
     ];
-    block(id, bm * bn / tm / tn * slices, [bm, bn, bk], &more)
+    Line::new(id, block(id, bm * bn / tm / tn * slices, &more), costs)
 }
 
-fn double_buffered() -> KernelSpec {
-    let tiles = [
-        ring("128x256x8s4", [128, 256, 8], [8, 16], [64, 64], [4, 1]),
-        ring("128x256x16s4", [128, 256, 16], [8, 16], [64, 64], [4, 1]),
-        ring("256x128x8s4", [256, 128, 8], [16, 8], [64, 64], [4, 1]),
-        ring("128x128x8s4", [128, 128, 8], [8, 8], [64, 32], [4, 2]),
-        ring("128x128x8s4t16", [128, 128, 8], [8, 16], [64, 64], [4, 2]),
-        ring("64x64x8s4", [64, 64, 8], [8, 8], [64, 32], [4, 6]),
+static DOUBLE_BUFFERED_TILES: LazyLock<TileTable> = LazyLock::new(|| {
+    TileTable::new([
+        ring("128x256x8s4", [8, 16], [64, 64], 1, [11.3, 5.46, 5.108]),
+        ring("128x256x16s4", [8, 16], [64, 64], 1, [11.3, 8.00, 5.07]),
+        ring("256x128x8s4", [16, 8], [64, 64], 1, None),
+        ring("128x128x8s4", [8, 8], [64, 32], 2, [4.04, 1.07, 2.721]),
+        ring("128x128x8s4t16", [8, 16], [64, 64], 2, None),
+        ring("64x64x8s4", [8, 8], [64, 32], 6, None),
         // For few tiles: the warps of a block divide k.
-        sliced("64x128x8s4k4", [64, 128, 8], [8, 16], [64, 64], [4, 1], 4),
-        sliced("32x64x16s3k8", [32, 64, 16], [8, 8], [32, 64], [3, 1], 8),
-        sliced("32x32x8s3k8", [32, 32, 8], [4, 8], [32, 32], [3, 2], 8),
-        sliced("32x16x8s3k8", [32, 16, 8], [4, 4], [32, 16], [3, 2], 8),
-    ];
-    KernelSpec::new(DOUBLE_BUFFERED, "gemm", &tiles, Grid::Tiles)
-}
+        ring("64x128x8s4k4", [8, 16], [64, 64], 1, [1.78, 2.69, 1.426]),
+        ring("32x64x16s3k8", [8, 8], [32, 64], 1, [1.58, 2.00, 0.389]),
+        ring("32x32x8s3k8", [4, 8], [32, 32], 2, [1.62, 0.56, 0.249]),
+        ring("32x16x8s3k8", [4, 4], [32, 16], 2, [1.89, 0.21, 0.188]),
+    ])
+});
 
-/// A tile of warps that multiply with tensor cores: `[wm, wn]` per warp.
-fn warps(
-    id: &'static str,
-    [bm, bn, bk]: [i64; 3],
-    [wm, wn]: [i64; 2],
-    blocks: i64,
-    more: &[(&'static str, i64)],
-) -> Tile {
-    let sizes = [("WM", wm), ("WN", wn), ("BLOCKS_PER_SM", blocks)];
-    block(id, bm / wm * (bn / wn) * 32, [bm, bn, bk], &[&sizes[..], more].concat())
+/// A tile of warps that multiply with tensor cores: `[wm, wn]` per warp, `blocks` on an SM.
+fn warps(id: &'static str, [wm, wn]: [i64; 2], blocks: i64, more: &[(&'static str, i64)]) -> Tile {
+    let [bm, bn] = sizes(id, "");
+    let own = [("WM", wm), ("WN", wn), ("BLOCKS_PER_SM", blocks)];
+    block(id, bm / wm * (bn / wn) * 32, &[&own[..], more].concat())
 }
 
 fn wmma() -> KernelSpec {
-    KernelSpec::new(WMMA, "gemm", &[warps("128x128x32", [128, 128, 32], [64, 32], 2, &[])], Grid::Tiles)
+    plain(WMMA, &[warps("128x128x32", [64, 32], 2, &[])])
 }
 
 fn mma_swizzled() -> KernelSpec {
-    // Room for elements of four bytes, so that a tile works for every type.
-    let tile = |id, shape: [i64; 3], warp, blocks, stages| {
-        let bytes = stages * (shape[0] + shape[1]) * shape[2] * 4;
-        warps(id, shape, warp, blocks, &[("STAGES", stages), ("GROUP", 8), ("DYNAMIC_SHARED_BYTES", bytes)])
+    let tile = |id, warp, blocks| {
+        let ([bm, bn, bk], [stages]) = (sizes(id, ""), sizes(id, "s"));
+        // Room for elements of four bytes, so that a tile works for every type.
+        let bytes = stages * (bm + bn) * bk * 4;
+        warps(id, warp, blocks, &[("STAGES", stages), ("GROUP", 8), ("DYNAMIC_SHARED_BYTES", bytes)])
     };
-    let tiles =
-        [tile("128x256x32s4", [128, 256, 32], [64, 64], 1, 4), tile("128x128x32s3w64", [128, 128, 32], [64, 64], 2, 3)];
-    KernelSpec::new(MMA_SWIZZLED, "gemm", &tiles, Grid::Tiles)
+    plain(MMA_SWIZZLED, &[tile("128x256x32s4", [64, 64], 1), tile("128x128x32s3w64", [64, 64], 2)])
 }
 
 /// A kernel on CUDA cores with one block per tile.
@@ -95,31 +87,24 @@ fn plain(source: Source, tiles: &[Tile]) -> KernelSpec {
     KernelSpec::new(source, "gemm", tiles, Grid::Tiles)
 }
 
-/// A tile of `bm` x `bn`, `bk` deep, and `more`.
-fn block(id: &'static str, threads: i64, [bm, bn, bk]: [i64; 3], more: &[(&'static str, i64)]) -> Tile {
-    let sizes = [("THREADS", threads), ("BM", bm), ("BN", bn), ("BK", bk)];
-    Tile::new(id, &[&sizes[..], more].concat())
+/// A tile whose id begins with its rows, its columns and the k of a step.
+fn block(id: &'static str, threads: i64, more: &[(&'static str, i64)]) -> Tile {
+    let [bm, bn, bk] = sizes(id, "");
+    let own = [("THREADS", threads), ("BM", bm), ("BN", bn), ("BK", bk)];
+    Tile::new(id, &[&own[..], more].concat())
 }
 
 /// Square tiles, one thread per element.
-fn shared_tiles() -> Vec<Tile> {
-    [("32x32x32", 32), ("16x16x16", 16), ("8x8x8", 8)].map(|(id, edge)| block(id, edge * edge, [edge; 3], &[])).into()
+fn shared_tiles() -> [Tile; 3] {
+    [("32x32x32", 32), ("16x16x16", 16), ("8x8x8", 8)].map(|(id, edge)| block(id, edge * edge, &[]))
 }
 
 /// 8 x 8 sums per thread.
-fn register_tiles(warps: bool) -> Vec<Tile> {
-    let tile = |id, threads, shape, blocks, warp: [i64; 2]| {
-        let mut more = vec![("TM", 8), ("TN", 8), ("BLOCKS_PER_SM", blocks)];
-        if warps {
-            more.extend([("WM", warp[0]), ("WN", warp[1])]);
-        }
-        block(id, threads, shape, &more)
-    };
-    vec![
-        tile("128x128x8", 256, [128, 128, 8], 2, [64, 32]),
-        tile("128x128x16", 256, [128, 128, 16], 2, [64, 32]),
-        tile("64x64x8", 64, [64, 64, 8], 6, [64, 32]),
-    ]
+fn register_tiles(warps: bool) -> [Tile; 3] {
+    [("128x128x8", 256, 2), ("128x128x16", 256, 2), ("64x64x8", 64, 6)].map(|(id, threads, blocks)| {
+        let sizes = [("TM", 8), ("TN", 8), ("BLOCKS_PER_SM", blocks), ("WM", 64), ("WN", 32)];
+        block(id, threads, if warps { &sizes } else { &sizes[..3] })
+    })
 }
 
 /// fp32 on CUDA cores; 16-bit types where there is nothing better.
@@ -131,7 +116,7 @@ pub(super) fn on_cuda_cores() -> Vec<Row> {
             "Naive",
             "One thread computes one element of C; adjacent threads compute adjacent rows.",
             any(),
-            plain(NAIVE, &[block("32x8", 256, [32, 8, 1], &[])]),
+            plain(NAIVE, &[block("32x8", 256, &[])]),
         )
         .drawn(Figure::RowAccess),
         kernel_row(
@@ -139,7 +124,7 @@ pub(super) fn on_cuda_cores() -> Vec<Row> {
             "Coalesced",
             "Adjacent threads compute adjacent columns, so that a warp's accesses are coalesced.",
             any(),
-            plain(COALESCED, &[block("8x32", 256, [8, 32, 1], &[])]),
+            plain(COALESCED, &[block("8x32", 256, &[])]),
         )
         .drawn(Figure::ColumnAccess),
         kernel_row(
@@ -155,7 +140,7 @@ pub(super) fn on_cuda_cores() -> Vec<Row> {
             "Register tile, 1-D",
             "Each thread computes eight elements of a column, so that an element of B is read once for eight FMAs.",
             any(),
-            plain(REGISTER_1D, &[block("64x64x8", 512, [64, 64, 8], &[("TM", 8)])]),
+            plain(REGISTER_1D, &[block("64x64x8", 512, &[("TM", 8)])]),
         )
         .drawn(Figure::RegisterColumn),
         kernel_row(
@@ -191,12 +176,12 @@ pub(super) fn on_cuda_cores() -> Vec<Row> {
             "Double-buffered",
             "Tiles arrive by asynchronous copies, and fragments are loaded, while the previous ones are multiplied.",
             any(),
-            double_buffered(),
+            plain(DOUBLE_BUFFERED, &DOUBLE_BUFFERED_TILES.tiles),
         )
         .drawn(Figure::DoubleBuffer)
         .tuned()
         // Asynchronous copies convert nothing, so they are for f32 only, from compute capability 8.0 on.
-        .costing(&[Dtype::F32], Requires::AtLeast(8, 0), &CUDA_CORE_COSTS),
+        .costing(&[Dtype::F32], Requires::AtLeast(8, 0), &DOUBLE_BUFFERED_TILES.costs),
     ]
 }
 
@@ -235,13 +220,3 @@ pub(super) fn on_warps() -> Vec<Row> {
         .tuned(),
     ]
 }
-
-const CUDA_CORE_COSTS: [Cost; 7] = [
-    cost("128x256x8s4", [11.3, 5.46, 5.108]),
-    cost("128x256x16s4", [11.3, 8.00, 5.07]),
-    cost("128x128x8s4", [4.04, 1.07, 2.721]),
-    cost("64x128x8s4k4", [1.78, 2.69, 1.426]),
-    cost("32x64x16s3k8", [1.58, 2.00, 0.389]),
-    cost("32x32x8s3k8", [1.62, 0.56, 0.249]),
-    cost("32x16x8s3k8", [1.89, 0.21, 0.188]),
-];

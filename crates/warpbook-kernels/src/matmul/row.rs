@@ -57,10 +57,6 @@ pub struct Cost {
     pub k_us: f64,
 }
 
-pub(super) const fn cost(tile: &'static str, [launch_us, wave_us, k_us]: [f64; 3]) -> Cost {
-    Cost { tile, launch_us, wave_us, k_us }
-}
-
 /// The costs of a row's tiles, and where they apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {

@@ -4,7 +4,9 @@ mod cuda_cores;
 mod form;
 mod helpers;
 mod hopper;
+mod hopper_tiles;
 mod row;
+mod tile_table;
 
 pub(crate) use form::type_number;
 pub use form::{Epilogue, Form, Operands};

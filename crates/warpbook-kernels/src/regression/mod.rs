@@ -1,0 +1,387 @@
+//! The rows of the fused linear regression's ladder, with what they move.
+
+mod descent;
+mod kernels;
+mod placement;
+
+pub use descent::{Descent, INITIAL, Line, RANGE, TRUTH, decimal, features_of};
+use kernels::{FUSED, ON_CHIP, ON_CHIP_CLUSTER, STAGED, STATISTICS, UNFUSED};
+pub use kernels::{
+    NO_POINTS, ONLY_READS, ablations, data_kernel, feature_counts, featured_data_kernel, multivariate_points_at_once,
+    multivariate_split,
+};
+use kernels::{multivariate, pass, persistent, resident, update};
+pub use placement::{CLUSTER_BLOCKS, Placement, Residency, Room, place};
+use warpbook_record::{
+    Grid, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Tile, Traffic, kept_by_cache,
+};
+
+/// The points of a run when none are asked for.
+pub const STANDARD_POINTS: u64 = 5_000_000;
+/// The sizes of the full sweep.
+pub const SWEEP_POINTS: [u64; 7] = [100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 200_000_000];
+/// The loss is logged every so many epochs.
+pub const LOG_EVERY: u64 = 10;
+/// Streams of the rung that splits its pass.
+pub const STREAMS: u32 = 4;
+
+/// The features of the one data set in the full sweep that has several.
+pub const STANDARD_FEATURES: u64 = 16;
+/// The most features that a rung takes.
+pub const MAX_FEATURES: u64 = 256;
+
+/// What a rung moves in a descent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moves {
+    /// Nothing that is counted, as of the CPU's rungs.
+    Uncounted,
+    /// The inputs and two intermediates, written and read, every epoch.
+    Intermediates,
+    /// The inputs every epoch.
+    Inputs,
+    /// The inputs every epoch in alternating direction: an epoch begins with what is still on the chip.
+    Alternating,
+    /// The inputs once; every epoch reads them from where they stay.
+    OnChip,
+    /// The inputs once, and a few sums after that.
+    Once,
+}
+
+/// How a rung's kernels make up a descent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plan {
+    /// On the CPU: one thread, or all.
+    Cpu {
+        /// Whether all threads take part.
+        all_threads: bool,
+    },
+    /// Kernels for each operation of an epoch, with intermediates in memory, then the update.
+    Unfused,
+    /// One pass an epoch, then the update, as the schedule says.
+    Fused,
+    /// One cooperative launch whose blocks exchange their sums.
+    Persistent,
+    /// The points stay on the chip, where the rule of [`place`] puts them: kernels for the grid, for a cluster, and for memory.
+    OnChip,
+    /// One pass that leaves sufficient statistics, and a descent on these.
+    Statistics,
+    /// As [`Plan::Persistent`], for several features.
+    Multivariate,
+}
+
+impl Plan {
+    /// Whether every epoch is kernels for itself, launched or in a graph.
+    #[must_use]
+    pub const fn launches_each_epoch(self) -> bool {
+        matches!(self, Self::Unfused | Self::Fused)
+    }
+}
+
+/// A rung of the regression and everything that is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The rung, as a record has it.
+    pub rung: Rung,
+    /// How its kernels make up a descent.
+    pub plan: Plan,
+    /// What it moves.
+    pub moves: Moves,
+    /// Whether it takes points of several features.
+    pub several_features: bool,
+    /// Whether the parts of its epoch are timed alone.
+    pub timed_in_parts: bool,
+}
+
+impl Row {
+    /// The same with the parts of its epoch timed alone.
+    #[must_use]
+    fn in_parts(self) -> Self {
+        Self { timed_in_parts: true, ..self }
+    }
+
+    /// Why it does not take a problem; `None` if it does.
+    #[must_use]
+    pub fn obstacle(&self, problem: &Problem) -> Option<String> {
+        let several = features_of(problem) > 1 && !self.several_features;
+        several.then(|| "takes points of one feature".into())
+    }
+
+    /// The bytes that it moves at each level of memory in a whole descent, and its operations where they are not those of the
+    /// problem. `in_flight` are the points that its threads have in registers at once.
+    ///
+    /// Counted, not measured: what is read every epoch comes from L2 where five eighths of it hold it, else from DRAM.
+    #[must_use]
+    pub fn traffic(
+        &self,
+        problem: &Problem,
+        l2_bytes: Option<u64>,
+        placement: Option<&Placement>,
+        in_flight: u64,
+    ) -> (Vec<Traffic>, Option<u64>) {
+        let (Some(n), epochs) = (problem.count("train_points"), problem.passes) else { return (Vec::new(), None) };
+        let inputs = problem.working_set_bytes;
+        let cached = kept_by_cache(l2_bytes.unwrap_or(0));
+        let level_of = |bytes: u64| if bytes <= cached { MemoryLevel::L2 } else { MemoryLevel::Dram };
+        let once = Traffic { level: level_of(inputs), bytes: inputs };
+        let alternating = || {
+            let a_point = inputs / n.max(1);
+            let in_registers = in_flight.min(n) * a_point;
+            let from_l2 = inputs - in_registers;
+            let from_dram = if inputs <= cached { 0 } else { from_l2.saturating_sub(cached) };
+            [(MemoryLevel::Registers, in_registers), (MemoryLevel::L2, from_l2), (MemoryLevel::Dram, from_dram)]
+                .map(|(level, bytes)| Traffic { level, bytes: bytes.saturating_mul(epochs) })
+                .into_iter()
+                .filter(|t| t.bytes > 0)
+                .collect()
+        };
+        match self.moves {
+            Moves::Uncounted => (Vec::new(), None),
+            // Reads x, y, err twice and pred, and writes pred and err: eight numbers a point, four of them an array's whole length.
+            Moves::Intermediates => {
+                let level = level_of(2 * inputs);
+                (vec![Traffic { level, bytes: (n * 32).saturating_mul(epochs) }], None)
+            }
+            Moves::Inputs => (vec![Traffic { level: level_of(inputs), bytes: inputs.saturating_mul(epochs) }], None),
+            Moves::Alternating => (alternating(), None),
+            Moves::OnChip => match placement {
+                Some(Placement::Cluster(r) | Placement::Grid(r)) => {
+                    let kept = |level, points: u64| Traffic { level, bytes: (points * 8).saturating_mul(epochs) };
+                    let levels = [
+                        once,
+                        kept(MemoryLevel::Registers, r.register_points),
+                        kept(MemoryLevel::Shared, n - r.register_points),
+                    ];
+                    // The loss and its sum only where it is logged.
+                    let flops = n * (6 * epochs + 2 * (epochs / LOG_EVERY));
+                    (levels.into_iter().filter(|t| t.bytes > 0).collect(), Some(flops))
+                }
+                _ => (alternating(), None),
+            },
+            // Seven for each of two sums and ten for each of three products: see the kernel.
+            Moves::Once => (vec![once], Some(n * 44)),
+        }
+    }
+}
+
+fn row(id: &'static str, title: &'static str, idea: &'static str, runner: Runner, plan: Plan, moves: Moves) -> Row {
+    let requires = if matches!(runner, Runner::Cpu(_)) { Requires::Nothing } else { Requires::AtLeast(7, 5) };
+    let rung = Rung { id: id.into(), title: title.into(), idea: idea.into(), requires, runner, variant_of: None };
+    let several_features = matches!(plan, Plan::Cpu { .. } | Plan::Multivariate);
+    Row { rung, plan, moves, several_features, timed_in_parts: false }
+}
+
+fn kernels(specs: Vec<KernelSpec>, schedule: Schedule) -> Runner {
+    Runner::Kernels { specs, schedule }
+}
+
+/// The rungs of the regression, in the ladder's order.
+#[must_use]
+pub fn rungs() -> Vec<Rung> {
+    rows().into_iter().map(|r| r.rung).collect()
+}
+
+/// The rows of the regression, in the ladder's order.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    [on_cpu(), by_epochs(), resident_grids()].into_iter().flatten().collect()
+}
+
+fn on_cpu() -> Vec<Row> {
+    vec![
+        row(
+            "cpu_1_thread",
+            "CPU, one thread",
+            "One vectorised loop over the points on one core.",
+            Runner::Cpu("1 thread".into()),
+            Plan::Cpu { all_threads: false },
+            Moves::Uncounted,
+        ),
+        row(
+            "cpu_all_threads",
+            "CPU, all threads",
+            "The same loop over chunks of the points on every core, their sums added at the end.",
+            Runner::Cpu("all threads".into()),
+            Plan::Cpu { all_threads: true },
+            Moves::Uncounted,
+        ),
+    ]
+}
+
+/// Rungs with kernels for each epoch.
+fn by_epochs() -> Vec<Row> {
+    let fused = || vec![pass(FUSED, "pass"), update(FUSED)];
+    vec![
+        row(
+            "01_unfused",
+            "Unfused",
+            "Forward, loss, both gradients and the update are kernels by themselves and pass their results on through memory.",
+            kernels(
+                vec![
+                    pass(UNFUSED, "forward"),
+                    pass(UNFUSED, "loss"),
+                    pass(UNFUSED, "gradient_w"),
+                    pass(UNFUSED, "gradient_b"),
+                    update(UNFUSED),
+                ],
+                Schedule::Launches,
+            ),
+            Plan::Unfused,
+            Moves::Intermediates,
+        )
+        .in_parts(),
+        row(
+            "02_fused",
+            "Fused",
+            "One pass over x and y keeps prediction, error and all three sums in registers; a second kernel updates the weights.",
+            kernels(fused(), Schedule::Launches),
+            Plan::Fused,
+            Moves::Inputs,
+        )
+        .in_parts(),
+        row(
+            "02b_fused_staged",
+            "Fused, staged",
+            "The fused pass copies x and y into shared memory before it uses them, once each.",
+            kernels(vec![pass(STAGED, "pass"), update(STAGED)], Schedule::Launches),
+            Plan::Fused,
+            Moves::Inputs,
+        ),
+        row(
+            "03_fused_streams",
+            "Fused over streams",
+            "The fused pass is cut into slices on four streams, which events join before each update.",
+            kernels(fused(), Schedule::Streams(STREAMS)),
+            Plan::Fused,
+            Moves::Inputs,
+        ),
+        row(
+            "04_fused_graph",
+            "Fused in a graph",
+            "All epochs of the fused kernels are captured once as a CUDA graph and replayed with a single launch.",
+            kernels(fused(), Schedule::Graph),
+            Plan::Fused,
+            Moves::Inputs,
+        ),
+        on_hopper(row(
+            "04b_fused_graph_overlapped",
+            "Graph, launches overlapped",
+            "In the same graph, each kernel starts while the last one ends and requests its first points before it waits for the weights.",
+            kernels(fused(), Schedule::OverlappedGraph),
+            Plan::Fused,
+            Moves::Inputs,
+        )),
+    ]
+}
+
+fn on_hopper(mut row: Row) -> Row {
+    row.rung.requires = Requires::AtLeast(9, 0);
+    row
+}
+
+/// Rungs whose grid runs all epochs.
+fn resident_grids() -> Vec<Row> {
+    vec![
+        row(
+            "05_persistent",
+            "Persistent",
+            "One cooperative launch runs all epochs; its blocks exchange their sums through L2 instead of ending.",
+            kernels(vec![persistent(false)], Schedule::Cooperative),
+            Plan::Persistent,
+            Moves::Inputs,
+        ),
+        row(
+            "05b_persistent_alternating",
+            "Alternating direction",
+            "Every other epoch goes through the points backwards and so begins with what the caches still have.",
+            kernels(vec![persistent(true)], Schedule::Cooperative),
+            Plan::Persistent,
+            Moves::Alternating,
+        ),
+        row(
+            "06_on_chip",
+            "On the chip",
+            "The points are read once and stay in registers and shared memory; few of them in one cluster, whose blocks write into each other's shared memory.",
+            kernels(
+                vec![
+                    resident(ON_CHIP, "descend"),
+                    resident(ON_CHIP_CLUSTER, "descend_in_cluster")
+                        .define("BLOCKS", i64::from(CLUSTER_BLOCKS))
+                        .needs(Requires::AtLeast(9, 0)),
+                    persistent(true),
+                ],
+                Schedule::Cooperative,
+            ),
+            Plan::OnChip,
+            Moves::OnChip,
+        ),
+        row(
+            "07_sufficient_statistics",
+            "Sufficient statistics",
+            "The same descent with less work: one pass leaves six numbers, and the epochs look at those.",
+            kernels(
+                vec![
+                    pass(STATISTICS, "moments"),
+                    KernelSpec::new(
+                        STATISTICS,
+                        "descend",
+                        &[Tile::new("t256", &[("THREADS", 256), ("ITEMS", 4), ("BLOCKS_PER_SM", 1)])],
+                        Grid::One,
+                    ),
+                ],
+                Schedule::Launches,
+            ),
+            Plan::Statistics,
+            Moves::Once,
+        ),
+        row(
+            "08_multivariate",
+            "Several features",
+            "The persistent pass with 1 to 256 weights: a point's features are read once for its prediction and its gradients.",
+            kernels(vec![multivariate()], Schedule::Cooperative),
+            Plan::Multivariate,
+            Moves::Alternating,
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descent(points: u64, features: u64) -> Problem {
+        let train_points = points / 5 * 4;
+        let line = Line::default();
+        Descent { points, train_points, features, epochs: 200, learning_rate: 0.01, noise: 0.1, seed: 1, line }
+            .problem()
+    }
+
+    #[test]
+    fn traffic_is_counted_where_the_points_are() {
+        let problem = descent;
+        let h200 = Room { multiprocessors: 132, shared_bytes_per_block: 232_448, cluster_blocks: 16, most_groups: 24 };
+        let of = |rung: &str, p: &Problem, placement: Option<&Placement>| {
+            let row = rows().into_iter().find(|r| r.rung.id == rung).unwrap();
+            let (traffic, _) = row.traffic(p, Some(60 << 20), placement, 1_000_000);
+            traffic.iter().map(|t| (t.level, t.bytes)).collect::<Vec<_>>()
+        };
+        let (small, large) = (problem(5_000_000, 1), problem(200_000_000, 1));
+        assert_eq!(of("02_fused", &small, None), [(MemoryLevel::L2, 6_400_000_000)]);
+        assert_eq!(of("02_fused", &large, None), [(MemoryLevel::Dram, 256_000_000_000)]);
+        // Twice the inputs do not fit any more.
+        assert_eq!(of("01_unfused", &small, None), [(MemoryLevel::Dram, 4 * 6_400_000_000)]);
+        assert_eq!(of("07_sufficient_statistics", &large, None), [(MemoryLevel::Dram, 1_280_000_000)]);
+        let kept = place(4_000_000, h200).0;
+        let on_chip = of("06_on_chip", &small, Some(&kept));
+        assert_eq!(on_chip[0], (MemoryLevel::L2, 32_000_000));
+        assert_eq!(on_chip[1].1 + on_chip[2].1, 6_400_000_000);
+        let wide = of("08_multivariate", &problem(5_000_000, 16), None);
+        assert_eq!(wide[0], (MemoryLevel::Registers, 1_000_000 * 17 * 4 * 200));
+        assert_eq!(wide[1], (MemoryLevel::L2, 3_000_000 * 17 * 4 * 200));
+        assert!(wide[2].0 == MemoryLevel::Dram && wide[2].1 < wide[1].1, "{wide:?}");
+        assert_eq!(of("cpu_1_thread", &small, None), []);
+        // Every rung of ours is counted.
+        for rung in rungs().iter().filter(|r| r.requires != Requires::Nothing) {
+            assert!(!of(&rung.id, &small, Some(&kept)).is_empty(), "{}", rung.id);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The rule of the on-chip rung: where a data set is kept.
+
+use super::kernels::{ON_CHIP, RESIDENT_THREADS, resident};
+use warpbook_record::Tile;
+
+/// Blocks of the cluster that a small data set is kept in: the most that Hopper has.
+pub const CLUSTER_BLOCKS: u32 = 16;
+/// Groups of four points a thread from which on the whole grid is faster than one cluster.
+const CLUSTER_GROUPS: u64 = 28;
+/// Bytes of a group of four points, x and y.
+const GROUP_BYTES: u64 = 32;
+/// Shared memory of a block that the points cannot have: the sums, the slots of a cluster, and what the system keeps.
+const SHARED_RESERVE_BYTES: u64 = 8 << 10;
+
+/// Where `06_on_chip` keeps its points, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placement {
+    /// In the multiprocessors of one cluster.
+    Cluster(Residency),
+    /// In all multiprocessors.
+    Grid(Residency),
+    /// Nowhere: they do not fit, and are read every epoch as by `05b_persistent_alternating`.
+    Memory,
+}
+
+/// How points lie on the chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Residency {
+    /// Blocks, each on its own multiprocessor.
+    pub blocks: u32,
+    /// Groups of four points that each thread has in registers: the tile's `REGISTER_GROUPS`.
+    pub register_groups: u64,
+    /// Dynamic shared memory of a block for the rest, in bytes.
+    pub shared_bytes: u32,
+    /// Points in registers; the others are in shared memory.
+    pub register_points: u64,
+}
+
+impl Residency {
+    /// The tile of that many register groups.
+    #[must_use]
+    pub fn tile_id(&self) -> String {
+        format!("r{}", self.register_groups)
+    }
+
+    /// With as many groups in registers as a tile permits and every thread has; `None` if shared memory cannot take the rest.
+    fn of(train_points: u64, blocks: u32, room: Room) -> Option<Self> {
+        let threads = u64::from(blocks) * RESIDENT_THREADS;
+        let groups = train_points / 4;
+        if threads == 0 || groups > u64::from(u32::MAX) {
+            return None;
+        }
+        let register_groups = room.register_groups().filter(|r| r * threads <= groups).max()?;
+        let shared_bytes = (groups.div_ceil(threads) - register_groups) * RESIDENT_THREADS * GROUP_BYTES;
+        (shared_bytes + SHARED_RESERVE_BYTES <= room.shared_bytes_per_block).then(|| Self {
+            blocks,
+            register_groups,
+            shared_bytes: u32::try_from(shared_bytes).unwrap_or(u32::MAX),
+            register_points: register_groups * threads * 4,
+        })
+    }
+}
+
+/// What the rule of [`place`] asks of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// The most shared memory of a block in bytes.
+    pub shared_bytes_per_block: u64,
+    /// Blocks of its largest cluster, up to [`CLUSTER_BLOCKS`]; 0 where there are none.
+    pub cluster_blocks: u32,
+    /// The most groups of four points that a thread may have in registers.
+    pub most_groups: u64,
+}
+
+impl Room {
+    /// The permitted numbers of groups that a thread has in registers.
+    fn register_groups(self) -> impl Iterator<Item = u64> {
+        let of_tile = |t: Tile| t.get("REGISTER_GROUPS").map_or(0, i64::unsigned_abs);
+        resident(ON_CHIP, "descend").tiles.into_iter().map(of_tile).filter(move |g| *g <= self.most_groups)
+    }
+}
+
+/// The rule of `06_on_chip`: one cluster for few points, else all multiprocessors, else memory. With a sentence that says so.
+#[must_use]
+pub fn place(train_points: u64, room: Room) -> (Placement, String) {
+    let Room { multiprocessors, cluster_blocks, .. } = room;
+    let megabytes = |points: u64| format!("{:.1} MB", points as f64 * 8e-6);
+    let where_to = |r: &Residency| {
+        format!(
+            "{} in registers ({} groups of four points per thread) and {} in shared memory",
+            megabytes(r.register_points),
+            r.register_groups,
+            megabytes(train_points - r.register_points)
+        )
+    };
+    let size = format!("{train_points} training points, {}", megabytes(train_points));
+    let a_thread = train_points / 4 / (u64::from(cluster_blocks.max(1)) * RESIDENT_THREADS);
+    if cluster_blocks > 0
+        && a_thread < CLUSTER_GROUPS
+        && let Some(r) = Residency::of(train_points, cluster_blocks, room)
+    {
+        let sentence = format!(
+            "{size}: fewer than {CLUSTER_GROUPS} groups of four per thread of one cluster of {} blocks, so they lie there: {}.",
+            r.blocks,
+            where_to(&r)
+        );
+        return (Placement::Cluster(r), sentence);
+    }
+    if let Some(r) = Residency::of(train_points, multiprocessors, room) {
+        let sentence = format!("{size}: they lie in {} multiprocessors: {}.", r.blocks, where_to(&r));
+        return (Placement::Grid(r), sentence);
+    }
+    let most = most_resident_points(room);
+    let sentence = format!(
+        "{size}: more than the {} that registers and shared memory of {multiprocessors} multiprocessors hold, so they are read every epoch as by 05b_persistent_alternating.",
+        megabytes(most)
+    );
+    (Placement::Memory, sentence)
+}
+
+/// The most points that the multiprocessors hold.
+fn most_resident_points(room: Room) -> u64 {
+    let registers = room.register_groups().max().unwrap_or(0);
+    let shared = room.shared_bytes_per_block.saturating_sub(SHARED_RESERVE_BYTES) / (RESIDENT_THREADS * GROUP_BYTES);
+    (registers + shared) * u64::from(room.multiprocessors) * RESIDENT_THREADS * 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An H200.
+    const fn room(cluster_blocks: u32) -> Room {
+        Room { multiprocessors: 132, shared_bytes_per_block: 232_448, cluster_blocks, most_groups: 24 }
+    }
+
+    fn check(train_points: u64, cluster_blocks: u32, expect: &str) {
+        let (placement, sentence) = place(train_points, room(cluster_blocks));
+        let found = match &placement {
+            Placement::Cluster(r) => format!("cluster {} {}", r.blocks, r.tile_id()),
+            Placement::Grid(r) => format!("grid {} {}", r.blocks, r.tile_id()),
+            Placement::Memory => "memory".to_owned(),
+        };
+        assert_eq!(found, expect, "{sentence}");
+        if let Placement::Cluster(r) | Placement::Grid(r) = placement {
+            // Every thread has its register groups, and shared memory takes the rest.
+            let threads = u64::from(r.blocks) * RESIDENT_THREADS;
+            assert!(r.register_groups * threads * 4 <= train_points);
+            let rest = (train_points / 4).saturating_sub(r.register_groups * threads).div_ceil(threads);
+            assert_eq!(u64::from(r.shared_bytes), rest * RESIDENT_THREADS * GROUP_BYTES);
+            assert!(u64::from(r.shared_bytes) <= 232_448 - SHARED_RESERVE_BYTES);
+        }
+        assert!(sentence.starts_with(&train_points.to_string()) && sentence.ends_with('.'), "{sentence}");
+    }
+
+    #[test]
+    fn points_lie_in_a_cluster_in_the_grid_or_in_memory() {
+        check(1, 16, "cluster 16 r0");
+        check(80_000, 16, "cluster 16 r4");
+        check(80_000, 0, "grid 132 r0");
+        check(400_000, 16, "cluster 16 r24");
+        check(800_000, 16, "grid 132 r4");
+        check(4_000_000, 16, "grid 132 r24");
+        check(8_000_000, 16, "memory");
+        check(u64::MAX, 16, "memory");
+        let most = most_resident_points(room(16));
+        check(most, 16, "grid 132 r24");
+        check(most + 4 * RESIDENT_THREADS * 132, 16, "memory");
+    }
+}
