@@ -1,5 +1,6 @@
-use crate::cuda::CudaDevice;
-use crate::{Error, Nvrtc, Result, cpu, driver, nvml};
+use crate::cuda::driver;
+use crate::libraries::nvml;
+use crate::{CudaDevice, Error, Nvrtc, Result, cpu};
 use std::fmt;
 use std::str::FromStr;
 use warpbook_record::{DeviceInfo, DeviceKind};
