@@ -3,7 +3,7 @@
 use crate::compile::cache::Cache;
 use crate::compile::compiled::{Compiled, stats, tells_of};
 use crate::compile::headers::{self, Headers};
-use crate::compile::nvrtc::Built;
+use crate::compile::nvrtc::Compilation;
 use crate::{CompileError, Error, Nvrtc, Result};
 use std::cell::LazyCell;
 use warpbook_record::{KernelSpec, Source, Tile};
@@ -107,7 +107,7 @@ impl Compiler {
         if !built.was_alone && !tells_of(&built.log, &built.cubin) {
             built = build(true)?;
         }
-        let Built { cubin, log, .. } = built;
+        let Compilation { cubin, log, .. } = built;
         let stats = stats(&cubin, &log, &spec.file, architecture);
         let compiled = Compiled { cubin, stats, from_cache: false };
         if let Some(cache) = cache {

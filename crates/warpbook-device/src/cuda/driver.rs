@@ -1,8 +1,9 @@
 //! The driver's first calls, made without cudarc, which panics where a symbol is missing and takes every status for one that it knows.
 
+use crate::libraries::loader::{Status, function, library};
 use crate::{Error, Result};
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use warpbook_record::{DeviceInfo, DeviceKind};
 
@@ -25,27 +26,28 @@ pub const THROUGH_CUDARC: [&str; 63] = [
     "cuTensorMapEncodeTiled", "cuThreadExchangeStreamCaptureMode",
 ];
 
-/// The result of a call: 0, or the number of an error, which a later driver may have added.
-type Status = c_int;
 type TextOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
 
-/// The calls that come before all others.
-struct Calls {
-    count: unsafe extern "C" fn(*mut c_int) -> Status,
-    device: unsafe extern "C" fn(*mut c_int, c_int) -> Status,
-    name: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> Status,
-    memory: unsafe extern "C" fn(*mut usize, c_int) -> Status,
-    attribute: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> Status,
-    retain: unsafe extern "C" fn(*mut *mut c_void, c_int) -> Status,
-    release: unsafe extern "C" fn(c_int) -> Status,
-    error_name: TextOf,
-    error_text: TextOf,
+library! {
+    /// The functions of cuda.h that come before all others.
+    struct DriverCalls {
+        fn init(c_uint) -> Status = "cuInit";
+        fn count(*mut c_int) -> Status = "cuDeviceGetCount";
+        fn device(*mut c_int, c_int) -> Status = "cuDeviceGet";
+        fn name(*mut c_char, c_int, c_int) -> Status = "cuDeviceGetName";
+        fn memory(*mut usize, c_int) -> Status = "cuDeviceTotalMem_v2";
+        fn attribute(*mut c_int, c_int, c_int) -> Status = "cuDeviceGetAttribute";
+        fn retain(*mut *mut c_void, c_int) -> Status = "cuDevicePrimaryCtxRetain";
+        fn release(c_int) -> Status = "cuDevicePrimaryCtxRelease_v2";
+        fn error_name(Status, *mut *const c_char) -> Status = "cuGetErrorName";
+        fn error_text(Status, *mut *const c_char) -> Status = "cuGetErrorString";
+    }
 }
 
 /// A driver that can be used.
 struct Driver {
     cuda: (u32, u32),
-    calls: Calls,
+    calls: DriverCalls,
 }
 
 /// The newest CUDA version that the driver supports, if it can be used.
@@ -68,13 +70,9 @@ fn probe() -> Result<Driver> {
     // SAFETY: it is there, so this loads it.
     let library = unsafe { sys::culib() };
     let failed = |why: String| Error::DriverFailed(why);
-    macro_rules! call {
-        ($name:literal) => {
-            // SAFETY: the type that is asked for is the function's in cuda.h.
-            *unsafe { library.get($name) }.map_err(|_| failed(format!("its library lacks {}", $name)))?
-        };
-    }
-    let version: unsafe extern "C" fn(*mut c_int) -> Status = call!("cuDriverGetVersion");
+    // SAFETY: the type that is asked for is the function's in cuda.h.
+    let version = unsafe { function::<unsafe extern "C" fn(*mut c_int) -> Status>(library, "cuDriverGetVersion") };
+    let version = version.map_err(|lacks| failed(format!("its library {lacks}")))?;
     let mut number = 0;
     // SAFETY: the pointer is to a live integer.
     let status = unsafe { version(&raw mut number) };
@@ -94,25 +92,14 @@ fn probe() -> Result<Driver> {
         let more = if others.is_empty() { String::new() } else { format!(" and {} functions more", others.len()) };
         return Err(failed(format!("its library lacks {first}{more}, so it is not NVIDIA's or not whole")));
     }
-    let calls = Calls {
-        count: call!("cuDeviceGetCount"),
-        device: call!("cuDeviceGet"),
-        name: call!("cuDeviceGetName"),
-        memory: call!("cuDeviceTotalMem_v2"),
-        attribute: call!("cuDeviceGetAttribute"),
-        retain: call!("cuDevicePrimaryCtxRetain"),
-        release: call!("cuDevicePrimaryCtxRelease_v2"),
-        error_name: call!("cuGetErrorName"),
-        error_text: call!("cuGetErrorString"),
-    };
-    let init: unsafe extern "C" fn(u32) -> Status = call!("cuInit");
+    let calls = DriverCalls::load(library).map_err(failed)?;
     // SAFETY: it takes no flags, and may be called at any time.
-    let status = unsafe { init(0) };
+    let status = unsafe { (calls.init)(0) };
     calls.check(status)?;
     Ok(Driver { cuda, calls })
 }
 
-impl Calls {
+impl DriverCalls {
     fn check(&self, status: Status) -> Result<()> {
         if status == 0 { Ok(()) } else { Err(Error::DriverFailed(self.describe(status))) }
     }
@@ -148,7 +135,7 @@ pub(crate) fn count() -> Result<u32> {
 }
 
 /// The driver's handle of a device.
-fn device(calls: &Calls, index: u32) -> Result<c_int> {
+fn device(calls: &DriverCalls, index: u32) -> Result<c_int> {
     let mut device = 0;
     // SAFETY: the pointer is to a live integer.
     calls.check(unsafe { (calls.device)(&raw mut device, c_int::try_from(index).unwrap_or(c_int::MAX)) })?;

@@ -4,7 +4,7 @@
 //! that gives tables, and the tool writes its functions into the slots of these tables. The layouts are those of nvtx3/nvtxDetail/nvtxTypes.h. Without a tool
 //! nothing is loaded, and a range costs a comparison.
 
-use libloading::Library;
+use crate::libraries::loader::{SharedLibrary, function};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -107,8 +107,8 @@ unsafe extern "C" fn export_table(id: u32) -> *const c_void {
 #[derive(Debug)]
 pub struct Nvtx {
     path: PathBuf,
-    /// Kept as long as its functions can be called.
-    _loaded: Option<Library>,
+    /// `None` where a test has the functions.
+    _file: Option<SharedLibrary>,
 }
 
 impl Nvtx {
@@ -136,16 +136,14 @@ impl Nvtx {
 
     fn attach(path: Option<&Path>) -> Result<Self, String> {
         let path = path.filter(|p| !p.as_os_str().is_empty()).ok_or("no tool")?;
-        // SAFETY: whoever starts this process named the library to be loaded; its initialisers have no preconditions.
-        let library = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;
+        let file = SharedLibrary::open(path)?;
         // SAFETY: the type is that of `NvtxInitializeInjectionNvtxFunc_t`.
-        let initialize: Initialize =
-            *unsafe { library.get(b"InitializeInjectionNvtx2\0") }.map_err(|e| e.to_string())?;
+        let initialize: Initialize = unsafe { function(&file.library, "InitializeInjectionNvtx2") }?;
         // SAFETY: the function is the tool's own entry.
         if !unsafe { Self::by(initialize) } {
             return Err("it refuses".into());
         }
-        Ok(Self { path: path.to_owned(), _loaded: Some(library) })
+        Ok(Self { path: path.to_owned(), _file: Some(file) })
     }
 
     /// Whether a tool takes part.
@@ -229,7 +227,7 @@ mod tests {
     fn a_tool_hears_ranges_and_nothing_is_loaded_without_one() {
         assert!(Nvtx::attach(None).is_err() && Nvtx::attach(Some(Path::new(""))).is_err());
         assert!(Nvtx::attach(Some(Path::new("/nowhere/libtool.so"))).is_err());
-        let tool = Nvtx { path: "fake".into(), _loaded: None };
+        let tool = Nvtx { path: "fake".into(), _file: None };
         drop(tool.range("before"));
         // SAFETY: the function above keeps to the protocol.
         assert!(unsafe { Nvtx::by(initialize) });

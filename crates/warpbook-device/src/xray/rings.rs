@@ -19,10 +19,10 @@ const RECORD: u64 = 8;
 
 /// Whether kernels are compiled with their marks, and those that were.
 #[derive(Default)]
-pub(crate) struct Marking(Mutex<State>);
+pub(crate) struct Marking(Mutex<MarkingState>);
 
 #[derive(Default)]
-struct State {
+struct MarkingState {
     begun: bool,
     on: bool,
     /// Whether a run is being recorded.
@@ -41,7 +41,7 @@ pub struct UnmarkedKernel {
 }
 
 impl Marking {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MarkingState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

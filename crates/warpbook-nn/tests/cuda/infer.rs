@@ -1,6 +1,6 @@
 //! Frozen networks on a GPU against the same on the CPU.
 
-use warpbook_device::{Bench, CudaDevice, Cudnn, Error, testing};
+use warpbook_device::{Bench, CudaDevice, Cudnn, Library, testing};
 use warpbook_nn::data::{self, Dataset};
 use warpbook_nn::gemm::ProductBy;
 use warpbook_nn::infer::Frozen;
@@ -149,7 +149,7 @@ fn frozen_networks_by_libraries_give_the_cpu_s_outputs() {
     let test = "frozen_networks_by_libraries_give_the_cpu_s_outputs";
     let Some(device) = testing::gpu(test) else { return };
     if let Err(why) = Cudnn::open(&device) {
-        assert!(matches!(why, Error::NoCudnn { .. }), "{why}");
+        assert!(why.is_missing(Library::Cudnn), "{why}");
         return testing::skip(test, "needs cuDNN", why);
     }
     let recipe = Recipe::mnist();

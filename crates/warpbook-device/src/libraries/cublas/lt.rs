@@ -1,14 +1,14 @@
 //! Products by cuBLASLt, whose algorithms are asked for.
 
 use super::library::{
-    ALIGNMENT, DESC_TRANSA, DESC_TRANSB, Descriptor, Destroy, Handle, Libraries, PREF_ALIGNMENTS, PREF_MAX_WORKSPACE,
-    PREF_REDUCTIONS, R_32F, REDUCE_IN_COMPUTE_TYPE, SUGGESTIONS, SetAttribute, Status, Suggestion,
+    ALIGNMENT, DESC_TRANSA, DESC_TRANSB, Destroy, LOADED, Libraries, LtDescriptor, LtSuggestion, PREF_ALIGNMENTS,
+    PREF_MAX_WORKSPACE, PREF_REDUCTIONS, R_32F, REDUCE_IN_COMPUTE_TYPE, SUGGESTIONS, SetAttribute,
 };
 use super::product::LibraryGemm;
 use crate::cuda::capture::between_captures;
 use crate::cuda::context::Inner;
 use crate::cuda::context::relaxed;
-use crate::libraries::places::version;
+use crate::libraries::loader::{Handle, Status, version};
 use crate::memory::allocation::Allocation;
 use crate::memory::trial::Trial;
 use crate::{CudaDevice, DevicePtr, Error, Result, Slice, Stream};
@@ -27,7 +27,7 @@ struct LtHandle {
     name: Arc<str>,
 }
 
-// SAFETY: as of `State`.
+// SAFETY: as of `HandleState`.
 unsafe impl Send for LtHandle {}
 // SAFETY: the handle is behind its lock.
 unsafe impl Sync for LtHandle {}
@@ -37,31 +37,31 @@ impl Drop for LtHandle {
         if self.device.may_free() {
             let raw = self.raw.get_mut().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the handle came from `open` and is not used again.
-            between_captures(|| unsafe { (self.libraries.calls.lt_destroy)(*raw) });
+            between_captures(|| unsafe { (self.libraries.lt.destroy)(*raw) });
         }
     }
 }
 
 impl std::fmt::Debug for CublasLt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CublasLt({:?} at {})", self.version(), self.0.libraries.path.display())
+        write!(f, "CublasLt({:?} at {})", self.version(), self.0.libraries.file.path.display())
     }
 }
 
 /// A descriptor of cuBLASLt, destroyed with its owner.
-struct Owned {
-    raw: Descriptor,
+struct OwnedDescriptor {
+    raw: LtDescriptor,
     destroy: Destroy,
     /// What `destroy` is in.
     _libraries: Arc<Libraries>,
 }
 
 // SAFETY: a descriptor is plain memory of no thread, and is only read after it was made.
-unsafe impl Send for Owned {}
+unsafe impl Send for OwnedDescriptor {}
 // SAFETY: as above.
-unsafe impl Sync for Owned {}
+unsafe impl Sync for OwnedDescriptor {}
 
-impl Drop for Owned {
+impl Drop for OwnedDescriptor {
     fn drop(&mut self) {
         // SAFETY: the descriptor was made by the library of `destroy` and is not used again.
         unsafe { (self.destroy)(self.raw) };
@@ -73,11 +73,11 @@ impl LtHandle {
         &self,
         what: &dyn Fn() -> String,
         destroy: Destroy,
-        create: impl FnOnce(*mut Descriptor) -> Status,
-    ) -> Result<Owned> {
+        create: impl FnOnce(*mut LtDescriptor) -> Status,
+    ) -> Result<OwnedDescriptor> {
         let mut raw = std::ptr::null_mut();
         self.libraries.check(&self.device, what, create(&raw mut raw))?;
-        Ok(Owned { raw, destroy, _libraries: self.libraries.clone() })
+        Ok(OwnedDescriptor { raw, destroy, _libraries: self.libraries.clone() })
     }
 
     /// Sets an attribute whose type is `T` in cublasLt.h.
@@ -85,7 +85,7 @@ impl LtHandle {
         &self,
         what: &dyn Fn() -> String,
         set: SetAttribute,
-        owned: &Owned,
+        owned: &OwnedDescriptor,
         attribute: c_int,
         value: T,
     ) -> Result<()> {
@@ -101,8 +101,8 @@ impl CublasLt {
     /// # Errors
     /// As of [`Cublas::open`](crate::Cublas::open).
     pub fn open(device: &CudaDevice) -> Result<Self> {
-        let libraries = Libraries::load(Some(device.driver_cuda()))?;
-        let raw = libraries.create(&device.0, libraries.calls.lt_create)?;
+        let libraries = LOADED.load(Some(device.driver_cuda()))?;
+        let raw = libraries.create(&device.0, libraries.lt.create)?;
         let name = Arc::from("of cuBLASLt, which does not tell its shape");
         Ok(Self(Arc::new(LtHandle { libraries, device: device.0.clone(), raw: Mutex::new(raw), name })))
     }
@@ -110,7 +110,7 @@ impl CublasLt {
     /// (major, minor, patch).
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
-        version(self.0.libraries.calls.lt_property).unwrap_or_default()
+        version(self.0.libraries.lt.property).unwrap_or_default()
     }
 
     /// The algorithms that it suggests for a product of arrays that begin at multiples of 256 bytes, as buffers do: at most
@@ -137,38 +137,35 @@ impl CublasLt {
         let p = call.column_major()?;
         let what = || call.name();
         lt.device.bind()?;
-        let calls = &lt.libraries.calls;
+        let calls = &lt.libraries.lt;
         // SAFETY: the pointer that `own` gives is to a live value, here and below.
-        let product =
-            lt.own(&what, calls.lt_desc_destroy, |d| unsafe { (calls.lt_desc_create)(d, p.compute, R_32F) })?;
-        lt.set(&what, calls.lt_desc_set, &product, DESC_TRANSA, p.ops[0])?;
-        lt.set(&what, calls.lt_desc_set, &product, DESC_TRANSB, p.ops[1])?;
+        let product = lt.own(&what, calls.desc_destroy, |d| unsafe { (calls.desc_create)(d, p.compute, R_32F) })?;
+        lt.set(&what, calls.desc_set, &product, DESC_TRANSA, p.ops[0])?;
+        lt.set(&what, calls.desc_set, &product, DESC_TRANSB, p.ops[1])?;
         let layout = |which: usize| {
             let ((rows, columns), ld) = (p.stored[which], i64::from(p.lds[which]));
             let elements = if which == 2 { p.out } else { p.data };
             // SAFETY: as above.
-            lt.own(&what, calls.lt_layout_destroy, |d| unsafe {
-                (calls.lt_layout_create)(d, elements, rows, columns, ld)
-            })
+            lt.own(&what, calls.layout_destroy, |d| unsafe { (calls.layout_create)(d, elements, rows, columns, ld) })
         };
         let layouts = [layout(0)?, layout(1)?, layout(2)?];
         // SAFETY: as above.
-        let preference = lt.own(&what, calls.lt_preference_destroy, |d| unsafe { (calls.lt_preference_create)(d) })?;
+        let preference = lt.own(&what, calls.preference_destroy, |d| unsafe { (calls.preference_create)(d) })?;
         let alignments = call.alignments(arrays);
         let [a, b, c] = alignments.map(|bytes| bytes as u32);
         for (attribute, bytes) in PREF_ALIGNMENTS.into_iter().zip([b, a, c, c]) {
-            lt.set(&what, calls.lt_preference_set, &preference, attribute, bytes)?;
+            lt.set(&what, calls.preference_set, &preference, attribute, bytes)?;
         }
-        lt.set(&what, calls.lt_preference_set, &preference, PREF_MAX_WORKSPACE, workspace_bytes)?;
+        lt.set(&what, calls.preference_set, &preference, PREF_MAX_WORKSPACE, workspace_bytes)?;
         if call.dtype.bytes() == 2 {
-            lt.set(&what, calls.lt_preference_set, &preference, PREF_REDUCTIONS, REDUCE_IN_COMPUTE_TYPE)?;
+            lt.set(&what, calls.preference_set, &preference, PREF_REDUCTIONS, REDUCE_IN_COMPUTE_TYPE)?;
         }
-        let mut suggestions = vec![Suggestion::default(); requested.clamp(1, 1024)];
+        let mut suggestions = vec![LtSuggestion::default(); requested.clamp(1, 1024)];
         let mut count = 0;
         let handle = lt.raw.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: handle and descriptors are live; there is room for as many suggestions as are asked for.
         let status = unsafe {
-            (calls.lt_suggest)(
+            (calls.suggest)(
                 *handle,
                 product.raw,
                 layouts[0].raw,
@@ -209,10 +206,10 @@ impl CublasLt {
     /// (major, minor, patch) of the library that [`CublasLt::open`] would find.
     ///
     /// # Errors
-    /// [`Error::NoCublas`] or [`Error::CublasFailed`].
+    /// [`Error::Library`].
     pub fn find(device: &CudaDevice) -> Result<(u32, u32, u32)> {
-        let libraries = Libraries::load(Some(device.driver_cuda()))?;
-        Ok(version(libraries.calls.lt_property).unwrap_or_default())
+        let libraries = LOADED.load(Some(device.driver_cuda()))?;
+        Ok(version(libraries.lt.property).unwrap_or_default())
     }
 
     /// The first of the suggested algorithms that runs, of arrays that begin at multiples of `alignment` bytes. It has been run
@@ -248,8 +245,8 @@ impl CublasLt {
 struct LtProblem {
     lt: Arc<LtHandle>,
     call: LibraryGemm,
-    product: Owned,
-    layouts: [Owned; 3],
+    product: OwnedDescriptor,
+    layouts: [OwnedDescriptor; 3],
     alignments: [u64; 3],
 }
 
@@ -359,7 +356,7 @@ impl LtPlan {
         // SAFETY: handle, descriptors and algorithm are live and belong together; the factors are f32 and are read before the
         // call returns; the workspace was checked, and that the arrays are as described is the caller's promise.
         let status = relaxed(|| unsafe {
-            (lt.libraries.calls.lt_matmul)(
+            (lt.libraries.lt.matmul)(
                 *handle,
                 product.raw,
                 alpha.cast(),

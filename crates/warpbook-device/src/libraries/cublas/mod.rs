@@ -1,7 +1,6 @@
 //! cuBLAS and cuBLASLt, loaded from wherever they are.
 //!
-//! As NVRTC, and for the same reasons: cudarc knows their names only up to CUDA 12, panics where there are none, and pip puts
-//! them where no loader looks. Signatures and numbers are those of cublas_api.h and cublasLt.h, and the same in CUDA 12 and 13.
+//! Signatures and numbers are those of cublas_api.h and cublasLt.h, and the same in CUDA 12 and 13.
 
 mod library;
 pub(crate) mod lt;
@@ -10,10 +9,10 @@ pub(crate) mod product;
 use crate::cuda::capture::between_captures;
 use crate::cuda::context::Inner;
 use crate::cuda::context::relaxed;
-use crate::libraries::places::version;
+use crate::libraries::loader::{Handle, version};
 use crate::{Buffer, CudaDevice, DevicePtr, LibraryGemm, Result, Stream};
 use cudarc::driver::sys;
-use library::{GEMM_DEFAULT, Handle, Libraries, MATH_MODE, WORKSPACE_BYTES};
+use library::{GEMM_DEFAULT, LOADED, Libraries, MATH_MODE, WORKSPACE_BYTES};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,23 +23,23 @@ pub struct Cublas {
     libraries: Arc<Libraries>,
     device: Arc<Inner>,
     /// One call at a time: stream and product belong together.
-    state: Mutex<State>,
+    state: Mutex<HandleState>,
     workspace: Buffer<u8>,
     name: Arc<str>,
 }
 
-struct State {
+struct HandleState {
     handle: Handle,
     /// The stream that the handle is set to.
     stream: Option<sys::CUstream>,
 }
 
 // SAFETY: a handle may be used from any thread whose current context is its own, one at a time, which its lock sees to.
-unsafe impl Send for State {}
+unsafe impl Send for HandleState {}
 
 impl std::fmt::Debug for Cublas {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Cublas({:?} at {})", self.version(), self.libraries.path.display())
+        write!(f, "Cublas({:?} at {})", self.version(), self.libraries.file.path.display())
     }
 }
 
@@ -50,13 +49,12 @@ impl Cublas {
     /// a later major version than the driver's CUDA passed over; then opens it on a device.
     ///
     /// # Errors
-    /// [`Error::NoCublas`](crate::Error::NoCublas) where there is none; [`Error::CublasFailed`](crate::Error::CublasFailed) where it does
-    /// not load or start; too little memory.
+    /// [`Error::Library`](crate::Error::Library) where there is none, or it does not load or start; too little memory.
     pub fn open(device: &CudaDevice) -> Result<Self> {
-        let libraries = Libraries::load(Some(device.driver_cuda()))?;
+        let libraries = LOADED.load(Some(device.driver_cuda()))?;
         let workspace = device.zeros(WORKSPACE_BYTES)?;
         let handle = libraries.create(&device.0, libraries.calls.create)?;
-        let state = Mutex::new(State { handle, stream: None });
+        let state = Mutex::new(HandleState { handle, stream: None });
         let name = Arc::from("of cuBLAS, which does not tell its shape");
         let cublas = Self { libraries, device: device.0.clone(), state, workspace, name };
         // SAFETY: the handle is live.
@@ -74,7 +72,7 @@ impl Cublas {
     /// Where it was found.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.libraries.path
+        &self.libraries.file.path
     }
 
     /// Queues a product. It allocates nothing and waits for nothing, so that it can be captured; the first product of a shape

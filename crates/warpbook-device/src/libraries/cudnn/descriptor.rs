@@ -2,7 +2,8 @@
 //!
 //! Kinds, attributes and types of values are those of cudnn_graph.h of version 9.
 
-use super::library::{Cudnn9, Handle, Raw, Status};
+use super::library::{Cudnn9, RawDescriptor};
+use crate::libraries::loader::{Handle, Status};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ impl Value for OfHandle {
 /// Another descriptor.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-struct Other(Raw);
+struct Other(RawDescriptor);
 
 impl Value for Other {
     const TYPE: c_int = 15;
@@ -76,7 +77,7 @@ impl Value for Other {
 
 /// A descriptor, destroyed with its last owner.
 pub(super) struct Descriptor {
-    raw: Raw,
+    raw: RawDescriptor,
     library: Arc<Cudnn9>,
     /// Those that it was given, which it may point to.
     parts: Vec<Arc<Descriptor>>,
@@ -108,7 +109,7 @@ impl Descriptor {
         Ok(Self { raw, library: library.clone(), parts: Vec::new() })
     }
 
-    pub fn raw(&self) -> Raw {
+    pub fn raw(&self) -> RawDescriptor {
         self.raw
     }
 

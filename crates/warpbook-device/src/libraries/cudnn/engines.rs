@@ -4,11 +4,11 @@ use super::constants::{attribute, kind};
 use super::convolution::{ConvolutionPass, LibraryConvolution};
 use super::descriptor::{Descriptor, OfHandle};
 use super::handle::{Cudnn, Opened};
-use super::library::Status;
-use super::plan::{Built, CudnnPlan};
+use super::plan::{BuiltPlan, CudnnPlan};
 use super::suggestion::{HEURISTICS, Suggestion, graph, suggested};
 use crate::Result;
 use crate::cuda::context::relaxed;
+use crate::libraries::loader::Status;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -137,7 +137,7 @@ impl Cudnn {
         };
         let (descriptor, workspace) = relaxed(make).ok()?;
         let workspace_bytes = usize::try_from(workspace).ok()?;
-        let built = Built { descriptor: Some(descriptor), workspace_bytes, suggestion, cudnn: self.clone() };
+        let built = BuiltPlan { descriptor: Some(descriptor), workspace_bytes, suggestion, cudnn: self.clone() };
         Some(CudnnPlan { shape: *shape, pass, built: Arc::new(built) })
     }
 }

@@ -1,10 +1,10 @@
 //! cuDNN, opened on a device.
 
-use super::library::{Cudnn9, Handle};
+use super::library::{Cudnn9, LOADED};
 use crate::cuda::capture::between_captures;
 use crate::cuda::context::Inner;
-use crate::libraries::places::version;
-use crate::{CudaDevice, Error, Result};
+use crate::libraries::loader::{Handle, failed, version};
+use crate::{CudaDevice, Result};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,7 +37,7 @@ impl Drop for Opened {
 
 impl std::fmt::Debug for Cudnn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Cudnn({:?} at {})", self.version(), self.0.library.path.display())
+        write!(f, "Cudnn({:?} at {})", self.version(), self.0.library.file.path.display())
     }
 }
 
@@ -47,15 +47,15 @@ impl Cudnn {
     /// for a later major version than the driver's CUDA passed over; then opens it on a device.
     ///
     /// # Errors
-    /// [`Error::NoCudnn`] where there is none; [`Error::CudnnFailed`] where it does not load or start.
+    /// [`Error::Library`](crate::Error::Library) where there is none, or it does not load or start.
     pub fn open(device: &CudaDevice) -> Result<Self> {
-        let library = Cudnn9::load(Some(device.driver_cuda()))?;
+        let library = LOADED.load(Some(device.driver_cuda()))?;
         device.0.bind()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: the pointer is to a live value; the context is current.
         let status = between_captures(|| unsafe { (library.calls.create)(&raw mut raw) });
         if status != 0 {
-            return Err(Error::CudnnFailed { path: library.path.clone(), why: library.describe(status) });
+            return Err(failed::<Cudnn9>(&library.file.path, library.describe(status)));
         }
         let name = Arc::from("of cuDNN, which does not tell its shape");
         Ok(Self(Arc::new(Opened { library, device: device.0.clone(), raw: Mutex::new(raw), name })))
@@ -64,9 +64,9 @@ impl Cudnn {
     /// (major, minor, patch) of the library that [`Cudnn::open`] would find.
     ///
     /// # Errors
-    /// [`Error::NoCudnn`] or [`Error::CudnnFailed`].
+    /// [`Error::Library`](crate::Error::Library).
     pub fn find(device: &CudaDevice) -> Result<(u32, u32, u32)> {
-        let library = Cudnn9::load(Some(device.driver_cuda()))?;
+        let library = LOADED.load(Some(device.driver_cuda()))?;
         Ok(version(library.calls.property).unwrap_or_default())
     }
 
@@ -79,6 +79,6 @@ impl Cudnn {
     /// Where it was found.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0.library.path
+        &self.0.library.file.path
     }
 }

@@ -18,7 +18,7 @@ const TIMES: u32 = 5;
 const IN_A_ROW: u32 = 4;
 
 /// One engine, ready to run. A graph that has captured it keeps it, as its kernels are unloaded with it.
-pub(super) struct Built {
+pub(super) struct BuiltPlan {
     /// `Some` until it is dropped.
     pub descriptor: Option<Arc<Descriptor>>,
     pub workspace_bytes: usize,
@@ -26,7 +26,7 @@ pub(super) struct Built {
     pub cudnn: Cudnn,
 }
 
-impl Drop for Built {
+impl Drop for BuiltPlan {
     fn drop(&mut self) {
         let device = &self.cudnn.0.device;
         if device.may_free() {
@@ -45,7 +45,7 @@ impl Drop for Built {
 pub struct CudnnPlan {
     pub(super) shape: LibraryConvolution,
     pub(super) pass: ConvolutionPass,
-    pub(super) built: Arc<Built>,
+    pub(super) built: Arc<BuiltPlan>,
 }
 
 impl std::fmt::Debug for CudnnPlan {

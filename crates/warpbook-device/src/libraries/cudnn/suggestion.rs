@@ -3,8 +3,9 @@
 use super::constants::{ALIGNMENT, FLOAT, attribute, kind, note};
 use super::convolution::{ConvolutionPass, LibraryConvolution, Operand};
 use super::descriptor::{ConvolutionMode, DataType, Descriptor, Heuristics, Note, OfHandle};
-use super::library::{Cudnn9, Handle, Status};
+use super::library::Cudnn9;
 use crate::Result;
+use crate::libraries::loader::{Handle, Status};
 use std::sync::Arc;
 
 /// `CUDNN_CROSS_CORRELATION`.
@@ -127,12 +128,13 @@ mod tests {
     use super::*;
     use crate::libraries::cudnn::constants::HALF;
     use crate::libraries::cudnn::{convolution, library};
+    use crate::libraries::loader::tests::installed;
 
     /// The library says what it made of ours. It loads its engines for that, and they need a driver.
     #[test]
     fn descriptors_are_taken() {
         let Some(_device) = crate::testing::gpu("descriptors_are_taken by cuDNN") else { return };
-        let Some(library) = library::tests::installed("descriptors_are_taken by cuDNN") else { return };
+        let Some(library) = installed(&library::LOADED, "descriptors_are_taken") else { return };
         let sides = [2i64, 3, 7, 5];
         let array = |alignment: i64| {
             Descriptor::new(&library, kind::TENSOR)?

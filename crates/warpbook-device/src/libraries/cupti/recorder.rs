@@ -3,7 +3,7 @@
 //! From CUPTI's activity records, which the driver's profiling interface writes where the library is present.
 
 use super::activity::Recorded;
-use super::library::Cupti;
+use super::library::LOADED;
 use super::session::{self, Session};
 use crate::cuda::module::Modules;
 use crate::{CudaDevice, Result};
@@ -27,8 +27,7 @@ impl Recorder {
     /// A graph is best captured after this: then CUPTI has seen all of its nodes.
     ///
     /// # Errors
-    /// [`crate::Error::NoCupti`] where there is no library, [`crate::Error::CuptiFailed`] where it does not load, and
-    /// [`crate::Error::NotRecorded`] where there is another recorder or profiler, or the driver does not let it.
+    /// [`crate::Error::Library`] where there is no library or it does not load, and [`crate::Error::NotRecorded`] where there is another recorder or profiler, or the driver does not let it.
     pub fn start(device: &CudaDevice) -> Result<Self> {
         Self::begin(device, false)
     }
@@ -43,7 +42,7 @@ impl Recorder {
     }
 
     fn begin(device: &CudaDevice, calls: bool) -> Result<Self> {
-        let library = Cupti::load(Some(device.driver_cuda()))?;
+        let library = LOADED.load(Some(device.driver_cuda()))?;
         device.0.bind()?;
         let session = Session::start(library, calls)?;
         device.0.extension::<Modules>().keep();
@@ -80,9 +79,9 @@ impl Recorder {
     /// Version and place of the library that [`Recorder::start`] would find, for a driver of that CUDA.
     ///
     /// # Errors
-    /// [`crate::Error::NoCupti`] or [`crate::Error::CuptiFailed`].
+    /// [`crate::Error::Library`].
     pub fn find(driver_cuda: Option<(u32, u32)>) -> Result<(u32, PathBuf)> {
-        let library = Cupti::load(driver_cuda)?;
+        let library = LOADED.load(driver_cuda)?;
         Ok((library.version, library.path.clone()))
     }
 

@@ -2,9 +2,10 @@
 
 use super::activity::{Activity, Recorded};
 use super::exclusive::{is_collecting, is_recording, set_recording};
-use super::library::{Cupti, text};
+use super::library::Cupti;
 use super::records::{CONCURRENT_KERNEL, DRIVER, EXTERNAL_CORRELATION, MEMCPY, MEMSET};
 use super::records::{CallRecord, CopyRecord, FillRecord, KernelRecord, RangeRecord};
+use crate::libraries::loader::text;
 use crate::{Error, Result};
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
@@ -63,7 +64,7 @@ impl Cupti {
                     // SAFETY: a record of that kind begins with these fields.
                     let kernel = unsafe { record.cast::<KernelRecord>().read() };
                     // SAFETY: its name is null or a zero-terminated string of the library's.
-                    let name = unsafe { text(kernel.name as *const c_char) };
+                    let name = unsafe { text(kernel.name as *const c_char) }.unwrap_or_default();
                     kernel.activity(&name, store.zero)
                 }
                 // SAFETY: a record of that kind begins with these fields.

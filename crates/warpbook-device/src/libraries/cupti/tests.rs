@@ -1,39 +1,23 @@
 use super::activity::{ActivityKind, Call};
-use super::library::{Calls, Complete, Cupti, DRIVER_CALLS, Request, Status};
+use super::library::{ActivityCalls, Complete, Cupti, DRIVER_CALLS, LOADED, Request};
 use super::records::*;
 use super::session::{OWN_RANGES, Session};
+use crate::libraries::loader::tests::{errors_say_what_to_do, installed};
+use crate::libraries::loader::{Loadable, Status};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[test]
 fn a_missing_library_is_an_error_with_its_remedy() {
-    let nowhere = [PathBuf::from("/nowhere/libcupti.so.13")];
-    let error = |driver| Cupti::find(&nowhere, driver).err().map(|e| e.to_string()).unwrap_or_default();
-    assert!(error(None).contains("`pip install nvidia-cuda-cupti`"), "{}", error(None));
-    assert!(error(Some((13, 0))).contains("`pip install nvidia-cuda-cupti`"));
-    assert!(error(Some((12, 4))).contains("`pip install nvidia-cuda-cupti-cu12`"));
-    assert!(error(None).contains("WARPBOOK_CUPTI"));
-    let folder = tempfile::tempdir().unwrap();
-    let named = || Cupti::named(folder.path()).err().unwrap().to_string();
-    assert!(named().contains("no libcupti in this folder"), "{}", named());
-    std::fs::write(folder.path().join("libcupti.so.13"), "no library").unwrap();
-    assert!(named().contains("cannot be used"), "{}", named());
+    errors_say_what_to_do::<Cupti>(&["libcupti.so.13"]);
 }
 
 #[test]
 fn every_function_is_in_the_library() {
-    let library = match Cupti::load(None) {
-        Ok(library) => library,
-        Err(why) => {
-            let test = "every_function_is_in_the_library of CUPTI";
-            crate::testing::skip(test, "needs CUPTI, which is installed for a GPU", why);
-            return;
-        }
-    };
-    assert!((12..100).contains(&library.cuda_major()), "{library:?}");
+    let Some(library) = installed(&LOADED, "every_function_is_in_the_library") else { return };
+    assert!(library.cuda_major().is_some_and(|major| (12..100).contains(&major)), "{library:?}");
     assert_eq!(library.describe(35), "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES");
     let sentence = |status| library.check("x", status).unwrap_err().to_string();
     assert!(sentence(35).contains("run as root"), "{}", sentence(35));
@@ -55,7 +39,7 @@ mod fake {
     const NAME: &CStr = c"_Z4axpyPfS_f";
 
     pub fn library() -> Arc<Cupti> {
-        let calls = Calls {
+        let calls = ActivityCalls {
             version,
             result_string,
             timestamp,
@@ -69,7 +53,7 @@ mod fake {
             pop,
             callback_name,
         };
-        Arc::new(Cupti { calls, _loaded: None, path: "fake".into(), version: 130_000 })
+        Arc::new(Cupti { calls, _file: None, path: "fake".into(), version: 130_000 })
     }
 
     unsafe extern "C" fn version(_: *mut u32) -> Status {

@@ -1,10 +1,11 @@
 //! Communicators: a rank's part of what several GPUs do together.
 
-use super::handle::{Handle, NcclId, Window, check, in_time};
+use super::handle::{NcclHandle, NcclId, Window, check, in_time};
 use super::library::{
-    AVERAGE, BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HOST_IMMEDIATE, IN_PROGRESS, Nccl2, SUM, Status, UINT8, UniqueId,
+    AVERAGE, BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HOST_IMMEDIATE, IN_PROGRESS, LOADED, Nccl2, SUM, UINT8, UniqueId,
 };
 use crate::cuda::context::{Inner, relaxed};
+use crate::libraries::loader::Status;
 use crate::{CudaDevice, Error, Result, Slice, Stream};
 use std::ffi::c_int;
 use std::path::Path;
@@ -39,7 +40,7 @@ fn data_type(dtype: Dtype) -> c_int {
 pub struct Communicator {
     pub(super) nccl: Arc<Nccl2>,
     pub(super) device: Arc<Inner>,
-    pub(super) handle: Handle,
+    pub(super) handle: NcclHandle,
     /// One call at a time.
     calls: Mutex<()>,
     rank: usize,
@@ -59,7 +60,7 @@ impl std::fmt::Debug for Communicator {
             self.rank,
             self.world,
             self.nccl.version,
-            self.nccl.path.display()
+            self.nccl.file.path.display()
         )
     }
 }
@@ -70,10 +71,10 @@ impl Communicator {
     /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
     ///
     /// # Errors
-    /// [`Error::NoNccl`] where there is no NCCL; NCCL's; the other ranks do not come within the limit. A call that is still waiting for them is then left
+    /// [`Error::Library`] where there is no NCCL; NCCL's; the other ranks do not come within the limit. A call that is still waiting for them is then left
     /// to its thread, so that the process had better end.
     pub fn new(device: &CudaDevice, id: NcclId, (rank, world): (usize, usize), limit: Duration) -> Result<Self> {
-        let nccl = Nccl2::load(Some(device.driver_cuda()))?;
+        let nccl = LOADED.load(Some(device.driver_cuda()))?;
         let calls = nccl.clone();
         let [count, number] = [world, rank].map(|n| c_int::try_from(n).unwrap_or(c_int::MAX));
         let handle = in_time(&device.0, "the other ranks", limit, move || {
@@ -81,7 +82,7 @@ impl Communicator {
             // Relaxed, and not between captures: other ranks of this process would wait for each other.
             // SAFETY: the pointer is to a live value; the device's context is current on this thread.
             let status = relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.bytes()), number) });
-            check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| Handle(raw))
+            check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| NcclHandle(raw))
         })?;
         Ok(Self::of(nccl, device, handle, (rank, world)))
     }
@@ -92,7 +93,7 @@ impl Communicator {
     /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
     ///
     /// # Errors
-    /// [`Error::NoNccl`] where there is no NCCL; [`Error::Unsupported`] for no device, and for one that is named twice; NCCL's; it takes longer than
+    /// [`Error::Library`] where there is no NCCL; [`Error::Unsupported`] for no device, and for one that is named twice; NCCL's; it takes longer than
     /// the limit.
     pub fn all(devices: &[CudaDevice], limit: Duration) -> Result<Vec<Self>> {
         let mut indices: Vec<c_int> = Vec::new();
@@ -107,7 +108,7 @@ impl Communicator {
         let Some(first) = devices.first() else {
             return Err(Error::Unsupported { what: "NCCL".into(), why: "needs a GPU, and none is named".into() });
         };
-        let nccl = Nccl2::load(Some(first.driver_cuda()))?;
+        let nccl = LOADED.load(Some(first.driver_cuda()))?;
         let calls = nccl.clone();
         // On another thread also because it changes which device is current.
         let handles = in_time(&first.0, "the GPUs", limit, move || {
@@ -117,14 +118,14 @@ impl Communicator {
             // SAFETY: there is room for as many communicators as devices are named.
             let status = relaxed(|| unsafe { (calls.calls.init_all)(raw.as_mut_ptr(), count, indices.as_ptr()) });
             check(&calls, std::ptr::null_mut(), "communicators", status)?;
-            Ok(raw.into_iter().map(Handle).collect::<Vec<_>>())
+            Ok(raw.into_iter().map(NcclHandle).collect::<Vec<_>>())
         })?;
         let world = devices.len();
         let of = |(rank, (device, handle))| Self::of(nccl.clone(), device, handle, (rank, world));
         Ok(devices.iter().zip(handles).enumerate().map(of).collect())
     }
 
-    fn of(nccl: Arc<Nccl2>, device: &CudaDevice, handle: Handle, (rank, world): (usize, usize)) -> Self {
+    fn of(nccl: Arc<Nccl2>, device: &CudaDevice, handle: NcclHandle, (rank, world): (usize, usize)) -> Self {
         Self {
             nccl,
             device: device.0.clone(),
@@ -160,7 +161,7 @@ impl Communicator {
     /// Where the library was found.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.nccl.path
+        &self.nccl.file.path
     }
 
     /// Queues the reduction of an array over the ranks, in place on all. `array` holds values of `dtype`.

@@ -1,7 +1,8 @@
 //! What names a communicator, and calls of NCCL.
 
-use super::library::{Nccl2, Raw, Status, UniqueId};
+use super::library::{LOADED, Nccl2, RawCommunicator, UniqueId};
 use crate::cuda::context::Inner;
+use crate::libraries::loader::Status;
 use crate::memory::allocation::Allocation;
 use crate::{CudaDevice, Error, Result};
 use std::sync::{Arc, mpsc};
@@ -21,9 +22,9 @@ impl NcclId {
     /// A new one.
     ///
     /// # Errors
-    /// [`Error::NoNccl`] where there is no NCCL; NCCL's.
+    /// [`Error::Library`] where there is no NCCL; NCCL's.
     pub fn new(device: &CudaDevice) -> Result<Self> {
-        let nccl = Nccl2::load(Some(device.driver_cuda()))?;
+        let nccl = LOADED.load(Some(device.driver_cuda()))?;
         let mut id = UniqueId([0; 128]);
         // SAFETY: the pointer is to a live value.
         let status = unsafe { (nccl.calls.unique_id)(&raw mut id) };
@@ -45,19 +46,19 @@ impl NcclId {
 }
 
 /// A pointer that may go to another thread.
-pub(super) struct Handle(pub Raw);
+pub(super) struct NcclHandle(pub RawCommunicator);
 // SAFETY: NCCL's calls may come from any thread, one at a time; `ncclCommAbort` at any time.
-unsafe impl Send for Handle {}
+unsafe impl Send for NcclHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for NcclHandle {}
 
 /// A registered window. Its memory stays until NCCL has forgotten it.
 pub(super) struct Window {
-    pub handle: Handle,
+    pub handle: NcclHandle,
     pub _memory: Arc<Allocation>,
 }
 
-pub(super) fn check(nccl: &Nccl2, communicator: Raw, what: &str, status: Status) -> Result<()> {
+pub(super) fn check(nccl: &Nccl2, communicator: RawCommunicator, what: &str, status: Status) -> Result<()> {
     if status == 0 {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 use super::communicator::{Communicator, NcclReduce};
 use super::handle::NcclId;
-use crate::{CudaDevice, Error, Slice};
+use crate::{CudaDevice, Library, Slice};
 use std::sync::Arc;
 use std::time::Duration;
 use warpbook_record::Dtype;
@@ -19,7 +19,7 @@ fn one_rank_reduces_to_what_it_has() {
     let Some(device) = crate::testing::gpu("one_rank_reduces_to_what_it_has") else { return };
     let id = match NcclId::new(&device) {
         Ok(id) => id,
-        Err(why @ Error::NoNccl { .. }) => {
+        Err(why) if why.is_missing(Library::Nccl) => {
             return crate::testing::skip("one_rank_reduces_to_what_it_has", "needs NCCL", why);
         }
         Err(why) => panic!("{why}"),
@@ -67,7 +67,7 @@ fn communicators_of_one_process_are_for_different_devices() {
     assert!(twice.contains("is named twice"), "{twice}");
     let all = match Communicator::all(std::slice::from_ref(&device), limit) {
         Ok(all) => all,
-        Err(why @ Error::NoNccl { .. }) => return crate::testing::skip(name, "needs NCCL", why),
+        Err(why) if why.is_missing(Library::Nccl) => return crate::testing::skip(name, "needs NCCL", why),
         Err(why) => panic!("{why}"),
     };
     let [one] = &all[..] else { panic!("one communicator") };
@@ -89,7 +89,7 @@ fn one_thread_queues_for_two_gpus() {
     let devices = [first, second];
     let all = match Communicator::all(&devices, Duration::from_secs(120)) {
         Ok(all) => all,
-        Err(why @ Error::NoNccl { .. }) => return crate::testing::skip(name, "needs NCCL", why),
+        Err(why) if why.is_missing(Library::Nccl) => return crate::testing::skip(name, "needs NCCL", why),
         Err(why) => panic!("{why}"),
     };
     let n = 100_003;

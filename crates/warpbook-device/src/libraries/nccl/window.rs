@@ -2,7 +2,7 @@
 //! without copies through NCCL's own buffers, which takes fewer blocks and less time.
 
 use super::communicator::Communicator;
-use super::handle::{Handle, Window, check, in_time};
+use super::handle::{NcclHandle, Window, check, in_time};
 use super::library::{SYMMETRIC, WindowCalls};
 use crate::cuda::context::relaxed;
 use crate::memory::allocation::Allocation;
@@ -20,7 +20,7 @@ impl Communicator {
     pub fn zeros<T: Element>(&self, len: usize, limit: Duration) -> Result<Buffer<T>> {
         let device = CudaDevice(self.device.clone());
         let bytes = len.saturating_mul(size_of::<T>());
-        let Some(calls) = self.nccl.calls.windows.filter(|_| bytes > 0) else { return Buffer::zeros(&device, len) };
+        let Some(calls) = self.nccl.windows.filter(|_| bytes > 0) else { return Buffer::zeros(&device, len) };
         device.ensure_free(format!("An array of {len} {}", std::any::type_name::<T>()), bytes as u64)?;
         self.ensure_live()?;
         let mut address = std::ptr::null_mut();
@@ -30,7 +30,7 @@ impl Communicator {
         let nccl = self.nccl.clone();
         let memory = Allocation::zeros_of_library(&device, address as u64, bytes, move |address| {
             // SAFETY: the address came from `ncclMemAlloc`, and is not used again. The library lives as long as this function.
-            let _ = nccl.calls.windows.map(|calls| unsafe { (calls.free)(address as *mut _) });
+            let _ = nccl.windows.map(|calls| unsafe { (calls.free)(address as *mut _) });
         })?;
         let handle = self.register(calls, &memory, limit)?;
         let window = handle.map(|handle| Window { handle, _memory: memory.clone() });
@@ -39,8 +39,8 @@ impl Communicator {
     }
 
     /// Registers an allocation with all ranks; `None` where NCCL makes no window of it.
-    fn register(&self, calls: WindowCalls, memory: &Arc<Allocation>, limit: Duration) -> Result<Option<Handle>> {
-        let (nccl, memory, communicator) = (self.nccl.clone(), memory.clone(), Handle(self.handle.0));
+    fn register(&self, calls: WindowCalls, memory: &Arc<Allocation>, limit: Duration) -> Result<Option<NcclHandle>> {
+        let (nccl, memory, communicator) = (self.nccl.clone(), memory.clone(), NcclHandle(self.handle.0));
         in_time(&self.device, "the other ranks' windows", limit, move || {
             // All of it, since its pointer alone may not change threads.
             let communicator = communicator;
@@ -51,13 +51,13 @@ impl Communicator {
                 (calls.register)(communicator.0, address, bytes, &raw mut window, SYMMETRIC)
             });
             check(&nccl, communicator.0, "a window", status)?;
-            Ok((!window.is_null()).then_some(Handle(window)))
+            Ok((!window.is_null()).then_some(NcclHandle(window)))
         })
     }
 
     /// Gives the windows back, before the communicator ends.
     pub(super) fn unregister_all(&mut self) {
-        let Some(calls) = self.nccl.calls.windows else { return };
+        let Some(calls) = self.nccl.windows else { return };
         for window in self.windows.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
             // SAFETY: the window came from this communicator, which is live, and is not used again.
             let _ = relaxed(|| unsafe { (calls.deregister)(self.handle.0, window.handle.0) });
@@ -74,7 +74,7 @@ impl Communicator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, NcclId, NcclReduce, Slice};
+    use crate::{Library, NcclId, NcclReduce, Slice};
     use warpbook_record::Dtype;
 
     /// One thread a GPU, as the ranks are processes: sums of windows, queued and captured, and what is left afterwards.
@@ -85,7 +85,7 @@ mod tests {
         let Some(devices) = crate::testing::two_gpus(name) else { return };
         let id = match NcclId::new(&devices[0]) {
             Ok(id) => id,
-            Err(why @ Error::NoNccl { .. }) => return crate::testing::skip(name, "needs NCCL", why),
+            Err(why) if why.is_missing(Library::Nccl) => return crate::testing::skip(name, "needs NCCL", why),
             Err(why) => panic!("{why}"),
         };
         let limit = Duration::from_secs(120);

@@ -1,11 +1,8 @@
 //! NVML's shared library and the few of its functions that are used.
 
-use libloading::Library;
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
+use crate::libraries::loader::{Handle, SharedLibrary, Status, library};
+use std::ffi::{CStr, CString, c_char, c_uint, c_ulonglong};
 use std::sync::OnceLock;
-
-type Status = c_int;
-type Handle = *mut c_void;
 
 /// Where the driver puts it; the loader knows the folder.
 const NAME: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
@@ -36,22 +33,24 @@ pub(super) const THROTTLING: [(u64, &str); 7] = [
     (0x10, "clocks kept equal with other GPUs"),
 ];
 
-/// The functions that are used; `None` is one that the driver does not have.
-struct Calls {
-    driver_version: Option<unsafe extern "C" fn(*mut c_char, c_uint) -> Status>,
-    by_uuid: Option<unsafe extern "C" fn(*const c_char, *mut Handle) -> Status>,
-    clock: Option<unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> Status>,
-    power: Option<unsafe extern "C" fn(Handle, *mut c_uint) -> Status>,
-    power_limit: Option<unsafe extern "C" fn(Handle, *mut c_uint) -> Status>,
-    temperature: Option<unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> Status>,
-    throttling: Option<unsafe extern "C" fn(Handle, *mut c_ulonglong) -> Status>,
+library! {
+    /// The functions of nvml.h that are used; a driver may lack some.
+    struct NvmlCalls {
+        fn init() -> Status = "nvmlInit_v2", optional;
+        fn driver_version(*mut c_char, c_uint) -> Status = "nvmlSystemGetDriverVersion", optional;
+        fn by_uuid(*const c_char, *mut Handle) -> Status = "nvmlDeviceGetHandleByUUID", optional;
+        fn clock(Handle, c_uint, *mut c_uint) -> Status = "nvmlDeviceGetClockInfo", optional;
+        fn power(Handle, *mut c_uint) -> Status = "nvmlDeviceGetPowerUsage", optional;
+        fn power_limit(Handle, *mut c_uint) -> Status = "nvmlDeviceGetEnforcedPowerLimit", optional;
+        fn temperature(Handle, c_uint, *mut c_uint) -> Status = "nvmlDeviceGetTemperature", optional;
+        fn throttling(Handle, *mut c_ulonglong) -> Status = "nvmlDeviceGetCurrentClocksThrottleReasons", optional;
+    }
 }
 
 /// The library, initialised.
 pub(super) struct Nvml {
-    calls: Calls,
-    /// Kept as long as its functions can be called.
-    _loaded: Library,
+    calls: NvmlCalls,
+    _file: SharedLibrary,
 }
 
 /// A GPU that NVML knows.
@@ -70,26 +69,10 @@ impl Nvml {
     }
 
     fn open() -> Option<Self> {
-        // SAFETY: loading the driver's library runs its initialisers, which have no preconditions.
-        let library = unsafe { Library::new(NAME) }.ok()?;
-        macro_rules! call {
-            ($name:literal) => {
-                // SAFETY: the type of what it is stored in is the function's in nvml.h.
-                unsafe { library.get($name) }.ok().map(|f| *f)
-            };
-        }
-        let init: Option<unsafe extern "C" fn() -> Status> = call!(b"nvmlInit_v2\0");
-        let calls = Calls {
-            driver_version: call!(b"nvmlSystemGetDriverVersion\0"),
-            by_uuid: call!(b"nvmlDeviceGetHandleByUUID\0"),
-            clock: call!(b"nvmlDeviceGetClockInfo\0"),
-            power: call!(b"nvmlDeviceGetPowerUsage\0"),
-            power_limit: call!(b"nvmlDeviceGetEnforcedPowerLimit\0"),
-            temperature: call!(b"nvmlDeviceGetTemperature\0"),
-            throttling: call!(b"nvmlDeviceGetCurrentClocksThrottleReasons\0"),
-        };
+        let file = SharedLibrary::open(NAME).ok()?;
+        let calls = NvmlCalls::load(&file.library).ok()?;
         // SAFETY: it takes nothing, and is called before any other function of the library.
-        (unsafe { init?() } == 0).then_some(Self { calls, _loaded: library })
+        (unsafe { calls.init?() } == 0).then_some(Self { calls, _file: file })
     }
 
     /// The version of the kernel-mode driver.

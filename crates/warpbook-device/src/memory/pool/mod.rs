@@ -28,11 +28,11 @@ pub struct Pool(Arc<Shared>);
 
 struct Shared {
     device: CudaDevice,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     plan: PoolPlan,
     /// Memory of each segment; `None` of one that was given back.
     segments: Vec<Option<Arc<Allocation>>>,
@@ -73,13 +73,13 @@ impl<T> Drop for Pooled<T> {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what is in use, which the device's counters are told.
-    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
-        let bytes = |state: &State| (state.plan.used().allocated, state.plan.used().reserved);
+    fn change<R>(&self, change: impl FnOnce(&mut PoolState) -> R) -> R {
+        let bytes = |state: &PoolState| (state.plan.used().allocated, state.plan.used().reserved);
         let mut state = self.state();
         let before = bytes(&state);
         let done = change(&mut state);
@@ -129,11 +129,11 @@ impl Pool {
     /// Gives the segments that no array is in back to the driver, which waits for the device; PyTorch's `empty_cache`. Segments in which a
     /// single array is left stay.
     pub fn empty_cache(&self) {
-        self.0.change(State::give_back_unused);
+        self.0.change(PoolState::give_back_unused);
     }
 }
 
-impl State {
+impl PoolState {
     /// A free block for so many bytes, in a new segment where there is none.
     fn place(
         &mut self,

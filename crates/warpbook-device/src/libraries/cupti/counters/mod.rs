@@ -4,8 +4,8 @@
 //! kernels run one after the other while they are counted.
 
 mod collection;
-pub(crate) mod counters;
 mod params;
 mod profiler;
+pub(crate) mod reader;
 #[cfg(test)]
 mod tests;

@@ -4,51 +4,52 @@ use super::params::{
     AddMetrics, ChipName, DataInfo, DataInitialize, DataSize, Decode, Enable, Evaluate, HostInitialize, Image,
     ImageSize, Nothing, Object, Passes, Push, SetConfig, Stop, Supported,
 };
+use crate::libraries::loader::{SharedLibrary, Status, library};
 use crate::{Error, Result};
-use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::{Path, PathBuf};
 
-pub(super) type Status = c_int;
-pub(super) type Call<P> = unsafe extern "C" fn(*mut P) -> Status;
+pub(super) type Function<P> = unsafe extern "C" fn(*mut P) -> Status;
 
 /// What evaluates counters, which CUPTI loads by this name: found where it lies next to CUPTI.
 const EVALUATOR: &str = if cfg!(windows) { "nvperf_host.dll" } else { "libnvperf_host.so" };
 /// `CUPTI_PROFILER_CONFIGURATION_SUPPORTED`.
 const SUPPORTED: u32 = 3;
 
-/// The functions that are used.
-pub(super) struct Calls {
-    pub result_string: unsafe extern "C" fn(Status, *mut *const c_char) -> Status,
-    pub initialize: Call<Nothing>,
-    pub deinitialize: Call<Nothing>,
-    pub supported: Call<Supported>,
-    pub chip_name: Call<ChipName>,
-    pub host_initialize: Call<HostInitialize>,
-    pub host_deinitialize: Call<Object>,
-    pub add_metrics: Call<AddMetrics>,
-    pub image_size: Call<ImageSize>,
-    pub image: Call<Image>,
-    pub passes: Call<Passes>,
-    pub evaluate: Call<Evaluate>,
-    pub enable: Call<Enable>,
-    pub disable: Call<Object>,
-    pub data_size: Call<DataSize>,
-    pub data_initialize: Call<DataInitialize>,
-    pub set_config: Call<SetConfig>,
-    pub start: Call<Object>,
-    pub stop: Call<Stop>,
-    pub push: Call<Push>,
-    pub pop: Call<Object>,
-    pub decode: Call<Decode>,
-    pub data_info: Call<DataInfo>,
+library! {
+    /// The functions of the headers that `params` names that are used.
+    pub(super) struct ProfilerCalls {
+        fn result_string(Status, *mut *const c_char) -> Status = "cuptiGetResultString";
+        fn initialize(*mut Nothing) -> Status = "cuptiProfilerInitialize";
+        fn deinitialize(*mut Nothing) -> Status = "cuptiProfilerDeInitialize";
+        fn supported(*mut Supported) -> Status = "cuptiProfilerDeviceSupported";
+        fn chip_name(*mut ChipName) -> Status = "cuptiDeviceGetChipName";
+        fn host_initialize(*mut HostInitialize) -> Status = "cuptiProfilerHostInitialize";
+        fn host_deinitialize(*mut Object) -> Status = "cuptiProfilerHostDeinitialize";
+        fn add_metrics(*mut AddMetrics) -> Status = "cuptiProfilerHostConfigAddMetrics";
+        fn image_size(*mut ImageSize) -> Status = "cuptiProfilerHostGetConfigImageSize";
+        fn image(*mut Image) -> Status = "cuptiProfilerHostGetConfigImage";
+        fn passes(*mut Passes) -> Status = "cuptiProfilerHostGetNumOfPasses";
+        fn evaluate(*mut Evaluate) -> Status = "cuptiProfilerHostEvaluateToGpuValues";
+        fn enable(*mut Enable) -> Status = "cuptiRangeProfilerEnable";
+        fn disable(*mut Object) -> Status = "cuptiRangeProfilerDisable";
+        fn data_size(*mut DataSize) -> Status = "cuptiRangeProfilerGetCounterDataSize";
+        fn data_initialize(*mut DataInitialize) -> Status = "cuptiRangeProfilerCounterDataImageInitialize";
+        fn set_config(*mut SetConfig) -> Status = "cuptiRangeProfilerSetConfig";
+        fn start(*mut Object) -> Status = "cuptiRangeProfilerStart";
+        fn stop(*mut Stop) -> Status = "cuptiRangeProfilerStop";
+        fn push(*mut Push) -> Status = "cuptiRangeProfilerPushRange";
+        fn pop(*mut Object) -> Status = "cuptiRangeProfilerPopRange";
+        fn decode(*mut Decode) -> Status = "cuptiRangeProfilerDecodeData";
+        fn data_info(*mut DataInfo) -> Status = "cuptiRangeProfilerGetCounterDataInfo";
+    }
 }
 
 /// The library.
 pub(super) struct Profiler {
-    pub calls: Calls,
-    /// Kept as long as its functions can be called; of two the first is dropped first.
-    pub _loaded: Vec<Library>,
+    pub calls: ProfilerCalls,
+    /// CUPTI's file and what evaluates counters; the first is dropped first.
+    pub _files: Vec<SharedLibrary>,
     pub path: PathBuf,
 }
 
@@ -61,51 +62,15 @@ impl std::fmt::Debug for Profiler {
 impl Profiler {
     /// The range profiler of the CUPTI at a place.
     pub fn open(path: &Path) -> Result<Self> {
-        let failed = |why: String| Error::NotCounted { why };
-        // SAFETY: loading NVIDIA's library runs its initialisers, which have no preconditions.
-        let library = unsafe { Library::new(path) }.map_err(|e| failed(e.to_string()))?;
-        macro_rules! call {
-            ($name:literal) => {
-                // SAFETY: the type of the field is the function's in the headers that `params` names.
-                *unsafe { library.get($name) }.map_err(|_| {
-                    failed(format!(
-                        "CUPTI at {} is too old for it: CUDA 12.6 or later has the range profiler, as `pip install nvidia-cuda-cupti`",
-                        path.display()
-                    ))
-                })?
-            };
-        }
-        let calls = Calls {
-            result_string: call!(b"cuptiGetResultString\0"),
-            initialize: call!(b"cuptiProfilerInitialize\0"),
-            deinitialize: call!(b"cuptiProfilerDeInitialize\0"),
-            supported: call!(b"cuptiProfilerDeviceSupported\0"),
-            chip_name: call!(b"cuptiDeviceGetChipName\0"),
-            host_initialize: call!(b"cuptiProfilerHostInitialize\0"),
-            host_deinitialize: call!(b"cuptiProfilerHostDeinitialize\0"),
-            add_metrics: call!(b"cuptiProfilerHostConfigAddMetrics\0"),
-            image_size: call!(b"cuptiProfilerHostGetConfigImageSize\0"),
-            image: call!(b"cuptiProfilerHostGetConfigImage\0"),
-            passes: call!(b"cuptiProfilerHostGetNumOfPasses\0"),
-            evaluate: call!(b"cuptiProfilerHostEvaluateToGpuValues\0"),
-            enable: call!(b"cuptiRangeProfilerEnable\0"),
-            disable: call!(b"cuptiRangeProfilerDisable\0"),
-            data_size: call!(b"cuptiRangeProfilerGetCounterDataSize\0"),
-            data_initialize: call!(b"cuptiRangeProfilerCounterDataImageInitialize\0"),
-            set_config: call!(b"cuptiRangeProfilerSetConfig\0"),
-            start: call!(b"cuptiRangeProfilerStart\0"),
-            stop: call!(b"cuptiRangeProfilerStop\0"),
-            push: call!(b"cuptiRangeProfilerPushRange\0"),
-            pop: call!(b"cuptiRangeProfilerPopRange\0"),
-            decode: call!(b"cuptiRangeProfilerDecodeData\0"),
-            data_info: call!(b"cuptiRangeProfilerGetCounterDataInfo\0"),
-        };
+        let file = SharedLibrary::open(path).map_err(|why| Error::NotCounted { why })?;
+        let calls = ProfilerCalls::load(&file.library).map_err(|lacks| {
+            let needed = "CUDA 12.6 or later has the range profiler, as `pip install nvidia-cuda-cupti`";
+            Error::NotCounted { why: format!("CUPTI at {} is too old for it ({lacks}): {needed}", path.display()) }
+        })?;
         // CUPTI finds it by its name once it is loaded; where it is not here, the loader's own search has to find it.
         let evaluator = path.with_file_name(EVALUATOR);
-        // SAFETY: as above.
-        let evaluator = evaluator.is_file().then(|| unsafe { Library::new(&evaluator) }.ok()).flatten();
-        let loaded = std::iter::once(library).chain(evaluator).collect();
-        Ok(Self { calls, _loaded: loaded, path: path.to_owned() })
+        let evaluator = evaluator.is_file().then(|| SharedLibrary::open(evaluator).ok()).flatten();
+        Ok(Self { calls, _files: std::iter::once(file).chain(evaluator).collect(), path: path.to_owned() })
     }
 
     /// A status in words, as an error that says what to do.
@@ -140,7 +105,7 @@ impl Profiler {
     }
 
     /// Calls a function with its parameters, which have what it writes afterwards.
-    pub fn ask<P>(&self, what: &str, call: Call<P>, mut params: P) -> Result<P> {
+    pub fn ask<P>(&self, what: &str, call: Function<P>, mut params: P) -> Result<P> {
         // SAFETY: the parameters are those of the function, begin with their size, and what they point to lives until it returns, or as long as the
         // functions after it need it: see `Collection`.
         let status = unsafe { call(&raw mut params) };

@@ -1,8 +1,9 @@
 use super::collection::{Collected, Ranges, Step, collect};
-use super::counters::Only;
 use super::params::*;
-use super::profiler::{Calls, Profiler, Status};
+use super::profiler::{Profiler, ProfilerCalls};
+use super::reader::Only;
 use crate::libraries::cupti::exclusive::is_collecting;
+use crate::libraries::loader::Status;
 use crate::testing;
 use crate::{Error, Recorder, Result, counter_passes};
 use std::cell::RefCell;
@@ -52,7 +53,7 @@ mod fake {
     }
 
     pub fn library() -> Profiler {
-        let calls = Calls {
+        let calls = ProfilerCalls {
             result_string,
             initialize,
             deinitialize,
@@ -77,7 +78,7 @@ mod fake {
             decode,
             data_info,
         };
-        Profiler { calls, _loaded: Vec::new(), path: "fake".into() }
+        Profiler { calls, _files: Vec::new(), path: "fake".into() }
     }
 
     unsafe extern "C" fn result_string(_: Status, text: *mut *const c_char) -> Status {

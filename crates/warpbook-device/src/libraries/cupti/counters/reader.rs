@@ -164,7 +164,7 @@ impl Drop for Counters {
 /// Which of some metrics a chip has, as "GH100", and how often a program would have to run for them. Needs CUPTI, and no GPU.
 ///
 /// # Errors
-/// [`Error::NoCupti`] or [`Error::NotCounted`], as for a chip that CUPTI does not know.
+/// [`Error::Library`] or [`Error::NotCounted`], as for a chip that CUPTI does not know.
 pub fn counter_passes(chip: &str, metrics: &[&str]) -> Result<(Vec<String>, usize)> {
     let (_, path): (u32, PathBuf) = Recorder::find(None)?;
     let library = Profiler::open(&path)?;
