@@ -1,12 +1,12 @@
 //! Page-locked host memory, which the device copies from and to while the CPU goes on.
 
 use crate::cuda::context::{Inner, relaxed};
-use crate::memory::slice::bounds;
+use crate::memory::element::parts_of_arrays;
 use crate::{CudaDevice, Element, Error, Event, Result, Stream};
 use cudarc::driver::result;
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut, RangeBounds};
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -58,26 +58,9 @@ impl CudaDevice {
 }
 
 impl<T> Pinned<T> {
-    /// Elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// A part of it, `range(a..b)`, that shares its memory.
-    ///
-    /// # Panics
-    /// If the range ends before it begins, or past the end.
-    #[must_use]
-    pub fn range(&self, range: impl RangeBounds<usize>) -> Self {
-        let (start, end) = bounds(range, self.len);
-        Self { memory: self.memory.clone(), start: self.start + start, len: end - start, element: PhantomData }
+    /// `len` elements of it from one on.
+    fn part(&self, start: usize, len: usize) -> Self {
+        Self { memory: self.memory.clone(), start: self.start + start, len, element: PhantomData }
     }
 
     pub(crate) fn memory(&self) -> &Arc<PinnedMemory> {
@@ -90,6 +73,8 @@ impl<T> Pinned<T> {
         self.memory.address.as_ptr().cast::<T>().wrapping_add(self.start)
     }
 }
+
+parts_of_arrays!(Pinned);
 
 impl<T: Element> Pinned<T> {
     /// Waits for copies into the array, and lends its values to the host.
@@ -207,7 +192,7 @@ struct Pending {
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct PinnedState {
     loans: Loans,
     pending: Vec<Pending>,
 }
@@ -216,7 +201,7 @@ pub(crate) struct State {
 pub(crate) struct PinnedMemory {
     device: Arc<Inner>,
     address: NonNull<c_void>,
-    state: Mutex<State>,
+    state: Mutex<PinnedState>,
 }
 
 // SAFETY: the memory belongs to the process, not to a thread; who may touch it is kept in `state`.
@@ -241,7 +226,7 @@ impl PinnedMemory {
         Ok(Self { device: device.clone(), address, state: Mutex::default() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PinnedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -295,7 +280,7 @@ impl Drop for PinnedMemory {
 
 /// Held while a copy is queued: neither can the host borrow the array, nor another copy be queued.
 pub(crate) struct Claim<'a> {
-    state: MutexGuard<'a, State>,
+    state: MutexGuard<'a, PinnedState>,
     stream: u64,
 }
 

@@ -1,8 +1,10 @@
+//! Ranges of device memory.
+
 use crate::memory::allocation::Allocation;
+use crate::memory::element::parts_of_arrays;
 use crate::{DevicePtr, Element, Result};
 use cudarc::driver::result;
 use std::marker::PhantomData;
-use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 /// A range of device memory as an array: all of a [`Buffer`](crate::Buffer), a slice of an [`Arena`](crate::Arena), or a
@@ -42,20 +44,13 @@ impl<T> Slice<T> {
         Self { memory, address, len, element: PhantomData }
     }
 
+    /// `len` elements of it from one on.
+    fn part(&self, start: usize, len: usize) -> Self {
+        Self { memory: self.memory.clone(), address: self.at(start).0, len, element: PhantomData }
+    }
+
     pub(crate) fn memory(&self) -> &Arc<Allocation> {
         &self.memory
-    }
-
-    /// Elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// The number of the device that it is on, as in cuda:0.
@@ -80,16 +75,6 @@ impl<T> Slice<T> {
         DevicePtr(self.address + (index * size_of::<T>()) as u64)
     }
 
-    /// A part of it, `range(a..b)`, or all of it, `range(..)`; it shares the memory and keeps it alive.
-    ///
-    /// # Panics
-    /// If the range ends before it begins, or past the end.
-    #[must_use]
-    pub fn range(&self, range: impl RangeBounds<usize>) -> Self {
-        let (start, end) = bounds(range, self.len);
-        Self { memory: self.memory.clone(), address: self.at(start).0, len: end - start, element: PhantomData }
-    }
-
     /// Whether two slices have a byte in common.
     #[must_use]
     pub fn overlaps<U>(&self, other: &Slice<U>) -> bool {
@@ -100,6 +85,8 @@ impl<T> Slice<T> {
             && other.address < end(self.address, self.bytes())
     }
 }
+
+parts_of_arrays!(Slice);
 
 impl<T: Element> Slice<T> {
     /// The same bytes as elements of another type.
@@ -181,43 +168,9 @@ impl<T: Element> Slice<T> {
     }
 }
 
-/// The first element of a range and the one after its last.
-///
-/// # Panics
-/// If the range ends before it begins, or past `len`.
-pub(crate) fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
-    let after = |index: usize| index.checked_add(1).expect("an index below the largest number");
-    let start = match range.start_bound() {
-        Bound::Included(&i) => i,
-        Bound::Excluded(&i) => after(i),
-        Bound::Unbounded => 0,
-    };
-    let end = match range.end_bound() {
-        Bound::Included(&i) => after(i),
-        Bound::Excluded(&i) => i,
-        Bound::Unbounded => len,
-    };
-    assert!(start <= end && end <= len, "elements {start}..{end} of {len}");
-    (start, end)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranges_are_those_of_a_vec() {
-        assert_eq!(bounds(.., 5), (0, 5));
-        assert_eq!(bounds(2.., 5), (2, 5));
-        assert_eq!(bounds(..=2, 5), (0, 3));
-        assert_eq!(bounds(1..4, 5), (1, 4));
-        assert_eq!(bounds((Bound::Excluded(1), Bound::Unbounded), 5), (2, 5));
-        assert_eq!(bounds(5..5, 5), (5, 5));
-        let refused = |range: std::ops::Range<usize>| std::panic::catch_unwind(|| bounds(range, 5)).is_err();
-        #[expect(clippy::reversed_empty_ranges, reason = "such a range is what has to be refused")]
-        let reversed = 3..2;
-        assert!(refused(reversed) && refused(0..6) && refused(6..6));
-    }
 
     #[test]
     fn slices_can_go_to_other_threads() {
