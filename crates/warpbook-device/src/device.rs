@@ -1,3 +1,5 @@
+//! The choice of a device, and what the machine has.
+
 use crate::cuda::driver;
 use crate::libraries::nvml;
 use crate::{CudaDevice, Error, Nvrtc, Result, cpu};

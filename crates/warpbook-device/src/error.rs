@@ -1,3 +1,5 @@
+//! What can go wrong, and what to do about it.
+
 use crate::libraries::library::Library;
 use std::fmt;
 use std::path::PathBuf;

@@ -118,6 +118,16 @@ impl Inner {
         Error::Cuda { what: what.into(), why: describe(e), sticky: self.note(e) }
     }
 
+    /// The error of a library's call: one that the library refuses to make is told apart from one that failed.
+    pub(crate) fn library_error(&self, library: &str, what: &str, why: String, is_refused: bool) -> Error {
+        if is_refused {
+            return Error::Unsupported { what: library.into(), why: format!("refuses {what}: {why}") };
+        }
+        // It may be the error of an earlier kernel, of which the library does not say that it ended the context.
+        let sticky = result::mem_get_info().is_err_and(|e| self.note(e));
+        Error::Cuda { what: format!("{library}, asked for {what},"), why, sticky }
+    }
+
     /// Remembers an error that ends the context; says whether it was one.
     pub(crate) fn note(&self, e: DriverError) -> bool {
         let sticky = is_sticky(e);

@@ -189,6 +189,14 @@ pub(crate) mod tests {
         }
     }
 
+    /// Makes a library of a text in C, by the compiler that Rust links with.
+    fn compile(folder: &Path, text: &str, file: &str) {
+        std::fs::write(folder.join("library.c"), text).unwrap();
+        let mut command = std::process::Command::new("cc");
+        let made = command.args(["-shared", "-fPIC", "-o", file, "library.c"]).current_dir(folder).status();
+        assert!(made.is_ok_and(|status| status.success()), "cc, with which Rust links, is not there");
+    }
+
     /// Checks the errors of a library that is missing, that is no library, and that lacks its functions; `files` are the library's and those that
     /// have to lie next to it.
     pub fn errors_say_what_to_do<T: Loadable>(files: &[&str]) {
@@ -212,28 +220,58 @@ pub(crate) mod tests {
         unusable(named::<T>(place).err(), "");
         unusable(find::<T>(std::slice::from_ref(&file), None).err(), "");
         if cfg!(target_os = "linux") {
-            std::fs::write(folder.path().join("empty.c"), "int none;").unwrap();
-            for file in files {
-                let mut command = std::process::Command::new("cc");
-                let made =
-                    command.args(["-shared", "-fPIC", "-o", file, "empty.c"]).current_dir(folder.path()).status();
-                assert!(made.is_ok_and(|status| status.success()), "cc, with which Rust links, is not there");
-            }
+            files.iter().for_each(|file| compile(folder.path(), "int none;", file));
             let lacks = ": it lacks ";
             unusable(named::<T>(place).err(), lacks);
             unusable(find::<T>(&[file], None).err(), lacks);
         }
     }
 
-    #[test]
-    #[cfg(unix)]
-    fn an_optional_function_may_be_missing() {
-        library! {
-            struct SomeCalls {
-                fn nothing(c_int) -> Status = "warpbook_has_no_such_function", optional;
-            }
+    library! {
+        struct AnswerCalls {
+            fn answer() -> c_int = "answer";
+            fn nothing() -> c_int = "nothing", optional;
         }
-        let this = libloading::os::unix::Library::this().into();
-        assert!(SomeCalls::load(&this).unwrap().nothing.is_none());
+    }
+
+    /// A library of one function, whose number is its CUDA.
+    struct Answer(u32);
+
+    impl Loadable for Answer {
+        const WHICH: Library = Library::Nccl;
+
+        fn open(path: &Path) -> Result<Self, String> {
+            let file = SharedLibrary::open(path)?;
+            let calls = AnswerCalls::load(&file.library)?;
+            assert!(calls.nothing.is_none());
+            // SAFETY: it has no preconditions, and the library is loaded.
+            Ok(Self(unsafe { (calls.answer)() }.unsigned_abs()))
+        }
+
+        fn cuda_major(&self) -> Option<u32> {
+            Some(self.0)
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_named_folder_has_the_library_or_says_what_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libnccl.so.2");
+        let sentence = |answer: Result<Answer>| answer.map(|a| a.0).map_err(|e| e.to_string());
+        assert!(sentence(named(folder.path())).unwrap_err().contains("libnccl.so.2 is not in this folder"));
+        compile(folder.path(), "int question(void) { return 0; }", "libnccl.so.2");
+        assert!(sentence(named(folder.path())).unwrap_err().contains("cannot be used: it lacks answer."));
+        std::fs::remove_file(&file).unwrap();
+        compile(folder.path(), "int answer(void) { return 13; }", "libnccl.so.2");
+        assert_eq!(sentence(named(folder.path())), Ok(13));
+        // What does not work is passed over where another one does, and told where none does.
+        let broken = folder.path().join("broken");
+        std::fs::write(&broken, "no library").unwrap();
+        let all = [PathBuf::from("/nowhere/libnccl.so.2"), broken, file];
+        assert_eq!(sentence(find(&all, Some((13, 0)))), Ok(13));
+        let older = sentence(find(&all, Some((12, 9)))).unwrap_err();
+        assert!(older.contains("broken cannot be used"), "{older}");
+        assert!(sentence(find(&all[2..], Some((12, 9)))).unwrap_err().contains("pip install nvidia-nccl-cu12"));
     }
 }

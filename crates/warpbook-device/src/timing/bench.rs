@@ -1,3 +1,5 @@
+//! How long a piece of work takes: samples on a device or on the CPU.
+
 use crate::{Cancel, ClockWatch, CudaDevice, Result, Stream};
 use std::time::Instant;
 use warpbook_record::{L2State, Policy, TimedBy, stats};

@@ -1,11 +1,11 @@
 //! The shared libraries: where they are found, their functions and their numbers.
 
+use crate::Result;
 use crate::cuda::capture::between_captures;
 use crate::cuda::context::Inner;
 use crate::libraries::library::Library;
 use crate::libraries::loader::{Handle, Loadable, Loaded, SharedLibrary, Status, failed, library, text, version};
-use crate::{Error, Result};
-use cudarc::driver::{result, sys};
+use cudarc::driver::sys;
 use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
@@ -190,20 +190,13 @@ impl Libraries {
         }
     }
 
-    /// An error unless a call has succeeded; one that the library does not make is told apart from one that failed.
+    /// An error unless a call has succeeded.
     pub fn check(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Result<()> {
-        match status {
-            0 => Ok(()),
-            INVALID_VALUE | ARCH_MISMATCH | NOT_SUPPORTED => Err(Error::Unsupported {
-                what: "cuBLAS".into(),
-                why: format!("refuses {}: {}", what(), self.describe(status)),
-            }),
-            _ => {
-                // It may be the error of an earlier kernel, of which cuBLAS does not say that it ended the context.
-                let sticky = result::mem_get_info().is_err_and(|e| device.note(e));
-                Err(Error::Cuda { what: format!("cuBLAS, asked for {},", what()), why: self.describe(status), sticky })
-            }
+        if status == 0 {
+            return Ok(());
         }
+        let is_refused = matches!(status, INVALID_VALUE | ARCH_MISMATCH | NOT_SUPPORTED);
+        Err(device.library_error("cuBLAS", &what(), self.describe(status), is_refused))
     }
 
     /// A handle in the device's context.

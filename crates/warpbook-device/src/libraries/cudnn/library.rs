@@ -4,7 +4,7 @@ use crate::cuda::context::Inner;
 use crate::libraries::library::Library;
 use crate::libraries::loader::{Handle, Loadable, Loaded, SharedLibrary, Status, library, text, version};
 use crate::{Error, Result};
-use cudarc::driver::{result, sys};
+use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 
@@ -91,19 +91,10 @@ impl Cudnn9 {
         if status == 0 { Ok(()) } else { Err(self.error(device, what, status)) }
     }
 
-    /// That of a status: a call that the library does not make is told apart from one that failed.
+    /// The error of a status.
     pub fn error(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Error {
-        match status / 1000 {
-            BAD_PARAM | NOT_SUPPORTED => Error::Unsupported {
-                what: "cuDNN".into(),
-                why: format!("refuses {}: {}", what(), self.describe(status)),
-            },
-            _ => {
-                // It may be the error of an earlier kernel, of which cuDNN does not say that it ended the context.
-                let sticky = result::mem_get_info().is_err_and(|e| device.note(e));
-                Error::Cuda { what: format!("cuDNN, asked for {},", what()), why: self.describe(status), sticky }
-            }
-        }
+        let is_refused = matches!(status / 1000, BAD_PARAM | NOT_SUPPORTED);
+        device.library_error("cuDNN", &what(), self.describe(status), is_refused)
     }
 }
 

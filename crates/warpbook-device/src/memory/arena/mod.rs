@@ -1,3 +1,5 @@
+//! Arenas: one allocation that arrays are cut from.
+
 pub(crate) mod plan;
 
 use crate::memory::allocation::{ALIGNMENT, Allocation};

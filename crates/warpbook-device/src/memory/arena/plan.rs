@@ -1,3 +1,5 @@
+//! Where the arrays of an arena lie, so that those that are not in use at the same time share memory.
+
 use crate::memory::allocation::ALIGNMENT;
 
 /// Which arrays an arena holds, and when each is in use, so that arrays that are never in use at the same time share memory.

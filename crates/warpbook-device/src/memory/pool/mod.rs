@@ -1,3 +1,5 @@
+//! Pools: memory that arrays give back is kept for the next ones.
+
 pub(crate) mod plan;
 
 use crate::memory::allocation::Allocation;

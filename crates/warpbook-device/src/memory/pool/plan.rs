@@ -54,7 +54,7 @@ impl PoolUse {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Block {
+struct PoolBlock {
     bytes: u64,
     is_free: bool,
 }
@@ -65,7 +65,7 @@ type Free = BTreeSet<(u64, usize, u64)>;
 #[derive(Debug, Default)]
 pub(crate) struct PoolPlan {
     /// Blocks of each segment by their offsets; none of one that was given back.
-    segments: Vec<BTreeMap<u64, Block>>,
+    segments: Vec<BTreeMap<u64, PoolBlock>>,
     free: [Free; 2],
     used: PoolUse,
 }
@@ -101,9 +101,9 @@ impl PoolPlan {
         self.free[class].remove(&found);
         let (there, segment, offset) = found;
         let blocks = &mut self.segments[segment];
-        blocks.insert(offset, Block { bytes, is_free: false });
+        blocks.insert(offset, PoolBlock { bytes, is_free: false });
         if there > bytes {
-            blocks.insert(offset + bytes, Block { bytes: there - bytes, is_free: true });
+            blocks.insert(offset + bytes, PoolBlock { bytes: there - bytes, is_free: true });
             self.free[class].insert((there - bytes, segment, offset + bytes));
         }
         self.used.requests += 1;
@@ -123,7 +123,7 @@ impl PoolPlan {
         if segment == self.segments.len() {
             self.segments.push(BTreeMap::new());
         }
-        self.segments[segment].insert(0, Block { bytes, is_free: true });
+        self.segments[segment].insert(0, PoolBlock { bytes, is_free: true });
         let class = self.class(segment);
         self.free[class].insert((bytes, segment, 0));
         self.used.segments += 1;
@@ -151,13 +151,13 @@ impl PoolPlan {
             self.free[class].remove(&(previous.bytes, place.segment, before));
             (offset, bytes) = (before, bytes + previous.bytes);
         }
-        blocks.insert(offset, Block { bytes, is_free: true });
+        blocks.insert(offset, PoolBlock { bytes, is_free: true });
         self.free[class].insert((bytes, place.segment, offset));
     }
 
     /// Forgets the segments that no array is in, and gives their numbers.
     pub fn empty(&mut self) -> Vec<usize> {
-        let is_empty = |blocks: &BTreeMap<u64, Block>| blocks.len() == 1 && blocks.values().all(|b| b.is_free);
+        let is_empty = |blocks: &BTreeMap<u64, PoolBlock>| blocks.len() == 1 && blocks.values().all(|b| b.is_free);
         let empty: Vec<usize> = (0..self.segments.len()).filter(|s| is_empty(&self.segments[*s])).collect();
         for segment in &empty {
             let class = self.class(*segment);
