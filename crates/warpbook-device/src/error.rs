@@ -29,7 +29,7 @@ pub enum Error {
     /// One of NVIDIA's libraries cannot be used.
     #[error("{}", which.sentence(*.driver_cuda, .fault.as_ref()))]
     Library {
-        /// Which.
+        /// The library.
         which: Library,
         /// The newest CUDA that the driver supports, for which pip's package is named; `None` where there is no driver, or it does not matter.
         driver_cuda: Option<(u32, u32)>,

@@ -1,6 +1,6 @@
 //! The ceilings of a device, measured.
 
-use crate::{Bench, Buffer, CudaDevice, Kernel, Result, Stream};
+use crate::{Bench, Buffer, CudaDevice, Kernel, Result, Samples, Stream};
 use rayon::prelude::*;
 use std::hint::black_box;
 use warpbook_kernels as kernels;
@@ -15,6 +15,24 @@ const CACHE_ROUNDS: u32 = 64;
 /// The device's; nothing is allocated beyond a quarter of the free memory.
 pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
     let stream = device.stream()?;
+    let mut bandwidth = memory_peaks(device, bench, &stream)?;
+    bandwidth.push(shared_peak(device, bench, &stream)?);
+    let (registers, multiply_adds) = multiply_add_peaks(device, bench, &stream)?;
+    bandwidth.push(registers);
+    let mut peaks = Peaks { bandwidth, compute: vec![multiply_adds], ..Peaks::default() };
+    for dtype in kernels::TENSOR_CORE_TYPES {
+        peaks.compute.extend(tensor_core_peak(device, bench, &stream, dtype)?);
+    }
+    Ok(peaks)
+}
+
+fn read_peak(level: MemoryLevel, method: &str, bytes: u64, samples_us: Vec<f64>) -> BandwidthPeak {
+    let method = method.into();
+    BandwidthPeak { level, access: Access::Read, method, bytes, samples_us, datasheet_bytes_per_s: None }
+}
+
+/// The read bandwidth of DRAM and of L2, and that of a copy in DRAM.
+fn memory_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<Vec<BandwidthPeak>> {
     let spec = kernels::read_sum();
     let kernels = spec.tiles.iter().map(|t| device.kernel(&spec, t)).collect::<Result<Vec<_>>>()?;
     let info = device.info();
@@ -27,127 +45,103 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
     fill(device, &data)?;
     let blocks = kernels.iter().map(|k| k.shape(u64::MAX >> 16).grid[0]).max().unwrap_or(1);
     let out = device.zeros::<f32>(blocks as usize)?;
-    // A few samples of each tile find the fastest; its own follow.
-    let measure = |bytes: u64, rounds: u32| -> Result<Vec<f64>> {
-        let time = |kernel: &Kernel, bench: &Bench| {
+    let measure = |bytes: u64, rounds: u32| {
+        fastest_samples(bench, &kernels, |kernel, bench| {
             let shape = kernel.shape(u64::MAX >> 16);
             // SAFETY: read_sum(data, out, n, rounds); `data` has at least `bytes`, `out` an element a block.
-            let launch = || unsafe { kernel.launch(&stream, shape, &[&data, &out, &(bytes / 4), &rounds]) };
-            bench.cuda(device, &stream, None, None, launch)
-        };
-        let trial = Bench { samples: 3, warmup: 1, ..bench.clone() };
-        let mut best = (f64::INFINITY, &kernels[0]);
-        for kernel in &kernels {
-            let us = time(kernel, &trial)?.median_us();
-            if us < best.0 {
-                best = (us, kernel);
-            }
-        }
-        Ok(time(best.1, bench)?.us)
+            let launch = || unsafe { kernel.launch(stream, shape, &[&data, &out, &(bytes / 4), &rounds]) };
+            bench.cuda(device, stream, None, None, launch)
+        })
     };
-    let peak = |level, method: &str, bytes, samples_us, datasheet| BandwidthPeak {
-        level,
-        access: Access::Read,
-        method: method.into(),
-        bytes,
-        samples_us,
-        datasheet_bytes_per_s: datasheet,
+    let method = "sum of an array several times L2";
+    let dram = BandwidthPeak {
+        datasheet_bytes_per_s: datasheet(&info.name).map(|d| d.bytes_per_s),
+        ..read_peak(MemoryLevel::Dram, method, large, measure(large, 1)?)
     };
-    let mut peaks = Peaks::default();
-    peaks.bandwidth.push(peak(
-        MemoryLevel::Dram,
-        "sum of an array several times L2",
-        large,
-        measure(large, 1)?,
-        datasheet(&info.name).map(|d| d.bytes_per_s),
-    ));
-    let (copied, samples_us) = copy_samples(device, bench, &stream, &data)?;
-    peaks.bandwidth.push(BandwidthPeak {
-        access: Access::Copy,
-        ..peak(MemoryLevel::Dram, "copy of half of that array into the other half", copied, samples_us, None)
-    });
+    let (copied, samples_us) = copy_samples(device, bench, stream, &data)?;
+    let method = "copy of half of that array into the other half";
+    let copy = BandwidthPeak { access: Access::Copy, ..read_peak(MemoryLevel::Dram, method, copied, samples_us) };
+    let mut peaks = vec![dram, copy];
     if small < large {
-        peaks.bandwidth.push(peak(
-            MemoryLevel::L2,
-            "sum of an array of half of L2, 64 times over, bypassing L1",
-            small * u64::from(CACHE_ROUNDS),
-            measure(small, CACHE_ROUNDS)?,
-            None,
-        ));
+        let (method, bytes) =
+            ("sum of an array of half of L2, 64 times over, bypassing L1", small * u64::from(CACHE_ROUNDS));
+        peaks.push(read_peak(MemoryLevel::L2, method, bytes, measure(small, CACHE_ROUNDS)?));
     }
+    Ok(peaks)
+}
 
+/// The read bandwidth of shared memory.
+fn shared_peak(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<BandwidthPeak> {
     let spec = kernels::shared_sum();
     let kernel = device.kernel(&spec, &spec.tiles[0])?;
     let shape = kernel.shape(u64::MAX >> 16);
     let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
     let out = device.zeros::<f32>(threads as usize)?;
     let rounds = 1u32 << 10;
-    let samples = bench.cuda(device, &stream, None, None, || {
+    let samples = bench.cuda(device, stream, None, None, || {
         // SAFETY: shared_sum(out, rounds); `out` has an element a thread.
-        unsafe { kernel.launch(&stream, shape, &[&out, &rounds]) }
+        unsafe { kernel.launch(stream, shape, &[&out, &rounds]) }
     })?;
     let reads = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
-    peaks.bandwidth.push(peak(
-        MemoryLevel::Shared,
-        "sum of tiles in shared memory, 16 bytes a lane and read",
-        threads * reads * 16 * u64::from(rounds),
-        samples.us,
-        None,
-    ));
+    let bytes = threads * reads * 16 * u64::from(rounds);
+    Ok(read_peak(MemoryLevel::Shared, "sum of tiles in shared memory, 16 bytes a lane and read", bytes, samples.us))
+}
 
+/// The rate of fp32 fused multiply-adds, and the bandwidth of the registers that their operands come from.
+fn multiply_add_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<(BandwidthPeak, ComputePeak)> {
     let spec = kernels::fma_chains();
     let fma = device.kernel(&spec, &spec.tiles[0])?;
     let shape = fma.shape(u64::MAX >> 16);
     let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
     let out = device.zeros::<f32>(threads as usize)?;
     let rounds = 256u32;
-    let samples = bench.cuda(device, &stream, None, None, || {
+    let samples = bench.cuda(device, stream, None, None, || {
         // SAFETY: fma_chains(out, a, c, rounds); `out` has an element a thread.
-        unsafe { fma.launch(&stream, shape, &[&out, &0.999f32, &0.001f32, &rounds]) }
+        unsafe { fma.launch(stream, shape, &[&out, &0.999f32, &0.001f32, &rounds]) }
     })?;
     let chains = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
     let multiply_adds = threads * chains * 64 * u64::from(rounds);
-    peaks.bandwidth.push(peak(
-        MemoryLevel::Registers,
-        "three operands of four bytes for each multiply-add of the fp32 ceiling",
-        multiply_adds * 12,
-        samples.us.clone(),
-        None,
-    ));
-    peaks.compute.push(ComputePeak {
+    let method = "three operands of four bytes for each multiply-add of the fp32 ceiling";
+    let registers = read_peak(MemoryLevel::Registers, method, multiply_adds * 12, samples.us.clone());
+    let compute = ComputePeak {
         dtype: Dtype::F32,
         method: "independent chains of fused multiply-adds in registers".into(),
         flops: multiply_adds * 2,
         samples_us: samples.us,
-        datasheet_flops_per_s: datasheet(&info.name).map(|d| d.fp32_flops_per_s),
-    });
-    for dtype in kernels::TENSOR_CORE_TYPES {
-        peaks.compute.extend(tensor_core_peak(device, bench, &stream, dtype)?);
+        datasheet_flops_per_s: datasheet(&device.info().name).map(|d| d.fp32_flops_per_s),
+    };
+    Ok((registers, compute))
+}
+
+/// Times of the fastest of some kernels, which a few samples of each find.
+fn fastest_samples(
+    bench: &Bench,
+    kernels: &[Kernel],
+    time: impl Fn(&Kernel, &Bench) -> Result<Samples>,
+) -> Result<Vec<f64>> {
+    let trial = Bench { samples: 3, warmup: 1, ..bench.clone() };
+    let mut best: Option<(f64, &Kernel)> = None;
+    for kernel in kernels {
+        let us = time(kernel, &trial)?.median_us();
+        if best.is_none_or(|(least, _)| us < least) {
+            best = Some((us, kernel));
+        }
     }
-    Ok(peaks)
+    best.map_or(Ok(Vec::new()), |(_, kernel)| time(kernel, bench).map(|samples| samples.us))
 }
 
 /// Copies the first half of an array into the second with the fastest of the kernel's tiles: bytes read and written, and the times.
 fn copy_samples(device: &CudaDevice, bench: &Bench, stream: &Stream, data: &Buffer<f32>) -> Result<(u64, Vec<f64>)> {
     let spec = kernels::copy();
+    let kernels = spec.tiles.iter().map(|t| device.kernel(&spec, t)).collect::<Result<Vec<_>>>()?;
     let half = data.len() / 2 / 4 * 4;
     let (from, to, n) = (data.range(..half), data.range(half..2 * half), half as u64);
-    let mut best: Option<(f64, Kernel)> = None;
-    let time = |kernel: &Kernel, bench: &Bench| {
+    let samples = fastest_samples(bench, &kernels, |kernel, bench| {
         let shape = kernel.shape(u64::MAX >> 16);
         // SAFETY: copy(from, to, n); both slices have n elements and begin at multiples of 16 bytes.
         let launch = || unsafe { kernel.launch(stream, shape, &[&from, &to, &n]) };
         bench.cuda(device, stream, None, None, launch)
-    };
-    let trial = Bench { samples: 3, warmup: 1, ..bench.clone() };
-    for tile in &spec.tiles {
-        let kernel = device.kernel(&spec, tile)?;
-        let us = time(&kernel, &trial)?.median_us();
-        if best.as_ref().is_none_or(|(least, _)| us < *least) {
-            best = Some((us, kernel));
-        }
-    }
-    let samples = best.map_or(Ok(Vec::new()), |(_, kernel)| time(&kernel, bench).map(|s| s.us))?;
+    })?;
     Ok((8 * n, samples))
 }
 

@@ -1,7 +1,7 @@
 //! A recording by CUPTI, and the buffers that it fills.
 
 use super::activity::{Activity, Recorded};
-use super::exclusive::{is_collecting, is_recording, set_recording};
+use super::exclusive::{COLLECTING, RECORDING};
 use super::library::Cupti;
 use super::records::{CONCURRENT_KERNEL, DRIVER, EXTERNAL_CORRELATION, MEMCPY, MEMSET};
 use super::records::{CallRecord, CopyRecord, FillRecord, KernelRecord, RangeRecord};
@@ -10,6 +10,7 @@ use crate::{Error, Result};
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: buffers that are not full too.
@@ -116,7 +117,7 @@ extern "C" fn completed(context: *mut c_void, stream: u32, buffer: *mut u8, _siz
     }
     if let Some(library) = REGISTERED.get() {
         let mut store = store();
-        if is_recording() {
+        if RECORDING.load(Ordering::Acquire) {
             // SAFETY: CUPTI has written so many bytes of records.
             unsafe { library.read(buffer, valid, &mut store) };
             let mut dropped = 0;
@@ -138,11 +139,11 @@ pub(super) struct Session {
 
 impl Session {
     pub fn start(library: Arc<Cupti>, with_calls: bool) -> Result<Self> {
-        if is_collecting() {
+        if COLLECTING.load(Ordering::Acquire) {
             let why = "hardware counters are being read in this process: drop what reads them first".into();
             return Err(Error::NotRecorded { why });
         }
-        if set_recording(true) {
+        if RECORDING.swap(true, Ordering::AcqRel) {
             let why = "another recorder is at work in this process: finish or drop it first".into();
             return Err(Error::NotRecorded { why });
         }
@@ -207,6 +208,6 @@ impl Drop for Session {
             unsafe { (calls.flush)(FORCED) };
         }
         store().recorded = Recorded::default();
-        set_recording(false);
+        RECORDING.store(false, Ordering::Release);
     }
 }

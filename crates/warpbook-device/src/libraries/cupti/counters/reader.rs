@@ -2,10 +2,11 @@
 
 use super::collection::{Collected, Ranges, Step, collect};
 use super::profiler::Profiler;
-use crate::libraries::cupti::exclusive::{is_recording, set_collecting};
+use crate::libraries::cupti::exclusive::{COLLECTING, RECORDING};
 use crate::{CudaDevice, Error, Recorder, Result};
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// Kernels of a run that are counted; what comes after them is not.
 pub const MOST_KERNELS: usize = 256;
@@ -42,10 +43,10 @@ impl Only {
         let taken = |what: &str| Error::NotCounted {
             why: format!("{what} is at work in this process: finish or drop it first"),
         };
-        if is_recording() {
+        if RECORDING.load(Ordering::Acquire) {
             return Err(taken("a recorder of the device's activity"));
         }
-        if set_collecting(true) {
+        if COLLECTING.swap(true, Ordering::AcqRel) {
             return Err(taken("another reader of counters"));
         }
         Ok(Self)
@@ -54,7 +55,7 @@ impl Only {
 
 impl Drop for Only {
     fn drop(&mut self) {
-        set_collecting(false);
+        COLLECTING.store(false, Ordering::Release);
     }
 }
 

@@ -2,7 +2,7 @@ use super::collection::{Collected, Ranges, Step, collect};
 use super::params::*;
 use super::profiler::{Profiler, ProfilerCalls};
 use super::reader::Only;
-use crate::libraries::cupti::exclusive::is_collecting;
+use crate::libraries::cupti::exclusive::COLLECTING;
 use crate::libraries::loader::Status;
 use crate::testing;
 use crate::{Error, Recorder, Result, counter_passes};
@@ -285,7 +285,7 @@ fn there_is_one_collection_at_a_time() {
     let second = Only::claim().unwrap_err().to_string();
     assert!(second.contains("is at work in this process"), "{second}");
     drop(only);
-    assert!(!is_collecting());
+    assert!(!COLLECTING.load(std::sync::atomic::Ordering::SeqCst));
 }
 
 /// The library itself, which needs no GPU for this.
