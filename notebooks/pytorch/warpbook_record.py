@@ -11,8 +11,8 @@ The new record has the same experiment, descriptor, problem ids and timing polic
 script supplies its ways (short functions that build the work), its inputs and its check against f64; `Ladder` does
 the rest: what cannot run becomes a skipped row, what goes wrong a failed row, and the others go on.
 
-Timing is as in crates/warpbook-device/src/bench.rs: warm-ups, then as many samples as the policy wants or its budget
-allows, at least one. A GPU is timed by CUDA events, and also by the CPU's clock with the final synchronisation
+Timing is as in crates/warpbook-device/src/timing/bench.rs: warm-ups, then as many samples as the policy wants or its
+budget allows, at least one. A GPU is timed by CUDA events, and also by the CPU's clock with the final synchronisation
 included.
 
 Exit codes: 0; 1 a row failed; 2 the arguments, a file or PyTorch; 130 interrupted, finished problems are written.
@@ -308,7 +308,7 @@ def check_writable(out: Path) -> None:
 
 @dataclass(frozen=True)
 class Bench:
-    """The timing policy of crates/warpbook-device/src/bench.rs."""
+    """The timing policy of crates/warpbook-device/src/timing/bench.rs."""
 
     warmup: int = 3
     samples: int = 25

@@ -1,3 +1,5 @@
+//! Requests to stop.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

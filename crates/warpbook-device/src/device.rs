@@ -1,5 +1,8 @@
-use crate::cuda::CudaDevice;
-use crate::{Error, Nvrtc, Result, cpu, driver, nvml};
+//! The choice of a device, and what the machine has.
+
+use crate::cuda::driver;
+use crate::libraries::nvml;
+use crate::{CudaDevice, Error, Nvrtc, Result, cpu};
 use std::fmt;
 use std::str::FromStr;
 use warpbook_record::{DeviceInfo, DeviceKind};

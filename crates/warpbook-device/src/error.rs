@@ -1,3 +1,6 @@
+//! What can go wrong, and what to do about it.
+
+use crate::libraries::library::Library;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -23,95 +26,15 @@ pub enum Error {
     /// There is a driver, and it refuses.
     #[error("The NVIDIA driver does not start: {0}. Check it with nvidia-smi, or run with --device cpu.")]
     DriverFailed(String),
-    /// NVRTC cannot be loaded.
-    #[error(
-        "NVRTC, which compiles the kernels, was not found. Install it with `pip install {package}` (or the CUDA toolkit), or name the library in WARPBOOK_NVRTC."
-    )]
-    NoNvrtc {
-        /// The package of pip that fits the driver.
-        package: &'static str,
-    },
-    /// NVRTC is there and does not work.
-    #[error(
-        "NVRTC at {path} cannot be used: {why}. Install it again with `pip install --force-reinstall nvidia-cuda-nvrtc`."
-    )]
-    NvrtcFailed {
-        /// Which library.
-        path: PathBuf,
-        /// What it said.
-        why: String,
-    },
-    /// cuBLAS cannot be loaded.
-    #[error(
-        "cuBLAS, NVIDIA's library of matrix products, was not found. Install it with `pip install {package}` (or the CUDA toolkit), or name the folder with it and cuBLASLt in WARPBOOK_CUBLAS."
-    )]
-    NoCublas {
-        /// The package of pip that fits the driver.
-        package: &'static str,
-    },
-    /// cuBLAS is there and does not work.
-    #[error(
-        "cuBLAS at {path} cannot be used: {why}. Install it again with `pip install --force-reinstall nvidia-cublas` (nvidia-cublas-cu12 for a driver of CUDA 12)."
-    )]
-    CublasFailed {
-        /// Which library, or which folder.
-        path: PathBuf,
-        /// What it said.
-        why: String,
-    },
-    /// cuDNN cannot be loaded.
-    #[error(
-        "cuDNN 9, NVIDIA's library of convolutions, was not found. Install it with `pip install {package}`, or name the folder with libcudnn.so.9 in WARPBOOK_CUDNN."
-    )]
-    NoCudnn {
-        /// The package of pip that fits the driver.
-        package: &'static str,
-    },
-    /// cuDNN is there and does not work.
-    #[error(
-        "cuDNN at {path} cannot be used: {why}. Install it again with `pip install --force-reinstall nvidia-cudnn-cu13` (nvidia-cudnn-cu12 for a driver of CUDA 12)."
-    )]
-    CudnnFailed {
-        /// Which library, or which folder.
-        path: PathBuf,
-        /// What it said.
-        why: String,
-    },
-    /// NCCL cannot be loaded.
-    #[error(
-        "NCCL 2, NVIDIA's library for work on several GPUs, was not found. Install it with `pip install {package}`, or name the folder with libnccl.so.2 in WARPBOOK_NCCL."
-    )]
-    NoNccl {
-        /// The package of pip that fits the driver.
-        package: &'static str,
-    },
-    /// NCCL is there and does not work.
-    #[error(
-        "NCCL at {path} cannot be used: {why}. Install it again with `pip install --force-reinstall nvidia-nccl-cu13` (nvidia-nccl-cu12 for a driver of CUDA 12)."
-    )]
-    NcclFailed {
-        /// Which library, or which folder.
-        path: PathBuf,
-        /// What it said.
-        why: String,
-    },
-    /// CUPTI cannot be loaded.
-    #[error(
-        "CUPTI, NVIDIA's interface for profilers, was not found, so what the GPU does and when cannot be recorded. Install it with `pip install {package}` (or the CUDA toolkit), or name the folder with libcupti in WARPBOOK_CUPTI."
-    )]
-    NoCupti {
-        /// The package of pip that fits the driver.
-        package: &'static str,
-    },
-    /// CUPTI is there and does not work.
-    #[error(
-        "CUPTI at {path} cannot be used: {why}. Install it again with `pip install --force-reinstall nvidia-cuda-cupti` (nvidia-cuda-cupti-cu12 for a driver of CUDA 12)."
-    )]
-    CuptiFailed {
-        /// Which library, or which folder.
-        path: PathBuf,
-        /// What it said.
-        why: String,
+    /// One of NVIDIA's libraries cannot be used.
+    #[error("{}", which.sentence(*.driver_cuda, .fault.as_ref()))]
+    Library {
+        /// The library.
+        which: Library,
+        /// The newest CUDA that the driver supports, for which pip's package is named; `None` where there is no driver, or it does not matter.
+        driver_cuda: Option<(u32, u32)>,
+        /// The file or folder that was tried and what is wrong with it; `None` where there is no such library.
+        fault: Option<(PathBuf, String)>,
     },
     /// CUPTI works and does not record.
     #[error("What the GPU does and when cannot be recorded: {why}.")]
@@ -254,6 +177,12 @@ const RESTART: &str = " This process cannot use the GPU any more: restart the ke
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// Whether it says that this library is not there: not that it is and does not work.
+    #[must_use]
+    pub fn is_missing(&self, library: Library) -> bool {
+        matches!(self, Self::Library { which, fault: None, .. } if *which == library)
+    }
+
     /// Whether nothing more can be run on the device by this process.
     #[must_use]
     pub fn is_sticky(&self) -> bool {
@@ -438,13 +367,18 @@ mod tests {
         let check = |e: Error, expect: &str| assert!(e.to_string().contains(expect), "{e}");
         check(Error::NoDriver, "--device cpu");
         check(Error::DriverTooOld { found: "11.4".into(), needed: "12.0".into() }, "Update the driver");
-        check(Error::NoNvrtc { package: "nvidia-cuda-nvrtc" }, "pip install nvidia-cuda-nvrtc");
-        check(Error::NoCublas { package: "nvidia-cublas" }, "pip install nvidia-cublas");
-        check(Error::CublasFailed { path: "/x".into(), why: "y".into() }, "pip install --force-reinstall");
-        check(Error::NoCudnn { package: "nvidia-cudnn-cu13" }, "pip install nvidia-cudnn-cu13");
-        check(Error::CudnnFailed { path: "/x".into(), why: "y".into() }, "pip install --force-reinstall nvidia-cudnn");
-        check(Error::NoCupti { package: "nvidia-cuda-cupti" }, "pip install nvidia-cuda-cupti");
-        check(Error::CuptiFailed { path: "/x".into(), why: "y".into() }, "pip install --force-reinstall nvidia-cuda");
+        let missing = |which| Error::Library { which, driver_cuda: None, fault: None };
+        check(missing(Library::Nvrtc), "pip install nvidia-cuda-nvrtc");
+        check(missing(Library::Cublas), "pip install nvidia-cublas");
+        check(missing(Library::Cudnn), "pip install nvidia-cudnn-cu13");
+        check(missing(Library::Cupti), "pip install nvidia-cuda-cupti");
+        let failed = |which| Error::Library { which, driver_cuda: None, fault: Some(("/x".into(), "y".into())) };
+        check(
+            failed(Library::Cublas),
+            "cuBLAS at /x cannot be used: y. Install it again with `pip install --force-reinstall",
+        );
+        check(failed(Library::Cudnn), "pip install --force-reinstall nvidia-cudnn");
+        check(failed(Library::Cupti), "pip install --force-reinstall nvidia-cuda");
         check(Error::NoSuchDevice { index: 3, count: 1 }, "the only one is cuda:0");
         check(Error::NoSuchDevice { index: 3, count: 2 }, "cuda:0 to cuda:1");
         check(Error::OutOfMemory { what: "x".into(), needed: 2 << 30, free: 1 << 20, total: 1 << 30 }, "2.0 GiB");

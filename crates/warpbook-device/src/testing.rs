@@ -1,6 +1,6 @@
 //! What tests begin with that need a GPU, or files whose place is known only at run time.
 
-pub use crate::driver::THROUGH_CUDARC as DRIVER_FUNCTIONS;
+pub use crate::cuda::driver::THROUGH_CUDARC as DRIVER_FUNCTIONS;
 use crate::{Choice, Clocks, CudaDevice, Device, KernelMarks, Marks};
 use std::fmt::Display;
 use std::io::Write;

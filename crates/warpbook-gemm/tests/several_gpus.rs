@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use warpbook_device::{Communicator, CudaDevice, Error, Route, Stream, testing};
+use warpbook_device::{Communicator, CudaDevice, Library, Route, Stream, testing};
 use warpbook_kernels::matmul::Form;
 use warpbook_gemm::{DeviceArrays, Judge, Product};
 use warpbook_gemm::philox::gaussians;
@@ -166,7 +166,7 @@ fn operands_that_have_changed_are_given_out_anew() {
 fn communicators(test: &str, devices: &[CudaDevice]) -> Option<Arc<Vec<Communicator>>> {
     match Communicator::all(devices, Duration::from_secs(120)) {
         Ok(all) => Some(Arc::new(all)),
-        Err(why @ Error::NoNccl { .. }) => {
+        Err(why) if why.is_missing(Library::Nccl) => {
             testing::skip(test, "needs NCCL, which is installed for GPUs", why);
             None
         }

@@ -393,12 +393,13 @@ impl Ladder<'_> {
 
     /// The row of an error.
     fn failed(&mut self, rung: &Rung, problem: &Problem, error: &Error) -> Measurement {
-        use warpbook_device::Error as D;
+        use warpbook_device::{Error as D, Library};
         let outcome = match error {
             Error::Device(D::Cancelled) => Outcome::Skipped { why: "interrupted".into() },
-            Error::Device(e @ (D::NoCublas { .. } | D::NoCudnn { .. } | D::NoNccl { .. } | D::Unsupported { .. })) => {
-                Outcome::Skipped { why: e.to_string() }
-            }
+            Error::Device(
+                e @ (D::Library { which: Library::Cublas | Library::Cudnn | Library::Nccl, fault: None, .. }
+                | D::Unsupported { .. }),
+            ) => Outcome::Skipped { why: e.to_string() },
             _ => {
                 self.note_loss(error, &rung.id);
                 Outcome::Failed { error: self.sentence(rung, error) }

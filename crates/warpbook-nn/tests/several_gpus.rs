@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::time::Duration;
-use warpbook_device::{CudaDevice, Error, NcclId, testing};
+use warpbook_device::{CudaDevice, Library, NcclId, testing};
 use warpbook_data::{Dataset, synthetic_digits};
 use warpbook_nn::network::{Network, batch_norm, conv2d, dropout, flatten, linear, max_pool, relu};
 use warpbook_nn::ops::optimizer::Optimizer;
@@ -17,7 +17,7 @@ fn gpu(test: &str) -> Option<CudaDevice> {
     let device = testing::gpu(test)?;
     match NcclId::new(&device) {
         Ok(_) => Some(device),
-        Err(why @ Error::NoNccl { .. }) => {
+        Err(why) if why.is_missing(Library::Nccl) => {
             testing::skip(test, "needs NCCL", why);
             None
         }

@@ -8,23 +8,25 @@ mod align;
 #[cfg(test)]
 mod code_tests;
 mod decode;
-mod rings;
+pub(crate) mod rings;
 
 pub use align::Clocks;
 pub use decode::WarpMarks;
 pub use rings::UnmarkedKernel;
-pub(crate) use rings::{Marked, Marking};
 
 use crate::{CudaDevice, Error, Kernel, LaunchOptions, Result, Stream};
 use align::{Probe, Probes};
 use decode::decode;
+use rings::Marking;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use warpbook_kernels::Launch;
 use warpbook_kernels::xray::{CLOCK_ROUNDS, sm_clocks};
 
 /// Kernels that are loaded while it lives are compiled with their marks. One at a time.
 pub struct Xray {
     device: CudaDevice,
+    marking: Arc<Marking>,
     clocks: Kernel,
 }
 
@@ -76,22 +78,23 @@ impl Xray {
         let half = info.shared_bytes_per_multiprocessor.unwrap_or(0) / 2 + 1024;
         let most = info.shared_bytes_per_block.unwrap_or(48 << 10);
         clocks.reserve_shared(u32::try_from(half.min(most)).unwrap_or(48 << 10))?;
-        if !device.0.marking.begin() {
+        let marking = device.0.extension::<Marking>();
+        if !marking.begin() {
             let why = "is being made on this device already: wait for it to end".into();
             return Err(Error::Unsupported { what: "An X-ray".into(), why });
         }
-        Ok(Self { device: device.clone(), clocks })
+        Ok(Self { device: device.clone(), marking, clocks })
     }
 
     /// Kernels that are loaded from now on have no marks; those that have go on recording.
     pub fn pause(&self) {
-        self.device.0.marking.pause();
+        self.marking.pause();
     }
 
     /// How many modules have been compiled with marks.
     #[must_use]
     pub fn marked(&self) -> usize {
-        self.device.0.marking.marked().len()
+        self.marking.marked().len()
     }
 
     /// Gives every warp of the launches so far a ring, of at most so many bytes in all, and says how many they have. Launches before this record nothing.
@@ -100,7 +103,7 @@ impl Xray {
     /// They do not fit.
     pub fn allocate(&self, most_bytes: u64) -> Result<u64> {
         self.device.synchronize()?;
-        let all = self.device.0.marking.marked();
+        let all = self.marking.marked();
         let needed: Vec<u64> = all.iter().map(|m| m.rings_needed()).collect();
         let sum = needed.iter().sum::<u64>().max(1);
         let mut bytes = 0;
@@ -116,14 +119,14 @@ impl Xray {
     /// # Errors
     /// Those of the run and the device; [`Error::StillRunning`] after `limit_s` seconds; the clocks could not be compared.
     pub fn record(&self, stream: &Stream, limit_s: f64, run: impl FnOnce() -> Result<()>) -> Result<Marks> {
-        let all = self.device.0.marking.marked();
+        let all = self.marking.marked();
         all.iter().try_for_each(|m| m.clear())?;
         let (before, after) = (self.ask(stream)?, self.ask(stream)?);
         // Queued one right after the other, so that clocks do not change in between.
         before.launch(self, stream)?;
-        self.device.0.marking.set_recording(true);
+        self.marking.set_recording(true);
         let ran = run();
-        self.device.0.marking.set_recording(false);
+        self.marking.set_recording(false);
         ran?;
         after.launch(self, stream)?;
         stream.synchronize_within(limit_s)?;
@@ -153,7 +156,7 @@ impl Xray {
             })?;
             kernels.extend(of.into_iter().filter(|k| !k.marks.is_empty()));
         }
-        Ok(Marks { kernels, unmarked: self.device.0.marking.unmarked(), clocks })
+        Ok(Marks { kernels, unmarked: self.marking.unmarked(), clocks })
     }
 
     /// Prepares a launch of the kernel that asks every SM for its clock.
@@ -174,7 +177,7 @@ impl Xray {
 
 impl Drop for Xray {
     fn drop(&mut self) {
-        self.device.0.marking.end();
+        self.marking.end();
     }
 }
 

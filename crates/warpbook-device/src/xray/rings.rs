@@ -1,7 +1,8 @@
 //! Kernels that were compiled with marks, and where their records go.
 
-use crate::cuda::Inner;
-use crate::module::Module;
+use crate::cuda::context::Inner;
+use crate::cuda::kernel::LaunchWatch;
+use crate::cuda::module::Module;
 use crate::{Buffer, CudaDevice, Error, Kernel, Result};
 use cudarc::driver::{result, sys};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,10 +19,10 @@ const RECORD: u64 = 8;
 
 /// Whether kernels are compiled with their marks, and those that were.
 #[derive(Default)]
-pub(crate) struct Marking(Mutex<State>);
+pub(crate) struct Marking(Mutex<MarkingState>);
 
 #[derive(Default)]
-struct State {
+struct MarkingState {
     begun: bool,
     on: bool,
     /// Whether a run is being recorded.
@@ -40,7 +41,7 @@ pub struct UnmarkedKernel {
 }
 
 impl Marking {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MarkingState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +80,7 @@ impl Marking {
     }
 
     /// Notes a launch of a kernel without marks, if it belongs to the run that is recorded, or is captured into a graph for it.
-    pub(crate) fn launched_without(&self, spec: &KernelSpec, captured: bool) {
+    fn launched_without(&self, spec: &KernelSpec, captured: bool) {
         let mut state = self.lock();
         let is_new = !state.unmarked.iter().any(|k| k.entry == spec.entry && k.file == spec.file);
         if state.begun && (captured || state.recording) && is_new {
@@ -93,18 +94,29 @@ impl Marking {
     }
 
     /// The kernel with its marks, where they are on and it has any.
-    pub(crate) fn load(device: &CudaDevice, spec: &KernelSpec, tile: &Tile) -> Option<Result<Kernel>> {
-        if !device.0.marking.is_on() {
+    pub(crate) fn load(
+        self: &Arc<Self>,
+        device: &CudaDevice,
+        spec: &KernelSpec,
+        tile: &Tile,
+    ) -> Option<Result<Kernel>> {
+        if !self.is_on() {
             return None;
         }
         let marks = Marks::of(spec)?;
-        Some(Self::load_marked(device, spec, tile, &marks))
+        Some(self.load_marked(device, spec, tile, &marks))
     }
 
-    fn load_marked(device: &CudaDevice, spec: &KernelSpec, tile: &Tile, marks: &Marks) -> Result<Kernel> {
+    fn load_marked(
+        self: &Arc<Self>,
+        device: &CudaDevice,
+        spec: &KernelSpec,
+        tile: &Tile,
+        marks: &Marks,
+    ) -> Result<Kernel> {
         let compiled = device.compiler()?.compile(&marks.on(spec), tile, &device.architecture_of(spec))?;
         let kernel = Kernel::load(device, spec, tile, &compiled)?;
-        let mut state = device.0.marking.lock();
+        let mut state = self.lock();
         let known = state.marked.iter().find(|m| Arc::ptr_eq(&m.module, kernel.module())).cloned();
         let marked = known.unwrap_or_else(|| {
             let threads = tile.size(warpbook_record::Dim::Threads);
@@ -116,13 +128,18 @@ impl Marking {
                 warps: threads.div_ceil(32),
                 launched: Mutex::new(vec![[0; 2]; marks.entries.len()]),
                 rings: Mutex::default(),
+                marking: self.clone(),
             });
             state.marked.push(new.clone());
             new
         });
-        // Another kernel of the file may have none.
-        let is_marked = marks.entries.iter().any(|e| *e == spec.entry);
-        Ok(if is_marked { kernel } else { kernel.without_marks() }.with_marks(marked))
+        Ok(kernel.watched(marked))
+    }
+}
+
+impl LaunchWatch for Marking {
+    fn launched(&self, spec: &KernelSpec, _shape: Launch, captured: bool) {
+        self.launched_without(spec, captured);
     }
 }
 
@@ -137,6 +154,7 @@ pub(crate) struct Marked {
     /// Blocks of each entry's last launch, and of its largest.
     launched: Mutex<Vec<[u64; 2]>>,
     rings: Mutex<Option<Rings>>,
+    marking: Arc<Marking>,
 }
 
 /// `XrayRings` of `kernels/xray.cuh`, and its memory.
@@ -146,15 +164,19 @@ struct Rings {
     capacity: u64,
 }
 
-impl Marked {
-    /// Notes a launch of an entry.
-    pub(crate) fn launched(&self, entry: &str, shape: Launch) {
-        let Some(place) = self.marks.entries.iter().position(|e| e == entry) else { return };
+impl LaunchWatch for Marked {
+    fn launched(&self, spec: &KernelSpec, shape: Launch, captured: bool) {
+        // Another kernel of the file may have no marks.
+        let Some(place) = self.marks.entries.iter().position(|e| *e == spec.entry) else {
+            return self.marking.launched_without(spec, captured);
+        };
         let blocks = shape.grid.iter().map(|n| u64::from(*n)).product::<u64>();
         let mut launched = self.launched.lock().unwrap_or_else(PoisonError::into_inner);
         launched[place] = [blocks, launched[place][1].max(blocks)];
     }
+}
 
+impl Marked {
     /// Blocks of the last launch of each entry.
     pub(super) fn blocks(&self) -> Vec<u64> {
         self.launched.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|[last, _]| *last).collect()

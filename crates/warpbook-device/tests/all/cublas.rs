@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use warpbook_device::{Buffer, Cublas, CublasLt, CudaDevice, DevicePtr, Error, LibraryGemm, testing};
+use warpbook_device::{Buffer, Cublas, CublasLt, CudaDevice, DevicePtr, Error, Library, LibraryGemm, testing};
 use warpbook_record::Dtype;
 
 const DTYPES: [Dtype; 4] = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16];
@@ -14,7 +14,7 @@ fn on_gpu<T>(test: &str, open: impl FnOnce(&CudaDevice) -> Result<T, Error>) -> 
     let device = testing::gpu(test)?;
     match open(&device) {
         Ok(library) => Some((device, library)),
-        Err(why @ Error::NoCublas { .. }) => {
+        Err(why) if why.is_missing(Library::Cublas) => {
             testing::skip(test, "needs cuBLAS", why);
             None
         }

@@ -1,7 +1,7 @@
 //! Convolutions by cuDNN on a real GPU, against a loop in f64.
 
 use warpbook_device::{
-    Buffer, ConvolutionPass, CudaDevice, Cudnn, CudnnPlan, Error, LibraryConvolution, Slice, testing,
+    Buffer, ConvolutionPass, CudaDevice, Cudnn, CudnnPlan, Error, Library, LibraryConvolution, Slice, testing,
 };
 use warpbook_record::Dtype;
 
@@ -11,7 +11,7 @@ fn on_gpu(test: &str) -> Option<(CudaDevice, Cudnn)> {
     let device = testing::gpu(test)?;
     match Cudnn::open(&device) {
         Ok(library) => Some((device, library)),
-        Err(why @ Error::NoCudnn { .. }) => {
+        Err(why) if why.is_missing(Library::Cudnn) => {
             testing::skip(test, "needs cuDNN", why);
             None
         }

@@ -8,3 +8,4 @@ mod graphs;
 mod memory;
 mod nvrtc;
 mod pool;
+mod rooms;

@@ -1,7 +1,7 @@
 //! Frozen networks on a GPU against the same on the CPU.
 
-use warpbook_device::{Bench, CudaDevice, Cudnn, Error, testing};
-use warpbook_data::{self, Dataset};
+use warpbook_device::{Bench, CudaDevice, Cudnn, Library, testing};
+use warpbook_data::{self as data, Dataset};
 use warpbook_gemm::ProductBy;
 use warpbook_nn::infer::Frozen;
 use warpbook_nn::network::*;
@@ -149,7 +149,7 @@ fn frozen_networks_by_libraries_give_the_cpu_s_outputs() {
     let test = "frozen_networks_by_libraries_give_the_cpu_s_outputs";
     let Some(device) = testing::gpu(test) else { return };
     if let Err(why) = Cudnn::open(&device) {
-        assert!(matches!(why, Error::NoCudnn { .. }), "{why}");
+        assert!(why.is_missing(Library::Cudnn), "{why}");
         return testing::skip(test, "needs cuDNN", why);
     }
     let recipe = Recipe::mnist();
@@ -174,7 +174,7 @@ fn frozen_networks_by_libraries_give_the_cpu_s_outputs() {
 }
 
 fn test_set() -> (Recipe, Dataset, Weights) {
-    let digits = warpbook_data::synthetic_digits(512, 301, 7);
+    let digits = data::synthetic_digits(512, 301, 7);
     let recipe = Recipe { batch: 64, steps: Some(60), epochs: 20, ..Recipe::mnist() };
     let mut trainer = Trainer::new(recipe.clone(), &digits.train, None).unwrap();
     trainer.train(&digits.train, &digits.test, 100, &mut |_| warpbook_nn::train::Flow::Continue).unwrap();

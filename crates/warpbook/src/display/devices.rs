@@ -237,7 +237,8 @@ mod tests {
     fn an_inventory_lists_the_cpu_and_every_remedy() {
         let mut inventory = Inventory::take();
         inventory.cuda = Err(warpbook_device::Error::NoDriver);
-        inventory.nvrtc = Err(warpbook_device::Error::NoNvrtc { package: "nvidia-cuda-nvrtc" });
+        let which = warpbook_device::Library::Nvrtc;
+        inventory.nvrtc = Err(warpbook_device::Error::Library { which, driver_cuda: None, fault: None });
         for form in [inventory.text(), inventory.html()] {
             assert!(form.contains("cpu") && form.contains("Install the NVIDIA driver"), "{form}");
             assert!(form.contains("pip install nvidia-cuda-nvrtc"), "{form}");

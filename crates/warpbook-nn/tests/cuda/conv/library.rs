@@ -4,7 +4,7 @@ use super::bench::{Bench, LAYOUTS};
 use super::case::Case;
 use super::shapes::{layers, odd_shapes};
 use std::panic::AssertUnwindSafe;
-use warpbook_device::{Error, testing};
+use warpbook_device::{Error, Library, testing};
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Form, Method};
 use warpbook_record::Dtype;
@@ -13,7 +13,7 @@ use warpbook_record::Dtype;
 fn check_stock(test: &str, method: Method, dtype: Dtype, shapes: &[Geometry]) {
     let Some(device) = testing::gpu(test) else { return };
     if let Err(why) = warpbook_device::Cudnn::open(&device) {
-        assert!(matches!(why, Error::NoCudnn { .. }), "{why}");
+        assert!(why.is_missing(Library::Cudnn), "{why}");
         return testing::skip(test, "needs cuDNN", why);
     }
     let bench = Bench::new(&device);

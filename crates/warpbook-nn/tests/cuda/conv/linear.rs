@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, Guarded, Poisoned, TYPES, random, stored};
 use super::want::{Want, wide};
-use warpbook_device::{Error, testing};
+use warpbook_device::{Library, testing};
 use warpbook_kernels::matmul::rows;
 use warpbook_gemm::{OwnProduct, ProductBy};
 use warpbook_nn::ops::linear::cuda::{Linear, LinearEpilogue};
@@ -23,7 +23,7 @@ fn linear_is_the_reference() {
 fn linear_by_the_library_is_the_reference() {
     let Some(device) = testing::gpu("linear_by_the_library_is_the_reference") else { return };
     if let Err(why) = warpbook_device::CublasLt::open(&device) {
-        assert!(matches!(why, Error::NoCublas { .. }), "{why}");
+        assert!(why.is_missing(Library::Cublas), "{why}");
         return testing::skip("linear_by_the_library_is_the_reference", "needs cuBLAS", why);
     }
     let b = Bench::new(&device);

@@ -1,0 +1,107 @@
+//! Compiled files, and what the assembler says of them.
+
+use crate::compile::cubin;
+use warpbook_record::KernelStats;
+
+/// A file compiled for one architecture.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The machine code.
+    pub cubin: Vec<u8>,
+    /// What the assembler said of each entry in the file.
+    pub stats: Vec<KernelStats>,
+    /// Whether it came from the disk.
+    pub from_cache: bool,
+}
+
+impl Compiled {
+    /// What the assembler said of one entry.
+    #[must_use]
+    pub fn stats_of(&self, entry: &str) -> Option<&KernelStats> {
+        self.stats.iter().find(|s| s.entry == entry)
+    }
+}
+
+/// Registers from the code itself; shared memory and spills from the assembler's log. Where the log says nothing
+/// about an entry, its sections and its stack frame (which is where spills go) are read instead.
+pub(crate) fn stats(code: &[u8], log: &str, file: &str, architecture: &str) -> Vec<KernelStats> {
+    let logged = parse_log(log);
+    let of_entry = |r: cubin::Resources| {
+        let said = logged.iter().find(|l| l.entry == r.entry);
+        KernelStats {
+            file: file.into(),
+            architecture: architecture.into(),
+            registers: r.registers,
+            static_shared_bytes: said.map_or(r.static_shared_bytes, |l| l.shared_bytes),
+            spill_store_bytes: said.map_or(r.frame_bytes, |l| l.spill_store_bytes),
+            spill_load_bytes: said.map_or(r.frame_bytes, |l| l.spill_load_bytes),
+            entry: r.entry,
+            ..KernelStats::default()
+        }
+    };
+    cubin::resources(code).into_iter().map(of_entry).collect()
+}
+
+/// Whether a log speaks of the entries of this cubin, each once and with its registers, and of no others.
+pub(crate) fn tells_of(log: &str, code: &[u8]) -> bool {
+    let (logged, there) = (parse_log(log), cubin::resources(code));
+    let is_told = |r: &cubin::Resources| {
+        let mut of = logged.iter().filter(|l| l.entry == r.entry);
+        of.next().is_some_and(|l| l.registers == r.registers) && of.next().is_none()
+    };
+    logged.len() == there.len() && there.iter().all(is_told)
+}
+
+/// What `ptxas -v` says of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Logged<'a> {
+    entry: &'a str,
+    registers: u32,
+    shared_bytes: u32,
+    spill_store_bytes: u32,
+    spill_load_bytes: u32,
+}
+
+fn parse_log(log: &str) -> Vec<Logged<'_>> {
+    let mut all: Vec<Logged> = Vec::new();
+    for line in log.lines() {
+        if let Some(entry) = line.split("Compiling entry function '").nth(1).and_then(|r| r.split('\'').next()) {
+            all.push(Logged { entry, ..Logged::default() });
+        }
+        let Some(last) = all.last_mut() else { continue };
+        let number_before = |unit: &str| -> Option<u32> { line.split_once(unit)?.0.rsplit(' ').next()?.parse().ok() };
+        if let Some(n) = number_before(" bytes spill stores") {
+            last.spill_store_bytes = n;
+        }
+        if let Some(n) = number_before(" bytes spill loads") {
+            last.spill_load_bytes = n;
+        }
+        if let Some(n) = number_before(" registers") {
+            last.registers = n;
+        }
+        if let Some(n) = number_before(" bytes smem") {
+            last.shared_bytes = n;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_assembler_s_log_is_read() {
+        let log = "ptxas info    : 24 bytes gmem\n\
+            ptxas info    : Compiling entry function 'update' for 'sm_90'\n\
+            ptxas info    : Function properties for update\n\
+            ptxas         .     0 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads\n\
+            ptxas info    : Used 32 registers, used 1 barriers, 192 bytes smem\n\
+            ptxas info    : Compiling entry function 'pass' for 'sm_90'\n\
+            ptxas info    : Used 64 registers, used 0 barriers\n";
+        let update =
+            Logged { entry: "update", registers: 32, shared_bytes: 192, spill_store_bytes: 4, spill_load_bytes: 8 };
+        assert_eq!(parse_log(log), [update, Logged { entry: "pass", registers: 64, ..Logged::default() }]);
+        assert_eq!(parse_log(""), []);
+    }
+}

@@ -1,0 +1,189 @@
+//! The compiler of kernels: NVRTC with the headers that they include, and a cache.
+
+use crate::compile::cache::Cache;
+use crate::compile::compiled::{Compiled, stats, tells_of};
+use crate::compile::headers::{self, Headers};
+use crate::compile::nvrtc::Compilation;
+use crate::{CompileError, Error, Nvrtc, Result};
+use std::cell::LazyCell;
+use warpbook_record::{KernelSpec, Source, Tile};
+
+/// NVRTC, the building blocks that kernels include, and the cache. Needs no GPU.
+#[derive(Debug, Clone)]
+pub struct Compiler {
+    nvrtc: Nvrtc,
+    headers: &'static [Source],
+    cache: Cache,
+}
+
+impl Compiler {
+    /// Loads NVRTC for a driver that supports `driver_cuda`, or any where there is no driver.
+    ///
+    /// # Errors
+    /// Those of [`Nvrtc::load`].
+    pub fn new(driver_cuda: Option<(u32, u32)>) -> Result<Self> {
+        Ok(Self { nvrtc: Nvrtc::load(driver_cuda)?, headers: warpbook_kernels::HEADERS, cache: Cache::of_user() })
+    }
+
+    /// One that compiles with other building blocks, and keeps nothing.
+    #[cfg(test)]
+    pub(crate) fn with_headers(headers: &'static [Source]) -> Result<Self> {
+        Ok(Self { headers, cache: Cache::none(), ..Self::new(None)? })
+    }
+
+    /// Its NVRTC.
+    #[must_use]
+    pub fn nvrtc(&self) -> &Nvrtc {
+        &self.nvrtc
+    }
+
+    /// Compiles a kernel's file with one of its tiles for an architecture such as "sm_90".
+    ///
+    /// # Errors
+    /// [`Error::Compile`] with the path, the line and the log.
+    pub fn compile(&self, spec: &KernelSpec, tile: &Tile, architecture: &str) -> Result<Compiled> {
+        self.compile_with(Some(&self.cache), spec, tile, architecture)
+    }
+
+    /// The same, without looking for it on the disk or keeping it there: what the first call of a kernel costs that nobody has compiled.
+    ///
+    /// # Errors
+    /// As of [`Compiler::compile`].
+    pub fn compile_anew(&self, spec: &KernelSpec, tile: &Tile, architecture: &str) -> Result<Compiled> {
+        self.compile_with(None, spec, tile, architecture)
+    }
+
+    fn compile_with(
+        &self,
+        cache: Option<&Cache>,
+        spec: &KernelSpec,
+        tile: &Tile,
+        architecture: &str,
+    ) -> Result<Compiled> {
+        let mut options = vec![
+            format!("--gpu-architecture={architecture}"),
+            "--std=c++17".into(),
+            "--generate-line-info".into(),
+            "--ptxas-options=-v".into(),
+        ];
+        options.extend(tile.defines.iter().chain(&spec.defines).map(|d| format!("-D{}={}", d.name, d.value)));
+        let version = format!("{:?}", self.nvrtc.version());
+        let major = self.nvrtc.version().0;
+        let folders = LazyCell::new(|| headers::folders(self.nvrtc.path(), major));
+        let is_elsewhere = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
+        // Only what the file can include: a new building block elsewhere does not recompile everything.
+        let headers = Headers::of(&spec.source, &spec.headers, self.headers, &is_elsewhere);
+        // The compiler may read other files, which can change without Warpbook's noticing.
+        let cache = cache.filter(|_| !headers.is_incomplete);
+        if headers.is_incomplete {
+            options.extend(folders.iter().map(|folder| format!("--include-path={}", folder.display())));
+        }
+        let parts = [&*spec.source, &*spec.file, &version].into_iter().chain(options.iter().map(String::as_str));
+        let key = Cache::key(parts.chain(headers.found.iter().flat_map(|(name, text)| [&**name, &**text])));
+        if let Some(found) = cache.and_then(|cache| cache.read(&key)) {
+            return Ok(found);
+        }
+        // The kernel's path is its name for the compiler, so that an error points at the real line.
+        let path = spec.path();
+        let mut named: Vec<(&str, &str)> = headers.found.iter().map(|(name, text)| (&**name, &**text)).collect();
+        if headers.is_incomplete {
+            named.extend(headers::for_cuda(&headers.found));
+        }
+        let build = |alone| {
+            self.nvrtc.compile(&spec.source, &path, &named, &options, alone).map_err(|log| {
+                let mut sources = named.clone();
+                sources.push((&path, numbered(&spec.source)));
+                let mut error = CompileError::new(path.clone(), architecture.into(), log, &sources);
+                if let Some(first) = error.diagnostics.iter_mut().find(|d| d.is_error)
+                    && let Some(hint) = headers::hint(&first.message, major, &folders)
+                {
+                    first.message = format!("{}. {hint}", first.message);
+                }
+                Error::Compile(Box::new(error))
+            })
+        };
+        let mut built = build(false)?;
+        // The assembler's words of several compilations at once can get lost or mixed up.
+        if !built.was_alone && !tells_of(&built.log, &built.cubin) {
+            built = build(true)?;
+        }
+        let Compilation { cubin, log, .. } = built;
+        let stats = stats(&cubin, &log, &spec.file, architecture);
+        let compiled = Compiled { cubin, stats, from_cache: false };
+        if let Some(cache) = cache {
+            cache.write(&key, &compiled);
+        }
+        Ok(compiled)
+    }
+}
+
+/// The lines of a source that the compiler counts: those after a `#line 1`, before which there may be declarations that its author did not
+/// write.
+fn numbered(text: &str) -> &str {
+    text.split_once("\n#line 1\n").map_or(text, |(_, counted)| counted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_threads_compile_at_once_has_its_own_words() {
+        let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
+        let all: Vec<KernelSpec> = warpbook_kernels::all().into_iter().map(|(spec, _)| spec).collect();
+        let some: Vec<&KernelSpec> =
+            ["guide/divergence.cu", "matmul/05_register_2d.cu", "matmul/06_vectorised.cu", "matmul/add_partials.cu"]
+                .iter()
+                .filter_map(|file| all.iter().find(|spec| spec.file == *file))
+                .collect();
+        assert!(some.len() > 2, "{} files", some.len());
+        let of = |spec: &KernelSpec| {
+            let built = compiler.compile_anew(spec, &spec.tiles[0], "sm_80").unwrap_or_else(|e| panic!("{e}"));
+            (built.cubin, built.stats)
+        };
+        let expect: Vec<_> = some.iter().map(|spec| of(spec)).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (some, expect) = (&some, &expect);
+                scope.spawn(move || {
+                    for i in 0..2 * some.len() {
+                        let at = (thread + i) % some.len();
+                        assert!(of(some[at]) == expect[at], "{}", some[at].file);
+                    }
+                });
+            }
+        });
+        let log = "ptxas info    : Compiling entry function 'a' for 'sm_80'\nptxas info    : Used 7 registers\n";
+        assert!(!tells_of(log, &expect[0].0) && !tells_of("", &expect[0].0));
+    }
+
+    #[test]
+    fn a_header_that_has_changed_is_compiled_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
+        let compiler = Compiler { cache: Cache::at(&folder.path().join("cache")), ..compiler };
+        let header = folder.path().join("mine.cuh");
+        let path = header.display();
+        let by_path = format!("#include \"{path}\"\n");
+        // Which file this is only the compiler knows.
+        let by_macro = format!("#define WHERE \"{path}\"\n#include WHERE\n");
+        for (include, is_kept) in [(by_path, true), (by_macro, false)] {
+            let spec = KernelSpec {
+                source: format!("{include}extern \"C\" __global__ void k(int* x) {{ *x = X; }}\n").into(),
+                ..warpbook_kernels::all()[0].0.clone()
+            };
+            let compile = || compiler.compile(&spec, &spec.tiles[0], "sm_80");
+            std::fs::write(&header, "#define X 1\n").unwrap();
+            assert!(!compile().unwrap().from_cache);
+            assert_eq!(compile().unwrap().from_cache, is_kept);
+            std::fs::write(&header, "#error \"changed\"\n").unwrap();
+            assert!(compile().unwrap_err().to_string().contains("changed"), "{include}");
+        }
+    }
+
+    #[test]
+    fn lines_before_the_author_s_are_not_counted() {
+        assert_eq!(numbered("#include \"a.cuh\"\n#line 1\nint a;\nint b;"), "int a;\nint b;");
+        assert_eq!(numbered("int a;\nint b;"), "int a;\nint b;");
+    }
+}

@@ -1,0 +1,9 @@
+//! Kernels from source to machine code: NVRTC, the headers that it is given, and a cache on disk.
+
+pub(crate) mod cache;
+pub(crate) mod compiled;
+pub(crate) mod compiler;
+pub(crate) mod cubin;
+pub(crate) mod headers;
+pub(crate) mod kernel_file;
+pub(crate) mod nvrtc;

@@ -1,0 +1,309 @@
+//! A device's context.
+
+use crate::cuda::driver;
+use crate::cuda::streams::Streams;
+use crate::memory::counters::MemoryCounters;
+use crate::{Compiler, Error, Result};
+use cudarc::driver::CudaContext;
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUstreamCaptureMode, cudaError_enum as Code};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use warpbook_kernels::{Launch, over_items};
+use warpbook_record::{DeviceInfo, KernelSpec, Requires, Tile};
+
+/// A CUDA error by name and in words.
+pub(crate) fn describe(e: DriverError) -> String {
+    driver::describe(e.0 as i32)
+}
+
+/// Whether the context is of no use after this error.
+pub(crate) fn is_sticky(e: DriverError) -> bool {
+    const STICKY: [Code; 11] = [
+        Code::CUDA_ERROR_ILLEGAL_ADDRESS,
+        Code::CUDA_ERROR_LAUNCH_FAILED,
+        Code::CUDA_ERROR_LAUNCH_TIMEOUT,
+        Code::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        Code::CUDA_ERROR_MISALIGNED_ADDRESS,
+        Code::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        Code::CUDA_ERROR_INVALID_PC,
+        Code::CUDA_ERROR_HARDWARE_STACK_ERROR,
+        Code::CUDA_ERROR_ASSERT,
+        Code::CUDA_ERROR_ECC_UNCORRECTABLE,
+        Code::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+    ];
+    // By number: a later driver has errors that the type does not know.
+    STICKY.iter().any(|code| *code as i32 == e.0 as i32)
+}
+
+/// What every buffer, stream and kernel of a device shares.
+pub(crate) struct Inner {
+    pub(crate) context: Arc<CudaContext>,
+    pub(crate) info: DeviceInfo,
+    driver_cuda: (u32, u32),
+    uuid: Option<String>,
+    compiler: OnceLock<Result<Compiler>>,
+    pub(crate) memory: MemoryCounters,
+    pub(crate) streams: Streams,
+    extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// What copies go through: waiting for it waits for nothing else, and disturbs no capture on another thread.
+    pub(crate) transfers: sys::CUstream,
+    /// The error that ended the context; every launch asks for it.
+    lost: OnceLock<String>,
+    /// A kernel runs that will not end: whoever frees something would wait for it.
+    abandoned: AtomicBool,
+}
+
+// SAFETY: the stream's handle may be used from any thread whose current context is its own; `bind` sees to that.
+unsafe impl Send for Inner {}
+// SAFETY: the driver serialises calls on one stream.
+unsafe impl Sync for Inner {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.may_free() {
+            // SAFETY: the handle was created by `open` and is not used again.
+            let _ = unsafe { result::stream::destroy(self.transfers) };
+        }
+    }
+}
+
+impl Inner {
+    /// As [`CudaDevice::has_programmatic_launch`].
+    pub(crate) fn has_programmatic_launch(&self) -> bool {
+        self.info.compute_capability >= Some((9, 0)) && self.driver_cuda >= (12, 3)
+    }
+
+    /// What another module keeps with the device, one of each type; it is made when it is first asked for.
+    pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut extensions = self.extensions.lock().unwrap_or_else(PoisonError::into_inner);
+        let extension = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
+        extension.downcast().unwrap_or_else(|_| unreachable!("the key is its type"))
+    }
+
+    /// Waits for the copies of this device.
+    pub(crate) fn wait_for_transfers(&self, what: &str) -> Result<()> {
+        self.streams.count_transfer();
+        // SAFETY: the handle lives as long as `self`.
+        unsafe { result::stream::synchronize(self.transfers) }.map_err(|e| self.error(what, e))
+    }
+
+    /// Makes the context current on this thread; every driver call comes after this.
+    pub(crate) fn bind(&self) -> Result<()> {
+        if let Some(why) = self.lost.get() {
+            return Err(Error::ContextLost(why.clone()));
+        }
+        self.context.bind_to_thread().map_err(|e| self.error("Choosing the device", e))
+    }
+
+    /// Whether something of this device can be given back: its context, made current here, is still good for that.
+    pub(crate) fn may_free(&self) -> bool {
+        !self.abandoned.load(Ordering::Relaxed) && self.context.bind_to_thread().is_ok()
+    }
+
+    /// Gives the device up, as a kernel on it does not end.
+    pub(crate) fn abandon(&self, why: &str) {
+        if !self.abandoned.swap(true, Ordering::Relaxed) {
+            // Giving the context back would wait too.
+            std::mem::forget(self.context.clone());
+        }
+        self.lost.get_or_init(|| why.to_owned());
+    }
+
+    /// An error of the driver, remembered where nothing can follow it.
+    pub(crate) fn error(&self, what: impl Into<String>, e: DriverError) -> Error {
+        Error::Cuda { what: what.into(), why: describe(e), sticky: self.note(e) }
+    }
+
+    /// The error of a library's call: one that the library refuses to make is told apart from one that failed.
+    pub(crate) fn library_error(&self, library: &str, what: &str, why: String, is_refused: bool) -> Error {
+        if is_refused {
+            return Error::Unsupported { what: library.into(), why: format!("refuses {what}: {why}") };
+        }
+        // It may be the error of an earlier kernel, of which the library does not say that it ended the context.
+        let sticky = result::mem_get_info().is_err_and(|e| self.note(e));
+        Error::Cuda { what: format!("{library}, asked for {what},"), why, sticky }
+    }
+
+    /// Remembers an error that ends the context; says whether it was one.
+    pub(crate) fn note(&self, e: DriverError) -> bool {
+        let sticky = is_sticky(e);
+        if sticky {
+            self.lost.get_or_init(|| describe(e));
+        }
+        sticky
+    }
+}
+
+/// Makes a call that the driver does not let a thread make while it captures, such as freeing memory, and that has nothing
+/// to do with what is captured.
+pub(crate) fn relaxed<R>(call: impl FnOnce() -> R) -> R {
+    let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: the pointer is to a live value, which becomes the thread's mode until now.
+    let exchanged = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result();
+    let done = call();
+    if exchanged.is_ok() {
+        // SAFETY: as above; this restores the mode.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+    }
+    done
+}
+
+/// Ends the process without what the driver does at its end, which would wait for a kernel that runs for ever.
+pub fn exit_at_once(code: u8) -> ! {
+    unsafe extern "C" {
+        fn _exit(code: std::ffi::c_int) -> !;
+    }
+    let _ = std::io::stdout().flush();
+    // SAFETY: C's own; nothing of this process is used afterwards.
+    unsafe { _exit(code.into()) }
+}
+
+/// A CUDA device with its context; clones share it.
+#[derive(Clone)]
+pub struct CudaDevice(pub(crate) Arc<Inner>);
+
+impl std::fmt::Debug for CudaDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CudaDevice(cuda:{}, {})", self.0.info.index, self.0.info.name)
+    }
+}
+
+impl CudaDevice {
+    /// Opens device `index`.
+    ///
+    /// # Errors
+    /// No driver, one too old, or no such device.
+    pub fn open(index: u32) -> Result<Self> {
+        let driver_cuda = driver::driver()?;
+        let count = driver::count()?;
+        if index >= count {
+            return Err(Error::NoSuchDevice { index, count });
+        }
+        driver::ensure_it_opens(index)?;
+        let context = CudaContext::new(index as usize).map_err(|e| Error::DriverFailed(describe(e)));
+        driver::let_go(index);
+        let (context, info) = (context?, driver::info(index)?);
+        // C's char is signed on x86 and unsigned on Arm.
+        let uuid = context.uuid().ok().map(|u| format_uuid(&u.bytes.map(|b| b.to_ne_bytes()[0])));
+        let transfers = result::stream::create(result::stream::StreamKind::NonBlocking)
+            .map_err(|e| Error::DriverFailed(describe(e)))?;
+        Ok(Self(Arc::new(Inner {
+            transfers,
+            context,
+            info,
+            driver_cuda,
+            uuid,
+            compiler: OnceLock::new(),
+            memory: MemoryCounters::default(),
+            streams: Streams::new(transfers),
+            extensions: Mutex::default(),
+            lost: OnceLock::new(),
+            abandoned: AtomicBool::new(false),
+        })))
+    }
+
+    /// Its name and limits.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.0.info
+    }
+
+    /// The newest CUDA that the driver supports.
+    #[must_use]
+    pub fn driver_cuda(&self) -> (u32, u32) {
+        self.0.driver_cuda
+    }
+
+    /// Whether it was given up because a kernel on it does not end. A process that ends in the ordinary way would then wait for that
+    /// kernel: it uses [`exit_at_once`].
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.0.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// Whether the two share one opened device: what was made for the one can be used with the other.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// As NVML knows it, "GPU-...".
+    #[must_use]
+    pub fn uuid(&self) -> Option<&str> {
+        self.0.uuid.as_deref()
+    }
+
+    /// Whether a kernel may be launched before its predecessor has ended: since compute capability 9.0, and in graphs
+    /// since CUDA 12.3.
+    #[must_use]
+    pub fn has_programmatic_launch(&self) -> bool {
+        self.0.has_programmatic_launch()
+    }
+
+    /// What compiles for it.
+    ///
+    /// # Errors
+    /// NVRTC is missing.
+    pub fn compiler(&self) -> Result<&Compiler> {
+        self.0.compiler.get_or_init(|| Compiler::new(Some(self.0.driver_cuda))).as_ref().map_err(Clone::clone)
+    }
+
+    /// The architecture that a kernel is compiled for here: its own, as in "sm_90", or the one that the kernel needs exactly.
+    #[must_use]
+    pub fn architecture_of(&self, spec: &KernelSpec) -> String {
+        match &spec.requires {
+            // Code for sm_90a is not what sm_90 compiles to.
+            Some(Requires::Exactly(name)) => name.to_string(),
+            _ => self.0.info.architecture().unwrap_or_default(),
+        }
+    }
+
+    /// Free and total device memory in bytes.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn memory(&self) -> Result<(u64, u64)> {
+        self.0.bind()?;
+        let (free, total) = result::mem_get_info().map_err(|e| self.0.error("Asking for the free memory", e))?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// An error unless so many bytes are free, a little being left to the driver.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], with what is free.
+    pub fn ensure_free(&self, what: impl Into<String>, needed: u64) -> Result<()> {
+        const RESERVE: u64 = 64 << 20;
+        let (free, total) = self.memory()?;
+        if needed > free.saturating_sub(RESERVE) {
+            return Err(Error::OutOfMemory { what: what.into(), needed, free, total });
+        }
+        Ok(())
+    }
+
+    /// The shape of a launch of a kernel over so many items here.
+    #[must_use]
+    pub fn launch_shape(&self, spec: &KernelSpec, tile: &Tile, items: u64) -> Launch {
+        over_items(spec, tile, items, self.0.info.multiprocessors)
+    }
+}
+
+fn format_uuid(b: &[u8; 16]) -> String {
+    let hex = |r: std::ops::Range<usize>| b[r].iter().map(|x| format!("{x:02x}")).collect::<String>();
+    format!("GPU-{}-{}-{}-{}-{}", hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_reads_as_nvml_writes_it() {
+        let bytes: [u8; 16] = std::array::from_fn(|i| i as u8 * 17);
+        assert_eq!(format_uuid(&bytes), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+    }
+}

@@ -1,0 +1,110 @@
+//! Points in streams that are waited for, and whose distance in time can be read.
+
+use crate::cuda::context::{Inner, relaxed};
+use crate::{CudaDevice, Result};
+use cudarc::driver::result;
+use cudarc::driver::sys;
+use std::sync::Arc;
+
+impl CudaDevice {
+    /// An event that takes the time.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn event(&self) -> Result<Event> {
+        Event::new(self)
+    }
+
+    /// An event that only orders streams, which costs the device less than one that takes the time.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn untimed_event(&self) -> Result<Event> {
+        Event::untimed(&self.0)
+    }
+}
+
+/// A point in a stream, with a time.
+pub struct Event {
+    pub(super) device: Arc<Inner>,
+    pub(crate) raw: sys::CUevent,
+}
+
+// SAFETY: as of `Stream`.
+unsafe impl Send for Event {}
+// SAFETY: as of `Stream`.
+unsafe impl Sync for Event {}
+
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Event")
+    }
+}
+
+impl Event {
+    pub(crate) fn new(device: &CudaDevice) -> Result<Self> {
+        device.0.bind()?;
+        let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
+            .map_err(|e| device.0.error("Creating an event", e))?;
+        Ok(Self { device: device.0.clone(), raw })
+    }
+
+    /// The same while another thread may capture.
+    pub(crate) fn timed(device: &CudaDevice) -> Result<Self> {
+        relaxed(|| Self::new(device))
+    }
+
+    /// One that takes no time, which costs the device less.
+    pub(crate) fn untimed(device: &Arc<Inner>) -> Result<Self> {
+        device.bind()?;
+        let raw = relaxed(|| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING))
+            .map_err(|e| device.error("Creating an event", e))?;
+        Ok(Self { device: device.clone(), raw })
+    }
+
+    /// Waits until what was queued before the event has ended; not at all for an event that was never recorded.
+    ///
+    /// # Errors
+    /// That of the work before it, where it failed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.device.bind()?;
+        // SAFETY: the handle is live.
+        relaxed(|| unsafe { result::event::synchronize(self.raw) })
+            .map_err(|e| self.device.error("Waiting for an event", e))
+    }
+
+    /// Whether what was queued before the event has ended, as for one that was never recorded.
+    ///
+    /// # Errors
+    /// As of [`Event::synchronize`].
+    pub fn has_happened(&self) -> Result<bool> {
+        self.device.bind()?;
+        // SAFETY: the handle is live.
+        match relaxed(|| unsafe { result::event::query(self.raw) }) {
+            Ok(()) => Ok(true),
+            Err(e) if e.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            Err(e) => Err(self.device.error("Asking for an event", e)),
+        }
+    }
+
+    /// Microseconds from this event to a later one; both must have happened.
+    ///
+    /// # Errors
+    /// One of them was not recorded or has not happened yet.
+    pub fn elapsed_us(&self, end: &Self) -> Result<f64> {
+        self.device.bind()?;
+        // SAFETY: both handles are live.
+        let ms = unsafe { result::event::elapsed(self.raw, end.raw) }
+            .map_err(|e| self.device.error("Reading the time between events", e))?;
+        Ok(f64::from(ms) * 1e3)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.device.may_free() {
+            // SAFETY: the handle was created by `new` and is not used again.
+            let _ = unsafe { result::event::destroy(self.raw) };
+        }
+    }
+}

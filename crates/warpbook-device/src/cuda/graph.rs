@@ -1,0 +1,182 @@
+//! Launches that were captured, replayed as one.
+
+use crate::cuda::capture::{Capturing, PinnedUse};
+use crate::cuda::context::{Inner, describe};
+use crate::cuda::stream::{GraphLabel, Keep};
+use crate::{Error, Result, Stream};
+use cudarc::driver::result;
+use cudarc::driver::sys;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Launches captured once, to be replayed as one.
+///
+/// It owns what it replays as far as that is known: the kernels, slices and buffers that were passed to them, the memory of fills
+/// and copies, and what was given to [`Stream::capture_owning`].
+pub struct Graph {
+    device: Arc<Inner>,
+    /// The driver asks that calls on one graph come one at a time.
+    executable: Mutex<sys::CUgraphExec>,
+    nodes: usize,
+    label: Arc<GraphLabel>,
+    replayed: Replayed,
+}
+
+// SAFETY: the handle may be used from any thread, one at a time, which its lock sees to.
+unsafe impl Send for Graph {}
+// SAFETY: as above.
+unsafe impl Sync for Graph {}
+
+impl std::fmt::Debug for Graph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Graph({}, {} nodes)", self.label, self.nodes)
+    }
+}
+
+/// What has to live as long as a graph can be launched.
+struct Replayed {
+    _kept: Vec<Keep>,
+    pinned: Vec<PinnedUse>,
+    resources: Keep,
+}
+
+impl Stream {
+    /// Captures what `work` queues on this stream, and on streams that it joins to it by events, as a graph.
+    /// Nothing runs yet.
+    ///
+    /// # Errors
+    /// Those of `work`, and the driver's where something cannot be captured.
+    ///
+    /// # Safety
+    /// What the captured launches touch lives as long as the graph.
+    pub unsafe fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
+        self.capture_owning("unnamed", (), |()| work())
+    }
+
+    /// Captures what `work` queues on this stream, and on streams that it joins to it by events, as a graph of that name, which
+    /// owns the resources: arrays, kernels and workspaces that `work` uses. Nothing runs yet.
+    ///
+    /// This is safe: fills and copies are of memory that the graph then owns, and who launches kernels promises in an unsafe
+    /// block that what their arguments point to lives as long as the graph. The resources and clones of their slices do.
+    ///
+    /// # Errors
+    /// Those of `work`, and the driver's where something cannot be captured.
+    pub fn capture_owning<R: Send + Sync + 'static>(
+        &self,
+        name: impl Into<String>,
+        resources: R,
+        work: impl FnOnce(&R) -> Result<()>,
+    ) -> Result<Graph> {
+        let device = &self.device;
+        device.bind()?;
+        // Behind its pointer from now on: what is captured may have the addresses of what is inside.
+        let resources = Arc::new(resources);
+        let capturing = Capturing::begin(self)?;
+        let worked = work(&resources);
+        let (ended, captured) = capturing.end();
+        let graph = match (worked, ended) {
+            (Ok(()), Ok(graph)) => graph,
+            (worked, ended) => {
+                if let Ok(graph) = ended {
+                    // SAFETY: the graph came from the capture and is not used again.
+                    let _ = unsafe { result::graph::destroy(graph) };
+                }
+                worked?;
+                return Err(ended.map_or_else(
+                    |e| device.error("Capturing a graph", e),
+                    |_| Error::Cuda { what: "Capturing a graph".into(), why: "nothing came".into(), sticky: false },
+                ));
+            }
+        };
+        let mut nodes = 0usize;
+        // SAFETY: the graph is live; with a null array only the number is asked for.
+        let counted = unsafe { sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut nodes) };
+        // What was captured on an urgent stream is urgent in the graph, too.
+        let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+        // SAFETY: the graph is live.
+        let executable = unsafe { result::graph::instantiate(graph, flags) };
+        // SAFETY: an executable graph does not need the one it came from.
+        let _ = unsafe { result::graph::destroy(graph) };
+        let executable = executable.map_err(|e| device.error("Instantiating a graph", e))?;
+        let (kept, pinned, kernels) = captured.into_parts();
+        let graph = Graph {
+            device: device.clone(),
+            executable: Mutex::new(executable),
+            nodes,
+            label: Arc::new(GraphLabel { name: name.into(), kernels }),
+            replayed: Replayed { _kept: kept, pinned, resources },
+        };
+        counted.result().map_err(|e| device.error("Counting a graph's nodes", e))?;
+        // SAFETY: both handles are live.
+        unsafe { result::graph::upload(executable, self.raw) }.map_err(|e| device.error("Uploading a graph", e))?;
+        Ok(graph)
+    }
+}
+
+impl Graph {
+    /// The same graph under another name, by which errors tell of it.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.label = Arc::new(GraphLabel { name: name.into(), kernels: self.label.kernels.clone() });
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.label.name
+    }
+
+    /// Names of the kernels that it launches, each once, in the order of their first launches.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.label.kernels.iter().map(|k| &**k)
+    }
+
+    /// Its nodes.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// The resources that [`Stream::capture_owning`] was given, if they are of this type.
+    #[must_use]
+    pub fn resources<R: Send + Sync + 'static>(&self) -> Option<&R> {
+        self.replayed.resources.downcast_ref()
+    }
+
+    /// Queues all of it. Launches of one graph run one after the other, also on different streams.
+    ///
+    /// # Errors
+    /// [`Error::Graph`] where the driver refuses it, and on a stream that is being captured; [`Error::PinnedInUse`] while the host looks at page-locked memory that it
+    /// copies from or to.
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        self.device.bind()?;
+        let queueing = stream.queueing()?;
+        if queueing.is_captured() {
+            // Refused here: the driver's refusal would end the capture too.
+            let why = "a graph cannot be launched into a capture; queue what it was captured from there instead";
+            return Err(self.label.error(why.into(), false));
+        }
+        let claims = self.replayed.pinned.iter().map(|(m, access)| m.claim(*access, stream, "A launch of a graph"));
+        let claims = claims.collect::<Result<Vec<_>>>()?;
+        {
+            let executable = self.executable.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: both handles are live, and so is what the graph touches: it owns that, or it is the promise made to
+            // `capture` or to a launch.
+            unsafe { result::graph::launch(*executable, stream.raw) }
+                .map_err(|e| self.label.error(describe(e), self.device.note(e)))?;
+        }
+        stream.replayed(&self.label);
+        claims.into_iter().try_for_each(|claim| claim.queued(stream))
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if self.device.may_free() {
+            // SAFETY: the handle came from `capture` and is not used again; the driver frees it when its launch is done.
+            let _ = unsafe {
+                result::graph::exec_destroy(*self.executable.get_mut().unwrap_or_else(PoisonError::into_inner))
+            };
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Compiled kernels on a device, and their launches.
+
+use crate::cuda::context::{Inner, describe};
+use crate::cuda::module::Module;
+use crate::cuda::stream::Keep;
+use crate::{Buffer, Compiled, CudaDevice, DevicePtr, Error, Result, Slice, Stream};
+use cudarc::driver::result;
+use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
+use std::any::Any;
+use std::ffi::c_void;
+use std::sync::Arc;
+use warpbook_kernels::{Launch, over_items, over_tiles};
+use warpbook_record::{KernelSpec, KernelStats, Tile};
+
+/// Something that a kernel takes as an argument, by the address of its bytes.
+///
+/// # Safety
+/// `as_arg` points to a value of the type that the kernel declares, which lives as long as `self`.
+pub unsafe trait KernelArg {
+    /// The address of the value.
+    fn as_arg(&self) -> *mut c_void;
+
+    /// A share in the memory that it points to, which a graph that captures the launch keeps. `None` of a plain value, and of
+    /// a pointer that owns nothing.
+    fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        None
+    }
+}
+
+macro_rules! scalar_args {
+    ($($t:ty),*) => {
+        $(
+            // SAFETY: the bytes of a number are what the kernel reads.
+            unsafe impl KernelArg for $t {
+                fn as_arg(&self) -> *mut c_void {
+                    std::ptr::from_ref(self).cast_mut().cast()
+                }
+            }
+        )*
+    };
+}
+scalar_args!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16, DevicePtr);
+
+// SAFETY: the kernel reads the address of the first element.
+unsafe impl<T> KernelArg for Slice<T> {
+    fn as_arg(&self) -> *mut c_void {
+        (&raw const self.address).cast_mut().cast()
+    }
+
+    fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(self.memory().clone())
+    }
+}
+
+// SAFETY: as of the slice that it is.
+unsafe impl<T> KernelArg for Buffer<T> {
+    fn as_arg(&self) -> *mut c_void {
+        (**self).as_arg()
+    }
+
+    fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        (**self).owner()
+    }
+}
+
+/// What a launch may ask for in addition to its shape.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LaunchOptions {
+    /// The kernel may begin before its predecessor on the stream has ended, and waits for it by itself.
+    pub programmatic: bool,
+    /// All blocks are resident at once.
+    pub cooperative: bool,
+    /// Blocks of a cluster in x.
+    pub cluster: Option<u32>,
+}
+
+/// Hears of launches of kernels; a graph that captures one keeps it.
+pub(crate) trait LaunchWatch: Any + Send + Sync {
+    /// A kernel of that row was launched, or was captured into a graph.
+    fn launched(&self, spec: &KernelSpec, shape: Launch, captured: bool);
+}
+
+/// A compiled kernel on a device.
+#[derive(Clone)]
+pub struct Kernel {
+    module: Arc<Module>,
+    function: sys::CUfunction,
+    name: Arc<str>,
+    stats: KernelStats,
+    spec: KernelSpec,
+    tile: Tile,
+    max_threads: u32,
+    /// What hears of its launches.
+    watch: Option<Arc<dyn LaunchWatch>>,
+}
+
+// SAFETY: as of `Module`, which it keeps alive.
+unsafe impl Send for Kernel {}
+// SAFETY: it is only read.
+unsafe impl Sync for Kernel {}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernel({} of {}, {})", self.name, self.spec.file, self.tile.id)
+    }
+}
+
+impl Kernel {
+    pub(crate) fn load(device: &CudaDevice, spec: &KernelSpec, tile: &Tile, compiled: &Compiled) -> Result<Self> {
+        let inner = &device.0;
+        inner.bind()?;
+        let module = Module::load(inner, &compiled.cubin, &spec.path())?;
+        let function = module
+            .function(&spec.entry)
+            .map_err(|e| inner.error(format!("Finding {} in {}", spec.entry, spec.path()), e))?;
+        let mut stats = compiled.stats_of(&spec.entry).cloned().unwrap_or_default();
+        let attribute = |a| {
+            // SAFETY: the function is the live module's.
+            let value = unsafe { result::function::get_function_attribute(function, a) };
+            value.map(i32::unsigned_abs).map_err(|e| inner.error("Asking for the kernel's limits", e))
+        };
+        // The driver does not count the kilobyte that the system keeps of each block on recent chips, the cubin does.
+        stats.static_shared_bytes = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let max_threads = attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
+        let shape = device.launch_shape(spec, tile, u64::MAX >> 16);
+        let threads = shape.block.iter().product::<u32>();
+        if shape.dynamic_shared_bytes > 48 << 10 {
+            module.allow_shared(function, shape.dynamic_shared_bytes).map_err(|e| {
+                inner.error(format!("Asking for {} bytes of shared memory", shape.dynamic_shared_bytes), e)
+            })?;
+        }
+        let (blocks, occupancy) = fit(inner, function, threads, shape.dynamic_shared_bytes)?;
+        stats.block = Some(shape.block);
+        stats.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+        stats.blocks_per_multiprocessor = Some(blocks);
+        stats.occupancy = Some(occupancy);
+        let name = Arc::from(format!("{} in {}", spec.entry, spec.path()));
+        let (spec, tile) = (spec.clone(), tile.clone());
+        Ok(Self { module, function, name, stats, spec, tile, max_threads, watch: None })
+    }
+
+    /// The same kernel, whose launches `watch` hears of.
+    pub(crate) fn watched(self, watch: Arc<dyn LaunchWatch>) -> Self {
+        Self { watch: Some(watch), ..self }
+    }
+
+    pub(crate) fn module(&self) -> &Arc<Module> {
+        &self.module
+    }
+
+    /// What the compiler and the device say of it.
+    #[must_use]
+    pub fn stats(&self) -> &KernelStats {
+        &self.stats
+    }
+
+    /// Its row.
+    #[must_use]
+    pub fn spec(&self) -> &KernelSpec {
+        &self.spec
+    }
+
+    /// The tile it was compiled with.
+    #[must_use]
+    pub fn tile(&self) -> &Tile {
+        &self.tile
+    }
+
+    /// The shape of a launch over so many items.
+    #[must_use]
+    pub fn shape(&self, items: u64) -> Launch {
+        over_items(&self.spec, &self.tile, items, self.module.device.info.multiprocessors)
+    }
+
+    /// The shape of a launch over the tiles of an `m` x `n` matrix.
+    #[must_use]
+    pub fn tiles_shape(&self, m: u64, n: u64) -> Launch {
+        over_tiles(&self.spec, &self.tile, m, n, self.module.device.info.multiprocessors)
+    }
+
+    /// Allows launches so much dynamic shared memory a block, beyond what its tile says, and asks anew how many blocks fit.
+    ///
+    /// # Errors
+    /// More than the device has for a block.
+    pub fn reserve_shared(&mut self, bytes: u32) -> Result<()> {
+        let device = &self.module.device;
+        device.bind()?;
+        let what = || format!("Asking for {bytes} bytes of shared memory for {}", self.name);
+        self.module.allow_shared(self.function, bytes).map_err(|e| device.error(what(), e))?;
+        let threads = self.stats.block.map_or(1, |b| b.iter().product::<u32>());
+        let (blocks, occupancy) = fit(device, self.function, threads, bytes)?;
+        self.stats.blocks_per_multiprocessor = Some(blocks);
+        self.stats.occupancy = Some(occupancy);
+        self.stats.dynamic_shared_bytes = bytes;
+        Ok(())
+    }
+
+    /// How many clusters of so many blocks can be resident at once in a launch of that shape; 0 where the device has none that
+    /// large. Clusters of more than eight blocks are allowed from then on: not every chip has them, so ask first.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn resident_clusters(&self, blocks: u32, shape: Launch) -> Result<u32> {
+        let device = &self.module.device;
+        device.bind()?;
+        if device.info.compute_capability.is_none_or(|cc| cc < (9, 0)) {
+            return Ok(0);
+        }
+        if blocks > 8 {
+            // SAFETY: the function is the live module's.
+            let allowed = unsafe {
+                result::function::set_function_attribute(
+                    self.function,
+                    Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+                    1,
+                )
+            };
+            if allowed.is_err() {
+                return Ok(0);
+            }
+        }
+        let mut attributes = attributes(LaunchOptions { cluster: Some(blocks), ..LaunchOptions::default() });
+        let config = config(Launch { grid: [blocks, 1, 1], ..shape }, std::ptr::null_mut(), &mut attributes);
+        let mut clusters = 0;
+        // SAFETY: the pointers are to live values, the function is the live module's.
+        let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const config) };
+        match status.result() {
+            Ok(()) => Ok(clusters.unsigned_abs()),
+            // A size that the chip does not have at all.
+            Err(e) if e.0 == sys::CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE => Ok(0),
+            Err(e) => Err(device.error(format!("Asking how many clusters of {blocks} blocks fit"), e)),
+        }
+    }
+
+    /// Queues a launch; on a stream of dependent launches ([`Stream::make_dependent`]) a kernel that waits for its predecessor may begin
+    /// before that one has ended.
+    ///
+    /// # Errors
+    /// The launch is refused. A failure of the kernel itself shows when the stream is waited for.
+    ///
+    /// # Safety
+    /// The arguments are those that the kernel declares, in order, and their arrays live, and are as large as it
+    /// assumes, until the launch has ended. A captured launch lasts as long as its graph; the graph itself keeps the kernel, and arrays that are passed as [`Slice`] or [`Buffer`].
+    pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
+        let programmatic = self.spec.waits && stream.is_dependent() && self.module.device.has_programmatic_launch();
+        // SAFETY: the caller's; a kernel that waits needs nothing of its predecessor before that.
+        unsafe { self.launch_with(stream, shape, LaunchOptions { programmatic, ..LaunchOptions::default() }, args) }
+    }
+
+    /// Queues a launch with options.
+    ///
+    /// # Errors
+    /// As of [`Kernel::launch`].
+    ///
+    /// # Safety
+    /// As of [`Kernel::launch`].
+    pub unsafe fn launch_with(
+        &self,
+        stream: &Stream,
+        shape: Launch,
+        options: LaunchOptions,
+        args: &[&dyn KernelArg],
+    ) -> Result<()> {
+        let refused = |why: String, sticky| Error::Launch {
+            kernel: self.name.to_string(),
+            grid: shape.grid,
+            block: shape.block,
+            shared: shape.dynamic_shared_bytes,
+            why,
+            sticky,
+        };
+        let device = &self.module.device;
+        device.bind()?;
+        let threads = shape.block.iter().product::<u32>();
+        if threads > self.max_threads {
+            return Err(refused(format!("it was compiled for at most {} threads a block", self.max_threads), false));
+        }
+        let mut attributes = attributes(options);
+        let config = config(shape, stream.raw, &mut attributes);
+        let queueing = stream.queueing()?;
+        // SAFETY: the handles are live, the pointers outlive the call, and what they point to is the caller's promise.
+        let status = with_pointers(args, |pointers| unsafe {
+            sys::cuLaunchKernelEx(&raw const config, self.function, pointers, std::ptr::null_mut())
+        });
+        status.result().map_err(|e| refused(describe(e), device.note(e)))?;
+        if let Some(watch) = &self.watch {
+            watch.launched(&self.spec, shape, queueing.is_captured());
+        }
+        queueing.launched(&self.name, shape, |captured| {
+            captured.keep(self.module.clone() as Keep);
+            self.watch.iter().for_each(|watch| captured.keep(watch.clone() as Keep));
+            args.iter().filter_map(|a| a.owner()).for_each(|owner| captured.keep(owner));
+        });
+        Ok(())
+    }
+}
+
+/// Arguments that a launch usually has at most.
+const FEW: usize = 24;
+
+/// Calls with the addresses of a launch's arguments. Few are on the stack: a launch takes the host a few microseconds, and an allocation
+/// would be some percent of that.
+fn with_pointers<R>(args: &[&dyn KernelArg], call: impl FnOnce(*mut *mut c_void) -> R) -> R {
+    if args.len() > FEW {
+        let mut many: Vec<*mut c_void> = args.iter().map(|a| a.as_arg()).collect();
+        return call(many.as_mut_ptr());
+    }
+    let mut few = [std::ptr::null_mut(); FEW];
+    few.iter_mut().zip(args).for_each(|(pointer, arg)| *pointer = arg.as_arg());
+    call(few.as_mut_ptr())
+}
+
+/// The driver's form of a launch; it points to the attributes.
+fn config(shape: Launch, stream: sys::CUstream, attributes: &mut [sys::CUlaunchAttribute]) -> sys::CUlaunchConfig {
+    sys::CUlaunchConfig {
+        gridDimX: shape.grid[0],
+        gridDimY: shape.grid[1],
+        gridDimZ: shape.grid[2],
+        blockDimX: shape.block[0],
+        blockDimY: shape.block[1],
+        blockDimZ: shape.block[2],
+        sharedMemBytes: shape.dynamic_shared_bytes,
+        hStream: stream,
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as u32,
+    }
+}
+
+/// How many blocks of so many threads fit onto a multiprocessor, and the share of its warps that this is.
+fn fit(device: &Inner, function: sys::CUfunction, threads: u32, dynamic_shared_bytes: u32) -> Result<(u32, f64)> {
+    // SAFETY: the caller's function is a live module's.
+    let blocks = unsafe {
+        result::occupancy::max_active_block_per_multiprocessor(
+            function,
+            threads.cast_signed(),
+            dynamic_shared_bytes as usize,
+        )
+    }
+    .map_err(|e| device.error("Asking for the kernel's occupancy", e))?
+    .unsigned_abs();
+    let most = device
+        .context
+        .attribute(sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)
+        .map_err(|e| device.error("Asking for the device's limits", e))?;
+    Ok((blocks, f64::from(blocks * threads) / f64::from(most.max(1))))
+}
+
+fn attributes(options: LaunchOptions) -> Vec<sys::CUlaunchAttribute> {
+    use sys::{CUlaunchAttributeID_enum as Id, CUlaunchAttributeValue as Value};
+    let attribute = |id, set: &dyn Fn(&mut Value)| {
+        let mut value = Value { pad: [0; 64] };
+        set(&mut value);
+        sys::CUlaunchAttribute { id, pad: [0; 4], value }
+    };
+    let mut all = Vec::new();
+    if options.programmatic {
+        all.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, &|v| {
+            v.programmaticStreamSerializationAllowed = 1;
+        }));
+    }
+    if options.cooperative {
+        all.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &|v| v.cooperative = 1));
+    }
+    if let Some(blocks) = options.cluster {
+        all.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &|v| {
+            v.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: blocks, y: 1, z: 1 };
+        }));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use half::{bf16, f16};
+
+    #[test]
+    fn pointers_are_those_of_the_arguments_however_many() {
+        for count in [0, 1, FEW - 1, FEW, FEW + 1, 3 * FEW] {
+            let values: Vec<u32> = (0..count as u32).collect();
+            let args: Vec<&dyn KernelArg> = values.iter().map(|v| v as &dyn KernelArg).collect();
+            // SAFETY: there are as many pointers as arguments, which live.
+            let read = |pointers: *mut *mut c_void, i| unsafe { (*pointers.add(i)).cast::<u32>().read() };
+            let seen: Vec<u32> = with_pointers(&args, |pointers| (0..count).map(|i| read(pointers, i)).collect());
+            assert_eq!(seen, values);
+        }
+    }
+
+    #[test]
+    fn plain_arguments_are_their_bytes_and_own_nothing() {
+        fn check<T: KernelArg + Copy + PartialEq + std::fmt::Debug>(value: T) {
+            // SAFETY: an argument's address is that of a value of the type that the kernel declares, which is T.
+            let read = unsafe { value.as_arg().cast::<T>().read() };
+            assert_eq!(read, value);
+            assert!(value.owner().is_none());
+        }
+        check(1.5f32);
+        check(-2.5f64);
+        check(0xfeu8);
+        check(0xfedcu16);
+        check(0xfedc_ba98u32);
+        check(0xfedc_ba98_7654_3210u64);
+        check(-7i8);
+        check(-777i16);
+        check(-77_777i32);
+        check(-7_777_777_777i64);
+        check(f16::from_f32(0.1));
+        check(bf16::from_f32(0.1));
+        check(DevicePtr(256).offset(4));
+    }
+}

@@ -1,0 +1,117 @@
+//! Compiled code on a device: loaded once, however many kernels are made of it.
+
+use crate::cuda::context::{Inner, relaxed};
+use crate::{CudaDevice, Result};
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// The modules of a device by the hash of their code. It keeps none of them loaded, until [`Modules::keep`].
+#[derive(Default)]
+pub(crate) struct Modules(Mutex<LoadedModules>);
+
+#[derive(Default)]
+struct LoadedModules {
+    by_code: HashMap<[u8; 32], Weak<Module>>,
+    stay: bool,
+}
+
+impl Modules {
+    fn lock(&self) -> MutexGuard<'_, LoadedModules> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn loaded(&self) -> usize {
+        self.lock().by_code.values().filter(|m| m.strong_count() > 0).count()
+    }
+
+    /// Unloads none of those that are loaded now or later: CUPTI names kernels by the address of their function, which another would get.
+    pub(crate) fn keep(&self) {
+        self.lock().stay = true;
+    }
+}
+
+impl CudaDevice {
+    /// Modules that kernels of this device (and its clones) keep loaded. Kernels with the same machine code share one, which
+    /// is unloaded with the last of them and of the graphs that launch them; with the context once a [`crate::Recorder`] was there.
+    #[must_use]
+    pub fn loaded_modules(&self) -> usize {
+        self.0.extension::<Modules>().loaded()
+    }
+}
+
+/// A module, unloaded with its last owner.
+pub(crate) struct Module {
+    pub(crate) device: Arc<Inner>,
+    raw: sys::CUmodule,
+    /// Dynamic shared memory in bytes that launches of a function may ask for, where that was raised.
+    shared_limits: Mutex<HashMap<usize, u32>>,
+}
+
+// SAFETY: a module's handle may be used from any thread whose current context is its own.
+unsafe impl Send for Module {}
+// SAFETY: it is only read, and its functions' limits are changed under a lock.
+unsafe impl Sync for Module {}
+
+impl Module {
+    /// The module of this code, loaded unless it is; `path` names it in an error.
+    pub(crate) fn load(device: &Arc<Inner>, cubin: &[u8], path: &str) -> Result<Arc<Self>> {
+        let key: [u8; 32] = Sha256::digest(cubin).into();
+        // Held while loading, so that two threads do not load the same code twice.
+        let modules = device.extension::<Modules>();
+        let mut modules = modules.lock();
+        if let Some(module) = modules.by_code.get(&key).and_then(Weak::upgrade) {
+            return Ok(module);
+        }
+        device.bind()?;
+        // SAFETY: the image is a cubin that lives past the call.
+        let raw = unsafe { result::module::load_data(cubin.as_ptr().cast()) }
+            .map_err(|e| device.error(format!("Loading {path}"), e))?;
+        let module = Arc::new(Self { device: device.clone(), raw, shared_limits: Mutex::default() });
+        modules.by_code.retain(|_, m| m.strong_count() > 0);
+        modules.by_code.insert(key, Arc::downgrade(&module));
+        Ok(module)
+    }
+
+    /// The driver's handle, which lives as long as `self`.
+    pub(crate) fn raw(&self) -> sys::CUmodule {
+        self.raw
+    }
+
+    /// The function of an entry.
+    pub(crate) fn function(&self, entry: &str) -> Result<sys::CUfunction, DriverError> {
+        // SAFETY: the module is live, and the context current: whoever holds a module has bound it.
+        unsafe { result::module::get_function(self.raw, CString::new(entry).unwrap_or_default()) }
+    }
+
+    /// Lets launches of one of its functions ask for so much dynamic shared memory. The limit is never lowered: another kernel
+    /// of this module may need it.
+    pub(crate) fn allow_shared(&self, function: sys::CUfunction, bytes: u32) -> Result<(), DriverError> {
+        let mut limits = self.shared_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        if limits.get(&(function as usize)).is_some_and(|limit| *limit >= bytes) {
+            return Ok(());
+        }
+        // SAFETY: the function is this live module's.
+        unsafe {
+            result::function::set_function_attribute(
+                function,
+                Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                i32::try_from(bytes).unwrap_or(i32::MAX),
+            )
+        }?;
+        limits.insert(function as usize, bytes);
+        Ok(())
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if self.device.may_free() && !self.device.extension::<Modules>().lock().stay {
+            // SAFETY: the handle was created by `load` and is not used again.
+            let _ = relaxed(|| unsafe { result::module::unload(self.raw) });
+        }
+    }
+}

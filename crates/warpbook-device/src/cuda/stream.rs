@@ -1,0 +1,319 @@
+//! Queues of work on a device.
+
+use crate::cuda::context::Inner;
+use crate::error::graph_sentence;
+use crate::{CudaDevice, Error, Event, Result};
+use cudarc::driver::result;
+use cudarc::driver::sys;
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use warpbook_kernels::Launch;
+
+/// A share in something that has to live as long as work that uses it.
+pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
+
+impl CudaDevice {
+    /// A new stream, not ordered with any other.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(self)
+    }
+
+    /// A new stream whose work is given free SMs before that of other streams: for short work that others wait for.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn urgent_stream(&self) -> Result<Stream> {
+        Stream::before_others(self, true)
+    }
+
+    /// A new stream whose work is given free SMs before that of ordinary streams, and after that of urgent ones.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn preferred_stream(&self) -> Result<Stream> {
+        Stream::before_others(self, false)
+    }
+}
+
+/// A queue of work on a device.
+pub struct Stream {
+    pub(crate) device: Arc<Inner>,
+    pub(crate) raw: sys::CUstream,
+    /// Not used twice in a process, unlike the driver's handle.
+    pub(crate) id: u64,
+    /// Whether the handle is destroyed with it.
+    owned: bool,
+    /// What was launched last: an error that shows later is told with its name.
+    last: Mutex<Option<Last>>,
+    /// Whether kernels that wait for their predecessor are launched before it has ended.
+    dependent: AtomicBool,
+    /// How often something was queued.
+    queued: Arc<AtomicU64>,
+    /// What copies to other devices use.
+    pub(crate) lent: Mutex<Vec<Lent>>,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stream({})", self.id)
+    }
+}
+
+/// What a graph is called in errors.
+pub(crate) struct GraphLabel {
+    pub(crate) name: String,
+    pub(crate) kernels: Vec<Arc<str>>,
+}
+
+impl GraphLabel {
+    fn kernels(&self) -> Vec<String> {
+        self.kernels.iter().map(|k| k.to_string()).collect()
+    }
+
+    pub(crate) fn error(&self, why: String, sticky: bool) -> Error {
+        Error::Graph { graph: self.name.clone(), kernels: self.kernels(), why, sticky }
+    }
+}
+
+impl std::fmt::Display for GraphLabel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&graph_sentence(&self.name, &self.kernels()))
+    }
+}
+
+/// Memory that a copy between devices, or a kernel that reaches another device's, uses on a stream. Freeing memory waits for the work of its own device only, so the other's part of a copy
+/// has to be kept until the copy has ended.
+pub(crate) struct Lent {
+    /// After the last use of the two.
+    event: Event,
+    memory: [Keep; 2],
+}
+
+impl Lent {
+    /// Whether its last use may still be under way; an error is left to those who wait for the stream.
+    fn is_under_way(&self) -> bool {
+        !self.event.has_happened().unwrap_or(true)
+    }
+}
+
+/// The last launch on a stream.
+#[derive(Clone)]
+enum Last {
+    Kernel(Arc<str>, Launch),
+    Graph(Arc<GraphLabel>),
+}
+
+// SAFETY: a stream's handle may be used from any thread whose current context is its own, and every call binds it first.
+unsafe impl Send for Stream {}
+// SAFETY: the driver serialises calls on one stream.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    pub(crate) fn new(device: &CudaDevice) -> Result<Self> {
+        device.0.bind()?;
+        let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
+            .map_err(|e| device.0.error("Creating a stream", e))?;
+        Ok(Self::of_handle(device, raw, true))
+    }
+
+    /// A stream whose work is given free SMs before that of others: of the highest priority, or of the lowest but one.
+    pub(crate) fn before_others(device: &CudaDevice, highest: bool) -> Result<Self> {
+        device.0.bind()?;
+        let failed = |e| device.0.error("Creating a stream", e);
+        let (mut least, mut greatest, mut raw) = (0, 0, std::ptr::null_mut());
+        // SAFETY: the context is current, and the pointers are to live values.
+        unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest) }.result().map_err(failed)?;
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // Lower numbers come first.
+        let priority = if highest { greatest } else { (least - 1).max(greatest) };
+        // SAFETY: as above.
+        unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, priority) }.result().map_err(failed)?;
+        Ok(Self::of_handle(device, raw, true))
+    }
+
+    pub(crate) fn of_handle(device: &CudaDevice, raw: sys::CUstream, owned: bool) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let queued = device.0.streams.add(id, raw);
+        let (last, dependent) = (Mutex::new(None), AtomicBool::new(false));
+        let lent = Mutex::default();
+        Self { device: device.0.clone(), raw, id, owned, last, dependent, queued, lent }
+    }
+
+    /// Something is queued.
+    pub(crate) fn count(&self) {
+        self.queued.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// From now on kernels whose row says that they wait for their predecessor are launched on this stream before it has ended, where the
+    /// device can: what a launch costs is hidden behind it. Other kernels, and copies, wait as before.
+    pub fn make_dependent(&self) {
+        self.dependent.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_dependent(&self) -> bool {
+        self.dependent.load(Ordering::Relaxed)
+    }
+
+    /// Waits for all that was queued.
+    ///
+    /// # Errors
+    /// That of a kernel that failed, with the name of the last one launched, or of the last graph and its kernels.
+    pub fn synchronize(&self) -> Result<()> {
+        self.wait_for_all()?;
+        self.give_back();
+        Ok(())
+    }
+
+    pub(crate) fn wait_for_all(&self) -> Result<()> {
+        self.device.bind()?;
+        // SAFETY: the handle is live as long as `self`.
+        unsafe { result::stream::synchronize(self.raw) }.map_err(|e| {
+            let sticky = self.device.note(e);
+            match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
+                Some(Last::Graph(graph)) => graph.error(crate::cuda::context::describe(e), sticky),
+                Some(Last::Kernel(kernel, shape)) => Error::Launch {
+                    kernel: kernel.to_string(),
+                    grid: shape.grid,
+                    block: shape.block,
+                    shared: shape.dynamic_shared_bytes,
+                    why: crate::cuda::context::describe(e),
+                    sticky,
+                },
+                None => self.device.error("Waiting for the stream", e),
+            }
+        })
+    }
+
+    /// Waits for all that was queued, but no longer than so many seconds.
+    ///
+    /// # Errors
+    /// As of [`Stream::synchronize`]; [`Error::StillRunning`] after that time, and from then on the device cannot be used by this
+    /// process: nothing of it is freed any more, since that would wait for the kernel too.
+    pub fn synchronize_within(&self, limit_s: f64) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            self.device.bind()?;
+            // SAFETY: the handle is live as long as `self`.
+            match unsafe { sys::cuStreamQuery(self.raw) } {
+                sys::CUresult::CUDA_ERROR_NOT_READY if begun.elapsed().as_secs_f64() < limit_s => {
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+                sys::CUresult::CUDA_ERROR_NOT_READY => {
+                    let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    let kernel = match last {
+                        None => "launched last".into(),
+                        Some(Last::Kernel(kernel, _)) => kernel.to_string(),
+                        Some(Last::Graph(graph)) => format!("in the graph {graph},"),
+                    };
+                    let error = Error::StillRunning { kernel, limit_s };
+                    self.device.abandon(&error.to_string());
+                    return Err(error);
+                }
+                // Done, or failed: this tells which.
+                _ => return self.synchronize(),
+            }
+        }
+    }
+
+    /// Waits for all that was queued, unless `gives_up` says that it is in vain, which is asked every tenth of a second. Whether all has ended: if not,
+    /// it is for the caller to end what hangs.
+    ///
+    /// # Errors
+    /// As of [`Stream::synchronize`].
+    pub fn synchronize_unless(&self, gives_up: &mut dyn FnMut() -> bool) -> Result<bool> {
+        let mut asked = Instant::now();
+        loop {
+            self.device.bind()?;
+            // SAFETY: the handle is live as long as `self`.
+            if unsafe { sys::cuStreamQuery(self.raw) } != sys::CUresult::CUDA_ERROR_NOT_READY {
+                return self.synchronize().map(|()| true);
+            }
+            if asked.elapsed() > Duration::from_millis(100) {
+                asked = Instant::now();
+                if gives_up() {
+                    return Ok(false);
+                }
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+
+    /// Records what was launched; a clone of a pointer.
+    pub(crate) fn launched(&self, kernel: &Arc<str>, shape: Launch) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last::Kernel(kernel.clone(), shape));
+    }
+
+    /// Records that a graph was launched.
+    pub(crate) fn replayed(&self, graph: &Arc<GraphLabel>) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last::Graph(graph.clone()));
+    }
+}
+
+impl Stream {
+    /// Keeps both sides of a copy that was queued until it has ended.
+    pub(crate) fn lend(&self, memory: [Keep; 2]) -> Result<()> {
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let same =
+            |l: &&Lent| l.memory.iter().zip(&memory).all(|(a, b)| std::ptr::addr_eq(&raw const **a, &raw const **b));
+        if let Some(there) = lent.iter().find(same) {
+            if let Err(error) = there.event.record(self) {
+                // Without a mark, the copy has to end now.
+                self.wait_for_all()?;
+                return Err(error);
+            }
+            return Ok(());
+        }
+        lent.retain(Lent::is_under_way);
+        let marked = Event::untimed(&self.device).and_then(|event| event.record(self).map(|()| event));
+        match marked {
+            Ok(event) => {
+                lent.push(Lent { event, memory });
+                Ok(())
+            }
+            Err(error) => {
+                self.wait_for_all()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives back what copies between devices used, once the stream was waited for.
+    fn give_back(&self) {
+        let all = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
+        // Not under the lock: the last owner frees it. Others may have queued more meanwhile.
+        let (still, _ended): (Vec<Lent>, Vec<Lent>) = all.into_iter().partition(Lent::is_under_way);
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).extend(still);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.device.streams.remove(self.id);
+        if !self.lent.get_mut().unwrap_or_else(PoisonError::into_inner).is_empty() && self.device.may_free() {
+            // What is lent is freed with this.
+            let _ = self.wait_for_all();
+        }
+        if self.owned && self.device.may_free() {
+            // SAFETY: the handle was created by `new` and is not used again; the driver frees it when its work is done.
+            let _ = unsafe { result::stream::destroy(self.raw) };
+        }
+    }
+}
+
+impl Event {
+    /// Marks the point that a stream has got to.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn record(&self, stream: &Stream) -> Result<()> {
+        self.device.bind()?;
+        // SAFETY: both handles are live.
+        unsafe { result::event::record(self.raw, stream.raw) }.map_err(|e| self.device.error("Recording an event", e))
+    }
+}

@@ -1,0 +1,165 @@
+//! cuBLAS and cuBLASLt, loaded from wherever they are.
+//!
+//! Signatures and numbers are those of cublas_api.h and cublasLt.h, and the same in CUDA 12 and 13.
+
+mod library;
+pub(crate) mod lt;
+pub(crate) mod product;
+
+use crate::cuda::capture::between_captures;
+use crate::cuda::context::Inner;
+use crate::cuda::context::relaxed;
+use crate::libraries::loader::{Handle, version};
+use crate::{Buffer, CudaDevice, DevicePtr, LibraryGemm, Result, Stream};
+use cudarc::driver::sys;
+use library::{GEMM_DEFAULT, LOADED, Libraries, MATH_MODE, WORKSPACE_BYTES};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// cuBLAS on a device, with its own 64 MiB of memory, so that a product allocates nothing.
+///
+/// fp32 is IEEE single precision and no TF32; sums are in f32 throughout, also where C has 16 bits.
+pub struct Cublas {
+    libraries: Arc<Libraries>,
+    device: Arc<Inner>,
+    /// One call at a time: stream and product belong together.
+    state: Mutex<HandleState>,
+    workspace: Buffer<u8>,
+    name: Arc<str>,
+}
+
+struct HandleState {
+    handle: Handle,
+    /// The stream that the handle is set to.
+    stream: Option<sys::CUstream>,
+}
+
+// SAFETY: a handle may be used from any thread whose current context is its own, one at a time, which its lock sees to.
+unsafe impl Send for HandleState {}
+
+impl std::fmt::Debug for Cublas {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cublas({:?} at {})", self.version(), self.libraries.file.path.display())
+    }
+}
+
+impl Cublas {
+    /// Finds cuBLAS: `WARPBOOK_CUBLAS`, a folder with it and cuBLASLt, or else a `.venv` above the working directory,
+    /// `VIRTUAL_ENV`, `CONDA_PREFIX`, the loader's own search, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order,
+    /// a later major version than the driver's CUDA passed over; then opens it on a device.
+    ///
+    /// # Errors
+    /// [`Error::Library`](crate::Error::Library) where there is none, or it does not load or start; too little memory.
+    pub fn open(device: &CudaDevice) -> Result<Self> {
+        let libraries = LOADED.load(Some(device.driver_cuda()))?;
+        let workspace = device.zeros(WORKSPACE_BYTES)?;
+        let handle = libraries.create(&device.0, libraries.calls.create)?;
+        let state = Mutex::new(HandleState { handle, stream: None });
+        let name = Arc::from("of cuBLAS, which does not tell its shape");
+        let cublas = Self { libraries, device: device.0.clone(), state, workspace, name };
+        // SAFETY: the handle is live.
+        let status = unsafe { (cublas.libraries.calls.set_math_mode)(handle, MATH_MODE) };
+        cublas.libraries.check(&cublas.device, &|| "its mode of arithmetic".into(), status)?;
+        Ok(cublas)
+    }
+
+    /// (major, minor, patch).
+    #[must_use]
+    pub fn version(&self) -> (u32, u32, u32) {
+        version(self.libraries.calls.property).unwrap_or_default()
+    }
+
+    /// Where it was found.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.libraries.file.path
+    }
+
+    /// Queues a product. It allocates nothing and waits for nothing, so that it can be captured; the first product of a shape
+    /// loads its kernel, so let one run before a capture.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for a product that cuBLAS does not make; a launch that is refused. A failure of
+    /// the kernel itself shows when the stream is waited for.
+    ///
+    /// # Safety
+    /// A, B and C live, and are as large as the call says, until the product has ended, or a graph that has captured it; C
+    /// overlaps neither of the others. The stream is of the same device. Products of one `Cublas` share its workspace, so no two of them
+    /// run at the same time, and it lives as long as a graph that has captured one.
+    pub unsafe fn gemm(
+        &self,
+        stream: &Stream,
+        call: &LibraryGemm,
+        a: DevicePtr,
+        b: DevicePtr,
+        c: DevicePtr,
+    ) -> Result<()> {
+        let p = call.column_major()?;
+        self.device.bind()?;
+        let calls = &self.libraries.calls;
+        let check = |status| self.libraries.check(&self.device, &|| call.name(), status);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.stream != Some(stream.raw) {
+            state.stream = None;
+            // SAFETY: both handles are live.
+            check(unsafe { (calls.set_stream)(state.handle, stream.raw) })?;
+            // SAFETY: the memory is as large as is said and lives as long as the handle. A new stream has forgotten it.
+            check(unsafe { (calls.set_workspace)(state.handle, self.workspace.address, self.workspace.bytes()) })?;
+            state.stream = Some(stream.raw);
+        }
+        let (alpha, beta) = (&raw const call.alpha, &raw const call.beta);
+        let queueing = stream.queueing()?;
+        // Relaxed, since a library may load a kernel during a capture.
+        // SAFETY: the handle is live, the factors are f32, as the arithmetic asks, and are read before the call returns; the
+        // sizes were checked, and that the arrays have them is the caller's promise.
+        check(relaxed(|| unsafe {
+            (calls.gemm_ex)(
+                state.handle,
+                p.ops[0],
+                p.ops[1],
+                p.m,
+                p.n,
+                p.k,
+                alpha.cast(),
+                b.0,
+                p.data,
+                p.lds[0],
+                a.0,
+                p.data,
+                p.lds[1],
+                beta.cast(),
+                c.0,
+                p.out,
+                p.lds[2],
+                p.compute,
+                GEMM_DEFAULT,
+            )
+        }))?;
+        queueing.launched_by_library(&self.name, &[]);
+        Ok(())
+    }
+}
+
+impl Drop for Cublas {
+    fn drop(&mut self) {
+        if self.device.may_free() {
+            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: the handle came from `open` and is not used again; destroying it waits for its products.
+            between_captures(|| unsafe { (self.libraries.calls.destroy)(state.handle) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CublasLt, LtPlan};
+
+    #[test]
+    fn handles_and_plans_may_change_threads() {
+        fn check<T: Send + Sync + 'static>() {}
+        check::<Cublas>();
+        check::<CublasLt>();
+        check::<LtPlan>();
+    }
+}

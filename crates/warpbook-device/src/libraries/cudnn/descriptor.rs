@@ -1,0 +1,166 @@
+//! Descriptors of cuDNN's graph interface: made, given attributes, finalised, and then only asked.
+//!
+//! Kinds, attributes and types of values are those of cudnn_graph.h of version 9.
+
+use super::library::{Cudnn9, RawDescriptor};
+use crate::libraries::loader::{Handle, Status};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+/// A value of an attribute, laid out as the library reads it.
+pub(super) trait Value: Copy {
+    /// Its number in `cudnnBackendAttributeType_t`.
+    const TYPE: c_int;
+}
+
+/// An enumeration of the library's.
+macro_rules! enumerations {
+    ($($(#[$about:meta])* $name:ident = $type:literal;)*) => {
+        $(
+            $(#[$about])*
+            #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+            #[repr(transparent)]
+            pub(super) struct $name(pub c_int);
+
+            impl Value for $name {
+                const TYPE: c_int = $type;
+            }
+        )*
+    };
+}
+
+enumerations! {
+    /// `cudnnDataType_t`.
+    DataType = 1;
+    /// `cudnnConvolutionMode_t`.
+    ConvolutionMode = 7;
+    /// `cudnnBackendHeurMode_t`.
+    Heuristics = 8;
+    /// `cudnnBackendNumericalNote_t`.
+    Note = 11;
+}
+
+impl Value for i64 {
+    const TYPE: c_int = 3;
+}
+
+impl Value for f32 {
+    const TYPE: c_int = 4;
+}
+
+/// An address in device memory.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Address(pub u64);
+
+impl Value for Address {
+    const TYPE: c_int = 6;
+}
+
+/// A handle of the library.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct OfHandle(pub Handle);
+
+impl Value for OfHandle {
+    const TYPE: c_int = 0;
+}
+
+/// Another descriptor.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+struct Other(RawDescriptor);
+
+impl Value for Other {
+    const TYPE: c_int = 15;
+}
+
+/// A descriptor, destroyed with its last owner.
+pub(super) struct Descriptor {
+    raw: RawDescriptor,
+    library: Arc<Cudnn9>,
+    /// Those that it was given, which it may point to.
+    parts: Vec<Arc<Descriptor>>,
+}
+
+// SAFETY: a descriptor is memory of no thread, and is only read once it is finalised.
+unsafe impl Send for Descriptor {}
+// SAFETY: as above.
+unsafe impl Sync for Descriptor {}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor was made by this library and is not used again.
+        unsafe { (self.library.calls.unmake)(self.raw) };
+    }
+}
+
+/// The status as an error.
+fn done(status: Status) -> Result<(), Status> {
+    if status == 0 { Ok(()) } else { Err(status) }
+}
+
+impl Descriptor {
+    /// An empty one, of a `cudnnBackendDescriptorType_t`.
+    pub fn new(library: &Arc<Cudnn9>, kind: c_int) -> Result<Self, Status> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the pointer is to a live value.
+        done(unsafe { (library.calls.make)(kind, &raw mut raw) })?;
+        Ok(Self { raw, library: library.clone(), parts: Vec::new() })
+    }
+
+    pub fn raw(&self) -> RawDescriptor {
+        self.raw
+    }
+
+    /// Gives it the values of an attribute.
+    pub fn with<T: Value>(self, attribute: c_int, values: &[T]) -> Result<Self, Status> {
+        let (len, first) = (values.len() as i64, values.as_ptr().cast::<c_void>());
+        // SAFETY: the values have the type's layout, and are copied before the call returns.
+        done(unsafe { (self.library.calls.set)(self.raw, attribute, T::TYPE, len, first) })?;
+        Ok(self)
+    }
+
+    /// Gives it another descriptor, which it keeps.
+    pub fn with_part(mut self, attribute: c_int, part: &Arc<Self>) -> Result<Self, Status> {
+        self.parts.push(part.clone());
+        self.with(attribute, &[Other(part.raw)])
+    }
+
+    /// It as it stays from now on, checked by the library. Of a plan this compiles or loads kernels.
+    pub fn finalized(self) -> Result<Arc<Self>, Status> {
+        // SAFETY: the descriptor is a live one.
+        done(unsafe { (self.library.calls.finalize)(self.raw) })?;
+        Ok(Arc::new(self))
+    }
+
+    /// The values of an attribute, at most as many as there is room for.
+    pub fn values<T: Value, const N: usize>(&self, attribute: c_int, mut room: [T; N]) -> Result<Vec<T>, Status> {
+        let mut there = 0;
+        // SAFETY: there is room for as many values as are asked for, of the type's layout.
+        done(unsafe {
+            let first = room.as_mut_ptr().cast();
+            (self.library.calls.get)(self.raw, attribute, T::TYPE, N as i64, &raw mut there, first)
+        })?;
+        Ok(room[..usize::try_from(there).unwrap_or(0).min(N)].to_vec())
+    }
+
+    /// One value of an attribute.
+    pub fn value<T: Value>(&self, attribute: c_int, empty: T) -> Result<T, Status> {
+        Ok(self.values(attribute, [empty])?.first().copied().unwrap_or(empty))
+    }
+
+    /// The descriptors of an attribute, of one kind: as many as there are, at most `most`. They are finalised ones.
+    pub fn descriptors(&self, attribute: c_int, kind: c_int, most: usize) -> Result<Vec<Arc<Self>>, Status> {
+        let empty: Vec<Self> = (0..most).map(|_| Self::new(&self.library, kind)).collect::<Result<_, _>>()?;
+        // The library fills the descriptors that it is given.
+        let mut given: Vec<Other> = empty.iter().map(|d| Other(d.raw)).collect();
+        let mut there = 0;
+        // SAFETY: there are as many descriptors of the attribute's kind as are asked for.
+        done(unsafe {
+            let first = given.as_mut_ptr().cast();
+            (self.library.calls.get)(self.raw, attribute, Other::TYPE, most as i64, &raw mut there, first)
+        })?;
+        Ok(empty.into_iter().take(usize::try_from(there).unwrap_or(0)).map(Arc::new).collect())
+    }
+}

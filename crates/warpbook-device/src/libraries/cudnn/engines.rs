@@ -1,0 +1,173 @@
+//! The choice of an engine: by cuDNN's heuristics, or the fastest of those that they suggest.
+
+use super::constants::{attribute, kind};
+use super::convolution::{ConvolutionPass, LibraryConvolution};
+use super::descriptor::{Descriptor, OfHandle};
+use super::handle::{Cudnn, Opened};
+use super::plan::{BuiltPlan, CudnnPlan};
+use super::suggestion::{HEURISTICS, Suggestion, graph, suggested};
+use crate::Result;
+use crate::cuda::context::relaxed;
+use crate::libraries::loader::Status;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Engines that [`Cudnn::plans`] builds at most, as PyTorch's `benchmark_limit`: some are compiled, which takes seconds.
+const PLANS: usize = 10;
+
+impl Cudnn {
+    /// A pass of a convolution by the engine that the library's heuristics hold to be the fastest: of those that give the same bits
+    /// on every run and need no more than `workspace_bytes`, if there is one, else of all. Nothing is measured, so the choice is the
+    /// same every time. The engine has been run once, on temporary arrays where there is room for them, so a capture loads nothing.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a convolution that no engine takes; the device's.
+    pub fn plan(&self, shape: &LibraryConvolution, pass: ConvolutionPass, workspace_bytes: u64) -> Result<CudnnPlan> {
+        let mut suggestions = self.suggestions(shape, pass)?;
+        // The sort is stable: the order of the suggestions stays.
+        suggestions.sort_by_key(|s| !s.is_deterministic());
+        let (mut larger, mut refused): (Option<CudnnPlan>, _) = (None, None);
+        for suggestion in suggestions {
+            let Some(plan) = self.built(shape, pass, suggestion) else { continue };
+            if plan.workspace_bytes() > workspace_bytes {
+                if larger.as_ref().is_none_or(|l| plan.workspace_bytes() < l.workspace_bytes()) {
+                    larger = Some(plan);
+                }
+                continue;
+            }
+            match plan.try_out() {
+                Ok(()) => return Ok(plan),
+                Err(why) if why.is_sticky() => return Err(why),
+                Err(why) => refused = Some(why),
+            }
+        }
+        match larger {
+            Some(plan) => plan.try_out().map(|()| plan),
+            None => Err(refused.unwrap_or_else(|| shape.refused(format!("has no engine for {}", shape.name(pass))))),
+        }
+    }
+
+    /// The pass by each of the first ten engines that take it, in the heuristics' order, whether or not they give the same bits on every
+    /// run: to be timed. Each has been run once, as in [`Cudnn::plan`], and needs no more than `workspace_bytes`; there may be none.
+    ///
+    /// # Errors
+    /// A convolution that the library cannot describe; the device's, after which it cannot be used.
+    pub fn plans(
+        &self,
+        shape: &LibraryConvolution,
+        pass: ConvolutionPass,
+        workspace_bytes: u64,
+    ) -> Result<Vec<CudnnPlan>> {
+        let mut plans: Vec<CudnnPlan> = Vec::new();
+        for suggestion in self.suggestions(shape, pass)? {
+            if plans.len() == PLANS {
+                break;
+            }
+            let fits = |plan: &CudnnPlan| plan.workspace_bytes() <= workspace_bytes;
+            let Some(plan) = self.built(shape, pass, suggestion).filter(fits) else { continue };
+            match plan.try_out() {
+                Ok(()) => plans.push(plan),
+                Err(why) if why.is_sticky() => return Err(why),
+                Err(_) => {}
+            }
+        }
+        Ok(plans)
+    }
+
+    /// The fastest of [`Cudnn::plans`], each timed on temporary arrays with undefined contents; [`Cudnn::plan`] where none of them could be timed. Later calls
+    /// on this device choose the same engine, another process may choose another, and it may give other bits on every run.
+    ///
+    /// # Errors
+    /// Those of [`Cudnn::plans`] and [`Cudnn::plan`].
+    pub fn fastest(
+        &self,
+        shape: &LibraryConvolution,
+        pass: ConvolutionPass,
+        workspace_bytes: u64,
+    ) -> Result<CudnnPlan> {
+        let (key, engines) = ((*shape, pass, workspace_bytes), self.0.device.extension::<FastestEngines>());
+        if let Some(rank) = engines.rank(&key) {
+            let suggestion = self.suggestions(shape, pass)?.into_iter().find(|s| s.rank == rank);
+            if let Some(plan) = suggestion.and_then(|s| self.built(shape, pass, s)) {
+                plan.try_out()?;
+                return Ok(plan);
+            }
+        }
+        let mut best: Option<(f64, CudnnPlan)> = None;
+        for plan in self.plans(shape, pass, workspace_bytes)? {
+            let Some(us) = plan.timed()? else { continue };
+            if best.as_ref().is_none_or(|(least, _)| us < *least) {
+                best = Some((us, plan));
+            }
+        }
+        let Some((_, plan)) = best else { return self.plan(shape, pass, workspace_bytes) };
+        engines.remember(key, plan.rank());
+        Ok(plan)
+    }
+
+    /// The engines that the heuristics suggest, the fastest first, of those that compute what the type promises.
+    fn suggestions(&self, shape: &LibraryConvolution, pass: ConvolutionPass) -> Result<Vec<Suggestion>> {
+        let Opened { library, device, raw, .. } = &*self.0;
+        device.bind()?;
+        let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed here and below, since the library may load and unload kernels during a capture.
+        let graph = relaxed(|| graph(library, *handle, shape, pass))?
+            .map_err(|status| library.error(device, &|| shape.name(pass), status))?;
+        let mut found = Vec::new();
+        for mode in HEURISTICS {
+            // One that knows nothing of the operation says that it is not supported.
+            found.extend(relaxed(|| suggested(library, &graph, mode)).unwrap_or_default());
+        }
+        found.retain(|s| shape.permits(&s.notes));
+        found.iter_mut().zip(1..).for_each(|(s, rank)| s.rank = rank);
+        Ok(found)
+    }
+
+    /// The plan of a suggestion; `None` where the engine does not take the convolution after all.
+    fn built(&self, shape: &LibraryConvolution, pass: ConvolutionPass, suggestion: Suggestion) -> Option<CudnnPlan> {
+        let Opened { library, raw, .. } = &*self.0;
+        let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let plan = Descriptor::new(library, kind::PLAN)?
+                .with(attribute::PLAN_HANDLE, &[OfHandle(*handle)])?
+                .with_part(attribute::PLAN_CONFIGURATION, &suggestion.configuration)?
+                .finalized()?;
+            let workspace = plan.value(attribute::PLAN_WORKSPACE, 0i64)?;
+            Ok::<_, Status>((plan, workspace))
+        };
+        let (descriptor, workspace) = relaxed(make).ok()?;
+        let workspace_bytes = usize::try_from(workspace).ok()?;
+        let built = BuiltPlan { descriptor: Some(descriptor), workspace_bytes, suggestion, cudnn: self.clone() };
+        Some(CudnnPlan { shape: *shape, pass, built: Arc::new(built) })
+    }
+}
+
+/// The engines that [`Cudnn::fastest`] found on a device, by their place among the suggestions: a convolution that is prepared again has the same kernels,
+/// though others may be as fast.
+#[derive(Default)]
+struct FastestEngines(Mutex<HashMap<Searched, usize>>);
+
+/// What an engine was looked for: a convolution, its pass and the bytes of workspace.
+type Searched = (LibraryConvolution, ConvolutionPass, u64);
+
+impl FastestEngines {
+    fn rank(&self, of: &Searched) -> Option<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(of).copied()
+    }
+
+    fn remember(&self, of: Searched, rank: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(of, rank);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_and_plans_may_change_threads() {
+        fn check<T: Send + Sync + 'static>() {}
+        check::<Cudnn>();
+        check::<CudnnPlan>();
+    }
+}

@@ -1,0 +1,84 @@
+//! cuDNN, opened on a device.
+
+use super::library::{Cudnn9, LOADED};
+use crate::cuda::capture::between_captures;
+use crate::cuda::context::Inner;
+use crate::libraries::loader::{Handle, failed, version};
+use crate::{CudaDevice, Result};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// cuDNN on a device.
+#[derive(Clone)]
+pub struct Cudnn(pub(super) Arc<Opened>);
+
+pub(super) struct Opened {
+    pub library: Arc<Cudnn9>,
+    pub device: Arc<Inner>,
+    /// One call at a time: stream and convolution belong together.
+    pub raw: Mutex<Handle>,
+    pub name: Arc<str>,
+}
+
+// SAFETY: a handle may be used from any thread whose current context is its own, one at a time, which its lock sees to.
+unsafe impl Send for Opened {}
+// SAFETY: the handle is behind its lock.
+unsafe impl Sync for Opened {}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if self.device.may_free() {
+            let raw = self.raw.get_mut().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: the handle came from `open` and is not used again.
+            between_captures(|| unsafe { (self.library.calls.destroy)(*raw) });
+        }
+    }
+}
+
+impl std::fmt::Debug for Cudnn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cudnn({:?} at {})", self.version(), self.0.library.file.path.display())
+    }
+}
+
+impl Cudnn {
+    /// Finds cuDNN 9: `WARPBOOK_CUDNN`, the folder that it is in, or else a `.venv` above the working directory, `VIRTUAL_ENV`,
+    /// `CONDA_PREFIX`, the loader's own search, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order, one that was made
+    /// for a later major version than the driver's CUDA passed over; then opens it on a device.
+    ///
+    /// # Errors
+    /// [`Error::Library`](crate::Error::Library) where there is none, or it does not load or start.
+    pub fn open(device: &CudaDevice) -> Result<Self> {
+        let library = LOADED.load(Some(device.driver_cuda()))?;
+        device.0.bind()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the pointer is to a live value; the context is current.
+        let status = between_captures(|| unsafe { (library.calls.create)(&raw mut raw) });
+        if status != 0 {
+            return Err(failed::<Cudnn9>(&library.file.path, library.describe(status)));
+        }
+        let name = Arc::from("of cuDNN, which does not tell its shape");
+        Ok(Self(Arc::new(Opened { library, device: device.0.clone(), raw: Mutex::new(raw), name })))
+    }
+
+    /// (major, minor, patch) of the library that [`Cudnn::open`] would find.
+    ///
+    /// # Errors
+    /// [`Error::Library`](crate::Error::Library).
+    pub fn find(device: &CudaDevice) -> Result<(u32, u32, u32)> {
+        let library = LOADED.load(Some(device.driver_cuda()))?;
+        Ok(version(library.calls.property).unwrap_or_default())
+    }
+
+    /// (major, minor, patch).
+    #[must_use]
+    pub fn version(&self) -> (u32, u32, u32) {
+        version(self.0.library.calls.property).unwrap_or_default()
+    }
+
+    /// Where it was found.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.library.file.path
+    }
+}

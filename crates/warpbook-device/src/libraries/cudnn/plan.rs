@@ -1,0 +1,216 @@
+//! One pass of a convolution by one engine, ready to be queued.
+
+use super::constants::{ALIGNMENT, attribute, kind, note};
+use super::convolution::{ConvolutionPass, LibraryConvolution};
+use super::descriptor::{Address, Descriptor};
+use super::handle::{Cudnn, Opened};
+use super::suggestion::Suggestion;
+use crate::cuda::capture::{UNKNOWN_SHAPE, between_captures};
+use crate::cuda::context::relaxed;
+use crate::memory::allocation::Allocation;
+use crate::memory::trial::Trial;
+use crate::{CudaDevice, Result, Slice, Stream};
+use cudarc::driver::result;
+use std::sync::{Arc, PoisonError};
+
+/// Times that [`Cudnn::fastest`] takes of an engine, after one that is not counted, and the runs of each.
+const TIMES: u32 = 5;
+const IN_A_ROW: u32 = 4;
+
+/// One engine, ready to run. A graph that has captured it keeps it, as its kernels are unloaded with it.
+pub(super) struct BuiltPlan {
+    /// `Some` until it is dropped.
+    pub descriptor: Option<Arc<Descriptor>>,
+    pub workspace_bytes: usize,
+    pub suggestion: Suggestion,
+    pub cudnn: Cudnn,
+}
+
+impl Drop for BuiltPlan {
+    fn drop(&mut self) {
+        let device = &self.cudnn.0.device;
+        if device.may_free() {
+            // Its kernels may still run.
+            between_captures(|| {
+                let _ = result::ctx::synchronize();
+                self.descriptor = None;
+            });
+        } else {
+            std::mem::forget(self.descriptor.take());
+        }
+    }
+}
+
+/// One pass of one convolution by one engine.
+pub struct CudnnPlan {
+    pub(super) shape: LibraryConvolution,
+    pub(super) pass: ConvolutionPass,
+    pub(super) built: Arc<BuiltPlan>,
+}
+
+impl std::fmt::Debug for CudnnPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CudnnPlan({}: {})", self.shape.name(self.pass), self.algorithm())
+    }
+}
+
+impl CudnnPlan {
+    /// The workspace that it needs, in bytes.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> u64 {
+        self.built.workspace_bytes as u64
+    }
+
+    /// Whether it gives the same bits on every run.
+    #[must_use]
+    pub fn is_deterministic(&self) -> bool {
+        self.built.suggestion.is_deterministic()
+    }
+
+    /// The engine in words, as "engine 46 on tensor cores". The library numbers its engines and tells no more of them.
+    #[must_use]
+    pub fn algorithm(&self) -> String {
+        self.built.suggestion.words()
+    }
+
+    /// Its place among the heuristics' suggestions, from 1.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.built.suggestion.rank
+    }
+
+    /// Whether it transforms its operands (FFT or Winograd), which rounds more than sums of products do.
+    #[must_use]
+    pub fn transforms(&self) -> bool {
+        let notes = &self.built.suggestion.notes;
+        notes.iter().any(|n| *n == note::FFT || note::WINOGRAD.contains(n))
+    }
+
+    /// Runs it once on temporary arrays, which loads its kernels; not at all where they do not fit.
+    pub(super) fn try_out(&self) -> Result<()> {
+        self.on_trial(|stream, queue| queue().and_then(|()| stream.synchronize())).map(drop)
+    }
+
+    /// The least of some times in microseconds on temporary arrays; `None` where they do not fit.
+    pub(super) fn timed(&self) -> Result<Option<f64>> {
+        let device = CudaDevice(self.built.cudnn.0.device.clone());
+        let [begin, end] = [device.event()?, device.event()?];
+        self.on_trial(|stream, queue| {
+            let mut least = f64::INFINITY;
+            for time in 0..=TIMES {
+                begin.record(stream)?;
+                for _ in 0..IN_A_ROW {
+                    queue()?;
+                }
+                end.record(stream)?;
+                stream.synchronize()?;
+                if time > 0 {
+                    least = least.min(begin.elapsed_us(&end)? / f64::from(IN_A_ROW));
+                }
+            }
+            Ok(least)
+        })
+    }
+
+    /// Gives `work` a stream, and what queues the pass there on temporary arrays; `None` where they do not fit. It has to wait for what it queues.
+    fn on_trial<T>(&self, work: impl FnOnce(&Stream, &dyn Fn() -> Result<()>) -> Result<T>) -> Result<Option<T>> {
+        let Opened { library, device, raw, .. } = &*self.built.cudnn.0;
+        let [first, second, third] =
+            self.pass.arrays().map(|of| usize::try_from(self.shape.bytes(of)).unwrap_or(usize::MAX));
+        let arrays = Trial::new(device, [first, second, third, self.built.workspace_bytes]);
+        let Some((_trial, [first, second, third, workspace])) = arrays else { return Ok(None) };
+        let stream = Stream::new(&CudaDevice(device.clone()))?;
+        // SAFETY: the arrays are as large as their descriptors say, and live until the wait below is over.
+        let queue = || unsafe { self.queue(&stream, [first, second, third], workspace, &[]) };
+        let done = work(&stream, &queue);
+        // Also where it has failed before it waited.
+        let waited = stream.synchronize();
+        let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the handle is live, and forgets the stream, which ends here.
+        unsafe { (library.calls.set_stream)(*handle, std::ptr::null_mut()) };
+        done.and_then(|done| waited.map(|()| Some(done)))
+    }
+
+    /// Queues the pass: `inputs` are x and the weight, the weight and dy, or x and dy; `output` is y, dx or dw. It allocates nothing
+    /// and waits for nothing, and a graph that captures it owns the arrays. Nothing else should use the workspace meanwhile.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] where an array is too short or of another device, the output overlaps another array, or the workspace is
+    /// too small; a launch that is refused. A failure of the kernel itself shows when the stream is waited for.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        inputs: [&Slice<u8>; 2],
+        output: &Slice<u8>,
+        workspace: &Slice<u8>,
+    ) -> Result<()> {
+        let arrays = [inputs[0], inputs[1], output];
+        for (of, array) in self.pass.arrays().into_iter().zip(arrays) {
+            let needed = self.shape.bytes(of);
+            if (array.bytes() as u64) < needed {
+                return Err(self
+                    .shape
+                    .refused(format!("needs {needed} bytes of {of:?}, and is given {}", array.bytes())));
+            }
+        }
+        let needed = self.built.workspace_bytes;
+        if workspace.bytes() < needed {
+            let there = workspace.bytes();
+            return Err(self.shape.refused(format!("needs a workspace of {needed} bytes, and is given {there}")));
+        }
+        let all = [inputs[0], inputs[1], output, workspace];
+        if all.iter().any(|s| !Arc::ptr_eq(&s.memory().device, &stream.device)) {
+            return Err(self.shape.refused("needs arrays of the stream's device".into()));
+        }
+        if [inputs[0], inputs[1], workspace].iter().any(|s| s.overlaps(output)) {
+            return Err(self.shape.refused("needs an output that overlaps no other array".into()));
+        }
+        // A workspace of no bytes may begin anywhere.
+        if arrays.iter().any(|s| !s.address.is_multiple_of(ALIGNMENT))
+            || needed > 0 && !workspace.address.is_multiple_of(ALIGNMENT)
+        {
+            return Err(self.shape.refused(format!("needs arrays that begin at multiples of {ALIGNMENT} bytes")));
+        }
+        let kept = all.map(Slice::memory);
+        // SAFETY: the lengths were checked; freeing memory waits for kernels in flight, and graphs keep it.
+        unsafe { self.queue(stream, arrays.map(|s| s.address), workspace.address, &kept) }
+    }
+
+    /// # Safety
+    /// The arrays are as large as the shape says and the workspace as [`CudnnPlan::workspace_bytes`], until the pass has ended, or the
+    /// graph that has captured it is gone; the output overlaps none of the others.
+    unsafe fn queue(
+        &self,
+        stream: &Stream,
+        [a, b, c]: [u64; 3],
+        workspace: u64,
+        kept: &[&Arc<Allocation>],
+    ) -> Result<()> {
+        let Opened { library, device, raw, name } = &*self.built.cudnn.0;
+        device.bind()?;
+        let check = |status| library.check(device, &|| self.shape.name(self.pass), status);
+        let plan = self.built.descriptor.as_ref().map_or(std::ptr::null_mut(), |plan| plan.raw());
+        let ids = self.pass.arrays().map(|of| i64::from(of.place()));
+        let pack = || {
+            Descriptor::new(library, kind::VARIANT_PACK)?
+                .with(attribute::PACK_IDS, &ids)?
+                .with(attribute::PACK_ADDRESSES, &[a, b, c].map(Address))?
+                .with(attribute::PACK_WORKSPACE, &[Address(workspace)])?
+                .finalized()
+        };
+        let queueing = stream.queueing()?;
+        let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: both handles are live.
+        check(relaxed(|| unsafe { (library.calls.set_stream)(*handle, stream.raw) }))?;
+        // SAFETY: handle and descriptors are live; the arrays are the caller's.
+        let run = |pack: Arc<Descriptor>| unsafe { (library.calls.execute)(*handle, plan, pack.raw()) };
+        let status = relaxed(|| pack().map_or_else(|status| status, run));
+        drop(handle);
+        check(status)?;
+        queueing.launched(name, UNKNOWN_SHAPE, |captured| {
+            kept.iter().for_each(|m| captured.keep(Arc::clone(m) as _));
+            captured.keep(self.built.clone());
+        });
+        Ok(())
+    }
+}

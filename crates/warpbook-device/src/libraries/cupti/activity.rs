@@ -1,0 +1,98 @@
+//! What was recorded of a GPU: kernels, copies and fills, and the calls of the driver that led to them.
+
+use std::collections::BTreeMap;
+
+/// What an [`Activity`] is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ActivityKind {
+    /// A kernel's run.
+    Kernel {
+        /// Blocks.
+        grid: [u32; 3],
+        /// Threads.
+        block: [u32; 3],
+        /// Registers of a thread.
+        registers: u32,
+        /// Static and dynamic shared memory of a block, in bytes.
+        shared_bytes: u64,
+    },
+    /// A copy.
+    Copy {
+        /// Its length.
+        bytes: u64,
+    },
+    /// A fill.
+    Fill {
+        /// Its length.
+        bytes: u64,
+    },
+    /// All that a part of a program did on a stream, as its two events tell.
+    Range,
+}
+
+impl ActivityKind {
+    /// Bytes of a copy or a fill.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Copy { bytes } | Self::Fill { bytes } => Some(*bytes),
+            _ => None,
+        }
+    }
+}
+
+/// Something that a GPU did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activity {
+    /// Kernel, copy or fill.
+    pub kind: ActivityKind,
+    /// A kernel's name without arguments and template arguments; "copy to the device", "fill".
+    pub name: String,
+    /// Nanoseconds from the start of the recorder to its own start.
+    pub start_ns: u64,
+    /// How long it took.
+    pub duration_ns: u64,
+    /// The stream, by CUPTI's number.
+    pub stream: u32,
+    /// The same for all that one call of the driver led to, as the launch of a graph; larger for later calls.
+    pub correlation: u32,
+    /// The graph that it was a node of, and the node: larger for nodes that were added later. Both are CUPTI's own numbers.
+    pub graph: Option<(u32, u64)>,
+}
+
+impl Activity {
+    /// Nanoseconds from the start of the recorder to its end.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.duration_ns)
+    }
+}
+
+/// A call of the driver by the host, as that which launches a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The function's name, as "cuLaunchKernel".
+    pub name: String,
+    /// Nanoseconds from the start of the recorder to its own start.
+    pub start_ns: u64,
+    /// How long it took the host.
+    pub duration_ns: u64,
+    /// The thread, by the system's number.
+    pub thread: u32,
+    /// That of the activities that it led to.
+    pub correlation: u32,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recorded {
+    /// In the order of their starts.
+    pub activities: Vec<Activity>,
+    /// In the order of their starts; none but of [`crate::Recorder::with_calls`].
+    pub calls: Vec<Call>,
+    /// Of each correlation of a call that was made after a [`crate::Recorder::enter`] its id, the innermost one's.
+    pub ranges: BTreeMap<u32, u64>,
+    /// Activities that CUPTI had no room for, or no times of.
+    pub lost: u64,
+}

@@ -1,0 +1,153 @@
+//! CUPTI's range profiler: its functions, and what they say of a device.
+
+use super::params::{
+    AddMetrics, ChipName, DataInfo, DataInitialize, DataSize, Decode, Enable, Evaluate, HostInitialize, Image,
+    ImageSize, Nothing, Object, Passes, Push, SetConfig, Stop, Supported,
+};
+use crate::libraries::loader::{SharedLibrary, Status, library};
+use crate::{Error, Result};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::path::{Path, PathBuf};
+
+pub(super) type Function<P> = unsafe extern "C" fn(*mut P) -> Status;
+
+/// What evaluates counters, which CUPTI loads by this name: found where it lies next to CUPTI.
+const EVALUATOR: &str = if cfg!(windows) { "nvperf_host.dll" } else { "libnvperf_host.so" };
+/// `CUPTI_PROFILER_CONFIGURATION_SUPPORTED`.
+const SUPPORTED: u32 = 3;
+
+library! {
+    /// The functions of the headers that `params` names that are used.
+    pub(super) struct ProfilerCalls {
+        fn result_string(Status, *mut *const c_char) -> Status = "cuptiGetResultString";
+        fn initialize(*mut Nothing) -> Status = "cuptiProfilerInitialize";
+        fn deinitialize(*mut Nothing) -> Status = "cuptiProfilerDeInitialize";
+        fn supported(*mut Supported) -> Status = "cuptiProfilerDeviceSupported";
+        fn chip_name(*mut ChipName) -> Status = "cuptiDeviceGetChipName";
+        fn host_initialize(*mut HostInitialize) -> Status = "cuptiProfilerHostInitialize";
+        fn host_deinitialize(*mut Object) -> Status = "cuptiProfilerHostDeinitialize";
+        fn add_metrics(*mut AddMetrics) -> Status = "cuptiProfilerHostConfigAddMetrics";
+        fn image_size(*mut ImageSize) -> Status = "cuptiProfilerHostGetConfigImageSize";
+        fn image(*mut Image) -> Status = "cuptiProfilerHostGetConfigImage";
+        fn passes(*mut Passes) -> Status = "cuptiProfilerHostGetNumOfPasses";
+        fn evaluate(*mut Evaluate) -> Status = "cuptiProfilerHostEvaluateToGpuValues";
+        fn enable(*mut Enable) -> Status = "cuptiRangeProfilerEnable";
+        fn disable(*mut Object) -> Status = "cuptiRangeProfilerDisable";
+        fn data_size(*mut DataSize) -> Status = "cuptiRangeProfilerGetCounterDataSize";
+        fn data_initialize(*mut DataInitialize) -> Status = "cuptiRangeProfilerCounterDataImageInitialize";
+        fn set_config(*mut SetConfig) -> Status = "cuptiRangeProfilerSetConfig";
+        fn start(*mut Object) -> Status = "cuptiRangeProfilerStart";
+        fn stop(*mut Stop) -> Status = "cuptiRangeProfilerStop";
+        fn push(*mut Push) -> Status = "cuptiRangeProfilerPushRange";
+        fn pop(*mut Object) -> Status = "cuptiRangeProfilerPopRange";
+        fn decode(*mut Decode) -> Status = "cuptiRangeProfilerDecodeData";
+        fn data_info(*mut DataInfo) -> Status = "cuptiRangeProfilerGetCounterDataInfo";
+    }
+}
+
+/// The library.
+pub(super) struct Profiler {
+    pub calls: ProfilerCalls,
+    /// CUPTI's file and what evaluates counters; the first is dropped first.
+    pub _files: Vec<SharedLibrary>,
+    pub path: PathBuf,
+}
+
+impl std::fmt::Debug for Profiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Profiler({})", self.path.display())
+    }
+}
+
+impl Profiler {
+    /// The range profiler of the CUPTI at a place.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = SharedLibrary::open(path).map_err(|why| Error::NotCounted { why })?;
+        let calls = ProfilerCalls::load(&file.library).map_err(|lacks| {
+            let needed = "CUDA 12.6 or later has the range profiler, as `pip install nvidia-cuda-cupti`";
+            Error::NotCounted { why: format!("CUPTI at {} is too old for it ({lacks}): {needed}", path.display()) }
+        })?;
+        // CUPTI finds it by its name once it is loaded; where it is not here, the loader's own search has to find it.
+        let evaluator = path.with_file_name(EVALUATOR);
+        let evaluator = evaluator.is_file().then(|| SharedLibrary::open(evaluator).ok()).flatten();
+        Ok(Self { calls, _files: std::iter::once(file).chain(evaluator).collect(), path: path.to_owned() })
+    }
+
+    /// A status in words, as an error that says what to do.
+    pub fn check(&self, what: &str, status: Status) -> Result<()> {
+        let why = match status {
+            0 => return Ok(()),
+            35 | 40 => "the driver lets only administrators do that (ERR_NVGPUCTRPERM). Run as root, in a container with --cap-add=SYS_ADMIN; or let an \
+                 administrator write `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into a file of /etc/modprobe.d and start the machine anew"
+                .into(),
+            36 | 39 => "another profiler is attached to this process, as ncu, nsys and compute-sanitizer are: run without it".into(),
+            26 => "another process reads them: there is one at a time on a GPU, and DCGM (dcgm-exporter, `dcgmi profile --pause`) is such a process too".into(),
+            46 => format!("CUPTI at {} does not know this chip: install a later one with `pip install --upgrade nvidia-cuda-cupti`", self.path.display()),
+            15 => format!(
+                "CUPTI at {} cannot evaluate them, as it has not found {EVALUATOR}: it belongs into the same folder, and `pip install --force-reinstall \
+                 nvidia-cuda-cupti` puts it there",
+                self.path.display()
+            ),
+            _ => format!("CUPTI at {}, asked for {what}, says {}", self.path.display(), self.describe(status)),
+        };
+        Err(Error::NotCounted { why })
+    }
+
+    fn describe(&self, status: Status) -> String {
+        let mut name = std::ptr::null();
+        // SAFETY: the pointer is to a live pointer, which is then null or to a static string.
+        unsafe {
+            if (self.calls.result_string)(status, &raw mut name) != 0 || name.is_null() {
+                return format!("error {status}");
+            }
+            CStr::from_ptr(name).to_string_lossy().into_owned()
+        }
+    }
+
+    /// Calls a function with its parameters, which have what it writes afterwards.
+    pub fn ask<P>(&self, what: &str, call: Function<P>, mut params: P) -> Result<P> {
+        // SAFETY: the parameters are those of the function, begin with their size, and what they point to lives until it returns, or as long as the
+        // functions after it need it: see `Collection`.
+        let status = unsafe { call(&raw mut params) };
+        self.check(what, status)?;
+        Ok(params)
+    }
+
+    /// Sets the profiler up for this process; it needs a driver.
+    pub fn initialize(&self) -> Result<()> {
+        self.ask("the profiler", self.calls.initialize, Nothing::new()).map(drop)
+    }
+
+    pub fn deinitialize(&self) {
+        let _ = self.ask("its end", self.calls.deinitialize, Nothing::new());
+    }
+
+    /// Why a device has no counters that can be read, where that is known beforehand.
+    pub fn ensure_supported(&self, device: c_int) -> Result<()> {
+        let found = self.ask("support", self.calls.supported, Supported { device, ..Supported::new() })?;
+        let reasons = [
+            (found.architecture, "this GPU is older than compute capability 7.0"),
+            (found.sli, "GPUs are joined by SLI"),
+            (found.virtual_gpu, "this is a virtual GPU whose host does not let it"),
+            (found.confidential, "confidential computing is switched on"),
+            (found.mining, "this GPU is one for mining"),
+            (found.wsl, "this version of WSL does not let it"),
+        ];
+        if found.supported == SUPPORTED {
+            return Ok(());
+        }
+        let why = reasons.into_iter().find(|(level, _)| *level != SUPPORTED).map(|(_, why)| why);
+        Err(Error::NotCounted { why: why.unwrap_or("CUPTI says that it is not supported here").into() })
+    }
+
+    /// As "GH100".
+    pub fn chip(&self, index: u32) -> Result<CString> {
+        let found =
+            self.ask("the chip", self.calls.chip_name, ChipName { index: index as usize, ..ChipName::new() })?;
+        if found.name.is_null() {
+            return Err(Error::NotCounted { why: "CUPTI knows no name of this chip".into() });
+        }
+        // SAFETY: a zero-terminated string of the library's.
+        Ok(unsafe { CStr::from_ptr(found.name) }.to_owned())
+    }
+}

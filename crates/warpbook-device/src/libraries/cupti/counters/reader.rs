@@ -1,0 +1,176 @@
+//! Hardware counters of a device.
+
+use super::collection::{Collected, Ranges, Step, collect};
+use super::profiler::Profiler;
+use crate::libraries::cupti::exclusive::{COLLECTING, RECORDING};
+use crate::{CudaDevice, Error, Recorder, Result};
+use std::ffi::{CString, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// Kernels of a run that are counted; what comes after them is not.
+pub const MOST_KERNELS: usize = 256;
+
+/// Values that were counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// By NVIDIA's names, those that the chip has.
+    pub metrics: Vec<String>,
+    /// The values of each kernel in the order of the launches, or of the whole run, in the order of the metrics; NaN where there is none.
+    pub values: Vec<Vec<f64>>,
+    /// How often the program ran.
+    pub passes: usize,
+    /// Kernels that there was no room for.
+    pub dropped: usize,
+}
+
+/// Reads hardware counters of a device. There is one at a time in a process, and no [`Recorder`] next to it.
+#[derive(Debug)]
+pub struct Counters {
+    library: Profiler,
+    device: CudaDevice,
+    chip: CString,
+    version: u32,
+    _only: Only,
+}
+
+/// The only collection of the process.
+#[derive(Debug)]
+pub(super) struct Only;
+
+impl Only {
+    pub fn claim() -> Result<Self> {
+        let taken = |what: &str| Error::NotCounted {
+            why: format!("{what} is at work in this process: finish or drop it first"),
+        };
+        if RECORDING.load(Ordering::Acquire) {
+            return Err(taken("a recorder of the device's activity"));
+        }
+        if COLLECTING.swap(true, Ordering::AcqRel) {
+            return Err(taken("another reader of counters"));
+        }
+        Ok(Self)
+    }
+}
+
+impl Drop for Only {
+    fn drop(&mut self) {
+        COLLECTING.store(false, Ordering::Release);
+    }
+}
+
+impl Counters {
+    /// Sets the counters of a device up. The library is searched for as [`Recorder::start`] does.
+    ///
+    /// # Errors
+    /// Those of [`Recorder::find`], and [`Error::NotCounted`] with what is missing: rights, a later CUPTI, a GPU that has counters.
+    pub fn open(device: &CudaDevice) -> Result<Self> {
+        let (version, path) = Recorder::find(Some(device.driver_cuda()))?;
+        let only = Only::claim()?;
+        device.0.bind()?;
+        let library = Profiler::open(&path)?;
+        library.initialize()?;
+        let found =
+            library.ensure_supported(device.0.context.cu_device()).and_then(|()| library.chip(device.info().index));
+        match found {
+            Ok(chip) => Ok(Self { library, device: device.clone(), chip, version, _only: only }),
+            Err(why) => {
+                library.deinitialize();
+                Err(why)
+            }
+        }
+    }
+
+    /// The chip, as "GH100".
+    #[must_use]
+    pub fn chip(&self) -> String {
+        self.chip.to_string_lossy().into_owned()
+    }
+
+    /// The version that the library says, as 130001.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Where the library was found.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.library.path
+    }
+
+    /// Counts each kernel of a run: `run` queues the same each time it is called, and `before` does what is not counted. Kernels that a graph launches are
+    /// not told apart by every version of CUPTI: see [`Counters::of_run`].
+    ///
+    /// # Errors
+    /// [`Error::NotCounted`]; those of the two functions.
+    pub fn of_kernels(
+        &self,
+        metrics: &[&str],
+        before: impl FnMut() -> Result<()>,
+        run: impl FnMut() -> Result<()>,
+    ) -> Result<Counted> {
+        self.collect((metrics, Ranges::Kernels, MOST_KERNELS), before, run)
+    }
+
+    /// Counts a run as a whole, whatever it launches.
+    ///
+    /// # Errors
+    /// As of [`Counters::of_kernels`].
+    pub fn of_run(
+        &self,
+        metrics: &[&str],
+        before: impl FnMut() -> Result<()>,
+        run: impl FnMut() -> Result<()>,
+    ) -> Result<Counted> {
+        self.collect((metrics, Ranges::Whole, 1), before, run)
+    }
+
+    fn collect(
+        &self,
+        (metrics, ranges, most): (&[&str], Ranges, usize),
+        mut before: impl FnMut() -> Result<()>,
+        mut run: impl FnMut() -> Result<()>,
+    ) -> Result<Counted> {
+        self.device.synchronize()?;
+        // Instructions are counted kernel by kernel: of a graph, which is counted as a whole, they would be 0.
+        let by_kernel = |metric: &str| metric.contains("__sass_");
+        let metrics: Vec<&str> =
+            metrics.iter().copied().filter(|m| matches!(ranges, Ranges::Kernels) || !by_kernel(m)).collect();
+        let metrics = self.library.known(&self.chip, &metrics)?;
+        if metrics.is_empty() {
+            return Err(Error::NotCounted { why: format!("{} has none of these metrics", self.chip()) });
+        }
+        let context = self.device.0.context.cu_ctx().cast::<c_void>();
+        let pass = |step| {
+            match step {
+                Step::Before => before()?,
+                Step::Run => run()?,
+            }
+            self.device.synchronize()
+        };
+        // SAFETY: the device owns its context, which `synchronize` has made current.
+        let found = unsafe { collect(&self.library, (&self.chip, context), (&metrics, ranges, most), pass) }?;
+        let Collected { values, passes, dropped } = found;
+        Ok(Counted { metrics, values, passes, dropped })
+    }
+}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        self.library.deinitialize();
+    }
+}
+
+/// Which of some metrics a chip has, as "GH100", and how often a program would have to run for them. Needs CUPTI, and no GPU.
+///
+/// # Errors
+/// [`Error::Library`] or [`Error::NotCounted`], as for a chip that CUPTI does not know.
+pub fn counter_passes(chip: &str, metrics: &[&str]) -> Result<(Vec<String>, usize)> {
+    let (_, path): (u32, PathBuf) = Recorder::find(None)?;
+    let library = Profiler::open(&path)?;
+    let chip = CString::new(chip).map_err(|_| Error::NotCounted { why: "the chip's name has a zero in it".into() })?;
+    let known = library.known(&chip, metrics)?;
+    let passes = if known.is_empty() { 0 } else { library.passes(&chip, &known)? };
+    Ok((known, passes))
+}

@@ -1,0 +1,12 @@
+//! CUPTI, NVIDIA's interface for profilers: what a GPU did and when, and its hardware counters.
+
+pub(crate) mod activity;
+pub(crate) mod counters;
+mod exclusive;
+mod library;
+mod name;
+pub(crate) mod recorder;
+mod records;
+mod session;
+#[cfg(test)]
+mod tests;

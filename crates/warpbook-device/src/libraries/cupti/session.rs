@@ -1,0 +1,213 @@
+//! A recording by CUPTI, and the buffers that it fills.
+
+use super::activity::{Activity, Recorded};
+use super::exclusive::{COLLECTING, RECORDING};
+use super::library::Cupti;
+use super::records::{CONCURRENT_KERNEL, DRIVER, EXTERNAL_CORRELATION, MEMCPY, MEMSET};
+use super::records::{CallRecord, CopyRecord, FillRecord, KernelRecord, RangeRecord};
+use crate::libraries::loader::text;
+use crate::{Error, Result};
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_void};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: buffers that are not full too.
+const FORCED: u32 = 1;
+/// A buffer for some thousand records.
+const BUFFER: Layout = match Layout::from_size_align(1 << 20, 8) {
+    Ok(layout) => layout,
+    Err(_) => panic!("8 is a power of two"),
+};
+/// Without `GRAPH_TRACE`, which would give one record for a whole graph.
+const KINDS: [u32; 3] = [CONCURRENT_KERNEL, MEMCPY, MEMSET];
+/// Calls of the driver, and the ranges in which they are made.
+const CALLS: [u32; 2] = [DRIVER, EXTERNAL_CORRELATION];
+/// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`: another profiler in this process would take another.
+pub(super) const OWN_RANGES: u32 = 3;
+/// The one whose buffers come back to [`completed`], once it has been told so.
+static REGISTERED: OnceLock<Arc<Cupti>> = OnceLock::new();
+static STORE: Mutex<Store> = Mutex::new(Store {
+    zero: 0,
+    recorded: Recorded { activities: Vec::new(), calls: Vec::new(), ranges: BTreeMap::new(), lost: 0 },
+});
+
+/// What has come back of the buffers.
+struct Store {
+    /// CUPTI's time at the recorder's start.
+    zero: u64,
+    recorded: Recorded,
+}
+
+/// Whether a session has been begun in this process.
+pub(super) fn is_registered() -> bool {
+    REGISTERED.get().is_some()
+}
+
+fn store() -> MutexGuard<'static, Store> {
+    STORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Cupti {
+    /// Reads a buffer's records.
+    ///
+    /// # Safety
+    /// `buffer` holds so many bytes of records that this library has written.
+    unsafe fn read(&self, buffer: *mut u8, valid: usize, store: &mut Store) {
+        let mut record: *mut u8 = std::ptr::null_mut();
+        // SAFETY: as the caller says; the record is null before the first call and the last one's after it.
+        while unsafe { (self.calls.next_record)(buffer, valid, &raw mut record) } == 0 && !record.is_null() {
+            // SAFETY: a record begins with its kind, and lies at a multiple of 8 bytes in its buffer.
+            let kind = unsafe { record.cast::<u32>().read() };
+            let activity: Option<Activity> = match kind {
+                CONCURRENT_KERNEL => {
+                    // SAFETY: a record of that kind begins with these fields.
+                    let kernel = unsafe { record.cast::<KernelRecord>().read() };
+                    // SAFETY: its name is null or a zero-terminated string of the library's.
+                    let name = unsafe { text(kernel.name as *const c_char) }.unwrap_or_default();
+                    kernel.activity(&name, store.zero)
+                }
+                // SAFETY: a record of that kind begins with these fields.
+                MEMCPY => unsafe { record.cast::<CopyRecord>().read() }.activity(store.zero),
+                // SAFETY: a record of that kind begins with these fields.
+                MEMSET => unsafe { record.cast::<FillRecord>().read() }.activity(store.zero),
+                DRIVER => {
+                    // SAFETY: a record of that kind is these fields.
+                    let call = unsafe { record.cast::<CallRecord>().read() };
+                    match call.call(self.callback_name(call.callback), store.zero) {
+                        Some(call) => store.recorded.calls.push(call),
+                        None => store.recorded.lost += 1,
+                    }
+                    continue;
+                }
+                EXTERNAL_CORRELATION => {
+                    // SAFETY: a record of that kind is these fields.
+                    let range = unsafe { record.cast::<RangeRecord>().read() };
+                    if range.of == OWN_RANGES {
+                        store.recorded.ranges.insert(range.correlation, range.id);
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            match activity {
+                Some(activity) => store.recorded.activities.push(activity),
+                None => store.recorded.lost += 1,
+            }
+        }
+    }
+}
+
+/// CUPTI asks for a buffer.
+extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
+    // SAFETY: the layout has a size; CUPTI gives three pointers to write to. It drops records where the buffer is null.
+    unsafe {
+        let memory = alloc(BUFFER);
+        buffer.write(memory);
+        size.write(if memory.is_null() { 0 } else { BUFFER.size() });
+        most_records.write(0);
+    }
+}
+
+/// CUPTI gives a buffer back.
+extern "C" fn completed(context: *mut c_void, stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
+    if buffer.is_null() {
+        return;
+    }
+    if let Some(library) = REGISTERED.get() {
+        let mut store = store();
+        if RECORDING.load(Ordering::Acquire) {
+            // SAFETY: CUPTI has written so many bytes of records.
+            unsafe { library.read(buffer, valid, &mut store) };
+            let mut dropped = 0;
+            // SAFETY: context and stream are those that CUPTI gave; the pointer is to a live integer.
+            if unsafe { (library.calls.dropped)(context, stream, &raw mut dropped) } == 0 {
+                store.recorded.lost += dropped as u64;
+            }
+        }
+    }
+    // SAFETY: it comes from `requested`, and CUPTI no longer uses it.
+    unsafe { dealloc(buffer, BUFFER) };
+}
+
+/// The kinds are enabled as long as it lives.
+#[derive(Debug)]
+pub(super) struct Session {
+    library: Arc<Cupti>,
+}
+
+impl Session {
+    pub fn start(library: Arc<Cupti>, with_calls: bool) -> Result<Self> {
+        if COLLECTING.load(Ordering::Acquire) {
+            let why = "hardware counters are being read in this process: drop what reads them first".into();
+            return Err(Error::NotRecorded { why });
+        }
+        if RECORDING.swap(true, Ordering::AcqRel) {
+            let why = "another recorder is at work in this process: finish or drop it first".into();
+            return Err(Error::NotRecorded { why });
+        }
+        // From here on an error drops the session, which disables what was enabled.
+        let session = Self { library };
+        let Cupti { calls, .. } = &*session.library;
+        if REGISTERED.get().is_none() {
+            // SAFETY: both functions are what CUPTI calls them as, and live as long as the process.
+            session.library.check("buffers", unsafe { (calls.register)(requested, completed) })?;
+            let _ = REGISTERED.set(session.library.clone());
+        }
+        *store() = Store { zero: session.library.now()?, recorded: Recorded::default() };
+        for kind in KINDS.into_iter().chain(CALLS.into_iter().filter(|_| with_calls)) {
+            // SAFETY: it has no preconditions.
+            session.library.check("kernels, copies and fills", unsafe { (calls.enable)(kind) })?;
+        }
+        Ok(session)
+    }
+
+    pub fn take(&self) -> Result<Recorded> {
+        // SAFETY: it has no preconditions; the buffers come back through `completed` before it returns.
+        self.library.check("its buffers", unsafe { (self.library.calls.flush)(FORCED) })?;
+        let mut recorded = std::mem::take(&mut store().recorded);
+        recorded.activities.sort_by_key(|a| (a.start_ns, a.end_ns()));
+        recorded.calls.sort_by_key(|c| c.start_ns);
+        Ok(recorded)
+    }
+
+    pub fn now_ns(&self) -> Result<u64> {
+        let now = self.library.now()?;
+        Ok(now.saturating_sub(store().zero))
+    }
+
+    pub fn push(&self, id: u64) -> Result<()> {
+        // SAFETY: it has no preconditions.
+        self.library.check("a range", unsafe { (self.library.calls.push)(OWN_RANGES, id) })
+    }
+
+    /// Whether there was one.
+    pub fn pop(&self) -> bool {
+        let mut id = 0;
+        // SAFETY: the pointer is to a live integer.
+        unsafe { (self.library.calls.pop)(OWN_RANGES, &raw mut id) == 0 }
+    }
+
+    pub fn library(&self) -> &Cupti {
+        &self.library
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Those of a part that panicked.
+        while self.pop() {}
+        let calls = &self.library.calls;
+        for kind in KINDS.into_iter().chain(CALLS) {
+            // SAFETY: it has no preconditions; a kind that is not enabled is a status that says so.
+            unsafe { (calls.disable)(kind) };
+        }
+        if REGISTERED.get().is_some() {
+            // SAFETY: as in `take`. What is left must not come up in the next session.
+            unsafe { (calls.flush)(FORCED) };
+        }
+        store().recorded = Recorded::default();
+        RECORDING.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,175 @@
+//! NVIDIA's libraries: what each is for, where it may lie, and how it is installed.
+
+use crate::libraries::places::{newest_in, site_packages, toolkits};
+use std::path::{Path, PathBuf};
+
+/// A library of NVIDIA's that is loaded when it is first asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Library {
+    /// NVRTC, which compiles kernels.
+    Nvrtc,
+    /// cuBLAS with its cuBLASLt.
+    Cublas,
+    /// cuDNN 9.
+    Cudnn,
+    /// NCCL 2.
+    Nccl,
+    /// CUPTI.
+    Cupti,
+}
+
+/// What is known of a library before it is loaded.
+pub(crate) struct About {
+    pub name: &'static str,
+    /// How an error begins where there is none.
+    missing: &'static str,
+    /// The packages of pip for a driver of CUDA 13 or later and for one of CUDA 12.
+    pub packages: [&'static str; 2],
+    is_in_toolkit: bool,
+    /// What the variable of the environment names, in words.
+    place: &'static str,
+    /// The variable of the environment that says where it is: nothing else will do then.
+    pub variable: &'static str,
+    /// The library's file in words, as far as its name is the same for all versions.
+    pub file: &'static str,
+    /// Folders below `nvidia` in pip's.
+    pip: &'static [&'static str],
+    /// What the system's loader is asked for.
+    names: &'static [&'static str],
+    /// Folders of a toolkit.
+    toolkit: &'static [&'static str],
+    /// Whether a file of this name is the library.
+    is_named: fn(&str) -> bool,
+}
+
+const NVRTC: About = About {
+    name: "NVRTC",
+    missing: "NVRTC, which compiles the kernels, was not found",
+    packages: ["nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"],
+    is_in_toolkit: true,
+    place: "the library",
+    variable: "WARPBOOK_NVRTC",
+    file: "libnvrtc",
+    pip: &["cu13/lib", "cuda_nvrtc/lib", "cu13/bin/x86_64", "cuda_nvrtc/bin"],
+    names: if cfg!(windows) {
+        &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
+    } else {
+        &["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
+    },
+    toolkit: &["lib64", "targets/x86_64-linux/lib", "bin"],
+    is_named: |name| {
+        (name.starts_with("libnvrtc.so") || (name.starts_with("nvrtc64_") && name.ends_with(".dll")))
+            && !name.contains("alt")
+    },
+};
+
+/// cuBLASLt lies next to it.
+const CUBLAS: About = About {
+    name: "cuBLAS",
+    missing: "cuBLAS, NVIDIA's library of matrix products, was not found",
+    packages: ["nvidia-cublas", "nvidia-cublas-cu12"],
+    is_in_toolkit: true,
+    place: "the folder with it and cuBLASLt",
+    variable: "WARPBOOK_CUBLAS",
+    file: "libcublas",
+    pip: &["cu13/lib", "cublas/lib", "cu13/bin/x86_64", "cublas/bin"],
+    names: if cfg!(windows) {
+        &["cublas64_13.dll", "cublas64_12.dll"]
+    } else {
+        &["libcublas.so.13", "libcublas.so.12", "libcublas.so"]
+    },
+    toolkit: &["lib64", "targets/x86_64-linux/lib", "bin/x64", "bin"],
+    is_named: |name| name.starts_with("libcublas.so") || (name.starts_with("cublas64_") && name.ends_with(".dll")),
+};
+
+const CUDNN_FILE: &str = if cfg!(windows) { "cudnn64_9.dll" } else { "libcudnn.so.9" };
+const CUDNN: About = About {
+    name: "cuDNN",
+    missing: "cuDNN 9, NVIDIA's library of convolutions, was not found",
+    packages: ["nvidia-cudnn-cu13", "nvidia-cudnn-cu12"],
+    is_in_toolkit: false,
+    place: "the folder with libcudnn.so.9",
+    variable: "WARPBOOK_CUDNN",
+    file: CUDNN_FILE,
+    pip: &["cudnn/lib", "cudnn/bin"],
+    names: &[CUDNN_FILE],
+    toolkit: &["lib64", "lib", "bin/x64", "bin"],
+    is_named: |name| name == CUDNN_FILE,
+};
+
+/// There is none for Windows.
+const NCCL_FILE: &str = "libnccl.so.2";
+const NCCL: About = About {
+    name: "NCCL",
+    missing: "NCCL 2, NVIDIA's library for work on several GPUs, was not found",
+    packages: ["nvidia-nccl-cu13", "nvidia-nccl-cu12"],
+    is_in_toolkit: false,
+    place: "the folder with libnccl.so.2",
+    variable: "WARPBOOK_NCCL",
+    file: NCCL_FILE,
+    pip: &["nccl/lib"],
+    names: &[NCCL_FILE],
+    toolkit: &["lib64", "lib"],
+    is_named: |name| name == NCCL_FILE,
+};
+
+const CUPTI: About = About {
+    name: "CUPTI",
+    missing: "CUPTI, NVIDIA's interface for profilers, was not found, so what the GPU does and when cannot be recorded",
+    packages: ["nvidia-cuda-cupti", "nvidia-cuda-cupti-cu12"],
+    is_in_toolkit: true,
+    place: "the folder with libcupti",
+    variable: "WARPBOOK_CUPTI",
+    file: "libcupti",
+    pip: &["cu13/lib", "cuda_cupti/lib", "cu13/bin/x86_64", "cuda_cupti/bin"],
+    names: if cfg!(windows) { &[] } else { &["libcupti.so", "libcupti.so.13", "libcupti.so.12"] },
+    toolkit: &["extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib"],
+    is_named: |name| name.starts_with("libcupti.so") || (name.starts_with("cupti64_") && name.ends_with(".dll")),
+};
+
+impl Library {
+    pub(crate) fn about(self) -> &'static About {
+        match self {
+            Self::Nvrtc => &NVRTC,
+            Self::Cublas => &CUBLAS,
+            Self::Cudnn => &CUDNN,
+            Self::Nccl => &NCCL,
+            Self::Cupti => &CUPTI,
+        }
+    }
+
+    /// Why it cannot be used, with the remedy: `fault` is the file or folder that was tried and what is wrong with it.
+    pub(crate) fn sentence(self, driver_cuda: Option<(u32, u32)>, fault: Option<&(PathBuf, String)>) -> String {
+        let About { name, missing, packages: [package, of_12], is_in_toolkit, place, variable, .. } = self.about();
+        if let Some((path, why)) = fault {
+            let path = path.display();
+            return format!(
+                "{name} at {path} cannot be used: {why}. Install it again with `pip install --force-reinstall {package}` ({of_12} for a \
+                 driver of CUDA 12)."
+            );
+        }
+        let package = if driver_cuda.is_some_and(|(major, _)| major == 12) { of_12 } else { package };
+        let toolkit = if *is_in_toolkit { " (or the CUDA toolkit)" } else { "" };
+        format!("{missing}. Install it with `pip install {package}`{toolkit}, or name {place} in {variable}.")
+    }
+}
+
+impl About {
+    /// The libraries of a folder, the newest first.
+    pub fn files_in(&self, folder: &Path) -> Vec<PathBuf> {
+        newest_in(folder, self.is_named)
+    }
+
+    /// What to try, in this order: pip's folders, the loader, the toolkits.
+    pub fn candidates(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for site in site_packages() {
+            found.extend(self.pip.iter().flat_map(|folder| self.files_in(&site.join("nvidia").join(folder))));
+        }
+        found.extend(self.names.iter().map(PathBuf::from));
+        for toolkit in toolkits() {
+            found.extend(self.toolkit.iter().flat_map(|folder| self.files_in(&toolkit.join(folder))));
+        }
+        found
+    }
+}

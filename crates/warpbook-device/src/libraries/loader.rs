@@ -1,0 +1,277 @@
+//! How a shared library is found and loaded, and how its functions are declared.
+//!
+//! cudarc's own loaders know the libraries' names only up to the CUDA that they are pinned to, do not know pip's folders, and panic where a library or
+//! one of its functions is missing. Here both are errors that say what to do.
+
+use crate::libraries::library::Library;
+use crate::libraries::places::variable;
+use crate::{Error, Result};
+use std::error::Error as _;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The result of a library's function; 0 is success.
+pub(crate) type Status = c_int;
+/// An object of a library's that only the library reads.
+pub(crate) type Handle = *mut c_void;
+/// `cublasGetProperty`, and the same function of other libraries.
+pub(crate) type GetProperty = unsafe extern "C" fn(c_int, *mut c_int) -> Status;
+
+/// Declares a struct with the functions of a library that are used, each with its type in the library's header and its name there. `load` looks for
+/// all of them; one that older versions lack is `optional`.
+macro_rules! library {
+    (
+        $(#[$about:meta])*
+        $visibility:vis struct $calls:ident {
+            $($(#[$doc:meta])* fn $field:ident($($argument:ty),* $(,)?) $(-> $result:ty)? = $symbol:literal $(, $optional:ident)?;)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy)]
+        $visibility struct $calls {
+            $($(#[$doc])* pub $field: library!(@type ($($optional)?) unsafe extern "C" fn($($argument),*) $(-> $result)?),)*
+        }
+
+        impl $calls {
+            /// Looks for all functions; an error names the first that the library lacks.
+            $visibility fn load(library: &libloading::Library) -> Result<Self, String> {
+                Ok(Self { $($field: library!(@find ($($optional)?) library, $symbol)),* })
+            }
+        }
+    };
+    (@type () $function:ty) => { $function };
+    (@type (optional) $function:ty) => { Option<$function> };
+    (@find () $library:ident, $symbol:literal) => {
+        // SAFETY: the field has the type of the function in the library's header.
+        unsafe { $crate::libraries::loader::function($library, $symbol) }.map_err(|lacks| format!("it {lacks}"))?
+    };
+    (@find (optional) $library:ident, $symbol:literal) => {
+        // SAFETY: as above.
+        unsafe { $crate::libraries::loader::function($library, $symbol) }.ok()
+    };
+}
+pub(crate) use library;
+
+/// A function of a library, or that the library lacks it.
+///
+/// # Safety
+/// `F` is the type of the function.
+pub(crate) unsafe fn function<F: Copy>(library: &libloading::Library, name: &str) -> Result<F, String> {
+    // SAFETY: as the caller says.
+    unsafe { library.get::<F>(name) }.map(|function| *function).map_err(|_| format!("lacks {name}"))
+}
+
+/// A library that is loaded as long as this lives; its functions may be called as long.
+#[derive(Debug)]
+pub(crate) struct SharedLibrary {
+    pub library: libloading::Library,
+    pub path: PathBuf,
+}
+
+impl SharedLibrary {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, String> {
+        let path = path.as_ref().to_owned();
+        // SAFETY: loading NVIDIA's libraries, or one that the user names, runs its initialisers, which have no preconditions.
+        let library = unsafe { libloading::Library::new(&path) };
+        // Its own sentence is only that this failed.
+        let library = library.map_err(|e| e.source().map_or_else(|| e.to_string(), ToString::to_string))?;
+        Ok(Self { library, path })
+    }
+}
+
+/// One of NVIDIA's libraries, as [`Loaded`] looks for it.
+pub(crate) trait Loadable: Sized {
+    const WHICH: Library;
+
+    /// Loads a file.
+    fn open(path: &Path) -> Result<Self, String>;
+
+    /// The major version of the CUDA that it was made for, if it is passed over where the driver's is older.
+    fn cuda_major(&self) -> Option<u32> {
+        None
+    }
+
+    /// The library's file in the place that its variable names.
+    fn file_in(folder: &Path) -> Result<PathBuf, String> {
+        let about = Self::WHICH.about();
+        about.files_in(folder).into_iter().next().ok_or_else(|| format!("{} is not in this folder", about.file))
+    }
+}
+
+/// A library that is looked for until it is found, and then kept for the process.
+pub(crate) struct Loaded<T>(Mutex<Option<Arc<T>>>);
+
+impl<T: Loadable> Loaded<T> {
+    pub const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// The library: from the place that its variable names, else where pip, the system's loader and the toolkits have it.
+    pub fn load(&self, driver_cuda: Option<(u32, u32)>) -> Result<Arc<T>> {
+        let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(library) = &*loaded {
+            return Ok(library.clone());
+        }
+        let about = T::WHICH.about();
+        let library = Arc::new(match variable(about.variable) {
+            Some(place) => named::<T>(&place)?,
+            None => find::<T>(&about.candidates(), driver_cuda)?,
+        });
+        *loaded = Some(library.clone());
+        Ok(library)
+    }
+}
+
+/// The library in a place that was named: nothing else will do.
+fn named<T: Loadable>(place: &Path) -> Result<T> {
+    T::file_in(place).and_then(|file| T::open(&file)).map_err(|why| failed::<T>(place, why))
+}
+
+/// The first of some files that loads and was not made for a later CUDA than the driver's. Where there is none, the error tells of the first that is
+/// there and does not work.
+fn find<T: Loadable>(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) -> Result<T> {
+    let fits =
+        |library: &T| driver_cuda.zip(library.cuda_major()).is_none_or(|((major, _), made_for)| made_for <= major);
+    let mut fault = None;
+    for path in candidates {
+        match T::open(path) {
+            Ok(library) if fits(&library) => return Ok(library),
+            // The loader says of a bare name only that it cannot be opened, whether or not it is there.
+            Err(why) if fault.is_none() && (path.exists() || SharedLibrary::open(path).is_ok()) => {
+                fault = Some((path.clone(), why));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Err(Error::Library { which: T::WHICH, driver_cuda, fault })
+}
+
+/// The error of a library that is there and does not work.
+pub(crate) fn failed<T: Loadable>(place: &Path, why: String) -> Error {
+    Error::Library { which: T::WHICH, driver_cuda: None, fault: Some((place.to_owned(), why)) }
+}
+
+/// A text of one of NVIDIA's libraries, which has none for what it does not know.
+///
+/// # Safety
+/// It is null, or ends with a zero.
+pub(crate) unsafe fn text(of: *const c_char) -> Option<String> {
+    // SAFETY: as the caller says.
+    (!of.is_null()).then(|| unsafe { CStr::from_ptr(of) }.to_string_lossy().into_owned())
+}
+
+/// `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL`.
+pub(crate) fn version(get: GetProperty) -> Option<(u32, u32, u32)> {
+    let part = |which| {
+        let mut value = 0;
+        // SAFETY: the pointer is to a live integer.
+        (unsafe { get(which, &raw mut value) } == 0).then(|| value.unsigned_abs())
+    };
+    Some((part(0)?, part(1)?, part(2)?))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The library of the machine, or `None` where there is none, which is noted.
+    pub fn installed<T: Loadable>(loaded: &Loaded<T>, test: &str) -> Option<Arc<T>> {
+        match loaded.load(None) {
+            Ok(library) => Some(library),
+            Err(why) if why.is_missing(T::WHICH) => {
+                let name = T::WHICH.about().name;
+                let needs = format!("needs {name}, which is installed for a GPU");
+                crate::testing::skip(&format!("{test} of {name}"), &needs, why);
+                None
+            }
+            Err(why) => panic!("{why}"),
+        }
+    }
+
+    /// Makes a library of a text in C, by the compiler that Rust links with.
+    fn compile(folder: &Path, text: &str, file: &str) {
+        std::fs::write(folder.join("library.c"), text).unwrap();
+        let mut command = std::process::Command::new("cc");
+        let made = command.args(["-shared", "-fPIC", "-o", file, "library.c"]).current_dir(folder).status();
+        assert!(made.is_ok_and(|status| status.success()), "cc, with which Rust links, is not there");
+    }
+
+    /// Checks the errors of a library that is missing, that is no library, and that lacks its functions; `files` are the library's and those that
+    /// have to lie next to it.
+    pub fn errors_say_what_to_do<T: Loadable>(files: &[&str]) {
+        let about = T::WHICH.about();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(files[0]);
+        let nowhere = [PathBuf::from("/nowhere").join(files[0])];
+        let missing = |driver| find::<T>(&nowhere, driver).err().map(|e| e.to_string()).unwrap_or_default();
+        let [package, of_12] = about.packages.map(|package| format!("`pip install {package}`"));
+        assert!(missing(None).contains(&package) && missing(None).contains(about.variable), "{}", missing(None));
+        assert!(missing(Some((13, 1))).contains(&package) && missing(Some((12, 4))).contains(&of_12));
+        let place = if T::WHICH == Library::Nvrtc { file.as_path() } else { folder.path() };
+        let unusable = |error: Option<Error>, why: &str| {
+            let sentence = error.map(|e| e.to_string()).unwrap_or_default();
+            let parts = [about.name, "cannot be used", &*folder.path().to_string_lossy(), why];
+            assert!(parts.iter().all(|part| sentence.contains(part)), "{why}: {sentence}");
+            assert!(sentence.contains("pip install --force-reinstall"), "{sentence}");
+        };
+        unusable(named::<T>(place).err(), if place == file { "cannot open" } else { "in this folder" });
+        files.iter().for_each(|file| std::fs::write(folder.path().join(file), "no library").unwrap());
+        unusable(named::<T>(place).err(), "");
+        unusable(find::<T>(std::slice::from_ref(&file), None).err(), "");
+        if cfg!(target_os = "linux") {
+            files.iter().for_each(|file| compile(folder.path(), "int none;", file));
+            let lacks = ": it lacks ";
+            unusable(named::<T>(place).err(), lacks);
+            unusable(find::<T>(&[file], None).err(), lacks);
+        }
+    }
+
+    library! {
+        struct AnswerCalls {
+            fn answer() -> c_int = "answer";
+            fn nothing() -> c_int = "nothing", optional;
+        }
+    }
+
+    /// A library of one function, whose number is its CUDA.
+    struct Answer(u32);
+
+    impl Loadable for Answer {
+        const WHICH: Library = Library::Nccl;
+
+        fn open(path: &Path) -> Result<Self, String> {
+            let file = SharedLibrary::open(path)?;
+            let calls = AnswerCalls::load(&file.library)?;
+            assert!(calls.nothing.is_none());
+            // SAFETY: it has no preconditions, and the library is loaded.
+            Ok(Self(unsafe { (calls.answer)() }.unsigned_abs()))
+        }
+
+        fn cuda_major(&self) -> Option<u32> {
+            Some(self.0)
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_named_folder_has_the_library_or_says_what_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libnccl.so.2");
+        let sentence = |answer: Result<Answer>| answer.map(|a| a.0).map_err(|e| e.to_string());
+        assert!(sentence(named(folder.path())).unwrap_err().contains("libnccl.so.2 is not in this folder"));
+        compile(folder.path(), "int question(void) { return 0; }", "libnccl.so.2");
+        assert!(sentence(named(folder.path())).unwrap_err().contains("cannot be used: it lacks answer."));
+        std::fs::remove_file(&file).unwrap();
+        compile(folder.path(), "int answer(void) { return 13; }", "libnccl.so.2");
+        assert_eq!(sentence(named(folder.path())), Ok(13));
+        // What does not work is passed over where another one does, and told where none does.
+        let broken = folder.path().join("broken");
+        std::fs::write(&broken, "no library").unwrap();
+        let all = [PathBuf::from("/nowhere/libnccl.so.2"), broken, file];
+        assert_eq!(sentence(find(&all, Some((13, 0)))), Ok(13));
+        let older = sentence(find(&all, Some((12, 9)))).unwrap_err();
+        assert!(older.contains("broken cannot be used"), "{older}");
+        assert!(sentence(find(&all[2..], Some((12, 9)))).unwrap_err().contains("pip install nvidia-nccl-cu12"));
+    }
+}

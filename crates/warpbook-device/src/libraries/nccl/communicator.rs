@@ -1,0 +1,431 @@
+//! Communicators: a rank's part of what several GPUs do together.
+
+use super::handle::{NcclHandle, NcclId, Window, check, in_time};
+use super::library::{
+    AVERAGE, BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HOST_IMMEDIATE, IN_PROGRESS, LOADED, Nccl2, SUM, UINT8, UniqueId,
+};
+use crate::cuda::context::{Inner, relaxed};
+use crate::libraries::loader::Status;
+use crate::{CudaDevice, Error, Result, Slice, Stream};
+use std::ffi::c_int;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use warpbook_record::Dtype;
+
+/// What a reduction makes of the ranks' values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NcclReduce {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// The sum of each rank's values times its own factor.
+    Weighted(f32),
+}
+
+fn data_type(dtype: Dtype) -> c_int {
+    match dtype {
+        Dtype::F16 => FLOAT16,
+        Dtype::Bf16 => BFLOAT16,
+        _ => FLOAT32,
+    }
+}
+
+/// A rank's part of a communicator: a GPU and those of the other ranks.
+///
+/// Every rank queues the same operations in the same order. They can be captured; a graph that has captured one keeps the communicator where its
+/// owner does.
+pub struct Communicator {
+    pub(super) nccl: Arc<Nccl2>,
+    pub(super) device: Arc<Inner>,
+    pub(super) handle: NcclHandle,
+    /// One call at a time.
+    calls: Mutex<()>,
+    rank: usize,
+    world: usize,
+    is_aborted: AtomicBool,
+    /// Reductions with a factor, by its bits and type; the library has each until the communicator ends.
+    weighted: Mutex<Vec<(u32, c_int, c_int)>>,
+    pub(super) windows: Mutex<Vec<Window>>,
+    name: Arc<str>,
+}
+
+impl std::fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Communicator(rank {} of {}, NCCL {} at {})",
+            self.rank,
+            self.world,
+            self.nccl.version,
+            self.nccl.file.path.display()
+        )
+    }
+}
+
+impl Communicator {
+    /// Joins the ranks that have the same identifier; all call it at the same time, each for a GPU that no other has.
+    ///
+    /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Library`] where there is no NCCL; NCCL's; the other ranks do not come within the limit. A call that is still waiting for them is then left
+    /// to its thread, so that the process had better end.
+    pub fn new(device: &CudaDevice, id: NcclId, (rank, world): (usize, usize), limit: Duration) -> Result<Self> {
+        let nccl = LOADED.load(Some(device.driver_cuda()))?;
+        let calls = nccl.clone();
+        let [count, number] = [world, rank].map(|n| c_int::try_from(n).unwrap_or(c_int::MAX));
+        let handle = in_time(&device.0, "the other ranks", limit, move || {
+            let mut raw = std::ptr::null_mut();
+            // Relaxed, and not between captures: other ranks of this process would wait for each other.
+            // SAFETY: the pointer is to a live value; the device's context is current on this thread.
+            let status = relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.bytes()), number) });
+            check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| NcclHandle(raw))
+        })?;
+        Ok(Self::of(nccl, device, handle, (rank, world)))
+    }
+
+    /// A communicator for each of several devices, all of this process: what they do together is queued by one thread, within
+    /// [`Communicator::group`].
+    ///
+    /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Library`] where there is no NCCL; [`Error::Unsupported`] for no device, and for one that is named twice; NCCL's; it takes longer than
+    /// the limit.
+    pub fn all(devices: &[CudaDevice], limit: Duration) -> Result<Vec<Self>> {
+        let mut indices: Vec<c_int> = Vec::new();
+        for device in devices {
+            let index = c_int::try_from(device.info().index).unwrap_or(c_int::MAX);
+            if indices.contains(&index) {
+                let why = format!("takes a GPU once, and cuda:{index} is named twice");
+                return Err(Error::Unsupported { what: "NCCL".into(), why });
+            }
+            indices.push(index);
+        }
+        let Some(first) = devices.first() else {
+            return Err(Error::Unsupported { what: "NCCL".into(), why: "needs a GPU, and none is named".into() });
+        };
+        let nccl = LOADED.load(Some(first.driver_cuda()))?;
+        let calls = nccl.clone();
+        // On another thread also because it changes which device is current.
+        let handles = in_time(&first.0, "the GPUs", limit, move || {
+            let mut raw = vec![std::ptr::null_mut(); indices.len()];
+            let count = c_int::try_from(indices.len()).unwrap_or(c_int::MAX);
+            // Relaxed as in `new`.
+            // SAFETY: there is room for as many communicators as devices are named.
+            let status = relaxed(|| unsafe { (calls.calls.init_all)(raw.as_mut_ptr(), count, indices.as_ptr()) });
+            check(&calls, std::ptr::null_mut(), "communicators", status)?;
+            Ok(raw.into_iter().map(NcclHandle).collect::<Vec<_>>())
+        })?;
+        let world = devices.len();
+        let of = |(rank, (device, handle))| Self::of(nccl.clone(), device, handle, (rank, world));
+        Ok(devices.iter().zip(handles).enumerate().map(of).collect())
+    }
+
+    fn of(nccl: Arc<Nccl2>, device: &CudaDevice, handle: NcclHandle, (rank, world): (usize, usize)) -> Self {
+        Self {
+            nccl,
+            device: device.0.clone(),
+            handle,
+            calls: Mutex::new(()),
+            rank,
+            world,
+            is_aborted: AtomicBool::new(false),
+            weighted: Mutex::new(Vec::new()),
+            windows: Mutex::default(),
+            name: Arc::from("of NCCL, which does not tell its shape"),
+        }
+    }
+
+    /// This rank.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// The number of ranks.
+    #[must_use]
+    pub fn world(&self) -> usize {
+        self.world
+    }
+
+    /// The library's version, as 22803.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.nccl.version.unsigned_abs()
+    }
+
+    /// Where the library was found.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.nccl.file.path
+    }
+
+    /// Queues the reduction of an array over the ranks, in place on all. `array` holds values of `dtype`.
+    ///
+    /// # Errors
+    /// NCCL's; the array is of another device.
+    pub fn all_reduce(&self, stream: &Stream, array: &Slice<u8>, dtype: Dtype, reduce: NcclReduce) -> Result<()> {
+        let (data, count) = (data_type(dtype), array.bytes() / dtype.bytes() as usize);
+        self.all_reduce_of(stream, array, (data, count), self.operation(reduce, data)?)
+    }
+
+    /// Queues the sum of an array of doubles over the ranks, in place on all.
+    ///
+    /// # Errors
+    /// As of [`Communicator::all_reduce`].
+    pub fn sum(&self, stream: &Stream, array: &Slice<f64>) -> Result<()> {
+        self.all_reduce_of(stream, &array.cast(), (FLOAT64, array.len()), SUM)
+    }
+
+    fn all_reduce_of(
+        &self,
+        stream: &Stream,
+        array: &Slice<u8>,
+        (data, count): (c_int, usize),
+        operation: c_int,
+    ) -> Result<()> {
+        let address = array.at(0).0;
+        self.queue(stream, "an all-reduce", &[array], || {
+            // SAFETY: the communicator and the stream are live, and so many values are there, whose memory lives as long as what was queued.
+            unsafe {
+                (self.nccl.calls.all_reduce)(
+                    address as _,
+                    address as _,
+                    count,
+                    data,
+                    operation,
+                    self.handle.0,
+                    stream.raw,
+                )
+            }
+        })
+    }
+
+    /// Queues the reduction of all ranks' `from` into `to` of rank `root`, which may be its `from`; those of the others are not written.
+    ///
+    /// # Errors
+    /// As of [`Communicator::all_reduce`].
+    ///
+    /// # Panics
+    /// If the two have different lengths.
+    pub fn reduce(
+        &self,
+        stream: &Stream,
+        (from, to): (&Slice<u8>, &Slice<u8>),
+        dtype: Dtype,
+        reduce: NcclReduce,
+        root: usize,
+    ) -> Result<()> {
+        assert_eq!(from.len(), to.len(), "as many values on both sides");
+        let (data, count) = (data_type(dtype), from.bytes() / dtype.bytes() as usize);
+        let operation = self.operation(reduce, data)?;
+        let (a, b, root) = (from.at(0).0, to.at(0).0, c_int::try_from(root).unwrap_or(-1));
+        self.queue(stream, "a reduction", &[from, to], || {
+            // SAFETY: as of `all_reduce`.
+            unsafe { (self.nccl.calls.reduce)(a as _, b as _, count, data, operation, root, self.handle.0, stream.raw) }
+        })
+    }
+
+    /// Queues the reduction of `from`; every rank gets its part of the sum, `to`, which is a `world`th of it.
+    ///
+    /// # Errors
+    /// As of [`Communicator::all_reduce`].
+    ///
+    /// # Panics
+    /// If `from` is not `world` times as long as `to`.
+    pub fn reduce_scatter(
+        &self,
+        stream: &Stream,
+        (from, to): (&Slice<u8>, &Slice<u8>),
+        dtype: Dtype,
+        reduce: NcclReduce,
+    ) -> Result<()> {
+        assert_eq!(from.len(), to.len() * self.world, "a part for each rank");
+        let (data, count) = (data_type(dtype), to.bytes() / dtype.bytes() as usize);
+        let operation = self.operation(reduce, data)?;
+        let (a, b) = (from.at(0).0, to.at(0).0);
+        self.queue(stream, "a reduce-scatter", &[from, to], || {
+            // SAFETY: as of `all_reduce`.
+            unsafe {
+                (self.nccl.calls.reduce_scatter)(a as _, b as _, count, data, operation, self.handle.0, stream.raw)
+            }
+        })
+    }
+
+    /// Queues the collection of all ranks' `from` in `to`, in their order.
+    ///
+    /// # Errors
+    /// As of [`Communicator::all_reduce`].
+    ///
+    /// # Panics
+    /// If `to` is not `world` times as long as `from`.
+    pub fn all_gather(&self, stream: &Stream, from: &Slice<u8>, to: &Slice<u8>) -> Result<()> {
+        assert_eq!(to.len(), from.len() * self.world, "room for each rank");
+        let (a, b, count) = (from.at(0).0, to.at(0).0, from.bytes());
+        self.queue(stream, "an all-gather", &[from, to], || {
+            // SAFETY: as of `all_reduce`.
+            unsafe { (self.nccl.calls.all_gather)(a as _, b as _, count, UINT8, self.handle.0, stream.raw) }
+        })
+    }
+
+    /// Queues a copy of rank `root`'s array to all.
+    ///
+    /// # Errors
+    /// As of [`Communicator::all_reduce`].
+    pub fn broadcast(&self, stream: &Stream, array: &Slice<u8>, root: usize) -> Result<()> {
+        let (address, count, root) = (array.at(0).0, array.bytes(), c_int::try_from(root).unwrap_or(-1));
+        self.queue(stream, "a broadcast", &[array], || {
+            // SAFETY: as of `all_reduce`; an array of bytes.
+            unsafe {
+                (self.nccl.calls.broadcast)(address as _, address as _, count, UINT8, root, self.handle.0, stream.raw)
+            }
+        })
+    }
+
+    /// Queues sending an array to a rank, which receives it.
+    ///
+    /// # Errors
+    /// As of [`Communicator::all_reduce`].
+    pub fn send(&self, stream: &Stream, array: &Slice<u8>, to: usize) -> Result<()> {
+        let (address, count, to) = (array.at(0).0, array.bytes(), c_int::try_from(to).unwrap_or(-1));
+        self.queue(stream, "sending", &[array], || {
+            // SAFETY: as of `broadcast`.
+            unsafe { (self.nccl.calls.send)(address as _, count, UINT8, to, self.handle.0, stream.raw) }
+        })
+    }
+
+    /// Queues receiving what a rank sends.
+    ///
+    /// # Errors
+    /// As of [`Communicator::all_reduce`].
+    pub fn receive(&self, stream: &Stream, array: &Slice<u8>, from: usize) -> Result<()> {
+        let (address, count, from) = (array.at(0).0, array.bytes(), c_int::try_from(from).unwrap_or(-1));
+        self.queue(stream, "receiving", &[array], || {
+            // SAFETY: as of `broadcast`.
+            unsafe { (self.nccl.calls.receive)(address as _, count, UINT8, from, self.handle.0, stream.raw) }
+        })
+    }
+
+    /// Queues several operations as one: sending and receiving at the same time, or reductions with one launch; those of other communicators of
+    /// the same thread too.
+    ///
+    /// # Errors
+    /// Those of the operations, and NCCL's.
+    pub fn group<R>(&self, operations: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.device.bind()?;
+        // SAFETY: it has no preconditions, and is ended below on the same thread.
+        check(&self.nccl, self.handle.0, "a group", unsafe { (self.nccl.calls.group_start)() })?;
+        let done = operations();
+        // Relaxed as in `queue`: what was grouped is queued now.
+        // SAFETY: as above.
+        let ended = relaxed(|| unsafe { (self.nccl.calls.group_end)() });
+        let done = done?;
+        check(&self.nccl, self.handle.0, "a group", ended)?;
+        Ok(done)
+    }
+
+    /// What has gone wrong since, as a connection that ended; `None` where nothing has.
+    #[must_use]
+    pub fn async_error(&self) -> Option<String> {
+        if self.is_aborted.load(Ordering::SeqCst) {
+            return Some("it was aborted".into());
+        }
+        let mut state = 0;
+        // SAFETY: the communicator is live, and the pointer is to a live integer.
+        let asked = unsafe { (self.nccl.calls.async_error)(self.handle.0, &raw mut state) };
+        let status = if asked == 0 { state } else { asked };
+        (status != 0 && status != IN_PROGRESS).then(|| self.nccl.describe(status, self.handle.0))
+    }
+
+    /// Ends what was queued, also where it waits for a rank that is no more. Nothing can be queued afterwards. Comes back when every graph that captured
+    /// operations of several ranks is gone, so another thread than the one that owns these calls it.
+    pub fn abort(&self) {
+        if !self.is_aborted.swap(true, Ordering::SeqCst) && self.device.bind().is_ok() {
+            // SAFETY: the communicator is live, and is not used after this, which the flag sees to.
+            let _ = relaxed(|| unsafe { (self.nccl.calls.abort)(self.handle.0) });
+        }
+    }
+
+    /// The number of a reduction of values of a type.
+    fn operation(&self, reduce: NcclReduce, data: c_int) -> Result<c_int> {
+        let factor = match reduce {
+            NcclReduce::Sum => return Ok(SUM),
+            NcclReduce::Mean => return Ok(AVERAGE),
+            NcclReduce::Weighted(factor) => factor,
+        };
+        let mut weighted = self.weighted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((.., operation)) = weighted.iter().find(|(bits, of, _)| (*bits, *of) == (factor.to_bits(), data)) {
+            return Ok(*operation);
+        }
+        // The factor has the type of the values.
+        let mut bytes = match data {
+            FLOAT16 => u32::from(half::f16::from_f32(factor).to_bits()),
+            BFLOAT16 => u32::from(half::bf16::from_f32(factor).to_bits()),
+            _ => factor.to_bits(),
+        };
+        let mut operation = 0;
+        self.ensure_live()?;
+        // SAFETY: the communicator is live; the pointers are to live values, of which the first is written and the second read, 2 or 4 bytes of it, before the
+        // call returns.
+        let status = unsafe {
+            (self.nccl.calls.make_weighted_sum)(
+                &raw mut operation,
+                (&raw mut bytes).cast(),
+                data,
+                HOST_IMMEDIATE,
+                self.handle.0,
+            )
+        };
+        check(&self.nccl, self.handle.0, "a weighted sum", status)?;
+        weighted.push((factor.to_bits(), data, operation));
+        Ok(operation)
+    }
+
+    pub(super) fn ensure_live(&self) -> Result<()> {
+        if self.is_aborted.load(Ordering::SeqCst) {
+            let (what, why) = ("An operation of NCCL".into(), "its communicator was aborted".into());
+            return Err(Error::Cuda { what, why, sticky: false });
+        }
+        Ok(())
+    }
+
+    fn queue(&self, stream: &Stream, what: &str, arrays: &[&Slice<u8>], call: impl FnOnce() -> Status) -> Result<()> {
+        if let Some(other) = arrays.iter().find(|a| !Arc::ptr_eq(&a.memory().device, &self.device)) {
+            return Err(Error::Unsupported {
+                what: format!("NCCL, asked for {what},"),
+                why: format!("an array of {} bytes is of another device than the communicator", other.bytes()),
+            });
+        }
+        self.ensure_live()?;
+        if arrays.iter().all(|a| a.is_empty()) {
+            return Ok(());
+        }
+        self.device.bind()?;
+        let _one = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let queueing = stream.queueing()?;
+        // Relaxed, since NCCL may allocate memory and load kernels during a capture.
+        check(&self.nccl, self.handle.0, what, relaxed(call))?;
+        let kept: Vec<_> = arrays.iter().map(|a| a.memory()).collect();
+        queueing.launched_by_library(&self.name, &kept);
+        Ok(())
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        if self.is_aborted.load(Ordering::SeqCst) || !self.device.may_free() || self.device.bind().is_err() {
+            return;
+        }
+        for (.., operation) in self.weighted.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // SAFETY: the operation came from this communicator, which is live, and is not used again.
+            let _ = unsafe { (self.nccl.calls.unmake_operation)(operation, self.handle.0) };
+        }
+        self.unregister_all();
+        // SAFETY: the communicator came from `new` and is not used again; the call waits for what was queued.
+        relaxed(|| unsafe { (self.nccl.calls.destroy)(self.handle.0) });
+    }
+}

@@ -1,0 +1,92 @@
+//! What names a communicator, and calls of NCCL.
+
+use super::library::{LOADED, Nccl2, RawCommunicator, UniqueId};
+use crate::cuda::context::Inner;
+use crate::libraries::loader::Status;
+use crate::memory::allocation::Allocation;
+use crate::{CudaDevice, Error, Result};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// What all ranks of a communicator have in common: rank 0 makes it, and the others are given its bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct NcclId([u8; 128]);
+
+impl std::fmt::Debug for NcclId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NcclId")
+    }
+}
+
+impl NcclId {
+    /// A new one.
+    ///
+    /// # Errors
+    /// [`Error::Library`] where there is no NCCL; NCCL's.
+    pub fn new(device: &CudaDevice) -> Result<Self> {
+        let nccl = LOADED.load(Some(device.driver_cuda()))?;
+        let mut id = UniqueId([0; 128]);
+        // SAFETY: the pointer is to a live value.
+        let status = unsafe { (nccl.calls.unique_id)(&raw mut id) };
+        check(&nccl, std::ptr::null_mut(), "an identifier", status)?;
+        Ok(Self(id.0))
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; 128] {
+        self.0
+    }
+
+    /// That of these bytes.
+    #[must_use]
+    pub fn of(bytes: [u8; 128]) -> Self {
+        Self(bytes)
+    }
+}
+
+/// A pointer that may go to another thread.
+pub(super) struct NcclHandle(pub RawCommunicator);
+// SAFETY: NCCL's calls may come from any thread, one at a time; `ncclCommAbort` at any time.
+unsafe impl Send for NcclHandle {}
+// SAFETY: as above.
+unsafe impl Sync for NcclHandle {}
+
+/// A registered window. Its memory stays until NCCL has forgotten it.
+pub(super) struct Window {
+    pub handle: NcclHandle,
+    pub _memory: Arc<Allocation>,
+}
+
+pub(super) fn check(nccl: &Nccl2, communicator: RawCommunicator, what: &str, status: Status) -> Result<()> {
+    if status == 0 {
+        return Ok(());
+    }
+    Err(Error::Cuda {
+        what: format!("NCCL, asked for {what},"),
+        why: nccl.describe(status, communicator),
+        sticky: false,
+    })
+}
+
+fn waited(for_whom: &str, limit: Duration) -> Error {
+    Error::Cuda {
+        what: "NCCL, asked for a communicator,".into(),
+        why: format!("has waited {limit:.0?} for {for_whom}: NCCL_DEBUG=INFO shows what it does"),
+        sticky: false,
+    }
+}
+
+/// Makes a call that may wait for ever, with the device's context current, on a thread that is left to it after the limit.
+pub(super) fn in_time<T: Send + 'static>(
+    device: &Arc<Inner>,
+    for_whom: &str,
+    limit: Duration,
+    call: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (to, made) = mpsc::channel();
+    let device = device.clone();
+    // Nobody waits for the answer any more where it took too long.
+    std::thread::spawn(move || to.send(device.bind().and_then(|()| call())));
+    made.recv_timeout(limit).unwrap_or_else(|_| Err(waited(for_whom, limit)))
+}

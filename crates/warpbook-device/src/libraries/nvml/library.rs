@@ -1,0 +1,138 @@
+//! NVML's shared library and the few of its functions that are used.
+
+use crate::libraries::loader::{Handle, SharedLibrary, Status, library};
+use std::ffi::{CStr, CString, c_char, c_uint, c_ulonglong};
+use std::sync::OnceLock;
+
+/// Where the driver puts it; the loader knows the folder.
+const NAME: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
+/// `NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE`.
+const VERSION_BYTES: usize = 80;
+/// `NVML_TEMPERATURE_GPU`: the sensor on the die.
+const ON_THE_DIE: c_uint = 0;
+
+/// A clock, as in `nvmlClockType_t`.
+#[derive(Debug, Clone, Copy)]
+#[repr(u32)]
+pub(super) enum Clock {
+    Sm = 1,
+    Memory = 2,
+}
+
+/// `nvmlClocksThrottleReasonSwPowerCap`.
+pub(super) const POWER_CAP: u64 = 0x04;
+
+/// The bits of `nvmlClocksThrottleReasons*` that hold clocks down, in words.
+pub(super) const THROTTLING: [(u64, &str); 7] = [
+    (POWER_CAP, "power cap"),
+    (0x08, "hardware slowdown"),
+    (0x80, "external power brake"),
+    (0x20, "temperature, by software"),
+    (0x40, "temperature, by hardware"),
+    (0x02, "clocks set by the user"),
+    (0x10, "clocks kept equal with other GPUs"),
+];
+
+library! {
+    /// The functions of nvml.h that are used; a driver may lack some.
+    struct NvmlCalls {
+        fn init() -> Status = "nvmlInit_v2", optional;
+        fn driver_version(*mut c_char, c_uint) -> Status = "nvmlSystemGetDriverVersion", optional;
+        fn by_uuid(*const c_char, *mut Handle) -> Status = "nvmlDeviceGetHandleByUUID", optional;
+        fn clock(Handle, c_uint, *mut c_uint) -> Status = "nvmlDeviceGetClockInfo", optional;
+        fn power(Handle, *mut c_uint) -> Status = "nvmlDeviceGetPowerUsage", optional;
+        fn power_limit(Handle, *mut c_uint) -> Status = "nvmlDeviceGetEnforcedPowerLimit", optional;
+        fn temperature(Handle, c_uint, *mut c_uint) -> Status = "nvmlDeviceGetTemperature", optional;
+        fn throttling(Handle, *mut c_ulonglong) -> Status = "nvmlDeviceGetCurrentClocksThrottleReasons", optional;
+    }
+}
+
+/// The library, initialised.
+pub(super) struct Nvml {
+    calls: NvmlCalls,
+    _file: SharedLibrary,
+}
+
+/// A GPU that NVML knows.
+#[derive(Clone, Copy)]
+pub(super) struct Gpu {
+    nvml: &'static Nvml,
+    /// Valid until `nvmlShutdown`, which is never called.
+    handle: Handle,
+}
+
+impl Nvml {
+    /// Loaded and initialised once a process; `None` without a driver.
+    pub fn get() -> Option<&'static Self> {
+        static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
+        NVML.get_or_init(Self::open).as_ref()
+    }
+
+    fn open() -> Option<Self> {
+        let file = SharedLibrary::open(NAME).ok()?;
+        let calls = NvmlCalls::load(&file.library).ok()?;
+        // SAFETY: it takes nothing, and is called before any other function of the library.
+        (unsafe { calls.init?() } == 0).then_some(Self { calls, _file: file })
+    }
+
+    /// The version of the kernel-mode driver.
+    pub fn driver_version(&self) -> Option<String> {
+        let call = self.calls.driver_version?;
+        let mut text = [0_u8; VERSION_BYTES];
+        // SAFETY: the pointer is to as many live bytes as are named.
+        let status = unsafe { call(text.as_mut_ptr().cast(), VERSION_BYTES as c_uint) };
+        let version = CStr::from_bytes_until_nul(&text).ok()?.to_str().ok()?;
+        (status == 0).then(|| version.to_owned())
+    }
+
+    /// The GPU of this UUID, as in "GPU-00112233-4455-6677-8899-aabbccddeeff".
+    pub fn gpu(&'static self, uuid: &str) -> Option<Gpu> {
+        let (call, uuid) = (self.calls.by_uuid?, CString::new(uuid).ok()?);
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: a string that ends in NUL, and a pointer to a live handle.
+        let status = unsafe { call(uuid.as_ptr(), &raw mut handle) };
+        (status == 0).then_some(Gpu { nvml: self, handle })
+    }
+}
+
+impl Gpu {
+    /// A clock's frequency in MHz.
+    pub fn clock(&self, clock: Clock) -> Option<u32> {
+        let (call, mut mhz) = (self.nvml.calls.clock?, 0);
+        // SAFETY: the handle is NVML's, the pointer is to a live integer.
+        let status = unsafe { call(self.handle, clock as c_uint, &raw mut mhz) };
+        (status == 0).then_some(mhz)
+    }
+
+    /// Milliwatts that it draws.
+    pub fn power(&self) -> Option<u32> {
+        let (call, mut milliwatts) = (self.nvml.calls.power?, 0);
+        // SAFETY: as for the clock.
+        let status = unsafe { call(self.handle, &raw mut milliwatts) };
+        (status == 0).then_some(milliwatts)
+    }
+
+    /// Milliwatts that it may draw: the lowest of the limits that apply.
+    pub fn power_limit(&self) -> Option<u32> {
+        let (call, mut milliwatts) = (self.nvml.calls.power_limit?, 0);
+        // SAFETY: as for the clock.
+        let status = unsafe { call(self.handle, &raw mut milliwatts) };
+        (status == 0).then_some(milliwatts)
+    }
+
+    /// Degrees Celsius on the die.
+    pub fn temperature(&self) -> Option<u32> {
+        let (call, mut celsius) = (self.nvml.calls.temperature?, 0);
+        // SAFETY: as for the clock.
+        let status = unsafe { call(self.handle, ON_THE_DIE, &raw mut celsius) };
+        (status == 0).then_some(celsius)
+    }
+
+    /// Why its clocks are held down, as bits of [`THROTTLING`] and others.
+    pub fn throttling(&self) -> Option<u64> {
+        let (call, mut reasons) = (self.nvml.calls.throttling?, 0);
+        // SAFETY: as for the clock.
+        let status = unsafe { call(self.handle, &raw mut reasons) };
+        (status == 0).then_some(reasons)
+    }
+}

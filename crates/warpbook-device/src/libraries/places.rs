@@ -1,0 +1,42 @@
+//! Where NVIDIA's libraries lie that no loader looks for: pip's folders and the toolkit's.
+
+use std::path::{Path, PathBuf};
+
+/// The files of a folder whose names are wanted, the newest version first.
+pub(crate) fn newest_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut found: Vec<PathBuf> =
+        entries.flatten().filter(|e| wanted(&e.file_name().to_string_lossy())).map(|e| e.path()).collect();
+    found.sort();
+    found.reverse();
+    found
+}
+
+/// A variable of the environment that names a path.
+pub(crate) fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+}
+
+/// The folders that pip installs into, of a `.venv` above the working directory and of the active environments.
+pub(crate) fn site_packages() -> Vec<PathBuf> {
+    let mut environments: Vec<PathBuf> = Vec::new();
+    if let Ok(here) = std::env::current_dir() {
+        environments.extend(here.ancestors().map(|a| a.join(".venv")));
+    }
+    environments.extend(["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(variable));
+    environments.iter().flat_map(|e| of_environment(e)).collect()
+}
+
+fn of_environment(environment: &Path) -> Vec<PathBuf> {
+    let mut found = vec![environment.join("Lib/site-packages")];
+    if let Ok(entries) = std::fs::read_dir(environment.join("lib")) {
+        found.extend(entries.flatten().map(|e| e.path().join("site-packages")));
+    }
+    found.retain(|p| p.is_dir());
+    found
+}
+
+/// Where the CUDA toolkit may be.
+pub(crate) fn toolkits() -> Vec<PathBuf> {
+    [variable("CUDA_HOME"), variable("CUDA_PATH"), Some("/usr/local/cuda".into())].into_iter().flatten().collect()
+}

@@ -1,0 +1,124 @@
+//! Device memory that is freed with its last owner.
+
+use crate::cuda::context::{Inner, relaxed};
+use crate::{CudaDevice, MemoryWatch, Result};
+use cudarc::driver::result;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Alignment of every allocation, as CUDA guarantees it, and of every slice of an arena; in bytes.
+pub(crate) const ALIGNMENT: usize = 256;
+
+impl CudaDevice {
+    /// Bytes that buffers and arenas of this device (and its clones) hold now, as they were asked for.
+    #[must_use]
+    pub fn allocated(&self) -> u64 {
+        self.0.memory.now.load(Ordering::Relaxed)
+    }
+
+    /// The largest value of [`CudaDevice::allocated`] since the device was opened or [`CudaDevice::reset_peak`] was called.
+    #[must_use]
+    pub fn peak_allocated(&self) -> u64 {
+        self.0.memory.peak.load(Ordering::Relaxed)
+    }
+
+    /// Lets the peak start again from what is allocated now.
+    pub fn reset_peak(&self) {
+        self.0.memory.reset_peak();
+    }
+
+    /// Keeps every allocation and every release of this device's arrays, and those within pools, until the watch is dropped. Its first point is what
+    /// there is now.
+    #[must_use]
+    pub fn watch_memory(&self) -> MemoryWatch {
+        self.0.memory.watch()
+    }
+}
+
+/// One allocation, shared by the slices of it.
+pub(crate) struct Allocation {
+    pub(crate) device: Arc<Inner>,
+    pub(crate) address: u64,
+    bytes: usize,
+    owner: Owner,
+}
+
+/// Who frees an allocation.
+enum Owner {
+    /// Another library, in its own time. It is not counted.
+    Other,
+    Driver,
+    /// A library's function, which takes the address.
+    Library(Box<dyn Fn(u64) + Send + Sync>),
+}
+
+impl Allocation {
+    /// Memory that another library has allocated and frees.
+    pub(crate) fn borrowed(device: &CudaDevice, address: u64, bytes: usize) -> Arc<Self> {
+        Arc::new(Self { device: device.0.clone(), address, bytes, owner: Owner::Other })
+    }
+
+    /// Memory of zeros that a library has allocated and frees by this function.
+    pub(crate) fn zeros_of_library(
+        device: &CudaDevice,
+        address: u64,
+        bytes: usize,
+        free: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Arc<Self>> {
+        let memory = Arc::new(Self { device: device.0.clone(), address, bytes, owner: Owner::Library(Box::new(free)) });
+        device.0.memory.add(bytes as u64);
+        memory.fill(memory.address, bytes, 0)?;
+        Ok(memory)
+    }
+
+    /// Memory of zeros; `what` names it where it does not fit.
+    pub(crate) fn zeros(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
+        let memory = Self::uninitialised(device, bytes, what)?;
+        memory.fill(memory.address, bytes, 0)?;
+        Ok(memory)
+    }
+
+    /// Memory of whatever bytes were there.
+    pub(crate) fn uninitialised(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
+        device.ensure_free(what, bytes as u64)?;
+        let inner = &device.0;
+        // SAFETY: the context is current (`ensure_free` binds it); CUDA refuses zero bytes, so one is asked for at least.
+        let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|e| inner.error("Allocating memory", e))?;
+        inner.memory.add(bytes as u64);
+        Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }))
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Sets every byte of a range of it, and waits for that.
+    pub(crate) fn fill(&self, address: u64, bytes: usize, byte: u8) -> Result<()> {
+        assert!(address >= self.address && address + bytes as u64 <= self.address + self.bytes as u64);
+        self.device.bind()?;
+        if bytes > 0 {
+            // SAFETY: the range was checked to lie in this allocation.
+            unsafe { result::memset_d8_async(address, byte, bytes, self.device.transfers) }
+                .map_err(|e| self.device.error("Filling memory", e))?;
+        }
+        self.device.wait_for_transfers("Filling memory")
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if matches!(self.owner, Owner::Other) || !self.device.may_free() {
+            return;
+        }
+        relaxed(|| match &self.owner {
+            Owner::Other => {}
+            Owner::Driver => {
+                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all work under way.
+                let _ = unsafe { result::free_sync(self.address) };
+            }
+            Owner::Library(free) => free(self.address),
+        });
+        self.device.memory.subtract(self.bytes as u64);
+    }
+}

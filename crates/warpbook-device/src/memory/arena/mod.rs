@@ -1,0 +1,157 @@
+//! Arenas: one allocation that arrays are cut from.
+
+pub(crate) mod plan;
+
+use crate::memory::allocation::{ALIGNMENT, Allocation};
+use crate::memory::arena::plan::ArenaLayout;
+use crate::{CudaDevice, Element, Error, Result, Slice};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One allocation of device memory that arrays are cut from, so that a training step allocates nothing.
+///
+/// Slices begin at multiples of 256 bytes and are zeros at first. The memory is freed with the arena and its last slice.
+pub struct Arena {
+    memory: Arc<Allocation>,
+    room: Mutex<Room>,
+    layout: ArenaLayout,
+}
+
+impl std::fmt::Debug for Arena {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Arena({} of {} bytes used)", self.used(), self.bytes())
+    }
+}
+
+impl Arena {
+    /// An arena of so many bytes, to be cut by [`Arena::slice`].
+    ///
+    /// # Errors
+    /// It does not fit; this is said before anything is allocated.
+    pub fn new(device: &CudaDevice, bytes: usize) -> Result<Self> {
+        let memory = Allocation::zeros(device, bytes, format!("An arena of {bytes} bytes"))?;
+        let room = Mutex::new(Room { bytes, used: 0 });
+        Ok(Self { memory, room, layout: ArenaLayout::default() })
+    }
+
+    /// An arena for a plan, of its peak bytes, to be cut by [`Arena::planned`]; nothing is left for [`Arena::slice`].
+    ///
+    /// # Errors
+    /// As of [`Arena::new`].
+    pub fn with_layout(device: &CudaDevice, layout: ArenaLayout) -> Result<Self> {
+        let arena = Self::new(device, layout.peak_bytes())?;
+        arena.room.lock().unwrap_or_else(PoisonError::into_inner).used = layout.peak_bytes();
+        Ok(Self { layout, ..arena })
+    }
+
+    /// The next `len` elements.
+    ///
+    /// # Errors
+    /// [`Error::ArenaFull`], with the bytes asked for and left.
+    pub fn slice<T: Element>(&self, len: usize) -> Result<Slice<T>> {
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        let offset = room.take(len.saturating_mul(size_of::<T>())).map_err(|(asked, left)| Error::ArenaFull {
+            what: format!("{len} {}", std::any::type_name::<T>()),
+            asked,
+            left,
+            total: room.bytes,
+        })?;
+        Ok(Slice::new(self.memory.clone(), offset, len))
+    }
+
+    /// The block of that name in the arena's plan: as many elements as fit into its bytes. Blocks that are not in use at the same
+    /// time may share memory, so a block holds anything when its first use begins.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a name that is not in the plan.
+    pub fn planned<T: Element>(&self, name: &str) -> Result<Slice<T>> {
+        let block = self.layout.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.layout.blocks().iter().map(|b| &*b.name).collect();
+            let why = match &*names {
+                [] => "was made without a plan; use Arena::with_layout".into(),
+                names => format!("has no block `{name}` in its plan; there are {}", names.join(", ")),
+            };
+            Error::Unsupported { what: "The arena".into(), why }
+        })?;
+        Ok(Slice::new(self.memory.clone(), block.offset, block.bytes / size_of::<T>().max(1)))
+    }
+
+    /// Its plan; empty where it was made without one.
+    #[must_use]
+    pub fn layout(&self) -> &ArenaLayout {
+        &self.layout
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// Bytes that slices take up, with what is lost between them to alignment.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner).used
+    }
+
+    /// Bytes of the largest slice that still fits.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner).left()
+    }
+}
+
+/// How far an arena is used.
+#[derive(Debug)]
+struct Room {
+    bytes: usize,
+    used: usize,
+}
+
+impl Room {
+    fn left(&self) -> usize {
+        self.bytes.saturating_sub(self.used.next_multiple_of(ALIGNMENT))
+    }
+
+    /// The offset of the next so many bytes, or the bytes asked for and left.
+    fn take(&mut self, bytes: usize) -> Result<usize, (usize, usize)> {
+        let left = self.left();
+        if bytes > left {
+            return Err((bytes, left));
+        }
+        // Nothing may be left, and nothing be asked for.
+        let offset = self.used.next_multiple_of(ALIGNMENT).min(self.bytes / ALIGNMENT * ALIGNMENT);
+        self.used = self.used.max(offset + bytes);
+        Ok(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_aligned_and_do_not_overlap() {
+        let mut room = Room { bytes: 1000, used: 0 };
+        assert_eq!(room.take(1), Ok(0));
+        assert_eq!((room.used, room.left()), (1, 744));
+        assert_eq!(room.take(300), Ok(256));
+        assert_eq!(room.left(), 232);
+        assert_eq!(room.take(233), Err((233, 232)));
+        assert_eq!(room.take(usize::MAX), Err((usize::MAX, 232)));
+        assert_eq!(room.take(232), Ok(768));
+        assert_eq!((room.used, room.left()), (1000, 0));
+        // An empty slice always has a place, inside of the arena.
+        assert_eq!(room.take(0), Ok(768));
+        assert_eq!(room.take(1), Err((1, 0)));
+        assert_eq!(Room { bytes: 0, used: 0 }.take(0), Ok(0));
+    }
+
+    #[test]
+    fn a_full_arena_says_what_was_asked_for_and_what_is_left() {
+        let error = Error::ArenaFull { what: "1000 f32".into(), asked: 4000, left: 232, total: 1 << 20 };
+        let words = error.to_string();
+        for part in ["1000 f32", "4000 bytes", "232 of its 1048576 bytes", "larger"] {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+    }
+}

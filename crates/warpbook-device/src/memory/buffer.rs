@@ -1,0 +1,59 @@
+//! Arrays in device memory that are allocated for themselves.
+
+use crate::memory::allocation::Allocation;
+use crate::{CudaDevice, Element, Result, Slice};
+use std::ops::Deref;
+use std::sync::Arc;
+
+impl CudaDevice {
+    /// An array of zeros.
+    ///
+    /// # Errors
+    /// It does not fit; this is said before anything is allocated.
+    pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        Buffer::zeros(self, len)
+    }
+
+    /// An array with these values.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn buffer_from<T: Element>(&self, values: &[T]) -> Result<Buffer<T>> {
+        let buffer = self.zeros(values.len())?;
+        buffer.write(values)?;
+        Ok(buffer)
+    }
+}
+
+/// An array in device memory, allocated for itself: it is a [`Slice`] of all of its allocation, which lives as long as the
+/// buffer and the slices that were taken of it.
+pub struct Buffer<T> {
+    whole: Slice<T>,
+}
+
+impl<T> std::fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer<{}>[{}]", std::any::type_name::<T>(), self.len())
+    }
+}
+
+impl<T: Element> Buffer<T> {
+    pub(crate) fn zeros(device: &CudaDevice, len: usize) -> Result<Self> {
+        let bytes = len.saturating_mul(size_of::<T>());
+        let memory = Allocation::zeros(device, bytes, format!("An array of {len} {}", std::any::type_name::<T>()))?;
+        Ok(Self::whole(memory, len))
+    }
+
+    /// All of an allocation.
+    pub(crate) fn whole(memory: Arc<Allocation>, len: usize) -> Self {
+        Self { whole: Slice::new(memory, 0, len) }
+    }
+}
+
+impl<T> Deref for Buffer<T> {
+    type Target = Slice<T>;
+
+    fn deref(&self) -> &Slice<T> {
+        &self.whole
+    }
+}

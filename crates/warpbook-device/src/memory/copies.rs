@@ -1,0 +1,180 @@
+//! Fills and copies that are queued on a stream, as launches are, and captured into graphs with them.
+//!
+//! All return once they are queued. What runs needs no owner: memory is freed only after the work under way. What is
+//! captured is owned by the graph.
+
+use crate::memory::allocation::Allocation;
+use crate::memory::pinned::Access;
+use crate::{Element, Error, Pinned, Result, Slice, Stream};
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+impl Stream {
+    /// Queues setting every byte of a slice.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a slice of another device; the driver's.
+    pub fn fill<T: Element>(&self, to: &Slice<T>, byte: u8) -> Result<()> {
+        self.on_device("A fill", to.bytes(), &[to.memory()], || {
+            // SAFETY: the range is the slice's, whose memory lives until the fill has ended.
+            unsafe { result::memset_d8_async(to.address, byte, to.bytes(), self.raw) }
+        })
+    }
+
+    /// Queues setting every element of a slice. Elements have 1, 2 or 4 bytes; others do not compile.
+    ///
+    /// # Errors
+    /// As of [`Stream::fill`].
+    pub fn fill_value<T: Element>(&self, to: &Slice<T>, value: T) -> Result<()> {
+        const { assert!(matches!(size_of::<T>(), 1 | 2 | 4), "elements to be filled have 1, 2 or 4 bytes") };
+        self.on_device("A fill", to.bytes(), &[to.memory()], || {
+            // SAFETY: in each arm that runs, T has the size of the number, and no padding. The range is the slice's, whose memory
+            // lives until the fill has ended.
+            unsafe {
+                match size_of::<T>() {
+                    1 => result::memset_d8_async(to.address, std::mem::transmute_copy(&value), to.len(), self.raw),
+                    2 => {
+                        sys::cuMemsetD16Async(to.address, std::mem::transmute_copy(&value), to.len(), self.raw).result()
+                    }
+                    _ => {
+                        sys::cuMemsetD32Async(to.address, std::mem::transmute_copy(&value), to.len(), self.raw).result()
+                    }
+                }
+            }
+        })
+    }
+
+    /// Queues a copy within device memory.
+    ///
+    /// # Errors
+    /// As of [`Stream::fill`].
+    ///
+    /// # Panics
+    /// If the slices have different lengths, or overlap.
+    pub fn copy<T: Element>(&self, from: &Slice<T>, to: &Slice<T>) -> Result<()> {
+        assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
+        assert!(!from.overlaps(to), "the two sides of a copy do not overlap");
+        self.on_device("A copy", to.bytes(), &[from.memory(), to.memory()], || {
+            // SAFETY: the ranges are the slices', whose memory lives until the copy has ended.
+            unsafe { result::memcpy_dtod_async(to.address, from.address, to.bytes(), self.raw) }
+        })
+    }
+
+    /// Queues a copy from page-locked host memory. The values are those that it has when the copy runs, so
+    /// [`Pinned::write`] waits for the copy.
+    ///
+    /// # Errors
+    /// [`Error::PinnedInUse`] while the host writes the array, where this is not captured; as of [`Stream::fill`].
+    ///
+    /// # Panics
+    /// If the two have different lengths.
+    pub fn copy_to_device<T: Element>(&self, from: &Pinned<T>, to: &Slice<T>) -> Result<()> {
+        assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
+        self.with_host("A copy to the device", Access::Read, from, to, || {
+            // SAFETY: the ranges are the array's and the slice's, whose memory lives until the copy has ended.
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to.address, from.pointer().cast(), to.bytes(), self.raw) }
+        })
+    }
+
+    /// How long the driver makes the host wait in the call of an asynchronous copy from ordinary, pageable memory, and how long the copy takes in all:
+    /// for comparison with [`Stream::copy_to_device`], whose call only queues. The stream is idle before, and the copy has ended after.
+    ///
+    /// # Errors
+    /// While the stream is captured; as of [`Stream::fill`].
+    ///
+    /// # Panics
+    /// If the two have different lengths.
+    pub fn time_pageable_copy<T: Element>(&self, from: &[T], to: &Slice<T>) -> Result<[Duration; 2]> {
+        assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
+        self.synchronize()?;
+        let begun = Instant::now();
+        self.on_device("A copy to the device", to.bytes(), &[to.memory()], || {
+            // SAFETY: the range is the slice's; `from` is borrowed until the stream was waited for below.
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to.address, from.as_ptr().cast(), to.bytes(), self.raw) }.result()
+        })?;
+        let returned = begun.elapsed();
+        self.synchronize()?;
+        Ok([returned, begun.elapsed()])
+    }
+
+    /// Queues a copy into page-locked host memory. [`Pinned::read`] waits for it.
+    ///
+    /// # Errors
+    /// [`Error::PinnedInUse`] while the host reads or writes the array, where this is not captured; as of [`Stream::fill`].
+    ///
+    /// # Panics
+    /// If the two have different lengths.
+    pub fn copy_to_host<T: Element>(&self, from: &Slice<T>, to: &Pinned<T>) -> Result<()> {
+        assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
+        self.with_host("A copy to the host", Access::Write, to, from, || {
+            // SAFETY: as of `copy_to_device`; any bytes are values of T, and the claim keeps the host from looking meanwhile.
+            unsafe { sys::cuMemcpyDtoHAsync_v2(to.pointer().cast(), from.address, from.bytes(), self.raw) }
+        })
+    }
+
+    /// Queues what touches device memory alone.
+    fn on_device(
+        &self,
+        what: &'static str,
+        bytes: usize,
+        memory: &[&Arc<Allocation>],
+        call: impl FnOnce() -> Result<(), DriverError>,
+    ) -> Result<()> {
+        for memory in memory {
+            self.check_device(what, memory.device.info.index)?;
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.device.bind()?;
+        let queueing = self.queueing()?;
+        call().map_err(|e| self.device.error(what, e))?;
+        if let Some(mut captured) = queueing.captured() {
+            memory.iter().for_each(|m| captured.keep(Arc::clone(m) as _));
+        }
+        Ok(())
+    }
+
+    /// Queues a copy between host and device.
+    fn with_host<T: Element>(
+        &self,
+        what: &'static str,
+        access: Access,
+        host: &Pinned<T>,
+        slice: &Slice<T>,
+        call: impl FnOnce() -> sys::CUresult,
+    ) -> Result<()> {
+        self.check_device(what, slice.memory().device.info.index)?;
+        self.check_device(what, host.memory().device().info.index)?;
+        if slice.is_empty() {
+            return Ok(());
+        }
+        self.device.bind()?;
+        let queueing = self.queueing()?;
+        let failed = |e| self.device.error(what, e);
+        if let Some(mut captured) = queueing.captured() {
+            call().result().map_err(failed)?;
+            captured.keep(slice.memory().clone());
+            captured.pinned.push((host.memory().clone(), access));
+            return Ok(());
+        }
+        let claim = host.memory().claim(access, self, what)?;
+        call().result().map_err(failed)?;
+        claim.queued(self)
+    }
+
+    pub(crate) fn check_device(&self, what: &str, index: u32) -> Result<()> {
+        let here = self.device.info.index;
+        if index == here {
+            return Ok(());
+        }
+        Err(Error::Unsupported {
+            what: what.into(),
+            why: format!(
+                "needs memory of the stream's device, cuda:{here}, and this is of cuda:{index}; allocate both on one device"
+            ),
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! Elements of arrays, their addresses on the device, and ranges of them.
+
+use std::ops::{Bound, RangeBounds};
+
+/// A type whose values are the same bytes on the host and on the device, and may be any bytes.
+///
+/// # Safety
+/// Every bit pattern is a value, and there is no padding.
+pub unsafe trait Element: Copy + Send + Sync + 'static {}
+
+macro_rules! elements {
+    ($($t:ty),*) => {
+        $(
+            // SAFETY: a plain number without padding, of which every bit pattern is a value.
+            unsafe impl Element for $t {}
+        )*
+    };
+}
+elements!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16);
+
+/// An address on the device, as a kernel takes it; it does not keep anything alive. The default is [`DevicePtr::NULL`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct DevicePtr(pub(crate) u64);
+
+impl DevicePtr {
+    /// The null pointer.
+    pub const NULL: Self = Self(0);
+
+    /// The address so many bytes further on.
+    #[must_use]
+    pub const fn offset(self, bytes: u64) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+
+    /// The address as a number, for another library.
+    #[must_use]
+    pub const fn address(self) -> u64 {
+        self.0
+    }
+
+    /// Whether it is a multiple of so many bytes.
+    #[must_use]
+    pub const fn is_aligned(self, bytes: u64) -> bool {
+        self.0.is_multiple_of(bytes)
+    }
+}
+
+/// What arrays on the device and page-locked ones have in common; each has a field `len` and a function `part`.
+macro_rules! parts_of_arrays {
+    ($array:ident) => {
+        impl<T> $array<T> {
+            /// Elements.
+            #[must_use]
+            pub fn len(&self) -> usize {
+                self.len
+            }
+
+            /// Whether it has none.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len == 0
+            }
+
+            /// A part of it, `range(a..b)`, or all of it, `range(..)`; it shares the memory and keeps it alive.
+            ///
+            /// # Panics
+            /// If the range ends before it begins, or past the end.
+            #[must_use]
+            pub fn range(&self, range: impl std::ops::RangeBounds<usize>) -> Self {
+                let (start, end) = $crate::memory::element::bounds(range, self.len);
+                self.part(start, end - start)
+            }
+        }
+    };
+}
+pub(crate) use parts_of_arrays;
+
+/// The first element of a range and the one after its last.
+///
+/// # Panics
+/// If the range ends before it begins, or past `len`.
+pub(crate) fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
+    let after = |index: usize| index.checked_add(1).expect("an index below the largest number");
+    let start = match range.start_bound() {
+        Bound::Included(&i) => i,
+        Bound::Excluded(&i) => after(i),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&i) => after(i),
+        Bound::Excluded(&i) => i,
+        Bound::Unbounded => len,
+    };
+    assert!(start <= end && end <= len, "elements {start}..{end} of {len}");
+    (start, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_a_vec() {
+        assert_eq!(bounds(.., 5), (0, 5));
+        assert_eq!(bounds(2.., 5), (2, 5));
+        assert_eq!(bounds(..=2, 5), (0, 3));
+        assert_eq!(bounds(1..4, 5), (1, 4));
+        assert_eq!(bounds((Bound::Excluded(1), Bound::Unbounded), 5), (2, 5));
+        assert_eq!(bounds(5..5, 5), (5, 5));
+        let refused = |range: std::ops::Range<usize>| std::panic::catch_unwind(|| bounds(range, 5)).is_err();
+        #[expect(clippy::reversed_empty_ranges, reason = "such a range is what has to be refused")]
+        let reversed = 3..2;
+        assert!(refused(reversed) && refused(0..6) && refused(6..6));
+    }
+}

@@ -1,0 +1,212 @@
+//! Copies from one GPU's memory to another's.
+//!
+//! Where two devices can read and write each other's memory (over NVLink, or PCIe below one switch), peer access is enabled and a copy engine
+//! moves the bytes from one to the other. Where they cannot, the same call of the driver moves them through host memory.
+
+use crate::{CudaDevice, Element, Error, Result, Slice, Stream};
+use cudarc::driver::sys::{self, cudaError_enum as Code};
+use std::fmt;
+
+/// How a copy gets from one device's memory to another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Route {
+    /// Within the memory of one device.
+    Within,
+    /// From device to device.
+    Peer,
+    /// Through host memory, since the devices cannot access each other's.
+    Host,
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Within => "within one GPU's memory",
+            Self::Peer => "from GPU to GPU (peer access)",
+            Self::Host => "through host memory, since the GPUs cannot access each other's",
+        })
+    }
+}
+
+impl CudaDevice {
+    /// Whether it can read and write the memory of another device.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn can_access(&self, other: &Self) -> Result<bool> {
+        let mut can = 0;
+        // SAFETY: both devices come from the driver; the pointer is to a live integer.
+        unsafe {
+            sys::cuDeviceCanAccessPeer(&raw mut can, self.0.context.cu_device(), other.0.context.cu_device()).result()
+        }
+        .map_err(|e| self.0.error("Asking whether two GPUs can access each other's memory", e))?;
+        Ok(can != 0)
+    }
+
+    /// Lets the two devices access each other's memory where both can, for the rest of the process, and says how copies between them go.
+    ///
+    /// # Errors
+    /// The driver's, as where a device has as many peers as it can.
+    pub fn connect(&self, other: &Self) -> Result<Route> {
+        if self.info().index == other.info().index {
+            return Ok(Route::Within);
+        }
+        if !(self.can_access(other)? && other.can_access(self)?) {
+            return Ok(Route::Host);
+        }
+        for (from, to) in [(self, other), (other, self)] {
+            from.0.bind()?;
+            // SAFETY: the current context is `from`'s, and the other is live as long as its device.
+            match unsafe { sys::cuCtxEnablePeerAccess(to.0.context.cu_ctx(), 0) } {
+                Code::CUDA_SUCCESS | Code::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
+                Code::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED => return Ok(Route::Host),
+                refused => {
+                    let what = format!("Letting cuda:{} access cuda:{}", from.info().index, to.info().index);
+                    refused.result().map_err(|e| from.0.error(what, e))?;
+                }
+            }
+        }
+        Ok(Route::Peer)
+    }
+}
+
+impl Stream {
+    /// Queues a copy from one device's memory to another's, of which this stream is on either. It goes from device to device where
+    /// [`CudaDevice::connect`] has said [`Route::Peer`], else through host memory. Both sides live until it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] on a stream of a third device, and on one that is being captured; the driver's.
+    ///
+    /// # Panics
+    /// If the slices have different lengths, or overlap.
+    pub fn copy_across<T: Element>(&self, from: &Slice<T>, to: &Slice<T>) -> Result<()> {
+        const WHAT: &str = "A copy between devices";
+        let (source, target) = (&from.memory().device, &to.memory().device);
+        let ([a, b], here) = ([source.info.index, target.info.index], self.device.info.index);
+        if a == b {
+            return self.copy(from, to);
+        }
+        assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
+        if a != here && b != here {
+            let why = format!("from cuda:{a} to cuda:{b} needs a stream of one of the two, and this is of cuda:{here}");
+            return Err(Error::Unsupported { what: WHAT.into(), why });
+        }
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.device.bind()?;
+        let queueing = self.queueing()?;
+        if queueing.is_captured() {
+            let why = "cannot be captured, since a graph keeps the memory of one device only; queue it each time";
+            return Err(Error::Unsupported { what: WHAT.into(), why: why.into() });
+        }
+        let contexts = [target.context.cu_ctx(), source.context.cu_ctx()];
+        // SAFETY: the ranges are the slices', of devices whose contexts these are; the memory lives until the copy has ended, as it is lent below.
+        unsafe {
+            sys::cuMemcpyPeerAsync(to.address, contexts[0], from.address, contexts[1], from.bytes(), self.raw).result()
+        }
+        .map_err(|e| self.device.error(WHAT, e))?;
+        drop(queueing);
+        self.lend([from.memory().clone(), to.memory().clone()])
+    }
+
+    /// Keeps memory of another device, which kernels that are queued on this stream write to or read, until they have ended. Call it after they are
+    /// queued: freeing memory waits for the work of its own device only.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn keep_across<T: Element>(&self, used: &Slice<T>) -> Result<()> {
+        if used.device_index() == self.device.info.index {
+            return Ok(());
+        }
+        self.lend([used.memory().clone(), used.memory().clone()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, testing};
+
+    fn numbers(n: usize) -> Vec<f32> {
+        (0..n).map(|i| i as f32 * 0.5 - 7.0).collect()
+    }
+
+    #[test]
+    fn a_copy_within_a_device_is_an_ordinary_one() {
+        let Some(device) = testing::gpu("a_copy_within_a_device_is_an_ordinary_one") else { return };
+        assert_eq!(device.connect(&device.clone()).unwrap(), Route::Within);
+        let stream = device.stream().unwrap();
+        let (from, to) = (device.buffer_from(&numbers(1000)).unwrap(), device.zeros::<f32>(1000).unwrap());
+        stream.copy_across(&from.range(10..), &to.range(..990)).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(to.to_vec().unwrap()[..990], numbers(1000)[10..]);
+        assert!(stream.lent.lock().unwrap().is_empty());
+    }
+
+    /// Through host memory first, where nothing of this process has connected the devices yet, then from device to device.
+    #[test]
+    fn copies_reach_the_other_gpu() {
+        let name = "copies_reach_the_other_gpu";
+        let _one = testing::one_at_a_time();
+        let Some([first, second]) = testing::two_gpus(name) else { return };
+        let n = (1 << 20) + 3;
+        for connected in [false, true] {
+            if connected {
+                let route = first.connect(&second).unwrap();
+                assert_eq!(route, second.connect(&first).unwrap());
+                assert_eq!(route == Route::Peer, first.can_access(&second).unwrap());
+                println!("copies go {route}");
+            }
+            let stream = second.stream().unwrap();
+            let to = first.zeros::<f32>(n).unwrap();
+            {
+                let from = second.buffer_from(&numbers(n)).unwrap();
+                stream.copy_across(&from.range(..), &to.range(..)).unwrap();
+                // Again between the same two: one entry; the source is dropped while the copy may be under way.
+                stream.copy_across(&from.range(1..), &to.range(1..)).unwrap();
+                assert_eq!(stream.lent.lock().unwrap().len(), 1);
+            }
+            stream.synchronize().unwrap();
+            assert!(stream.lent.lock().unwrap().is_empty(), "what was lent is given back");
+            assert!(to.to_vec().unwrap() == numbers(n));
+            // On a stream of the side that receives it.
+            let (from, receiving) = (second.buffer_from(&numbers(n)).unwrap(), first.stream().unwrap());
+            to.fill_bytes(0).unwrap();
+            receiving.copy_across(&from.range(..), &to.range(..)).unwrap();
+            receiving.synchronize().unwrap();
+            assert!(to.to_vec().unwrap() == numbers(n));
+            // Dropped with its copy under way.
+            let from = second.buffer_from(&numbers(n)).unwrap();
+            stream.copy_across(&from.range(..), &to.range(..)).unwrap();
+            drop((from, stream));
+            first.synchronize().unwrap();
+            second.synchronize().unwrap();
+            assert!(to.to_vec().unwrap() == numbers(n));
+        }
+    }
+
+    #[test]
+    fn events_order_streams_of_two_gpus() {
+        let name = "events_order_streams_of_two_gpus";
+        let _one = testing::one_at_a_time();
+        let Some([first, second]) = testing::two_gpus(name) else { return };
+        first.connect(&second).unwrap();
+        let n = 1 << 24;
+        let (here, there) = (first.stream().unwrap(), second.urgent_stream().unwrap());
+        let (a, b) = (first.zeros::<u8>(n).unwrap(), second.zeros::<u8>(n).unwrap());
+        let (filled, copied) = (Event::untimed(&second.0).unwrap(), Event::untimed(&second.0).unwrap());
+        for value in 1..20u8 {
+            there.fill(&b.range(..), value).unwrap();
+            filled.record(&there).unwrap();
+            there.copy_across(&b.range(..), &a.range(..)).unwrap();
+            copied.record(&there).unwrap();
+            here.wait(&copied).unwrap();
+            // Read on the first device, in its order: a copy within its own memory.
+            let seen = first.zeros::<u8>(n).unwrap();
+            here.copy(&a.range(..), &seen.range(..)).unwrap();
+            here.synchronize().unwrap();
+            assert!(seen.to_vec().unwrap().iter().all(|v| *v == value), "{value}");
+        }
+    }
+}

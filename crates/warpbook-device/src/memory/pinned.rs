@@ -1,0 +1,334 @@
+//! Page-locked host memory, which the device copies from and to while the CPU goes on.
+
+use crate::cuda::context::{Inner, relaxed};
+use crate::memory::element::parts_of_arrays;
+use crate::{CudaDevice, Element, Error, Event, Result, Stream};
+use cudarc::driver::result;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An array in page-locked host memory: the only host memory that copies queued on a [`Stream`] read and write, as
+/// [`Stream::copy_to_device`] and [`Stream::copy_to_host`] do. It is freed with its last clone, part and graph, once the copies
+/// queued have ended.
+///
+/// The host looks at it through [`Pinned::read`] and [`Pinned::write`], which wait for the copies that they conflict with. While
+/// what they return is held, conflicting copies, and launches of graphs with them, are refused. All this goes by the whole
+/// array: for two halves that the host and the device use at the same time, take two arrays.
+pub struct Pinned<T> {
+    memory: Arc<PinnedMemory>,
+    start: usize,
+    len: usize,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Pinned<T> {
+    fn clone(&self) -> Self {
+        Self { memory: self.memory.clone(), ..*self }
+    }
+}
+
+impl<T> std::fmt::Debug for Pinned<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pinned<{}>[{}]", std::any::type_name::<T>(), self.len)
+    }
+}
+
+impl CudaDevice {
+    /// A page-locked host array of zeros.
+    ///
+    /// # Errors
+    /// The driver's, where so much memory cannot be locked.
+    pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>> {
+        let memory = Arc::new(PinnedMemory::zeros(&self.0, len.saturating_mul(size_of::<T>()))?);
+        Ok(Pinned { memory, start: 0, len, element: PhantomData })
+    }
+
+    /// A page-locked host array with these values.
+    ///
+    /// # Errors
+    /// As of [`CudaDevice::pinned`].
+    pub fn pinned_from<T: Element>(&self, values: &[T]) -> Result<Pinned<T>> {
+        let pinned = self.pinned(values.len())?;
+        pinned.write()?.copy_from_slice(values);
+        Ok(pinned)
+    }
+}
+
+impl<T> Pinned<T> {
+    /// `len` elements of it from one on.
+    fn part(&self, start: usize, len: usize) -> Self {
+        Self { memory: self.memory.clone(), start: self.start + start, len, element: PhantomData }
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<PinnedMemory> {
+        &self.memory
+    }
+
+    /// The address of its first element.
+    pub(crate) fn pointer(&self) -> *mut T {
+        // The part lies in the allocation, which begins at a page and so is aligned for any element.
+        self.memory.address.as_ptr().cast::<T>().wrapping_add(self.start)
+    }
+}
+
+parts_of_arrays!(Pinned);
+
+impl<T: Element> Pinned<T> {
+    /// Waits for copies into the array, and lends its values to the host.
+    ///
+    /// # Errors
+    /// [`Error::PinnedInUse`] while the host writes it; the driver's, where a copy has failed.
+    pub fn read(&self) -> Result<PinnedRead<'_, T>> {
+        self.memory.lend(Access::Read)?;
+        Ok(PinnedRead(self))
+    }
+
+    /// Waits for copies into and out of the array, and lends it to the host to be written.
+    ///
+    /// # Errors
+    /// [`Error::PinnedInUse`] while the host reads or writes it elsewhere; the driver's, where a copy has failed.
+    pub fn write(&self) -> Result<PinnedWrite<'_, T>> {
+        self.memory.lend(Access::Write)?;
+        Ok(PinnedWrite(self))
+    }
+}
+
+/// The values of a [`Pinned`] array, for the host to read.
+#[derive(Debug)]
+pub struct PinnedRead<'a, T>(&'a Pinned<T>);
+
+impl<T: Element> Deref for PinnedRead<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the range lies in the allocation and was initialised with it; the loan keeps the host and the device from writing
+        // to it.
+        unsafe { std::slice::from_raw_parts(self.0.pointer(), self.0.len) }
+    }
+}
+
+impl<T> Drop for PinnedRead<'_, T> {
+    fn drop(&mut self) {
+        self.0.memory.state().loans.give_back(Access::Read);
+    }
+}
+
+/// The values of a [`Pinned`] array, for the host to write.
+#[derive(Debug)]
+pub struct PinnedWrite<'a, T>(&'a Pinned<T>);
+
+impl<T: Element> Deref for PinnedWrite<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: as of `PinnedRead`.
+        unsafe { std::slice::from_raw_parts(self.0.pointer(), self.0.len) }
+    }
+}
+
+impl<T: Element> DerefMut for PinnedWrite<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as of `PinnedRead`, and there is one loan to write and no other.
+        unsafe { std::slice::from_raw_parts_mut(self.0.pointer(), self.0.len) }
+    }
+}
+
+impl<T> Drop for PinnedWrite<'_, T> {
+    fn drop(&mut self) {
+        self.0.memory.state().loans.give_back(Access::Write);
+    }
+}
+
+/// What the host or the device does with an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// What the host has borrowed.
+#[derive(Debug, Default)]
+struct Loans {
+    readers: usize,
+    writer: bool,
+}
+
+impl Loans {
+    /// An error if `what`, which is an access of this kind, conflicts with a loan.
+    fn check(&self, access: Access, what: &'static str) -> Result<()> {
+        if self.writer {
+            return Err(Error::PinnedInUse { what, loan: "write" });
+        }
+        if self.readers > 0 && access == Access::Write {
+            return Err(Error::PinnedInUse { what, loan: "read" });
+        }
+        Ok(())
+    }
+
+    fn lend(&mut self, access: Access) {
+        match access {
+            Access::Read => self.readers += 1,
+            Access::Write => self.writer = true,
+        }
+    }
+
+    fn give_back(&mut self, access: Access) {
+        match access {
+            Access::Read => self.readers -= 1,
+            Access::Write => self.writer = false,
+        }
+    }
+}
+
+/// The last copy that a stream has queued.
+struct Pending {
+    stream: u64,
+    event: Event,
+    /// One of the copies queued on the stream writes to the array.
+    writes: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct PinnedState {
+    loans: Loans,
+    pending: Vec<Pending>,
+}
+
+/// One page-locked allocation.
+pub(crate) struct PinnedMemory {
+    device: Arc<Inner>,
+    address: NonNull<c_void>,
+    state: Mutex<PinnedState>,
+}
+
+// SAFETY: the memory belongs to the process, not to a thread; who may touch it is kept in `state`.
+unsafe impl Send for PinnedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for PinnedMemory {}
+
+impl PinnedMemory {
+    fn zeros(device: &Arc<Inner>, bytes: usize) -> Result<Self> {
+        device.bind()?;
+        let what = || format!("Allocating {bytes} bytes of page-locked host memory");
+        // SAFETY: the context is current; CUDA refuses zero bytes, so one is asked for at least.
+        let address =
+            relaxed(|| unsafe { result::malloc_host(bytes.max(1), 0) }).map_err(|e| device.error(what(), e))?;
+        let address = NonNull::new(address).ok_or_else(|| Error::Cuda {
+            what: what(),
+            why: "the driver returned no address".into(),
+            sticky: false,
+        })?;
+        // SAFETY: the allocation is `bytes` long and nobody else's yet. Zeros are values of every element.
+        unsafe { address.cast::<u8>().as_ptr().write_bytes(0, bytes) };
+        Ok(Self { device: device.clone(), address, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, PinnedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device it was allocated for.
+    pub(crate) fn device(&self) -> &Arc<Inner> {
+        &self.device
+    }
+
+    /// Lends it to the host, once conflicting copies have ended.
+    fn lend(&self, access: Access) -> Result<()> {
+        let mut state = self.state();
+        let what = if access == Access::Read { "`Pinned::read`" } else { "`Pinned::write`" };
+        state.loans.check(access, what)?;
+        // The lock is held meanwhile: nothing further is queued that would have to be waited for too.
+        let conflicts = |p: &Pending| p.writes || access == Access::Write;
+        state.pending.iter().filter(|p| conflicts(p)).try_for_each(|p| p.event.synchronize())?;
+        state.pending.retain(|p| !conflicts(p));
+        state.loans.lend(access);
+        Ok(())
+    }
+
+    /// Begins to queue a copy of the device, which reads from it or writes to it, on a stream.
+    pub(crate) fn claim(&self, access: Access, stream: &Stream, what: &'static str) -> Result<Claim<'_>> {
+        let mut state = self.state();
+        state.loans.check(access, what)?;
+        let writes = access == Access::Write;
+        // A later point of the same stream takes the place of the earlier one.
+        if let Some(pending) = state.pending.iter_mut().find(|p| p.stream == stream.id) {
+            pending.writes |= writes;
+        } else {
+            // What has ended is not waited for again. An error is left to those who wait.
+            state.pending.retain(|p| !p.event.has_happened().unwrap_or(false));
+            let event = Event::untimed(&self.device)?;
+            state.pending.push(Pending { stream: stream.id, event, writes });
+        }
+        Ok(Claim { state, stream: stream.id })
+    }
+}
+
+impl Drop for PinnedMemory {
+    fn drop(&mut self) {
+        if self.device.may_free() {
+            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            // A copy that has failed touches the memory no more.
+            state.pending.iter().for_each(|p| drop(p.event.synchronize()));
+            // SAFETY: the address came from `malloc_host`, and neither the host nor the device uses it any more.
+            let _ = relaxed(|| unsafe { result::free_host(self.address.as_ptr()) });
+        }
+    }
+}
+
+/// Held while a copy is queued: neither can the host borrow the array, nor another copy be queued.
+pub(crate) struct Claim<'a> {
+    state: MutexGuard<'a, PinnedState>,
+    stream: u64,
+}
+
+impl Claim<'_> {
+    /// Marks the point that has to be waited for. It comes after the copy was queued; where the driver refused that, the mark of
+    /// an earlier one is still right.
+    pub(crate) fn queued(self, stream: &Stream) -> Result<()> {
+        let pending = self.state.pending.iter().find(|p| p.stream == self.stream);
+        match pending.map_or(Ok(()), |p| p.event.record(stream)) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                // Without a mark, the copy has to end now.
+                stream.synchronize()?;
+                Err(error)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_read_or_one_writes() {
+        let mut loans = Loans::default();
+        let allowed = |loans: &Loans| [Access::Read, Access::Write].map(|a| loans.check(a, "A copy").is_ok());
+        assert_eq!(allowed(&loans), [true, true]);
+        loans.lend(Access::Read);
+        loans.lend(Access::Read);
+        assert_eq!(allowed(&loans), [true, false]);
+        loans.give_back(Access::Read);
+        assert_eq!(allowed(&loans), [true, false]);
+        loans.give_back(Access::Read);
+        assert_eq!(allowed(&loans), [true, true]);
+        loans.lend(Access::Write);
+        assert_eq!(allowed(&loans), [false, false]);
+        let words = loans.check(Access::Read, "A copy to the device").unwrap_err().to_string();
+        assert!(words.contains("A copy to the device") && words.contains("`Pinned::write`"), "{words}");
+        loans.give_back(Access::Write);
+        assert_eq!(allowed(&loans), [true, true]);
+    }
+
+    #[test]
+    fn pinned_arrays_can_go_to_other_threads() {
+        fn is_shared<T: Send + Sync + 'static>() {}
+        is_shared::<Pinned<f32>>();
+        is_shared::<PinnedRead<'static, f32>>();
+        is_shared::<PinnedWrite<'static, f32>>();
+    }
+}

@@ -1,0 +1,179 @@
+//! Pools: memory that arrays give back is kept for the next ones.
+
+pub(crate) mod plan;
+
+use crate::memory::allocation::Allocation;
+use crate::memory::pool::plan::{Place, PoolPlan, PoolUse};
+use crate::{CudaDevice, Element, Error, Result, Slice};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A caching pool of device memory: what an array gives back is kept for the next one, so that a loop that allocates asks the driver only
+/// once. Counters and rules are those of PyTorch's caching allocator.
+///
+/// Its arrays are for work on one stream: an array that is dropped may be given to the next one while kernels that were queued before
+/// still use it, and what is queued afterwards on the same stream runs after them.
+///
+/// ```no_run
+/// # use warpbook_device::{Choice, Device, Pool};
+/// # let device = Device::open(Choice::Best)?;
+/// # let device = device.cuda().unwrap();
+/// let pool = Pool::new(device);
+/// for _ in 0..100 {
+///     let scratch = pool.array::<f32>(1 << 20)?; // the same memory each time
+/// }
+/// assert_eq!(pool.used().new_segments, 1);
+/// # Ok::<(), warpbook_device::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Pool(Arc<Shared>);
+
+struct Shared {
+    device: CudaDevice,
+    state: Mutex<PoolState>,
+}
+
+#[derive(Default)]
+struct PoolState {
+    plan: PoolPlan,
+    /// Memory of each segment; `None` of one that was given back.
+    segments: Vec<Option<Arc<Allocation>>>,
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pool({:?})", self.used())
+    }
+}
+
+/// An array of a [`Pool`], given back when it is dropped: slices that were taken of it should not be used after that. Its contents are
+/// undefined at first.
+pub struct Pooled<T> {
+    slice: Slice<T>,
+    place: Place,
+    pool: Arc<Shared>,
+}
+
+impl<T> std::fmt::Debug for Pooled<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pooled<{}>[{}] at {:?}", std::any::type_name::<T>(), self.slice.len(), self.place)
+    }
+}
+
+impl<T> Deref for Pooled<T> {
+    type Target = Slice<T>;
+
+    fn deref(&self) -> &Slice<T> {
+        &self.slice
+    }
+}
+
+impl<T> Drop for Pooled<T> {
+    fn drop(&mut self) {
+        self.pool.change(|state| state.plan.give_back(self.place));
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is in use, which the device's counters are told.
+    fn change<R>(&self, change: impl FnOnce(&mut PoolState) -> R) -> R {
+        let bytes = |state: &PoolState| (state.plan.used().allocated, state.plan.used().reserved);
+        let mut state = self.state();
+        let before = bytes(&state);
+        let done = change(&mut state);
+        self.device.0.memory.pool_changed(before, bytes(&state));
+        done
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // No array is left: each has a share in this.
+        let used = self.state().plan.used();
+        self.device.0.memory.pool_changed((used.allocated, used.reserved), (0, 0));
+    }
+}
+
+impl Pool {
+    /// An empty pool on a device.
+    #[must_use]
+    pub fn new(device: &CudaDevice) -> Self {
+        Self(Arc::new(Shared { device: device.clone(), state: Mutex::default() }))
+    }
+
+    /// An array of so many elements. Where no free block is large enough the driver is asked for a segment; where it has none left, all
+    /// unused segments are given back first, and it is asked once more.
+    ///
+    /// # Errors
+    /// The device has not so much memory.
+    pub fn array<T: Element>(&self, len: usize) -> Result<Pooled<T>> {
+        let bytes = len.saturating_mul(size_of::<T>()) as u64;
+        let what = || format!("{len} {}", std::any::type_name::<T>());
+        let (memory, place) = self.0.change(|state| state.place(&self.0.device, bytes, what))?;
+        Ok(Pooled { slice: Slice::new(memory, place.offset as usize, len), place, pool: self.0.clone() })
+    }
+
+    /// What is in use and what is reserved.
+    #[must_use]
+    pub fn used(&self) -> PoolUse {
+        self.0.state().plan.used()
+    }
+
+    /// Lets the peaks start again from what there is now.
+    pub fn reset_peaks(&self) {
+        self.0.state().plan.reset_peaks();
+    }
+
+    /// Gives the segments that no array is in back to the driver, which waits for the device; PyTorch's `empty_cache`. Segments in which a
+    /// single array is left stay.
+    pub fn empty_cache(&self) {
+        self.0.change(PoolState::give_back_unused);
+    }
+}
+
+impl PoolState {
+    /// A free block for so many bytes, in a new segment where there is none.
+    fn place(
+        &mut self,
+        device: &CudaDevice,
+        bytes: u64,
+        what: impl Fn() -> String,
+    ) -> Result<(Arc<Allocation>, Place)> {
+        let refused = |why: String| Error::Unsupported { what: "A pool".into(), why };
+        let place = match self.plan.take(bytes) {
+            Some(place) => place,
+            None => {
+                let needed = PoolPlan::needed(bytes);
+                let allocate = || {
+                    let what = format!("A segment of {needed} bytes for {}", what());
+                    Allocation::uninitialised(device, needed as usize, what)
+                };
+                let memory = match allocate() {
+                    Err(Error::OutOfMemory { .. }) => {
+                        self.give_back_unused();
+                        allocate()?
+                    }
+                    allocated => allocated?,
+                };
+                let segment = self.plan.add(needed);
+                if segment == self.segments.len() {
+                    self.segments.push(None);
+                }
+                self.segments[segment] = Some(memory);
+                self.plan.take(bytes).ok_or_else(|| refused(format!("has no room for {bytes} bytes")))?
+            }
+        };
+        let memory = self.segments[place.segment].clone();
+        Ok((memory.ok_or_else(|| refused("has given this segment back".into()))?, place))
+    }
+
+    fn give_back_unused(&mut self) {
+        for segment in self.plan.empty() {
+            self.segments[segment] = None;
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Ranges of device memory.
+
+use crate::memory::allocation::Allocation;
+use crate::memory::element::parts_of_arrays;
+use crate::{DevicePtr, Element, Result};
+use cudarc::driver::result;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A range of device memory as an array: all of a [`Buffer`](crate::Buffer), a slice of an [`Arena`](crate::Arena), or a
+/// part of either. It owns a share of the allocation, which is freed with its last slice; a clone is the same range.
+///
+/// Kernels take it as a pointer to its first element. Slices may overlap: nothing here orders what is done to them, streams and
+/// events do.
+pub struct Slice<T> {
+    memory: Arc<Allocation>,
+    pub(crate) address: u64,
+    len: usize,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Slice<T> {
+    fn clone(&self) -> Self {
+        Self { memory: self.memory.clone(), ..*self }
+    }
+}
+
+impl<T> std::fmt::Debug for Slice<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Slice<{}>[{}]", std::any::type_name::<T>(), self.len)
+    }
+}
+
+impl<T> Slice<T> {
+    /// `len` elements from a byte of an allocation on.
+    ///
+    /// # Panics
+    /// If they do not lie in the allocation, or not at a multiple of T's alignment.
+    pub(crate) fn new(memory: Arc<Allocation>, offset: usize, len: usize) -> Self {
+        let end = len.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
+        assert!(end.is_some_and(|end| end <= memory.bytes()), "the slice lies in its allocation");
+        let address = memory.address + offset as u64;
+        assert!(address.is_multiple_of(align_of::<T>() as u64), "the slice is aligned for its elements");
+        Self { memory, address, len, element: PhantomData }
+    }
+
+    /// `len` elements of it from one on.
+    fn part(&self, start: usize, len: usize) -> Self {
+        Self { memory: self.memory.clone(), address: self.at(start).0, len, element: PhantomData }
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Allocation> {
+        &self.memory
+    }
+
+    /// The number of the device that it is on, as in cuda:0.
+    #[must_use]
+    pub fn device_index(&self) -> u32 {
+        self.memory.device.info.index
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
+    /// The address of element `index`, for a kernel.
+    ///
+    /// # Panics
+    /// If `index` is past the end.
+    #[must_use]
+    pub fn at(&self, index: usize) -> DevicePtr {
+        assert!(index <= self.len, "element {index} of {}", self.len);
+        DevicePtr(self.address + (index * size_of::<T>()) as u64)
+    }
+
+    /// Whether two slices have a byte in common.
+    #[must_use]
+    pub fn overlaps<U>(&self, other: &Slice<U>) -> bool {
+        let end = |address: u64, bytes: usize| address + bytes as u64;
+        !self.is_empty()
+            && !other.is_empty()
+            && self.address < end(other.address, other.bytes())
+            && other.address < end(self.address, self.bytes())
+    }
+}
+
+parts_of_arrays!(Slice);
+
+impl<T: Element> Slice<T> {
+    /// The same bytes as elements of another type.
+    ///
+    /// # Panics
+    /// If they are no whole number of such elements, or not aligned for them.
+    #[must_use]
+    pub fn cast<U: Element>(&self) -> Slice<U> {
+        let (bytes, size) = (self.bytes(), size_of::<U>().max(1));
+        assert!(bytes.is_multiple_of(size), "{bytes} bytes are no whole number of {}", std::any::type_name::<U>());
+        Slice::new(self.memory.clone(), (self.address - self.memory.address) as usize, bytes / size)
+    }
+
+    /// Sets every byte, and waits for it.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn fill_bytes(&self, byte: u8) -> Result<()> {
+        self.memory.fill(self.address, self.bytes(), byte)
+    }
+
+    /// Copies values in, and waits for it.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If there are not as many values as elements.
+    pub fn write(&self, values: &[T]) -> Result<()> {
+        assert_eq!(values.len(), self.len, "as many values as elements");
+        if self.len == 0 {
+            return Ok(());
+        }
+        let device = &self.memory.device;
+        device.bind()?;
+        // SAFETY: both ranges are `bytes()` long, and the values live past the wait.
+        unsafe { result::memcpy_htod_async(self.address, values, device.transfers) }
+            .map_err(|e| device.error("Copying to the device", e))?;
+        device.wait_for_transfers("Copying to the device")
+    }
+
+    /// Copies the values into memory that is there already; as of [`Slice::to_vec`] otherwise.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If there is not room for as many values as elements.
+    pub fn read(&self, values: &mut [T]) -> Result<()> {
+        assert_eq!(values.len(), self.len, "as many values as elements");
+        if self.len == 0 {
+            return Ok(());
+        }
+        let device = &self.memory.device;
+        device.bind()?;
+        // SAFETY: both ranges are `bytes()` long, any bytes are values of T, and the values live past the wait.
+        unsafe { result::memcpy_dtoh_async(values, self.address, device.transfers) }
+            .map_err(|e| device.error("Copying from the device", e))?;
+        device.wait_for_transfers("Copying from the device")
+    }
+
+    /// Copies the values out. It waits for no stream: call [`Stream::synchronize`](crate::Stream::synchronize) first
+    /// where a kernel is still writing them.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.memory.device.bind()?;
+        let mut values = Vec::with_capacity(self.len);
+        if self.len > 0 {
+            let spare = values.spare_capacity_mut();
+            // SAFETY: MaybeUninit<T> has the layout of T; the slice has room for `len` of them.
+            let target = unsafe { std::slice::from_raw_parts_mut(spare.as_mut_ptr().cast::<T>(), self.len) };
+            self.read(target)?;
+            // SAFETY: the copy has written all of them.
+            unsafe { values.set_len(self.len) };
+        }
+        Ok(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_can_go_to_other_threads() {
+        fn is_shared<T: Send + Sync + 'static>() {}
+        is_shared::<Slice<f32>>();
+        is_shared::<crate::Buffer<f32>>();
+    }
+}

@@ -1,0 +1,134 @@
+//! Descriptions of arrays for Hopper's copy engine (TMA).
+
+use crate::cuda::context::Inner;
+use crate::{CudaDevice, DevicePtr, Error, KernelArg, Result};
+use cudarc::driver::sys;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use warpbook_record::Dtype;
+
+/// A matrix, or an array of more dimensions, in device memory as TMA takes it: boxes of it are copied to shared memory and back, their
+/// rows swizzled there; what lies outside comes as zeros and is not written.
+///
+/// CUDA driver API, "Tensor Map Object Management". Passed to a kernel by value, as `const __grid_constant__`.
+#[derive(Clone, Copy)]
+pub struct TensorMap(sys::CUtensorMap);
+
+impl std::fmt::Debug for TensorMap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TensorMap")
+    }
+}
+
+// SAFETY: the kernel reads the 128 bytes of the description.
+unsafe impl KernelArg for TensorMap {
+    fn as_arg(&self) -> *mut c_void {
+        std::ptr::from_ref(&self.0).cast_mut().cast()
+    }
+}
+
+/// What [`TensorMap::new`] is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatrixShape {
+    /// Type of the elements: `F32` (also for `Tf32`), `F16` or `Bf16`.
+    pub dtype: Dtype,
+    /// Rows of the matrix.
+    pub rows: u64,
+    /// Columns of the matrix.
+    pub columns: u64,
+    /// Elements from one row to the next.
+    pub ld: u64,
+    /// Rows of a box: at most 256.
+    pub box_rows: u32,
+    /// Columns of a box: at most 128 bytes.
+    pub box_columns: u32,
+}
+
+/// What [`TensorMap::of_boxes`] is told; the dimension whose elements are adjacent comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BoxShape<'a> {
+    /// Type of the elements: `F32` (also for `Tf32`), `F16` or `Bf16`.
+    pub dtype: Dtype,
+    /// Elements in each dimension.
+    pub sizes: &'a [u64],
+    /// Bytes from an element to the next in each dimension but the first.
+    pub strides: &'a [u64],
+    /// Elements of a box in each dimension: at most 256, in the first at most the swizzle.
+    pub boxes: &'a [u32],
+    /// Bytes of a row that are swizzled: 64 or 128.
+    pub swizzle_bytes: u32,
+}
+
+fn malformed(shape: BoxShape<'_>, needs: &str) -> Error {
+    Error::Unsupported { what: format!("Describing an array for TMA ({shape:?})"), why: format!("needs {needs}") }
+}
+
+impl MatrixShape {
+    /// Whether TMA takes a matrix of these rows at this address: both have to be multiples of 16 bytes.
+    #[must_use]
+    pub fn suits(dtype: Dtype, ld: u64, address: DevicePtr) -> bool {
+        address.0.is_multiple_of(16) && (ld * dtype.bytes()).is_multiple_of(16)
+    }
+}
+
+impl TensorMap {
+    /// Describes the matrix at an address.
+    ///
+    /// # Errors
+    /// The driver's: an address or rows that are no multiples of 16 bytes, a box that is too large.
+    pub fn new(device: &CudaDevice, address: DevicePtr, shape: MatrixShape) -> Result<Self> {
+        let sizes = [shape.columns, shape.rows];
+        let strides = [shape.ld * shape.dtype.bytes()];
+        let boxes = [shape.box_columns, shape.box_rows];
+        let shape =
+            BoxShape { dtype: shape.dtype, sizes: &sizes, strides: &strides, boxes: &boxes, swizzle_bytes: 128 };
+        Self::of_boxes(device, address, shape)
+    }
+
+    /// Describes an array of up to five dimensions at an address.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the lists do not belong together or the swizzle is neither 64 nor 128 bytes; the driver's: an address or
+    /// a stride that is no multiple of 16 bytes, a box that is too large.
+    pub fn of_boxes(device: &CudaDevice, address: DevicePtr, shape: BoxShape<'_>) -> Result<Self> {
+        let inner: &Inner = &device.0;
+        inner.bind()?;
+        let rank = shape.sizes.len();
+        let swizzle = match shape.swizzle_bytes {
+            64 => sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+            128 => sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+            _ => return Err(malformed(shape, "a swizzle of 64 or 128 bytes")),
+        };
+        if !(1..=5).contains(&rank) || shape.boxes.len() != rank || shape.strides.len() != rank - 1 {
+            return Err(malformed(shape, "one to five sizes, as many boxes, and one stride fewer"));
+        }
+        let data_type = match shape.dtype {
+            Dtype::F16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+            Dtype::Bf16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+            _ => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        };
+        let steps = [1u32; 5];
+        let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
+        // SAFETY: the arrays have at least an element a dimension (strides one fewer), as the driver reads them, and `map` is written to.
+        let status = unsafe {
+            sys::cuTensorMapEncodeTiled(
+                map.as_mut_ptr(),
+                data_type,
+                rank as u32,
+                address.0 as *mut c_void,
+                shape.sizes.as_ptr(),
+                shape.strides.as_ptr(),
+                shape.boxes.as_ptr(),
+                steps.as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                swizzle,
+                // Rows that straddle lines ask for half as much again with the next size, and none gains by it.
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        };
+        status.result().map_err(|e| inner.error(format!("Describing an array for TMA ({shape:?})"), e))?;
+        // SAFETY: all bytes were zeroed, and the driver has filled them in.
+        Ok(Self(unsafe { map.assume_init() }))
+    }
+}

@@ -1,0 +1,39 @@
+//! Memory for one run of a library's kernel before it is needed.
+//!
+//! A library loads a kernel when it first launches it, and some that it suggests are refused only then. So a plan is run once while it is
+//! made, on temporary arrays, and a graph may capture it afterwards.
+
+use crate::cuda::context::{Inner, relaxed};
+use cudarc::driver::result;
+use std::sync::Arc;
+
+/// Arrays that are given back when it is dropped. They are gone before whatever they are for is used, so no counter has them.
+pub(crate) struct Trial {
+    device: Arc<Inner>,
+    arrays: Vec<u64>,
+}
+
+impl Trial {
+    /// Arrays of so many bytes, their contents undefined; `None` where they do not fit next to what is there. The context is current.
+    pub fn new<const N: usize>(device: &Arc<Inner>, bytes: [usize; N]) -> Option<(Self, [u64; N])> {
+        let mut trial = Self { device: device.clone(), arrays: Vec::new() };
+        for bytes in bytes {
+            // SAFETY: the context is current; CUDA refuses zero bytes, so one is asked for at least.
+            let address = relaxed(|| unsafe { result::malloc_sync(bytes.max(1)) }).ok()?;
+            trial.arrays.push(address);
+        }
+        let arrays = <[u64; N]>::try_from(&*trial.arrays).ok()?;
+        Some((trial, arrays))
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        if self.device.may_free() {
+            for address in &self.arrays {
+                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all work under way.
+                let _ = relaxed(|| unsafe { result::free_sync(*address) });
+            }
+        }
+    }
+}

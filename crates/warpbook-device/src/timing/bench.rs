@@ -1,0 +1,294 @@
+//! How long a piece of work takes: samples on a device or on the CPU.
+
+use crate::{Cancel, ClockWatch, CudaDevice, Result, Stream};
+use std::time::Instant;
+use warpbook_record::{L2State, Policy, TimedBy, stats};
+
+/// The one way of taking times: warm-up, then samples until there are enough or the budget is spent.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    /// Untimed repetitions before the first sample.
+    pub warmup: u32,
+    /// Samples wanted.
+    pub samples: u32,
+    /// No further sample is begun once those taken add up to this many seconds; one is always taken.
+    pub budget_s: f64,
+    /// Regions shorter than this are repeated between two events until they are longer, and divided; in microseconds.
+    pub batch_below_us: f64,
+    /// Looked at between samples.
+    pub cancel: Cancel,
+}
+
+impl Default for Bench {
+    /// Three warm-ups and 25 samples within two seconds.
+    fn default() -> Self {
+        Self { warmup: 3, samples: 25, budget_s: 2.0, batch_below_us: 50.0, cancel: Cancel::default() }
+    }
+}
+
+/// Times of a region.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Samples {
+    /// By CUDA events, or by the CPU's clock for work on the CPU; in microseconds.
+    pub us: Vec<f64>,
+    /// By the CPU's clock, launch and final synchronisation included; in microseconds.
+    pub wall_us: Vec<f64>,
+    /// How often the region was repeated within one sample.
+    pub batch: u32,
+}
+
+impl Samples {
+    /// Median in microseconds; NaN of none.
+    #[must_use]
+    pub fn median_us(&self) -> f64 {
+        stats::median(&self.us).unwrap_or(f64::NAN)
+    }
+}
+
+impl Bench {
+    /// One that keeps within a short time, for a first look.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self { warmup: 1, samples: 7, budget_s: 0.5, ..Self::default() }
+    }
+
+    /// As a record states it.
+    #[must_use]
+    pub fn policy(&self, on_gpu: bool, inputs: impl Into<String>) -> Policy {
+        Policy {
+            timed_by: if on_gpu { TimedBy::CudaEvents } else { TimedBy::WallClock },
+            l2: L2State::Warm,
+            warmup: self.warmup,
+            samples: self.samples,
+            budget_s: self.budget_s,
+            batch_below_us: self.batch_below_us,
+            inputs: inputs.into(),
+        }
+    }
+
+    /// Times what `region` queues on the stream. `setup` is queued before each repetition of it and is not timed,
+    /// so a region with a setup is never repeated within a sample.
+    ///
+    /// # Errors
+    /// Those of the closures, the driver's, and [`Error::Cancelled`](crate::Error::Cancelled).
+    pub fn cuda(
+        &self,
+        device: &CudaDevice,
+        stream: &Stream,
+        watch: Option<&ClockWatch>,
+        mut setup: Option<&mut dyn FnMut() -> Result<()>>,
+        mut region: impl FnMut() -> Result<()>,
+    ) -> Result<Samples> {
+        let (start, end) = (device.event()?, device.event()?);
+        let may_repeat = setup.is_none();
+        let mut once = |batch: u32| -> Result<(f64, f64)> {
+            if let Some(setup) = &mut setup {
+                setup()?;
+            }
+            stream.synchronize()?;
+            let clock = Instant::now();
+            start.record(stream)?;
+            for _ in 0..batch {
+                region()?;
+            }
+            end.record(stream)?;
+            stream.synchronize()?;
+            let wall_us = clock.elapsed().as_secs_f64() * 1e6;
+            let n = f64::from(batch);
+            Ok((start.elapsed_us(&end)? / n, wall_us / n))
+        };
+        let mut last_us = 0.0;
+        for _ in 0..self.warmup.max(1) {
+            self.cancel.check()?;
+            (last_us, _) = once(1)?;
+        }
+        let batch = if may_repeat { batch_for(last_us, self.batch_below_us) } else { 1 };
+        self.collect(batch, watch, once)
+    }
+
+    /// Times regions in turn: every round takes one sample of each, so that all of them see the same clocks. Regions shorter than
+    /// the batching threshold are captured and replayed as a graph of several, so that launching is not what is timed.
+    ///
+    /// `budget_s` is of each region.
+    ///
+    /// # Errors
+    /// The first error of a region, the driver's, and [`Error::Cancelled`](crate::Error::Cancelled).
+    pub fn cuda_in_turn(
+        &self,
+        device: &CudaDevice,
+        stream: &Stream,
+        watch: Option<&ClockWatch>,
+        regions: &[&dyn Fn() -> Result<()>],
+    ) -> Result<Vec<Samples>> {
+        let (start, end) = (device.event()?, device.event()?);
+        let time = |work: &dyn Fn() -> Result<()>| -> Result<(f64, f64)> {
+            stream.synchronize()?;
+            let clock = Instant::now();
+            start.record(stream)?;
+            work()?;
+            end.record(stream)?;
+            stream.synchronize()?;
+            Ok((start.elapsed_us(&end)?, clock.elapsed().as_secs_f64() * 1e6))
+        };
+        // Of each the number of repetitions in a sample, and their graph where there are several.
+        let mut prepared = Vec::new();
+        for region in regions {
+            let mut last_us = 0.0;
+            for _ in 0..self.warmup.max(1) {
+                self.cancel.check()?;
+                (last_us, _) = time(region)?;
+            }
+            let batch = batch_for(last_us, self.batch_below_us);
+            // SAFETY: a region's launches are as good later as now, as long as it is borrowed; the graph ends before.
+            let graph = (batch > 1).then(|| unsafe { stream.capture(|| (0..batch).try_for_each(|_| region())) });
+            prepared.push((batch, graph.transpose()?.map(|g| g.named("repetitions of a timed region"))));
+        }
+        let mut all: Vec<Samples> =
+            prepared.iter().map(|(batch, _)| Samples { batch: *batch, ..Samples::default() }).collect();
+        let begun = Instant::now();
+        // The first round of a graph is not counted: it may still be on its way to the device.
+        for round in 0..=self.samples.max(1) {
+            for ((region, (batch, graph)), samples) in regions.iter().zip(&prepared).zip(&mut all) {
+                self.cancel.check()?;
+                let (us, wall_us) = match graph {
+                    Some(graph) => time(&|| graph.launch(stream))?,
+                    None if round == 0 => continue,
+                    None => time(region)?,
+                };
+                if round > 0 {
+                    samples.us.push(us / f64::from(*batch));
+                    samples.wall_us.push(wall_us / f64::from(*batch));
+                }
+            }
+            if let Some(watch) = watch {
+                watch.read();
+            }
+            if round > 0 && begun.elapsed().as_secs_f64() >= self.budget_s * regions.len() as f64 {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Times `region` by the host's clock.
+    ///
+    /// # Errors
+    /// Those of the closure, and [`Error::Cancelled`](crate::Error::Cancelled).
+    pub fn cpu(&self, region: impl FnMut() -> Result<()>) -> Result<Samples> {
+        self.cpu_checked(None, region, || true)
+    }
+
+    /// The same, where `setup` comes before each repetition and is not timed, as in [`Bench::cuda`], and `go_on` looks at what the first repetition gave,
+    /// untimed; if it says no, that repetition is the only sample.
+    ///
+    /// # Errors
+    /// As of [`Bench::cpu`].
+    pub fn cpu_checked(
+        &self,
+        mut setup: Option<&mut dyn FnMut() -> Result<()>>,
+        mut region: impl FnMut() -> Result<()>,
+        go_on: impl FnOnce() -> bool,
+    ) -> Result<Samples> {
+        let may_repeat = setup.is_none();
+        let mut once = |batch: u32| -> Result<(f64, f64)> {
+            if let Some(setup) = &mut setup {
+                setup()?;
+            }
+            let clock = Instant::now();
+            for _ in 0..batch {
+                region()?;
+            }
+            let us = clock.elapsed().as_secs_f64() * 1e6 / f64::from(batch);
+            Ok((us, us))
+        };
+        self.cancel.check()?;
+        let first = once(1)?;
+        // A region that takes the whole budget by itself has warmed up by running once, and that run counts.
+        if !go_on() || first.0 * 1e-6 >= self.budget_s {
+            return Ok(Samples { us: vec![first.0], wall_us: vec![first.1], batch: 1 });
+        }
+        let batch = if may_repeat { batch_for(first.0, self.batch_below_us) } else { 1 };
+        self.collect(batch, None, once)
+    }
+
+    fn collect(
+        &self,
+        batch: u32,
+        watch: Option<&ClockWatch>,
+        mut once: impl FnMut(u32) -> Result<(f64, f64)>,
+    ) -> Result<Samples> {
+        let mut samples = Samples { batch, ..Samples::default() };
+        let begun = Instant::now();
+        for _ in 0..self.samples.max(1) {
+            self.cancel.check()?;
+            let (us, wall_us) = once(batch)?;
+            samples.us.push(us);
+            samples.wall_us.push(wall_us);
+            if let Some(watch) = watch {
+                watch.read();
+            }
+            if begun.elapsed().as_secs_f64() >= self.budget_s {
+                break;
+            }
+        }
+        Ok(samples)
+    }
+}
+
+/// Repetitions that bring a region of `us` over the threshold, with a margin of two.
+fn batch_for(us: f64, below_us: f64) -> u32 {
+    if us >= below_us { 1 } else { (2.0 * below_us / us.max(0.1)).ceil().clamp(1.0, 1000.0) as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_regions_are_repeated() {
+        let check = |us, expect| assert_eq!(batch_for(us, 50.0), expect, "{us}");
+        check(100.0, 1);
+        check(50.0, 1);
+        check(10.0, 10);
+        check(0.0, 1000);
+    }
+
+    #[test]
+    fn the_budget_ends_the_samples_and_one_is_always_taken() {
+        let mut bench = Bench { samples: 1000, budget_s: 0.02, ..Bench::default() };
+        let mut nap = || {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            Ok(())
+        };
+        let n = bench.cpu(&mut nap).unwrap().us.len();
+        assert!((1..=10).contains(&n), "{n}");
+        bench.budget_s = 0.0;
+        assert_eq!(bench.cpu(&mut nap).unwrap().us.len(), 1);
+    }
+
+    #[test]
+    fn a_setup_comes_before_each_repetition_and_is_not_timed() {
+        let bench = Bench { samples: 3, ..Bench::default() };
+        let (mut setups, mut runs) = (0, 0);
+        let mut setup = || {
+            setups += 1;
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            Ok(())
+        };
+        let region = || {
+            runs += 1;
+            Ok(())
+        };
+        let samples = bench.cpu_checked(Some(&mut setup), region, || true).unwrap();
+        // One repetition warms up; a region this short would be repeated within a sample otherwise.
+        assert_eq!((setups, runs, samples.batch, samples.us.len()), (4, 4, 1, 3));
+        assert!(samples.us.iter().all(|us| *us < 20e3), "{:?}", samples.us);
+    }
+
+    #[test]
+    fn a_request_to_stop_is_heard() {
+        let bench = Bench::default();
+        bench.cancel.cancel();
+        assert!(matches!(bench.cpu(|| Ok(())), Err(crate::Error::Cancelled)));
+    }
+}

@@ -1,0 +1,95 @@
+//! Times of parts of a program by CUDA events, where nothing records what the device does.
+//!
+//! At both ends of a part an event is recorded on every stream of the device. On a stream that the part has queued something on, the time between its two
+//! events is the part's: the first event happens when what was queued before has ended, or at once on an idle stream.
+
+use crate::cuda::capture::while_captures_rest;
+use crate::cuda::streams::TRANSFERS;
+use crate::{CudaDevice, Event, Result};
+use cudarc::driver::result;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// A moment of a program, on every stream that there is and that is not being captured.
+#[derive(Debug, Default)]
+pub struct Mark {
+    /// How much was queued until then, and the event.
+    of_stream: BTreeMap<u64, (u64, Event)>,
+}
+
+/// What a part of a program did on a stream.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StreamTime {
+    /// The stream's number, counted in this process from 0; that of copies which the host waits for is `u64::MAX`.
+    pub stream: u64,
+    /// From the clock's start, in microseconds.
+    pub start_us: f64,
+    /// Until what was queued last had ended.
+    pub duration_us: f64,
+    /// Kernels, copies, fills and graphs that were queued.
+    pub queued: u64,
+}
+
+/// A clock of the device, read by events.
+#[derive(Debug)]
+pub struct EventTimes {
+    device: CudaDevice,
+    zero: Event,
+}
+
+impl EventTimes {
+    /// Waits for the device; its zero is now.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn start(device: &CudaDevice) -> Result<Self> {
+        device.synchronize()?;
+        let zero = Event::timed(device)?;
+        // SAFETY: both handles are live.
+        unsafe { result::event::record(zero.raw, device.0.transfers) }
+            .map_err(|e| device.0.error("Recording an event", e))?;
+        device.0.wait_for_transfers("Waiting for an event")?;
+        Ok(Self { device: device.clone(), zero })
+    }
+
+    /// This moment: an event on each stream. Streams that are being captured have none, since it would become a part of the graph.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn mark(&self) -> Result<Mark> {
+        let inner = &self.device.0;
+        inner.bind()?;
+        while_captures_rest(|is_captured| {
+            let mut mark = Mark::default();
+            // Held while events are recorded: a stream that is in the list is not destroyed.
+            for known in inner.streams.known().iter().filter(|k| !is_captured(k.raw)) {
+                let event = Event::timed(&self.device)?;
+                // SAFETY: both handles are live.
+                unsafe { result::event::record(event.raw, known.raw) }
+                    .map_err(|e| inner.error("Recording an event", e))?;
+                mark.of_stream.insert(known.id, (known.queued.load(Ordering::Relaxed), event));
+            }
+            Ok(mark)
+        })
+    }
+
+    /// What was done between two moments that have passed on the device, on each stream that something was queued on. A stream that was made in between
+    /// counts from the first moment; one that was dropped in between is missing.
+    ///
+    /// # Errors
+    /// The driver's, as where the device was not waited for.
+    pub fn between(&self, begin: &Mark, end: &Mark) -> Result<Vec<StreamTime>> {
+        let mut times = Vec::new();
+        for (stream, (after, last)) in &end.of_stream {
+            let first = begin.of_stream.get(stream);
+            let queued = after - first.map_or(0, |(before, _)| *before);
+            // An idle stream tells when the part began.
+            let Some((_, first)) = first.or_else(|| begin.of_stream.get(&TRANSFERS)).filter(|_| queued > 0) else {
+                continue;
+            };
+            let [start_us, end_us] = [self.zero.elapsed_us(first)?, self.zero.elapsed_us(last)?];
+            times.push(StreamTime { stream: *stream, start_us, duration_us: (end_us - start_us).max(0.0), queued });
+        }
+        Ok(times)
+    }
+}

@@ -1,0 +1,384 @@
+//! The ceilings of a device, measured.
+
+use crate::{Bench, Buffer, CudaDevice, Kernel, Result, Samples, Stream};
+use rayon::prelude::*;
+use std::hint::black_box;
+use warpbook_kernels as kernels;
+use warpbook_record::{Access, BandwidthPeak, ComputePeak, Dim, Dtype, KernelSpec, MemoryLevel, Peaks};
+
+/// Rounds over an array that fits into L2: the first one fetches it, the rest are read from there.
+const CACHE_ROUNDS: u32 = 64;
+
+/// Read bandwidth of each level of memory, and the rate of fp32 fused multiply-adds.
+///
+/// # Errors
+/// The device's; nothing is allocated beyond a quarter of the free memory.
+pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
+    let stream = device.stream()?;
+    let mut bandwidth = memory_peaks(device, bench, &stream)?;
+    bandwidth.push(shared_peak(device, bench, &stream)?);
+    let (registers, multiply_adds) = multiply_add_peaks(device, bench, &stream)?;
+    bandwidth.push(registers);
+    let mut peaks = Peaks { bandwidth, compute: vec![multiply_adds], ..Peaks::default() };
+    for dtype in kernels::TENSOR_CORE_TYPES {
+        peaks.compute.extend(tensor_core_peak(device, bench, &stream, dtype)?);
+    }
+    Ok(peaks)
+}
+
+fn read_peak(level: MemoryLevel, method: &str, bytes: u64, samples_us: Vec<f64>) -> BandwidthPeak {
+    let method = method.into();
+    BandwidthPeak { level, access: Access::Read, method, bytes, samples_us, datasheet_bytes_per_s: None }
+}
+
+/// The read bandwidth of DRAM and of L2, and that of a copy in DRAM.
+fn memory_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<Vec<BandwidthPeak>> {
+    let spec = kernels::read_sum();
+    let kernels = spec.tiles.iter().map(|t| device.kernel(&spec, t)).collect::<Result<Vec<_>>>()?;
+    let info = device.info();
+    let l2 = info.l2_bytes.unwrap_or(4 << 20);
+    let (free, _) = device.memory()?;
+    let large = (4u64 << 30).min(free / 4).max(1 << 20) / 64 * 64;
+    // Half of L2: of more, parts are evicted before they are read again.
+    let small = (l2 / 2).max(1 << 18).min(large) / 64 * 64;
+    let data = device.zeros::<f32>((large / 4) as usize)?;
+    fill(device, &data)?;
+    let blocks = kernels.iter().map(|k| k.shape(u64::MAX >> 16).grid[0]).max().unwrap_or(1);
+    let out = device.zeros::<f32>(blocks as usize)?;
+    let measure = |bytes: u64, rounds: u32| {
+        fastest_samples(bench, &kernels, |kernel, bench| {
+            let shape = kernel.shape(u64::MAX >> 16);
+            // SAFETY: read_sum(data, out, n, rounds); `data` has at least `bytes`, `out` an element a block.
+            let launch = || unsafe { kernel.launch(stream, shape, &[&data, &out, &(bytes / 4), &rounds]) };
+            bench.cuda(device, stream, None, None, launch)
+        })
+    };
+    let method = "sum of an array several times L2";
+    let dram = BandwidthPeak {
+        datasheet_bytes_per_s: datasheet(&info.name).map(|d| d.bytes_per_s),
+        ..read_peak(MemoryLevel::Dram, method, large, measure(large, 1)?)
+    };
+    let (copied, samples_us) = copy_samples(device, bench, stream, &data)?;
+    let method = "copy of half of that array into the other half";
+    let copy = BandwidthPeak { access: Access::Copy, ..read_peak(MemoryLevel::Dram, method, copied, samples_us) };
+    let mut peaks = vec![dram, copy];
+    if small < large {
+        let (method, bytes) =
+            ("sum of an array of half of L2, 64 times over, bypassing L1", small * u64::from(CACHE_ROUNDS));
+        peaks.push(read_peak(MemoryLevel::L2, method, bytes, measure(small, CACHE_ROUNDS)?));
+    }
+    Ok(peaks)
+}
+
+/// The read bandwidth of shared memory.
+fn shared_peak(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<BandwidthPeak> {
+    let spec = kernels::shared_sum();
+    let kernel = device.kernel(&spec, &spec.tiles[0])?;
+    let shape = kernel.shape(u64::MAX >> 16);
+    let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
+    let out = device.zeros::<f32>(threads as usize)?;
+    let rounds = 1u32 << 10;
+    let samples = bench.cuda(device, stream, None, None, || {
+        // SAFETY: shared_sum(out, rounds); `out` has an element a thread.
+        unsafe { kernel.launch(stream, shape, &[&out, &rounds]) }
+    })?;
+    let reads = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
+    let bytes = threads * reads * 16 * u64::from(rounds);
+    Ok(read_peak(MemoryLevel::Shared, "sum of tiles in shared memory, 16 bytes a lane and read", bytes, samples.us))
+}
+
+/// The rate of fp32 fused multiply-adds, and the bandwidth of the registers that their operands come from.
+fn multiply_add_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<(BandwidthPeak, ComputePeak)> {
+    let spec = kernels::fma_chains();
+    let fma = device.kernel(&spec, &spec.tiles[0])?;
+    let shape = fma.shape(u64::MAX >> 16);
+    let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
+    let out = device.zeros::<f32>(threads as usize)?;
+    let rounds = 256u32;
+    let samples = bench.cuda(device, stream, None, None, || {
+        // SAFETY: fma_chains(out, a, c, rounds); `out` has an element a thread.
+        unsafe { fma.launch(stream, shape, &[&out, &0.999f32, &0.001f32, &rounds]) }
+    })?;
+    let chains = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
+    let multiply_adds = threads * chains * 64 * u64::from(rounds);
+    let method = "three operands of four bytes for each multiply-add of the fp32 ceiling";
+    let registers = read_peak(MemoryLevel::Registers, method, multiply_adds * 12, samples.us.clone());
+    let compute = ComputePeak {
+        dtype: Dtype::F32,
+        method: "independent chains of fused multiply-adds in registers".into(),
+        flops: multiply_adds * 2,
+        samples_us: samples.us,
+        datasheet_flops_per_s: datasheet(&device.info().name).map(|d| d.fp32_flops_per_s),
+    };
+    Ok((registers, compute))
+}
+
+/// Times of the fastest of some kernels, which a few samples of each find.
+fn fastest_samples(
+    bench: &Bench,
+    kernels: &[Kernel],
+    time: impl Fn(&Kernel, &Bench) -> Result<Samples>,
+) -> Result<Vec<f64>> {
+    let trial = Bench { samples: 3, warmup: 1, ..bench.clone() };
+    let mut best: Option<(f64, &Kernel)> = None;
+    for kernel in kernels {
+        let us = time(kernel, &trial)?.median_us();
+        if best.is_none_or(|(least, _)| us < least) {
+            best = Some((us, kernel));
+        }
+    }
+    best.map_or(Ok(Vec::new()), |(_, kernel)| time(kernel, bench).map(|samples| samples.us))
+}
+
+/// Copies the first half of an array into the second with the fastest of the kernel's tiles: bytes read and written, and the times.
+fn copy_samples(device: &CudaDevice, bench: &Bench, stream: &Stream, data: &Buffer<f32>) -> Result<(u64, Vec<f64>)> {
+    let spec = kernels::copy();
+    let kernels = spec.tiles.iter().map(|t| device.kernel(&spec, t)).collect::<Result<Vec<_>>>()?;
+    let half = data.len() / 2 / 4 * 4;
+    let (from, to, n) = (data.range(..half), data.range(half..2 * half), half as u64);
+    let samples = fastest_samples(bench, &kernels, |kernel, bench| {
+        let shape = kernel.shape(u64::MAX >> 16);
+        // SAFETY: copy(from, to, n); both slices have n elements and begin at multiples of 16 bytes.
+        let launch = || unsafe { kernel.launch(stream, shape, &[&from, &to, &n]) };
+        bench.cuda(device, stream, None, None, launch)
+    })?;
+    Ok((8 * n, samples))
+}
+
+/// The rate of tensor-core multiplications of a type; nothing where a device has none of them.
+fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: Dtype) -> Result<Option<ComputePeak>> {
+    let info = device.info();
+    let (wgmma, mma) = (kernels::wgmma_rounds(dtype), kernels::mma_rounds(dtype));
+    let runs_here = |spec: &KernelSpec| spec.requires.as_ref().is_none_or(|r| r.met_by(info.compute_capability));
+    match (runs_here(&wgmma), runs_here(&mma)) {
+        (true, _) => tensor_core_rate(device, bench, stream, (wgmma, dtype), true).map(Some),
+        (_, true) => tensor_core_rate(device, bench, stream, (mma, dtype), false).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The rate of `mma.sync`, the tensor-core instruction of a warp, also where a device has the faster one of warpgroups, which the ceiling
+/// is then measured with. Nothing of a type, or on a device, without it.
+///
+/// # Errors
+/// The device's.
+pub fn mma_sync_peak(device: &CudaDevice, bench: &Bench, dtype: Dtype) -> Result<Option<ComputePeak>> {
+    if !kernels::TENSOR_CORE_TYPES.contains(&dtype) {
+        return Ok(None);
+    }
+    let mma = kernels::mma_rounds(dtype);
+    if !mma.requires.as_ref().is_none_or(|r| r.met_by(device.info().compute_capability)) {
+        return Ok(None);
+    }
+    tensor_core_rate(device, bench, &device.stream()?, (mma, dtype), false).map(Some)
+}
+
+/// A kernel that multiplies on the tensor cores over and over, with its arguments.
+struct Rounds {
+    kernel: Kernel,
+    shape: kernels::Launch,
+    values: Buffer<u32>,
+    out: Buffer<f32>,
+    rounds: u32,
+    flops: u64,
+}
+
+impl Rounds {
+    fn new(device: &CudaDevice, (spec, dtype): (&KernelSpec, Dtype), by_warpgroups: bool) -> Result<Self> {
+        let tile = &spec.tiles[0];
+        let kernel = device.kernel(spec, tile)?;
+        let shape = kernel.shape(u64::MAX >> 16);
+        let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
+        let (words, rounds, a_block) = if by_warpgroups {
+            let (rows, columns, stages) = (tile.size(Dim::Bm), tile.size(Dim::Bn), tile.size(Dim::Stages));
+            // 128 bytes of k in a stage.
+            (stages * (rows + columns) * 32, 256u32, rows * columns * stages * (128 / dtype.bytes()) * 2)
+        } else {
+            let k = if dtype == Dtype::Tf32 { 8 } else { 16 };
+            (
+                6 * u64::from(shape.block[0]),
+                8192u32,
+                u64::from(shape.block[0]) / 32 * tile.size(Dim::Items) * 16 * 8 * k * 2,
+            )
+        };
+        let gaussians = device.zeros::<f32>(words as usize * 2)?;
+        fill(device, &gaussians)?;
+        let pair = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
+        let values: Vec<u32> = gaussians
+            .to_vec()?
+            .chunks(2)
+            .map(|v| match dtype {
+                Dtype::F16 => pair(half::f16::from_f32(v[0]).to_bits(), half::f16::from_f32(v[1]).to_bits()),
+                Dtype::Bf16 => pair(half::bf16::from_f32(v[0]).to_bits(), half::bf16::from_f32(v[1]).to_bits()),
+                _ => v[0].to_bits(),
+            })
+            .collect();
+        let values = device.buffer_from(&values)?;
+        let out = device.zeros::<f32>(threads as usize)?;
+        let flops = u64::from(shape.grid[0]) * a_block * u64::from(rounds);
+        Ok(Self { kernel, shape, values, out, rounds, flops })
+    }
+
+    fn launch(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: both kernels take (values, out, rounds); `values` has what a block reads, `out` an element a thread.
+        unsafe { self.kernel.launch(stream, self.shape, &[&self.values, &self.out, &self.rounds]) }
+    }
+}
+
+/// The rate of one of the kernels that multiply over and over.
+fn tensor_core_rate(
+    device: &CudaDevice,
+    bench: &Bench,
+    stream: &Stream,
+    (spec, dtype): (KernelSpec, Dtype),
+    by_warpgroups: bool,
+) -> Result<ComputePeak> {
+    let rounds = Rounds::new(device, (&spec, dtype), by_warpgroups)?;
+    let samples = bench.cuda(device, stream, None, None, || rounds.launch(stream))?;
+    Ok(ComputePeak {
+        dtype,
+        method: if by_warpgroups {
+            "warpgroups multiplying random tiles in shared memory (wgmma)".into()
+        } else {
+            "warps multiplying random fragments in registers (mma.sync)".into()
+        },
+        flops: rounds.flops,
+        samples_us: samples.us,
+        datasheet_flops_per_s: datasheet(&device.info().name).and_then(|d| d.tensor_flops_per_s(dtype)),
+    })
+}
+
+/// The kernel that measures the ceiling of `wgmma` in a type, to be launched by itself, as for hardware counters: tiles that are in shared memory
+/// already are multiplied over and over, and nothing is loaded meanwhile.
+pub struct WgmmaRounds(Rounds);
+
+impl WgmmaRounds {
+    /// `None` of a type, or on a device, without `wgmma`.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Option<Self>> {
+        if !kernels::TENSOR_CORE_TYPES.contains(&dtype) {
+            return Ok(None);
+        }
+        let spec = kernels::wgmma_rounds(dtype);
+        if !spec.requires.as_ref().is_none_or(|r| r.met_by(device.info().compute_capability)) {
+            return Ok(None);
+        }
+        Ok(Some(Self(Rounds::new(device, (&spec, dtype), true)?)))
+    }
+
+    /// Queues one run.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        self.0.launch(stream)
+    }
+}
+
+/// Random numbers, not zeros: memory of one value costs less power, and so flatters the clocks.
+pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
+    let spec = kernels::gaussians();
+    let kernel = device.kernel(&spec, &spec.tiles[0])?;
+    let stream = device.stream()?;
+    let n = data.len() as u64;
+    // SAFETY: gaussians(out, n, seed, stream, first); `data` has n elements.
+    unsafe { kernel.launch(&stream, kernel.shape(n), &[data, &n, &1u64, &0u32, &0u64]) }?;
+    stream.synchronize()
+}
+
+/// Figures from NVIDIA's datasheets, for the GPUs whose figure is unambiguous from the name.
+struct Datasheet {
+    bytes_per_s: f64,
+    fp32_flops_per_s: f64,
+    /// Of f16 with f32 sums, without sparsity.
+    fp16_flops_per_s: f64,
+}
+
+impl Datasheet {
+    /// bf16 is as fast as f16 and tf32 half as fast, from Ampere on.
+    fn tensor_flops_per_s(&self, dtype: Dtype) -> Option<f64> {
+        match dtype {
+            Dtype::F16 | Dtype::Bf16 => Some(self.fp16_flops_per_s),
+            Dtype::Tf32 => Some(self.fp16_flops_per_s / 2.0),
+            _ => None,
+        }
+    }
+}
+
+fn datasheet(name: &str) -> Option<Datasheet> {
+    let (bytes_per_s, fp32_flops_per_s, fp16_flops_per_s) = match name {
+        "NVIDIA H200" => (4.8e12, 67e12, 989e12),
+        "NVIDIA H100 80GB HBM3" => (3.35e12, 67e12, 989e12),
+        "NVIDIA A100-SXM4-40GB" => (1.555e12, 19.5e12, 312e12),
+        "NVIDIA A100-SXM4-80GB" => (2.039e12, 19.5e12, 312e12),
+        "Tesla T4" => (0.32e12, 8.1e12, 65e12),
+        "NVIDIA L4" => (0.3e12, 30.3e12, 121e12),
+        _ => return None,
+    };
+    Some(Datasheet { bytes_per_s, fp32_flops_per_s, fp16_flops_per_s })
+}
+
+/// Read bandwidth of main memory and of the last-level cache.
+///
+/// # Errors
+/// Only a request to stop.
+pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> Result<Peaks> {
+    let large = (256u64 << 20).min(memory_bytes / 8).max(16 << 20);
+    let small = cache_bytes.map_or(1 << 20, |c| c / 2).clamp(1 << 18, 32 << 20);
+    let mut peaks = Peaks::default();
+    let rounds = (large / small).clamp(1, 64);
+    for (level, bytes, rounds, method) in [
+        (
+            MemoryLevel::Dram,
+            large,
+            1,
+            "sum of an array of 256 MiB (an eighth of the memory, if that is less), by all threads or one, whichever is faster",
+        ),
+        (
+            MemoryLevel::L2,
+            small,
+            rounds,
+            "sum of an array of half the last cache or 32 MiB, many times over, by all threads or one, whichever is faster",
+        ),
+    ] {
+        let data: Vec<f32> = (0..bytes / 4).into_par_iter().map(|i| (i % 251) as f32 * 0.37 - 40.0).collect();
+        // One thread can be faster than all of them, as where they share a cache with others' work.
+        let time = |sum: fn(&[f32]) -> f32| {
+            bench.cpu(|| {
+                for _ in 0..rounds {
+                    black_box(sum(black_box(&data)));
+                }
+                Ok(())
+            })
+        };
+        let (all, one) = (time(sum)?, time(sum_of_chunk)?);
+        let samples = if one.median_us() < all.median_us() { one } else { all };
+        peaks.bandwidth.push(BandwidthPeak {
+            access: Access::Read,
+            level,
+            method: method.into(),
+            bytes: data.len() as u64 * 4 * rounds,
+            samples_us: samples.us,
+            datasheet_bytes_per_s: None,
+        });
+    }
+    Ok(peaks)
+}
+
+/// A sum by all threads.
+fn sum(data: &[f32]) -> f32 {
+    data.par_chunks(1 << 16).map(sum_of_chunk).sum()
+}
+
+/// A sum in lanes that the compiler turns into vector registers.
+fn sum_of_chunk(data: &[f32]) -> f32 {
+    let mut lanes = [0.0f32; 32];
+    for row in data.chunks_exact(32) {
+        for (lane, v) in lanes.iter_mut().zip(row) {
+            *lane += v;
+        }
+    }
+    lanes.iter().sum()
+}
