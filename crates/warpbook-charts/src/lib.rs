@@ -17,31 +17,13 @@ mod draw;
 mod record;
 
 pub use charts::board::{Board, BoardEntry, BoardTask};
-pub use charts::confusion::{Confusion, confusion};
-pub use charts::curves::links::link_bandwidth;
-pub use charts::curves::memory::memory;
-pub use charts::curves::power::{clocks, power, power_in_words};
-pub use charts::curves::scaling::{scaling_efficiency, scaling_throughput};
-pub use charts::curves::{Curve, Scale, curves};
+pub use charts::confusion::Confusion;
+pub use charts::curves::power::power_in_words;
+pub use charts::curves::{Curve, Scale};
 pub use charts::diagram;
-pub use charts::exponents::{ExponentRow, FormatRange, exponents};
-pub use charts::kinds::chart;
-pub use charts::ladder::ladder;
-pub use charts::latencies::latencies;
-pub use charts::parts::breakdown::breakdown;
-pub use charts::parts::operations::{ablation, operations};
-pub use charts::parts::tiles::tiles;
-pub use charts::parts::transfers::transfers;
-pub use charts::roofline::{RoofLine, RoofPoint, RooflinePoints, roofline, roofline_points};
-pub use charts::roofline::{kernel_roofline, kernel_rungs};
-pub use charts::shapes::shapes;
-pub use charts::sweep::{sweep, sweep_bandwidth, sweep_labelled, sweep_of, sweep_throughput};
-pub use charts::timeline::{timeline, timelines};
-pub use charts::training::accuracy::accuracy;
-pub use charts::training::course::{gradient_norm, learning_rate, loss_scale};
-pub use charts::training::loss::loss_curve;
-pub use charts::xray::xray;
-pub use compare::{ComparedCell, ComparedRow, Comparison, Counts, Drift, MAX_RECORDS, Verdict, beside, compare};
+pub use charts::exponents::{ExponentRow, FormatRange};
+pub use charts::roofline::{RoofLine, RoofPoint, RooflinePoints, kernel_rungs, roofline_points};
+pub use compare::{ComparedCell, ComparedRow, Comparison, Counts, Drift, MAX_RECORDS, Verdict, beside};
 pub use draw::chart::{Chart, ChartError};
 pub use draw::options::{Guess, Options, Window};
 pub use draw::svg::Svg;
@@ -57,3 +39,9 @@ pub use record::noise::{LEAST_SAMPLES, Ratio, THRESHOLD, noise_rule};
 pub use record::timing::DEBUG_ASSERTIONS;
 pub use record::verdict::past_bound;
 pub use warpbook_record::Quantity;
+
+/// The charts, as a notebook draws them: `draw().ladder(&run, problem, Quantity::Time)`. Other widths are [`Options`] of their own.
+#[must_use]
+pub fn draw() -> Options {
+    Options::default()
+}

@@ -1,10 +1,6 @@
 //! What a notebook imports.
 
-pub use crate::charts::{
-    Chart, ablation, accuracy, breakdown, compare, gradient_norm, ladder, learning_rate, link_bandwidth, loss_curve,
-    loss_scale, operations, roofline, shapes, sweep, sweep_bandwidth, sweep_throughput, tiles, timeline, timelines,
-    transfers, xray,
-};
+pub use crate::charts::{Chart, draw};
 pub use crate::device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
 pub use crate::display::write_record;
 pub use crate::nn::data::{self, Dataset, Splits, synthetic_digits};

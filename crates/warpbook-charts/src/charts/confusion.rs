@@ -5,6 +5,7 @@ use crate::draw::chart::{Chart, ChartError};
 use crate::draw::colour::{BLUE, VERMILLION};
 use crate::draw::frame::Frame;
 use crate::draw::mark_data::MarkData;
+use crate::draw::options::Options;
 use crate::draw::table::Table;
 use crate::draw::text::clean;
 use crate::draw::text::words::{listed, percent, plain};
@@ -41,23 +42,25 @@ const BANDS: [(f64, f64, &str); 5] = [
     (0.5, 0.56, "over 50 %"),
 ];
 
-/// A confusion matrix: a row for each class, a column for what it was taken for, each cell shaded by its share of the row. Those on the
-/// diagonal, which are right, have a frame, and every row the share that is right.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where there are no samples, or not as many counts as pairs of classes.
-pub fn confusion(of: &Confusion<'_>) -> Result<Chart, ChartError> {
-    let n = of.classes.len();
-    if n.checked_mul(n) != Some(of.counts.len()) {
-        let why = format!("{n} classes have {n} x {n} counts, and there are {}.", of.counts.len());
-        return Err(ChartError::NothingToDraw(why));
+impl Options {
+    /// A confusion matrix: a row for each class, a column for what it was taken for, each cell shaded by its share of the row. Those on the
+    /// diagonal, which are right, have a frame, and every row the share that is right.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where there are no samples, or not as many counts as pairs of classes.
+    pub fn confusion(&self, of: &Confusion<'_>) -> Result<Chart, ChartError> {
+        let n = of.classes.len();
+        if n.checked_mul(n) != Some(of.counts.len()) {
+            let why = format!("{n} classes have {n} x {n} counts, and there are {}.", of.counts.len());
+            return Err(ChartError::NothingToDraw(why));
+        }
+        let total: u128 = of.counts.iter().map(|c| u128::from(*c)).sum();
+        if total == 0 {
+            return Err(ChartError::NothingToDraw("Nothing was classified.".into()));
+        }
+        let matrix = Matrix { of, n, total: total as f64 };
+        matrix.draw()
     }
-    let total: u128 = of.counts.iter().map(|c| u128::from(*c)).sum();
-    if total == 0 {
-        return Err(ChartError::NothingToDraw("Nothing was classified.".into()));
-    }
-    let matrix = Matrix { of, n, total: total as f64 };
-    matrix.draw()
 }
 
 struct Matrix<'a> {

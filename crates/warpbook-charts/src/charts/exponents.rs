@@ -5,6 +5,7 @@ use crate::draw::chart::{Chart, ChartError};
 use crate::draw::colour::{BLUE, GREY, VERMILLION};
 use crate::draw::frame::Frame;
 use crate::draw::mark_data::MarkData;
+use crate::draw::options::Options;
 use crate::draw::table::Table;
 use crate::draw::text::clean;
 use crate::draw::text::words::{percent, whole};
@@ -101,34 +102,37 @@ const PARTS: f64 = 20.0;
 /// Room for the share at the left.
 const LEFT: f64 = MARGIN + 42.0;
 
-/// One histogram a row, below each other over the same exponents; what a format loses is shaded.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where no row has a number that is finite and not 0.
-pub fn exponents(
-    title: &str,
-    subtitle: &str,
-    range: &FormatRange<'_>,
-    rows: &[ExponentRow],
-) -> Result<Chart, ChartError> {
-    let ends = rows.iter().flat_map(|r| r.counts.iter().filter(|(_, n)| **n > 0).map(|(e, _)| *e));
-    let Some((low, high)) = ends
-        .fold(None, |ends: Option<(i32, i32)>, e| Some(ends.map_or((e, e), |(low, high)| (low.min(e), high.max(e)))))
-    else {
-        return Err(ChartError::NothingToDraw("All numbers are 0, or none was finite.".into()));
-    };
-    // The whole range of the format is in the picture.
-    let plot = Plot { low: low.min(range.least - 4), high: high.max(range.largest + 3), range, rows };
-    let height = PARTS + rows.len() as f64 * (NAME + PLOT + GAP) + TICKS;
-    let frame = Frame {
-        width: WIDTH,
-        title: title.to_owned(),
-        subtitle: subtitle.to_owned(),
-        description: plot.description(),
-        notes: Vec::new(),
-        table: plot.table(),
-    };
-    frame.draw(height, |canvas, top| plot.draw(canvas, top))
+impl Options {
+    /// One histogram a row, below each other over the same exponents; what a format loses is shaded.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where no row has a number that is finite and not 0.
+    pub fn exponents(
+        &self,
+        title: &str,
+        subtitle: &str,
+        range: &FormatRange<'_>,
+        rows: &[ExponentRow],
+    ) -> Result<Chart, ChartError> {
+        let ends = rows.iter().flat_map(|r| r.counts.iter().filter(|(_, n)| **n > 0).map(|(e, _)| *e));
+        let Some((low, high)) = ends.fold(None, |ends: Option<(i32, i32)>, e| {
+            Some(ends.map_or((e, e), |(low, high)| (low.min(e), high.max(e))))
+        }) else {
+            return Err(ChartError::NothingToDraw("All numbers are 0, or none was finite.".into()));
+        };
+        // The whole range of the format is in the picture.
+        let plot = Plot { low: low.min(range.least - 4), high: high.max(range.largest + 3), range, rows };
+        let height = PARTS + rows.len() as f64 * (NAME + PLOT + GAP) + TICKS;
+        let frame = Frame {
+            width: WIDTH,
+            title: title.to_owned(),
+            subtitle: subtitle.to_owned(),
+            description: plot.description(),
+            notes: Vec::new(),
+            table: plot.table(),
+        };
+        frame.draw(height, |canvas, top| plot.draw(canvas, top))
+    }
 }
 
 struct Plot<'a> {

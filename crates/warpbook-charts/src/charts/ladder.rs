@@ -18,38 +18,32 @@ use crate::record::verdict::{Ceiling, arithmetic_name, bound, of_bound, usable, 
 use std::collections::HashSet;
 use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Quantity, Run};
 
-/// One bar a rung: its time, its speed-up over the record's baseline, its effective bandwidth, its FLOP/s, its items a second or its peak
-/// memory.
-///
-/// Colours tell CPU, GPU libraries, GPU kernels and other frameworks apart. A rung that does less than half of the work's operations is drawn
-/// hollow, and is not called the fastest. What bounds a rung is written below its figure. Marked are the least time that the
-/// measured ceilings allow, and the fastest GPU library where the record has one; whiskers are the median absolute deviation.
-/// Rungs without a valid figure keep their row, with the reason in words; three or more that were skipped for the same reason
-/// share one remark.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, or none that the quantity exists for.
-pub fn ladder(run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart, ChartError> {
-    ladder_with(&Options::default(), run, problem, quantity)
-}
-
-pub(crate) fn ladder_with(
-    options: &Options,
-    run: &Run,
-    problem: &Problem,
-    quantity: Quantity,
-) -> Result<Chart, ChartError> {
-    let rows = run.ladder(problem);
-    if rows.is_empty() {
-        return Err(ChartError::NothingToDraw(format!("The record has no measurement of {}.", label(problem))));
+impl Options {
+    /// One bar a rung: its time, its speed-up over the record's baseline, its effective bandwidth, its FLOP/s, its items a second or its peak
+    /// memory.
+    ///
+    /// Colours tell CPU, GPU libraries, GPU kernels and other frameworks apart. A rung that does less than half of the work's operations is drawn
+    /// hollow, and is not called the fastest. What bounds a rung is written below its figure. Marked are the least time that the
+    /// measured ceilings allow, and the fastest GPU library where the record has one; whiskers are the median absolute deviation.
+    /// Rungs without a valid figure keep their row, with the reason in words; three or more that were skipped for the same reason
+    /// share one remark.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, or none that the quantity exists for.
+    pub fn ladder(&self, run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart, ChartError> {
+        let rows = run.ladder(problem);
+        if rows.is_empty() {
+            return Err(ChartError::NothingToDraw(format!("The record has no measurement of {}.", label(problem))));
+        }
+        let measure = Measure::new(run, quantity);
+        if let Some(why) = measure.lacking(run, problem) {
+            return Err(ChartError::NothingToDraw(why));
+        }
+        let baseline = run.baseline(problem).and_then(|m| Some((name(run, &m.rung), usable(m.median_us())?)));
+        let folded = folded(run, &rows);
+        Ladder { options: self, run, problem, measure, rows, baseline, library: run.fastest_library(problem), folded }
+            .draw()
     }
-    let measure = Measure::new(run, quantity);
-    if let Some(why) = measure.lacking(run, problem) {
-        return Err(ChartError::NothingToDraw(why));
-    }
-    let baseline = run.baseline(problem).and_then(|m| Some((name(run, &m.rung), usable(m.median_us())?)));
-    let folded = folded(run, &rows);
-    Ladder { options, run, problem, measure, rows, baseline, library: run.fastest_library(problem), folded }.draw()
 }
 
 struct Ladder<'a> {

@@ -1,5 +1,6 @@
 use crate::charts::diagram::{Diagram, Timeline};
 use crate::draw::chart::{Chart, ChartError};
+use crate::draw::options::Options;
 use crate::draw::text::clean;
 use crate::draw::text::words::{counted, significant, time};
 use crate::record::names::{device, heading, joined, label, names, pass};
@@ -10,86 +11,89 @@ use warpbook_record::{Problem, Run, Span};
 const KINDS: usize = 6;
 const OTHERS: usize = 7;
 
-/// What the device did in one run over time, or in one pass of work that is many passes, a lane a stream: of the rung that others are compared with and of the fastest, of those that were recorded at
-/// the problem, on one scale.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where nothing was recorded at the problem.
-pub fn timeline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let recorded = |id: &str| !run.spans_of(id, problem).is_empty();
-    let baseline = run.baseline(problem).map(|m| m.rung.as_str()).filter(|id| recorded(id));
-    let us = |id: &&str| run.measurement(id, problem).and_then(|m| usable(m.median_us())).unwrap_or(f64::INFINITY);
-    let mut all: Vec<&str> = Vec::new();
-    for span in run.spans.iter().filter(|s| s.problem == *problem) {
-        if !all.contains(&span.rung.as_str()) {
-            all.push(&span.rung);
-        }
-    }
-    let fastest = all.iter().copied().min_by(|a, b| us(a).total_cmp(&us(b)));
-    let mut shown: Vec<&str> = baseline.into_iter().chain(fastest).collect();
-    shown.dedup();
-    timelines(run, problem, &shown)
-}
-
-/// The same of rungs of choice, by their ids, one below the other.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where nothing was recorded of any of them at the problem.
-pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, ChartError> {
-    let fine = |s: &&Span| s.start_us.is_finite() && s.start_us >= 0.0 && usable(Some(s.duration_us)).is_some();
-    let of = |id: &str| run.spans_of(id, problem).into_iter().filter(fine).collect::<Vec<&Span>>();
-    let shown: Vec<(&str, Vec<&Span>)> =
-        rungs.iter().map(|id| (*id, of(id))).filter(|(_, spans)| !spans.is_empty()).collect();
-    if shown.is_empty() {
-        return Err(missing("timeline of a run", problem));
-    }
-    let every: Vec<&Span> = shown.iter().flat_map(|(_, spans)| spans.iter().copied()).collect();
-    let until = every.iter().map(|s| s.end_us()).fold(0.0, f64::max);
-    let kinds = Kinds::of(&every);
-    let mut said = Vec::new();
-    // Of work that goes over its inputs many times one pass is recorded.
-    let what = if problem.passes > 1 { pass(run) } else { "run".into() };
-    let mut diagram = Diagram::new(&format!("{}: one {what} over time", heading(run)))
-        .subtitle(&joined([device(run), label(problem), format!("0 to {}", time(until))]))
-        .table(["rung", "operation", "name", "stream", "start (µs)", "duration (µs)"]);
-    for (id, spans) in &shown {
-        let title = names(run, id).0;
-        let mut streams: Vec<&str> = Vec::new();
-        for span in spans {
-            if !streams.contains(&span.stream.as_str()) {
-                streams.push(&span.stream);
+impl Options {
+    /// What the device did in one run over time, or in one pass of work that is many passes, a lane a stream: of the rung that others are compared with and of the fastest, of those that were recorded at
+    /// the problem, on one scale.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nothing was recorded at the problem.
+    pub fn timeline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let recorded = |id: &str| !run.spans_of(id, problem).is_empty();
+        let baseline = run.baseline(problem).map(|m| m.rung.as_str()).filter(|id| recorded(id));
+        let us = |id: &&str| run.measurement(id, problem).and_then(|m| usable(m.median_us())).unwrap_or(f64::INFINITY);
+        let mut all: Vec<&str> = Vec::new();
+        for span in run.spans.iter().filter(|s| s.problem == *problem) {
+            if !all.contains(&span.rung.as_str()) {
+                all.push(&span.rung);
             }
         }
-        // Streams have a number, or a name: "host", "cuda:1 copies".
-        let is_number = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
-        let lane = |s: &&str| if is_number(s) { format!("stream {s}") } else { clean(s) };
-        let lanes: Vec<String> = streams.iter().map(lane).collect();
-        let mut drawn =
-            Timeline::new(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).until(until).in_microseconds();
-        for span in spans {
-            let lane = streams.iter().position(|s| *s == span.stream).unwrap_or(0);
-            let kind = kinds.kind(span);
-            let tone = kinds.shown.iter().position(|k| *k == kind).unwrap_or(OTHERS);
-            let text = if span.operation.is_empty() || kinds.is_by_host(span) { &span.name } else { &span.operation };
-            let legend = if tone == OTHERS { "others" } else { kind };
-            drawn = drawn.span(lane, (span.start_us, span.end_us()), tone, text, legend);
-            let figures = [span.start_us, span.duration_us].map(|us| significant(us, 6));
-            diagram = diagram.figures([id, &*span.operation, &span.name, &span.stream, &figures[0], &figures[1]]);
-        }
-        let end = spans.iter().map(|s| s.end_us()).fold(0.0, f64::max);
-        let sentence = format!("{title}: {}, {}", on_lanes(spans, &streams), time(end));
-        said.push(sentence.clone());
-        diagram = diagram.row(&sentence).put(drawn);
+        let fastest = all.iter().copied().min_by(|a, b| us(a).total_cmp(&us(b)));
+        let mut shown: Vec<&str> = baseline.into_iter().chain(fastest).collect();
+        shown.dedup();
+        self.timelines(run, problem, &shown)
     }
-    diagram
-        .note("As recorded, which lengthens the gaps between kernels. What is too short for its name has no text.")
-        .describe(&format!(
-            "Timelines of what {} did in one {what}, {}: {}.",
-            device(run),
-            label(problem),
-            said.join("; ")
-        ))
-        .draw()
+
+    /// The same of rungs of choice, by their ids, one below the other.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nothing was recorded of any of them at the problem.
+    pub fn timelines(&self, run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, ChartError> {
+        let fine = |s: &&Span| s.start_us.is_finite() && s.start_us >= 0.0 && usable(Some(s.duration_us)).is_some();
+        let of = |id: &str| run.spans_of(id, problem).into_iter().filter(fine).collect::<Vec<&Span>>();
+        let shown: Vec<(&str, Vec<&Span>)> =
+            rungs.iter().map(|id| (*id, of(id))).filter(|(_, spans)| !spans.is_empty()).collect();
+        if shown.is_empty() {
+            return Err(missing("timeline of a run", problem));
+        }
+        let every: Vec<&Span> = shown.iter().flat_map(|(_, spans)| spans.iter().copied()).collect();
+        let until = every.iter().map(|s| s.end_us()).fold(0.0, f64::max);
+        let kinds = Kinds::of(&every);
+        let mut said = Vec::new();
+        // Of work that goes over its inputs many times one pass is recorded.
+        let what = if problem.passes > 1 { pass(run) } else { "run".into() };
+        let mut diagram = Diagram::new(&format!("{}: one {what} over time", heading(run)))
+            .subtitle(&joined([device(run), label(problem), format!("0 to {}", time(until))]))
+            .table(["rung", "operation", "name", "stream", "start (µs)", "duration (µs)"]);
+        for (id, spans) in &shown {
+            let title = names(run, id).0;
+            let mut streams: Vec<&str> = Vec::new();
+            for span in spans {
+                if !streams.contains(&span.stream.as_str()) {
+                    streams.push(&span.stream);
+                }
+            }
+            // Streams have a number, or a name: "host", "cuda:1 copies".
+            let is_number = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
+            let lane = |s: &&str| if is_number(s) { format!("stream {s}") } else { clean(s) };
+            let lanes: Vec<String> = streams.iter().map(lane).collect();
+            let mut drawn =
+                Timeline::new(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).until(until).in_microseconds();
+            for span in spans {
+                let lane = streams.iter().position(|s| *s == span.stream).unwrap_or(0);
+                let kind = kinds.kind(span);
+                let tone = kinds.shown.iter().position(|k| *k == kind).unwrap_or(OTHERS);
+                let text =
+                    if span.operation.is_empty() || kinds.is_by_host(span) { &span.name } else { &span.operation };
+                let legend = if tone == OTHERS { "others" } else { kind };
+                drawn = drawn.span(lane, (span.start_us, span.end_us()), tone, text, legend);
+                let figures = [span.start_us, span.duration_us].map(|us| significant(us, 6));
+                diagram = diagram.figures([id, &*span.operation, &span.name, &span.stream, &figures[0], &figures[1]]);
+            }
+            let end = spans.iter().map(|s| s.end_us()).fold(0.0, f64::max);
+            let sentence = format!("{title}: {}, {}", on_lanes(spans, &streams), time(end));
+            said.push(sentence.clone());
+            diagram = diagram.row(&sentence).put(drawn);
+        }
+        diagram
+            .note("As recorded, which lengthens the gaps between kernels. What is too short for its name has no text.")
+            .describe(&format!(
+                "Timelines of what {} did in one {what}, {}: {}.",
+                device(run),
+                label(problem),
+                said.join("; ")
+            ))
+            .draw()
+    }
 }
 
 /// The lane of the ranges that a profile has of the host.

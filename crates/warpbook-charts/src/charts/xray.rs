@@ -29,28 +29,29 @@ const WARPS: &str = "Some warps, phase by phase (block · warp)";
 /// The height of a warp's lane.
 const WARP: f64 = 15.0;
 
-/// What every SM did in one run of the first rung at the problem that was X-rayed. The table has the time by phase, the tail of the last wave, how far apart
-/// warps arrive at barriers and how far ahead loads are.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where no rung was.
-pub fn xray(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    xray_with(&Options::default(), run, problem)
-}
-
-pub(crate) fn xray_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let shown = run.xrays.iter().find(|x| x.problem == *problem && x.end_ns() > 0);
-    let Some(x) = shown else { return Err(missing("X-ray", problem)) };
-    xray_of(options, run, x)
-}
-
-/// Of one X-ray of the record.
-pub(crate) fn xray_of(options: &Options, run: &Run, x: &Xray) -> Result<Chart, ChartError> {
-    if x.end_ns() == 0 {
-        return Err(missing("X-ray", &x.problem));
+impl Options {
+    /// What every SM did in one run of the first rung at the problem that was X-rayed. The table has the time by phase, the tail of the last wave, how far apart
+    /// warps arrive at barriers and how far ahead loads are.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where no rung was.
+    pub fn xray(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let shown = run.xrays.iter().find(|x| x.problem == *problem && x.end_ns() > 0);
+        let Some(x) = shown else { return Err(missing("X-ray", problem)) };
+        self.xray_of(run, x)
     }
-    let picture = Picture::of(options.px(), x);
-    frame(options, run, x, &picture).draw(picture.height(), |canvas, top| picture.draw(canvas, top))
+
+    /// Draws one X-ray of the record, as [`Options::xray`] does.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] if it has no block with a time.
+    pub fn xray_of(&self, run: &Run, x: &Xray) -> Result<Chart, ChartError> {
+        if x.end_ns() == 0 {
+            return Err(missing("X-ray", &x.problem));
+        }
+        let picture = Picture::of(self.px(), x);
+        frame(self, run, x, &picture).draw(picture.height(), |canvas, top| picture.draw(canvas, top))
+    }
 }
 
 /// A lane of an SM.

@@ -23,27 +23,19 @@ const AXIS: f64 = 42.0;
 /// Ratios further apart than this are drawn on a logarithmic axis.
 const LOG_FROM: f64 = 4.0;
 
-impl<'a> Comparison<'a> {
+impl Options {
     /// The rungs of one problem as ratios to the first record: those that may be compared, then those that may not, with what differs
     /// or, `anyway`, with their figures. Of several problems the first record's main one is drawn.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] where no rung has a figure in two records.
-    pub fn chart(&self, anyway: bool) -> Result<Chart, ChartError> {
-        self.chart_with(&Options::default(), anyway)
-    }
-
-    /// The same with options of its drawing.
-    ///
-    /// # Errors
-    /// As [`Comparison::chart`].
-    pub fn chart_with(&self, options: &Options, anyway: bool) -> Result<Chart, ChartError> {
-        let width = options.px();
-        let several = self.problems.len() > 1;
-        let main = self.runs[0].main_problem().filter(|p| self.problems.iter().any(|of| of[0] == Some(*p)));
-        match main.or(self.problems.first().and_then(|p| p[0])).filter(|_| several) {
-            Some(problem) => Drawing::new(&self.at(problem), width, anyway)?.draw(),
-            None => Drawing::new(self, width, anyway)?.draw(),
+    pub fn comparison(&self, of: &Comparison<'_>, anyway: bool) -> Result<Chart, ChartError> {
+        let width = self.px();
+        let several = of.problems.len() > 1;
+        let main = of.runs[0].main_problem().filter(|p| of.problems.iter().any(|row| row[0] == Some(*p)));
+        match main.or(of.problems.first().and_then(|p| p[0])).filter(|_| several) {
+            Some(problem) => Drawing::new(&of.at(problem), width, anyway)?.draw(),
+            None => Drawing::new(of, width, anyway)?.draw(),
         }
     }
 }

@@ -10,7 +10,6 @@ mod reference;
 mod summary;
 mod table;
 
-pub use at_size::compare;
 pub use beside::beside;
 pub use summary::{Counts, Drift};
 

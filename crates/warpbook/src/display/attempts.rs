@@ -1,7 +1,7 @@
 use super::html::{Facts, escape, heading, note, printable};
 use super::{KernelView, Show, figures};
 use crate::{Attempt, Compilation};
-use warpbook_charts::ladder;
+use warpbook_charts::draw;
 use warpbook_record::{KernelStats, Measurement, Outcome};
 
 /// What compiler and device say of a kernel.
@@ -68,7 +68,7 @@ fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
 fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
     let several = attempt.run.measurements.iter().filter(|m| m.is_valid()).count() > 1;
     if several && attempt.is_right() && !attempt.unchanged {
-        ladder(&attempt.run, &attempt.problem, attempt.run.descriptor.headline).ok()
+        draw().ladder(&attempt.run, &attempt.problem, attempt.run.descriptor.headline).ok()
     } else {
         None
     }

@@ -13,7 +13,7 @@ pub use half::{bf16, f16};
 pub use memory::{as_planned, largest_batch, largest_batches, parts, pays_from, peaks, planned_and_measured};
 
 use super::{cell, title, valid};
-use crate::charts::{Chart, ChartError, ExponentRow, FormatRange, Table, exponents as histogram};
+use crate::charts::{Chart, ChartError, ExponentRow, FormatRange, Table, draw};
 use crate::figures;
 use crate::nn::network::Network;
 use crate::nn::ops::augment::{self, Augment};
@@ -162,7 +162,7 @@ fn histograms(title: &str, rows: &[(String, &Gradients, f32)]) -> std::result::R
     let row = |(name, step, scale): &(String, &Gradients, f32)| {
         ExponentRow::of(name.clone(), step.all_outputs().map(|g| g * scale))
     };
-    histogram(title, &subtitle, &FP16, &rows.iter().map(row).collect::<Vec<_>>())
+    draw().exponents(title, &subtitle, &FP16, &rows.iter().map(row).collect::<Vec<_>>())
 }
 
 /// The exponents of a step's gradients, as they are and with the loss multiplied by `scale`, over the range of fp16.

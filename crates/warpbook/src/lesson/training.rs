@@ -2,7 +2,7 @@
 
 pub use super::{at, balance, only, table, with, without};
 use super::{cell, title, valid, verdict};
-use crate::charts::{Chart, ChartError, Table, breakdown as breakdown_of};
+use crate::charts::{Chart, ChartError, Table, draw};
 use crate::figures;
 use crate::nn::train::ways;
 use crate::prelude::*;
@@ -174,7 +174,7 @@ fn not_taken_apart(run: &Run, id: &str) -> String {
 pub fn taken_apart(run: &Run, problem: &Problem, id: &str) -> std::result::Result<Chart, ChartError> {
     let mut part = only(&at(run, problem), &[id]);
     part.breakdowns.retain(|b| b.rung == id);
-    breakdown_of(&part, problem)
+    draw().breakdown(&part, problem)
 }
 
 /// Which operations take most of a rung's step.

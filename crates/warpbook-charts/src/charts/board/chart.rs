@@ -27,39 +27,33 @@ const FIGURES: f64 = 118.0;
 /// From this ratio of the slowest to the fastest on, the axis is logarithmic.
 const WIDE: f64 = 4.0;
 
-impl BoardTask<'_> {
-    /// Each person's best time as a dot, the fastest first, with the median and the middle half of all of them.
+impl Options {
+    /// Each person's best time at a task of a [`Board`](crate::Board) as a dot, the fastest first, with the median and the middle half of all of them.
     ///
     /// # Errors
     /// [`ChartError::NothingToDraw`] where nobody has a figure that counts.
-    pub fn chart(&self) -> Result<Chart, ChartError> {
-        self.chart_with(&Options::default())
-    }
-
-    /// The same with options, of which it takes the width.
-    ///
-    /// # Errors
-    /// As [`BoardTask::chart`].
-    pub fn chart_with(&self, options: &Options) -> Result<Chart, ChartError> {
+    pub fn ranking(&self, task: &BoardTask<'_>) -> Result<Chart, ChartError> {
         let rows: Vec<Dot<'_>> =
-            self.ranked().map(|(e, m, us)| Dot { person: &e.person, rung: &e.rung, m, us }).collect();
+            task.ranked().map(|(e, m, us)| Dot { person: &e.person, rung: &e.rung, m, us }).collect();
         let Some(first) = rows.first() else {
-            return Err(ChartError::NothingToDraw(format!("Nobody has a checked figure of {}.", self.name())));
+            return Err(ChartError::NothingToDraw(format!("Nobody has a checked figure of {}.", task.name())));
         };
         let times: Vec<f64> = rows.iter().map(|d| d.us).collect();
-        let lines: Vec<&(String, f64)> = self.published.iter().take(MOST_LINES).collect();
+        let lines: Vec<&(String, f64)> = task.published.iter().take(MOST_LINES).collect();
         let all = || times.iter().copied().chain(lines.iter().map(|l| l.1));
         let (least, last) = (all().fold(first.us, f64::min), all().fold(first.us, f64::max));
         let axis = if last > WIDE * least { Axis::log(all(), 0.05) } else { Axis::around(all()) };
         let spread = Spread::of(&times);
         let shown = &rows[..rows.len().min(MAX_ENTRIES)];
-        let mut layout = Layout::of(options.px());
+        let mut layout = Layout::of(self.px());
         layout.key += lines.len() as f64 * KEY_LINE;
         let height = layout.key + shown.len() as f64 * layout.row + AXIS;
-        let frame = Frame { width: layout.width, ..self.frame(&rows, &spread) };
+        let frame = Frame { width: layout.width, ..task.frame(&rows, &spread) };
         frame.draw(height, |canvas, top| draw(canvas, top, (shown, &lines), &axis, &spread, &layout))
     }
+}
 
+impl BoardTask<'_> {
     fn frame(&self, rows: &[Dot<'_>], spread: &Spread) -> Frame {
         let first = &rows[0];
         let counts = rows.iter().map(|d| d.m.samples_total.max(d.m.samples_us.len() as u64));

@@ -66,79 +66,77 @@ impl Scale {
     }
 }
 
-/// Lines over two axes, each with its caption: `x` and `y` are (caption, scale).
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where no point can be drawn.
-pub fn curves(head: [&str; 2], x: (&str, Scale), y: (&str, Scale), all: &[Curve]) -> Result<Chart, ChartError> {
-    curves_with(&Options::default(), head, x, y, all)
-}
-
-pub(crate) fn curves_with(
-    options: &Options,
-    [title, subtitle]: [&str; 2],
-    x: (&str, Scale),
-    y: (&str, Scale),
-    all: &[Curve],
-) -> Result<Chart, ChartError> {
-    let drawn = |p: &&(f64, f64)| x.1.holds(p.0) && y.1.holds(p.1);
-    let left_out = all.iter().flat_map(|c| &c.points).filter(|p| !drawn(p)).count();
-    let mut series: Vec<Series> = Vec::new();
-    for (i, curve) in all.iter().enumerate() {
-        let mut points: Vec<(f64, f64)> = curve.points.iter().filter(drawn).copied().collect();
-        if points.is_empty() {
-            continue;
+impl Options {
+    /// Lines over two axes, each with its caption: `x` and `y` are (caption, scale).
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where no point can be drawn.
+    pub fn curves(
+        &self,
+        [title, subtitle]: [&str; 2],
+        x: (&str, Scale),
+        y: (&str, Scale),
+        all: &[Curve],
+    ) -> Result<Chart, ChartError> {
+        let drawn = |p: &&(f64, f64)| x.1.holds(p.0) && y.1.holds(p.1);
+        let left_out = all.iter().flat_map(|c| &c.points).filter(|p| !drawn(p)).count();
+        let mut series: Vec<Series> = Vec::new();
+        for (i, curve) in all.iter().enumerate() {
+            let mut points: Vec<(f64, f64)> = curve.points.iter().filter(drawn).copied().collect();
+            if points.is_empty() {
+                continue;
+            }
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let tones = Kind::Kernels.tones();
+            series.push(Series {
+                label: vec![clean(&curve.name)],
+                names: 1,
+                points,
+                stroke: Stroke::dashed(Paint::solid(tones[i % tones.len()]), 2.0, (i % DASHES.len()) as u32),
+                marker: Some(MARKERS[i % MARKERS.len()]),
+                scattered: false,
+                apart: Vec::new(),
+                is_rest: false,
+                broken: None,
+                facts: MarkData::default(),
+                each: Vec::new(),
+            });
         }
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let tones = Kind::Kernels.tones();
-        series.push(Series {
-            label: vec![clean(&curve.name)],
-            names: 1,
-            points,
-            stroke: Stroke::dashed(Paint::solid(tones[i % tones.len()]), 2.0, (i % DASHES.len()) as u32),
-            marker: Some(MARKERS[i % MARKERS.len()]),
-            scattered: false,
-            apart: Vec::new(),
-            is_rest: false,
-            broken: None,
-            facts: MarkData::default(),
-            each: Vec::new(),
+        if series.is_empty() {
+            return Err(ChartError::NothingToDraw(format!("{title}: there is no point to draw.")));
+        }
+        let values = || series.iter().flat_map(|s| &s.points);
+        let ends = series.iter().filter_map(|s| {
+            let ((a, b), (c, d)) = (s.points.first()?, s.points.last()?);
+            let name = s.label.concat();
+            Some(format!("{name} from {} at {} to {} at {}", figure(*b), plain(*a), figure(*d), plain(*c)))
         });
+        let ends: Vec<String> = ends.collect();
+        let notes = match left_out {
+            0 => Vec::new(),
+            n => vec![format!("{} left out, since the axes have no place for them.", counted(n, "point"))],
+        };
+        Lines {
+            x: x.1.axis(values().map(|p| p.0)),
+            y: y.1.axis(values().map(|p| p.1)),
+            frame: Frame {
+                width: self.px(),
+                title: clean(title),
+                subtitle: clean(subtitle),
+                description: format!("{} over {}: {}.", clean(y.0), clean(x.0), ends.join("; ")),
+                notes,
+                table: table(x.0, all),
+            },
+            series,
+            guides: Vec::new(),
+            zoom: false,
+            x_tick: plain,
+            y_tick: plain,
+            x_caption: clean(x.0),
+            y_caption: clean(y.0),
+        }
+        .draw()
     }
-    if series.is_empty() {
-        return Err(ChartError::NothingToDraw(format!("{title}: there is no point to draw.")));
-    }
-    let values = || series.iter().flat_map(|s| &s.points);
-    let ends = series.iter().filter_map(|s| {
-        let ((a, b), (c, d)) = (s.points.first()?, s.points.last()?);
-        let name = s.label.concat();
-        Some(format!("{name} from {} at {} to {} at {}", figure(*b), plain(*a), figure(*d), plain(*c)))
-    });
-    let ends: Vec<String> = ends.collect();
-    let notes = match left_out {
-        0 => Vec::new(),
-        n => vec![format!("{} left out, since the axes have no place for them.", counted(n, "point"))],
-    };
-    Lines {
-        x: x.1.axis(values().map(|p| p.0)),
-        y: y.1.axis(values().map(|p| p.1)),
-        frame: Frame {
-            width: options.px(),
-            title: clean(title),
-            subtitle: clean(subtitle),
-            description: format!("{} over {}: {}.", clean(y.0), clean(x.0), ends.join("; ")),
-            notes,
-            table: table(x.0, all),
-        },
-        series,
-        guides: Vec::new(),
-        zoom: false,
-        x_tick: plain,
-        y_tick: plain,
-        x_caption: clean(x.0),
-        y_caption: clean(y.0),
-    }
-    .draw()
 }
 
 fn figure(v: f64) -> String {
@@ -168,7 +166,7 @@ mod tests {
 
     #[test]
     fn lines_are_drawn_in_the_order_of_x_and_said_in_a_table() {
-        let chart = curves(["By batch", "here"], ("batch", Scale::Doubling), ("accuracy in %", Scale::Linear), &two());
+        let chart = Options::default().curves(["By batch", "here"], ("batch", Scale::Doubling), ("accuracy in %", Scale::Linear), &two());
         let chart = chart.unwrap();
         assert_eq!(chart.table.rows, [["64", "90.00", "90.50"], ["256", "80.00", ""], ["1024", "", "not a number"]]);
         assert!(chart.description.contains("as <is> from 90.00 at 64 to 80.00 at 256"), "{}", chart.description);
@@ -179,10 +177,10 @@ mod tests {
     #[test]
     fn what_an_axis_has_no_place_for_is_left_out() {
         let line = [Curve::new("a", [(0.0, 1.0), (2.0, -1.0), (4.0, 2.0)])];
-        let drawn = |x, y| curves(["t", ""], ("x", x), ("y", y), &line).unwrap().svg.to_string();
+        let drawn = |x, y| Options::default().curves(["t", ""], ("x", x), ("y", y), &line).unwrap().svg.to_string();
         assert!(drawn(Scale::Log, Scale::Log).contains("2 points left out"));
         assert!(!drawn(Scale::Whole, Scale::Linear).contains("left out"));
-        let none = curves(["t", ""], ("x", Scale::Log), ("y", Scale::Log), &[Curve::new("a", [(0.0, 1.0)])]);
+        let none = Options::default().curves(["t", ""], ("x", Scale::Log), ("y", Scale::Log), &[Curve::new("a", [(0.0, 1.0)])]);
         assert!(matches!(none, Err(ChartError::NothingToDraw(why)) if why.contains("no point")));
     }
 }

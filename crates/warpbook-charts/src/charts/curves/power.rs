@@ -1,6 +1,6 @@
 //! A device's clock and power over time, while runs of rungs followed one another.
 
-use crate::charts::curves::{Curve, Scale, curves_with};
+use crate::charts::curves::{Curve, Scale};
 use crate::draw::chart::{Chart, ChartError};
 use crate::draw::options::Options;
 use crate::draw::text::words::counted;
@@ -10,20 +10,28 @@ use warpbook_record::{PowerAt, Problem, Profiled, Run};
 /// Readings of a rung that are drawn.
 const MOST: usize = 4000;
 
-/// The clock of the SMs over time, a line for each rung whose readings the record has at the problem.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where it has none.
-pub fn clocks(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    clocks_with(&Options::default(), run, problem)
-}
+impl Options {
+    /// The clock of the SMs over time, a line for each rung whose readings the record has at the problem.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where it has none.
+    pub fn clocks(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let lines: Vec<Curve> = read(run, problem).map(|p| line(run, p, |r| r.sm_mhz.map(f64::from))).collect();
+        drawn(self, run, problem, ("clock of the SMs", "MHz"), &lines)
+    }
 
-/// The power over time, a line for each rung whose readings the record has at the problem, and the power cap.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where it has none.
-pub fn power(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    power_with(&Options::default(), run, problem)
+    /// The power over time, a line for each rung whose readings the record has at the problem, and the power cap.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where it has none.
+    pub fn power(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let mut lines: Vec<Curve> = read(run, problem).map(|p| line(run, p, |r| r.watts)).collect();
+        let end = lines.iter().flat_map(|l| &l.points).map(|(at, _)| *at).fold(0.0, f64::max);
+        lines.extend(
+            cap(run, problem).filter(|_| end > 0.0).map(|cap| Curve::new("power cap", [(0.0, cap), (end, cap)])),
+        );
+        drawn(self, run, problem, ("power", "W"), &lines)
+    }
 }
 
 /// What each rung came to by the second half of its readings, a sentence each, and the power cap; empty where the record has no readings at the problem.
@@ -53,18 +61,6 @@ pub fn power_in_words(run: &Run, problem: &Problem) -> Vec<String> {
     all
 }
 
-pub(crate) fn clocks_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let lines: Vec<Curve> = read(run, problem).map(|p| line(run, p, |r| r.sm_mhz.map(f64::from))).collect();
-    drawn(options, run, problem, ("clock of the SMs", "MHz"), &lines)
-}
-
-pub(crate) fn power_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let mut lines: Vec<Curve> = read(run, problem).map(|p| line(run, p, |r| r.watts)).collect();
-    let end = lines.iter().flat_map(|l| &l.points).map(|(at, _)| *at).fold(0.0, f64::max);
-    lines.extend(cap(run, problem).filter(|_| end > 0.0).map(|cap| Curve::new("power cap", [(0.0, cap), (end, cap)])));
-    drawn(options, run, problem, ("power", "W"), &lines)
-}
-
 /// What was read at a problem.
 fn read<'r>(run: &'r Run, problem: &'r Problem) -> impl Iterator<Item = &'r Profiled> {
     run.profiled.iter().filter(move |p| p.problem == *problem && p.power.len() > 1)
@@ -87,5 +83,5 @@ fn drawn(
     lines: &[Curve],
 ) -> Result<Chart, ChartError> {
     let head = [&*format!("{}: {what}", heading(run)), &*joined([device(run), label(problem)])];
-    curves_with(options, head, ("seconds from the first run", Scale::Linear), (unit, Scale::Linear), lines)
+    options.curves(head, ("seconds from the first run", Scale::Linear), (unit, Scale::Linear), lines)
 }

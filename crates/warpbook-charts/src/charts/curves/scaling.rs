@@ -1,7 +1,8 @@
 //! How well several devices do the work of one: throughput and efficiency over their number.
 
-use crate::charts::curves::{Curve, Scale, curves};
+use crate::charts::curves::{Curve, Scale};
 use crate::draw::chart::{Chart, ChartError};
+use crate::draw::options::Options;
 use crate::record::names::{heading, names};
 use crate::record::verdict::usable;
 use warpbook_record::{Measurement, Run};
@@ -31,40 +32,42 @@ fn caption(run: &Run) -> String {
     if caption.is_empty() { "devices".into() } else { caption.clone() }
 }
 
-/// Items a second over the number of devices, for one line of the record's sweep, with what as many devices would do that are each as fast as the fastest rung
-/// on one.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where nothing was measured on that line.
-pub fn scaling_throughput(run: &Run, line: &str) -> Result<Chart, ChartError> {
-    let highest = of_line(run, line).iter().filter_map(|m| m.items_per_s()).fold(0.0, f64::max);
-    let (unit, name) = if highest >= 1e6 { (1e6, "million") } else { (1e3, "thousand") };
-    let mut all = by_rung(run, line, |m| Some(m.items_per_s()? / unit));
-    let mut sizes: Vec<f64> = all.iter().flat_map(|c| c.points.iter().map(|p| p.0)).collect();
-    sizes.sort_by(f64::total_cmp);
-    sizes.dedup();
-    let alone = all.iter().flat_map(|c| &c.points).filter(|p| p.0 == 1.0).map(|p| p.1).fold(0.0, f64::max);
-    if alone > 0.0 && sizes.len() > 1 {
-        // A point at every number of devices: on an axis that doubles, what grows with their number is no straight line.
-        all.push(Curve::new(IDEAL, sizes.into_iter().map(|n| (n, n * alone))));
+impl Options {
+    /// Items a second over the number of devices, for one line of the record's sweep, with what as many devices would do that are each as fast as the fastest rung
+    /// on one.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nothing was measured on that line.
+    pub fn scaling_throughput(&self, run: &Run, line: &str) -> Result<Chart, ChartError> {
+        let highest = of_line(run, line).iter().filter_map(|m| m.items_per_s()).fold(0.0, f64::max);
+        let (unit, name) = if highest >= 1e6 { (1e6, "million") } else { (1e3, "thousand") };
+        let mut all = by_rung(run, line, |m| Some(m.items_per_s()? / unit));
+        let mut sizes: Vec<f64> = all.iter().flat_map(|c| c.points.iter().map(|p| p.0)).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.dedup();
+        let alone = all.iter().flat_map(|c| &c.points).filter(|p| p.0 == 1.0).map(|p| p.1).fold(0.0, f64::max);
+        if alone > 0.0 && sizes.len() > 1 {
+            // A point at every number of devices: on an axis that doubles, what grows with their number is no straight line.
+            all.push(Curve::new(IDEAL, sizes.into_iter().map(|n| (n, n * alone))));
+        }
+        let item = if run.descriptor.item.is_empty() { "items" } else { &run.descriptor.item };
+        let title = format!("{}: throughput", heading(run));
+        self.curves(
+            [&title, line],
+            (&caption(run), Scale::Doubling),
+            (&format!("{name} {item} a second"), Scale::FromZero),
+            &all,
+        )
     }
-    let item = if run.descriptor.item.is_empty() { "items" } else { &run.descriptor.item };
-    let title = format!("{}: throughput", heading(run));
-    curves(
-        [&title, line],
-        (&caption(run), Scale::Doubling),
-        (&format!("{name} {item} a second"), Scale::FromZero),
-        &all,
-    )
-}
 
-/// The scaling efficiency over the number of devices, for one line of the record's sweep: [`Run::scaling_efficiency`] in percent.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where nothing was measured on that line on one device.
-pub fn scaling_efficiency(run: &Run, line: &str) -> Result<Chart, ChartError> {
-    let all = by_rung(run, line, |m| run.scaling_efficiency(m).map(|e| 100.0 * e));
-    let title = format!("{}: scaling efficiency", heading(run));
-    let y = ("% of as many devices, each as fast as one alone", Scale::FromZero);
-    curves([&title, line], (&caption(run), Scale::Doubling), y, &all)
+    /// The scaling efficiency over the number of devices, for one line of the record's sweep: [`Run::scaling_efficiency`] in percent.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nothing was measured on that line on one device.
+    pub fn scaling_efficiency(&self, run: &Run, line: &str) -> Result<Chart, ChartError> {
+        let all = by_rung(run, line, |m| run.scaling_efficiency(m).map(|e| 100.0 * e));
+        let title = format!("{}: scaling efficiency", heading(run));
+        let y = ("% of as many devices, each as fast as one alone", Scale::FromZero);
+        self.curves([&title, line], (&caption(run), Scale::Doubling), y, &all)
+    }
 }

@@ -13,32 +13,30 @@ use crate::record::timing::median_of;
 use crate::record::verdict::{arithmetic_name, missing, of_bound, usable};
 use warpbook_record::{Bound, Breakdown, OperationTime, Problem, Run};
 
-/// What the device did in one run of the fastest rung of which that was recorded, a bar an operation, in the order in which they are queued, each with the
-/// share of its bound that it reaches; and the time in which nothing ran. The table has all rungs.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where nothing was recorded at the problem.
-pub fn breakdown(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    breakdown_with(&Options::default(), run, problem)
-}
-
-pub(crate) fn breakdown_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let all = of_problem(run, problem);
-    let Some(shown) = all.first() else { return Err(missing("breakdown of a run", problem)) };
-    let rows: Vec<Row> = shown.rows(run);
-    let values = shown.operations.iter().filter_map(|o| o.us).chain([shown.idle_us]);
-    let legend = [(BLUE, "its bound"), (VERMILLION, "above it"), (GREY, "work not counted")];
-    Bars {
-        axis: Some(Axis::from_zero(values)),
-        rows,
-        base: None,
-        tick: time_tick,
-        caption: "time of an operation's kernels, shorter is better".into(),
-        marks: Vec::new(),
-        legend: legend.map(|(color, text)| (color, text.to_owned())).into(),
-        frame: frame(options, run, problem, &all),
+impl Options {
+    /// What the device did in one run of the fastest rung of which that was recorded, a bar an operation, in the order in which they are queued, each with the
+    /// share of its bound that it reaches; and the time in which nothing ran. The table has all rungs.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nothing was recorded at the problem.
+    pub fn breakdown(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let all = of_problem(run, problem);
+        let Some(shown) = all.first() else { return Err(missing("breakdown of a run", problem)) };
+        let rows: Vec<Row> = shown.rows(run);
+        let values = shown.operations.iter().filter_map(|o| o.us).chain([shown.idle_us]);
+        let legend = [(BLUE, "its bound"), (VERMILLION, "above it"), (GREY, "work not counted")];
+        Bars {
+            axis: Some(Axis::from_zero(values)),
+            rows,
+            base: None,
+            tick: time_tick,
+            caption: "time of an operation's kernels, shorter is better".into(),
+            marks: Vec::new(),
+            legend: legend.map(|(color, text)| (color, text.to_owned())).into(),
+            frame: frame(self, run, problem, &all),
+        }
+        .draw()
     }
-    .draw()
 }
 
 /// What was recorded at a problem, the fastest rung first, the others in the ladder's order.

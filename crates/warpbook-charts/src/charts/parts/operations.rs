@@ -14,116 +14,110 @@ use crate::record::timing::{l2, median_of, policy_note};
 use crate::record::verdict::missing;
 use warpbook_record::{PartGroup, Problem, Run};
 
-/// What each operation of a rung takes, rung by rung, with each rung's sum: the operations of one pass, as an epoch, timed alone.
-///
-/// Rungs of other frameworks that have such times are drawn too, on the same scale and in another colour.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
-pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    operations_with(&Options::default(), run, problem)
-}
-
-pub(crate) fn operations_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let groups = groups(run, problem, PartGroup::Operation, MAX_ENTRIES);
-    if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
-        return Err(missing("times of single operations", problem));
-    }
-    let mut rows = Vec::new();
-    let mut table = Table::new(["rung", "operation", "time (µs)", "MAD (µs)", "% of the sum"]);
-    let mut sums = Vec::new();
-    for g in &groups {
-        let sum: f64 = g.parts.iter().filter_map(|s| s.us).sum();
-        rows.push(g.heading());
-        let color = Kind::of(run, &g.rung).color();
-        for s in &g.parts {
-            let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
-            rows.push(s.row(color, MarkData::of_part(problem, &g.rung), share));
-            table.push(g.cells(s, s.us.map(|us| us / sum * 100.0)));
+impl Options {
+    /// What each operation of a rung takes, rung by rung, with each rung's sum: the operations of one pass, as an epoch, timed alone.
+    ///
+    /// Rungs of other frameworks that have such times are drawn too, on the same scale and in another colour.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
+    pub fn operations(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let groups = groups(run, problem, PartGroup::Operation, MAX_ENTRIES);
+        if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
+            return Err(missing("times of single operations", problem));
         }
-        if sum > 0.0 {
-            let bar = Bar {
-                value: sum,
-                spread: None,
-                label: time(sum),
-                facts: MarkData { name: "sum".into(), value: time(sum), ..MarkData::of_part(problem, &g.rung) },
-                note: String::new(),
-                remark: String::new(),
-                color,
-                hollow: true,
-                parts: Vec::new(),
-            };
-            rows.push(Row { name: "sum".into(), id: String::new(), content: Content::Bar(bar) });
-            table.push([g.rung.as_str(), "sum", &significant(sum, 4), "", "100"]);
-            sums.push((g.title.clone(), sum));
-        }
-    }
-    let said: Vec<String> = sums.iter().map(|(name, us)| format!("{name} {}", time(*us))).collect();
-    let pass = pass(run);
-    let description = format!(
-        "Bars of the time of each operation of one {pass} on {}, {}; sums: {}.",
-        device(run),
-        label(problem),
-        joined(said)
-    );
-    let title = format!("{}: one {pass}, operation by operation", heading(run));
-    let frame = frame(options, run, problem, &groups, title, description, table);
-    let longest = sums.iter().map(|s| s.1).chain(groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us)));
-    draw(frame, rows, longest, Vec::new(), &format!("time of one {pass}; each operation timed alone"))
-}
-
-/// What each part of the fused pass costs: the whole pass, and the pass with one part left out.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
-pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    ablation_with(&Options::default(), run, problem)
-}
-
-pub(crate) fn ablation_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let groups = groups(run, problem, PartGroup::Ablation, MAX_ENTRIES);
-    if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
-        return Err(missing("passes with parts left out", problem));
-    }
-    let mut rows = Vec::new();
-    let mut table = Table::new(["rung", "pass", "time (µs)", "MAD (µs)", "difference to the whole (µs)"]);
-    let mut marks = Vec::new();
-    let mut said = Vec::new();
-    for g in &groups {
-        rows.push(g.heading());
-        let whole = g.whole();
-        for (i, s) in g.parts.iter().enumerate() {
-            let is_whole = whole.is_some_and(|(at, _)| at == i);
-            let difference = whole.filter(|_| !is_whole).zip(s.us).map(|((_, w), us)| (us - w, w));
-            let label = |us: f64| match difference {
-                Some((d, w)) => format!("{} ({}, {})", time(us), time_difference(d), signed_percent(d / w)),
-                None => time(us),
-            };
-            if let Some(us) = s.us {
-                said.push(format!("{} {}", s.name, label(us)));
+        let mut rows = Vec::new();
+        let mut table = Table::new(["rung", "operation", "time (µs)", "MAD (µs)", "% of the sum"]);
+        let mut sums = Vec::new();
+        for g in &groups {
+            let sum: f64 = g.parts.iter().filter_map(|s| s.us).sum();
+            rows.push(g.heading());
+            let color = Kind::of(run, &g.rung).color();
+            for s in &g.parts {
+                let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
+                rows.push(s.row(color, MarkData::of_part(problem, &g.rung), share));
+                table.push(g.cells(s, s.us.map(|us| us / sum * 100.0)));
             }
-            rows.push(s.row(if is_whole { BLUE } else { SKY }, MarkData::of_part(problem, &g.rung), label));
-            table.push(g.cells(s, difference.map(|d| d.0)));
+            if sum > 0.0 {
+                let bar = Bar {
+                    value: sum,
+                    spread: None,
+                    label: time(sum),
+                    facts: MarkData { name: "sum".into(), value: time(sum), ..MarkData::of_part(problem, &g.rung) },
+                    note: String::new(),
+                    remark: String::new(),
+                    color,
+                    hollow: true,
+                    parts: Vec::new(),
+                };
+                rows.push(Row { name: "sum".into(), id: String::new(), content: Content::Bar(bar) });
+                table.push([g.rung.as_str(), "sum", &significant(sum, 4), "", "100"]);
+                sums.push((g.title.clone(), sum));
+            }
         }
-        if let (Some((_, us)), 1) = (whole, groups.len()) {
-            let label = format!("whole pass: {}", time(us));
-            let facts = MarkData { value: label.clone(), ..MarkData::of_part(problem, &g.rung) };
-            marks.push(Mark { value: us, label, solid: false, facts });
+        let said: Vec<String> = sums.iter().map(|(name, us)| format!("{name} {}", time(*us))).collect();
+        let pass = pass(run);
+        let description = format!(
+            "Bars of the time of each operation of one {pass} on {}, {}; sums: {}.",
+            device(run),
+            label(problem),
+            joined(said)
+        );
+        let title = format!("{}: one {pass}, operation by operation", heading(run));
+        let frame = frame(self, run, problem, &groups, title, description, table);
+        let longest = sums.iter().map(|s| s.1).chain(groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us)));
+        draw(frame, rows, longest, Vec::new(), &format!("time of one {pass}; each operation timed alone"))
+    }
+
+    /// What each part of the fused pass costs: the whole pass, and the pass with one part left out.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
+    pub fn ablation(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let groups = groups(run, problem, PartGroup::Ablation, MAX_ENTRIES);
+        if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
+            return Err(missing("passes with parts left out", problem));
         }
+        let mut rows = Vec::new();
+        let mut table = Table::new(["rung", "pass", "time (µs)", "MAD (µs)", "difference to the whole (µs)"]);
+        let mut marks = Vec::new();
+        let mut said = Vec::new();
+        for g in &groups {
+            rows.push(g.heading());
+            let whole = g.whole();
+            for (i, s) in g.parts.iter().enumerate() {
+                let is_whole = whole.is_some_and(|(at, _)| at == i);
+                let difference = whole.filter(|_| !is_whole).zip(s.us).map(|((_, w), us)| (us - w, w));
+                let label = |us: f64| match difference {
+                    Some((d, w)) => format!("{} ({}, {})", time(us), time_difference(d), signed_percent(d / w)),
+                    None => time(us),
+                };
+                if let Some(us) = s.us {
+                    said.push(format!("{} {}", s.name, label(us)));
+                }
+                rows.push(s.row(if is_whole { BLUE } else { SKY }, MarkData::of_part(problem, &g.rung), label));
+                table.push(g.cells(s, difference.map(|d| d.0)));
+            }
+            if let (Some((_, us)), 1) = (whole, groups.len()) {
+                let label = format!("whole pass: {}", time(us));
+                let facts = MarkData { value: label.clone(), ..MarkData::of_part(problem, &g.rung) };
+                marks.push(Mark { value: us, label, solid: false, facts });
+            }
+        }
+        let description = format!(
+            "Bars of the time of one pass on {}, {}, whole and with parts left out: {}.",
+            device(run),
+            label(problem),
+            joined(said)
+        );
+        let what = format!("{}: what each part of a pass costs", heading(run));
+        let mut frame = frame(self, run, problem, &groups, what.clone(), description, table);
+        if let Some(claim) = claim(&groups) {
+            (frame.title, frame.subtitle) = (claim, joined([what, frame.subtitle]));
+        }
+        let all = groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us));
+        draw(frame, rows, all, marks, "time of one pass; what is missing to the whole is what the part costs")
     }
-    let description = format!(
-        "Bars of the time of one pass on {}, {}, whole and with parts left out: {}.",
-        device(run),
-        label(problem),
-        joined(said)
-    );
-    let what = format!("{}: what each part of a pass costs", heading(run));
-    let mut frame = frame(options, run, problem, &groups, what.clone(), description, table);
-    if let Some(claim) = claim(&groups) {
-        (frame.title, frame.subtitle) = (claim, joined([what, frame.subtitle]));
-    }
-    let all = groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us));
-    draw(frame, rows, all, marks, "time of one pass; what is missing to the whole is what the part costs")
 }
 
 /// What leaving parts out shows, as "On the chip: without reading y a pass takes 33 % less"; `None` where no pass can be held against a whole one.

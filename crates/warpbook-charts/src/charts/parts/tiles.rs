@@ -20,82 +20,80 @@ const MAX_TILES: usize = 400;
 /// Of a rung's tiles so many have a bar, and one more where nothing else would be left out.
 const A_RUNG: usize = 4;
 
-/// The time of each rung with each of its tiles, over that with the tile that was chosen: what a change of the tile costs or
-/// brings. Rungs are listed one below another, each with the chosen tile, in its own colour, and the fastest of the others; one row
-/// says what the rest take. A tile is named by what its id stands for.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where the record has no rung with several tiles at the problem.
-pub fn tiles(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    tiles_with(&Options::default(), run, problem)
-}
-
-pub(crate) fn tiles_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let mut left = MAX_TILES;
-    let mut tiled = Vec::new();
-    for g in groups(run, problem, PartGroup::Tile, MAX_TILES) {
-        let mut rung = tiled_rung(run, problem, g);
-        rung.tiles.truncate(left);
-        left -= rung.tiles.len();
-        tiled.push(rung);
-    }
-    if tiled.iter().all(|r| r.base().is_none()) {
-        return Err(missing("times with several tiles", problem));
-    }
-    let rate = Measure::rate(run);
-    let (rate_header, unit) = rate.in_file();
-    let speed = |us: f64| Some(rate.of_work(problem, us, None)).filter(|v| *v > 0.0);
-    let mut rows = Vec::new();
-    let mut table = Table::new([
-        "rung",
-        "tile",
-        "time (ms)",
-        "MAD (ms)",
-        rate_header.as_str(),
-        "over the chosen tile's",
-        "chosen",
-        "sizes",
-    ]);
-    for r in &tiled {
-        rows.push(r.heading());
-        let base = r.base();
-        let (shown, rest) = r.shown();
-        for t in &r.tiles {
-            let over = t.part.us.zip(base).map(|(us, base)| us / base);
-            let of = MarkData { rung: r.group.rung.clone(), ..MarkData::of_problem(problem) };
-            if shown.iter().any(|s| std::ptr::eq(*s, t)) {
-                rows.push(t.row(of, t.part.us.and_then(speed).map(|v| rate.text(v)), over));
-            }
-            let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
-            table.push([
-                clean(&r.group.rung),
-                t.part.name.clone(),
-                digits(t.part.us.map(|us| us / 1e3), 5),
-                digits(t.part.mad.map(|us| us / 1e3), 2),
-                digits(t.part.us.and_then(speed).map(|v| v / unit), 4),
-                digits(over, 4),
-                if t.chosen { "yes" } else { "" }.to_owned(),
-                t.sizes.clone(),
-            ]);
+impl Options {
+    /// The time of each rung with each of its tiles, over that with the tile that was chosen: what a change of the tile costs or
+    /// brings. Rungs are listed one below another, each with the chosen tile, in its own colour, and the fastest of the others; one row
+    /// says what the rest take. A tile is named by what its id stands for.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no rung with several tiles at the problem.
+    pub fn tiles(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let mut left = MAX_TILES;
+        let mut tiled = Vec::new();
+        for g in groups(run, problem, PartGroup::Tile, MAX_TILES) {
+            let mut rung = tiled_rung(run, problem, g);
+            rung.tiles.truncate(left);
+            left -= rung.tiles.len();
+            tiled.push(rung);
         }
-        rows.extend(rest);
+        if tiled.iter().all(|r| r.base().is_none()) {
+            return Err(missing("times with several tiles", problem));
+        }
+        let rate = Measure::rate(run);
+        let (rate_header, unit) = rate.in_file();
+        let speed = |us: f64| Some(rate.of_work(problem, us, None)).filter(|v| *v > 0.0);
+        let mut rows = Vec::new();
+        let mut table = Table::new([
+            "rung",
+            "tile",
+            "time (ms)",
+            "MAD (ms)",
+            rate_header.as_str(),
+            "over the chosen tile's",
+            "chosen",
+            "sizes",
+        ]);
+        for r in &tiled {
+            rows.push(r.heading());
+            let base = r.base();
+            let (shown, rest) = r.shown();
+            for t in &r.tiles {
+                let over = t.part.us.zip(base).map(|(us, base)| us / base);
+                let of = MarkData { rung: r.group.rung.clone(), ..MarkData::of_problem(problem) };
+                if shown.iter().any(|s| std::ptr::eq(*s, t)) {
+                    rows.push(t.row(of, t.part.us.and_then(speed).map(|v| rate.text(v)), over));
+                }
+                let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
+                table.push([
+                    clean(&r.group.rung),
+                    t.part.name.clone(),
+                    digits(t.part.us.map(|us| us / 1e3), 5),
+                    digits(t.part.mad.map(|us| us / 1e3), 2),
+                    digits(t.part.us.and_then(speed).map(|v| v / unit), 4),
+                    digits(over, 4),
+                    if t.chosen { "yes" } else { "" }.to_owned(),
+                    t.sizes.clone(),
+                ]);
+            }
+            rows.extend(rest);
+        }
+        let values: Vec<f64> =
+            rows.iter().filter_map(|r| if let Content::Bar(b) = &r.content { Some(b.value) } else { None }).collect();
+        let (low, high) = values.iter().fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(*v), b.max(*v)));
+        let far = high > LOG_FROM * low;
+        let axis = if far { Axis::from_decade(values) } else { Axis::from_zero(values) };
+        Bars {
+            frame: frame(self, run, problem, &tiled, left == 0, table),
+            rows,
+            axis: Some(axis),
+            base: None,
+            tick: |v| format!("{}×", plain(v)),
+            caption: format!("time over that with the chosen tile{}", less_is_better(far)),
+            marks: vec![Mark { value: 1.0, label: CHOSEN.into(), solid: false, facts: MarkData::reference(CHOSEN) }],
+            legend: vec![(BLUE, "chosen tile".into()), (GREY, "other tiles".into())],
+        }
+        .draw()
     }
-    let values: Vec<f64> =
-        rows.iter().filter_map(|r| if let Content::Bar(b) = &r.content { Some(b.value) } else { None }).collect();
-    let (low, high) = values.iter().fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(*v), b.max(*v)));
-    let far = high > LOG_FROM * low;
-    let axis = if far { Axis::from_decade(values) } else { Axis::from_zero(values) };
-    Bars {
-        frame: frame(options, run, problem, &tiled, left == 0, table),
-        rows,
-        axis: Some(axis),
-        base: None,
-        tick: |v| format!("{}×", plain(v)),
-        caption: format!("time over that with the chosen tile{}", less_is_better(far)),
-        marks: vec![Mark { value: 1.0, label: CHOSEN.into(), solid: false, facts: MarkData::reference(CHOSEN) }],
-        legend: vec![(BLUE, "chosen tile".into()), (GREY, "other tiles".into())],
-    }
-    .draw()
 }
 
 /// What the line at 1 is called.

@@ -15,84 +15,85 @@ use crate::record::timing::{l2, median_of};
 use crate::record::verdict::{missing, verdict};
 use warpbook_record::{PartGroup, Problem, Run, Runner};
 
-/// What a result costs that is wanted on the host, one bar a rung: the copy to the device, the work, and the copy back. Where some
-/// take many times as long as others, bars are shares of each rung's sum.
-///
-/// Copies that all rungs share are shown with the first rung of kernels that has a time and with the fastest one.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where the record has no times of transfers at the problem, or no rung whose time goes with them.
-pub fn transfers(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    transfers_with(&Options::default(), run, problem)
-}
-
-pub(crate) fn transfers_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let all: Vec<Parts> = transferred(run, problem).into_iter().filter_map(Parts::of).collect();
-    if all.is_empty() && !run.parts_of("", problem, PartGroup::Transfer).is_empty() {
-        let why =
-            format!("No rung of kernels has a valid time at {} that the transfers could be added to.", label(problem));
-        return Err(ChartError::NothingToDraw(why));
-    }
-    if all.is_empty() {
-        return Err(missing("times of transfers", problem));
-    }
-    let rate = Measure::rate(run);
-    let (rate_header, unit) = rate.in_file();
-    let (alone, with_transfers) = (format!("{rate_header} alone"), format!("{rate_header} with transfers"));
-    let mut table = Table::new([
-        "rung",
-        "title",
-        "to the device (ms)",
-        "compute (ms)",
-        "to the host (ms)",
-        "other (ms)",
-        "sum (ms)",
-        "% of the sum for transfers",
-        alone.as_str(),
-        with_transfers.as_str(),
-    ]);
-    for p in &all {
-        let ms = |us: f64| if us > 0.0 { significant(us / 1e3, 5) } else { String::new() };
-        let speed = |us: f64| {
-            let value = Some(us).filter(|us| *us > 0.0).map(|us| rate.of_work(problem, us, None) / unit);
-            value.filter(|v| *v > 0.0).map(|v| significant(v, 4)).unwrap_or_default()
-        };
-        let [up, compute, down, other] = p.us;
-        table.push([
-            clean(&p.group.rung),
-            p.group.title.clone(),
-            ms(up),
-            ms(compute),
-            ms(down),
-            ms(other),
-            ms(p.sum()),
-            significant(p.moving() / p.sum() * 100.0, 3),
-            speed(compute),
-            speed(p.sum()),
-        ]);
-    }
-    let shown = &all[..all.len().min(MAX_ENTRIES)];
-    let others = shown.iter().any(|p| p.us[3] > 0.0);
-    let legend = KINDS.iter().take(3 + usize::from(others)).map(|(name, color)| (*color, (*name).to_owned())).collect();
-    let (low, high) = shown.iter().map(Parts::sum).fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
-    // On a logarithmic axis lengths of parts would mean nothing.
-    let shares = high > LOG_FROM * low;
-    let unit = |p: &Parts| if shares { p.sum() } else { 1.0 };
-    Bars {
-        rows: shown.iter().map(|p| p.row(problem, unit(p))).collect(),
-        axis: Some(Axis::from_zero(shown.iter().map(|p| p.sum() / unit(p)))),
-        base: None,
-        tick: if shares { |v| format!("{} %", plain(v * 100.0)) } else { time_tick },
-        caption: match shares {
-            true => "share of the time until the result is on the host",
-            false => "time until the result is on the host, shorter is better",
+impl Options {
+    /// What a result costs that is wanted on the host, one bar a rung: the copy to the device, the work, and the copy back. Where some
+    /// take many times as long as others, bars are shares of each rung's sum.
+    ///
+    /// Copies that all rungs share are shown with the first rung of kernels that has a time and with the fastest one.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no times of transfers at the problem, or no rung whose time goes with them.
+    pub fn transfers(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let all: Vec<Parts> = transferred(run, problem).into_iter().filter_map(Parts::of).collect();
+        if all.is_empty() && !run.parts_of("", problem, PartGroup::Transfer).is_empty() {
+            let why = format!(
+                "No rung of kernels has a valid time at {} that the transfers could be added to.",
+                label(problem)
+            );
+            return Err(ChartError::NothingToDraw(why));
         }
-        .into(),
-        marks: Vec::new(),
-        legend,
-        frame: frame(options, run, problem, &all, table),
+        if all.is_empty() {
+            return Err(missing("times of transfers", problem));
+        }
+        let rate = Measure::rate(run);
+        let (rate_header, unit) = rate.in_file();
+        let (alone, with_transfers) = (format!("{rate_header} alone"), format!("{rate_header} with transfers"));
+        let mut table = Table::new([
+            "rung",
+            "title",
+            "to the device (ms)",
+            "compute (ms)",
+            "to the host (ms)",
+            "other (ms)",
+            "sum (ms)",
+            "% of the sum for transfers",
+            alone.as_str(),
+            with_transfers.as_str(),
+        ]);
+        for p in &all {
+            let ms = |us: f64| if us > 0.0 { significant(us / 1e3, 5) } else { String::new() };
+            let speed = |us: f64| {
+                let value = Some(us).filter(|us| *us > 0.0).map(|us| rate.of_work(problem, us, None) / unit);
+                value.filter(|v| *v > 0.0).map(|v| significant(v, 4)).unwrap_or_default()
+            };
+            let [up, compute, down, other] = p.us;
+            table.push([
+                clean(&p.group.rung),
+                p.group.title.clone(),
+                ms(up),
+                ms(compute),
+                ms(down),
+                ms(other),
+                ms(p.sum()),
+                significant(p.moving() / p.sum() * 100.0, 3),
+                speed(compute),
+                speed(p.sum()),
+            ]);
+        }
+        let shown = &all[..all.len().min(MAX_ENTRIES)];
+        let others = shown.iter().any(|p| p.us[3] > 0.0);
+        let legend =
+            KINDS.iter().take(3 + usize::from(others)).map(|(name, color)| (*color, (*name).to_owned())).collect();
+        let (low, high) = shown.iter().map(Parts::sum).fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
+        // On a logarithmic axis lengths of parts would mean nothing.
+        let shares = high > LOG_FROM * low;
+        let unit = |p: &Parts| if shares { p.sum() } else { 1.0 };
+        Bars {
+            rows: shown.iter().map(|p| p.row(problem, unit(p))).collect(),
+            axis: Some(Axis::from_zero(shown.iter().map(|p| p.sum() / unit(p)))),
+            base: None,
+            tick: if shares { |v| format!("{} %", plain(v * 100.0)) } else { time_tick },
+            caption: match shares {
+                true => "share of the time until the result is on the host",
+                false => "time until the result is on the host, shorter is better",
+            }
+            .into(),
+            marks: Vec::new(),
+            legend,
+            frame: frame(self, run, problem, &all, table),
+        }
+        .draw()
     }
-    .draw()
 }
 
 /// The rungs that have transfers timed with them; where all rungs share the copies, the first rung of kernels that has a time and

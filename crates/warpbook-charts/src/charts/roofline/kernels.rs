@@ -14,18 +14,32 @@ use warpbook_record::{
 /// Points that are made; charts draw fewer.
 const MOST: usize = 200;
 
-/// Draws FLOP/s over FLOP/byte of what a profiler found at a problem: each operation of its breakdowns whose work is known, by its least bytes, and
-/// each kernel with hardware counters, by its DRAM bytes and its counted operations, in fp32 and on the tensor cores. Kernels that used the tensor
-/// cores of a chip that does not count their operations are left out. The points were not checked against a reference. With several rungs, each name
-/// begins with the rung's; [`Options::kernel_roofline`] draws one rung alone.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] if nothing has both, or no ceiling was measured.
-pub fn kernel_roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    kernel_roofline_with(&Options::default(), run, problem, None)
+impl Options {
+    /// Draws FLOP/s over FLOP/byte of what a profiler found at a problem: each operation of its breakdowns whose work is known, by its least bytes, and
+    /// each kernel with hardware counters, by its DRAM bytes and its counted operations, in fp32 and on the tensor cores. Kernels that used the tensor
+    /// cores of a chip that does not count their operations are left out. The points were not checked against a reference. With several rungs, each name
+    /// begins with the rung's; [`Options::kernel_roofline`] draws one rung alone.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] if nothing has both, or no ceiling was measured.
+    pub fn kernel_roofline(&self, run: &Run, problem: &Problem, rung: Option<&str>) -> Result<Chart, ChartError> {
+        let Some(kernels) = as_rungs(run, problem, rung) else {
+            return Err(ChartError::NothingToDraw(
+                "No operation of a profile has its work counted: ranges have it by `range_of`, and kernels by hardware counters.".into(),
+            ));
+        };
+        let mut roofs = roofs_and_points(self, &kernels, problem)?;
+        roofs.noun = "kernel";
+        roofs.of_rung = rung.map_or_else(String::new, |id| name(run, id));
+        // The types are those of the kernels, whatever the problem's.
+        roofs.dtypes.clear();
+        roofs.set_peaks();
+        roofs.points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
+        roofs.draw()
+    }
 }
 
-/// The rungs whose kernels [`kernel_roofline`] has points of at a problem, by id, in the record's order.
+/// The rungs whose kernels [`Options::kernel_roofline`] has points of at a problem, by id, in the record's order.
 #[must_use]
 pub fn kernel_rungs<'a>(run: &'a Run, problem: &Problem) -> Vec<&'a str> {
     let timed = run.breakdowns.iter().filter(|b| b.problem == *problem && b.operations.iter().any(is_counted));
@@ -43,28 +57,6 @@ pub fn kernel_rungs<'a>(run: &'a Run, problem: &Problem) -> Vec<&'a str> {
 
 fn is_counted(o: &OperationTime) -> bool {
     o.flops > 0 && o.bytes > 0
-}
-
-/// Draws the kernels of one rung, or of all.
-pub(crate) fn kernel_roofline_with(
-    options: &Options,
-    run: &Run,
-    problem: &Problem,
-    rung: Option<&str>,
-) -> Result<Chart, ChartError> {
-    let Some(kernels) = as_rungs(run, problem, rung) else {
-        return Err(ChartError::NothingToDraw(
-            "No operation of a profile has its work counted: ranges have it by `range_of`, and kernels by hardware counters.".into(),
-        ));
-    };
-    let mut roofs = roofs_and_points(options, &kernels, problem)?;
-    roofs.noun = "kernel";
-    roofs.of_rung = rung.map_or_else(String::new, |id| name(run, id));
-    // The types are those of the kernels, whatever the problem's.
-    roofs.dtypes.clear();
-    roofs.set_peaks();
-    roofs.points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
-    roofs.draw()
 }
 
 /// The record with a rung for each point, and nothing else that was measured.

@@ -6,11 +6,8 @@ mod kernels;
 mod points;
 mod rungs;
 
-pub(crate) use kernels::kernel_roofline_with;
-pub use kernels::{kernel_roofline, kernel_rungs};
+pub use kernels::kernel_rungs;
 pub use points::{RoofLine, RoofPoint, RooflinePoints, roofline_points};
-pub use rungs::roofline;
-pub(crate) use rungs::roofline_with;
 
 use crate::draw::chart::ChartError;
 use crate::draw::frame::MAX_ENTRIES;
@@ -20,7 +17,7 @@ use crate::record::names::{device, label, name};
 use crate::record::verdict::{arithmetic_name, bound, of_bound, usable, verdict};
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem, Run, Runner};
 
-/// What is drawn of a problem; errors as [`roofline`].
+/// What is drawn of a problem; errors as [`Options::roofline`].
 fn roofs_and_points<'a>(options: &'a Options, run: &'a Run, problem: &'a Problem) -> Result<Roofs<'a>, ChartError> {
     let nothing = |why: String| Err(ChartError::NothingToDraw(why));
     let rows = run.ladder(problem);

@@ -41,7 +41,7 @@ pub struct RooflinePoints {
     pub points: Vec<RoofPoint>,
 }
 
-/// The ceilings and points of [`roofline`](super::roofline) in a plane of a width and a height, from its upper left corner; both axes
+/// The ceilings and points of [`Options::roofline`] in a plane of a width and a height, from its upper left corner; both axes
 /// are logarithmic and the same for all rungs of the problem. `None` where there is nothing to draw.
 #[must_use]
 pub fn roofline_points(run: &Run, problem: &Problem, (width, height): (f64, f64)) -> Option<RooflinePoints> {

@@ -16,55 +16,64 @@ use crate::record::verdict::verdict;
 use bands::{Band, ratio_text};
 use warpbook_record::{Dtype, Measurement, Problem, Quantity, Run, Runner};
 
-/// A heat map of the problems of one type: a row for each, a column for each rung of kernels after one for the best of them, and in
-/// each cell the time of the fastest GPU library over the rung's.
-///
-/// Above 1.00 the rung is faster. A cell without a figure has a letter for the reason, given below; rungs without any
-/// figure have no column. Problems that less than half of the rungs were measured at come last, below columns of these rungs only.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where the record has no problem of that type, no figure of a library, or none of a rung of kernels.
-pub fn shapes(run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
-    shapes_with(&Options::default(), run, dtype)
-}
-
-pub(crate) fn shapes_with(options: &Options, run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
-    let nothing = |why: String| Err(ChartError::NothingToDraw(why));
-    let problems: Vec<&Problem> = run.problems().into_iter().filter(|p| p.dtype == dtype).collect();
-    if problems.is_empty() {
-        return nothing(format!("The record has no problem of {}.", dtype.label()));
-    }
-    let rows: Vec<Shape<'_>> = problems
-        .into_iter()
-        .map(|problem| Shape { problem, name: shape_name(problem), library: run.fastest_library(problem) })
-        .collect();
-    if rows.iter().all(|r| r.library.is_none()) {
-        return nothing(format!(
-            "No library has a valid figure of {}, so there is nothing to hold rungs against.",
-            dtype.label()
-        ));
-    }
-    let ours = run
-        .rungs
-        .iter()
-        .filter(|r| matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_)))
-        .map(|r| r.id.as_ref());
-    let rate = Measure::new(run, run.descriptor.headline);
-    let mut map =
-        HeatMap { options, run, dtype, rate, rows, columns: Vec::new(), empty: Vec::new(), reasons: Vec::new() };
-    for rung in ours {
-        let present = map.rows.iter().any(|r| run.measurement(rung, r.problem).is_some());
-        let valid = map.rows.iter().any(|r| map.ratio(rung, r).is_ok());
-        if valid {
-            map.columns.push(rung);
-        } else if present {
-            map.empty.push(rung);
+impl Options {
+    /// A heat map of the problems of one type: a row for each, a column for each rung of kernels after one for the best of them, and in
+    /// each cell the time of the fastest GPU library over the rung's.
+    ///
+    /// Above 1.00 the rung is faster. A cell without a figure has a letter for the reason, given below; rungs without any
+    /// figure have no column. Problems that less than half of the rungs were measured at come last, below columns of these rungs only.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no problem of that type, no figure of a library, or none of a rung of kernels.
+    pub fn shapes(&self, run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
+        let nothing = |why: String| Err(ChartError::NothingToDraw(why));
+        let problems: Vec<&Problem> = run.problems().into_iter().filter(|p| p.dtype == dtype).collect();
+        if problems.is_empty() {
+            return nothing(format!("The record has no problem of {}.", dtype.label()));
         }
+        let rows: Vec<Shape<'_>> = problems
+            .into_iter()
+            .map(|problem| Shape { problem, name: shape_name(problem), library: run.fastest_library(problem) })
+            .collect();
+        if rows.iter().all(|r| r.library.is_none()) {
+            return nothing(format!(
+                "No library has a valid figure of {}, so there is nothing to hold rungs against.",
+                dtype.label()
+            ));
+        }
+        let ours = run
+            .rungs
+            .iter()
+            .filter(|r| matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_)))
+            .map(|r| r.id.as_ref());
+        let rate = Measure::new(run, run.descriptor.headline);
+        let mut map = HeatMap {
+            options: self,
+            run,
+            dtype,
+            rate,
+            rows,
+            columns: Vec::new(),
+            empty: Vec::new(),
+            reasons: Vec::new(),
+        };
+        for rung in ours {
+            let present = map.rows.iter().any(|r| run.measurement(rung, r.problem).is_some());
+            let valid = map.rows.iter().any(|r| map.ratio(rung, r).is_ok());
+            if valid {
+                map.columns.push(rung);
+            } else if present {
+                map.empty.push(rung);
+            }
+        }
+        if map.columns.is_empty() {
+            return nothing(format!(
+                "No rung of kernels has a valid figure of {} where a library has one.",
+                dtype.label()
+            ));
+        }
+        map.draw()
     }
-    if map.columns.is_empty() {
-        return nothing(format!("No rung of kernels has a valid figure of {} where a library has one.", dtype.label()));
-    }
-    map.draw()
 }
 
 /// A problem as its row is called. All rows are of one type, so a label that is its size and its type is shown without the type.

@@ -18,88 +18,77 @@ use crate::record::verdict::verdict;
 use look::ALIGNED;
 use warpbook_record::{Baseline, Dtype, Measurement, Problem, Quantity, Run};
 
-/// Time over size on logarithmic axes, one line a rung, with what the measured ceilings would take: [`sweep_of`] of
-/// [`Quantity::Time`] along the line of the record's main problem.
-///
-/// # Errors
-/// As [`sweep_of`].
-pub fn sweep(runs: &[&Run]) -> Result<Chart, ChartError> {
-    sweep_of(runs, Quantity::Time, None, None)
-}
+impl Options {
+    /// Time over size on logarithmic axes, one line a rung, with what the measured ceilings would take: [`Options::sweep_of`] of
+    /// [`Quantity::Time`] along the line of the record's main problem.
+    ///
+    /// # Errors
+    /// As [`Options::sweep_of`].
+    pub fn sweep(&self, runs: &[&Run]) -> Result<Chart, ChartError> {
+        self.sweep_of(runs, Quantity::Time, None, None)
+    }
 
-/// Effective bandwidth over size, with the measured ceilings: [`sweep_of`] of [`Quantity::Bandwidth`] along the line of the record's
-/// main problem.
-///
-/// # Errors
-/// As [`sweep_of`].
-pub fn sweep_bandwidth(runs: &[&Run]) -> Result<Chart, ChartError> {
-    sweep_of(runs, Quantity::Bandwidth, None, None)
-}
+    /// Effective bandwidth over size, with the measured ceilings: [`Options::sweep_of`] of [`Quantity::Bandwidth`] along the line of the record's
+    /// main problem.
+    ///
+    /// # Errors
+    /// As [`Options::sweep_of`].
+    pub fn sweep_bandwidth(&self, runs: &[&Run]) -> Result<Chart, ChartError> {
+        self.sweep_of(runs, Quantity::Bandwidth, None, None)
+    }
 
-/// FLOP/s over size, with the measured peak of arithmetic: as [`sweep_of`] of [`Quantity::Throughput`], but along the line of the
-/// record's main problem of a type. Without a type it is that of its main problem.
-///
-/// # Errors
-/// As [`sweep_of`].
-pub fn sweep_throughput(runs: &[&Run], dtype: Option<Dtype>, rungs: Option<&[&str]>) -> Result<Chart, ChartError> {
-    let along = dtype.map_or(Along::Main, Along::Dtype);
-    Sweep::new(&Options::default(), runs, Quantity::Throughput, along, rungs)?.draw()
-}
+    /// FLOP/s over size, with the measured peak of arithmetic: as [`Options::sweep_of`] of [`Quantity::Throughput`], but along the line of the
+    /// record's main problem of a type. Without a type it is that of its main problem.
+    ///
+    /// # Errors
+    /// As [`Options::sweep_of`].
+    pub fn sweep_throughput(
+        &self,
+        runs: &[&Run],
+        dtype: Option<Dtype>,
+        rungs: Option<&[&str]>,
+    ) -> Result<Chart, ChartError> {
+        let along = dtype.map_or(Along::Main, Along::Dtype);
+        Sweep::new(self, runs, Quantity::Throughput, along, rungs)?.draw()
+    }
 
-/// A quantity over size on a logarithmic axis of sizes, one line a rung, with what the measured ceilings allow at the sizes that a
-/// level of memory holds.
-///
-/// Drawn are the problems on one line of a sweep: that of the problem `line`, or of the record's main problem. Where `rungs` names
-/// some, only these are drawn, and the GPU libraries that they are compared with; libraries are dashed. Of more than eight rungs that
-/// nobody named a few stand out: the fastest at some size, the baseline, the fastest library and framework, and
-/// [`Options::picked`]; the others are grey. Sizes at which rows begin at other alignments than at most are dots. Several records are drawn
-/// together, each with dashes and a name that tells it apart; a remark says what of their timing differs.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] with fewer than two sizes, without what the quantity is made of, or where none of the named rungs
-/// has a figure; [`ChartError::NotComparable`] where experiments or the lines of the records' main problems differ.
-pub fn sweep_of(
-    runs: &[&Run],
-    quantity: Quantity,
-    line: Option<&Problem>,
-    rungs: Option<&[&str]>,
-) -> Result<Chart, ChartError> {
-    sweep_with(&Options::default(), runs, quantity, line, rungs)
-}
+    /// A quantity over size on a logarithmic axis of sizes, one line a rung, with what the measured ceilings allow at the sizes that a
+    /// level of memory holds.
+    ///
+    /// Drawn are the problems on one line of a sweep: that of the problem `line`, or of the record's main problem. Where `rungs` names
+    /// some, only these are drawn, and the GPU libraries that they are compared with; libraries are dashed. Of more than eight rungs that
+    /// nobody named a few stand out: the fastest at some size, the baseline, the fastest library and framework, and
+    /// [`Options::picked`]; the others are grey. Sizes at which rows begin at other alignments than at most are dots. Several records are drawn
+    /// together, each with dashes and a name that tells it apart; a remark says what of their timing differs.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] with fewer than two sizes, without what the quantity is made of, or where none of the named rungs
+    /// has a figure; [`ChartError::NotComparable`] where experiments or the lines of the records' main problems differ.
+    pub fn sweep_of(
+        &self,
+        runs: &[&Run],
+        quantity: Quantity,
+        line: Option<&Problem>,
+        rungs: Option<&[&str]>,
+    ) -> Result<Chart, ChartError> {
+        Sweep::new(self, runs, quantity, line.map_or(Along::Main, Along::Of), rungs)?.draw()
+    }
 
-pub(crate) fn sweep_with(
-    options: &Options,
-    runs: &[&Run],
-    quantity: Quantity,
-    line: Option<&Problem>,
-    rungs: Option<&[&str]>,
-) -> Result<Chart, ChartError> {
-    Sweep::new(options, runs, quantity, line.map_or(Along::Main, Along::Of), rungs)?.draw()
-}
-
-/// [`sweep_of`] several records under short names of the caller's.
-///
-/// # Errors
-/// As [`sweep_of`].
-pub fn sweep_labelled(
-    runs: &[&Run],
-    labels: &[String],
-    quantity: Quantity,
-    line: Option<&Problem>,
-) -> Result<Chart, ChartError> {
-    labelled_with(&Options::default(), runs, labels, quantity, line)
-}
-
-pub(crate) fn labelled_with(
-    options: &Options,
-    runs: &[&Run],
-    labels: &[String],
-    quantity: Quantity,
-    line: Option<&Problem>,
-) -> Result<Chart, ChartError> {
-    let mut sweep = Sweep::new(options, runs, quantity, line.map_or(Along::Main, Along::Of), None)?;
-    sweep.tags.iter_mut().zip(labels).for_each(|(tag, label)| *tag = clean(label));
-    sweep.draw()
+    /// [`Options::sweep_of`] several records under short names of the caller's.
+    ///
+    /// # Errors
+    /// As [`Options::sweep_of`].
+    pub fn sweep_labelled(
+        &self,
+        runs: &[&Run],
+        labels: &[String],
+        quantity: Quantity,
+        line: Option<&Problem>,
+    ) -> Result<Chart, ChartError> {
+        let mut sweep = Sweep::new(self, runs, quantity, line.map_or(Along::Main, Along::Of), None)?;
+        sweep.tags.iter_mut().zip(labels).for_each(|(tag, label)| *tag = clean(label));
+        sweep.draw()
+    }
 }
 
 /// Which line of a sweep is drawn.

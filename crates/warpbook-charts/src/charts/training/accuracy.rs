@@ -24,65 +24,65 @@ fn epoch_of(course: &Course, point: &EpochPoint) -> f64 {
     }
 }
 
-/// The share of samples that were classified as their labels say, over the epochs: of the test samples after each, and of the training
-/// samples while they were trained on.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where the record has no such share for the problem.
-pub fn accuracy(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    accuracy_with(&Options::default(), run, problem)
-}
-
-pub(crate) fn accuracy_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let logs = watched(run, problem);
-    let mut all = Vec::new();
-    for log in &logs {
-        let points = |right: fn(&EpochPoint) -> Option<Right>| -> Vec<(f64, f64)> {
-            let of = |p: &EpochPoint| Some((epoch_of(log.course, p), right(p)?.accuracy()? * 100.0));
-            log.course.epochs.iter().filter_map(of).collect()
-        };
-        for (words_of, points) in [("test samples", points(|p| p.test)), ("training samples", points(|p| p.train))] {
-            if !points.is_empty() {
-                all.push(series(all.len(), log, vec![words(log, words_of)], points));
+impl Options {
+    /// The share of samples that were classified as their labels say, over the epochs: of the test samples after each, and of the training
+    /// samples while they were trained on.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no such share for the problem.
+    pub fn accuracy(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let logs = watched(run, problem);
+        let mut all = Vec::new();
+        for log in &logs {
+            let points = |right: fn(&EpochPoint) -> Option<Right>| -> Vec<(f64, f64)> {
+                let of = |p: &EpochPoint| Some((epoch_of(log.course, p), right(p)?.accuracy()? * 100.0));
+                log.course.epochs.iter().filter_map(of).collect()
+            };
+            for (words_of, points) in [("test samples", points(|p| p.test)), ("training samples", points(|p| p.train))]
+            {
+                if !points.is_empty() {
+                    all.push(series(all.len(), log, vec![words(log, words_of)], points));
+                }
             }
         }
+        if all.is_empty() {
+            return Err(nothing(run, problem, "accuracy"));
+        }
+        let values = || all.iter().flat_map(|s| &s.points);
+        let x = Axis::from_zero(values().map(|p| p.0)).whole();
+        let y = Axis::around(values().map(|p| p.1)).with_ticks(8);
+        let last = |l: &Watched<'_>| {
+            let test = l.course.epochs.iter().rev().find_map(|p| Some((p.epoch, p.test?.accuracy()?)));
+            test.map(|(epoch, a)| format!("{} % after {}", share(a), counted(epoch as usize, "epoch")))
+        };
+        let sentences =
+            logs.iter().filter_map(|l| last(l).map(|text| words(l, &format!("{text} of the test samples"))));
+        let description =
+            format!("Accuracy over the epochs on {}: {}.", device(run), sentences.collect::<Vec<_>>().join("; "));
+        let frame = Frame {
+            width: self.px(),
+            title: claim(&logs).unwrap_or_else(|| format!("{}: accuracy", heading(run))),
+            subtitle: joined([format!("{}: accuracy", heading(run)), device(run), label(problem)]),
+            description,
+            notes: vec![
+                "Training samples are counted while they are trained on, with dropout and augmentation, over the whole epoch.".into(),
+            ],
+            table: epochs_table(&logs),
+        };
+        Lines {
+            series: all,
+            guides: Vec::new(),
+            zoom: false,
+            x,
+            y,
+            x_tick: plain,
+            y_tick: plain,
+            x_caption: "epoch".into(),
+            y_caption: "accuracy in %".into(),
+            frame,
+        }
+        .draw()
     }
-    if all.is_empty() {
-        return Err(nothing(run, problem, "accuracy"));
-    }
-    let values = || all.iter().flat_map(|s| &s.points);
-    let x = Axis::from_zero(values().map(|p| p.0)).whole();
-    let y = Axis::around(values().map(|p| p.1)).with_ticks(8);
-    let last = |l: &Watched<'_>| {
-        let test = l.course.epochs.iter().rev().find_map(|p| Some((p.epoch, p.test?.accuracy()?)));
-        test.map(|(epoch, a)| format!("{} % after {}", share(a), counted(epoch as usize, "epoch")))
-    };
-    let sentences = logs.iter().filter_map(|l| last(l).map(|text| words(l, &format!("{text} of the test samples"))));
-    let description =
-        format!("Accuracy over the epochs on {}: {}.", device(run), sentences.collect::<Vec<_>>().join("; "));
-    let frame = Frame {
-        width: options.px(),
-        title: claim(&logs).unwrap_or_else(|| format!("{}: accuracy", heading(run))),
-        subtitle: joined([format!("{}: accuracy", heading(run)), device(run), label(problem)]),
-        description,
-        notes: vec![
-            "Training samples are counted while they are trained on, with dropout and augmentation, over the whole epoch.".into(),
-        ],
-        table: epochs_table(&logs),
-    };
-    Lines {
-        series: all,
-        guides: Vec::new(),
-        zoom: false,
-        x,
-        y,
-        x_tick: plain,
-        y_tick: plain,
-        x_caption: "epoch".into(),
-        y_caption: "accuracy in %".into(),
-        frame,
-    }
-    .draw()
 }
 
 /// Whose test samples are right the most often at the end; `None` where none were evaluated.

@@ -128,90 +128,88 @@ pub(crate) fn figure(v: f64) -> String {
     }
 }
 
-/// What the loss was multiplied by before the backward pass, over the steps, with a mark at each step that was skipped since a gradient
-/// had overflowed.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where no loss of the problem was scaled.
-pub fn loss_scale(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    loss_scale_with(&Options::default(), run, problem)
-}
-
-pub(crate) fn loss_scale_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let mut logs = watched(run, problem);
-    logs.retain(|l| finite(&l.course.loss_scales).any(|p| p.1 > 0.0));
-    if logs.is_empty() {
-        return Err(nothing(run, problem, "loss scale"));
-    }
-    let mut all = Vec::new();
-    for log in &logs {
-        let course = log.course;
-        all.push(Series {
-            marker: None,
-            ..series(all.len(), log, vec![words(log, "loss scale")], stairs(&course.loss_scales, course.steps))
-        });
-        if !course.skipped_steps.is_empty() {
-            let at = |step: &u64| {
-                let before = course.loss_scales.iter().rfind(|p| p.step <= *step && p.value.is_finite());
-                before.map(|p| (*step as f64, p.value))
-            };
+impl Options {
+    /// What the loss was multiplied by before the backward pass, over the steps, with a mark at each step that was skipped since a gradient
+    /// had overflowed.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where no loss of the problem was scaled.
+    pub fn loss_scale(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let mut logs = watched(run, problem);
+        logs.retain(|l| finite(&l.course.loss_scales).any(|p| p.1 > 0.0));
+        if logs.is_empty() {
+            return Err(nothing(run, problem, "loss scale"));
+        }
+        let mut all = Vec::new();
+        for log in &logs {
+            let course = log.course;
             all.push(Series {
-                label: vec![words(log, "skipped steps")],
-                points: course.skipped_steps.iter().filter_map(at).collect(),
-                stroke: Stroke::new(Paint::solid(VERMILLION), 2.0),
-                marker: Some(Marker::Cross),
-                scattered: true,
-                ..series(all.len(), log, Vec::new(), Vec::new())
+                marker: None,
+                ..series(all.len(), log, vec![words(log, "loss scale")], stairs(&course.loss_scales, course.steps))
             });
+            if !course.skipped_steps.is_empty() {
+                let at = |step: &u64| {
+                    let before = course.loss_scales.iter().rfind(|p| p.step <= *step && p.value.is_finite());
+                    before.map(|p| (*step as f64, p.value))
+                };
+                all.push(Series {
+                    label: vec![words(log, "skipped steps")],
+                    points: course.skipped_steps.iter().filter_map(at).collect(),
+                    stroke: Stroke::new(Paint::solid(VERMILLION), 2.0),
+                    marker: Some(Marker::Cross),
+                    scattered: true,
+                    ..series(all.len(), log, Vec::new(), Vec::new())
+                });
+            }
         }
-    }
-    all.retain(|s| !s.points.is_empty());
-    let skipped = |l: &Watched<'_>| match l.course.skipped_total {
-        0 => format!("no step of {} skipped", l.course.made()),
-        n => format!("{n} of {} skipped", counted(l.course.made() as usize, "step")),
-    };
-    let result = logs.first().map(skipped).filter(|_| logs.len() == 1).unwrap_or_default();
-    let sentences: Vec<String> = logs.iter().map(|l| words(l, &skipped(l))).collect();
-    let mut table = {
-        let headers = logs.iter().flat_map(|l| [words(l, "loss scale"), words(l, "weights")]);
-        let mut cells = Vec::new();
-        for (i, log) in logs.iter().enumerate() {
-            let scales = log.course.loss_scales.iter();
-            cells.extend(
-                scales.map(|p| (p.step, 2 * i, if p.value.is_finite() { whole(p.value) } else { figure(p.value) })),
-            );
-            let skipped = log.course.skipped_steps.iter();
-            cells.extend(skipped.map(|step| (*step, 2 * i + 1, "left as they were".to_owned())));
+        all.retain(|s| !s.points.is_empty());
+        let skipped = |l: &Watched<'_>| match l.course.skipped_total {
+            0 => format!("no step of {} skipped", l.course.made()),
+            n => format!("{n} of {} skipped", counted(l.course.made() as usize, "step")),
+        };
+        let result = logs.first().map(skipped).filter(|_| logs.len() == 1).unwrap_or_default();
+        let sentences: Vec<String> = logs.iter().map(|l| words(l, &skipped(l))).collect();
+        let mut table = {
+            let headers = logs.iter().flat_map(|l| [words(l, "loss scale"), words(l, "weights")]);
+            let mut cells = Vec::new();
+            for (i, log) in logs.iter().enumerate() {
+                let scales = log.course.loss_scales.iter();
+                cells.extend(
+                    scales.map(|p| (p.step, 2 * i, if p.value.is_finite() { whole(p.value) } else { figure(p.value) })),
+                );
+                let skipped = log.course.skipped_steps.iter();
+                cells.extend(skipped.map(|step| (*step, 2 * i + 1, "left as they were".to_owned())));
+            }
+            table(headers.collect(), cells)
+        };
+        table.push(
+            std::iter::once("all".to_owned())
+                .chain(logs.iter().flat_map(|l| [String::new(), format!("{} skipped", l.course.skipped_total)])),
+        );
+        let values = || all.iter().flat_map(|s| &s.points);
+        Lines {
+            x: steps_axis(&logs),
+            y: Axis::doubling(values().map(|p| p.1), 0.15),
+            guides: Vec::new(),
+            zoom: false,
+            x_tick: plain,
+            y_tick: power_of_two,
+            x_caption: "step".into(),
+            y_caption: "loss scale; logarithmic scale".into(),
+            frame: Frame {
+                width: self.px(),
+                title: joined([format!("{}: loss scale", heading(run)), result]),
+                subtitle: joined([device(run), label(problem)]),
+                description: format!("Loss scale over the steps on {}: {}.", device(run), sentences.join("; ")),
+                notes: vec![
+                    "A step whose gradients overflow fp16 is skipped: the weights stay as they are, and the scale becomes smaller.".into(),
+                ],
+                table,
+            },
+            series: all,
         }
-        table(headers.collect(), cells)
-    };
-    table.push(
-        std::iter::once("all".to_owned())
-            .chain(logs.iter().flat_map(|l| [String::new(), format!("{} skipped", l.course.skipped_total)])),
-    );
-    let values = || all.iter().flat_map(|s| &s.points);
-    Lines {
-        x: steps_axis(&logs),
-        y: Axis::doubling(values().map(|p| p.1), 0.15),
-        guides: Vec::new(),
-        zoom: false,
-        x_tick: plain,
-        y_tick: power_of_two,
-        x_caption: "step".into(),
-        y_caption: "loss scale; logarithmic scale".into(),
-        frame: Frame {
-            width: options.px(),
-            title: joined([format!("{}: loss scale", heading(run)), result]),
-            subtitle: joined([device(run), label(problem)]),
-            description: format!("Loss scale over the steps on {}: {}.", device(run), sentences.join("; ")),
-            notes: vec![
-                "A step whose gradients overflow fp16 is skipped: the weights stay as they are, and the scale becomes smaller.".into(),
-            ],
-            table,
-        },
-        series: all,
+        .draw()
     }
-    .draw()
 }
 
 fn steps_axis(logs: &[Watched<'_>]) -> Axis {
@@ -301,45 +299,39 @@ fn significant_or_plain(v: f64) -> String {
     if text.len() <= 8 { text } else { significant(v, 3) }
 }
 
-/// The learning rate over the steps.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where the record has none of the problem.
-pub fn learning_rate(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    learning_rate_with(&Options::default(), run, problem)
-}
+impl Options {
+    /// The learning rate over the steps.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has none of the problem.
+    pub fn learning_rate(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let of = OverSteps {
+            what: "learning rate",
+            values: |c| &c.learning_rates,
+            points: |c| stairs(&c.learning_rates, c.steps),
+            result: |c| from_to(&finite(&c.learning_rates).collect::<Vec<_>>()),
+            marked: false,
+        };
+        over_steps(self, (run, problem), &of, "learning rate")
+    }
 
-pub(crate) fn learning_rate_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let of = OverSteps {
-        what: "learning rate",
-        values: |c| &c.learning_rates,
-        points: |c| stairs(&c.learning_rates, c.steps),
-        result: |c| from_to(&finite(&c.learning_rates).collect::<Vec<_>>()),
-        marked: false,
-    };
-    over_steps(options, (run, problem), &of, "learning rate")
-}
-
-/// The norm of all gradients before they are clipped, over the steps.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where none was computed: only fp16 and clipping need it.
-pub fn gradient_norm(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    gradient_norm_with(&Options::default(), run, problem)
-}
-
-pub(crate) fn gradient_norm_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let of = OverSteps {
-        what: "gradient norm",
-        values: |c| &c.gradient_norms,
-        points: |c| finite(&c.gradient_norms).collect(),
-        result: |c| {
-            let most = finite(&c.gradient_norms).map(|p| p.1).fold(0.0, f64::max);
-            format!("at most {}", significant(most, 3))
-        },
-        marked: false,
-    };
-    over_steps(options, (run, problem), &of, "norm of all gradients before they are clipped")
+    /// The norm of all gradients before they are clipped, over the steps.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where none was computed: only fp16 and clipping need it.
+    pub fn gradient_norm(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let of = OverSteps {
+            what: "gradient norm",
+            values: |c| &c.gradient_norms,
+            points: |c| finite(&c.gradient_norms).collect(),
+            result: |c| {
+                let most = finite(&c.gradient_norms).map(|p| p.1).fold(0.0, f64::max);
+                format!("at most {}", significant(most, 3))
+            },
+            marked: false,
+        };
+        over_steps(self, (run, problem), &of, "norm of all gradients before they are clipped")
+    }
 }
 
 /// What their losses are called in the table of losses.

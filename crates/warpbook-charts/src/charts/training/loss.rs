@@ -24,63 +24,62 @@ const MARKED: usize = 40;
 /// A logarithmic axis from this ratio on.
 const LOG_FROM: f64 = 10.0;
 
-/// The loss over the steps where all losses were logged by the step, else over the epochs; one curve a rung. Rungs whose curves
-/// coincide share one that names them all.
-///
-/// A curve ends where its loss is no longer a finite number, with the step or epoch that this happened at.
-///
-/// # Errors
-/// [`ChartError::NothingToDraw`] where the record has no finite loss for the problem.
-pub fn loss_curve(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    loss_curve_with(&Options::default(), run, problem)
-}
-
-pub(crate) fn loss_curve_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let mut logs: Vec<&TrainLog> =
-        run.train_logs.iter().filter(|l| l.problem == *problem && !l.losses.is_empty()).collect();
-    if logs.is_empty() {
-        return Err(ChartError::NothingToDraw(format!("The record has no logged losses of {}.", label(problem))));
+impl Options {
+    /// The loss over the steps where all losses were logged by the step, else over the epochs; one curve a rung. Rungs whose curves
+    /// coincide share one that names them all.
+    ///
+    /// A curve ends where its loss is no longer a finite number, with the step or epoch that this happened at.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no finite loss for the problem.
+    pub fn loss_curve(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let mut logs: Vec<&TrainLog> =
+            run.train_logs.iter().filter(|l| l.problem == *problem && !l.losses.is_empty()).collect();
+        if logs.is_empty() {
+            return Err(ChartError::NothingToDraw(format!("The record has no logged losses of {}.", label(problem))));
+        }
+        let place = |l: &TrainLog| run.rungs.iter().position(|r| r.id == l.rung).unwrap_or(usize::MAX);
+        logs.sort_by_cached_key(|l| place(l));
+        let by = if logs.iter().flat_map(|l| &l.losses).all(|p| p.step.is_some()) { By::Step } else { By::Epoch };
+        let groups = grouped(by, &logs);
+        if groups.is_empty() {
+            let when = divergence(logs[0]).unwrap_or_else(|| "diverged".into());
+            return Err(ChartError::NothingToDraw(format!(
+                "No training of {} has a finite loss: {} {when}.",
+                label(problem),
+                name(run, &logs[0].rung)
+            )));
+        }
+        let mut series: Vec<Series> =
+            groups.iter().take(MAX_ENTRIES).enumerate().map(|(i, g)| line(run, by, i, g)).collect();
+        let tested = if by == By::Step { watched(run, problem) } else { Vec::new() };
+        let tests = test_losses(&tested, series.len());
+        let of_tests: Vec<(f64, f64)> = tests.iter().flat_map(|s| s.points.clone()).collect();
+        series.extend(tests);
+        let all = || groups.iter().flat_map(|g| finite(by, g[0])).chain(of_tests.iter().copied());
+        let ys = || all().map(|p| p.1);
+        let (low, high) = ys().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+        let log = low > 0.0 && high / low > LOG_FROM;
+        let y = if log { Axis::log(ys(), 0.08) } else { Axis::around(ys()) };
+        // From zero, so that all curves have the same beginning.
+        let x =
+            Axis::from_zero(all().map(|p| p.0).chain(logs.iter().flat_map(|l| &l.losses).map(|p| by.place(p) as f64)));
+        let scale = if log { "; logarithmic scale" } else { "" };
+        let loss = clean(&run.descriptor.loss);
+        Lines {
+            series,
+            guides: Vec::new(),
+            zoom: false,
+            x,
+            y,
+            x_tick: plain,
+            y_tick: plain,
+            x_caption: by.word().into(),
+            y_caption: format!("{}{scale}", if loss.is_empty() { "loss" } else { &loss }),
+            frame: frame(self, (run, problem), by, &logs, &groups, &tested),
+        }
+        .draw()
     }
-    let place = |l: &TrainLog| run.rungs.iter().position(|r| r.id == l.rung).unwrap_or(usize::MAX);
-    logs.sort_by_cached_key(|l| place(l));
-    let by = if logs.iter().flat_map(|l| &l.losses).all(|p| p.step.is_some()) { By::Step } else { By::Epoch };
-    let groups = grouped(by, &logs);
-    if groups.is_empty() {
-        let when = divergence(logs[0]).unwrap_or_else(|| "diverged".into());
-        return Err(ChartError::NothingToDraw(format!(
-            "No training of {} has a finite loss: {} {when}.",
-            label(problem),
-            name(run, &logs[0].rung)
-        )));
-    }
-    let mut series: Vec<Series> =
-        groups.iter().take(MAX_ENTRIES).enumerate().map(|(i, g)| line(run, by, i, g)).collect();
-    let tested = if by == By::Step { watched(run, problem) } else { Vec::new() };
-    let tests = test_losses(&tested, series.len());
-    let of_tests: Vec<(f64, f64)> = tests.iter().flat_map(|s| s.points.clone()).collect();
-    series.extend(tests);
-    let all = || groups.iter().flat_map(|g| finite(by, g[0])).chain(of_tests.iter().copied());
-    let ys = || all().map(|p| p.1);
-    let (low, high) = ys().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
-    let log = low > 0.0 && high / low > LOG_FROM;
-    let y = if log { Axis::log(ys(), 0.08) } else { Axis::around(ys()) };
-    // From zero, so that all curves have the same beginning.
-    let x = Axis::from_zero(all().map(|p| p.0).chain(logs.iter().flat_map(|l| &l.losses).map(|p| by.place(p) as f64)));
-    let scale = if log { "; logarithmic scale" } else { "" };
-    let loss = clean(&run.descriptor.loss);
-    Lines {
-        series,
-        guides: Vec::new(),
-        zoom: false,
-        x,
-        y,
-        x_tick: plain,
-        y_tick: plain,
-        x_caption: by.word().into(),
-        y_caption: format!("{}{scale}", if loss.is_empty() { "loss" } else { &loss }),
-        frame: frame(options, (run, problem), by, &logs, &groups, &tested),
-    }
-    .draw()
 }
 
 /// What losses are drawn over.
