@@ -30,24 +30,24 @@ pub fn show(run: &Run) {
         let line = problems::on_a_line(run, problem);
         for quantity in link::quantities(run, problem) {
             let _ = charts::quantity_name(run, quantity);
-            harmless(&charts::ladder(run, problem, quantity));
-            harmless(&charts::sweep_of(&[run], quantity, line, None));
+            harmless(&charts::draw().ladder(run, problem, quantity));
+            harmless(&charts::draw().sweep_of(&[run], quantity, line, None));
         }
         let options = charts::Options::default();
         harmless(&options.kernel_roofline(run, problem, None));
         harmless(&options.clocks(run, problem));
         harmless(&options.power(run, problem));
         let _ = charts::power_in_words(run, problem);
-        run.xrays.iter().for_each(|x| harmless(&options.xray(run, x)));
+        run.xrays.iter().for_each(|x| harmless(&options.xray_of(run, x)));
         for p in &run.profiled {
             harmless(&options.memory(p, 1e3, ["memory", ""]));
         }
-        ChartKind::ALL.iter().for_each(|kind| harmless(&charts::chart(run, problem, *kind)));
+        ChartKind::ALL.iter().for_each(|kind| harmless(&charts::draw().chart(run, problem, *kind)));
         let _ = problems::like(&all, problem);
     }
     if let Ok(all) = charts::Comparison::of(&[run, run]) {
         for of in [all.clone(), all.normalised()] {
-            harmless(&of.chart(true));
+            harmless(&charts::draw().comparison(&of, true));
             let _ = (of.sentence(1), of.table().csv(), compared::moved(&of).len(), compared::chosen(&of, None, None));
             for cell in of.rows.iter().flat_map(|r| &r.cells) {
                 let _ = (compared::said(cell, true), compared::said(cell, false));
@@ -56,7 +56,7 @@ pub fn show(run: &Run) {
     }
     let board = charts::Board::of(&[("a.json", run), ("<b>", run)]);
     for task in &board.tasks {
-        harmless(&task.chart());
+        harmless(&charts::draw().ranking(task));
         assert_eq!(Link::parse(&Link { board: Some(task.id()), ..Link::default() }.query()).board, Some(task.id()));
     }
     let _ = board.table().csv();

@@ -193,8 +193,8 @@ pub fn training_charts(
         _ => "loss",
     };
     let others = run.descriptor.charts.iter().filter(|k| is_of_training(**k) && **k != ChartKind::Loss);
-    let others = others.map(|k| (name(*k), options.chart(run, problem, *k))).filter(|(_, c)| c.is_ok());
-    std::iter::once(("loss", options.chart(run, problem, ChartKind::Loss))).chain(others).collect()
+    let others = others.map(|k| (name(*k), options.chart_but_timeline(run, problem, *k))).filter(|(_, c)| c.is_ok());
+    std::iter::once(("loss", options.chart_but_timeline(run, problem, ChartKind::Loss))).chain(others).collect()
 }
 
 /// The name in files of a chart of [`Tab::Breakdown`]; `None` of others.
@@ -760,7 +760,7 @@ mod tests {
         assert_eq!(Tab::of(&run), [Tab::Xray, Tab::Source, Tab::Environment]);
         let problem = Link::default().problem_of(&run).unwrap();
         assert_eq!(problem.short, "1 M");
-        assert!(Options::default().xray(&run, &run.xrays[0]).is_ok());
+        assert!(Options::default().xray_of(&run, &run.xrays[0]).is_ok());
         let chosen = Link::parse("?problem=points=1000000+epochs=200+fp32");
         assert_eq!(chosen.problem_of(&run), Some(problem));
         crate::hostile::show(&run);

@@ -117,12 +117,12 @@ pub fn data_address(svg: &str) -> String {
 mod tests {
     use super::*;
     use crate::open::tests::sample_run;
-    use warpbook_charts::{Quantity, ladder};
+    use warpbook_charts::{Quantity, draw};
 
     fn charts() -> [Chart; 2] {
         let run = sample_run();
         let problem = run.main_problem().unwrap();
-        [Quantity::Time, Quantity::SpeedUp].map(|q| ladder(&run, problem, q).unwrap())
+        [Quantity::Time, Quantity::SpeedUp].map(|q| draw().ladder(&run, problem, q).unwrap())
     }
 
     fn add(report: &mut Report, chart: &Chart) -> Result<(), String> {

@@ -24,7 +24,10 @@ fn it_has_a_ladder_a_sweep_a_roofline_and_sources() {
     let headline = link::quantity(&run, problem, None);
     assert_eq!(headline, Quantity::Bandwidth);
     for quantity in link::quantities(&run, problem) {
-        let drawn = [charts::ladder(&run, problem, quantity), charts::sweep_of(&[&run], quantity, Some(problem), None)];
+        let drawn = [
+            charts::draw().ladder(&run, problem, quantity),
+            charts::draw().sweep_of(&[&run], quantity, Some(problem), None),
+        ];
         for chart in drawn {
             let svg = chart.unwrap().svg;
             for title in ["CPU, one thread", "PyTorch", "Naive", "One pass"] {
@@ -32,7 +35,7 @@ fn it_has_a_ladder_a_sweep_a_roofline_and_sources() {
             }
         }
     }
-    let roofline = charts::roofline(&run, problem).unwrap();
+    let roofline = charts::draw().roofline(&run, problem).unwrap();
     assert!(["A warp a row", "DRAM"].iter().all(|name| roofline.svg.as_str().contains(name)));
     for path in ["softmax/naive.cu", "softmax/warp.cu", "softmax/online.cu", "math.cuh"] {
         assert!(run.sources.contains_key(path), "{path}");
@@ -77,13 +80,13 @@ fn it_is_compared_with_a_second_one() {
     let all = charts::Comparison::of(&runs).unwrap();
     assert_eq!(all.problems.len(), 3);
     for of in &all.problems {
-        let chart = all.at(of[0].unwrap()).chart(false).unwrap();
+        let chart = charts::draw().comparison(&all.at(of[0].unwrap()), false).unwrap();
         assert!(
             ["NVIDIA H200", "NVIDIA H100", "One pass", "0.500×"].iter().all(|name| chart.svg.as_str().contains(name))
         );
     }
     let line = all.problems[0][0];
-    assert!(charts::sweep_labelled(&runs, &all.labels, one.descriptor.headline, line).is_ok());
+    assert!(charts::draw().sweep_labelled(&runs, &all.labels, one.descriptor.headline, line).is_ok());
     let (differ, same) = facts::differences(&runs);
     let names: Vec<&str> = differ.iter().map(|d| d.name.as_str()).collect();
     assert_eq!(names, ["Run by", "Device"]);

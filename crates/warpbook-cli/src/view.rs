@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
-use warpbook::charts::{Quantity, chart, ladder};
+use warpbook::charts::{Quantity, draw};
 use warpbook::device::write_atomic;
 use warpbook::{Panel, Show};
 
@@ -115,8 +115,8 @@ fn report(records: &[Record]) -> String {
         let Some(problem) = run.main_problem() else { continue };
         let bandwidth = run.descriptor.quantities.contains(&Quantity::Bandwidth) && !run.measurements.is_empty();
         // A record need not have something for each of the charts that it names.
-        let charts = run.descriptor.charts.iter().filter_map(|kind| chart(run, problem, *kind).ok());
-        for chart in charts.chain(bandwidth.then(|| ladder(run, problem, Quantity::Bandwidth).ok()).flatten()) {
+        let charts = run.descriptor.charts.iter().filter_map(|kind| draw().chart(run, problem, *kind).ok());
+        for chart in charts.chain(bandwidth.then(|| draw().ladder(run, problem, Quantity::Bandwidth).ok()).flatten()) {
             panel = panel.and(&chart);
         }
         panel = panel.and(&run.environment);

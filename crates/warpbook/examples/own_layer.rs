@@ -4,6 +4,7 @@
 //! It needs a GPU to train. Without one it is compiled, and its errors are at their lines.
 
 use warpbook::nn::train::{Event, Flow};
+use warpbook::prelude::nn::*;
 use warpbook::prelude::*;
 
 const SWISH: &str = r"

@@ -3,6 +3,7 @@
 //! The lab checks and times each rung, and the page, which has never heard of softmax, shows the record.
 
 use std::cell::RefCell;
+use warpbook::prelude::experiment::*;
 use warpbook::prelude::*;
 
 struct Softmax {

@@ -26,6 +26,8 @@ pub use probes::{
 pub use xrays::xray_or_why;
 
 use crate::figures;
+use crate::prelude::experiment::*;
+use crate::prelude::nn::*;
 use crate::prelude::*;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;

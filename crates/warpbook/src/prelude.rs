@@ -1,40 +1,66 @@
-//! What a notebook imports.
+//! What a notebook imports, in topics: `use warpbook::prelude::*;` for kernels, ladders and charts, and a line more for networks ([`nn`]), for an
+//! experiment of one's own ([`experiment`]) or for profiles ([`profile`]).
 
 pub use crate::{
-    Attempts, ConfusionMatrix, EvcxrDisplay, HostCode, KernelDiff, KernelView, Panel, PredictionGrid, Show, Trains,
-    Viewed, lines_against_speed, lines_of_code, notebook_progress,
+    EvcxrDisplay, HostCode, KernelDiff, KernelView, Panel, Show, Viewed, lines_against_speed, lines_of_code,
+    notebook_progress,
 };
-pub use warpbook_charts::{
-    Chart, ablation, accuracy, breakdown, compare, gradient_norm, ladder, learning_rate, link_bandwidth, loss_curve,
-    loss_scale, operations, roofline, shapes, sweep, sweep_bandwidth, sweep_throughput, tiles, timeline, timelines,
-    transfers, xray,
-};
-pub use warpbook_data as data;
-pub use warpbook_data::philox::gaussian;
-pub use warpbook_data::{Dataset, Splits, synthetic_digits};
-pub use warpbook_device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
+pub use warpbook_charts::{Chart, draw};
+pub use warpbook_device::{Bench, Buffer, Choice, CudaDevice, Device, Kernel, Slice, Stream};
 pub use warpbook_experiments::{
-    Convolutions, Guide, Matmul, PAIRS, Pair, Regression, Training, TrainingLoop, TrainingRun, Workload, matmul_figure,
-    training_progress,
+    Attempts, Convolutions, Guide, Matmul, PAIRS, Pair, Regression, Training, matmul_figure,
 };
-pub use warpbook_lab::profile::{Cycle, HardwareCounters, Profile, Profiler, Work};
 pub use warpbook_lab::write_and_link as write_record;
-pub use warpbook_lab::{
-    Attempt, Candidate, Checked, Details, Error, Event, Experiment, Lab, LiveKernel, Prepared, Result, Trials, XrayRun,
-    on_cpu, on_gpu, read_record,
-};
-pub use warpbook_nn::infer::{Frozen, Prediction, Predictor};
-pub use warpbook_nn::model::{Model, OptimizerState};
-pub use warpbook_nn::network::{
-    Layer, Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, own, relu, residual,
-};
-pub use warpbook_nn::ops::optimizer::Optimizer;
-pub use warpbook_nn::ops::own::{OwnLayer, OwnReport};
-pub use warpbook_nn::ops::schedule::Schedule;
-pub use warpbook_nn::tensor::Tensor;
-pub use warpbook_nn::train::{Loss, Place, Precision, Prefetcher, Recipe, Trainer};
-pub use warpbook_nn::weights::Weights;
-pub use warpbook_record::{
-    Baseline, ChartKind, Check, Column, Descriptor, Dim, Dtype, Grid, KernelSpec, MemoryLevel, Part, PartGroup,
-    Problem, Quantity, Requires, Run, Rung, Runner, Source, SweepAxis, SweepPoint, Tile, Traffic, count, setting,
-};
+pub use warpbook_lab::{Attempt, Error, Event, Experiment, Lab, LiveKernel, Result, XrayRun, read_record};
+pub use warpbook_record::{Dtype, Problem, Quantity, Run, Rung, Tile};
+
+/// Networks: their layers, data, training and use.
+pub mod nn {
+    pub use crate::{ConfusionMatrix, PredictionGrid};
+    pub use warpbook_data as data;
+    pub use warpbook_data::{Dataset, Splits, synthetic_digits};
+    pub use warpbook_experiments::{TrainingLoop, TrainingRun, Trains, Workload, training_progress};
+    pub use warpbook_nn::infer::{Frozen, Prediction, Predictor};
+    pub use warpbook_nn::model::{Model, OptimizerState};
+    pub use warpbook_nn::network::{
+        Layer, Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, own, relu, residual,
+    };
+    pub use warpbook_nn::ops::optimizer::Optimizer;
+    pub use warpbook_nn::ops::own::{OwnLayer, OwnReport};
+    pub use warpbook_nn::ops::schedule::Schedule;
+    pub use warpbook_nn::tensor::Tensor;
+    pub use warpbook_nn::train::{Loss, Place, Precision, Prefetcher, Recipe, Trainer};
+    pub use warpbook_nn::weights::Weights;
+}
+
+/// An experiment of one's own: problems, rungs, candidates and how its records are read.
+pub mod experiment {
+    pub use warpbook_data::philox::gaussian;
+    pub use warpbook_device::Inventory;
+    pub use warpbook_lab::{Candidate, Checked, Details, Prepared, Trials, on_cpu, on_gpu};
+    pub use warpbook_record::{
+        Baseline, ChartKind, Check, Column, Descriptor, Dim, Grid, KernelSpec, MemoryLevel, Part, PartGroup, Requires,
+        Runner, Source, SweepAxis, SweepPoint, Traffic, count, setting,
+    };
+}
+
+/// Profiles and hardware counters.
+pub mod profile {
+    pub use warpbook_lab::profile::{Cycle, HardwareCounters, Profile, Profiler, Work};
+}
+
+#[cfg(test)]
+mod tests {
+    /// Names that a notebook gets by the first line.
+    const MOST: usize = 45;
+
+    #[test]
+    fn the_first_topic_is_small() {
+        let text = include_str!("prelude.rs");
+        let first = text.split("/// Networks:").next().unwrap();
+        let statements = first.split("pub use ").skip(1).map(|s| s.split(';').next().unwrap());
+        let names: usize =
+            statements.map(|s| s.split_once('{').map_or(1, |(_, list)| list.matches(',').count() + 1)).sum();
+        assert!((30..=MOST).contains(&names), "{names} names");
+    }
+}

@@ -3,6 +3,8 @@
 use std::path::Path;
 use warpbook::charts::Table;
 use warpbook::lesson::*;
+use warpbook::prelude::experiment::*;
+use warpbook::prelude::nn::*;
 use warpbook::prelude::*;
 use warpbook::record::Runner;
 

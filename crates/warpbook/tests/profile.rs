@@ -153,7 +153,8 @@ fn the_operations_of_a_training_have_rates() {
         assert!(!conv[5].is_empty() && !conv[6].is_empty(), "{rates:?}");
         let record = profile.record(&lab);
         assert_eq!(record.breakdowns[0].operations.len(), found.operations.len());
-        let points = warpbook::charts::kernel_roofline(&record, &record.problems[0]).unwrap().table.rows.len();
+        let points =
+            warpbook::charts::draw().kernel_roofline(&record, &record.problems[0], None).unwrap().table.rows.len();
         assert!(points >= 6, "{points} points of {rung}");
     }
 }
@@ -249,7 +250,7 @@ fn rungs_are_profiled_and_counted() {
     println!("{}", whole.text());
     assert_eq!(whole.ranges.len(), profile.cycles.len());
     let record = profile.record(&lab);
-    let roofline = warpbook::charts::roofline(&record, &record.problems[0]).unwrap();
+    let roofline = warpbook::charts::draw().roofline(&record, &record.problems[0]).unwrap();
     assert!(roofline.table.headers[0].contains("kernel"), "{:?}", roofline.table.headers);
 
     let (counted, notes) = match lab.count_rungs(&experiment, &measured) {
@@ -413,7 +414,7 @@ fn the_operations_of_the_tensor_cores_are_counted() {
         }
         let mut run = measured;
         run.profiled.extend(counted);
-        let roofline = warpbook::charts::kernel_roofline(&run, &problem).unwrap();
+        let roofline = warpbook::charts::draw().kernel_roofline(&run, &problem, None).unwrap();
         assert!(roofline.table.rows.len() > 2, "{:?}", roofline.table);
     }
 }

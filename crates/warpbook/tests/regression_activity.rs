@@ -1,6 +1,6 @@
 //! The timeline of an epoch, from CUPTI's activity records. The only test here: they are those of the whole process, whoever launched.
 
-use warpbook::charts::{chart, timelines};
+use warpbook::charts::draw;
 use warpbook::device::{Bench, Recorder, testing};
 use warpbook::record::ChartKind;
 use warpbook::{Lab, Regression};
@@ -22,8 +22,11 @@ fn an_epoch_of_each_rung_has_its_kernels() {
     assert_eq!((kernels("01_unfused"), kernels("02_fused"), kernels("04_fused_graph")), (5, 2, 2));
     assert!(kernels("03_fused_streams") > 2);
     assert_eq!(kernels("05_persistent"), 0);
-    assert!(timelines(&run, problem, &ids).is_ok());
+    assert!(draw().timelines(&run, problem, &ids).is_ok());
     // What the record names is what the page shows.
-    assert!(run.descriptor.charts.contains(&ChartKind::Timeline) && chart(&run, problem, ChartKind::Timeline).is_ok());
+    assert!(
+        run.descriptor.charts.contains(&ChartKind::Timeline)
+            && draw().chart(&run, problem, ChartKind::Timeline).is_ok()
+    );
     assert!(run.breakdowns.is_empty());
 }

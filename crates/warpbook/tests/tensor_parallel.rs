@@ -114,7 +114,7 @@ fn several_gpus_are_measured_with_their_link() {
     assert!(lanes.len() as u32 >= 2 * gpus - 1, "{lanes:?}");
     let sent: u64 = spans.iter().filter_map(|s| s.bytes).sum();
     assert_eq!(sent, run.measurement("rows_peer", main).unwrap().traffic[0].bytes);
-    assert!(charts::timelines(&run, main, &["rows_peer", "k_peer"]).is_ok());
-    assert!(charts::roofline(&run, main).is_ok() && charts::timeline(&run, main).is_ok());
+    assert!(charts::draw().timelines(&run, main, &["rows_peer", "k_peer"]).is_ok());
+    assert!(charts::draw().roofline(&run, main).is_ok() && charts::draw().timeline(&run, main).is_ok());
     assert_eq!(Run::from_json(run.to_json().unwrap().as_bytes()).unwrap().peaks, run.peaks);
 }

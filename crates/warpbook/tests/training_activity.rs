@@ -82,8 +82,8 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
         );
     }
     for problem in &run.problems {
-        println!("{}", charts::breakdown(&run, problem).unwrap().table.text());
-        charts::timeline(&run, problem).unwrap();
+        println!("{}", charts::draw().breakdown(&run, problem).unwrap().table.text());
+        charts::draw().timeline(&run, problem).unwrap();
     }
     for b in &run.breakdowns {
         check(&run, b, run.measurement(&b.rung, &b.problem).unwrap());

@@ -89,7 +89,7 @@ fn looked_at(device: &CudaDevice, lab: &Lab, experiment: &dyn Experiment, rung: 
     let again = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
     assert_eq!(again.xrays, run.xrays, "{rung}: the record is read as it was written");
     let chart = taken.chart().unwrap();
-    assert!(warpbook::charts::chart(&again, &x.problem, ChartKind::Xray).unwrap() == chart);
+    assert!(warpbook::charts::draw().chart(&again, &x.problem, ChartKind::Xray).unwrap() == chart);
     println!("{rung}: {}\n{}", chart.description, chart.table.text());
     x
 }
@@ -210,7 +210,7 @@ fn an_x_ray_joins_the_record_of_its_ladder() {
     // The SMs' clocks and the samples come on top of the marks.
     assert!(after - before < 2 * (limit + 40_000), "{} bytes for two X-rays", after - before);
     let again = Run::from_json(joined.to_json().unwrap().as_bytes()).unwrap();
-    assert!(warpbook::charts::chart(&again, &short.problem, ChartKind::Xray).is_ok());
+    assert!(warpbook::charts::draw().chart(&again, &short.problem, ChartKind::Xray).is_ok());
 }
 
 #[test]

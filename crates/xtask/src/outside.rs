@@ -16,7 +16,7 @@ const NAME: &str = "warpbook-outside";
 const CELLS: [&str; 2] = [
     "use warpbook::prelude::*;\n\nlet lab: Lab = Lab::open(\"cpu\")?.with_bench(Bench::quick());\n\
      let run: Run = lab.run(&Regression::new().points([10_000]).rungs([\"cpu_1_thread\"]).parts(false))?;\n\
-     ladder(&run, run.main_problem().expect(\"it was measured\"), Quantity::Time)",
+     draw().ladder(&run, run.main_problem().expect(\"it was measured\"), Quantity::Time)",
     "KernelView::file(\"regression/02_fused.cu\")?",
 ];
 

@@ -179,7 +179,7 @@ fn pictures(record: &Record) -> Vec<(String, String)> {
     let drawn = charts
         .into_iter()
         .filter(|(_, kind)| has(*kind))
-        .filter_map(|(name, kind)| Some((name, warpbook_charts::chart(run, problem, kind).ok()?)));
+        .filter_map(|(name, kind)| Some((name, warpbook_charts::draw().chart(run, problem, kind).ok()?)));
     drawn.map(|(name, chart)| (format!("{stem}-{name}.svg"), chart.svg.standalone())).collect()
 }
 

@@ -106,7 +106,7 @@ fn of_task(app: &App, send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]
     html! {
         <>
             <div class="class">
-                { chart::chart(send, task.chart_with(&app.options()), "class") }
+                { chart::chart(send, app.options().ranking(task), "class") }
                 { ranking(send, task, read) }
             </div>
             <section class="sheet" id="unchecked">

@@ -101,7 +101,7 @@ fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html 
                     { switch(send, "anyway", &format!("Show what is not comparable anyway ({incomparable})"), app.link.anyway, Msg::Anyway) }
                 }
             </div>
-            { chart::chart(send, at.chart_with(&app.options(), app.link.anyway), "compare") }
+            { chart::chart(send, app.options().comparison(&at, app.link.anyway), "compare") }
             { rows::rows(send, &at, app.link.anyway) }
             if all.problems.len() > 1 { { rows::moved(&all) } }
             <details class="rule">

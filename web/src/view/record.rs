@@ -407,7 +407,7 @@ fn xray(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     html! {
         <>
             if all.len() > 1 { { rung_choice(send, run, "xrayed", &ids, Some(&shown.rung)) } }
-            { chart::chart(send, app.options().xray(run, shown), &name) }
+            { chart::chart(send, app.options().xray_of(run, shown), &name) }
         </>
     }
 }
@@ -480,7 +480,7 @@ fn breakdown(app: &App, run: &Run, send: &Send, problem: &Problem) -> Html {
         <>
             { for present.map(|(kind, name)| {
                 let name = file_name(run, &[&name]);
-                let shown = || chart::chart(send, app.options().chart(run, problem, kind), &name);
+                let shown = || chart::chart(send, app.options().chart_but_timeline(run, problem, kind), &name);
                 match kind {
                     ChartKind::Timeline => html! {
                         <div key={name.clone()}>{ timeline::timeline(app, send, run, problem, &name) }</div>

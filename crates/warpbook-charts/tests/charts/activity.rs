@@ -8,7 +8,7 @@ use warpbook_record::{ChartKind, MemoryLevel};
 #[test]
 fn the_fastest_rung_is_taken_apart() {
     let (run, problem) = (sample::recorded(), sample::problem(5_000_000));
-    let chart = breakdown(&run, &problem).unwrap();
+    let chart = draw().breakdown(&run, &problem).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     let shown = chart.svg.as_str();
@@ -65,7 +65,7 @@ fn operations_that_were_timed_one_by_one_are_drawn_so() {
         o.samples_us = vec![us];
     }
     assert!(run.breakdowns[1].set_alone(&serial));
-    let chart = breakdown(&run, &problem).unwrap();
+    let chart = draw().breakdown(&run, &problem).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     let shown = chart.svg.as_str();
@@ -83,14 +83,14 @@ fn operations_that_were_timed_one_by_one_are_drawn_so() {
 #[test]
 fn runs_are_drawn_over_time() {
     let (run, problem) = (sample::recorded(), sample::problem(5_000_000));
-    let chart = timeline(&run, &problem).unwrap();
+    let chart = draw().timeline(&run, &problem).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     let shown = chart.svg.as_str();
     // The fastest alone, as the one that others are compared with was not recorded.
     assert!(shown.contains(">stream 1<") && shown.contains(">weight gradient<"), "{shown}");
     assert_eq!(chart.table.rows.len(), 4, "what has no time is left out");
-    let both = timelines(&run, &problem, &["01_unfused", "04_fused_graph", "nothing"]).unwrap();
+    let both = draw().timelines(&run, &problem, &["01_unfused", "04_fused_graph", "nothing"]).unwrap();
     check_layout(&both);
     assert_eq!(both.table.rows.len(), 8);
     assert_eq!(both.table.rows[0][..4], ["01_unfused", "conv1 forward", "conv_direct", "0"]);
@@ -106,12 +106,12 @@ fn runs_are_drawn_over_time() {
     {
         span.stream = lane.into();
     }
-    let lanes = timelines(&overlapping, &problem, &["04_fused_graph"]).unwrap();
+    let lanes = draw().timelines(&overlapping, &problem, &["04_fused_graph"]).unwrap();
     assert!(lanes.description.contains("kernels and copies on 2 streams,"), "{}", lanes.description);
     assert!(lanes.svg.as_str().contains(">stream 1.1<"));
     let mut compared = run.clone();
     compared.descriptor.baseline = warpbook_record::Baseline::Rung("01_unfused".into());
-    assert_eq!(timeline(&compared, &problem).unwrap().table.rows.len(), 8);
+    assert_eq!(draw().timeline(&compared, &problem).unwrap().table.rows.len(), 8);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn what_belongs_to_a_range_of_the_host_is_called_by_its_own_name() {
         let span = spans.next().unwrap();
         (span.name, span.stream, span.operation) = (name.into(), stream.into(), "load and queue".into());
     }
-    let chart = timelines(&run, &problem, &["04_fused_graph"]).unwrap();
+    let chart = draw().timelines(&run, &problem, &["04_fused_graph"]).unwrap();
     check_layout(&chart);
     let shown = chart.svg.as_str();
     let legend = ["host", "copies", "kernels"].map(|kind| shown.contains(&format!(">{kind}<")));
@@ -136,13 +136,22 @@ fn nothing_recorded_is_said() {
     let (mut run, problem) = (sample::recorded(), sample::problem(5_000_000));
     let other = sample::problem(100_000);
     let error = |chart: Result<Chart, ChartError>| chart.unwrap_err().to_string();
-    assert_eq!(error(breakdown(&run, &other)), "The record has no breakdown of a run at 100 k points, 200 epochs.");
-    assert_eq!(error(timeline(&run, &other)), "The record has no timeline of a run at 100 k points, 200 epochs.");
+    assert_eq!(
+        error(draw().breakdown(&run, &other)),
+        "The record has no breakdown of a run at 100 k points, 200 epochs."
+    );
+    assert_eq!(
+        error(draw().timeline(&run, &other)),
+        "The record has no timeline of a run at 100 k points, 200 epochs."
+    );
     // Asked for by kind, that of the problem that has one.
-    assert!(chart(&run, &other, ChartKind::Breakdown).is_ok() && chart(&run, &other, ChartKind::Timeline).is_ok());
+    assert!(
+        draw().chart(&run, &other, ChartKind::Breakdown).is_ok()
+            && draw().chart(&run, &other, ChartKind::Timeline).is_ok()
+    );
     run.breakdowns.iter_mut().for_each(|b| b.whole_us.clear());
     run.spans.iter_mut().for_each(|s| s.duration_us = f64::NAN);
-    assert!(breakdown(&run, &problem).is_err() && timeline(&run, &problem).is_err());
+    assert!(draw().breakdown(&run, &problem).is_err() && draw().timeline(&run, &problem).is_err());
 }
 
 #[test]
@@ -176,7 +185,7 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
         overhead: None,
         counters: vec![kernel("axpy", 0.0), kernel("multiply", 40.0), gemm],
     });
-    let chart = kernel_roofline(&run, &problem).unwrap();
+    let chart = draw().kernel_roofline(&run, &problem, None).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     let points: Vec<_> = chart.table.rows.iter().filter(|r| r[0] != "roof").collect();
@@ -192,22 +201,22 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
     assert_eq!(chart.table.headers[0], "roof or kernel");
     assert!(chart.description.contains("kernels on"), "{}", chart.description);
     // A record of rungs has its own; one without a point has that of its kernels.
-    assert_eq!(roofline(&run, &problem).unwrap().table.headers[0], "roof or rung");
+    assert_eq!(draw().roofline(&run, &problem).unwrap().table.headers[0], "roof or rung");
     run.measurements.iter_mut().for_each(|m| m.check = None);
-    assert_eq!(roofline(&run, &problem).unwrap().table.headers[0], "roof or kernel");
+    assert_eq!(draw().roofline(&run, &problem).unwrap().table.headers[0], "roof or kernel");
     run.breakdowns.clear();
     run.profiled.clear();
-    let why = kernel_roofline(&run, &problem).unwrap_err().to_string();
+    let why = draw().kernel_roofline(&run, &problem, None).unwrap_err().to_string();
     assert!(why.contains("range_of"), "{why}");
 }
 
 #[test]
 fn clocks_and_watts_are_drawn_over_time() {
-    use warpbook_charts::{clocks, power, power_in_words};
+    use warpbook_charts::power_in_words;
     use warpbook_record::{PowerAt, Profiled};
     let mut run = sample::recorded();
     let problem = run.main_problem().unwrap().clone();
-    assert!(clocks(&run, &problem).is_err() && power(&run, &problem).is_err());
+    assert!(draw().clocks(&run, &problem).is_err() && draw().power(&run, &problem).is_err());
     assert!(power_in_words(&run, &problem).is_empty());
     let reading = |i: u32, watts: f64, capped| PowerAt {
         at_us: f64::from(i) * 5e4,
@@ -234,7 +243,7 @@ fn clocks_and_watts_are_drawn_over_time() {
     );
     assert!(said[1].contains("400 W") && said[1].contains("in 0 of 20 readings"), "{said:?}");
     assert_eq!(said[2], "The power cap is 700 W.");
-    let drawn = [clocks(&run, &problem), power(&run, &problem)].map(Result::unwrap);
+    let drawn = [draw().clocks(&run, &problem), draw().power(&run, &problem)].map(Result::unwrap);
     for chart in &drawn {
         check_svg(chart);
         check_layout(chart);
@@ -246,5 +255,5 @@ fn clocks_and_watts_are_drawn_over_time() {
     run.profiled[1].power.truncate(1);
     run.profiled[0].power.iter_mut().for_each(|r| (r.limit_watts, r.watts, r.flops) = (None, None, 0));
     assert_eq!(power_in_words(&run, &problem)[1], "The power cap is not known.");
-    assert!(power(&run, &problem).is_err() && clocks(&run, &problem).unwrap().table.headers.len() == 2);
+    assert!(draw().power(&run, &problem).is_err() && draw().clocks(&run, &problem).unwrap().table.headers.len() == 2);
 }

@@ -33,7 +33,7 @@ fn each_person_is_once_at_a_task_with_their_best() {
     for task in &board.tasks {
         assert_eq!(names(task), ["Ada", "Bob", "carl"], "{}", task.name());
         assert_eq!(task.ranked().next().unwrap().0.record, 2);
-        let chart = task.chart().unwrap();
+        let chart = draw().ranking(task).unwrap();
         check_svg(&chart);
         check_layout(&chart);
         assert!(chart.title.starts_with("Ada is the fastest of 3 people: "), "{}", chart.title);
@@ -51,7 +51,7 @@ fn published_records_are_lines_and_nobody() {
     assert_eq!(board.people, ["Ada"]);
     for task in &board.tasks {
         assert_eq!((names(task), task.published.len()), (vec!["Ada".to_owned()], 1), "{}", task.name());
-        let chart = task.chart().unwrap();
+        let chart = draw().ranking(task).unwrap();
         check_svg(&chart);
         check_layout(&chart);
         assert!(chart.svg.as_str().contains(&format!(">{}, ", task.published[0].0)), "{}", chart.svg.as_str());
@@ -97,10 +97,10 @@ fn what_was_not_checked_does_not_count_and_is_named() {
     assert!(
         said("Bob").ends_with("its result was not checked") && said("Carl").contains("check failed: relative error")
     );
-    let chart = task.chart().unwrap();
+    let chart = draw().ranking(task).unwrap();
     assert!(chart.svg.as_str().contains("1 person is without a checked figure"));
     let nobody = Board::of(&[("a", &none)]);
-    assert!(nobody.tasks[0].chart().unwrap_err().to_string().starts_with("Nobody has a checked figure"));
+    assert!(draw().ranking(&nobody.tasks[0]).unwrap_err().to_string().starts_with("Nobody has a checked figure"));
     assert!(Board::of(&[]).tasks.is_empty());
 }
 
@@ -135,17 +135,17 @@ fn the_board_is_drawn_as_it_was() {
         .collect();
     let named: Vec<(&str, &Run)> = records.iter().map(|(n, r)| (n.as_str(), r)).collect();
     let board = Board::of(&named);
-    let chart = board.tasks[0].chart().unwrap();
+    let chart = draw().ranking(&board.tasks[0]).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     golden("board.svg", &chart);
     for width in [280, 360, 480, 600, 1200] {
-        let chart = board.tasks[0].chart_with(&Options::of_width(width)).unwrap();
+        let chart = Options::of_width(width).ranking(&board.tasks[0]).unwrap();
         assert_eq!(chart.svg.size().0, width);
         check_svg(&chart);
         check_layout(&chart);
     }
-    golden("board-phone.svg", &board.tasks[0].chart_with(&Options::phone()).unwrap());
+    golden("board-phone.svg", &Options::phone().ranking(&board.tasks[0]).unwrap());
 }
 
 fn golden(name: &str, chart: &Chart) {

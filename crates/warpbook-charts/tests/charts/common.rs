@@ -16,27 +16,27 @@ pub const QUANTITIES: [Quantity; 6] = [
 /// All charts of a record at a problem that need no items, those over several records with it alone and twice.
 pub fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     vec![
-        ladder(run, problem, Quantity::Time),
-        ladder(run, problem, Quantity::SpeedUp),
-        ladder(run, problem, Quantity::Bandwidth),
-        ladder(run, problem, Quantity::Throughput),
-        sweep(&[run]),
-        sweep(&[run, run]),
-        sweep_bandwidth(&[run]),
-        sweep_throughput(&[run], None, None),
-        sweep_of(&[run], Quantity::SpeedUp, None, None),
-        loss_curve(run, problem),
-        operations(run, problem),
-        ablation(run, problem),
-        roofline(run, problem),
-        compare(&[run, run], problem.size()),
+        draw().ladder(run, problem, Quantity::Time),
+        draw().ladder(run, problem, Quantity::SpeedUp),
+        draw().ladder(run, problem, Quantity::Bandwidth),
+        draw().ladder(run, problem, Quantity::Throughput),
+        draw().sweep(&[run]),
+        draw().sweep(&[run, run]),
+        draw().sweep_bandwidth(&[run]),
+        draw().sweep_throughput(&[run], None, None),
+        draw().sweep_of(&[run], Quantity::SpeedUp, None, None),
+        draw().loss_curve(run, problem),
+        draw().operations(run, problem),
+        draw().ablation(run, problem),
+        draw().roofline(run, problem),
+        draw().compare(&[run, run], problem.size()),
     ]
 }
 
 /// The charts of trainings that were watched step by step.
 pub fn of_trainings(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
-    let charts = [accuracy, loss_scale, learning_rate, gradient_norm];
-    charts.map(|chart| chart(run, problem)).into()
+    let charts = [Options::accuracy, Options::loss_scale, Options::learning_rate, Options::gradient_norm];
+    charts.map(|chart| chart(&draw(), run, problem)).into()
 }
 
 /// The charts of records with libraries, tiles and transfers.
@@ -44,17 +44,22 @@ pub fn of_products(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError
     let dtype = problem.dtype;
     let rungs = ["01_naive", "14_overlapped_store", "a", "b"];
     vec![
-        sweep_throughput(&[run, run], Some(dtype), Some(&rungs)),
-        shapes(run, dtype),
-        tiles(run, problem),
-        transfers(run, problem),
+        draw().sweep_throughput(&[run, run], Some(dtype), Some(&rungs)),
+        draw().shapes(run, dtype),
+        draw().tiles(run, problem),
+        draw().transfers(run, problem),
     ]
 }
 
 /// The charts of what a device did in one run.
 pub fn of_recorded(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     let rungs = ["01_unfused", "a", "b", "04_fused_graph"];
-    vec![breakdown(run, problem), timeline(run, problem), timelines(run, problem, &rungs), xray(run, problem)]
+    vec![
+        draw().breakdown(run, problem),
+        draw().timeline(run, problem),
+        draw().timelines(run, problem, &rungs),
+        draw().xray(run, problem),
+    ]
 }
 
 /// Well-formed, inline and as a file; named; with nothing that runs; finite numbers only.

@@ -31,7 +31,7 @@ pub fn check(of: &Comparison<'_>) {
     }
     assert!(of.table().rows.iter().all(|r| r.len() == of.table().headers.len()));
     for anyway in [false, true] {
-        match of.chart(anyway) {
+        match draw().comparison(&of, anyway) {
             Ok(chart) => check_svg(&chart),
             Err(e) => assert!(e.to_string().ends_with('.'), "{e}"),
         }
@@ -80,7 +80,11 @@ fn rows_are_judged_counted_and_put_in_a_sentence() {
     assert_eq!(at(&without).1, Verdict::Missing);
     let back = Comparison::of(&[&without, &one]).unwrap().at(&p);
     assert_eq!(verdict(&back, "01_naive"), Verdict::New);
-    assert!(back.chart(false).unwrap().svg.as_str().contains("Naive (only in record 2)"), "{:?}", back.labels);
+    assert!(
+        draw().comparison(&back, false).unwrap().svg.as_str().contains("Naive (only in record 2)"),
+        "{:?}",
+        back.labels
+    );
 }
 
 #[test]
@@ -165,7 +169,7 @@ fn what_differs_is_said_of_each_row_and_shown_anyway() {
         }
         assert_eq!(row.cells[1].verdict, Some(Verdict::NotComparable));
         assert!(row.cells[1].why.contains(expect), "{}", row.cells[1].why);
-        let (hidden, shown) = (of.chart(false).unwrap(), of.chart(true).unwrap());
+        let (hidden, shown) = (draw().comparison(&of, false).unwrap(), draw().comparison(&of, true).unwrap());
         let badge = |c: &Chart| c.svg.as_str().contains("not comparable: ");
         assert!(badge(&hidden) && !badge(&shown));
     };
@@ -205,7 +209,7 @@ fn two_to_eight_records_of_one_experiment_are_compared() {
     let of = Comparison::of(&eight.iter().collect::<Vec<_>>()).unwrap();
     check(&of);
     assert!(of.sentence(7).starts_with("record 8 against record 1: "), "{}", of.sentence(7));
-    let chart = of.chart(false).unwrap();
+    let chart = draw().comparison(&of, false).unwrap();
     check_layout(&chart);
     let (_, height) = chart.svg.size();
     assert!(height < 800, "{height} px for seven rungs of eight records");
@@ -226,7 +230,7 @@ fn labels_say_what_tells_records_apart() {
     assert_eq!(labels(&|_| {}), ["record 1", "record 2"]);
     let of = Comparison::of(&[&one, &one]).unwrap().labelled(&["before <b>".into(), String::new()]);
     assert_eq!(of.labels, ["before <b>", "record 2"]);
-    assert!(of.chart(false).unwrap().svg.as_str().contains(">before &lt;b&gt; (1×)</text>"));
+    assert!(draw().comparison(&of, false).unwrap().svg.as_str().contains(">before &lt;b&gt; (1×)</text>"));
 }
 
 #[test]

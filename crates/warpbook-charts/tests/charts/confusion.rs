@@ -1,6 +1,6 @@
 //! Confusion matrices as charts.
 
-use warpbook_charts::{Confusion, confusion};
+use warpbook_charts::{Confusion, draw};
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|n| (*n).to_owned()).collect()
@@ -10,7 +10,7 @@ fn names(names: &[&str]) -> Vec<String> {
 fn a_matrix_says_what_was_taken_for_what() {
     let classes = names(&["cat", "dog", "<ship>"]);
     let of = Confusion { title: "T", subtitle: "S", classes: &classes, counts: &[8, 2, 0, 1, 9, 0, 0, 5, 0] };
-    let chart = confusion(&of).unwrap();
+    let chart = draw().confusion(&of).unwrap();
     assert_eq!(
         chart.description,
         "Confusion matrix of 3 classes: 17 of 25 samples are right (68 %). The most frequent mistakes: <ship> taken for dog (5), \
@@ -41,7 +41,7 @@ fn a_matrix_says_what_was_taken_for_what() {
 fn many_classes_are_in_the_table() {
     let classes: Vec<String> = (0..100).map(|i| format!("a long name of class {i}")).collect();
     let counts: Vec<u64> = (0..10_000).map(|i| if i / 100 == i % 100 { u64::MAX >> 20 } else { i % 3 }).collect();
-    let chart = confusion(&Confusion { title: "T", subtitle: "", classes: &classes, counts: &counts }).unwrap();
+    let chart = draw().confusion(&Confusion { title: "T", subtitle: "", classes: &classes, counts: &counts }).unwrap();
     assert!(chart.svg.as_str().contains("32 of 100 classes are drawn"));
     assert_eq!((chart.table.rows.len(), chart.table.headers.len()), (100, 102));
     roxmltree::Document::parse(chart.svg.as_str()).unwrap();
@@ -51,7 +51,10 @@ fn many_classes_are_in_the_table() {
 fn what_is_no_matrix_is_refused() {
     let classes = names(&["a", "b"]);
     let check = |counts: &[u64], expect: &str| {
-        let why = confusion(&Confusion { title: "", subtitle: "", classes: &classes, counts }).unwrap_err().to_string();
+        let why = draw()
+            .confusion(&Confusion { title: "", subtitle: "", classes: &classes, counts })
+            .unwrap_err()
+            .to_string();
         assert!(why.contains(expect), "{why}");
     };
     check(&[1, 2, 3], "2 x 2 counts, and there are 3");

@@ -1,6 +1,6 @@
 //! Histograms of exponents.
 
-use warpbook_charts::{ExponentRow, FormatRange, exponents};
+use warpbook_charts::{ExponentRow, FormatRange, draw};
 
 const FP16: FormatRange<'_> = FormatRange { name: "fp16", least: -25, normal: -14, largest: 15 };
 
@@ -27,7 +27,7 @@ fn what_a_format_loses_is_counted_and_drawn() {
     // One number for each exponent from 2^-30 to 2^17: five vanish, eleven lose digits, two overflow.
     let all = ExponentRow::of("gradients", (-30..=17).map(|e| 2f64.powi(e) as f32).chain([0.0]));
     let scaled = ExponentRow::of("times 65536", (-14..=3).map(|e| 2f64.powi(e) as f32));
-    let chart = exponents("T", "S", &FP16, &[all, scaled]).unwrap();
+    let chart = draw().exponents("T", "S", &FP16, &[all, scaled]).unwrap();
     assert_eq!(chart.table.rows[0], ["gradients", "1", "5", "11", "30", "2", "2^-30", "2^17"]);
     assert_eq!(chart.table.rows[1], ["times 65536", "0", "0", "0", "18", "0", "2^-14", "2^3"]);
     assert!(chart.description.contains("of gradients that are not 0, 10 % vanish"), "{}", chart.description);
@@ -44,7 +44,7 @@ fn what_a_format_loses_is_counted_and_drawn() {
 #[test]
 fn without_numbers_there_is_no_chart() {
     for values in [vec![], vec![0.0, -0.0], vec![f32::NAN]] {
-        let why = exponents("T", "", &FP16, &[ExponentRow::of("x", values)]).unwrap_err().to_string();
+        let why = draw().exponents("T", "", &FP16, &[ExponentRow::of("x", values)]).unwrap_err().to_string();
         assert!(why.contains("none was finite"), "{why}");
     }
 }

@@ -44,7 +44,7 @@ fn a_pair_says_its_ratio_and_the_reason() {
     assert_eq!((found.sentence, &*found.rung), (format!("{ratio} It moves more."), "01_unfused"));
     let seen: Vec<(&str, &str)> = found.tiles.iter().take(3).map(|t| (&*t.label, &*t.value)).collect();
     assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
-    let chart = ladder(&run, &problem, Quantity::Time).unwrap();
+    let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     assert_eq!(chart.title, "Unfused: 0.227× as fast as Fused");
     // Where one of them has no figure it is as of any record.
     run.measurements.retain(|m| m.rung != "01_unfused");

@@ -118,7 +118,10 @@ fn hostile_texts_are_harmless() {
             check_svg(&chart);
         }
         let (run, problem) = (with_text(sample::softmax(), text), worded(&sample::rows(65_536), text));
-        for chart in QUANTITIES.iter().flat_map(|q| [ladder(&run, &problem, *q), sweep_of(&[&run], *q, None, None)]) {
+        for chart in QUANTITIES
+            .iter()
+            .flat_map(|q| [draw().ladder(&run, &problem, *q), draw().sweep_of(&[&run], *q, None, None)])
+        {
             check_svg(&chart.unwrap());
         }
         check_table(&LadderTable::of(&run, &problem));
@@ -131,8 +134,10 @@ fn hostile_texts_are_harmless() {
         let of_products = of_products(&products, &product);
         let softmax = with_text(sample::softmax(), text);
         let rows = worded(&sample::rows(65_536), text);
-        let of_rows =
-            [ladder(&softmax, &rows, Quantity::ItemRate), sweep_of(&[&softmax], Quantity::ItemRate, None, None)];
+        let of_rows = [
+            draw().ladder(&softmax, &rows, Quantity::ItemRate),
+            draw().sweep_of(&[&softmax], Quantity::ItemRate, None, None),
+        ];
         let of_recorded = of_recorded(&with_text(recorded(), text), &problem);
         let charts = all(&run, &problem).into_iter().chain(of_products).chain(of_rows).chain(of_recorded);
         for chart in charts.chain([Ok(diagram_of(text, (3, 40), 7).unwrap())]) {

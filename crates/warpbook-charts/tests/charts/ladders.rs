@@ -7,7 +7,7 @@ use warpbook_record::{Baseline, Column, Dtype, Measurement, MemoryLevel, Outcome
 
 #[test]
 fn rungs_without_a_figure_say_why() {
-    let chart = ladder(&sample::troubled(), &sample::problem(100_000), Quantity::Time).unwrap();
+    let chart = draw().ladder(&sample::troubled(), &sample::problem(100_000), Quantity::Time).unwrap();
     let shown = chart.svg.as_str();
     for words in ["skipped: This rung needs", "failed: CUDA_ERROR", "diverged at epoch 70", "diverged at epoch 10"] {
         assert!(shown.contains(words), "{words}");
@@ -26,7 +26,7 @@ fn a_guess_is_a_mark_of_its_own_and_a_wild_one_is_told() {
         check_layout(&chart);
         chart.svg.as_str().to_owned()
     };
-    let plain = ladder(&run, &problem, Quantity::Time).unwrap();
+    let plain = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     let guessed = with(1234.0, Quantity::Time);
     assert!(guessed.contains(">your guess: 1.23 ms<"), "{guessed}");
     assert!(guessed.contains(" Marked is your guess: 1.23 ms."), "for a screen reader");
@@ -44,7 +44,7 @@ fn a_guess_is_a_mark_of_its_own_and_a_wild_one_is_told() {
 fn a_ladder_without_any_figure_still_lists_its_rungs() {
     let mut run = sample::troubled();
     run.measurements.retain(|m| m.outcome != Outcome::Measured);
-    let chart = ladder(&run, &sample::problem(100_000), Quantity::Time).unwrap();
+    let chart = draw().ladder(&run, &sample::problem(100_000), Quantity::Time).unwrap();
     check_svg(&chart);
     assert!(chart.description.contains("none has a valid figure"), "{}", chart.description);
 }
@@ -52,15 +52,15 @@ fn a_ladder_without_any_figure_still_lists_its_rungs() {
 #[test]
 fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
     let (run, problem) = (sample::full(), sample::problem(5_000_000));
-    let chart = ladder(&run, &problem, Quantity::Time).unwrap();
+    let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     let shown = chart.svg.as_str();
     for text in [">PyTorch 2.11.0<", "27 % of arithmetic&apos;s bound", "of L2&apos;s bound"] {
         assert!(shown.contains(text), "{text}");
     }
-    let bandwidth = ladder(&run, &problem, Quantity::Bandwidth).unwrap();
+    let bandwidth = draw().ladder(&run, &problem, Quantity::Bandwidth).unwrap();
     assert!(!["DRAM&apos;s bound", "memory&apos;s bound"].iter().any(|t| bandwidth.svg.as_str().contains(t)));
     // Rungs that are not written for these points have no rows, only a remark.
-    let several = ladder(&run, &sample::with_features(5_000_000, 16), Quantity::Time).unwrap();
+    let several = draw().ladder(&run, &sample::with_features(5_000_000, 16), Quantity::Time).unwrap();
     assert!(several.svg.as_str().contains("10 rungs skipped: It is written for one feature"));
     assert!(!several.svg.as_str().contains(">Unfused</text>"));
     assert!(several.svg.size().1 < chart.svg.size().1 * 2 / 3);
@@ -71,7 +71,7 @@ fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
     assert!(chart.description.ends_with("× as fast as CPU, one thread)."), "{}", chart.description);
     let mut other = run.clone();
     other.descriptor.baseline = Baseline::Rung("01_unfused".into());
-    let chart = ladder(&other, &problem, Quantity::SpeedUp).unwrap();
+    let chart = draw().ladder(&other, &problem, Quantity::SpeedUp).unwrap();
     assert_eq!(chart.title, "On the chip: 16.0× as fast as PyTorch's best");
     assert!(chart.svg.as_str().contains(">Fused linear regression: speed-up over Unfused, NVIDIA H200,"));
     assert!(chart.svg.as_str().contains("speed-up over Unfused, longer is better"));
@@ -81,7 +81,7 @@ fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
 #[test]
 fn devices_are_named_where_they_differ() {
     let (a, b) = (sample::h200(), sample::t4());
-    for chart in [sweep(&[&a, &b]), sweep_bandwidth(&[&a, &b]), compare(&[&a, &b], 5_000_000)] {
+    for chart in [draw().sweep(&[&a, &b]), draw().sweep_bandwidth(&[&a, &b]), draw().compare(&[&a, &b], 5_000_000)] {
         let chart = chart.unwrap();
         let said = "The records are of different devices: NVIDIA H200 and Tesla T4.";
         assert!(chart.svg.as_str().contains(said));
@@ -90,7 +90,7 @@ fn devices_are_named_where_they_differ() {
     // The same device twice: told apart all the same.
     let mut later = sample::h200();
     later.created = "2026-12-24T18:30:00Z".into();
-    let chart = compare(&[&a, &later], 5_000_000).unwrap();
+    let chart = draw().compare(&[&a, &later], 5_000_000).unwrap();
     assert!(chart.svg.as_str().contains(">2026-12-24</text>"), "{}", chart.svg.as_str());
 }
 
@@ -99,7 +99,7 @@ fn a_ceiling_far_beyond_all_bars_is_told_and_not_drawn() {
     let (mut run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
     // Everything ten times as slow: the ceiling is more than eight times as high as the highest bar.
     run.measurements.iter_mut().flat_map(|m| &mut m.samples_us).for_each(|us| *us *= 10.0);
-    let shown = |quantity| ladder(&run, &problem, quantity).unwrap().svg.as_str().to_owned();
+    let shown = |quantity| draw().ladder(&run, &problem, quantity).unwrap().svg.as_str().to_owned();
     let rates = shown(Quantity::Throughput);
     assert!(rates.contains(">Beyond the axis: the measured ceiling: 845 TFLOP/s, bf16 arithmetic.<"), "{rates}");
     assert!(!rates.contains(">measured ceiling: 845"));
@@ -110,7 +110,7 @@ fn a_ceiling_far_beyond_all_bars_is_told_and_not_drawn() {
 #[test]
 fn rungs_are_held_against_the_faster_library_and_the_ceiling_of_their_type() {
     let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
-    let chart = ladder(&run, &problem, Quantity::Throughput).unwrap();
+    let chart = draw().ladder(&run, &problem, Quantity::Throughput).unwrap();
     let shown = chart.svg.as_str();
     for text in [
         ">cuBLASLt, best of 32: 697 TFLOP/s<",
@@ -132,24 +132,24 @@ fn rungs_are_held_against_the_faster_library_and_the_ceiling_of_their_type() {
     // One step of k: bound by memory, not by arithmetic.
     let mut thin = run.clone();
     thin.measurements.iter_mut().for_each(|m| m.problem = sample::product((4096, 4096, 16), Dtype::Bf16));
-    let chart = ladder(&thin, &sample::product((4096, 4096, 16), Dtype::Bf16), Quantity::Throughput).unwrap();
+    let chart = draw().ladder(&thin, &sample::product((4096, 4096, 16), Dtype::Bf16), Quantity::Throughput).unwrap();
     assert!(chart.svg.as_str().contains("L2 at 9143 GB/s<"));
 
     let mut unmeasured = run.clone();
     unmeasured.peaks.compute.clear();
-    let chart = ladder(&unmeasured, &problem, Quantity::Throughput).unwrap();
+    let chart = draw().ladder(&unmeasured, &problem, Quantity::Throughput).unwrap();
     check_layout(&chart);
     assert!(chart.svg.as_str().contains("The peak of bf16 arithmetic was not measured, so no ceiling is drawn."));
     unmeasured.rungs.retain(|r| !matches!(r.runner, Runner::Library(_)));
     unmeasured.measurements.retain(|m| !m.rung.starts_with("cublas"));
-    let chart = ladder(&unmeasured, &problem, Quantity::Throughput).unwrap();
+    let chart = draw().ladder(&unmeasured, &problem, Quantity::Throughput).unwrap();
     assert!(chart.svg.as_str().contains(">652 TFLOP/s<") && !chart.svg.as_str().contains("%: of"));
 
     // A regression has no library, and its rungs' own operations count.
-    let chart = ladder(&sample::full(), &sample::problem(5_000_000), Quantity::Throughput).unwrap();
+    let chart = draw().ladder(&sample::full(), &sample::problem(5_000_000), Quantity::Throughput).unwrap();
     assert!(chart.svg.as_str().contains(">measured ceiling: 9.14 TFLOP/s, L2 at 9143 GB/s<"));
     // The time of a product is held against its arithmetic and the library, and speed-ups are over the library.
-    let chart = ladder(&run, &problem, Quantity::Time).unwrap();
+    let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     let shown = chart.svg.as_str();
     for text in [
         ">measured ceiling: 163 µs, bf16 arithmetic at 845 TFLOP/s<",
@@ -163,7 +163,7 @@ fn rungs_are_held_against_the_faster_library_and_the_ceiling_of_their_type() {
     // Without the peak of arithmetic the ceiling of memory would be far above the true one.
     let mut unmeasured = run.clone();
     unmeasured.peaks.compute.clear();
-    let chart = ladder(&unmeasured, &problem, Quantity::Time).unwrap();
+    let chart = draw().ladder(&unmeasured, &problem, Quantity::Time).unwrap();
     assert!(!chart.svg.as_str().contains("measured ceiling:"));
     assert!(chart.svg.as_str().contains("The peak of bf16 arithmetic was not measured, so no ceiling is drawn."));
 }
@@ -276,7 +276,7 @@ fn what_does_less_of_the_work_is_nowhere_called_the_fastest() {
     let (run, problem) = (sample::full(), sample::problem(200_000_000));
     let least = run.measurement("07_sufficient_statistics", &problem).unwrap();
     assert!(least.median_us() < run.fastest(&problem).unwrap().median_us());
-    for chart in [ladder(&run, &problem, Quantity::Time), sweep(&[&run])] {
+    for chart in [draw().ladder(&run, &problem, Quantity::Time), draw().sweep(&[&run])] {
         let said = chart.unwrap().description;
         assert!(said.contains("fastest") && !said.contains("Sufficient statistics"), "{said}");
     }
@@ -289,7 +289,7 @@ fn a_rung_without_a_bar_is_neither_the_fastest_nor_the_baseline() {
     let table = LadderTable::of(&run, &problem);
     check_table(&table);
     assert_eq!(table.rows.iter().find(|r| r.fastest).unwrap().rung, "cpu_all_threads");
-    let chart = ladder(&run, &problem, Quantity::Time).unwrap();
+    let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     assert!(chart.description.contains("the fastest is CPU, all threads with"), "{}", chart.description);
     let diverged = cell(&table.table(), "04_fused_graph", "remark").to_owned();
     assert_eq!(diverged, "diverged at epoch 70");
@@ -304,7 +304,8 @@ fn a_share_above_its_bound_is_explained_by_the_record() {
     let (mut run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
     let said = "above 100 %: bytes";
     let plain = |chart: &Chart| chart.svg.as_str().contains("above 100 %");
-    let charts = |run: &Run| [roofline(run, &problem).unwrap(), ladder(run, &problem, Quantity::Time).unwrap()];
+    let charts =
+        |run: &Run| [draw().roofline(run, &problem).unwrap(), draw().ladder(run, &problem, Quantity::Time).unwrap()];
     assert!(!charts(&run).iter().any(plain));
     for m in run.measurements.iter_mut().filter(|m| m.rung == "14_overlapped_store") {
         m.traffic.iter_mut().filter(|t| t.level == MemoryLevel::L2).for_each(|t| t.bytes *= 4);
@@ -323,7 +324,7 @@ fn copies_that_all_rungs_share_stand_with_the_first_and_the_fastest_rung() {
     run.parts.retain(|p| p.group != PartGroup::Transfer);
     let copies = [("to the device", 1210.0), ("to the host", 640.0)];
     run.parts.extend(copies.map(|(name, us)| sample::part("", &problem, PartGroup::Transfer, name, us)));
-    let chart = transfers(&run, &problem).unwrap();
+    let chart = draw().transfers(&run, &problem).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     let ids: Vec<&str> = chart.table.rows.iter().map(|r| r[0].as_str()).collect();
@@ -334,10 +335,12 @@ fn copies_that_all_rungs_share_stand_with_the_first_and_the_fastest_rung() {
     let median = run.measurement("14_overlapped_store", &problem).unwrap().median_us().unwrap();
     assert!((best[3].parse::<f64>().unwrap() - median / 1e3).abs() < 1e-4);
     run.measurements.retain(|m| m.rung != "01_naive" && !m.rung.starts_with("cublas"));
-    let ids = |run: &Run| transfers(run, &problem).unwrap().table.rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>();
+    let ids = |run: &Run| {
+        draw().transfers(run, &problem).unwrap().table.rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>()
+    };
     assert_eq!(ids(&run), ["02_coalesced", "14_overlapped_store"]);
     run.measurements.clear();
-    let error = transfers(&run, &problem).unwrap_err().to_string();
+    let error = draw().transfers(&run, &problem).unwrap_err().to_string();
     assert_eq!(error, "No rung of kernels has a valid time at 4096³ bf16 that the transfers could be added to.");
 }
 
@@ -346,7 +349,7 @@ fn what_is_cut_off_is_in_the_tooltip() {
     let mut run = sample::h200();
     let long = "Fused & staged through shared memory with a pipeline of three stages";
     run.rungs[3].title = long.into();
-    let chart = ladder(&run, &sample::problem(5_000_000), Quantity::Time).unwrap();
+    let chart = draw().ladder(&run, &sample::problem(5_000_000), Quantity::Time).unwrap();
     let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();
     let tooltip = document.descendants().find(|n| n.tag_name().name() == "title" && n.text() == Some(long)).unwrap();
     let shown = tooltip.next_sibling().and_then(|n| n.text()).unwrap();
@@ -358,7 +361,7 @@ fn what_is_cut_off_is_in_the_tooltip() {
 fn the_state_of_l2_is_told_where_kernels_are_timed() {
     let run = sample::products();
     let problem = run.main_problem().unwrap().clone();
-    let told = |run: &Run| ladder(run, &problem, Quantity::Time).unwrap().svg.as_str().contains("arm L2");
+    let told = |run: &Run| draw().ladder(run, &problem, Quantity::Time).unwrap().svg.as_str().contains("arm L2");
     assert!(told(&run));
     let mut whole = run.clone();
     whole.policy.timed_by = warpbook_record::TimedBy::WallClock;
@@ -374,7 +377,7 @@ fn the_state_of_l2_is_told_where_kernels_are_timed() {
 #[test]
 fn a_logarithmic_ladder_has_a_tick_a_decade() {
     let run = sample::h200();
-    let chart = ladder(&run, run.main_problem().unwrap(), Quantity::Time).unwrap();
+    let chart = draw().ladder(&run, run.main_problem().unwrap(), Quantity::Time).unwrap();
     let shown = chart.svg.as_str();
     for tick in [">1 ms<", ">10 ms<", ">100 ms<", ">1 s<"] {
         assert!(shown.contains(tick), "{tick}: {shown}");

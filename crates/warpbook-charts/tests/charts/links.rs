@@ -1,7 +1,7 @@
 //! Several GPUs, and the link between them.
 
 use crate::sample::{h200, peak};
-use warpbook_charts::{link_bandwidth, roofline, timelines};
+use warpbook_charts::draw;
 use warpbook_record::{ComputePeak, LinkCurve, LinkPoint, LinkTransfer, Measurement, MemoryLevel, Run, Span, Traffic};
 
 /// The H200's record with its first sound rung on two GPUs, which send half a gigabyte over a link of 400 GB/s.
@@ -37,7 +37,7 @@ fn on_two() -> (Run, Measurement) {
 #[test]
 fn the_link_is_a_roof_and_gpus_are_counted_one_by_one() {
     let (run, m) = on_two();
-    let chart = roofline(&run, &m.problem).unwrap();
+    let chart = draw().roofline(&run, &m.problem).unwrap();
     let roof = chart.table.rows.iter().find(|r| r[1] == "the link, measured").unwrap();
     assert!(roof[7].starts_with("400."), "{roof:?}");
     let row = chart.table.rows.iter().find(|r| r[0] == m.rung).unwrap();
@@ -51,13 +51,13 @@ fn the_link_is_a_roof_and_gpus_are_counted_one_by_one() {
     close(number(8), run.bound(&m).unwrap().us / 1e3);
     let svg = chart.svg.to_string();
     assert!(svg.contains("works from the link") && svg.contains("are those of each GPU"), "{svg}");
-    assert!(!roofline(&h200(), &m.problem).unwrap().svg.to_string().contains("each GPU"));
+    assert!(!draw().roofline(&h200(), &m.problem).unwrap().svg.to_string().contains("each GPU"));
 }
 
 #[test]
 fn bandwidth_is_drawn_over_size() {
     let (run, _) = on_two();
-    let chart = link_bandwidth(&run).unwrap();
+    let chart = draw().link_bandwidth(&run).unwrap();
     assert_eq!(chart.table.rows.len(), 3);
     let svg = chart.svg.to_string();
     for label in ["copy, one direction", "copies, both directions", "all-reduce, bus bandwidth"] {
@@ -68,7 +68,7 @@ fn bandwidth_is_drawn_over_size() {
         "{}",
         chart.description
     );
-    let none = link_bandwidth(&h200()).unwrap_err().to_string();
+    let none = draw().link_bandwidth(&h200()).unwrap_err().to_string();
     assert!(none.contains("No link between GPUs was measured"), "{none}");
 }
 
@@ -93,7 +93,7 @@ fn lanes_of_gpus_have_their_names() {
         span("cuda:1 communication", "panel2 communication", 100.0),
         span("0", "panel1 sum", 100.0),
     ];
-    let chart = timelines(&run, &m.problem, &[m.rung.as_str()]).unwrap();
+    let chart = draw().timelines(&run, &m.problem, &[m.rung.as_str()]).unwrap();
     let svg = chart.svg.to_string();
     assert!(svg.contains("cuda:1 multiplication") && svg.contains("cuda:1 communication"), "{svg}");
     assert!(svg.contains("stream 0") && !svg.contains("stream cuda:1"), "{svg}");

@@ -7,7 +7,7 @@ use warpbook_charts::*;
 #[test]
 fn a_diverged_loss_ends_and_is_never_zero() {
     let (run, problem) = (sample::troubled(), sample::problem(100_000));
-    let chart = loss_curve(&run, &problem).unwrap();
+    let chart = draw().loss_curve(&run, &problem).unwrap();
     assert!(chart.svg.as_str().contains("diverged at epoch 70"));
     assert!(chart.description.contains("diverged at epoch 70"), "{}", chart.description);
     assert!(chart.title.contains("diverge"), "{}", chart.title);
@@ -16,7 +16,7 @@ fn a_diverged_loss_ends_and_is_never_zero() {
 
     let mut nothing = run;
     nothing.train_logs.retain(|l| l.rung == "03_fused_streams");
-    let error = loss_curve(&nothing, &problem).unwrap_err();
+    let error = draw().loss_curve(&nothing, &problem).unwrap_err();
     let expect = "No training of 100 k points, 200 epochs has a finite loss: Fused over streams diverged at epoch 10.";
     assert_eq!(error, ChartError::NothingToDraw(expect.into()));
 }
@@ -26,7 +26,7 @@ fn a_loss_scale_is_told_as_a_power_of_two() {
     let (mut run, problem) = (sample::trained(), sample::training_problem());
     let scales = &mut run.train_logs[0].course.as_mut().unwrap().loss_scales;
     scales.iter_mut().zip([40, 39, 38, 19, 18]).for_each(|(p, e)| p.value = 2f64.powi(e));
-    let chart = loss_scale(&run, &problem).unwrap();
+    let chart = draw().loss_scale(&run, &problem).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     let ticks: Vec<String> =
@@ -39,7 +39,7 @@ fn a_loss_scale_is_told_as_a_power_of_two() {
 #[test]
 fn coinciding_curves_are_drawn_once_and_all_named() {
     let (run, problem) = (sample::h200(), sample::problem(5_000_000));
-    let chart = loss_curve(&run, &problem).unwrap();
+    let chart = draw().loss_curve(&run, &problem).unwrap();
     for rung in &run.rungs {
         assert!(chart.svg.as_str().contains(&format!(">{}</text>", rung.title)), "{}", rung.title);
     }
@@ -54,7 +54,7 @@ fn losses_are_drawn_over_steps_where_all_have_steps() {
         point.step = Some(point.epoch * 469);
         point.epoch = point.epoch.div_ceil(20);
     }
-    let chart = loss_curve(&run, &problem).unwrap();
+    let chart = draw().loss_curve(&run, &problem).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     assert!(chart.svg.as_str().contains(">step</text>") && chart.description.contains("at step 4690 to"));
@@ -64,11 +64,11 @@ fn losses_are_drawn_over_steps_where_all_have_steps() {
     // A diverged one says at which step.
     let mut diverged = run.clone();
     diverged.train_logs[0].losses[3].loss = f64::NAN;
-    assert!(loss_curve(&diverged, &problem).unwrap().svg.as_str().contains("diverged at step 18760"));
+    assert!(draw().loss_curve(&diverged, &problem).unwrap().svg.as_str().contains("diverged at step 18760"));
     // One that has none: all over epochs, of which each has its last loss.
     let last = run.train_logs[0].losses[1].loss;
     run.train_logs[6].losses.iter_mut().for_each(|p| p.step = None);
-    let chart = loss_curve(&run, &problem).unwrap();
+    let chart = draw().loss_curve(&run, &problem).unwrap();
     assert!(chart.svg.as_str().contains(">epoch</text>"));
     assert_eq!(
         (chart.table.rows[0][0].as_str(), chart.table.rows[0][1].parse::<f64>().unwrap()),
@@ -80,7 +80,7 @@ fn losses_are_drawn_over_steps_where_all_have_steps() {
 fn a_training_is_drawn_from_what_was_logged() {
     let (run, problem) = (sample::trained(), sample::training_problem());
     assert_eq!(run.main_problem(), Some(&problem), "nothing was measured");
-    let charts: Vec<Chart> = run.descriptor.charts.iter().map(|k| chart(&run, &problem, *k).unwrap()).collect();
+    let charts: Vec<Chart> = run.descriptor.charts.iter().map(|k| draw().chart(&run, &problem, *k).unwrap()).collect();
     for chart in &charts {
         check_svg(chart);
         check_layout(chart);
@@ -120,14 +120,14 @@ fn what_was_not_logged_is_not_drawn() {
     course.epochs.iter_mut().for_each(|p| (p.test, p.train) = (None, None));
     let error = |e: Result<Chart, ChartError>| e.unwrap_err().to_string();
     let of = "of mnist, batch 512, synthetic digits.";
-    assert_eq!(error(accuracy(&run, &problem)), format!("The record has no accuracy {of}"));
-    assert_eq!(error(loss_scale(&run, &problem)), format!("The record has no loss scale {of}"));
-    assert_eq!(error(gradient_norm(&run, &problem)), format!("The record has no gradient norm {of}"));
-    assert!(learning_rate(&run, &problem).is_ok());
+    assert_eq!(error(draw().accuracy(&run, &problem)), format!("The record has no accuracy {of}"));
+    assert_eq!(error(draw().loss_scale(&run, &problem)), format!("The record has no loss scale {of}"));
+    assert_eq!(error(draw().gradient_norm(&run, &problem)), format!("The record has no gradient norm {of}"));
+    assert!(draw().learning_rate(&run, &problem).is_ok());
     // The ladder's records have losses without a course.
-    assert!(learning_rate(&sample::h200(), &sample::problem(5_000_000)).is_err());
+    assert!(draw().learning_rate(&sample::h200(), &sample::problem(5_000_000)).is_err());
     run.train_logs.clear();
-    assert!(error(learning_rate(&run, &problem)).contains("of no training"));
+    assert!(error(draw().learning_rate(&run, &problem)).contains("of no training"));
 }
 
 #[test]
@@ -141,18 +141,18 @@ fn two_trainings_share_their_charts() {
     (course.skipped_steps, course.skipped_total) = (Vec::new(), 0);
     run.train_logs.push(other);
     for kind in run.descriptor.charts.clone() {
-        let chart = chart(&run, &problem, kind).unwrap();
+        let chart = draw().chart(&run, &problem, kind).unwrap();
         check_svg(&chart);
         check_layout(&chart);
         assert!(chart.svg.as_str().contains("Fused in a graph"), "{}", chart.title);
     }
-    let chart = accuracy(&run, &problem).unwrap();
+    let chart = draw().accuracy(&run, &problem).unwrap();
     assert_eq!(chart.title, "Fused in a graph gets the most test samples right: 99.20 % after 5 epochs");
-    let losses = loss_curve(&run, &problem).unwrap().title;
+    let losses = draw().loss_curve(&run, &problem).unwrap().title;
     assert!(losses.starts_with("Fused in a graph ends at the lowest loss: 0.0"), "{losses}");
     assert_eq!(cell(&chart.table, "5", "Fused: test accuracy %"), "", "it ended after four");
     // One that ended within an epoch has its last point there.
     let course = run.train_logs[0].course.as_mut().unwrap();
     course.epochs[4].step = 500;
-    assert_eq!(row(&accuracy(&run, &problem).unwrap().table, "5")[1], "500");
+    assert_eq!(row(&draw().accuracy(&run, &problem).unwrap().table, "5")[1], "500");
 }

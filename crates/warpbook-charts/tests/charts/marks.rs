@@ -23,10 +23,10 @@ fn charts(run: &Run) -> Vec<Chart> {
     // The timeline's spans are marks on the page's canvas, not in the drawing.
     let kinds: Vec<ChartKind> = run.descriptor.charts.iter().copied().filter(|k| *k != ChartKind::Timeline).collect();
     for problem in &some {
-        all.extend(kinds.iter().filter_map(|kind| chart(run, problem, *kind).ok()));
-        all.extend(QUANTITIES.iter().filter_map(|q| ladder(run, problem, *q).ok()));
-        all.extend(QUANTITIES.iter().filter_map(|q| sweep_of(&[run], *q, Some(problem), None).ok()));
-        all.extend(compare(&[run, run], problem.size()).ok());
+        all.extend(kinds.iter().filter_map(|kind| draw().chart(run, problem, *kind).ok()));
+        all.extend(QUANTITIES.iter().filter_map(|q| draw().ladder(run, problem, *q).ok()));
+        all.extend(QUANTITIES.iter().filter_map(|q| draw().sweep_of(&[run], *q, Some(problem), None).ok()));
+        all.extend(draw().compare(&[run, run], problem.size()).ok());
     }
     assert!(all.len() > 5, "{}", run.title);
     all

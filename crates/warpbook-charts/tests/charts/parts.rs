@@ -7,7 +7,7 @@ use warpbook_record::{Dtype, Run};
 
 #[test]
 fn pytorch_operations_are_shown_with_ours() {
-    let chart = operations(&sample::full(), &sample::problem(5_000_000)).unwrap();
+    let chart = draw().operations(&sample::full(), &sample::problem(5_000_000)).unwrap();
     for text in ["pytorch_eager, PyTorch 2.11.0", ">optimiser step<", ">gradient w<", ">pass<"] {
         assert!(chart.svg.as_str().contains(text), "{text}");
     }
@@ -17,7 +17,7 @@ fn pytorch_operations_are_shown_with_ours() {
 #[test]
 fn shapes_are_held_against_the_faster_library() {
     let run = sample::products();
-    let chart = shapes(&run, Dtype::Bf16).unwrap();
+    let chart = draw().shapes(&run, Dtype::Bf16).unwrap();
     let cells: Vec<&Vec<String>> = chart.table.rows.iter().filter(|r| r[0] == "4097 × 4095 × 4093").collect();
     assert_eq!(cells.len(), 15);
     let best: Vec<&&Vec<String>> = cells.iter().filter(|r| r[8] == "yes").collect();
@@ -38,7 +38,7 @@ fn shapes_are_held_against_the_faster_library() {
     ] {
         assert!(shown.contains(text), "{text}");
     }
-    let fp32 = shapes(&run, Dtype::F32).unwrap();
+    let fp32 = draw().shapes(&run, Dtype::F32).unwrap();
     assert!(
         fp32.svg
             .as_str()
@@ -48,11 +48,11 @@ fn shapes_are_held_against_the_faster_library() {
 
     let mut without = run.clone();
     without.measurements.retain(|m| !(m.rung.starts_with("cublas") && m.problem == sample::cube(256, Dtype::Bf16)));
-    let chart = shapes(&without, Dtype::Bf16).unwrap();
+    let chart = draw().shapes(&without, Dtype::Bf16).unwrap();
     check_layout(&chart);
     assert!(chart.svg.as_str().contains("a: no library has a valid figure at this size (15 cells)."));
     without.measurements.retain(|m| !m.rung.starts_with("cublas"));
-    let error = |run: &Run, dtype| shapes(run, dtype).unwrap_err().to_string();
+    let error = |run: &Run, dtype| draw().shapes(run, dtype).unwrap_err().to_string();
     let expect = "No library has a valid figure of bf16, so there is nothing to hold rungs against.";
     assert_eq!(error(&without, Dtype::Bf16), expect);
     assert_eq!(error(&run, Dtype::F64), "The record has no problem of fp64.");
@@ -70,7 +70,7 @@ fn shapes_of_few_rungs_are_apart_with_the_columns_that_they_have() {
     for m in run.measurements.iter_mut().filter(|m| m.problem == thin[1]) {
         m.problem = m.problem.with(|p| (p.short, p.label) = (long.into(), format!("{long} bf16")));
     }
-    let chart = shapes(&run, dtype).unwrap();
+    let chart = draw().shapes(&run, dtype).unwrap();
     check_layout(&chart);
     let shown = chart.svg.as_str();
     let count = |text: &str| shown.matches(text).count();
@@ -81,7 +81,7 @@ fn shapes_of_few_rungs_are_apart_with_the_columns_that_they_have() {
     let y = |text: &str| texts(&chart).into_iter().find(|t| t.3 == text).map(|t| t.2).unwrap();
     assert!(y("8192 × 8192 × 128") < y("Measured with 1 rung only") && y("Measured with 1 rung only") < y(long));
     // The table has all, whichever panel it is in.
-    let all = shapes(&sample::products(), dtype).unwrap();
+    let all = draw().shapes(&sample::products(), dtype).unwrap();
     assert_eq!(chart.table.rows.len(), all.table.rows.len());
     let narrow = Options::phone().shapes(&run, dtype).unwrap();
     check_layout(&narrow);
@@ -93,7 +93,7 @@ fn shapes_of_few_rungs_are_apart_with_the_columns_that_they_have() {
     let mut one = sample::products();
     let cube = sample::cube(4096, dtype);
     one.measurements.retain(|m| m.problem == cube || m.rung.starts_with("cublas") || m.rung == "15_split_k");
-    let chart = shapes(&one, dtype).unwrap();
+    let chart = draw().shapes(&one, dtype).unwrap();
     check_layout(&chart);
     assert_eq!(chart.svg.as_str().matches(">Split k</text>").count(), 3);
     let at = |text: &str| texts(&chart).into_iter().find(|t| t.3 == text).map(|t| (t.0, t.2)).unwrap();
@@ -104,11 +104,11 @@ fn shapes_of_few_rungs_are_apart_with_the_columns_that_they_have() {
     // Half of the rungs are many, and of one group there is no second panel.
     run.measurements
         .retain(|m| m.rung.starts_with("cublas") || m.rung == "15_split_k" || m.rung == "14_overlapped_store");
-    let chart = shapes(&run, dtype).unwrap();
+    let chart = draw().shapes(&run, dtype).unwrap();
     assert!(!chart.svg.as_str().contains("Measured with") && chart.svg.as_str().contains("not measured (2 cells)"));
     // What only libraries were measured at has its figure, and no column.
     run.measurements.retain(|m| m.rung.starts_with("cublas") || !thin.contains(&m.problem));
-    let chart = shapes(&run, dtype).unwrap();
+    let chart = draw().shapes(&run, dtype).unwrap();
     check_layout(&chart);
     assert!(chart.svg.as_str().contains(">Measured with none of the rungs<"));
 }
@@ -116,7 +116,7 @@ fn shapes_of_few_rungs_are_apart_with_the_columns_that_they_have() {
 #[test]
 fn tiles_are_held_against_the_chosen_one() {
     let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
-    let chart = tiles(&run, &problem).unwrap();
+    let chart = draw().tiles(&run, &problem).unwrap();
     let shown = chart.svg.as_str();
     assert!(shown.contains(
         "Faster with another tile than with the chosen one: Persistent, in clusters with 128x128s6 (−4.0 %)."
@@ -130,12 +130,12 @@ fn tiles_are_held_against_the_chosen_one() {
     let expect = [["128x256s4", "1.000", "yes"], ["128x128s6", "1.069", ""], ["64x256s5", "1.309", ""]];
     assert_eq!(of("11_wgmma_tma"), expect);
     assert_eq!(row(&chart.table, "11_wgmma_tma")[7], "BM 128, BN 256, STAGES 4");
-    let error = tiles(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
+    let error = draw().tiles(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
     assert_eq!(error, "The record has no times with several tiles at 512³ bf16.");
     // Without the chosen one the fastest is one.
     let mut unchosen = run;
     unchosen.measurements.clear();
-    let chart = tiles(&unchosen, &problem).unwrap();
+    let chart = draw().tiles(&unchosen, &problem).unwrap();
     check_layout(&chart);
     assert!(chart.svg.as_str().contains("Of 5 rungs the time with the chosen tile is missing"));
 }
@@ -143,7 +143,7 @@ fn tiles_are_held_against_the_chosen_one() {
 #[test]
 fn transfers_are_parts_of_a_whole() {
     let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
-    let chart = transfers(&run, &problem).unwrap();
+    let chart = draw().transfers(&run, &problem).unwrap();
     assert!(chart.description.contains("the transfers cost more than the work at 1 of them"), "{}", chart.description);
     let best = row(&chart.table, "14_overlapped_store");
     assert_eq!((best[2], best[4], best[7]), ("1.2090", "0.63947", "89.8"));
@@ -153,12 +153,12 @@ fn transfers_are_parts_of_a_whole() {
     assert!(chart.svg.as_str().contains("share of the time until"));
     let mut near = run.clone();
     near.parts.retain(|s| s.rung != "01_naive");
-    let chart = transfers(&near, &problem).unwrap();
+    let chart = draw().transfers(&near, &problem).unwrap();
     check_layout(&chart);
     assert!(chart.svg.as_str().contains("time until the result is on the host, shorter is better"));
     near.parts.retain(|s| s.name != "compute");
-    let chart = transfers(&near, &problem).unwrap();
+    let chart = draw().transfers(&near, &problem).unwrap();
     assert!(chart.svg.as_str().contains("Without a time for “compute”: Double-buffered and Stores overlapped."));
-    let error = transfers(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
+    let error = draw().transfers(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
     assert_eq!(error, "The record has no times of transfers at 512³ bf16.");
 }

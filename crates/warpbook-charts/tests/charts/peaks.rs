@@ -10,7 +10,7 @@ fn shown(chart: &Chart) -> Vec<String> {
 }
 
 fn drawn(run: &Run, images: u64) -> Chart {
-    let chart = ladder(run, &batch(images), Quantity::PeakMemory).unwrap();
+    let chart = draw().ladder(run, &batch(images), Quantity::PeakMemory).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     chart
@@ -85,7 +85,7 @@ fn a_library_without_counted_memory_has_no_mark() {
 #[test]
 fn a_sweep_of_memory_is_lower_is_better() {
     let run = sample::precisions();
-    let chart = sweep_of(&[&run], Quantity::PeakMemory, None, None).unwrap();
+    let chart = draw().sweep_of(&[&run], Quantity::PeakMemory, None, None).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     assert_eq!(chart.title, "AMP, bf16 takes 79 % of fp32's memory at 1024 images");
@@ -108,14 +108,14 @@ fn a_sweep_of_memory_is_lower_is_better() {
         chart.description
     );
     // The least of those that are drawn, and a baseline that is not drawn is no measure.
-    let two = sweep_of(&[&run], Quantity::PeakMemory, None, Some(&["tf32", "amp_fp16"])).unwrap();
+    let two = draw().sweep_of(&[&run], Quantity::PeakMemory, None, Some(&["tf32", "amp_fp16"])).unwrap();
     assert_eq!(two.title, "AMP, fp16 takes the least memory: 1.61 GiB at 1024 images");
     // Amounts that are far apart are on a logarithmic axis, whose ticks are powers of two.
     let mut far = run.clone();
     for m in far.measurements.iter_mut().filter(|m| m.rung == "fp32") {
         m.peak_bytes = m.peak_bytes.map(|bytes| bytes * 64);
     }
-    let chart = sweep_of(&[&far], Quantity::PeakMemory, None, None).unwrap();
+    let chart = draw().sweep_of(&[&far], Quantity::PeakMemory, None, None).unwrap();
     check_layout(&chart);
     let texts = shown(&chart);
     for text in ["512 MiB", "128 GiB", "peak memory, lower is better; logarithmic scale"] {
@@ -123,7 +123,7 @@ fn a_sweep_of_memory_is_lower_is_better() {
     }
     assert!(texts.iter().any(|t| t.ends_with("three layers, both axes logarithmic")), "{texts:?}");
     // Several records.
-    check_svg(&sweep_of(&[&run, &far], Quantity::PeakMemory, None, None).unwrap());
+    check_svg(&draw().sweep_of(&[&run, &far], Quantity::PeakMemory, None, None).unwrap());
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn memory_that_nobody_counted_is_not_drawn() {
     let mut run = sample::precisions();
     run.measurements.iter_mut().for_each(|m| m.peak_bytes = None);
     let why = "No peak memory was counted of three layers, batch 512.";
-    assert_eq!(ladder(&run, &batch(512), Quantity::PeakMemory).unwrap_err().to_string(), why);
-    assert_eq!(sweep_of(&[&run], Quantity::PeakMemory, None, None).unwrap_err().to_string(), why);
+    assert_eq!(draw().ladder(&run, &batch(512), Quantity::PeakMemory).unwrap_err().to_string(), why);
+    assert_eq!(draw().sweep_of(&[&run], Quantity::PeakMemory, None, None).unwrap_err().to_string(), why);
     assert_eq!(quantity_name(&run, Quantity::PeakMemory), "peak memory");
     // A rung that was not run says why, and not that nothing was counted.
     let mut skipped = sample::precisions();

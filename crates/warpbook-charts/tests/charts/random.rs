@@ -307,9 +307,9 @@ proptest! {
         problems.truncate(8);
         for p in &problems {
             let of_both = [
-                sweep(&[&a, &b]),
-                sweep_throughput(&[&a, &b], Some(p.dtype), Some(&["a", "b"])),
-                compare(&[&a, &b], p.size()),
+                draw().sweep(&[&a, &b]),
+                draw().sweep_throughput(&[&a, &b], Some(p.dtype), Some(&["a", "b"])),
+                draw().compare(&[&a, &b], p.size()),
             ];
             if let Some(headline) = headline(&a, p) {
                 prop_assert!(headline.sentence.ends_with('.') && !headline.tiles.is_empty(), "{headline:?}");
@@ -317,7 +317,7 @@ proptest! {
             prop_assert!(sparkline(&a, p).iter().all(|h| (0.0..=1.0).contains(h)));
             check_table(&LadderTable::of(&a, p));
             check_table(&LadderTable::with(&a, p, &Column::ALL));
-            let of_each = QUANTITIES.iter().flat_map(|q| [ladder(&a, p, *q), sweep_of(&[&a], *q, Some(p), None)]);
+            let of_each = QUANTITIES.iter().flat_map(|q| [draw().ladder(&a, p, *q), draw().sweep_of(&[&a], *q, Some(p), None)]);
             for chart in all(&a, p).into_iter().chain(of_products(&a, p)).chain(of_trainings(&a, p)).chain(of_recorded(&a, p)).chain(of_both).chain(of_each) {
                 match chart {
                     Ok(chart) => check_svg(&chart),

@@ -17,16 +17,16 @@ fn records_as_they_come_are_drawn() {
     let full = sample::full();
     let several = sample::with_features(5_000_000, 16);
     for problem in full.problems().into_iter().filter(|p| **p != several) {
-        for chart in [ladder(&full, problem, Quantity::Bandwidth), roofline(&full, problem)] {
+        for chart in [draw().ladder(&full, problem, Quantity::Bandwidth), draw().roofline(&full, problem)] {
             check_layout(&chart.unwrap());
         }
     }
     let charts = all(&full, &problem).into_iter().chain([
-        ladder(&full, &several, Quantity::Time),
-        ladder(&full, &several, Quantity::SpeedUp),
-        ladder(&full, &several, Quantity::Bandwidth),
-        ladder(&full, &several, Quantity::Throughput),
-        roofline(&full, &several),
+        draw().ladder(&full, &several, Quantity::Time),
+        draw().ladder(&full, &several, Quantity::SpeedUp),
+        draw().ladder(&full, &several, Quantity::Bandwidth),
+        draw().ladder(&full, &several, Quantity::Throughput),
+        draw().roofline(&full, &several),
     ]);
     for chart in charts {
         match chart {
@@ -40,7 +40,7 @@ fn records_as_they_come_are_drawn() {
     }
     let (cpu, small) = (sample::troubled(), sample::problem(100_000));
     for quantity in [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth, Quantity::Throughput] {
-        let chart = ladder(&cpu, &small, quantity).unwrap();
+        let chart = draw().ladder(&cpu, &small, quantity).unwrap();
         check_svg(&chart);
         check_layout(&chart);
     }
@@ -60,8 +60,10 @@ fn records_as_they_come_are_drawn() {
     }
     let softmax = sample::softmax();
     for problem in softmax.problems() {
-        let charts = QUANTITIES.iter().map(|q| ladder(&softmax, problem, *q));
-        for chart in charts.chain([roofline(&softmax, problem), compare(&[&softmax, &softmax], problem.size())]) {
+        let charts = QUANTITIES.iter().map(|q| draw().ladder(&softmax, problem, *q));
+        for chart in
+            charts.chain([draw().roofline(&softmax, problem), draw().compare(&[&softmax, &softmax], problem.size())])
+        {
             let chart = chart.unwrap();
             check_svg(&chart);
             check_layout(&chart);
@@ -70,13 +72,18 @@ fn records_as_they_come_are_drawn() {
     }
     for quantity in QUANTITIES {
         for runs in [&[&softmax][..], &[&softmax, &softmax]] {
-            let chart = sweep_of(runs, quantity, None, None).unwrap();
+            let chart = draw().sweep_of(runs, quantity, None, None).unwrap();
             check_svg(&chart);
             check_layout(&chart);
         }
     }
     let both = [&gpu, &sample::t4()];
-    for chart in [sweep(&both), sweep_bandwidth(&both), compare(&both, 5_000_000), loss_curve(&cpu, &small)] {
+    for chart in [
+        draw().sweep(&both),
+        draw().sweep_bandwidth(&both),
+        draw().compare(&both, 5_000_000),
+        draw().loss_curve(&cpu, &small),
+    ] {
         let chart = chart.unwrap();
         check_svg(&chart);
         check_layout(&chart);
@@ -104,7 +111,12 @@ fn the_same_record_gives_the_same_bytes_and_charts_have_ids_of_their_own() {
 #[test]
 fn nothing_to_draw_is_said_in_a_sentence() {
     let (run, problem) = (sample::empty("NVIDIA H200", DeviceKind::Cuda), sample::problem(5_000_000));
-    let none = [sweep(&[]), sweep_throughput(&[], None, None), compare(&[], 1), compare(&[&run], 1)];
+    let none = [
+        draw().sweep(&[]),
+        draw().sweep_throughput(&[], None, None),
+        draw().compare(&[], 1),
+        draw().compare(&[&run], 1),
+    ];
     for chart in all(&run, &problem).into_iter().chain(of_products(&run, &problem)).chain(none) {
         match chart {
             Err(ChartError::NothingToDraw(why)) => assert!(why.ends_with('.') && why.contains(' '), "{why}"),
@@ -113,7 +125,7 @@ fn nothing_to_draw_is_said_in_a_sentence() {
     }
     let mut one_size = sample::h200();
     one_size.measurements.retain(|m| m.problem == problem);
-    let error = sweep(&[&one_size]).unwrap_err().to_string();
+    let error = draw().sweep(&[&one_size]).unwrap_err().to_string();
     assert_eq!(error, "A sweep needs at least two sizes; there is only 5 M points.");
 }
 
@@ -122,7 +134,7 @@ fn records_of_different_work_are_refused_in_one_sweep() {
     let check = |change: &dyn Fn(&mut Run), expect: &str| {
         let (a, mut b) = (sample::h200(), sample::h200());
         change(&mut b);
-        for chart in [sweep(&[&a, &b]), sweep_bandwidth(&[&a, &b])] {
+        for chart in [draw().sweep(&[&a, &b]), draw().sweep_bandwidth(&[&a, &b])] {
             match chart {
                 Err(ChartError::NotComparable(why)) => assert!(why.contains(expect) && why.ends_with('.'), "{why}"),
                 other => panic!("{other:?}"),
@@ -150,7 +162,7 @@ fn what_differs_in_timing_is_said_below_a_sweep() {
     let check = |change: &dyn Fn(&mut Run), expect: &str| {
         let (a, mut b) = (sample::h200(), sample::h200());
         change(&mut b);
-        for chart in [sweep(&[&a, &b]), sweep_bandwidth(&[&a, &b])] {
+        for chart in [draw().sweep(&[&a, &b]), draw().sweep_bandwidth(&[&a, &b])] {
             let svg = chart.unwrap().svg;
             assert!(svg.as_str().contains(expect), "{expect}: {}", svg.as_str());
         }
@@ -163,7 +175,7 @@ fn what_differs_in_timing_is_said_below_a_sweep() {
 #[test]
 fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
     let (run, problem) = (sample::softmax(), sample::rows(65_536));
-    let chart = ladder(&run, &problem, run.descriptor.headline).unwrap();
+    let chart = draw().ladder(&run, &problem, run.descriptor.headline).unwrap();
     assert_eq!(chart.title, "Online maximum, 16-byte loads: 1.23× as fast as PyTorch's best");
     for text in [
         ">measured ceiling: 4542 GB/s, DRAM<",
@@ -174,23 +186,23 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
         assert!(chart.svg.as_str().contains(text), "{text}");
     }
     assert!(chart.description.contains("the fastest is Online maximum, 16-byte loads with 4"), "{}", chart.description);
-    let chart = ladder(&run, &problem, Quantity::ItemRate).unwrap();
+    let chart = draw().ladder(&run, &problem, Quantity::ItemRate).unwrap();
     assert!(chart.svg.as_str().contains(">Row softmax: rows/s, NVIDIA H200,"));
     assert!(chart.svg.as_str().contains("M rows/s, longer is better"));
     assert!(chart.svg.as_str().contains(">529 M rows/s<"), "65536 rows in 124 µs");
 
-    let chart = sweep_of(&[&run], run.descriptor.headline, None, None).unwrap();
+    let chart = draw().sweep_of(&[&run], run.descriptor.headline, None, None).unwrap();
     assert_eq!(chart.title, "Online maximum, 16-byte loads is the fastest at all 5 sizes");
     assert!(chart.description.contains("from 1024 to 262144 rows of 6 rungs"), "{}", chart.description);
     for text in [">rows; logarithmic scale<", ">4096<", "1024 columns", ">DRAM: 4542 GB/s<"] {
         assert!(chart.svg.as_str().contains(text), "{text}");
     }
-    let time = sweep(&[&run]).unwrap();
+    let time = draw().sweep(&[&run]).unwrap();
     assert!(time.svg.as_str().contains(
         "Dotted: moving inputs and results once at the measured bandwidth of a level of memory, at the sizes"
     ));
 
-    let chart = roofline(&run, &problem).unwrap();
+    let chart = draw().roofline(&run, &problem).unwrap();
     assert_eq!(cell(&chart.table, "03_online", "FLOP/byte"), "0.6127");
     assert_eq!(
         (cell(&chart.table, "03_online", "level"), cell(&chart.table, "03_online", "bound by")),
@@ -200,9 +212,9 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
 
     let mut later = run.clone();
     later.created = "2026-12-24T18:30:00Z".into();
-    let chart = compare(&[&run, &later], 65_536).unwrap();
+    let chart = draw().compare(&[&run, &later], 65_536).unwrap();
     assert_eq!(chart.title, "Row softmax: 2 records compared");
-    let error = compare(&[&run, &later], 77).unwrap_err().to_string();
+    let error = draw().compare(&[&run, &later], 77).unwrap_err().to_string();
     assert!(error.ends_with("has no measurement of 77 rows."), "{error}");
 
     let table = ladder_table(&run, &problem);
@@ -231,7 +243,7 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
 #[test]
 fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
     let of = |run: &Run, problem: &Problem| {
-        let charts = run.descriptor.charts.iter().map(|kind| chart(run, problem, *kind).unwrap());
+        let charts = run.descriptor.charts.iter().map(|kind| draw().chart(run, problem, *kind).unwrap());
         // Above the description's sentence, in the title or below it.
         charts.map(|c| c.svg.as_str().split("</desc>").nth(1).unwrap().to_owned()).collect::<Vec<_>>()
     };
@@ -259,9 +271,9 @@ fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
     ];
     named(of(&products, &sample::cube(2048, Dtype::F16)), &titles);
     // A thin product lies on no line of a sweep; the sweep is then that of the main problem.
-    let thin = chart(&products, &sample::product((64, 4096, 11008), Dtype::F16), ChartKind::Sweep).unwrap();
+    let thin = draw().chart(&products, &sample::product((64, 4096, 11008), Dtype::F16), ChartKind::Sweep).unwrap();
     assert!(thin.svg.as_str().contains("NVIDIA H200, bf16, median of 30, warm L2<"));
-    let unknown = chart(&run, &sample::problem(100_000), ChartKind::Other).unwrap_err().to_string();
+    let unknown = draw().chart(&run, &sample::problem(100_000), ChartKind::Other).unwrap_err().to_string();
     assert_eq!(unknown, "This version does not know that kind of chart.");
     assert_eq!(quantity_name(&sample::softmax(), Quantity::ItemRate), "rows/s");
 }

@@ -1,7 +1,7 @@
 //! Scaling over devices.
 
 use crate::sample::empty;
-use warpbook_charts::{scaling_efficiency, scaling_throughput, timelines};
+use warpbook_charts::draw;
 use warpbook_record::{Check, DeviceKind, Dtype, Measurement, Outcome, Problem, Run, Rung, Span, SweepPoint, count};
 
 fn problem(ranks: u64) -> Problem {
@@ -29,18 +29,18 @@ fn run() -> Run {
 
 #[test]
 fn efficiency_is_of_as_many_devices_as_fast_as_one() {
-    let chart = scaling_efficiency(&run(), "weak").unwrap();
+    let chart = draw().scaling_efficiency(&run(), "weak").unwrap();
     assert_eq!(chart.table.headers, ["ranks", "Ranks", "One process"]);
     assert_eq!(chart.table.rows, [["1", "100.0", "100.0"], ["2", "90.91", "50.00"], ["4", "80.00", ""]]);
-    assert!(scaling_efficiency(&run(), "strong").is_err());
+    assert!(draw().scaling_efficiency(&run(), "strong").is_err());
     let mut without_one = run();
     without_one.measurements.retain(|m| m.problem.size() > 1);
-    assert!(scaling_efficiency(&without_one, "weak").is_err(), "nothing to compare with");
+    assert!(draw().scaling_efficiency(&without_one, "weak").is_err(), "nothing to compare with");
 }
 
 #[test]
 fn throughput_has_the_line_of_as_many_devices() {
-    let chart = scaling_throughput(&run(), "weak").unwrap();
+    let chart = draw().scaling_throughput(&run(), "weak").unwrap();
     let rate = 64.0 / 100e-6 / 1e6;
     assert_eq!(chart.table.headers.last().unwrap(), "perfect scaling");
     // At every number, as a straight line between the first and the last would be wrong on an axis that doubles.
@@ -67,7 +67,7 @@ fn lanes_of_a_timeline_are_those_of_all_ranks() {
             });
         }
     }
-    let svg = timelines(&run, &problem(2), &["a"]).unwrap().svg.to_string();
+    let svg = draw().timelines(&run, &problem(2), &["a"]).unwrap().svg.to_string();
     assert!(svg.contains("4 operations in 4 lanes"), "{svg}");
     for tick in ["0", "5 µs", "10 µs", "15 µs"] {
         assert!(svg.contains(&format!(">{tick}<")), "{tick}: {svg}");

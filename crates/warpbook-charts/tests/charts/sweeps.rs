@@ -8,7 +8,7 @@ use warpbook_record::{Dtype, Measurement, Run, SweepPoint};
 #[test]
 fn every_counted_rung_of_ours_is_below_its_own_roof() {
     let (run, problem) = (sample::full(), sample::problem(5_000_000));
-    let chart = roofline(&run, &problem).unwrap();
+    let chart = draw().roofline(&run, &problem).unwrap();
     let shown = chart.svg.as_str();
     for text in ["registers: 360 TB/s", "shared memory: 32.1 TB/s", "L2: 9143 GB/s", "DRAM: 4542 GB/s"] {
         assert!(shown.contains(&format!(">{text}</text>")), "{text}");
@@ -38,7 +38,7 @@ fn a_roofline_without_roofs_or_points_says_so() {
     let check = |change: &dyn Fn(&mut Run), expect: &str| {
         let mut run = sample::full();
         change(&mut run);
-        match roofline(&run, &problem) {
+        match draw().roofline(&run, &problem) {
             Err(ChartError::NothingToDraw(why)) => assert!(why.contains(expect) && why.ends_with('.'), "{why}"),
             other => panic!("{other:?}"),
         }
@@ -47,12 +47,12 @@ fn a_roofline_without_roofs_or_points_says_so() {
     check(&|r| r.peaks.bandwidth.iter_mut().for_each(|p| p.samples_us = vec![f64::NAN]), "No bandwidth");
     check(&|r| r.measurements.iter_mut().for_each(|m| m.traffic.clear()), "No valid rung of NVIDIA H200");
     check(&|r| r.measurements.clear(), "no measurement of 5 M points");
-    let error = roofline(&sample::troubled(), &sample::problem(100_000)).unwrap_err().to_string();
+    let error = draw().roofline(&sample::troubled(), &sample::problem(100_000)).unwrap_err().to_string();
     assert!(error.starts_with("No valid rung of AMD Ryzen"), "{error}");
 
     let mut without_peak = sample::full();
     without_peak.peaks.compute.clear();
-    let chart = roofline(&without_peak, &problem).unwrap();
+    let chart = draw().roofline(&without_peak, &problem).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     assert!(chart.svg.as_str().contains("The peak of fp32 arithmetic was not measured."));
@@ -60,7 +60,7 @@ fn a_roofline_without_roofs_or_points_says_so() {
 
 #[test]
 fn a_sweep_is_of_one_kind_of_work() {
-    let chart = sweep(&[&sample::full()]).unwrap();
+    let chart = draw().sweep(&[&sample::full()]).unwrap();
     assert!(chart.svg.as_str().contains("8 measurements of other work left out."));
     assert!(chart.table.rows.iter().all(|r| r[0] != "08_multivariate" || r[2] != "13.0"));
     assert_eq!(chart.table.rows.iter().filter(|r| r[0] == "08_multivariate" && r[1] == "5000000").count(), 1);
@@ -71,7 +71,7 @@ fn a_sweep_is_of_one_kind_of_work() {
         m.problem =
             sample::regression(100_000, 1, 200, 0.5).with(|p| p.sweep = Some(SweepPoint { size: 100_000, line }));
     }
-    let chart = sweep(&[&run]).unwrap();
+    let chart = draw().sweep(&[&run]).unwrap();
     assert!(chart.table.rows.iter().all(|r| r[1] != "100000"));
 }
 
@@ -88,7 +88,7 @@ fn of_problems_of_one_size_the_sweep_has_the_one_that_is_most_like_its_main_one(
     let count = faster.len();
     run.measurements.splice(0..0, faster);
     run.measurements[0].samples_us = vec![1.0; 30];
-    let (expect, got) = (sweep(&[&plain]).unwrap(), sweep(&[&run]).unwrap());
+    let (expect, got) = (draw().sweep(&[&plain]).unwrap(), draw().sweep(&[&run]).unwrap());
     assert_eq!(got.table, expect.table);
     assert!(got.svg.as_str().contains(&format!("{} measurements of other work left out.", 8 + count)));
 }
@@ -104,7 +104,8 @@ fn a_sweep_can_be_of_any_line_and_quantity() {
         .collect();
     run.measurements.extend(few);
     let line = sample::regression(500_000, 1, 20, 0.01);
-    let chart = sweep_of(&[&run], Quantity::SpeedUp, Some(&line), Some(&["02_fused", "04_fused_graph"])).unwrap();
+    let chart =
+        draw().sweep_of(&[&run], Quantity::SpeedUp, Some(&line), Some(&["02_fused", "04_fused_graph"])).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     assert!(
@@ -120,16 +121,16 @@ fn a_sweep_can_be_of_any_line_and_quantity() {
     let shown: f64 = chart.table.rows[5].last().unwrap().parse().unwrap();
     assert!((shown * us("04_fused_graph") / us("cpu_1_thread") - 1.0).abs() < 1e-3, "{shown}");
     let elsewhere = sample::regression(500_000, 4, 20, 0.01);
-    let error = sweep_of(&[&run], Quantity::Time, Some(&elsewhere), None).unwrap_err().to_string();
+    let error = draw().sweep_of(&[&run], Quantity::Time, Some(&elsewhere), None).unwrap_err().to_string();
     assert_eq!(error, "The record has no valid measurement of 4 features, 20 epochs to draw over sizes.");
-    let error = sweep_of(&[&run], Quantity::ItemRate, None, None).unwrap_err().to_string();
+    let error = draw().sweep_of(&[&run], Quantity::ItemRate, None, None).unwrap_err().to_string();
     assert_eq!(error, "No items are known of 5 M points, 200 epochs, so it has no items/s.");
 }
 
 #[test]
 fn a_sweep_of_products_is_of_cubes_of_one_type() {
     let run = sample::products();
-    let chart = sweep_throughput(&[&run], Some(Dtype::Bf16), None).unwrap();
+    let chart = draw().sweep_throughput(&[&run], Some(Dtype::Bf16), None).unwrap();
     let edges: Vec<&str> =
         chart.table.rows.iter().filter(|r| r[0] == "14_overlapped_store").map(|r| r[1].as_str()).collect();
     assert_eq!(edges, ["256", "512", "1000", "1024", "2048", "4096", "8192", "16384"]);
@@ -137,8 +138,9 @@ fn a_sweep_of_products_is_of_cubes_of_one_type() {
     assert!(chart.description.contains("from 256³ to 16384³ of 17 rungs"), "{}", chart.description);
     // The libraries, and nobody else, have dashes.
     let dashed = |c: &Chart| c.svg.as_str().matches("<polyline").count();
-    let few =
-        sweep_throughput(&[&run], Some(Dtype::F32), Some(&["08_double_buffered", "01_naive", "15_split_k"])).unwrap();
+    let few = draw()
+        .sweep_throughput(&[&run], Some(Dtype::F32), Some(&["08_double_buffered", "01_naive", "15_split_k"]))
+        .unwrap();
     assert!(dashed(&few) < dashed(&chart));
     let ids: Vec<&str> = few.table.rows.iter().map(|r| r[0].as_str()).collect();
     for id in ["cublas", "cublaslt", "01_naive", "08_double_buffered"] {
@@ -146,14 +148,14 @@ fn a_sweep_of_products_is_of_cubes_of_one_type() {
     }
     assert!(!ids.contains(&"07_warp_tile"));
     assert!(few.svg.as_str().contains("Without a valid figure: 15_split_k."));
-    let error = sweep_throughput(&[&run], Some(Dtype::F32), Some(&["15_split_k"])).unwrap_err().to_string();
+    let error = draw().sweep_throughput(&[&run], Some(Dtype::F32), Some(&["15_split_k"])).unwrap_err().to_string();
     assert_eq!(error, "None of these rungs has a valid measurement to draw over sizes: 15_split_k.");
-    let error = sweep_throughput(&[&run], Some(Dtype::F64), None).unwrap_err().to_string();
+    let error = draw().sweep_throughput(&[&run], Some(Dtype::F64), None).unwrap_err().to_string();
     assert_eq!(error, "The record has no valid measurement of fp64 to draw over sizes.");
     let other = sample::products();
     let mut half = other.clone();
     half.measurements.retain(|m| m.problem.dtype == Dtype::F16);
-    match sweep(&[&half, &{
+    match draw().sweep(&[&half, &{
         let mut only = other;
         only.measurements.retain(|m| m.problem.dtype == Dtype::Bf16);
         only
@@ -169,7 +171,7 @@ fn a_sweep_of_products_is_of_cubes_of_one_type() {
 fn the_roof_of_a_product_is_that_of_its_type() {
     let run = sample::products();
     let check = |dtype, inside: &[&str], outside: &[&str]| {
-        let chart = roofline(&run, &sample::cube(4096, dtype)).unwrap();
+        let chart = draw().roofline(&run, &sample::cube(4096, dtype)).unwrap();
         for text in inside {
             assert!(chart.svg.as_str().contains(text), "{text} of {dtype:?}");
         }
@@ -186,7 +188,7 @@ fn the_roof_of_a_product_is_that_of_its_type() {
     );
     let mut unmeasured = run.clone();
     unmeasured.peaks.compute.retain(|p| p.dtype == Dtype::F32);
-    let chart = roofline(&unmeasured, &sample::cube(4096, Dtype::Bf16)).unwrap();
+    let chart = draw().roofline(&unmeasured, &sample::cube(4096, Dtype::Bf16)).unwrap();
     check_layout(&chart);
     assert!(chart.svg.as_str().contains("The peak of bf16 arithmetic was not measured."));
 }

@@ -14,7 +14,7 @@ fn row<'c>(chart: &'c Chart, what: &str) -> Vec<&'c str> {
 #[test]
 fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     let (run, problem) = (sample::xrayed(), sample::problem(5_000_000));
-    let chart = xray(&run, &problem).unwrap();
+    let chart = draw().xray(&run, &problem).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     let shown = chart.svg.as_str();
@@ -28,7 +28,7 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     ] {
         assert!(shown.contains(text), "{text}: {shown}");
     }
-    let phone = Options::phone().xray(&run, &run.xrays[0]).unwrap();
+    let phone = Options::phone().xray_of(&run, &run.xrays[0]).unwrap();
     check_layout(&phone);
     // Four consumers for every one that is kept: 800 of the 1110 ns that are known, and with the producer's 520 ns 3200 of 4960.
     assert_eq!(row(&chart, "phase multiply")[..6], ["gemm", "consumers", "phase multiply", "24", "72 %", "65 %"]);
@@ -54,8 +54,11 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
 #[test]
 fn a_record_without_one_says_so() {
     let (run, problem) = (sample::recorded(), sample::problem(5_000_000));
-    assert_eq!(xray(&run, &problem).unwrap_err().to_string(), "The record has no X-ray at 5 M points, 200 epochs.");
+    assert_eq!(
+        draw().xray(&run, &problem).unwrap_err().to_string(),
+        "The record has no X-ray at 5 M points, 200 epochs."
+    );
     // Asked for by kind, that of the problem that has one.
     let other = sample::problem(100_000);
-    assert!(chart(&sample::xrayed(), &other, ChartKind::Xray).is_ok());
+    assert!(draw().chart(&sample::xrayed(), &other, ChartKind::Xray).is_ok());
 }

@@ -172,7 +172,7 @@ impl Cycle {
     /// [`ChartError::NothingToDraw`] where nothing was allocated or freed.
     pub fn memory_chart(&self) -> Result<Chart, ChartError> {
         let head = ["Device memory over time", &format!("cycle {}", self.number)];
-        warpbook_charts::memory(&self.profiled(&self.problem()), self.whole_us, head)
+        warpbook_charts::draw().memory(&self.profiled(&self.problem()), self.whole_us, head)
     }
 
     /// The work of ranges in which a single kernel ran, by its name, with the time that it took there.

@@ -249,7 +249,7 @@ fn a_record_has_the_timeline_and_the_breakdown_of_each_cycle() {
     assert_eq!((breakdown.whole_us[0], breakdown.busy_us[0]), (13.0, 9.0));
     let problem = again.main_problem().unwrap();
     assert!(again.measurements.iter().all(|m| !m.is_valid()), "nothing was checked");
-    assert!(warpbook_charts::timeline(&again, problem).unwrap().svg.as_str().contains("multiply"));
+    assert!(warpbook_charts::draw().timeline(&again, problem).unwrap().svg.as_str().contains("multiply"));
 }
 
 /// The changes of a cycle that begins at a moment.

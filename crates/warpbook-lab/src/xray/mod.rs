@@ -39,7 +39,7 @@ impl XrayRun {
     pub fn chart(&self) -> Result<Chart, ChartError> {
         let nothing = || ChartError::NothingToDraw("The record has no X-ray.".into());
         let problem = self.run.xrays.first().map(|x| x.problem.clone()).ok_or_else(nothing)?;
-        warpbook_charts::xray(&self.run, &problem)
+        warpbook_charts::draw().xray(&self.run, &problem)
     }
 }
 

@@ -1,6 +1,6 @@
 use super::html::{Facts, escape, heading, note, printable};
 use super::{KernelView, Show, figures};
-use warpbook_charts::ladder;
+use warpbook_charts::draw;
 use warpbook_lab::{Attempt, Compilation};
 use warpbook_record::{KernelStats, Measurement, Outcome};
 
@@ -72,7 +72,7 @@ fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
 fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
     let several = attempt.run().measurements.iter().filter(|m| m.is_valid()).count() > 1;
     if several && attempt.is_right() && !attempt.is_unchanged() {
-        ladder(attempt.run(), attempt.problem(), attempt.run().descriptor.headline).ok()
+        draw().ladder(attempt.run(), attempt.problem(), attempt.run().descriptor.headline).ok()
     } else {
         None
     }
@@ -112,6 +112,7 @@ impl Show for Attempt {
 mod tests {
     use super::*;
     use crate::prelude::*;
+
     use warpbook_experiments::Attempts;
 
     /// Needs NVRTC and no GPU.

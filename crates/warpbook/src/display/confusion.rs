@@ -3,7 +3,7 @@
 use super::Show;
 use super::html::note;
 use super::predictions::check;
-use warpbook_charts::{Chart, ChartError, Confusion, confusion};
+use warpbook_charts::{Chart, ChartError, Confusion, draw};
 use warpbook_data::Dataset;
 use warpbook_nn::infer::Prediction;
 
@@ -58,7 +58,7 @@ impl ConfusionMatrix {
     /// The set has no images.
     pub fn chart(&self) -> Result<Chart, ChartError> {
         let Self { title, subtitle, classes, counts } = self;
-        confusion(&Confusion { title, subtitle, classes, counts })
+        draw().confusion(&Confusion { title, subtitle, classes, counts })
     }
 }
 

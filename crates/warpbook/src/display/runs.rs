@@ -425,7 +425,7 @@ pub(super) mod tests {
     #[test]
     fn a_chart_has_its_picture_and_its_figures() {
         let run = sample_run();
-        let chart = warpbook_charts::ladder(&run, &problem(), warpbook_charts::Quantity::Time);
+        let chart = warpbook_charts::draw().ladder(&run, &problem(), warpbook_charts::Quantity::Time);
         let html = chart.html();
         assert!(
             html.contains("<img src=\"data:image/svg+xml;base64,")
@@ -433,7 +433,7 @@ pub(super) mod tests {
             "{html}"
         );
         assert!(chart.text().lines().count() > 4, "{}", chart.text());
-        let nothing = warpbook_charts::sweep(&[]);
+        let nothing = warpbook_charts::draw().sweep(&[]);
         assert!(nothing.is_err() && nothing.html().contains("wb-error"));
     }
 

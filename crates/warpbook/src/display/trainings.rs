@@ -60,7 +60,7 @@ pub(super) fn epochs(log: &TrainLog) -> Option<Table> {
 /// The charts that a record has something for, as its descriptor lists them.
 fn charts(run: &Run) -> Vec<Chart> {
     let Some(problem) = run.main_problem() else { return Vec::new() };
-    run.descriptor.charts.iter().filter_map(|kind| warpbook_charts::chart(run, problem, *kind).ok()).collect()
+    run.descriptor.charts.iter().filter_map(|kind| warpbook_charts::draw().chart(run, problem, *kind).ok()).collect()
 }
 
 impl Show for TrainingRun {

@@ -13,8 +13,9 @@ pub use feeding::{Fed, Feeding, fed, feedings, feeds, on_the_host, same_losses};
 pub use kept::{files, latencies, same_bits, scores};
 
 use crate::figures;
+use crate::prelude::nn::*;
 use crate::prelude::*;
-use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, draw};
 use warpbook_data::philox::philox4x32_4;
 use warpbook_record::EpochPoint;
 
@@ -90,7 +91,12 @@ pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Resul
         all.push(Curve::new(format!("{name}: training"), train));
     }
     let subtitle = "Training images are counted while they are trained on, as augmentation and dropout leave them";
-    curves(["Accuracy over the epochs", subtitle], ("epoch", Scale::Whole), ("accuracy in %", Scale::Linear), &all)
+    draw().curves(
+        ["Accuracy over the epochs", subtitle],
+        ("epoch", Scale::Whole),
+        ("accuracy in %", Scale::Linear),
+        &all,
+    )
 }
 
 /// What each training knows of its own training images, seen as they are, and of the test images; and the gap between both.

@@ -3,7 +3,7 @@
 use super::guide::{label, of_a_gpu};
 use super::{table, title};
 use crate::prelude::*;
-use warpbook_charts::{Table, counted_by, counters, latencies as chart_of};
+use warpbook_charts::{Table, counted_by, counters, draw};
 use warpbook_device::register_latency;
 use warpbook_experiments::Pair;
 use warpbook_record::DeviceInfo;
@@ -72,13 +72,13 @@ pub fn latencies(lab: &Lab, walks: &Run) -> Result<Panel> {
             return Ok(Panel::column([&"The levels of a GPU's memory are measured on a GPU, and this lab has none."]));
         };
         let device = &record.environment.device;
-        let chart = chart_of(&memories(&record, device), [HEADING, &device.name])?;
+        let chart = draw().latencies(&memories(&record, device), [HEADING, &device.name])?;
         let said = "The latency of a register is not part of that record: a chain of multiply-adds in your GPU would measure it.";
         return Ok(Panel::column([label, &chart, &said]));
     };
     let (cycles, registers) = register_latency(device)?;
     let levels = [&[("a register", registers)][..], &memories(walks, device.info())].concat();
-    let chart = chart_of(&levels, [HEADING, &device.info().name])?;
+    let chart = draw().latencies(&levels, [HEADING, &device.info().name])?;
     let said = format!(
         "A multiply-add takes {cycles:.1} cycles until the next one can use its result, at {:.2} GHz.",
         cycles / registers

@@ -5,10 +5,11 @@ mod published;
 pub use super::counted::latencies;
 use super::counted::{count, counted};
 use super::{guessed, your_guess, your_guess_of_time};
+use crate::prelude::experiment::*;
 use crate::prelude::*;
 pub use published::{judged_accuracy, judged_memory, judged_warps, of_a_gpu};
 pub(super) use published::{label, published};
-use warpbook_charts::{clocks, memory, power_in_words, timelines};
+use warpbook_charts::power_in_words;
 use warpbook_experiments::guide::said;
 use warpbook_record::Profiled;
 
@@ -98,7 +99,7 @@ fn answer(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel
     if let Some(counted) = counted(run) {
         panel = panel.and(&counted);
     }
-    panel.and(&sweep(&[run]))
+    panel.and(&draw().sweep(&[run]))
 }
 
 /// The most bytes of the device's memory that a rung held over those of another at a size; `None` where they were not counted.
@@ -137,7 +138,7 @@ pub fn power(run: &Run) -> Panel {
         let problem = run.main_problem()?;
         let said = power_in_words(run, problem);
         (!said.is_empty()).then(|| {
-            Panel::column([&said.join(" ")]).and(&clocks(run, problem)).and(&warpbook_charts::power(run, problem))
+            Panel::column([&said.join(" ")]).and(&draw().clocks(run, problem)).and(&draw().power(run, problem))
         })
     })
 }
@@ -149,7 +150,7 @@ pub fn loading(run: &Run) -> Panel {
     recorded(run, |run| {
         let (problem, rungs) = (run.main_problem()?, &run.descriptor.compared);
         let rungs: Vec<&str> = rungs.iter().map(String::as_str).collect();
-        timelines(run, problem, &rungs).ok().map(|chart| Panel::column([&chart]))
+        draw().timelines(run, problem, &rungs).ok().map(|chart| Panel::column([&chart]))
     })
 }
 
@@ -160,7 +161,7 @@ pub fn memory_over_time(run: &Run) -> Panel {
         let chart = |p: &Profiled| {
             let until = run.spans_of(&p.rung, &p.problem).iter().map(|s| s.end_us()).fold(0.0, f64::max);
             let title = run.rung(&p.rung).map_or(p.rung.as_str(), |rung| &*rung.title);
-            memory(p, until, [&format!("{title}: device memory over time"), &p.problem.label]).ok()
+            draw().memory(p, until, [&format!("{title}: device memory over time"), &p.problem.label]).ok()
         };
         let all: Vec<Chart> = run.profiled.iter().filter_map(chart).collect();
         (!all.is_empty()).then(|| all.iter().fold(Panel::column([]), |panel, chart| panel.and(chart)))

@@ -14,8 +14,9 @@ pub use memory::{as_planned, largest_batch, largest_batches, parts, pays_from, p
 
 use super::{cell, title, valid};
 use crate::figures;
+use crate::prelude::nn::*;
 use crate::prelude::*;
-use warpbook_charts::{Chart, ChartError, ExponentRow, FormatRange, Table, exponents as histogram};
+use warpbook_charts::{Chart, ChartError, ExponentRow, FormatRange, Table, draw};
 use warpbook_nn::network::Network;
 use warpbook_nn::ops::augment::{self, Augment};
 use warpbook_nn::train::{CpuEngine, CudaOptions, Mode, Target, Way};
@@ -162,7 +163,7 @@ fn histograms(title: &str, rows: &[(String, &Gradients, f32)]) -> std::result::R
     let row = |(name, step, scale): &(String, &Gradients, f32)| {
         ExponentRow::of(name.clone(), step.all_outputs().map(|g| g * scale))
     };
-    histogram(title, &subtitle, &FP16, &rows.iter().map(row).collect::<Vec<_>>())
+    draw().exponents(title, &subtitle, &FP16, &rows.iter().map(row).collect::<Vec<_>>())
 }
 
 /// The exponents of a step's gradients, as they are and with the loss multiplied by `scale`, over the range of fp16.

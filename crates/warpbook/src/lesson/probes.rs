@@ -2,6 +2,7 @@
 
 use super::{epoch_bound, table, title, valid};
 use crate::figures;
+use crate::prelude::profile::*;
 use crate::prelude::*;
 use warpbook_charts::Table;
 use warpbook_device::{WgmmaRounds, exchange, mma_sync_peak, read_together, shared_read_cycles};

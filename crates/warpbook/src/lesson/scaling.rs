@@ -1,5 +1,6 @@
 //! What lesson 50 says of several GPUs: where it runs, what came of a guess, and a step on paper.
 
+use crate::prelude::experiment::*;
 use crate::prelude::*;
 use warpbook_charts::Table;
 use warpbook_device::NcclId;

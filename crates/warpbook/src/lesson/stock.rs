@@ -6,7 +6,7 @@ pub use in_pytorch::checked_in_pytorch;
 
 use super::table;
 use crate::figures;
-use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, draw};
 use warpbook_experiments::session::TrainingRun;
 use warpbook_record::{Measurement, Problem, Run, Rung, Runner, stats};
 
@@ -148,7 +148,7 @@ pub fn steps_over_tiles(all: &[TrainingRun], tiled: &[(u32, &str)], others: &[&s
         let ms = ms(id)?;
         Some(Curve::new(variant(of(id)?), ends.map(|edge| (edge, ms))))
     }));
-    curves(
+    draw().curves(
         ["Time of a training step by the tile of the linear layers' products", "Median of the epochs after the first"],
         ("edge of the tile", Scale::Doubling),
         ("ms a step", Scale::Log),

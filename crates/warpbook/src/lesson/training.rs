@@ -3,10 +3,12 @@
 pub use super::{at, balance, only, table, with, without};
 use super::{cell, title, valid, verdict};
 use crate::figures;
+use crate::prelude::nn::*;
 use crate::prelude::*;
 use std::convert::Infallible;
-use warpbook_charts::{Chart, ChartError, Table, breakdown as breakdown_of};
+use warpbook_charts::{Chart, ChartError, Table, draw};
 use warpbook_nn::train::ways;
+use warpbook_record::MemoryLevel;
 use warpbook_record::{Breakdown, Measurement, OperationTime, TrainLog};
 
 /// Operations of a table of those that changed most.
@@ -174,7 +176,7 @@ fn not_taken_apart(run: &Run, id: &str) -> String {
 pub fn taken_apart(run: &Run, problem: &Problem, id: &str) -> std::result::Result<Chart, ChartError> {
     let mut part = only(&at(run, problem), &[id]);
     part.breakdowns.retain(|b| b.rung == id);
-    breakdown_of(&part, problem)
+    draw().breakdown(&part, problem)
 }
 
 /// Which operations take most of a rung's step.

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use warpbook::device::Bench;
+use warpbook::prelude::experiment::*;
 use warpbook::prelude::*;
 use warpbook::record::{Measurement, Outcome, Part};
 

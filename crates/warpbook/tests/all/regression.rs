@@ -2,6 +2,7 @@
 
 use warpbook::device::testing;
 use warpbook::kernels::regression::Line;
+use warpbook::prelude::experiment::*;
 use warpbook::prelude::*;
 use warpbook::record::{DeviceKind, Outcome, Runner};
 use warpbook::{DataSet, Moments};

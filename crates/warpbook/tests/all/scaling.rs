@@ -3,6 +3,7 @@
 use warpbook::Workload;
 use warpbook::nn::network::{Network, conv2d, flatten, linear, max_pool, relu};
 use warpbook::nn::train::{Ranks, RanksOptions};
+use warpbook::prelude::nn::*;
 use warpbook::prelude::*;
 use warpbook::ranks::Wire;
 use warpbook::scaling::{
@@ -49,8 +50,8 @@ fn a_record_has_a_row_for_every_number_of_ranks() {
     let read: Run = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
     assert_eq!(read.measurements, run.measurements, "a record like any other");
     for line in scaling_lines(&run) {
-        warpbook::charts::scaling_throughput(&run, &line).unwrap();
-        warpbook::charts::scaling_efficiency(&run, &line).unwrap();
+        draw().scaling_throughput(&run, &line).unwrap();
+        draw().scaling_efficiency(&run, &line).unwrap();
     }
 }
 

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use std::time::Duration;
 use warpbook::data::{Rows, synthetic_digits};
 use warpbook::nn::train::{Ended, GradScaler};
+use warpbook::prelude::nn::*;
 use warpbook::prelude::*;
 use warpbook::record::ChartKind;
 

@@ -55,9 +55,9 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
     let json = run.to_json().unwrap();
     assert_eq!(Run::from_json(json.as_bytes()).unwrap().to_json().unwrap(), json);
 
-    let losses = charts::loss_curve(&run, &run.problems[0]).unwrap();
+    let losses = charts::draw().loss_curve(&run, &run.problems[0]).unwrap();
     assert!(losses.description.contains("over the steps"), "{}", losses.description);
-    let ladder = charts::ladder(&run, &run.problems[0], Quantity::ItemRate).unwrap();
+    let ladder = charts::draw().ladder(&run, &run.problems[0], Quantity::ItemRate).unwrap();
     assert!(ladder.svg.as_str().contains("images/s"), "{}", ladder.description);
     let table = charts::LadderTable::of(&run, &run.problems[0]);
     assert!(table.headers.iter().any(|h| h.column == Column::PeakMemory));
@@ -207,5 +207,5 @@ fn every_way_is_right_on_a_gpu() {
     // Each training is counted without the memory of those before it.
     let peak = |rung: &str| of(&run, rung).peak_bytes;
     assert!(peak("08_graph_bf16").zip(peak("01_direct")).is_none_or(|(last, first)| last < 2 * first));
-    assert!(charts::loss_curve(&run, &run.problems[0]).unwrap().table.headers.len() > 2);
+    assert!(charts::draw().loss_curve(&run, &run.problems[0]).unwrap().table.headers.len() > 2);
 }

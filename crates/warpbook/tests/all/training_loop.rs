@@ -52,13 +52,13 @@ fn the_cpu_trains_to_the_end_and_gpu_rungs_say_why_they_do_not() {
 
     let json = run.to_json().unwrap();
     assert_eq!(Run::from_json(json.as_bytes()).unwrap().to_json().unwrap(), json);
-    let ladder = charts::ladder(&run, problem, Quantity::Time).unwrap();
+    let ladder = charts::draw().ladder(&run, problem, Quantity::Time).unwrap();
     assert!(ladder.svg.as_str().contains("CPU"), "{}", ladder.description);
     let table = charts::LadderTable::of(&run, problem);
     for column in [Column::PassTime, Column::PeakMemory, Column::Accuracy] {
         assert!(table.headers.iter().any(|h| h.column == column), "{column:?}");
     }
-    assert!(charts::loss_curve(&run, problem).unwrap().description.contains("epoch"));
+    assert!(charts::draw().loss_curve(&run, problem).unwrap().description.contains("epoch"));
     assert!(run.text().contains("cpu_all_threads"));
 
     let loops = recorded_loops(&run);

@@ -2,6 +2,8 @@
 
 use crate::ImageRows;
 use crate::figures;
+use crate::prelude::experiment::*;
+use crate::prelude::nn::*;
 use crate::prelude::*;
 use warpbook_device::CudaDevice;
 use warpbook_nn::ops::Layout;

@@ -4,8 +4,9 @@ use super::super::table;
 use super::feeding::epoch_seconds;
 use super::share;
 use crate::figures;
+use crate::prelude::nn::*;
 use crate::prelude::*;
-use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, draw};
 use warpbook_experiments::Sets;
 use warpbook_experiments::Trains;
 
@@ -109,7 +110,7 @@ pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError
         let of = all.iter().filter(|s| s.scaled == scaled);
         Curve::new(name, of.filter_map(|s| Some((s.batch as f64, 100.0 * s.accuracy?))))
     };
-    curves(
+    draw().curves(
         ["Accuracy by batch", "After the same number of epochs, on images that were held out"],
         ("batch", Scale::Doubling),
         ("accuracy in %", Scale::Linear),
@@ -123,7 +124,7 @@ pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError
 /// [`ChartError::NothingToDraw`] where nothing was measured.
 pub fn rate_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     let points = sizes(all).into_iter().filter_map(|batch| Some((batch as f64, rate_of(all, batch)?)));
-    curves(
+    draw().curves(
         ["Rate by batch", "Training images a second, evaluations not included"],
         ("batch", Scale::Doubling),
         ("images a second", Scale::Log),

@@ -4,6 +4,7 @@ use super::super::{cell, recorded, table};
 use super::augmented::of_step;
 use super::epochs;
 use crate::figures;
+use crate::prelude::nn::*;
 use crate::prelude::*;
 use warpbook_charts::Table;
 use warpbook_experiments::Trains;

@@ -3,6 +3,7 @@
 use super::super::table;
 use super::share;
 use crate::figures;
+use crate::prelude::nn::*;
 use crate::prelude::*;
 use std::path::Path;
 use warpbook_charts::Table;

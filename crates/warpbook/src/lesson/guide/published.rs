@@ -4,7 +4,6 @@ use super::{judged, memory_ratio};
 use crate::lesson::counted::counted;
 use crate::prelude::*;
 use std::path::{Path, PathBuf};
-use warpbook_charts::ladder;
 use warpbook_experiments::Pair;
 use warpbook_record::DeviceKind;
 
@@ -53,12 +52,12 @@ pub(super) fn overview(run: &Run) -> Panel {
     let heading = label(run).cloned().unwrap_or_else(|| format!("Measured here, on {}:", run.environment.device.name));
     let mut panel = Panel::column([&heading]);
     if let Some(problem) = run.main_problem() {
-        panel = panel.and(&ladder(run, problem, run.descriptor.headline));
+        panel = panel.and(&draw().ladder(run, problem, run.descriptor.headline));
     }
     if let Some(counted) = counted(run) {
         panel = panel.and(&counted);
     }
-    panel.and(&sweep(&[run]))
+    panel.and(&draw().sweep(&[run]))
 }
 
 /// Where a figure of a record comes from, if it was not measured here.

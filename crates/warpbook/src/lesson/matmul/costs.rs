@@ -2,6 +2,7 @@
 
 use super::{along_k, device, not_measured, parts, rate_of, tile_of, title, valid};
 use crate::figures;
+use crate::prelude::experiment::*;
 use crate::prelude::*;
 use warpbook_charts::Table;
 use warpbook_experiments::matmul::own_kernel;

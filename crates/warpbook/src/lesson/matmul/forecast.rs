@@ -5,6 +5,7 @@ use crate::figures;
 use crate::prelude::*;
 use warpbook_charts::Table;
 use warpbook_kernels::matmul::Figure;
+use warpbook_record::MemoryLevel;
 use warpbook_record::Tile;
 
 /// Lanes of a warp, and the bytes that shared memory or L1 serves in one wavefront.

@@ -3,6 +3,7 @@ use warpbook_device::testing;
 use warpbook_experiments::Attempts;
 use warpbook_record::DeviceKind;
 use warpbook_record::{Check, ComputePeak, KernelStats, Outcome};
+use warpbook_record::{Part, PartGroup, Runner};
 
 /// The ladder on an H200, with what was measured of it still to come.
 fn empty() -> Run {

@@ -3,6 +3,8 @@
 use super::super::recorded;
 use super::{cell, table};
 use crate::figures;
+use crate::prelude::experiment::*;
+use crate::prelude::nn::*;
 use crate::prelude::*;
 use serde::Deserialize;
 use std::path::Path;

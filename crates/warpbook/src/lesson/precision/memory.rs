@@ -3,6 +3,7 @@
 use super::feed::T4_SOURCE;
 use super::{Loop, cell, difference, rung_of, table, valid};
 use crate::figures;
+use crate::prelude::nn::*;
 use crate::prelude::*;
 use warpbook_charts::Table;
 use warpbook_nn::train::{CudaOptions, PlannedMemory, Summary};

@@ -1,6 +1,7 @@
 use super::*;
 use warpbook_device::testing;
 use warpbook_experiments::Trains;
+use warpbook_record::MemoryLevel;
 use warpbook_record::{Course, StepValue};
 
 fn published() -> Run {

@@ -1,0 +1,42 @@
+//! What arrays held on the device over time.
+
+use crate::charts::curves::{Curve, Scale};
+use crate::draw::chart::{Chart, ChartError};
+use crate::draw::options::Options;
+use warpbook_record::{MemoryAt, Profiled};
+
+/// Changes that are drawn.
+const MOST: usize = 4000;
+
+impl Options {
+    /// What arrays held on the device until so many microseconds after the start: what the driver has given, and of that what pools have reserved and what is in use
+    /// of it. A record that holds fewer than two changes has no such chart.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nothing was allocated or freed.
+    pub fn memory(&self, profiled: &Profiled, until_us: f64, head: [&str; 2]) -> Result<Chart, ChartError> {
+        let all = &profiled.memory;
+        if all.len() < 2 {
+            return Err(ChartError::NothingToDraw("Nothing was allocated or freed on the device meanwhile.".into()));
+        }
+        let line = |name: &str, bytes: fn(&MemoryAt) -> u64| {
+            let mut points: Vec<(f64, f64)> = Vec::new();
+            // A line is level until it changes.
+            for change in all.iter().take(MOST) {
+                let (at, value) = (change.at_us / 1e3, bytes(change) as f64 / f64::from(1 << 20));
+                points.extend(points.last().map(|(_, before)| (at, *before)));
+                points.push((at, value));
+            }
+            let end = points.last().map(|(at, value)| (at.max(until_us / 1e3), *value));
+            points.extend(end);
+            Curve::new(name, points)
+        };
+        let mut lines = vec![line("allocated", |m| m.allocated_bytes)];
+        if all.iter().any(|m| m.pool_reserved_bytes > 0) {
+            lines.push(line("reserved by pools", |m| m.pool_reserved_bytes));
+            lines.push(line("in use of it", |m| m.pool_allocated_bytes));
+        }
+        let (x, y) = (("ms from the start", Scale::Linear), ("MiB on the device", Scale::Linear));
+        self.curves(head, x, y, &lines)
+    }
+}

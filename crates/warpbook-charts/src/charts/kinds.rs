@@ -1,0 +1,65 @@
+//! The charts that a record names by their kinds.
+
+use crate::draw::chart::{Chart, ChartError};
+use crate::draw::options::Options;
+use warpbook_record::{ChartKind, PartGroup, Problem, Run};
+
+impl Options {
+    /// A chart of the kinds that [`Descriptor::charts`](warpbook_record::Descriptor::charts) names, of the record's headline quantity
+    /// where it shows one. Losses and parts are those of the first problem that has them, where this one has none.
+    ///
+    /// # Errors
+    /// As the method that draws the kind; [`ChartError::NothingToDraw`] of a kind that this version does not know.
+    pub fn chart(&self, run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
+        match kind {
+            ChartKind::Timeline => self.timeline(run, recorded(run, problem)),
+            _ => self.chart_but_timeline(run, problem, kind),
+        }
+    }
+
+    /// Draws what [`Options::chart`] draws, except [`ChartKind::Timeline`]: a page that has a timeline of its own does not contain the code that
+    /// draws one here.
+    ///
+    /// # Errors
+    /// Like [`Options::chart`]; also [`ChartError::NothingToDraw`] for a timeline.
+    pub fn chart_but_timeline(&self, run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
+        let headline = run.descriptor.headline;
+        let with_parts = |group: PartGroup| {
+            let mut of_parts = run.parts.iter().filter(|p| p.group == group).map(|p| &p.problem);
+            if of_parts.clone().any(|p| p == problem) { problem } else { of_parts.next().unwrap_or(problem) }
+        };
+        let logged = || {
+            let log = run.train_logs.iter().find(|l| l.problem == *problem).or(run.train_logs.first());
+            log.map_or(problem, |l| &l.problem)
+        };
+        let looked_into = || {
+            let mut of_xrays = run.xrays.iter().map(|x| &x.problem);
+            if of_xrays.clone().any(|p| p == problem) { problem } else { of_xrays.next().unwrap_or(problem) }
+        };
+        match kind {
+            ChartKind::Ladder => self.ladder(run, problem, headline),
+            ChartKind::Sweep => self.sweep_of(&[run], headline, Some(problem).filter(|p| p.size() > 0), None),
+            ChartKind::HeatMap => self.shapes(run, problem.dtype),
+            ChartKind::Roofline => self.roofline(run, problem),
+            ChartKind::Operations => self.operations(run, with_parts(PartGroup::Operation)),
+            ChartKind::Ablation => self.ablation(run, with_parts(PartGroup::Ablation)),
+            ChartKind::Tiles => self.tiles(run, with_parts(PartGroup::Tile)),
+            ChartKind::Transfers => self.transfers(run, with_parts(PartGroup::Transfer)),
+            ChartKind::Breakdown => self.breakdown(run, recorded(run, problem)),
+            ChartKind::Timeline => Err(ChartError::NothingToDraw("A timeline is drawn by `timeline`.".into())),
+            ChartKind::Xray => self.xray(run, looked_into()),
+            ChartKind::Loss => self.loss_curve(run, logged()),
+            ChartKind::Accuracy => self.accuracy(run, logged()),
+            ChartKind::LossScale => self.loss_scale(run, logged()),
+            ChartKind::LearningRate => self.learning_rate(run, logged()),
+            ChartKind::GradientNorm => self.gradient_norm(run, logged()),
+            _ => Err(ChartError::NothingToDraw("This version does not know that kind of chart.".into())),
+        }
+    }
+}
+
+/// The problem, or the first that something was recorded of over time.
+fn recorded<'a>(run: &'a Run, problem: &'a Problem) -> &'a Problem {
+    let mut of_breakdowns = run.breakdowns.iter().map(|b| &b.problem).chain(run.spans.iter().map(|s| &s.problem));
+    if of_breakdowns.clone().any(|p| p == problem) { problem } else { of_breakdowns.next().unwrap_or(problem) }
+}

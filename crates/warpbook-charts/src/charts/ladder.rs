@@ -1,0 +1,469 @@
+use crate::draw::chart::{Chart, ChartError};
+use crate::draw::colour::Rgb;
+use crate::draw::frame::{Frame, MAX_ENTRIES};
+use crate::draw::mark_data::MarkData;
+use crate::draw::options::Options;
+use crate::draw::plot::bars::{Bar, Bars, Content, Mark, Row};
+use crate::draw::plot::ticks::{Axis, LOG_FROM, less_is_better};
+use crate::draw::table::Table;
+use crate::draw::text::clean;
+use crate::draw::text::words::{counted, percent, time, times};
+use crate::record::headline::{claim, claim_of_memory, least_memory};
+use crate::record::kind::Kind;
+use crate::record::ladder_table::{LadderTable, columns};
+use crate::record::measure::{Measure, OF_PEAK_MEMORY, peak_bytes};
+use crate::record::names::{device, heading, joined, label, name, names, pass};
+use crate::record::timing::{debug_note, l2, medians, policy_note};
+use crate::record::verdict::{Ceiling, arithmetic_name, bound, of_bound, usable, verdict};
+use std::collections::HashSet;
+use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Quantity, Run};
+
+impl Options {
+    /// One bar a rung: its time, its speed-up over the record's baseline, its effective bandwidth, its FLOP/s, its items a second or its peak
+    /// memory.
+    ///
+    /// Colours tell CPU, GPU libraries, GPU kernels and other frameworks apart. A rung that does less than half of the work's operations is drawn
+    /// hollow, and is not called the fastest. What bounds a rung is written below its figure. Marked are the least time that the
+    /// measured ceilings allow, and the fastest GPU library where the record has one; whiskers are the median absolute deviation.
+    /// Rungs without a valid figure keep their row, with the reason in words; three or more that were skipped for the same reason
+    /// share one remark.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, or none that the quantity exists for.
+    pub fn ladder(&self, run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart, ChartError> {
+        let rows = run.ladder(problem);
+        if rows.is_empty() {
+            return Err(ChartError::NothingToDraw(format!("The record has no measurement of {}.", label(problem))));
+        }
+        let measure = Measure::new(run, quantity);
+        if let Some(why) = measure.lacking(run, problem) {
+            return Err(ChartError::NothingToDraw(why));
+        }
+        let baseline = run.baseline(problem).and_then(|m| Some((name(run, &m.rung), usable(m.median_us())?)));
+        let folded = folded(run, &rows);
+        Ladder { options: self, run, problem, measure, rows, baseline, library: run.fastest_library(problem), folded }
+            .draw()
+    }
+}
+
+struct Ladder<'a> {
+    options: &'a Options,
+    run: &'a Run,
+    problem: &'a Problem,
+    measure: Measure,
+    rows: Vec<LadderRow<'a>>,
+    /// The rung that speed-ups are relative to, and its time in microseconds.
+    baseline: Option<(String, f64)>,
+    /// The fastest library and its time.
+    library: Option<(&'a Measurement, f64)>,
+    /// Reasons that several rungs were skipped for, each with those rungs; they have no row.
+    folded: Vec<(String, Vec<String>)>,
+}
+
+/// A guess that is more than so many times the longest bar is told and not drawn.
+const FAR_GUESS: f64 = 4.0;
+
+/// Rungs that were skipped for the same reason share one remark from this number on.
+const FOLD_FROM: usize = 3;
+
+fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
+    let mut out: Vec<(String, Vec<String>)> = Vec::new();
+    for m in rows.iter().map(|r| r.measurement) {
+        let (Outcome::Skipped { .. }, Err(why)) = (&m.outcome, verdict(run, m)) else { continue };
+        match out.iter_mut().find(|f| f.0 == why) {
+            Some(same) => same.1.push(m.rung.clone()),
+            None => out.push((why, vec![m.rung.clone()])),
+        }
+    }
+    out.retain(|f| f.1.len() >= FOLD_FROM);
+    // A chart of nothing but remarks is none.
+    if out.iter().map(|f| f.1.len()).sum::<usize>() == rows.len() { Vec::new() } else { out }
+}
+
+impl Ladder<'_> {
+    /// The rung whose peak memory others are held against, by id, and its bytes.
+    fn baseline_bytes(&self) -> Option<(&str, f64)> {
+        self.run.baseline(self.problem).and_then(|m| Some((m.rung.as_str(), peak_bytes(m)?)))
+    }
+
+    fn baseline_us(&self) -> Option<f64> {
+        self.baseline.as_ref().map(|b| b.1)
+    }
+
+    /// The shown value of a time that all of the work takes.
+    fn value(&self, us: f64) -> f64 {
+        self.measure.of_work(self.problem, us, self.baseline_us())
+    }
+
+    fn value_of(&self, m: &Measurement, us: f64) -> f64 {
+        self.measure.of(m, us, self.baseline_us())
+    }
+
+    /// A rung's figure, and what it is relative to where it is relative to something.
+    fn figures(&self, m: &Measurement, us: f64) -> (String, Option<String>) {
+        let shown = self.measure.text(self.value_of(m, us));
+        let second = match self.measure.quantity {
+            Quantity::Time => self.baseline_us().map(|b| times(b / us)),
+            Quantity::SpeedUp => Some(time(us)),
+            Quantity::PeakMemory => {
+                let of = self.baseline_bytes().filter(|(rung, _)| *rung != m.rung);
+                of.map(|(_, of)| percent(self.value_of(m, us) / of))
+            }
+            _ => self.library.map(|(_, library)| percent(library / us)),
+        };
+        (shown, second)
+    }
+
+    /// A reader's guess as it is shown, with its place on the axis.
+    fn guess(&self) -> Option<(f64, String)> {
+        let guess = self.options.guess.as_ref().filter(|_| self.measure.is_timed())?;
+        let value = usable(Some(guess.us)).map(|us| self.value(us)).filter(|v| v.is_finite() && *v > 0.0)?;
+        Some((value, format!("{}: {}", clean(&guess.label), self.measure.text(value))))
+    }
+
+    /// What the bars are held against: the ceiling, the library, and a reader's guess.
+    fn marks(&self, ceiling: Option<&Ceiling>, guess: Option<(f64, String)>) -> Vec<Mark> {
+        let ceiling = ceiling.map(|c| {
+            let label = self.ceiling_label(c);
+            Mark { value: self.value(c.us), facts: MarkData::reference(&label), label, solid: false }
+        });
+        let counted = |(m, _): &(&Measurement, f64)| self.measure.is_timed() || peak_bytes(m).is_some();
+        let library = self.library.filter(counted).map(|(m, us)| {
+            let value = self.value_of(m, us);
+            let (name, shown) = (name(self.run, &m.rung), self.measure.text(value));
+            let label = format!("{name}: {shown}");
+            Mark { value, facts: MarkData { name, ..self.measure.facts(m, shown) }, label, solid: true }
+        });
+        let guess = guess.map(|(value, label)| Mark { value, facts: MarkData::reference(&label), label, solid: false });
+        ceiling.into_iter().chain(library).chain(guess).collect()
+    }
+
+    /// What bounds a rung, as in "62 % of shared memory's bound".
+    fn note(&self, row: &LadderRow<'_>) -> String {
+        if row.measurement.does_less() {
+            let share = row.measurement.operations() as f64 / self.problem.flops as f64;
+            return format!("another algorithm: {} of the operations", percent(share));
+        }
+        let bound = bound(self.run, row).filter(|_| self.measure.is_timed());
+        bound.map_or(String::new(), |(b, f)| of_bound(&b, f))
+    }
+
+    /// Why a rung is beyond what it is held against, where it is: the ceiling of the problem, or its own bound.
+    fn beyond(&self, row: &LadderRow<'_>, us: f64) -> String {
+        if !self.measure.is_timed() {
+            return String::new();
+        }
+        let m = row.measurement;
+        let ours = self.run.on_device(m);
+        let least = "beyond what the measured ceilings allow, which are the best of the lab's own kernels and no limit of the device";
+        if let Some(c) = self.ceiling().filter(|c| us < c.us && ours) {
+            let moved = c.level.and_then(|level| m.traffic.iter().find(|t| t.level == level)).map(|t| t.bytes);
+            let counted = !m.traffic.is_empty();
+            return match c.level {
+                _ if m.does_less() => "beyond the ceiling, as it does less of the work".into(),
+                Some(level) if counted && moved.unwrap_or(0) < self.problem.bytes => {
+                    let share = percent(moved.unwrap_or(0) as f64 / self.problem.bytes as f64);
+                    format!("beyond the ceiling, as it moves {share} of those bytes through {}", level.label())
+                }
+                _ => least.into(),
+            };
+        }
+        let Some((of, _)) = bound(self.run, row).filter(|(_, share)| *share > 1.0) else { return String::new() };
+        let why = clean(&self.run.descriptor.above_bound);
+        match why.is_empty() || of.level.is_none() {
+            true => least.into(),
+            false => format!("above 100 %: {}", why.trim_end_matches('.')),
+        }
+    }
+
+    /// The rungs that have a row.
+    fn shown(&self) -> impl Iterator<Item = &LadderRow<'_>> {
+        let hidden: HashSet<&str> = self.folded.iter().flat_map(|f| &f.1).map(String::as_str).collect();
+        self.rows.iter().filter(move |r| !hidden.contains(r.measurement.rung.as_str()))
+    }
+
+    /// Whether a ceiling says nothing without the measured peak of arithmetic: that of memory alone might be far above the true one.
+    fn lacks_peak(&self) -> bool {
+        let headline = self.run.descriptor.headline == Quantity::Throughput;
+        let wanted = match self.measure.quantity {
+            Quantity::Throughput => true,
+            Quantity::Bandwidth | Quantity::PeakMemory => false,
+            _ => headline,
+        };
+        wanted && self.run.arithmetic(self.problem).and_then(|p| usable(Some(p.flops_per_s()))).is_none()
+    }
+
+    fn ceiling(&self) -> Option<Ceiling> {
+        Ceiling::of(self.run, self.problem).filter(|_| self.measure.is_timed() && !self.lacks_peak())
+    }
+
+    /// As "measured ceiling: 163 µs, bf16 arithmetic at 845 TFLOP/s".
+    fn ceiling_label(&self, c: &Ceiling) -> String {
+        let shown = self.measure.text(self.value(c.us));
+        let itself = match self.measure.quantity {
+            Quantity::Throughput => c.level.is_none(),
+            Quantity::Bandwidth => c.level.is_some(),
+            _ => false,
+        };
+        if itself {
+            format!("measured ceiling: {}, {}", c.at, c.what)
+        } else {
+            format!("measured ceiling: {shown}, {} at {}", c.what, c.at)
+        }
+    }
+
+    fn draw(self) -> Result<Chart, ChartError> {
+        let shown = |m: &Measurement| self.measure.verdict(self.run, m).ok();
+        let drawn: Vec<(&LadderRow<'_>, f64)> =
+            self.rows.iter().filter_map(|r| Some((r, shown(r.measurement)?))).collect();
+        let ceiling = self.ceiling().filter(|_| !drawn.is_empty());
+        let mut values: Vec<f64> = drawn.iter().map(|(r, us)| self.value_of(r.measurement, *us)).collect();
+        let (ceiling, beyond) = match ceiling {
+            Some(c) if self.is_far_below(&c, &values) => (None, Some(c)),
+            other => (other, None),
+        };
+        values.extend(ceiling.iter().map(|c| self.value(c.us)));
+        let most = values.iter().copied().fold(0.0, f64::max);
+        // One that is far off would press all bars into a corner.
+        let (guess, far_guess) = match self.guess().filter(|_| !drawn.is_empty()) {
+            Some((value, label)) if value > FAR_GUESS * most => (None, Some(label)),
+            guess => (guess, None),
+        };
+        values.extend(guess.iter().map(|g| g.0));
+        let (axis, base) = self.axis(&values);
+        let log = axis.as_ref().is_some_and(Axis::is_log);
+        let (caption, tick) = self.measure.axis(values.iter().copied().fold(0.0, f64::max), log);
+        let direction = match (self.measure.quantity, &self.baseline) {
+            (Quantity::Time, Some((name, _))) => format!("{}; ×: as fast as {name}", less_is_better(log)),
+            (Quantity::Time, None) => less_is_better(log).to_owned(),
+            (Quantity::PeakMemory, _) => match self.baseline_bytes() {
+                Some((rung, _)) => format!("{}; %: of {}", less_is_better(log), name(self.run, rung)),
+                None => less_is_better(log).to_owned(),
+            },
+            (Quantity::SpeedUp, Some((name, _))) => format!(" over {name}, longer is better{}", scale(log)),
+            (Quantity::SpeedUp, None) => format!(", longer is better{}", scale(log)),
+            _ if self.library.is_some() => {
+                format!(", longer is better{}; %: of {}", scale(log), self.library_name())
+            }
+            _ => format!(", longer is better{}", scale(log)),
+        };
+        let mut frame = self.frame(&drawn);
+        frame.notes.extend(beyond.map(|c| {
+            let label = self.ceiling_label(&c);
+            format!("Beyond the axis: the {label}.")
+        }));
+        frame.notes.extend(far_guess.map(|label| format!("Beyond the axis: {label}.")));
+        if let Some((_, label)) = &guess {
+            frame.description += &format!(" Marked is {label}.");
+        }
+        Bars {
+            rows: self.shown().take(MAX_ENTRIES).map(|r| self.row(r)).collect(),
+            axis,
+            base,
+            tick,
+            caption: format!("{caption}{direction}"),
+            marks: self.marks(ceiling.as_ref(), guess),
+            legend: self.legend(&drawn),
+            frame,
+        }
+        .draw()
+    }
+
+    /// Whether a ceiling of a rate would press all bars into a corner.
+    fn is_far_below(&self, ceiling: &Ceiling, values: &[f64]) -> bool {
+        let is_rate = matches!(self.measure.quantity, Quantity::Bandwidth | Quantity::Throughput | Quantity::ItemRate);
+        is_rate && values.iter().all(|v| 4.0 * v < self.value(ceiling.us))
+    }
+
+    fn far_above_ceiling(&self, values: &[f64]) -> bool {
+        let ceiling = self.ceiling().map_or(0.0, |c| self.value(c.us));
+        ceiling > 0.0 && values.iter().any(|v| *v > 4.0 * ceiling)
+    }
+
+    /// `None` where there is nothing to measure along it.
+    fn axis(&self, values: &[f64]) -> (Option<Axis>, Option<f64>) {
+        if values.is_empty() {
+            return (None, None);
+        }
+        let all = || values.iter().copied();
+        let far = all().fold(0.0, f64::max) > LOG_FROM * all().fold(f64::INFINITY, f64::min);
+        match self.measure.quantity {
+            Quantity::Time if far => (Some(Axis::from_decade(all())), None),
+            // A speed-up of one has no length, so the logarithmic bars do begin at their zero.
+            Quantity::SpeedUp if far => (Some(Axis::log(all().chain([1.0]), 0.0)), Some(1.0)),
+            // Rates are held against the ceiling: linear, whatever the CPU's are, but not where work that does without reading
+            // would press it into a corner.
+            Quantity::Bandwidth | Quantity::Throughput | Quantity::ItemRate if self.far_above_ceiling(values) => {
+                (Some(Axis::from_decade(all())), None)
+            }
+            Quantity::PeakMemory => (Some(Axis::from_zero(all()).binary()), None),
+            _ => (Some(Axis::from_zero(all())), None),
+        }
+    }
+
+    fn row(&self, row: &LadderRow<'_>) -> Row {
+        let m = row.measurement;
+        let (name, id) = names(self.run, &m.rung);
+        let content = match self.measure.verdict(self.run, m) {
+            Err(why) => Content::Reason(why),
+            Ok(us) => {
+                let (shown, second) = self.figures(m, us);
+                let deviation = m.mad_us().filter(|_| self.measure.is_timed());
+                let ends = deviation.filter(|d| d.is_finite() && *d > 0.0).map(|d| {
+                    let (a, b) = (self.value_of(m, (us - d).max(us * 1e-3)), self.value_of(m, us + d));
+                    (a.min(b), a.max(b))
+                });
+                let (color, series) = kind(self.run, row);
+                let label = second.map_or_else(|| shown.clone(), |second| format!("{shown} · {second}"));
+                Content::Bar(Bar {
+                    value: self.value_of(m, us),
+                    spread: ends,
+                    facts: MarkData { name: name.clone(), series, ..self.measure.facts(m, label.clone()) },
+                    label,
+                    note: self.note(row),
+                    remark: self.beyond(row, us),
+                    color,
+                    hollow: m.does_less(),
+                    parts: Vec::new(),
+                })
+            }
+        };
+        Row { name, id, content }
+    }
+
+    /// Only where the colours say something.
+    fn legend(&self, drawn: &[(&LadderRow<'_>, f64)]) -> Vec<(Rgb, String)> {
+        let mut kinds: Vec<(Rgb, String)> = Vec::new();
+        for (row, _) in drawn {
+            let (color, name) = kind(self.run, row);
+            match kinds.iter_mut().find(|k| k.0 == color) {
+                Some(k) if k.1 != name => k.1 = "other frameworks".into(),
+                Some(_) => {}
+                None => kinds.push((color, name)),
+            }
+        }
+        if kinds.len() > 1 { kinds } else { Vec::new() }
+    }
+
+    fn frame(&self, drawn: &[(&LadderRow<'_>, f64)]) -> Frame {
+        let run = self.run;
+        let what = match (&self.baseline, self.measure.quantity) {
+            (Some((name, _)), Quantity::SpeedUp) => format!("speed-up over {name}"),
+            _ => self.measure.name(),
+        };
+        let timed = self.measure.is_timed();
+        let claim = if timed { claim(run, self.problem) } else { claim_of_memory(run, self.problem, |_| true) };
+        let title = claim.unwrap_or_else(|| format!("{}: {what}", heading(run)));
+        let medians = medians(drawn.iter().map(|d| d.0.measurement));
+        let medians = if medians.is_empty() { medians } else { format!("{medians} ± MAD") };
+        let of = format!("{}: {what}", heading(run));
+        let [medians, l2] = if timed { [medians, l2(run).to_owned()] } else { Default::default() };
+        let subtitle = joined([of, device(run), label(self.problem), medians, l2]);
+        let mut notes = Vec::new();
+        if self.measure.quantity == Quantity::Bandwidth {
+            let each = if self.problem.passes > 1 { format!("once per {}", pass(run)) } else { "once".into() };
+            notes.push(format!(
+                "Effective bandwidth: the bytes of moving inputs and results {each}, over the time. A rung that also writes and \
+                 re-reads intermediates moves more than this, and one that keeps its data on the chip less."
+            ));
+        }
+        if self.lacks_peak() {
+            let arithmetic = arithmetic_name(self.problem.dtype);
+            notes.push(format!("The peak of {arithmetic} was not measured, so no ceiling is drawn."));
+        }
+        match timed {
+            true => notes.extend(policy_note(run, !drawn.is_empty())),
+            false => notes.push(OF_PEAK_MEMORY.to_owned()),
+        }
+        notes.extend(debug_note(drawn.iter().map(|(r, _)| (run, r.measurement))));
+        for (why, rungs) in self.folded.iter().take(MAX_ENTRIES) {
+            let ids: Vec<String> = rungs.iter().take(MAX_ENTRIES).map(|r| clean(r)).collect();
+            notes.push(format!("{} {why} ({})", counted(rungs.len(), "rung"), ids.join(", ")));
+        }
+        if self.shown().count() > MAX_ENTRIES {
+            notes.push(format!("{} of {} rows are drawn; the table has all.", MAX_ENTRIES, self.shown().count()));
+        }
+        Frame {
+            width: self.options.px(),
+            title,
+            subtitle,
+            description: self.description(&what, drawn),
+            notes,
+            table: self.table(),
+        }
+    }
+
+    fn description(&self, what: &str, drawn: &[(&LadderRow<'_>, f64)]) -> String {
+        let run = self.run;
+        let timed = self.measure.is_timed();
+        let least = || least_memory(run, self.problem, |_| true).map(|(m, _)| m);
+        let best = if timed { run.fastest(self.problem) } else { least() };
+        let best = match best.and_then(|m| Some((m, usable(m.median_us())?))) {
+            Some((m, us)) if !timed => format!("the least is {} with {}", name(run, &m.rung), self.relative(m, us)),
+            Some((m, us)) => format!("the fastest is {} with {}", name(run, &m.rung), self.relative(m, us)),
+            None if drawn.is_empty() => "none has a valid figure".to_owned(),
+            None => "none that does all of the work has a valid figure".to_owned(),
+        };
+        let without = match self.rows.len() - drawn.len() {
+            0 => String::new(),
+            n => format!("; {} without a figure", counted(n, "rung")),
+        };
+        format!(
+            "Bars of the {what} of {} on {}, {}: {best}{without}.",
+            counted(self.rows.len(), "rung"),
+            device(run),
+            label(self.problem)
+        )
+    }
+
+    /// As in "2.94 ms (18.1× as fast as Naive)", or "652 TFLOP/s (94 % of cuBLAS)"; no rung is held against itself.
+    fn relative(&self, m: &Measurement, us: f64) -> String {
+        let (shown, second) = self.figures(m, us);
+        let of = match (self.measure.quantity, &self.baseline) {
+            (Quantity::SpeedUp, _) => second,
+            (Quantity::Time, Some((name, base))) if *base != us => {
+                second.map(|times| format!("{times} as fast as {name}"))
+            }
+            (Quantity::Time, _) => None,
+            (Quantity::PeakMemory, _) => {
+                let of = self.baseline_bytes().map(|(rung, _)| name(self.run, rung));
+                second.zip(of).map(|(share, of)| format!("{share} of {of}"))
+            }
+            _ => second
+                .filter(|_| self.library.is_some_and(|l| l.0.rung != m.rung))
+                .map(|share| format!("{share} of {}", self.library_name())),
+        };
+        of.map_or_else(|| shown.clone(), |of| format!("{shown} ({of})"))
+    }
+
+    fn library_name(&self) -> String {
+        self.library.map_or(String::new(), |(m, _)| name(self.run, &m.rung))
+    }
+
+    /// The record's columns, and what is drawn where they lack it.
+    fn table(&self) -> Table {
+        let mut all = columns(self.run);
+        let tiled = self.rows.iter().any(|r| r.measurement.tile.is_some()).then_some(Column::Tile);
+        let library = self.library.map(|_| Column::OfLibrary);
+        let rate = self.measure.or_rate(self.run).column();
+        let drawn = [Column::Median, Column::Mad, Column::SpeedUp, self.measure.column(), rate];
+        let more = [Column::OfBound, Column::BoundBy, Column::Check, Column::Samples];
+        for column in drawn.into_iter().chain(library).chain(more).chain(tiled) {
+            if !all.contains(&column) {
+                all.push(column);
+            }
+        }
+        LadderTable::with(self.run, self.problem, &all).file()
+    }
+}
+
+/// What a caption adds of a logarithmic axis.
+fn scale(log: bool) -> &'static str {
+    if log { "; logarithmic scale" } else { "" }
+}
+
+/// What runs a rung: colour and name.
+fn kind(run: &Run, row: &LadderRow<'_>) -> (Rgb, String) {
+    let kind = Kind::of(run, &row.measurement.rung);
+    (kind.color(), kind.name(row.rung))
+}

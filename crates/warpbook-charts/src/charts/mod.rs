@@ -1,0 +1,17 @@
+//! The charts of a record, a file or a folder each. None imports another chart, except to draw with it.
+
+pub(crate) mod board;
+pub(crate) mod confusion;
+pub(crate) mod curves;
+pub mod diagram;
+pub(crate) mod exponents;
+pub(crate) mod kinds;
+pub(crate) mod ladder;
+pub(crate) mod latencies;
+pub(crate) mod parts;
+pub(crate) mod roofline;
+pub(crate) mod shapes;
+pub(crate) mod sweep;
+pub(crate) mod timeline;
+pub(crate) mod training;
+pub(crate) mod xray;

@@ -1,0 +1,7 @@
+//! Parts of a rung's work that were timed alone: operations, tiles, transfers, and what a profiler saw.
+
+pub(crate) mod breakdown;
+mod group;
+pub(crate) mod operations;
+pub(crate) mod tiles;
+pub(crate) mod transfers;

@@ -1,0 +1,177 @@
+use super::group::{Group, Part, groups, signed_percent};
+use crate::draw::chart::{Chart, ChartError};
+use crate::draw::colour::{BLUE, SKY};
+use crate::draw::frame::{Frame, MAX_ENTRIES};
+use crate::draw::mark_data::MarkData;
+use crate::draw::options::Options;
+use crate::draw::plot::bars::{Bar, Bars, Content, Mark, Row};
+use crate::draw::plot::ticks::Axis;
+use crate::draw::table::Table;
+use crate::draw::text::words::{counted, percent, significant, time, time_difference, time_tick};
+use crate::record::kind::Kind;
+use crate::record::names::{device, heading, joined, label, pass};
+use crate::record::timing::{l2, median_of, policy_note};
+use crate::record::verdict::missing;
+use warpbook_record::{PartGroup, Problem, Run};
+
+impl Options {
+    /// What each operation of a rung takes, rung by rung, with each rung's sum: the operations of one pass, as an epoch, timed alone.
+    ///
+    /// Rungs of other frameworks that have such times are drawn too, on the same scale and in another colour.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
+    pub fn operations(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let groups = groups(run, problem, PartGroup::Operation, MAX_ENTRIES);
+        if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
+            return Err(missing("times of single operations", problem));
+        }
+        let mut rows = Vec::new();
+        let mut table = Table::new(["rung", "operation", "time (µs)", "MAD (µs)", "% of the sum"]);
+        let mut sums = Vec::new();
+        for g in &groups {
+            let sum: f64 = g.parts.iter().filter_map(|s| s.us).sum();
+            rows.push(g.heading());
+            let color = Kind::of(run, &g.rung).color();
+            for s in &g.parts {
+                let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
+                rows.push(s.row(color, MarkData::of_part(problem, &g.rung), share));
+                table.push(g.cells(s, s.us.map(|us| us / sum * 100.0)));
+            }
+            if sum > 0.0 {
+                let bar = Bar {
+                    value: sum,
+                    spread: None,
+                    label: time(sum),
+                    facts: MarkData { name: "sum".into(), value: time(sum), ..MarkData::of_part(problem, &g.rung) },
+                    note: String::new(),
+                    remark: String::new(),
+                    color,
+                    hollow: true,
+                    parts: Vec::new(),
+                };
+                rows.push(Row { name: "sum".into(), id: String::new(), content: Content::Bar(bar) });
+                table.push([g.rung.as_str(), "sum", &significant(sum, 4), "", "100"]);
+                sums.push((g.title.clone(), sum));
+            }
+        }
+        let said: Vec<String> = sums.iter().map(|(name, us)| format!("{name} {}", time(*us))).collect();
+        let pass = pass(run);
+        let description = format!(
+            "Bars of the time of each operation of one {pass} on {}, {}; sums: {}.",
+            device(run),
+            label(problem),
+            joined(said)
+        );
+        let title = format!("{}: one {pass}, operation by operation", heading(run));
+        let frame = frame(self, run, problem, &groups, title, description, table);
+        let longest = sums.iter().map(|s| s.1).chain(groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us)));
+        draw(frame, rows, longest, Vec::new(), &format!("time of one {pass}; each operation timed alone"))
+    }
+
+    /// What each part of the fused pass costs: the whole pass, and the pass with one part left out.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
+    pub fn ablation(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let groups = groups(run, problem, PartGroup::Ablation, MAX_ENTRIES);
+        if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
+            return Err(missing("passes with parts left out", problem));
+        }
+        let mut rows = Vec::new();
+        let mut table = Table::new(["rung", "pass", "time (µs)", "MAD (µs)", "difference to the whole (µs)"]);
+        let mut marks = Vec::new();
+        let mut said = Vec::new();
+        for g in &groups {
+            rows.push(g.heading());
+            let whole = g.whole();
+            for (i, s) in g.parts.iter().enumerate() {
+                let is_whole = whole.is_some_and(|(at, _)| at == i);
+                let difference = whole.filter(|_| !is_whole).zip(s.us).map(|((_, w), us)| (us - w, w));
+                let label = |us: f64| match difference {
+                    Some((d, w)) => format!("{} ({}, {})", time(us), time_difference(d), signed_percent(d / w)),
+                    None => time(us),
+                };
+                if let Some(us) = s.us {
+                    said.push(format!("{} {}", s.name, label(us)));
+                }
+                rows.push(s.row(if is_whole { BLUE } else { SKY }, MarkData::of_part(problem, &g.rung), label));
+                table.push(g.cells(s, difference.map(|d| d.0)));
+            }
+            if let (Some((_, us)), 1) = (whole, groups.len()) {
+                let label = format!("whole pass: {}", time(us));
+                let facts = MarkData { value: label.clone(), ..MarkData::of_part(problem, &g.rung) };
+                marks.push(Mark { value: us, label, solid: false, facts });
+            }
+        }
+        let description = format!(
+            "Bars of the time of one pass on {}, {}, whole and with parts left out: {}.",
+            device(run),
+            label(problem),
+            joined(said)
+        );
+        let what = format!("{}: what each part of a pass costs", heading(run));
+        let mut frame = frame(self, run, problem, &groups, what.clone(), description, table);
+        if let Some(claim) = claim(&groups) {
+            (frame.title, frame.subtitle) = (claim, joined([what, frame.subtitle]));
+        }
+        let all = groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us));
+        draw(frame, rows, all, marks, "time of one pass; what is missing to the whole is what the part costs")
+    }
+}
+
+/// What leaving parts out shows, as "On the chip: without reading y a pass takes 33 % less"; `None` where no pass can be held against a whole one.
+fn claim(groups: &[Group]) -> Option<String> {
+    let mut best: Option<(&Group, &Part, f64)> = None;
+    for group in groups {
+        let Some((at, whole)) = group.whole().filter(|w| w.1 > 0.0) else { continue };
+        // A pass of the reads or the launch alone leaves out everything else, which is no surprise.
+        let one_left_out = |p: &Part| p.name.starts_with("without");
+        let any = group.parts.iter().any(one_left_out);
+        for (_, part) in group.parts.iter().enumerate().filter(|(i, p)| *i != at && (!any || one_left_out(p))) {
+            let Some(us) = part.us else { continue };
+            let saved = 1.0 - us / whole;
+            if best.is_none_or(|b| saved > b.2) {
+                best = Some((group, part, saved));
+            }
+        }
+    }
+    let (group, part, saved) = best?;
+    Some(match saved {
+        // Less than what passes differ by.
+        s if s < 0.01 => format!("{}: no part of a pass costs more than 1 % of it", group.title),
+        s => format!("{}: {} a pass takes {} less", group.title, part.name, percent(s)),
+    })
+}
+
+fn frame(
+    options: &Options,
+    run: &Run,
+    problem: &Problem,
+    groups: &[Group],
+    title: String,
+    description: String,
+    table: Table,
+) -> Frame {
+    let counts = groups.iter().flat_map(|g| &g.parts).filter(|s| s.us.is_some()).map(|s| s.samples);
+    let medians = format!("{} ± MAD", median_of(counts));
+    let subtitle = joined([device(run), label(problem), medians, l2(run).to_owned()]);
+    let shown: usize = groups.iter().map(|g| g.parts.len()).sum();
+    let mut notes: Vec<String> = policy_note(run, true).into_iter().collect();
+    if shown == MAX_ENTRIES {
+        notes.push(format!("At most {} are drawn.", counted(MAX_ENTRIES, "row")));
+    }
+    Frame { width: options.px(), title, subtitle, description, notes, table }
+}
+
+fn draw(
+    frame: Frame,
+    rows: Vec<Row>,
+    values: impl Iterator<Item = f64>,
+    marks: Vec<Mark>,
+    caption: &str,
+) -> Result<Chart, ChartError> {
+    let axis = Some(Axis::from_zero(values));
+    let caption = caption.to_owned();
+    Bars { frame, rows, axis, base: None, tick: time_tick, caption, marks, legend: Vec::new() }.draw()
+}

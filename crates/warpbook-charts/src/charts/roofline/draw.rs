@@ -1,0 +1,293 @@
+//! Roofs, points and their keys, drawn.
+
+use super::{Point, Roofs};
+use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Marker, Paint, Stroke};
+use crate::draw::chart::{Chart, ChartError};
+use crate::draw::colour::Rgb;
+use crate::draw::frame::MAX_ENTRIES;
+use crate::draw::mark_data::MarkData;
+use crate::draw::options::is_narrow;
+use crate::draw::plot::labels::{Along, Area, PointLabel, Room, Xy};
+use crate::draw::plot::ticks::{Axis, plot_words};
+use crate::draw::text::words::{bandwidth, percent, plain, rate, rate_tick, significant};
+use crate::draw::text::{self, clean};
+use crate::record::kind::Kind;
+use crate::record::names::{name, names};
+use warpbook_record::MemoryLevel;
+
+const X_CAPTION: &str = "FLOP/byte of the rung's level of memory; logarithmic scale";
+const HEIGHT: f64 = 430.0;
+const NARROW_HEIGHT: f64 = 300.0;
+const NAME: Font = Font { paint: Paint::INK, ..Font::SMALL };
+const KEY_LINE: f64 = 17.0;
+/// The longest name of a key.
+const KEY: f64 = 215.0;
+/// Number and marker before a name.
+const SAMPLE: f64 = 38.0;
+
+/// Where plot and keys are.
+struct Place {
+    plot: Area,
+    /// Left and top of the keys, from the plot's top.
+    keys: Xy,
+    /// What names may take.
+    room: f64,
+    /// The height of all of it.
+    height: f64,
+}
+
+struct Layout {
+    lines: Vec<((Xy, Xy), MarkData)>,
+    along: Vec<(String, Along)>,
+    points: Vec<Dot>,
+    /// Lines without a name and points without a number.
+    unnamed: usize,
+}
+
+/// A point as it is drawn.
+struct Dot {
+    at: Xy,
+    shape: Marker,
+    color: Rgb,
+    facts: MarkData,
+    number: String,
+    label: Option<PointLabel>,
+    /// As "Persistent · 87 %".
+    name: String,
+    /// Why it is beyond its bound, in lines; of most empty.
+    remark: Vec<String>,
+}
+
+impl Dot {
+    fn key_height(&self) -> f64 {
+        KEY_LINE + self.remark.len() as f64 * 15.0 + if self.remark.is_empty() { 0.0 } else { 4.0 }
+    }
+}
+
+impl Roofs<'_> {
+    pub(super) fn draw(self) -> Result<Chart, ChartError> {
+        let (x, y) = self.axes();
+        let width = self.options.px();
+        let narrow = is_narrow(width);
+        let y_labels = y.ticks.iter().map(|t| Font::SMALL.width(&rate_tick(*t))).fold(0.0, f64::max);
+        let left = MARGIN + y_labels.clamp(20.0, 110.0) + 8.0;
+        let names = self.points.iter().map(|p| NAME.width(&self.key(p))).fold(60.0, f64::max).min(KEY);
+        let right = if narrow { width - MARGIN } else { width - MARGIN - names - SAMPLE - 14.0 };
+        let room = if narrow { width - 2.0 * MARGIN - SAMPLE } else { names };
+        let height = if narrow { NARROW_HEIGHT } else { HEIGHT };
+        let plot = Area { left, right, top: 0.0, bottom: height };
+        let layout = self.layout((&x, &y), plot, room);
+        let listed: f64 = layout.points.iter().map(Dot::key_height).sum();
+        let caption = text::wrap(X_CAPTION, right - left, Font::SMALL.size, false, 2).len() as f64 * 16.0;
+        let keys = if narrow { (MARGIN, height + 36.0 + caption) } else { (right + 14.0, 8.0) };
+        let height = if narrow { keys.1 + listed } else { (height + 24.0 + caption).max(keys.1 + listed) };
+        let place = Place { plot, keys, room, height };
+        let shapes = self.shapes(&layout, width);
+        let above = 22.0 + shapes.len() as f64 * 18.0;
+        self.frame(layout.unnamed).draw(above + place.height, |canvas, top| {
+            draw_shapes(canvas, &shapes, top + 26.0)?;
+            draw_axes(canvas, (&x, &y), &place.plot, (top, top + above))?;
+            self.draw_layout(canvas, &layout, top + above)?;
+            draw_keys(canvas, &layout.points, &place, top + above)
+        })
+    }
+
+    /// A point as the keys have it: its name and the share of its bound.
+    fn key(&self, p: &Point<'_>) -> String {
+        let title = text::elide(&name(self.run, &p.measurement.rung), 165.0, NAME.size, false);
+        p.bound.map_or_else(|| title.clone(), |(_, f)| format!("{title} · {}", percent(f)))
+    }
+
+    /// The levels of memory of the points that are seen, each with its marker, broken into lines with their places.
+    fn shapes(&self, layout: &Layout, width: f64) -> Vec<Vec<(Marker, String, f64)>> {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut lines: Vec<Vec<(Marker, String, f64)>> = Vec::new();
+        let mut x = f64::INFINITY;
+        for (series, shape) in layout.points.iter().map(|d| (d.facts.series.as_str(), d.shape)) {
+            if seen.contains(&series) {
+                continue;
+            }
+            seen.push(series);
+            let entry = format!("works from {series}");
+            let room = 16.0 + Font::NOTE.width(&entry) + 16.0;
+            if x + room > width - MARGIN {
+                lines.push(Vec::new());
+                x = MARGIN;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push((shape, series.to_owned(), x));
+            }
+            x += room;
+        }
+        lines
+    }
+
+    /// Where roofs, points and their names are, from the plot's top.
+    fn layout(&self, (x, y): (&Axis, &Axis), plot: Area, names: f64) -> Layout {
+        let place = |(a, b): Xy| (x.place_beyond(a, plot.left, plot.right), y.place_beyond(b, plot.bottom, plot.top));
+        let mut room = Room::new(plot);
+        let mut lines = Vec::new();
+        for peak in &self.peaks {
+            let begin = self.roofs.first().map_or(x.low(), |r| peak.flops_per_s / r.bytes_per_s);
+            let line = (place((begin, peak.flops_per_s)), place((x.high(), peak.flops_per_s)));
+            let text = format!("{}: {}", peak.name(), rate(peak.flops_per_s));
+            lines.extend(plot.clip(line).map(|seen| (seen, MarkData::reference(text))));
+        }
+        for roof in &self.roofs {
+            let end = self.peaks.first().map_or(x.high(), |p| p.flops_per_s / roof.bytes_per_s);
+            let begin = x.low().min(end) / 10.0;
+            let line = (place((begin, begin * roof.bytes_per_s)), place((end, end * roof.bytes_per_s)));
+            let text = format!("{}: {}", roof.level.label(), bandwidth(roof.bytes_per_s));
+            let facts = MarkData { series: roof.level.label().into(), ..MarkData::reference(text) };
+            lines.extend(plot.clip(line).map(|seen| (seen, facts)));
+        }
+        let drawn = self.points.iter().take(MAX_ENTRIES).enumerate();
+        let drawn: Vec<(usize, &Point<'_>, Xy)> =
+            drawn.map(|(i, p)| (i, p, place((p.intensity(), p.flops_per_s())))).filter(|d| plot.has(d.2)).collect();
+        lines.iter().for_each(|((a, b), _)| room.line(&[*a, *b]));
+        drawn.iter().for_each(|(_, _, at)| room.marker(*at));
+        let mut along = Vec::new();
+        for (line, facts) in &lines {
+            // The name alone where there is no room for the figure.
+            let short = facts.value.split(':').next().unwrap_or_default().to_owned();
+            let found = [facts.value.clone(), short]
+                .into_iter()
+                .find_map(|text| Some((room.along(*line, NAME.width(&text), 1.0)?, text)));
+            along.extend(found.map(|(at, text)| (text, at)));
+        }
+        let mut dot = |(i, p, at): &(usize, &Point<'_>, Xy)| {
+            let number = (i + 1).to_string();
+            Dot {
+                at: *at,
+                shape: shape(p.level),
+                color: Kind::of(self.run, &p.measurement.rung).color(),
+                facts: self.facts(p),
+                label: room.point_label(*at, NAME.width(&number)),
+                number,
+                name: self.key(p),
+                remark: text::wrap(&self.beyond(p), names, Font::SMALL.size, false, 5),
+            }
+        };
+        let points: Vec<Dot> = drawn.iter().map(&mut dot).collect();
+        let unnamed = lines.len() - along.len() + points.iter().filter(|d| d.label.is_none()).count();
+        Layout { lines, along, points, unnamed }
+    }
+
+    /// Why a point is beyond its bound, where it is.
+    fn beyond(&self, p: &Point<'_>) -> String {
+        let Some((of, _)) = p.bound.filter(|(_, share)| *share > 1.0) else { return String::new() };
+        let why = clean(&self.run.descriptor.above_bound);
+        match why.is_empty() || of.level.is_none() {
+            true => "above the measured ceilings, which are no limit of the device".into(),
+            false => format!("above 100 %: {}", why.trim_end_matches('.')),
+        }
+    }
+
+    fn facts(&self, p: &Point<'_>) -> MarkData {
+        let share = p.of_bound().map_or(String::new(), |text| format!(" · {text}"));
+        let dtype = match self.dtypes.len() {
+            0 | 1 => String::new(),
+            _ => format!(" of {}", p.measurement.arithmetic_type().label()),
+        };
+        let value = format!("{}{dtype} at {} FLOP/byte{share}", rate(p.flops_per_s()), significant(p.intensity(), 3));
+        MarkData {
+            name: names(self.run, &p.measurement.rung).0,
+            problem: String::new(),
+            series: p.level.label().into(),
+            ..MarkData::measured(p.measurement, value)
+        }
+    }
+
+    fn draw_layout(&self, canvas: &Canvas<'_>, layout: &Layout, top: f64) -> Drawn {
+        let down = |(x, y): Xy| (x, y + top);
+        for ((a, b), facts) in &layout.lines {
+            canvas.marked(facts, || canvas.line(&[down(*a), down(*b)], Stroke::new(Paint::MUTED, 1.5)))?;
+        }
+        for dot in &layout.points {
+            if let Some(end) = dot.label.and_then(|l| l.leader) {
+                canvas.line(&[down(dot.at), down(end)], Stroke::new(Paint { alpha: 0.45, ..Paint::INK }, 0.8))?;
+            }
+        }
+        canvas.marked(&MarkData::of_problem(self.problem), || {
+            // The fastest on top.
+            for dot in layout.points.iter().rev() {
+                canvas.marked(&dot.facts, || canvas.marker(dot.shape, down(dot.at), Paint::solid(dot.color)))?;
+            }
+            Ok(())
+        })?;
+        for (text, at) in &layout.along {
+            canvas.turned(text, down(at.middle), at.degrees, NAME)?;
+        }
+        for dot in &layout.points {
+            if let Some(label) = dot.label {
+                canvas.text(&dot.number, down(label.left), At::Left, NAME)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The marker of rungs that work from a level.
+fn shape(level: MemoryLevel) -> Marker {
+    match level {
+        MemoryLevel::Registers => Marker::Diamond,
+        MemoryLevel::Shared => Marker::Triangle,
+        MemoryLevel::L2 => Marker::Disc,
+        MemoryLevel::Dram => Marker::Square,
+        MemoryLevel::Link => Marker::Cross,
+        _ => Marker::Plus,
+    }
+}
+
+/// The legend of the markers.
+fn draw_shapes(canvas: &Canvas<'_>, lines: &[Vec<(Marker, String, f64)>], top: f64) -> Drawn {
+    for (i, line) in lines.iter().enumerate() {
+        let y = top + i as f64 * 18.0;
+        for (shape, series, x) in line {
+            canvas.marked(&MarkData::legend(series), || {
+                canvas.marker(*shape, (x + 5.0, y), Paint::MUTED)?;
+                canvas.text(&format!("works from {series}"), (x + 16.0, y), At::Left, Font::NOTE)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Numbers, markers and names, and why a point is where it should not be.
+fn draw_keys(canvas: &Canvas<'_>, dots: &[Dot], place: &Place, top: f64) -> Drawn {
+    let (left, mut y) = (place.keys.0, place.keys.1 + top);
+    for dot in dots {
+        canvas.text(&dot.number, (left + 16.0, y), At::Right, NAME)?;
+        canvas.marker(dot.shape, (left + 26.0, y), Paint::solid(dot.color))?;
+        canvas.elided(&dot.name, place.room, (left + SAMPLE, y), At::Left, NAME)?;
+        for (n, line) in dot.remark.iter().enumerate() {
+            canvas.text(line, (left + SAMPLE, y + 15.0 * (n + 1) as f64), At::Left, Font::SMALL)?;
+        }
+        y += dot.key_height();
+    }
+    Ok(())
+}
+
+fn draw_axes(canvas: &Canvas<'_>, (x, y): (&Axis, &Axis), plot: &Area, (caption_at, top): (f64, f64)) -> Drawn {
+    let plot = &Area { top: top + plot.top, bottom: top + plot.bottom, ..*plot };
+    let caption = "FLOP/s, higher is better; logarithmic scale";
+    canvas.elided(caption, canvas.width() - 2.0 * MARGIN, (MARGIN, caption_at + 6.0), At::Left, Font::SMALL)?;
+    for t in &y.ticks {
+        let at = y.place(*t, plot.bottom, plot.top);
+        canvas.line(&[(plot.left, at), (plot.right, at)], Stroke::new(Paint::FAINT, 1.0))?;
+        canvas.text(&rate_tick(*t), (plot.left - 7.0, at), At::Right, Font::SMALL)?;
+    }
+    for t in &x.ticks {
+        let at = x.place(*t, plot.left, plot.right);
+        canvas.line(&[(at, plot.top), (at, plot.bottom + 4.0)], Stroke::new(Paint::FAINT, 1.0))?;
+        let half = Font::SMALL.width(&plain(*t)) / 2.0;
+        let at = at.min(canvas.width() - half - 2.0);
+        canvas.text(&plain(*t), (at, plot.bottom + 13.0), At::Middle, Font::SMALL)?;
+    }
+    let words = plot_words((x, y), [plot.left, plot.top, plot.right, plot.bottom]);
+    canvas.marked(&MarkData { plot: words, ..MarkData::default() }, || {
+        canvas.line(&[(plot.left, plot.bottom), (plot.right, plot.bottom)], Stroke::new(Paint::MUTED, 1.0))
+    })?;
+    let at = (plot.left, plot.bottom + 30.0);
+    canvas.wrapped(X_CAPTION, plot.right - plot.left, 2, at, Font::SMALL)
+}

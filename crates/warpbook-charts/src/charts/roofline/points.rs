@@ -1,0 +1,81 @@
+//! The roofline of a problem as places in a plane, for whoever shows how a ladder's point moves along it.
+
+use super::{Point, Roofs, roofs_and_points};
+use crate::draw::frame::MAX_ENTRIES;
+use crate::draw::options::Options;
+use crate::draw::plot::labels::{Area, Xy};
+use crate::draw::text::words::{bandwidth, rate, significant};
+use crate::record::names::name;
+use warpbook_record::{MemoryLevel, Problem, Run};
+
+/// A measured ceiling.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoofLine {
+    /// As "DRAM: 4521 GB/s".
+    pub label: String,
+    /// The level of memory; `None` of arithmetic.
+    pub level: Option<MemoryLevel>,
+    /// Its left end.
+    pub from: (f64, f64),
+    /// Its right end.
+    pub to: (f64, f64),
+}
+
+/// A rung.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoofPoint {
+    /// Its id.
+    pub rung: String,
+    /// Where it is.
+    pub at: (f64, f64),
+    /// As "Fused at 5.1 TFLOP/s and 0.5 FLOP/byte of L2".
+    pub sentence: String,
+}
+
+/// See [`roofline_points`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct RooflinePoints {
+    /// From the fastest level of memory to the slowest, after those of arithmetic.
+    pub lines: Vec<RoofLine>,
+    /// In the ladder's order.
+    pub points: Vec<RoofPoint>,
+}
+
+/// The ceilings and points of [`Options::roofline`] in a plane of a width and a height, from its upper left corner; both axes
+/// are logarithmic and the same for all rungs of the problem. `None` where there is nothing to draw.
+#[must_use]
+pub fn roofline_points(run: &Run, problem: &Problem, (width, height): (f64, f64)) -> Option<RooflinePoints> {
+    let options = Options::default();
+    let drawn = roofs_and_points(&options, run, problem).ok()?;
+    let (x, y) = drawn.axes();
+    let plane = Area { left: 0.0, right: width, top: 0.0, bottom: height };
+    let place = |(a, b): Xy| (x.place_beyond(a, 0.0, width), y.place_beyond(b, height, 0.0));
+    let mut lines = Vec::new();
+    let mut add = |label: String, level, ends: (Xy, Xy)| {
+        let seen = plane.clip((place(ends.0), place(ends.1)));
+        lines.extend(seen.map(|(from, to)| RoofLine { label, level, from, to }));
+    };
+    for peak in &drawn.peaks {
+        let begin = drawn.roofs.first().map_or(x.low(), |r| peak.flops_per_s / r.bytes_per_s);
+        let label = format!("{}: {}", peak.name(), rate(peak.flops_per_s));
+        add(label, None, ((begin, peak.flops_per_s), (x.high(), peak.flops_per_s)));
+    }
+    for roof in &drawn.roofs {
+        let end = drawn.peaks.first().map_or(x.high(), |p| p.flops_per_s / roof.bytes_per_s);
+        let begin = x.low().min(end) / 10.0;
+        let label = format!("{}: {}", roof.level.label(), bandwidth(roof.bytes_per_s));
+        add(label, Some(roof.level), ((begin, begin * roof.bytes_per_s), (end, end * roof.bytes_per_s)));
+    }
+    let points = drawn.points.iter().take(4 * MAX_ENTRIES).map(|p| {
+        let (a, b) = place((p.intensity(), p.flops_per_s()));
+        let at = (a.clamp(0.0, width), b.clamp(0.0, height));
+        RoofPoint { rung: p.measurement.rung.clone(), at, sentence: sentence(&drawn, p) }
+    });
+    Some(RooflinePoints { points: points.collect(), lines })
+}
+
+fn sentence(drawn: &Roofs<'_>, p: &Point<'_>) -> String {
+    let (intensity, level) = (significant(p.intensity(), 3), p.level.label());
+    let name = name(drawn.run, &p.measurement.rung);
+    format!("{name} at {} and {intensity} FLOP/byte of {level}", rate(p.flops_per_s()))
+}

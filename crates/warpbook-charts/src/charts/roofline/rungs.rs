@@ -1,0 +1,28 @@
+//! The roofline of a problem's rungs.
+
+use super::roofs_and_points;
+use crate::draw::chart::{Chart, ChartError};
+use crate::draw::options::Options;
+use warpbook_record::{Problem, Run};
+
+impl Options {
+    /// FLOP/s over FLOP/byte on logarithmic axes: each rung of kernels below the measured roof of the level of memory that it works
+    /// from, all roofs ending at the highest of the measured peaks of arithmetic: those with the problem's type and with the types of the points.
+    /// If fp32 is not among these and its peak is lower, as next to tensor cores, its peak is drawn too, for rungs without tensor cores.
+    ///
+    /// A rung's level is the one that bounds it, or, if arithmetic does, the one where it moves the most bytes. Rungs whose bytes were not counted are
+    /// left out, and named. Points are numbered from the fastest on, and named next to the plot, or below a narrow one.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, no measured bandwidth, or no valid
+    /// rung of the device whose bytes were counted.
+    pub fn roofline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let mut roofs = match roofs_and_points(self, run, problem) {
+            Ok(roofs) => roofs,
+            // A profile has no rung with a figure: its operations are the points.
+            Err(why) => return self.kernel_roofline(run, problem, None).map_err(|_| why),
+        };
+        roofs.points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
+        roofs.draw()
+    }
+}

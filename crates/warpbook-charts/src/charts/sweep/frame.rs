@@ -1,0 +1,197 @@
+//! The words around a sweep, and its table.
+
+use super::look::notes_of_lines;
+use super::{Line, Sweep};
+use crate::draw::frame::{Frame, MAX_ENTRIES};
+use crate::draw::plot::lines::{Guide, Series};
+use crate::draw::table::Table;
+use crate::draw::text::clean;
+use crate::draw::text::words::{counted, listed, significant};
+use crate::record::headline::{claim_of_memory, least_memory};
+use crate::record::measure::OF_PEAK_MEMORY;
+use crate::record::names::{devices, heading, joined, line_label, name, pass, size_label, size_number};
+use crate::record::timing::{debug_note, l2, medians, policy_note, timing_note};
+use crate::record::verdict::{arithmetic_name, verdict};
+use warpbook_record::{Quantity, Run};
+
+/// So many times the time of the fastest are as fast as it, for a title.
+const TIE: f64 = 1.01;
+
+impl<'a> Sweep<'a> {
+    pub(super) fn frame<'g>(&self, series: &[Series], seen: impl Iterator<Item = &'g Guide>, log: bool) -> Frame {
+        let first = self.runs[0];
+        let what = format!("{} over size", self.measure.name());
+        let devices = devices(self.runs);
+        let title = self.claim().unwrap_or_else(|| format!("{}: {what}", heading(first)));
+        let timed = self.measure.is_timed();
+        let medians = if timed { medians(self.points().map(|p| p.1)) } else { String::new() };
+        let l2 = if timed { l2(first).to_owned() } else { String::new() };
+        // A record of a single line may name it as itself.
+        let line = Some(line_label(self.main)).filter(|line| *line != heading(first)).unwrap_or_default();
+        // The axis of sizes always is logarithmic.
+        let axes = if log { "both axes logarithmic" } else { "" };
+        let of = format!("{}: {what}", heading(first));
+        let subtitle = joined([of, devices.clone(), line.clone(), medians, l2, axes.to_owned()]);
+        let mut notes = Vec::new();
+        if self.devices_differ() {
+            notes.push(format!("The records are of different devices: {devices}."));
+        }
+        notes.extend(timing_note(self.runs, self.main));
+        if self.left_out > 0 {
+            let what = counted(self.left_out, "measurement");
+            notes.push(format!("Drawn is the sweep of {line}; {what} of other work left out."));
+        }
+        notes.extend(notes_of_lines(series));
+        notes.extend(self.note_of_guides(seen));
+        match timed {
+            true => notes.extend(policy_note(first, false)),
+            false => notes.push(OF_PEAK_MEMORY.to_owned()),
+        }
+        notes.extend(self.note_of_uncounted());
+        let drawn_ids: Vec<&str> = self.lines.iter().map(|l| l.rung).collect();
+        let missing = self.chosen.unwrap_or_default().iter().filter(|id| !drawn_ids.contains(*id));
+        let missing: Vec<String> = missing.take(MAX_ENTRIES).map(|id| clean(id)).collect();
+        if !missing.is_empty() {
+            notes.push(format!("Without a valid figure: {}.", listed(&missing)));
+        }
+        let drawn = self.lines.iter().flat_map(|l| l.points.iter().map(|p| (self.runs[l.run], p.1)));
+        notes.extend(debug_note(drawn));
+        if self.lines.len() > MAX_ENTRIES {
+            notes.push(format!("{} of {} lines are drawn; the table has all.", MAX_ENTRIES, self.lines.len()));
+        }
+        let width = self.options.px();
+        Frame { width, title, subtitle, description: self.description(&what, &devices), notes, table: self.table() }
+    }
+
+    /// Who is the fastest at most sizes, as "Stores overlapped is the fastest at 5 of 7 sizes", or takes how much of the baseline's memory at the
+    /// largest; of several records nothing.
+    fn claim(&self) -> Option<String> {
+        if !self.measure.is_timed() {
+            let largest = self.problems().last().copied().filter(|_| self.runs.len() == 1)?;
+            let claim = claim_of_memory(self.runs[0], largest, |id| self.lines.iter().any(|l| l.rung == id))?;
+            return Some(format!("{claim} at {}", size_label(self.runs[0], largest)));
+        }
+        let (rung, sizes) = self.winners(TIE).into_iter().next().filter(|_| self.runs.len() == 1)?;
+        let (name, all) = (name(self.runs[0], rung), self.problems().len());
+        let of = if self.chosen.is_some() { " of those drawn" } else { "" };
+        Some(match sizes == all {
+            true => format!("{name} is the fastest{of} at all {all} sizes"),
+            false => format!("{name} is the fastest{of} at {sizes} of {all} sizes"),
+        })
+    }
+
+    /// Who has a time and no such figure.
+    fn note_of_uncounted(&self) -> Option<String> {
+        let problems = self.problems();
+        let mut names: Vec<String> = Vec::new();
+        for (run, m) in self.runs.iter().flat_map(|run| run.measurements.iter().map(move |m| (*run, m))) {
+            let is_chosen = self.chosen.is_none_or(|ids| ids.contains(&m.rung.as_str()));
+            let lacks = verdict(run, m).is_ok() && self.measure.verdict(run, m).is_err();
+            if is_chosen && lacks && problems.contains(&&m.problem) && !names.contains(&name(run, &m.rung)) {
+                names.push(name(run, &m.rung));
+            }
+        }
+        names.truncate(MAX_ENTRIES);
+        (!names.is_empty()).then(|| format!("Not counted: {}.", listed(&names)))
+    }
+
+    /// What the dotted lines are that are seen.
+    fn note_of_guides<'g>(&self, seen: impl Iterator<Item = &'g Guide>) -> Option<String> {
+        let guides: Vec<&str> = seen.map(|g| &*g.name).collect();
+        let names = guides.join(", ");
+        let each = if self.main.passes > 1 { format!("once per {}", pass(self.runs[0])) } else { "once".into() };
+        let moving = format!("moving inputs and results {each}");
+        let arithmetic = arithmetic_name(self.main.dtype);
+        let of_arithmetic = guides.iter().filter(|g| g.starts_with(&arithmetic)).count();
+        let of_memory = guides.len() - of_arithmetic;
+        let sizes = "at the sizes that it holds";
+        let what = match self.measure.quantity {
+            _ if guides.is_empty() => return None,
+            Quantity::Bandwidth if of_arithmetic == 0 => {
+                format!("the measured bandwidth of a level of memory, {sizes}")
+            }
+            Quantity::Time if of_arithmetic == 0 => {
+                format!("{moving} at the measured bandwidth of a level of memory, {sizes}")
+            }
+            Quantity::Time => {
+                format!(
+                    "the operations at the measured peak, and {moving} at the measured bandwidth of a level of memory"
+                )
+            }
+            Quantity::Throughput if of_memory == 0 => "the measured peak".into(),
+            Quantity::Throughput => format!("the measured peak, and what {moving} at a measured bandwidth allows"),
+            _ => "what the measured ceilings allow".into(),
+        };
+        Some(format!("Dotted: {what} ({names})."))
+    }
+
+    fn description(&self, what: &str, devices: &str) -> String {
+        let first = self.runs[0];
+        let problems = self.problems();
+        let (low, high) = match problems.as_slice() {
+            [low, .., high] => (*low, *high),
+            _ => (self.main, self.main),
+        };
+        // Of what is drawn.
+        let at_largest = self.runs.iter().enumerate().filter_map(|(i, run)| {
+            let lines = || self.lines.iter().filter(move |l| l.run == i);
+            let at = |l: &Line<'a>| l.points.iter().find(|p| p.0 == high.size() as f64).map(|p| &p.1.problem);
+            let (problem, is_drawn) = (lines().find_map(at)?, |id: &str| lines().any(|l| l.rung == id));
+            let (m, us) = match self.measure.is_timed() {
+                true => run.fastest_of(problem, |r| is_drawn(&r.id))?,
+                false => least_memory(run, problem, is_drawn)?,
+            };
+            Some((*run, m, us))
+        });
+        let best = at_largest.min_by(|a, b| a.2.total_cmp(&b.2)).map_or(String::new(), |(run, m, us)| {
+            let shown = self.measure.text(self.value_of(run, m, us));
+            let best = if self.measure.is_timed() { "is fastest with" } else { "takes the least with" };
+            format!("; at the largest size {} {best} {shown}", name(run, &m.rung))
+        });
+        let has_unit = !clean(&first.descriptor.axis.unit).is_empty();
+        let from = if has_unit { size_number(first, low.size()) } else { size_label(first, low) };
+        format!(
+            "Lines of the {what} from {from} to {} of {} on {devices}{best}.",
+            size_label(first, high),
+            counted(self.lines.len(), "rung")
+        )
+    }
+
+    fn table(&self) -> Table {
+        let several = self.runs.len() > 1;
+        let record = several.then(|| "record".to_owned());
+        let shown = self.measure.or_rate(self.runs[0]);
+        let (rate, unit) = shown.in_file();
+        // What is no rate has a column of its own.
+        let own =
+            matches!(self.measure.quantity, Quantity::SpeedUp | Quantity::PeakMemory).then(|| self.measure.in_file());
+        let headers = ["rung".to_owned(), axis_caption(self.runs[0]), "time (ms)".into(), "MAD (ms)".into(), rate];
+        let bound = ["% of bound".to_owned(), "bound by".into()];
+        let mut table = Table::new(record.into_iter().chain(headers).chain(bound).chain(own.clone().map(|o| o.0)));
+        for line in &self.lines {
+            let run = self.runs[line.run];
+            for (_, m, us) in &line.points {
+                let fraction = run.fraction_of_bound(m).filter(|f| f.is_finite());
+                let value = Some(shown.of(m, *us, None) / unit).filter(|v| *v > 0.0);
+                let cells = [
+                    m.rung.clone(),
+                    m.problem.size().to_string(),
+                    significant(us / 1e3, 5),
+                    m.mad_us().map(|d| significant(d / 1e3, 2)).unwrap_or_default(),
+                    value.map(|v| significant(v, 4)).unwrap_or_default(),
+                    fraction.map(|f| significant(f * 100.0, 3)).unwrap_or_default(),
+                    fraction.and(run.bound(m)).map_or("", |b| b.label()).to_owned(),
+                ];
+                let over = own.as_ref().map(|(_, unit)| significant(self.value_of(run, m, *us) / unit, 4));
+                table.push(several.then(|| self.tags[line.run].clone()).into_iter().chain(cells).chain(over));
+            }
+        }
+        table
+    }
+}
+
+/// What the sizes are, as "points".
+pub(super) fn axis_caption(run: &Run) -> String {
+    let caption = clean(&run.descriptor.axis.caption);
+    if caption.is_empty() { "size".into() } else { caption }
+}

@@ -1,0 +1,58 @@
+//! How the lines of a sweep look, and the remarks on that.
+
+use crate::draw::canvas::{MARKERS, Marker, Paint, Stroke};
+use crate::draw::colour::Rgb;
+use crate::draw::plot::lines::Series;
+use crate::draw::svg::DASHES;
+use crate::draw::text::words::listed;
+
+/// Sizes that are multiples of this have rows of one alignment for every kernel and type.
+pub(super) const ALIGNED: u64 = 64;
+
+/// Of the numberth rung of a kind in a record.
+pub(super) fn look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Marker) {
+    let dash = (record % DASHES.len()) as u32;
+    let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 2.0, dash);
+    // Where both would begin again the markers go on by one.
+    (stroke, MARKERS[(number + number / MARKERS.len()) % MARKERS.len()])
+}
+
+/// The same of what is no kernel of the ladder.
+pub(super) fn dashed_look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Marker) {
+    let dash = 1 + (number + record) % (DASHES.len() - 1);
+    let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 1.6, dash as u32);
+    (stroke, MARKERS[number % MARKERS.len()])
+}
+
+/// What is grey, and which points are dots.
+pub(super) fn notes_of_lines(series: &[Series]) -> Vec<String> {
+    let rest: Vec<String> = series.iter().filter(|s| s.is_rest).map(|s| s.label[0].clone()).collect();
+    let mut notes = Vec::new();
+    if !rest.is_empty() {
+        notes.push(format!("Grey: {}.", listed(&rest)));
+    }
+    if series.iter().any(|s| !s.apart.is_empty()) {
+        notes.push(format!(
+            "Dots that no line joins: sizes that are no multiple of {ALIGNED}, whose rows begin at other alignments."
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::kind::Kind;
+
+    #[test]
+    fn no_two_of_a_records_lines_look_alike() {
+        let kernels = Kind::Kernels.tones();
+        let all: Vec<_> = (0..24).map(|n| look(n, 0, kernels)).collect();
+        assert!((1..all.len()).all(|i| !all[..i].contains(&all[i])));
+        for kind in [Kind::Library, Kind::Framework, Kind::Cpu] {
+            let dashed: Vec<_> = (0..12).map(|n| dashed_look(n, 0, kind.tones())).collect();
+            assert!((1..dashed.len()).all(|i| !dashed[..i].contains(&dashed[i])));
+            assert!(dashed.iter().all(|(stroke, _)| stroke.dash > 0));
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! A quantity over the sizes of a problem: which lines are drawn, and which stand out.
+
+mod draw;
+mod frame;
+mod look;
+
+use crate::draw::chart::{Chart, ChartError};
+use crate::draw::frame::MAX_ENTRIES;
+use crate::draw::mark_data::MarkData;
+use crate::draw::options::Options;
+use crate::draw::text::clean;
+use crate::draw::text::words::listed;
+use crate::record::comparable::{difference_of_lines, same_meaning};
+use crate::record::kind::is_library;
+use crate::record::measure::Measure;
+use crate::record::names::{line_label, name, record_labels, size_label};
+use crate::record::verdict::verdict;
+use look::ALIGNED;
+use warpbook_record::{Baseline, Dtype, Measurement, Problem, Quantity, Run};
+
+impl Options {
+    /// Time over size on logarithmic axes, one line a rung, with what the measured ceilings would take: [`Options::sweep_of`] of
+    /// [`Quantity::Time`] along the line of the record's main problem.
+    ///
+    /// # Errors
+    /// As [`Options::sweep_of`].
+    pub fn sweep(&self, runs: &[&Run]) -> Result<Chart, ChartError> {
+        self.sweep_of(runs, Quantity::Time, None, None)
+    }
+
+    /// Effective bandwidth over size, with the measured ceilings: [`Options::sweep_of`] of [`Quantity::Bandwidth`] along the line of the record's
+    /// main problem.
+    ///
+    /// # Errors
+    /// As [`Options::sweep_of`].
+    pub fn sweep_bandwidth(&self, runs: &[&Run]) -> Result<Chart, ChartError> {
+        self.sweep_of(runs, Quantity::Bandwidth, None, None)
+    }
+
+    /// FLOP/s over size, with the measured peak of arithmetic: as [`Options::sweep_of`] of [`Quantity::Throughput`], but along the line of the
+    /// record's main problem of a type. Without a type it is that of its main problem.
+    ///
+    /// # Errors
+    /// As [`Options::sweep_of`].
+    pub fn sweep_throughput(
+        &self,
+        runs: &[&Run],
+        dtype: Option<Dtype>,
+        rungs: Option<&[&str]>,
+    ) -> Result<Chart, ChartError> {
+        let along = dtype.map_or(Along::Main, Along::Dtype);
+        Sweep::new(self, runs, Quantity::Throughput, along, rungs)?.draw()
+    }
+
+    /// A quantity over size on a logarithmic axis of sizes, one line a rung, with what the measured ceilings allow at the sizes that a
+    /// level of memory holds.
+    ///
+    /// Drawn are the problems on one line of a sweep: that of the problem `line`, or of the record's main problem. Where `rungs` names
+    /// some, only these are drawn, and the GPU libraries that they are compared with; libraries are dashed. Of more than eight rungs that
+    /// nobody named a few stand out: the fastest at some size, the baseline, the fastest library and framework, and
+    /// [`Options::picked`]; the others are grey. Sizes at which rows begin at other alignments than at most are dots. Several records are drawn
+    /// together, each with dashes and a name that tells it apart; a remark says what of their timing differs.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] with fewer than two sizes, without what the quantity is made of, or where none of the named rungs
+    /// has a figure; [`ChartError::NotComparable`] where experiments or the lines of the records' main problems differ.
+    pub fn sweep_of(
+        &self,
+        runs: &[&Run],
+        quantity: Quantity,
+        line: Option<&Problem>,
+        rungs: Option<&[&str]>,
+    ) -> Result<Chart, ChartError> {
+        Sweep::new(self, runs, quantity, line.map_or(Along::Main, Along::Of), rungs)?.draw()
+    }
+
+    /// [`Options::sweep_of`] several records under short names of the caller's.
+    ///
+    /// # Errors
+    /// As [`Options::sweep_of`].
+    pub fn sweep_labelled(
+        &self,
+        runs: &[&Run],
+        labels: &[String],
+        quantity: Quantity,
+        line: Option<&Problem>,
+    ) -> Result<Chart, ChartError> {
+        let mut sweep = Sweep::new(self, runs, quantity, line.map_or(Along::Main, Along::Of), None)?;
+        sweep.tags.iter_mut().zip(labels).for_each(|(tag, label)| *tag = clean(label));
+        sweep.draw()
+    }
+}
+
+/// Which line of a sweep is drawn.
+#[derive(Debug, Clone, Copy)]
+enum Along<'a> {
+    /// That of the main problem.
+    Main,
+    /// That of the main problem of a type.
+    Dtype(Dtype),
+    /// That of a problem.
+    Of(&'a Problem),
+}
+
+impl Along<'_> {
+    fn includes(self, problem: &Problem) -> bool {
+        match self {
+            _ if problem.size() == 0 => false,
+            Self::Main => true,
+            Self::Dtype(dtype) => problem.dtype == dtype,
+            Self::Of(other) => other.same_line(problem),
+        }
+    }
+
+    /// As in " of bf16".
+    fn of(self) -> String {
+        match self {
+            Self::Main => String::new(),
+            Self::Dtype(dtype) => format!(" of {}", dtype.label()),
+            Self::Of(problem) => format!(" of {}", line_label(problem)),
+        }
+    }
+}
+
+/// Of more rungs than these some stand out.
+const FEW: usize = 8;
+/// Of rungs that are the fastest at some size at most so many stand out.
+const MOST_WINNERS: usize = 3;
+
+struct Line<'a> {
+    run: usize,
+    rung: &'a str,
+    points: Vec<(f64, &'a Measurement, f64)>,
+}
+
+struct Sweep<'a> {
+    options: &'a Options,
+    runs: &'a [&'a Run],
+    tags: Vec<String>,
+    /// A problem on the line that is drawn.
+    main: &'a Problem,
+    measure: Measure,
+    /// Ids of the rungs that are drawn; `None` is all.
+    chosen: Option<&'a [&'a str]>,
+    /// In the rungs' order, record by record.
+    lines: Vec<Line<'a>>,
+    /// Valid measurements of other work than the sweep's.
+    left_out: usize,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(
+        options: &'a Options,
+        runs: &'a [&'a Run],
+        quantity: Quantity,
+        along: Along<'_>,
+        chosen: Option<&'a [&'a str]>,
+    ) -> Result<Self, ChartError> {
+        let nothing = |why: String| Err(ChartError::NothingToDraw(why));
+        same_meaning(runs)?;
+        let mains: Vec<Option<&Problem>> = runs.iter().map(|r| main_of(r, along)).collect();
+        let Some(main) = mains.iter().flatten().copied().next() else {
+            return nothing(format!("The record has no valid measurement{} to draw over sizes.", along.of()));
+        };
+        if let Some(difference) = mains.iter().flatten().find_map(|p| difference_of_lines(main, p)) {
+            return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
+        }
+        let measure = Measure::new(runs[0], quantity);
+        if let Some(why) = measure.lacking(runs[0], main) {
+            return nothing(why);
+        }
+        let mut sweep =
+            Self { options, runs, tags: record_labels(runs), main, measure, chosen, lines: Vec::new(), left_out: 0 };
+        for (i, (run, main)) in runs.iter().zip(mains).enumerate() {
+            sweep.add(i, run, main);
+        }
+        if let Some(ids) = chosen
+            && sweep.lines.iter().all(|l| is_library(runs[l.run], l.rung))
+        {
+            let ids: Vec<String> = ids.iter().take(MAX_ENTRIES).map(|id| clean(id)).collect();
+            return nothing(format!(
+                "None of these rungs has a valid measurement to draw over sizes: {}.",
+                listed(&ids)
+            ));
+        }
+        match sweep.problems().as_slice() {
+            [] => nothing("The record has no valid measurement to draw over sizes.".into()),
+            [one] => nothing(format!("A sweep needs at least two sizes; there is only {}.", size_label(runs[0], one))),
+            _ => Ok(sweep),
+        }
+    }
+
+    fn add(&mut self, index: usize, run: &'a Run, main: Option<&Problem>) {
+        let first = self.lines.len();
+        let on_line = main.map_or_else(Vec::new, |main| problems_along(run, main));
+        for m in &run.measurements {
+            if self.chosen.is_some_and(|ids| !ids.contains(&m.rung.as_str())) && !is_library(run, &m.rung) {
+                continue;
+            }
+            let Ok(us) = self.measure.verdict(run, m) else { continue };
+            if !on_line.contains(&&m.problem) {
+                self.left_out += 1;
+                continue;
+            }
+            let at = self.lines[first..].iter().position(|l| l.rung == m.rung).map(|i| first + i);
+            let at = at.unwrap_or_else(|| {
+                self.lines.push(Line { run: index, rung: &m.rung, points: Vec::new() });
+                self.lines.len() - 1
+            });
+            let size = m.problem.size() as f64;
+            // Of two measurements of the same work the first counts, as in a ladder.
+            if !self.lines[at].points.iter().any(|p| p.0 == size) {
+                self.lines[at].points.push((size, m, us));
+            }
+        }
+        for line in &mut self.lines[first..] {
+            line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        let place = |l: &Line<'_>| run.rungs.iter().position(|r| r.id == l.rung).unwrap_or(usize::MAX);
+        self.lines[first..].sort_by_cached_key(place);
+    }
+
+    /// One for each size that has a point, from the smallest on.
+    fn problems(&self) -> Vec<&'a Problem> {
+        let mut all: Vec<&Problem> = self.points().map(|(_, m, _)| &m.problem).collect();
+        all.sort_by_key(|p| p.size());
+        all.dedup_by_key(|p| p.size());
+        all
+    }
+
+    fn points(&self) -> impl Iterator<Item = &(f64, &'a Measurement, f64)> {
+        self.lines.iter().flat_map(|l| &l.points)
+    }
+
+    /// The shown value of a time that all of the work takes.
+    fn value(&self, run: &Run, problem: &Problem, us: f64) -> f64 {
+        self.measure.of_work(problem, us, self.baseline_us(run, problem))
+    }
+
+    fn value_of(&self, run: &Run, m: &Measurement, us: f64) -> f64 {
+        self.measure.of(m, us, self.baseline_us(run, &m.problem))
+    }
+
+    fn facts(&self, run: &Run, m: &Measurement, us: f64) -> MarkData {
+        let value = self.measure.text(self.value_of(run, m, us));
+        // The rung is the line's, and what else the problem is the chart's.
+        let short = clean(&m.problem.short);
+        let problem = if short.is_empty() { size_label(run, &m.problem) } else { short };
+        MarkData { rung: String::new(), problem, ..self.measure.facts(m, value) }
+    }
+
+    /// The time that speed-ups are over, where these are drawn.
+    fn baseline_us(&self, run: &Run, problem: &Problem) -> Option<f64> {
+        let wanted = self.measure.quantity == Quantity::SpeedUp;
+        run.baseline(problem).filter(|_| wanted).and_then(Measurement::median_us)
+    }
+
+    /// What speed-ups are over: one rung's name, or the rule where it is not the same rung at all sizes.
+    fn baseline_name(&self) -> String {
+        let each = self.lines.iter().flat_map(|l| l.points.iter().map(|p| (self.runs[l.run], &p.1.problem)));
+        let mut names = each.filter_map(|(run, p)| run.baseline(p).map(|m| name(run, &m.rung)));
+        let first = names.next();
+        match first.filter(|first| names.all(|n| n == *first)) {
+            Some(name) => name,
+            None if self.runs[0].descriptor.baseline == Baseline::FastestLibrary => "the fastest library".into(),
+            None => "each size's first valid rung".into(),
+        }
+    }
+
+    /// The rungs whose lines stand out, in the order of the lines; all where they are few, or were named.
+    fn standing_out(&self) -> Vec<&'a str> {
+        let mut rungs: Vec<&str> = Vec::new();
+        for line in &self.lines {
+            if !rungs.contains(&line.rung) {
+                rungs.push(line.rung);
+            }
+        }
+        if rungs.len() <= FEW || self.chosen.is_some() {
+            return rungs;
+        }
+        let mut kept: Vec<&str> = self.winners(0.0).into_iter().take(MOST_WINNERS).map(|w| w.0).collect();
+        let main = self.problems().into_iter().rfind(|p| self.runs[0].main_problem() == Some(*p));
+        let at = main.or(self.problems().last().copied()).unwrap_or(self.main);
+        for run in self.runs {
+            let framework = run.fastest_of(at, |r| r.framework().is_some());
+            let of = [framework.map(|f| f.0), run.fastest_library(at).map(|l| l.0), run.baseline(at)];
+            kept.extend(of.into_iter().flatten().map(|m| m.rung.as_str()));
+            kept.extend(run.fastest_kernels(at).map(|(m, _)| m.rung.as_str()));
+        }
+        rungs.retain(|r| kept.contains(r) || self.options.picked.iter().any(|p| p == r));
+        rungs
+    }
+
+    /// What is little of the best: its time, or its bytes.
+    fn cost(&self, (_, m, us): &(f64, &Measurement, f64)) -> f64 {
+        if self.measure.is_timed() { *us } else { self.measure.of(m, *us, None) }
+    }
+
+    /// The rungs that are the fastest at some size, or hold the least memory, of those that do all of the work, with the number of these sizes;
+    /// the most often first. A size does not count where the next one takes at most so many times as long.
+    fn winners(&self, tie: f64) -> Vec<(&'a str, usize)> {
+        let mut won: Vec<(&str, usize)> = Vec::new();
+        for problem in self.problems() {
+            let at = self.lines.iter().flat_map(|l| l.points.iter().map(move |p| (l.rung, p)));
+            let at = at.filter(|(_, (size, m, _))| *size == problem.size() as f64 && !m.does_less());
+            let mut times: Vec<(&str, f64)> = at.map(|(rung, p)| (rung, self.cost(p))).collect();
+            times.sort_by(|a, b| a.1.total_cmp(&b.1));
+            let Some((rung, us)) = times.first().copied() else { continue };
+            if times.get(1).is_some_and(|next| next.1 <= us * tie) {
+                continue;
+            }
+            match won.iter_mut().find(|w| w.0 == rung) {
+                Some(w) => w.1 += 1,
+                None => won.push((rung, 1)),
+            }
+        }
+        won.sort_by_key(|w| std::cmp::Reverse(w.1));
+        won
+    }
+
+    /// The numbers of a line's points that are not joined: of matrix products on an axis that doubles, sizes of another alignment than most.
+    fn apart(&self, line: &Line<'_>) -> Vec<usize> {
+        // Only where a size is the length of a row.
+        if self.main.count("k") != Some(self.main.size()) {
+            return Vec::new();
+        }
+        let odd = |size: f64| !(size as u64).is_multiple_of(ALIGNED);
+        let count = line.points.iter().filter(|p| odd(p.0)).count();
+        if !self.runs[0].descriptor.axis.doubling || 2 * count > line.points.len() {
+            return Vec::new();
+        }
+        (0..line.points.len()).filter(|i| odd(line.points[*i].0)).collect()
+    }
+}
+
+/// The problems of a record on the line of one of them, one for each size: of several of one size that which differs from it in
+/// fewest of its sizes and settings, as the learning rate.
+fn problems_along<'a>(run: &'a Run, main: &Problem) -> Vec<&'a Problem> {
+    let differing = |p: &Problem| p.sizes.iter().filter(|s| !main.sizes.contains(s)).count();
+    let mut out: Vec<&Problem> = Vec::new();
+    for p in run.problems().into_iter().filter(|p| p.size() > 0 && p.same_line(main)) {
+        match out.iter_mut().find(|o| o.size() == p.size()) {
+            Some(other) if differing(p) < differing(other) => *other = p,
+            Some(_) => {}
+            None => out.push(p),
+        }
+    }
+    out
+}
+
+/// The problem whose line is drawn: the record's main one, or that of most valid measurements where the main has none or lies on
+/// another line than is asked for.
+fn main_of<'a>(run: &'a Run, along: Along<'_>) -> Option<&'a Problem> {
+    let valid = |p: &Problem| run.measurements.iter().filter(|m| m.problem == *p && verdict(run, m).is_ok()).count();
+    let drawn = |p: &&Problem| along.includes(p) && valid(p) > 0;
+    let main = run.main_problem().filter(drawn);
+    main.or_else(|| run.problems().into_iter().filter(drawn).rev().max_by_key(|p| valid(p)))
+}

@@ -1,0 +1,181 @@
+use crate::charts::diagram::{Diagram, Timeline};
+use crate::draw::chart::{Chart, ChartError};
+use crate::draw::options::Options;
+use crate::draw::text::clean;
+use crate::draw::text::words::{counted, significant, time};
+use crate::record::names::{device, heading, joined, label, names, pass};
+use crate::record::verdict::{missing, usable};
+use warpbook_record::{Problem, Run, Span};
+
+/// Colours for so many kinds of operations; the rest is grey.
+const KINDS: usize = 6;
+const OTHERS: usize = 7;
+
+impl Options {
+    /// What the device did in one run over time, or in one pass of work that is many passes, a lane a stream: of the rung that others are compared with and of the fastest, of those that were recorded at
+    /// the problem, on one scale.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nothing was recorded at the problem.
+    pub fn timeline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        let recorded = |id: &str| !run.spans_of(id, problem).is_empty();
+        let baseline = run.baseline(problem).map(|m| m.rung.as_str()).filter(|id| recorded(id));
+        let us = |id: &&str| run.measurement(id, problem).and_then(|m| usable(m.median_us())).unwrap_or(f64::INFINITY);
+        let mut all: Vec<&str> = Vec::new();
+        for span in run.spans.iter().filter(|s| s.problem == *problem) {
+            if !all.contains(&span.rung.as_str()) {
+                all.push(&span.rung);
+            }
+        }
+        let fastest = all.iter().copied().min_by(|a, b| us(a).total_cmp(&us(b)));
+        let mut shown: Vec<&str> = baseline.into_iter().chain(fastest).collect();
+        shown.dedup();
+        self.timelines(run, problem, &shown)
+    }
+
+    /// The same of rungs of choice, by their ids, one below the other.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nothing was recorded of any of them at the problem.
+    pub fn timelines(&self, run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, ChartError> {
+        let fine = |s: &&Span| s.start_us.is_finite() && s.start_us >= 0.0 && usable(Some(s.duration_us)).is_some();
+        let of = |id: &str| run.spans_of(id, problem).into_iter().filter(fine).collect::<Vec<&Span>>();
+        let shown: Vec<(&str, Vec<&Span>)> =
+            rungs.iter().map(|id| (*id, of(id))).filter(|(_, spans)| !spans.is_empty()).collect();
+        if shown.is_empty() {
+            return Err(missing("timeline of a run", problem));
+        }
+        let every: Vec<&Span> = shown.iter().flat_map(|(_, spans)| spans.iter().copied()).collect();
+        let until = every.iter().map(|s| s.end_us()).fold(0.0, f64::max);
+        let kinds = Kinds::of(&every);
+        let mut said = Vec::new();
+        // Of work that goes over its inputs many times one pass is recorded.
+        let what = if problem.passes > 1 { pass(run) } else { "run".into() };
+        let mut diagram = Diagram::new(&format!("{}: one {what} over time", heading(run)))
+            .subtitle(&joined([device(run), label(problem), format!("0 to {}", time(until))]))
+            .table(["rung", "operation", "name", "stream", "start (µs)", "duration (µs)"]);
+        for (id, spans) in &shown {
+            let title = names(run, id).0;
+            let mut streams: Vec<&str> = Vec::new();
+            for span in spans {
+                if !streams.contains(&span.stream.as_str()) {
+                    streams.push(&span.stream);
+                }
+            }
+            // Streams have a number, or a name: "host", "cuda:1 copies".
+            let is_number = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
+            let lane = |s: &&str| if is_number(s) { format!("stream {s}") } else { clean(s) };
+            let lanes: Vec<String> = streams.iter().map(lane).collect();
+            let mut drawn =
+                Timeline::new(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).until(until).in_microseconds();
+            for span in spans {
+                let lane = streams.iter().position(|s| *s == span.stream).unwrap_or(0);
+                let kind = kinds.kind(span);
+                let tone = kinds.shown.iter().position(|k| *k == kind).unwrap_or(OTHERS);
+                let text =
+                    if span.operation.is_empty() || kinds.is_by_host(span) { &span.name } else { &span.operation };
+                let legend = if tone == OTHERS { "others" } else { kind };
+                drawn = drawn.span(lane, (span.start_us, span.end_us()), tone, text, legend);
+                let figures = [span.start_us, span.duration_us].map(|us| significant(us, 6));
+                diagram = diagram.figures([id, &*span.operation, &span.name, &span.stream, &figures[0], &figures[1]]);
+            }
+            let end = spans.iter().map(|s| s.end_us()).fold(0.0, f64::max);
+            let sentence = format!("{title}: {}, {}", on_lanes(spans, &streams), time(end));
+            said.push(sentence.clone());
+            diagram = diagram.row(&sentence).put(drawn);
+        }
+        diagram
+            .note("As recorded, which lengthens the gaps between kernels. What is too short for its name has no text.")
+            .describe(&format!(
+                "Timelines of what {} did in one {what}, {}: {}.",
+                device(run),
+                label(problem),
+                said.join("; ")
+            ))
+            .draw()
+    }
+}
+
+/// The lane of the ranges that a profile has of the host.
+const HOST: &str = "host";
+/// The kinds that copies are of, and kernels that belong to a range of the host.
+const COPIES: &str = "copies";
+const KERNELS: &str = "kernels";
+
+/// How much there is in a timeline's lanes.
+fn on_lanes(spans: &[&Span], streams: &[&str]) -> String {
+    if streams.iter().all(|s| s.starts_with("rank ")) {
+        return format!("{} operations in {}", spans.len(), counted(streams.len(), "lane"));
+    }
+    let of_host = spans.iter().filter(|s| s.stream == HOST).count();
+    let mut numbers: Vec<&str> = streams.iter().filter(|s| **s != HOST).map(|s| stream_of(s)).collect();
+    numbers.sort();
+    numbers.dedup();
+    let of_device = format!("{} kernels and copies on {}", spans.len() - of_host, counted(numbers.len(), "stream"));
+    match of_host {
+        0 => of_device,
+        _ => format!("{} of the host, {of_device}", counted(of_host, "range")),
+    }
+}
+
+/// The stream that a lane is of: "0" of "0.1", where what overlaps on it is. Names are streams of their own.
+fn stream_of(lane: &str) -> &str {
+    match lane.split_once('.') {
+        Some((stream, n)) if [stream, n].iter().all(|t| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit())) => {
+            stream
+        }
+        _ => lane,
+    }
+}
+
+/// The kinds that spans are coloured by.
+struct Kinds<'a> {
+    /// Operations that are host ranges, such as "load and queue": a device span in one is better described by its own name.
+    by_host: Vec<&'a str>,
+    /// The kinds that take the most time.
+    shown: Vec<&'a str>,
+}
+
+impl<'a> Kinds<'a> {
+    fn of(spans: &[&'a Span]) -> Self {
+        let by_host = spans.iter().filter(|s| s.stream == HOST).map(|s| &*s.name).collect();
+        let mut kinds = Self { by_host, shown: Vec::new() };
+        kinds.shown = kinds.most(spans);
+        kinds
+    }
+
+    /// Reports whether a device span belongs to a host range.
+    fn is_by_host(&self, span: &Span) -> bool {
+        span.stream != HOST && self.by_host.contains(&&*span.operation)
+    }
+
+    /// The kind of a span's operation: the operation without its first word, such as "forward" for "conv1 forward"; all copies are one kind.
+    fn kind(&self, span: &'a Span) -> &'a str {
+        match () {
+            () if span.stream == HOST => HOST,
+            () if span.name.starts_with("copy ") => COPIES,
+            () if self.is_by_host(span) => KERNELS,
+            () => span.operation.split_once(' ').map_or("", |(_, kind)| kind),
+        }
+    }
+
+    fn most(&self, spans: &[&'a Span]) -> Vec<&'a str> {
+        let mut found: Vec<(&str, f64, Vec<&str>)> = Vec::new();
+        for span in spans.iter().filter(|s| !self.kind(s).is_empty()) {
+            let kind = self.kind(span);
+            match found.iter_mut().find(|(k, ..)| *k == kind) {
+                Some((_, us, of)) => {
+                    *us += span.duration_us;
+                    if !of.contains(&span.operation.as_str()) {
+                        of.push(&span.operation);
+                    }
+                }
+                None => found.push((kind, span.duration_us, vec![&span.operation])),
+            }
+        }
+        // A kind that only one operation has is dropped.
+        found.retain(|(kind, _, of)| of.len() > 1 || [COPIES, KERNELS, HOST].contains(kind));
+        found.sort_by(|a, b| b.1.total_cmp(&a.1));
+        found.into_iter().take(KINDS).map(|(kind, ..)| kind).filter(|k| !clean(k).is_empty()).collect()
+    }
+}

@@ -1,0 +1,5 @@
+//! How trainings went: their losses, accuracies, learning rates and gradients.
+
+pub(crate) mod accuracy;
+pub(crate) mod course;
+pub(crate) mod loss;

@@ -1,0 +1,51 @@
+//! A record of the reader's own next to a published one of the same experiment.
+
+use super::{ComparedRow, Comparison, Verdict};
+use crate::draw::text::words::times;
+use crate::record::names::{device, label};
+use warpbook_record::{DeviceKind, Run};
+
+/// What one's own record says next to a published one, in a sentence: how the fastest of our rungs that both timed does on both devices,
+/// at the published record's main problem or else the last that both have; or why nothing is held against each other.
+#[must_use]
+pub fn beside(own: &Run, published: &Run) -> String {
+    let (here, there) = (device(own), device(published));
+    let kinds = [own, published].map(|r| r.environment.device.kind == DeviceKind::Cuda);
+    match kinds {
+        [false, true] => {
+            return format!(
+                "Your record is of a CPU, {here}: its times are not held against those of the published {there}."
+            );
+        }
+        [true, false] => {
+            return format!("The published record is of a CPU: your {here}'s times are not held against its.");
+        }
+        _ => {}
+    }
+    let both = match Comparison::of(&[published, own]) {
+        Ok(both) => both,
+        Err(e) => return format!("Your record is not held against the published one of {there}: {e}"),
+    };
+    let judged =
+        |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Improved | Verdict::Worse | Verdict::WithinNoise));
+    // As where a record names its fastest: who does less work is not among them.
+    let whole = |row: &ComparedRow<'_>| row.cells.iter().filter_map(|c| c.measurement).all(|m| !m.does_less());
+    let rows = || both.rows.iter().filter(|r| !r.reference && judged(r.cells[1].verdict) && whole(r));
+    let main = published.main_problem();
+    let problem =
+        rows().map(|r| r.problem).find(|p| Some(*p) == main).or_else(|| rows().map(|r| r.problem).next_back());
+    let of_problem = rows().filter(|r| Some(r.problem) == problem);
+    let timed = of_problem.filter_map(|r| Some((r, r.cells[0].us?, r.cells[1].us?)));
+    let Some((row, us, own_us)) = timed.min_by(|a, b| a.2.total_cmp(&b.2)) else {
+        let why = both.rows.iter().map(|r| r.cells[1].why.as_str()).find(|why| !why.is_empty());
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        return format!("Nothing in your record can be held against the published one of {there}{why}.");
+    };
+    let ratio = match row.cells[1].verdict {
+        Some(Verdict::WithinNoise) => "as long as".to_owned(),
+        _ => format!("{} as long as", times(own_us / us)),
+    };
+    let same =
+        if here == there { format!("the published one, a {there} too") } else { format!("the published {there}") };
+    format!("On your {here}, {} takes {ratio} on {same}, at {}.", row.title, label(row.problem))
+}

@@ -1,0 +1,272 @@
+//! Two to eight records held against each other, as data: rows aligned by rung and problem, ratios with their intervals, verdicts.
+//!
+//! The first record is what the others are held against. [`noise_rule`](crate::noise_rule) says when a ratio counts as a change.
+
+mod at_size;
+mod beside;
+mod chart;
+mod judge;
+mod reference;
+mod summary;
+mod table;
+
+pub use beside::beside;
+pub use summary::{Counts, Drift};
+
+use crate::draw::chart::ChartError;
+use crate::draw::text::clean;
+use crate::record::comparable::{Aligned, aligned, same_meaning, unlike};
+use crate::record::names::{MAX_LABEL, names, record_labels};
+use crate::record::noise::{Error, LogMedian, Ratio, sum};
+use crate::record::verdict::verdict;
+use std::collections::{HashMap, HashSet};
+use warpbook_record::{Measurement, Problem, Run};
+
+/// The most records that are compared at once: more have no colour and no marker left.
+pub const MAX_RECORDS: usize = 8;
+
+/// What came of a rung at a problem, held against the first record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Faster than in the first record, beyond noise.
+    Improved,
+    /// Slower, beyond noise.
+    Worse,
+    /// Neither.
+    WithinNoise,
+    /// Only this record has a figure.
+    New,
+    /// Only the first record has a figure.
+    Missing,
+    /// Both have one, of different things: [`ComparedCell::why`] says what differs.
+    NotComparable,
+}
+
+impl Verdict {
+    /// All of them, as they are counted.
+    pub const ALL: [Self; 6] =
+        [Self::Improved, Self::Worse, Self::WithinNoise, Self::New, Self::Missing, Self::NotComparable];
+
+    /// As a table says it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Improved => "faster",
+            Self::Worse => "slower",
+            Self::WithinNoise => "within noise",
+            Self::New => "new",
+            Self::Missing => "missing",
+            Self::NotComparable => "not comparable",
+        }
+    }
+}
+
+/// A rung at a problem in one record.
+#[derive(Debug, Clone)]
+pub struct ComparedCell<'a> {
+    /// What the record has of it.
+    pub measurement: Option<&'a Measurement>,
+    /// Its median in microseconds, where it may be drawn.
+    pub us: Option<f64>,
+    /// How many times as fast as in the first record; also where the two are not comparable.
+    pub ratio: Option<Ratio>,
+    /// `None` in the first record, and where neither has a figure.
+    pub verdict: Option<Verdict>,
+    /// What differs, or why there is no figure; empty of most.
+    pub why: String,
+    /// Whether nobody changed it between the first record and this one: what moved is then the device.
+    pub unchanged: bool,
+    /// The logarithm of the ratio as measured, with its error.
+    ln: Option<(f64, Option<Error>)>,
+}
+
+/// A rung at a problem in all records.
+#[derive(Debug, Clone)]
+pub struct ComparedRow<'a> {
+    /// The rung's id.
+    pub rung: &'a str,
+    /// Its title.
+    pub title: String,
+    /// The problem, as the first record has it.
+    pub problem: &'a Problem,
+    /// Whether it is a library's or another framework's, which is not counted with ours.
+    pub reference: bool,
+    /// One a record.
+    pub cells: Vec<ComparedCell<'a>>,
+}
+
+impl ComparedRow<'_> {
+    /// Whether the first record has a figure and another one that may be held against it.
+    #[must_use]
+    pub fn is_common(&self) -> bool {
+        use Verdict::{Improved, WithinNoise, Worse};
+        self.cells.iter().any(|c| matches!(c.verdict, Some(Improved | Worse | WithinNoise)))
+    }
+}
+
+/// Records held against the first of them.
+#[derive(Debug, Clone)]
+pub struct Comparison<'a> {
+    /// The records.
+    pub runs: Vec<&'a Run>,
+    /// Short names that tell them apart.
+    pub labels: Vec<String>,
+    /// Problems of the first record that another one has too, each with those of all records.
+    pub problems: Vec<Vec<Option<&'a Problem>>>,
+    /// Problems that not all records have.
+    pub apart: usize,
+    /// In the order of problems, then of rungs.
+    pub rows: Vec<ComparedRow<'a>>,
+    /// Whether drift was taken out of the ratios.
+    pub is_normalised: bool,
+}
+
+impl<'a> Comparison<'a> {
+    /// All that the records have of the same work.
+    ///
+    /// # Errors
+    /// [`ChartError::NotComparable`] where experiments differ or sizes mean other things; [`ChartError::NothingToDraw`] of fewer than
+    /// two records or more than [`MAX_RECORDS`], and where they share no problem.
+    pub fn of(runs: &[&'a Run]) -> Result<Self, ChartError> {
+        same_meaning(runs)?;
+        let nothing = |why: &str| Err(ChartError::NothingToDraw(why.into()));
+        match runs.len() {
+            0 | 1 => return nothing("A comparison needs at least two records."),
+            n if n > MAX_RECORDS => {
+                return nothing(&format!("At most {MAX_RECORDS} records are compared at once, not {n}."));
+            }
+            _ => {}
+        }
+        let all = aligned(runs);
+        let is_shared = |p: &&Aligned<'a>| p.iter().flatten().count() > 1;
+        let problems: Vec<Aligned<'a>> = all.iter().filter(is_shared).cloned().collect();
+        if problems.is_empty() {
+            return nothing("The records have no problem in common.");
+        }
+        let known: HashSet<&str> = all.iter().flatten().flatten().map(|p| p.id.as_str()).collect();
+        let elsewhere: HashSet<&str> =
+            runs.iter().flat_map(|r| r.problems()).map(|p| p.id.as_str()).filter(|id| !known.contains(id)).collect();
+        let apart = elsewhere.len() + all.iter().filter(|p| p.iter().any(Option::is_none)).count();
+        let mut out = Self {
+            runs: runs.to_vec(),
+            labels: record_labels(runs),
+            rows: rows(runs, &problems),
+            problems,
+            apart,
+            is_normalised: false,
+        };
+        out.judge();
+        Ok(out)
+    }
+
+    /// The same of one problem of the first record alone.
+    #[must_use]
+    pub fn at(&self, problem: &Problem) -> Self {
+        Self {
+            runs: self.runs.clone(),
+            labels: self.labels.clone(),
+            problems: self.problems.iter().filter(|p| p[0].is_some_and(|p| p == problem)).cloned().collect(),
+            apart: 0,
+            rows: self.rows.iter().filter(|r| r.problem == problem).cloned().collect(),
+            is_normalised: self.is_normalised,
+        }
+    }
+
+    /// The same with other short names; empty ones and those past the last record are passed over.
+    #[must_use]
+    pub fn labelled(mut self, labels: &[String]) -> Self {
+        for (label, other) in self.labels.iter_mut().zip(labels) {
+            let other: String = clean(other).chars().take(MAX_LABEL).collect();
+            if !other.is_empty() {
+                *label = other;
+            }
+        }
+        self
+    }
+
+    /// The same with each problem's drift taken out of its ratios.
+    #[must_use]
+    pub fn normalised(mut self) -> Self {
+        self.is_normalised = true;
+        self.judge();
+        self
+    }
+}
+
+/// The rungs of the first record, then those that only others have.
+fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
+    let (mut out, mut seen): (Vec<&str>, HashSet<&str>) = Default::default();
+    for run in runs {
+        let known = run.rungs.iter().map(|r| r.id.as_ref());
+        let all = known.chain(run.measurements.iter().map(|m| m.rung.as_str()));
+        out.extend(all.filter(|id| seen.insert(id)));
+    }
+    out
+}
+
+/// Every rung at every problem that two records or more have a measurement or a reason of.
+fn rows<'a>(runs: &[&'a Run], problems: &[Aligned<'a>]) -> Vec<ComparedRow<'a>> {
+    let index: Vec<HashMap<(&str, &str), &Measurement>> = runs.iter().map(|run| index(run)).collect();
+    let rungs = rungs(runs);
+    // What was changed is a matter of the rung, and texts are long.
+    let unchanged: Vec<Vec<bool>> =
+        rungs.iter().map(|rung| runs.iter().map(|run| reference::unchanged(runs[0], run, rung)).collect()).collect();
+    let mut out = Vec::new();
+    for of in problems {
+        let Some(problem) = of[0] else { continue };
+        for (rung, unchanged) in rungs.iter().zip(&unchanged) {
+            let measured = |i: usize| index[i].get(&(*rung, of[i]?.id.as_str())).copied();
+            if !(0..runs.len()).any(|i| measured(i).is_some()) {
+                continue;
+            }
+            let owner = runs.iter().find(|r| r.rung(rung).is_some()).copied();
+            let cells = (0..runs.len()).map(|i| cell(runs[i], of[i], measured(i), unchanged[i])).collect();
+            out.push(ComparedRow {
+                rung,
+                title: names(owner.unwrap_or(runs[0]), rung).0,
+                problem,
+                reference: owner.and_then(|r| r.rung(rung)).is_some_and(reference::is_reference),
+                cells,
+            });
+        }
+    }
+    for row in &mut out {
+        held_against_the_first(runs, row);
+    }
+    out
+}
+
+/// The measurements of a record by rung and problem; of two of the same the first counts, as in a ladder.
+fn index(run: &Run) -> HashMap<(&str, &str), &Measurement> {
+    let mut out = HashMap::new();
+    for m in &run.measurements {
+        out.entry((m.rung.as_str(), m.problem.id.as_str())).or_insert(m);
+    }
+    out
+}
+
+fn cell<'a>(run: &Run, problem: Option<&Problem>, m: Option<&'a Measurement>, unchanged: bool) -> ComparedCell<'a> {
+    let (us, why) = match (problem, m.map(|m| verdict(run, m))) {
+        (_, Some(Ok(us))) => (Some(us), String::new()),
+        (_, Some(Err(why))) => (None, why),
+        (Some(_), None) => (None, "not in this record".into()),
+        (None, None) => (None, "the record has no such problem".into()),
+    };
+    ComparedCell { measurement: m, us, ratio: None, verdict: None, why, unchanged, ln: None }
+}
+
+/// Fills in what differs and the ratios as measured.
+fn held_against_the_first(runs: &[&Run], row: &mut ComparedRow<'_>) {
+    let Some((first, others)) = row.cells.split_first_mut() else { return };
+    for (i, cell) in others.iter_mut().enumerate() {
+        match (first.measurement.filter(|_| first.us.is_some()), cell.measurement.filter(|_| cell.us.is_some())) {
+            (Some(a), Some(b)) => {
+                let (x, y) = (LogMedian::of(&a.samples_us), LogMedian::of(&b.samples_us));
+                cell.ln = x.zip(y).map(|(x, y)| (x.ln - y.ln, x.error.zip(y.error).map(|(x, y)| sum([x, y]))));
+                cell.why = unlike((runs[0], a), (runs[i + 1], b)).join("; ");
+            }
+            (None, Some(_)) => cell.why.clone_from(&first.why),
+            _ => {}
+        }
+    }
+}

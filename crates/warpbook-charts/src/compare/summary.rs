@@ -1,0 +1,188 @@
+//! A comparison in words: how many rows came out how, what drifted, and both in a sentence.
+
+use super::judge::{references, shift};
+use super::{ComparedRow, Comparison, Verdict};
+use crate::draw::text::words::{counted, listed, percent, times};
+use crate::record::names::label;
+use crate::record::noise::{Ratio, THRESHOLD};
+
+/// So many rungs that moved are named.
+const MOST_NAMED: usize = 3;
+
+/// How many rungs came out how, at all problems of a comparison. References are not among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// By [`Verdict`], in the order of [`Verdict::ALL`].
+    pub by: [usize; 6],
+    /// Those faster or slower whose source is the same in both records.
+    pub moved_unchanged: usize,
+}
+
+impl Counts {
+    /// How many came out so.
+    #[must_use]
+    pub fn of(&self, verdict: Verdict) -> usize {
+        self.by[verdict as usize]
+    }
+
+    /// "7 faster, 1 slower, 12 within noise"; empty of none.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let said = Verdict::ALL.iter().filter(|v| self.of(**v) > 0).map(|v| format!("{} {}", self.of(*v), v.label()));
+        said.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What happened to the rungs that nobody changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drift {
+    /// How many times as fast as in the first record: the median over problems of their references' median.
+    pub factor: f64,
+    /// The problem that moved furthest, where there are several.
+    pub furthest: f64,
+    /// The titles of the references, each once.
+    pub names: Vec<String>,
+    /// Whether they are libraries or other frameworks; else kernels of the same text.
+    pub foreign: bool,
+}
+
+impl Drift {
+    /// Whether it is more than noise.
+    #[must_use]
+    pub fn moved(&self) -> bool {
+        is_moved(self.factor)
+    }
+}
+
+fn is_moved(factor: f64) -> bool {
+    !(1.0 / (1.0 + THRESHOLD)..=1.0 + THRESHOLD).contains(&factor)
+}
+
+/// Returns "17 %" for a factor of 1.17 or 0.83.
+fn by(factor: f64) -> String {
+    percent((factor - 1.0).abs())
+}
+
+fn direction(factor: f64) -> &'static str {
+    if factor > 1.0 { "faster" } else { "slower" }
+}
+
+impl<'a> Comparison<'a> {
+    /// Counts a record's rungs by verdict.
+    #[must_use]
+    pub fn counts(&self, record: usize) -> Counts {
+        let mut out = Counts::default();
+        for cell in self.rows.iter().filter(|r| !r.reference).filter_map(|r| r.cells.get(record)) {
+            let Some(verdict) = cell.verdict else { continue };
+            out.by[verdict as usize] += 1;
+            let moved = matches!(verdict, Verdict::Improved | Verdict::Worse);
+            out.moved_unchanged += usize::from(moved && cell.unchanged);
+        }
+        out
+    }
+
+    /// The rows of each problem.
+    fn by_problem(&self) -> impl Iterator<Item = &[ComparedRow<'a>]> {
+        self.rows.chunk_by(|a, b| a.problem == b.problem)
+    }
+
+    /// Returns how far a record's references drifted; `None` if nothing is known to be unchanged.
+    #[must_use]
+    pub fn drift(&self, record: usize) -> Option<Drift> {
+        let mut shifts: Vec<f64> = self.by_problem().filter_map(|rows| shift(rows, record)).map(|s| s.ln).collect();
+        shifts.sort_by(f64::total_cmp);
+        let median = warpbook_record::stats::median(&shifts)?;
+        let furthest = shifts.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
+        let (mut names, mut foreign) = (Vec::new(), false);
+        for (row, ..) in self.by_problem().flat_map(|rows| references(rows, record)) {
+            foreign |= row.reference;
+            if !names.contains(&row.title) {
+                names.push(row.title.clone());
+            }
+        }
+        let exp = |v: f64| v.clamp(-300.0, 300.0).exp();
+        Some(Drift { factor: exp(median), furthest: exp(furthest), names, foreign })
+    }
+
+    /// Compares a record with the first, by their labels: "mine against published: Fused 1.25× as fast, On the chip 0.74×; 1 faster, 1 slower, 10
+    /// within noise; the reference (cuBLAS) drifted by 17 % (faster)."
+    #[must_use]
+    pub fn sentence(&self, record: usize) -> String {
+        let counts = self.counts(record);
+        let mut parts: Vec<String> = self.movers(record).into_iter().collect();
+        parts.push(match counts.sentence() {
+            none if none.is_empty() => "no rung of ours has a figure in both".to_owned(),
+            some => some,
+        });
+        if counts.moved_unchanged > 0 {
+            let n = counts.moved_unchanged;
+            let all = counts.of(Verdict::Improved) + counts.of(Verdict::Worse);
+            parts.push(match () {
+                () if n == all && n == 1 => "the one that moved has the same source in both".into(),
+                () if n == all => "all that moved have the same source in both".into(),
+                () => format!("{n} of the {all} that moved have the same source in both"),
+            });
+        }
+        parts.extend(self.drift(record).map(|d| self.drift_in_words(record, &d)));
+        if self.apart > 0 {
+            let problems = counted(self.apart, "problem");
+            parts.push(format!("{problems} not in every record"));
+        }
+        let text = parts.join("; ");
+        format!("{} against {}: {text}.", self.labels[record], self.labels[0])
+    }
+
+    /// "Fused 1.25× as fast, On the chip 0.74× and 2 more": the rungs that moved furthest, with their problems where there are several.
+    fn movers(&self, record: usize) -> Option<String> {
+        let moved = |row: &&ComparedRow<'a>| {
+            !row.reference && matches!(row.cells[record].verdict, Some(Verdict::Improved | Verdict::Worse))
+        };
+        let mut all: Vec<(f64, &ComparedRow<'a>)> =
+            self.rows.iter().filter(moved).filter_map(|row| Some((row.cells[record].ratio?.value, row))).collect();
+        all.sort_by(|a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));
+        let said = |(i, (ratio, row)): (usize, &(f64, &ComparedRow<'a>))| {
+            let fast = if i == 0 { " as fast" } else { "" };
+            let at = if self.problems.len() > 1 { format!(" at {}", label(row.problem)) } else { String::new() };
+            format!("{} {}{fast}{at}", row.title, times(*ratio))
+        };
+        let mut named: Vec<String> = all.iter().take(MOST_NAMED).enumerate().map(said).collect();
+        let more = all.len().saturating_sub(MOST_NAMED);
+        named.extend((more > 0).then(|| format!("{more} more")));
+        (!named.is_empty()).then(|| listed(&named))
+    }
+
+    fn drift_in_words(&self, record: usize, drift: &Drift) -> String {
+        let (what, verb) = match (drift.foreign, drift.names.as_slice()) {
+            (true, [one]) => (format!("the reference ({one})"), "is"),
+            (true, [a, b]) => (format!("the references ({})", listed(&[a.clone(), b.clone()])), "are"),
+            (true, names) => (format!("the references ({} and {} more)", names[0], names.len() - 1), "are"),
+            (false, [one]) => (format!("the one kernel of unchanged source ({one})"), "is"),
+            (false, names) => (format!("the {} kernels of unchanged source", names.len()), "are"),
+        };
+        let further = match self.problems.len() {
+            0 | 1 => self.moved_references(record, drift),
+            _ if !is_moved(drift.furthest) => String::new(),
+            _ => format!(", but moved by up to {} at one problem", by(drift.furthest)),
+        };
+        let removed = if self.is_normalised { ", which is taken out of the ratios" } else { "" };
+        if drift.moved() {
+            format!("{what} drifted by {} ({}){further}{removed}", by(drift.factor), direction(drift.factor))
+        } else {
+            format!("{what} {verb} within noise{further}{removed}")
+        }
+    }
+
+    /// ", but torch.matmul by 14 % (slower)": the libraries and frameworks that moved at one problem where the median of them did not.
+    fn moved_references(&self, record: usize, drift: &Drift) -> String {
+        if drift.moved() || !drift.foreign {
+            return String::new();
+        }
+        let moved = references(&self.rows, record).filter_map(|(row, ln, error)| {
+            let ratio = Ratio::new(ln, Some(error));
+            let moved = ratio.is_faster() || ratio.is_slower();
+            moved.then(|| format!("{} by {} ({})", row.title, by(ratio.value), direction(ratio.value)))
+        });
+        let moved: Vec<String> = moved.collect();
+        if moved.is_empty() { String::new() } else { format!(" on the whole, but drifted: {}", listed(&moved)) }
+    }
+}

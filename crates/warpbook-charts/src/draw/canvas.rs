@@ -1,0 +1,310 @@
+//! A drawing area in CSS pixels.
+
+use crate::draw::backend::{FONT_SCALE, Metered};
+use crate::draw::chart::ChartError;
+use crate::draw::colour::Rgb;
+use crate::draw::mark_data::MarkData;
+use crate::draw::svg::{DASH_STEP, FAMILY, INK, UNIT};
+use crate::draw::text::{self, GROUP_CLOSE, GROUP_OPEN, TITLE_CLOSE, TITLE_OPEN, TURNED};
+use plotters::coord::Shift;
+use plotters::element::{Drawable, PointCollection};
+use plotters::prelude::{
+    Circle, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, PathElement, Polygon, RGBAColor, Rectangle,
+};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{FontDesc, FontFamily, FontStyle, ShapeStyle, TextStyle};
+use std::cell::RefCell;
+use std::io;
+
+/// Whether it could be drawn; the canvas knows what was in the way. An error of no size makes each `?` a single branch.
+pub(crate) type Drawn = Result<(), Undrawn>;
+
+/// It could not be drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Undrawn;
+
+type Point = (i32, i32);
+
+/// The width of a chart in a notebook, and of diagrams everywhere, in CSS pixels.
+pub(crate) const WIDTH: f64 = 720.0;
+/// The empty border around a chart.
+pub(crate) const MARGIN: f64 = 12.0;
+
+/// A stroke or a fill: a colour and how much of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Paint {
+    pub(crate) rgb: Rgb,
+    pub(crate) alpha: f64,
+}
+
+impl Paint {
+    /// The surroundings' text colour.
+    pub(crate) const INK: Self = Self { rgb: INK, alpha: 1.0 };
+    /// For secondary text: subtitles, tick labels.
+    pub(crate) const MUTED: Self = Self { rgb: INK, alpha: 0.72 };
+    /// For grids.
+    pub(crate) const FAINT: Self = Self { rgb: INK, alpha: 0.14 };
+
+    pub(crate) fn solid(rgb: Rgb) -> Self {
+        Self { rgb, alpha: 1.0 }
+    }
+
+    pub(crate) fn faded(rgb: Rgb, alpha: f64) -> Self {
+        Self { rgb, alpha }
+    }
+
+    fn color(self) -> RGBAColor {
+        RGBAColor(self.rgb.0, self.rgb.1, self.rgb.2, self.alpha)
+    }
+
+    fn filled(self) -> ShapeStyle {
+        ShapeStyle { color: self.color(), filled: true, stroke_width: 0 }
+    }
+}
+
+/// A stroke: its paint, its width in CSS pixels, and the number of its dashes (0 is a solid line).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Stroke {
+    pub(crate) paint: Paint,
+    pub(crate) width: f64,
+    pub(crate) dash: u32,
+}
+
+impl Stroke {
+    pub(crate) fn new(paint: Paint, width: f64) -> Self {
+        Self { paint, width, dash: 0 }
+    }
+
+    pub(crate) fn dashed(paint: Paint, width: f64, dash: u32) -> Self {
+        Self { paint, width, dash }
+    }
+
+    fn style(self) -> ShapeStyle {
+        let width = ((self.width * UNIT).round() as u32).min(DASH_STEP - 1);
+        ShapeStyle { color: self.paint.color(), filled: false, stroke_width: self.dash * DASH_STEP + width }
+    }
+}
+
+/// A text's size in CSS pixels, weight and paint.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Font {
+    pub(crate) size: f64,
+    pub(crate) bold: bool,
+    pub(crate) paint: Paint,
+}
+
+impl Font {
+    pub(crate) const TITLE: Self = Self { size: 16.0, bold: true, paint: Paint::INK };
+    pub(crate) const HEADING: Self = Self { size: 13.0, bold: true, paint: Paint::INK };
+    pub(crate) const BODY: Self = Self { size: 13.0, bold: false, paint: Paint::INK };
+    pub(crate) const NOTE: Self = Self { size: 12.0, bold: false, paint: Paint::MUTED };
+    pub(crate) const SMALL: Self = Self { size: 12.0, bold: false, paint: Paint::MUTED };
+
+    pub(crate) fn width(&self, text: &str) -> f64 {
+        text::width(text, self.size, self.bold)
+    }
+}
+
+/// Where a text's anchor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    Left,
+    Middle,
+    Right,
+}
+
+/// A marker's shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marker {
+    Disc,
+    /// For what is there for comparison only; no line of its own has it.
+    Dot,
+    Square,
+    Triangle,
+    Diamond,
+    Ring,
+    Plus,
+    Down,
+    Cross,
+}
+
+/// The shapes of lines' markers, in this order.
+pub(crate) const MARKERS: [Marker; 8] = [
+    Marker::Disc,
+    Marker::Square,
+    Marker::Triangle,
+    Marker::Diamond,
+    Marker::Ring,
+    Marker::Plus,
+    Marker::Down,
+    Marker::Cross,
+];
+
+pub(crate) struct Canvas<'a> {
+    area: DrawingArea<Metered<'a>, Shift>,
+    width: f64,
+    /// What went wrong last.
+    error: RefCell<String>,
+}
+
+fn at(x: f64, y: f64) -> Point {
+    (tenths(x), tenths(y))
+}
+
+fn tenths(px: f64) -> i32 {
+    // Far outside is as invisible as just outside, and plotters adds to these.
+    (px * UNIT).round().clamp(-1e6, 1e6) as i32
+}
+
+impl<'a> Canvas<'a> {
+    /// Draws a picture of a size in CSS pixels; returns what plotters' backend wrote.
+    pub(crate) fn draw(
+        width: f64,
+        size: (u32, u32),
+        picture: impl FnOnce(&Canvas<'_>) -> Drawn,
+    ) -> Result<String, ChartError> {
+        let mut raw = String::new();
+        let area = Metered::new(&mut raw, (size.0 * UNIT as u32, size.1 * UNIT as u32)).into_drawing_area();
+        let canvas = Canvas { area, width, error: RefCell::default() };
+        let done = picture(&canvas).and_then(|()| canvas.done(canvas.area.present()));
+        done.map_err(|Undrawn| {
+            ChartError::NothingToDraw(format!("The chart could not be drawn: {}.", canvas.error.borrow()))
+        })?;
+        drop(canvas);
+        Ok(raw)
+    }
+
+    /// In CSS pixels.
+    pub(crate) fn width(&self) -> f64 {
+        self.width
+    }
+
+    fn put<'e, E>(&self, element: &'e E) -> Drawn
+    where
+        &'e E: PointCollection<'e, Point>,
+        E: Drawable<Metered<'a>>,
+    {
+        self.done(self.area.draw(element))
+    }
+
+    #[inline(never)]
+    fn done(&self, result: Result<(), DrawingAreaErrorKind<io::Error>>) -> Drawn {
+        result.map_err(|e| {
+            self.error.replace(e.to_string());
+            Undrawn
+        })
+    }
+
+    pub(crate) fn line(&self, points: &[(f64, f64)], stroke: Stroke) -> Drawn {
+        let points: Vec<Point> = points.iter().map(|(x, y)| at(*x, *y)).collect();
+        self.put(&PathElement::new(points, stroke.style()))
+    }
+
+    pub(crate) fn rect(&self, x: (f64, f64), y: (f64, f64), paint: Paint) -> Drawn {
+        self.put(&Rectangle::new([at(x.0, y.0), at(x.1, y.1)], paint.filled()))
+    }
+
+    pub(crate) fn marker(&self, shape: Marker, (x, y): (f64, f64), paint: Paint) -> Drawn {
+        let polygon = |points: &[(f64, f64)]| {
+            let points: Vec<Point> = points.iter().map(|(dx, dy)| at(x + dx, y + dy)).collect();
+            self.put(&Polygon::new(points, paint.filled()))
+        };
+        let strokes = |a: [(f64, f64); 2], b: [(f64, f64); 2]| {
+            for [p, q] in [a, b] {
+                self.line(&[(x + p.0, y + p.1), (x + q.0, y + q.1)], Stroke::new(paint, 2.2))?;
+            }
+            Ok(())
+        };
+        match shape {
+            Marker::Disc => self.put(&Circle::new(at(x, y), tenths(4.0), paint.filled())),
+            Marker::Dot => self.put(&Circle::new(at(x, y), tenths(1.8), paint.filled())),
+            Marker::Ring => self.put(&Circle::new(at(x, y), tenths(3.6), Stroke::new(paint, 2.0).style())),
+            Marker::Square => polygon(&[(-3.6, -3.6), (3.6, -3.6), (3.6, 3.6), (-3.6, 3.6)]),
+            Marker::Triangle => polygon(&[(0.0, -4.8), (4.6, 3.4), (-4.6, 3.4)]),
+            Marker::Down => polygon(&[(0.0, 4.8), (4.6, -3.4), (-4.6, -3.4)]),
+            Marker::Diamond => polygon(&[(0.0, -5.0), (5.0, 0.0), (0.0, 5.0), (-5.0, 0.0)]),
+            Marker::Plus => strokes([(-4.6, 0.0), (4.6, 0.0)], [(0.0, -4.6), (0.0, 4.6)]),
+            Marker::Cross => strokes([(-3.8, -3.8), (3.8, 3.8)], [(-3.8, 3.8), (3.8, -3.8)]),
+        }
+    }
+
+    /// A mark, or a group of marks, that says so of itself; without anything to say no group.
+    pub(crate) fn marked(&self, facts: &MarkData, picture: impl FnOnce() -> Drawn) -> Drawn {
+        let fields = facts.fields();
+        if fields.is_empty() {
+            return picture();
+        }
+        let sign = |text: &str| self.write(text, (0.0, 0.0), At::Left, Font::SMALL);
+        sign(&format!("{GROUP_OPEN}{fields}"))?;
+        picture()?;
+        sign(&GROUP_CLOSE.to_string())
+    }
+
+    /// A line of text, vertically centred at y.
+    pub(crate) fn text(&self, text: &str, (x, y): (f64, f64), anchor: At, font: Font) -> Drawn {
+        self.write(&text::clean(text), (x, y), anchor, font)
+    }
+
+    /// A line of text around a place, turned by so many degrees clockwise.
+    pub(crate) fn turned(&self, text: &str, place: (f64, f64), degrees: f64, font: Font) -> Drawn {
+        self.write(&format!("{degrees:.2}{TURNED}{}", text::clean(text)), place, At::Middle, font)
+    }
+
+    /// A line of text that begins at a place and goes up from there.
+    pub(crate) fn upwards(&self, text: &str, room: f64, place: (f64, f64), font: Font) -> Drawn {
+        let text = text::clean(text);
+        let shown = text::elide(&text, room, font.size, font.bold);
+        let title = if shown == text { String::new() } else { format!("{TITLE_OPEN}{text}{TITLE_CLOSE}") };
+        self.write(&format!("-90{TURNED}{title}{shown}"), place, At::Left, font)
+    }
+
+    /// A line of text with another one as its tooltip.
+    pub(crate) fn titled(&self, text: &str, title: &str, place: (f64, f64), anchor: At, font: Font) -> Drawn {
+        let (text, title) = (text::clean(text), text::clean(title));
+        self.write(&format!("{TITLE_OPEN}{title}{TITLE_CLOSE}{text}"), place, anchor, font)
+    }
+
+    /// A line of text cut to a width; the whole of it is then its tooltip.
+    pub(crate) fn elided(&self, text: &str, room: f64, place: (f64, f64), anchor: At, font: Font) -> Drawn {
+        let text = text::clean(text);
+        let shown = text::elide(&text, room, font.size, font.bold);
+        if shown == text {
+            return self.write(&text, place, anchor, font);
+        }
+        self.write(&format!("{TITLE_OPEN}{text}{TITLE_CLOSE}{shown}"), place, anchor, font)
+    }
+
+    /// Text in at most so many lines of a height of 1.35 of the font's, the first centred at y; what does not fit is in the tooltip.
+    pub(crate) fn wrapped(&self, text: &str, room: f64, lines: usize, (x, y): (f64, f64), font: Font) -> Drawn {
+        let text = text::clean(text);
+        let shown = text::wrap(&text, room, font.size, font.bold, lines);
+        let cut = shown.last().is_some_and(|l| l.ends_with('…'));
+        for (i, line) in shown.iter().enumerate() {
+            let place = (x, y + i as f64 * line_height(font));
+            if cut {
+                self.write(&format!("{TITLE_OPEN}{text}{TITLE_CLOSE}{line}"), place, At::Left, font)?;
+            } else {
+                self.write(line, place, At::Left, font)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, text: &str, (x, y): (f64, f64), anchor: At, font: Font) -> Drawn {
+        let style = if font.bold { FontStyle::Bold } else { FontStyle::Normal };
+        let h = match anchor {
+            At::Left => HPos::Left,
+            At::Middle => HPos::Center,
+            At::Right => HPos::Right,
+        };
+        let desc = FontDesc::new(FontFamily::Name(FAMILY), font.size * UNIT * FONT_SCALE, style);
+        let color = font.paint.color();
+        let style = TextStyle::from(desc).color(&color).pos(Pos::new(h, VPos::Center));
+        self.done(self.area.draw_text(text, &style, at(x, y)))
+    }
+}
+
+/// From one line of text to the next.
+pub(crate) fn line_height(font: Font) -> f64 {
+    font.size * 1.35
+}

@@ -1,0 +1,279 @@
+//! Horizontal bars: one row each, its name to the left and its value at its end, or in a column of values where there are lines
+//! that bars are held against. On a narrow chart names and values are above the bars.
+
+mod draw;
+
+use crate::draw::canvas::{Font, MARGIN, line_height};
+use crate::draw::colour::Rgb;
+use crate::draw::frame::Frame;
+use crate::draw::mark_data::{MarkData, shared_problem};
+use crate::draw::options::is_narrow;
+use crate::draw::plot::ticks::Axis;
+use crate::draw::text;
+
+pub(crate) struct Bar {
+    pub(crate) value: f64,
+    /// Ends of the whisker.
+    pub(crate) spread: Option<(f64, f64)>,
+    /// Shown at its end.
+    pub(crate) label: String,
+    /// Shown small below the label; empty of most.
+    pub(crate) note: String,
+    /// What has to be said of it where it is, below all of that; empty of most.
+    pub(crate) remark: String,
+    pub(crate) color: Rgb,
+    /// Whether it is drawn as an outline, as sums are.
+    pub(crate) hollow: bool,
+    /// What it consists of, from its beginning on, each in its own colour; empty for most.
+    pub(crate) parts: Vec<Segment>,
+    /// What it says of itself; of one with parts these do.
+    pub(crate) facts: MarkData,
+}
+
+/// A part of a bar.
+pub(crate) struct Segment {
+    pub(crate) value: f64,
+    pub(crate) color: Rgb,
+    pub(crate) facts: MarkData,
+}
+
+#[expect(clippy::large_enum_variant, reason = "a chart has some dozens of rows at most")]
+pub(crate) enum Content {
+    Bar(Bar),
+    /// Why there is no bar.
+    Reason(String),
+    /// A heading of the rows below, with a remark to its right.
+    Heading(String),
+}
+
+pub(crate) struct Row {
+    pub(crate) name: String,
+    /// Shown small below the name.
+    pub(crate) id: String,
+    pub(crate) content: Content,
+}
+
+/// A value that all bars are held against.
+pub(crate) struct Mark {
+    pub(crate) value: f64,
+    pub(crate) label: String,
+    /// Whether its line is a solid one: what was reached, not what might be.
+    pub(crate) solid: bool,
+    /// What it says of itself.
+    pub(crate) facts: MarkData,
+}
+
+pub(crate) struct Bars {
+    pub(crate) frame: Frame,
+    pub(crate) rows: Vec<Row>,
+    /// `None` where no row has a bar.
+    pub(crate) axis: Option<Axis>,
+    /// Where the bars begin; `None` at the axis' low end.
+    pub(crate) base: Option<f64>,
+    pub(crate) tick: fn(f64) -> String,
+    pub(crate) caption: String,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) legend: Vec<(Rgb, String)>,
+}
+
+/// From the end of a bar to its label.
+const GAP: f64 = 7.0;
+const LEGEND_LINE: f64 = 20.0;
+/// The height of a mark's label.
+const MARK_LINE: f64 = 20.0;
+/// The height of a bar of a narrow chart.
+const THIN: f64 = 12.0;
+/// How much of a mark's line is left where it passes behind a text.
+const BEHIND: f64 = 0.22;
+/// Lines of a remark, at most.
+const REMARK_LINES: usize = 3;
+
+/// Where things are, left to right.
+struct Layout {
+    width: f64,
+    /// Whether names and values are above the bars.
+    narrow: bool,
+    /// Where bars begin.
+    left: f64,
+    /// Where the axis ends.
+    right: f64,
+    /// Where the column of values begins, if there is one.
+    column: Option<f64>,
+    legend: Vec<Vec<(Rgb, String, f64)>>,
+}
+
+impl Layout {
+    /// From the left border to the right one.
+    fn room(&self) -> f64 {
+        self.width - 2.0 * MARGIN
+    }
+
+    /// The lines of a remark that a bar has below it.
+    fn remark(&self, bar: &Bar) -> f64 {
+        let room = self.width - MARGIN - self.left - if self.narrow { 0.0 } else { GAP };
+        let lines = text::wrap(&bar.remark, room, Font::SMALL.size, false, REMARK_LINES).len() as f64;
+        lines * line_height(Font::SMALL) + if lines > 0.0 { 6.0 } else { 0.0 }
+    }
+
+    /// Whether name and value share a line of a narrow chart.
+    fn share_a_line(&self, row: &Row, bar: &Bar) -> bool {
+        Font::BODY.width(&row.name) + Font::BODY.width(&bar.label) + 12.0 <= self.room()
+    }
+
+    /// The height of a row without its remark.
+    fn own_height(&self, row: &Row) -> f64 {
+        let wide = |text: &str| text::width(text, Font::NOTE.size, false);
+        match &row.content {
+            Content::Heading(note)
+                if self.narrow && wide(note) + Font::HEADING.width(&row.name) > self.room() - 12.0 =>
+            {
+                46.0
+            }
+            Content::Heading(_) => 30.0,
+            Content::Bar(bar) if self.narrow => self.above(row, bar) + THIN + 10.0,
+            Content::Reason(why) if self.narrow => 24.0 + self.reason(why, self.room()) * line_height(Font::NOTE),
+            Content::Bar(bar) if !bar.note.is_empty() => 38.0,
+            _ if !row.id.is_empty() => 38.0,
+            Content::Reason(why) if wide(why) > 400.0 => 38.0,
+            _ => 25.0,
+        }
+    }
+
+    /// The lines of a reason.
+    fn reason(&self, why: &str, room: f64) -> f64 {
+        text::wrap(why, room, Font::NOTE.size, false, 2 + usize::from(self.narrow)).len().max(1) as f64
+    }
+
+    /// What name, value and note take above a bar of a narrow chart.
+    fn above(&self, row: &Row, bar: &Bar) -> f64 {
+        let lines = if self.share_a_line(row, bar) { 1.0 } else { 2.0 };
+        lines * 17.0 + if bar.note.is_empty() { 2.0 } else { 17.0 }
+    }
+
+    fn height(&self, row: &Row) -> f64 {
+        self.own_height(row) + row.bar().map_or(0.0, |bar| self.remark(bar))
+    }
+
+    /// Top and bottom of a bar whose row begins at y.
+    fn bar(&self, row: &Row, bar: &Bar, y: f64) -> (f64, f64) {
+        if self.narrow {
+            let top = y + self.above(row, bar);
+            return (top, top + THIN);
+        }
+        let half = if row.id.is_empty() { 8.0 } else { 10.0 };
+        let middle = y + self.own_height(row) / 2.0;
+        (middle - half, middle + half)
+    }
+
+    /// With the top and the height of each.
+    fn placed<'r>(&self, rows: &'r [Row], first: f64) -> impl Iterator<Item = (&'r Row, f64, f64)> {
+        let mut y = first;
+        rows.iter().map(move |row| {
+            let height = self.height(row);
+            y += height;
+            (row, y - height, height)
+        })
+    }
+
+    /// Tops and bottoms of the rows between headings.
+    fn blocks(&self, rows: &[Row], first: f64) -> Vec<(f64, f64)> {
+        let mut out: Vec<(f64, f64)> = Vec::new();
+        for (row, y, height) in self.placed(rows, first) {
+            match out.last_mut() {
+                _ if matches!(row.content, Content::Heading(_)) => {}
+                Some(last) if last.1 == y => last.1 = y + height,
+                _ => out.push((y, y + height)),
+            }
+        }
+        out
+    }
+}
+
+impl Bars {
+    /// What all marks have in common.
+    fn shared(&mut self) -> MarkData {
+        let bars = self.rows.iter_mut().filter_map(|r| match &mut r.content {
+            Content::Bar(bar) => Some(bar),
+            _ => None,
+        });
+        let of_bars = bars.flat_map(|bar| bar.parts.iter_mut().map(|p| &mut p.facts).chain([&mut bar.facts]));
+        shared_problem(of_bars.chain(self.marks.iter_mut().map(|m| &mut m.facts)))
+    }
+
+    /// Whether values are dots: on a logarithmic axis that begins anywhere lengths mean nothing.
+    fn dots(&self) -> bool {
+        self.base.is_none() && self.axis.as_ref().is_some_and(Axis::is_log)
+    }
+
+    fn layout(&self) -> Layout {
+        let width = self.frame.width;
+        let legend = legend_lines(&self.legend, width);
+        if is_narrow(width) {
+            return Layout { width, narrow: true, left: MARGIN, right: width - MARGIN - 10.0, column: None, legend };
+        }
+        let widest = self.rows.iter().map(|r| r.name_width()).fold(0.0, f64::max);
+        let left = MARGIN + widest.clamp(60.0, 240.0) + 10.0;
+        let most = width - MARGIN - 14.0 - left;
+        let bars = || self.rows.iter().filter_map(Row::bar);
+        // In a column of their own, labels are in no mark's way.
+        if !self.marks.is_empty() && self.axis.is_some() {
+            let room = bars().map(Bar::label_width).fold(0.0, f64::max) + GAP + 8.0;
+            let right = left + (most - room + 14.0).clamp(most * 0.3, most);
+            return Layout { width, narrow: false, left, right, column: Some(right + GAP + 7.0), legend };
+        }
+        // The longest axis that leaves every label its room.
+        let mut length = most;
+        if let Some(axis) = &self.axis {
+            let base = axis.place(self.base.unwrap_or(axis.low()), 0.0, 1000.0) / 1000.0;
+            for bar in bars() {
+                let end = |v: f64| axis.place(v, 0.0, 1000.0) / 1000.0;
+                let end = end(bar.value).max(bar.spread.map_or(0.0, |s| end(s.1))).max(base);
+                // And a pixel against rounding.
+                let room = width - MARGIN - left - GAP - bar.label_width() - 1.0;
+                length = length.min(room / end.max(1e-3));
+            }
+        }
+        let right = left + length.clamp(most * 0.3, most);
+        Layout { width, narrow: false, left, right, column: None, legend }
+    }
+}
+
+impl Bar {
+    fn label_width(&self) -> f64 {
+        Font::BODY.width(&self.label).max(Font::SMALL.width(&self.note))
+    }
+}
+
+impl Row {
+    fn bar(&self) -> Option<&Bar> {
+        match &self.content {
+            Content::Bar(b) => Some(b),
+            _ => None,
+        }
+    }
+
+    fn name_width(&self) -> f64 {
+        match &self.content {
+            Content::Heading(_) => 0.0,
+            _ => Font::BODY.width(&self.name).max(Font::SMALL.width(&self.id)),
+        }
+    }
+}
+
+/// The entries broken into lines, each with its place.
+fn legend_lines(entries: &[(Rgb, String)], border: f64) -> Vec<Vec<(Rgb, String, f64)>> {
+    let mut lines: Vec<Vec<(Rgb, String, f64)>> = Vec::new();
+    let mut x = f64::INFINITY;
+    for (color, name) in entries {
+        let width = 16.0 + Font::NOTE.width(name).min(300.0) + 18.0;
+        if x + width > border - MARGIN {
+            lines.push(Vec::new());
+            x = MARGIN;
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push((*color, name.clone(), x));
+        }
+        x += width;
+    }
+    lines
+}

@@ -1,0 +1,232 @@
+//! Whether two measurements may be held against each other: what was done, how it was timed, and on what inputs.
+
+use crate::draw::chart::ChartError;
+use crate::draw::text::clean;
+use crate::record::names::{label, line_label};
+use crate::record::verdict::usable;
+use warpbook_record::{DeviceKind, L2State, Measurement, Policy, Problem, Run, TimedBy};
+
+use crate::record::noise::LEAST_SAMPLES;
+
+/// Refuses what no figure can be held against: different experiments, and sizes that count different things.
+pub(crate) fn same_meaning(runs: &[&Run]) -> Result<(), ChartError> {
+    let Some((first, rest)) = runs.split_first() else {
+        return Err(ChartError::NothingToDraw("There is no record to draw.".into()));
+    };
+    for run in rest {
+        let quoted = |a: &str, b: &str| format!("\u{201c}{}\u{201d} and \u{201c}{}\u{201d}", clean(a), clean(b));
+        if run.experiment != first.experiment {
+            let both = quoted(&first.experiment, &run.experiment);
+            return Err(ChartError::NotComparable(format!("The records are of different experiments: {both}.")));
+        }
+        let (a, b) = (&first.descriptor.axis.unit, &run.descriptor.axis.unit);
+        if a != b && !a.is_empty() && !b.is_empty() {
+            let both = quoted(a, b);
+            return Err(ChartError::NotComparable(format!("The records' sizes count different things: {both}.")));
+        }
+    }
+    Ok(())
+}
+
+/// What keeps two problems off one line of a sweep, as in "200 epochs in one and 20 epochs in the other".
+pub(crate) fn difference_of_lines(a: &Problem, b: &Problem) -> Option<String> {
+    if a.same_line(b) {
+        return None;
+    }
+    let (x, y) = (line_label(a), line_label(b));
+    let (x, y) = if x == y { (a.dtype.label().to_owned(), b.dtype.label().to_owned()) } else { (x, y) };
+    Some(format!("{x} in one and {y} in the other"))
+}
+
+/// What makes two problems different work: another size or another line, or other words where one of them lies on no line.
+pub(crate) fn difference(a: &Problem, b: &Problem) -> Option<String> {
+    let same = match (&a.sweep, &b.sweep) {
+        _ if a == b => true,
+        (Some(x), Some(y)) => x.size == y.size && a.same_line(b),
+        _ => a.dtype == b.dtype && label(a) == label(b),
+    };
+    let of_words = || format!("{} in one and {} in the other", label(a), label(b));
+    (!same)
+        .then(|| difference_of_lines(a, b).filter(|_| a.sweep.is_some() && b.sweep.is_some()).unwrap_or_else(of_words))
+}
+
+/// A problem in each of the records; `None` where a record does not have it.
+pub(crate) type Aligned<'a> = Vec<Option<&'a Problem>>;
+
+/// Whether two problems may be held against each other.
+type Rule<'r> = &'r dyn Fn(&Problem, &Problem) -> bool;
+
+/// The first record's problems with those of the others: of the same id, else the same work; what then is left in a record is held
+/// against what is left in the first, by its size, and [`unlike`] says what differs.
+pub(crate) fn aligned<'a>(runs: &[&'a Run]) -> Vec<Aligned<'a>> {
+    let Some((first, others)) = runs.split_first() else { return Vec::new() };
+    let firsts = first.problems();
+    let mut out: Vec<Aligned<'a>> = firsts.iter().map(|p| vec![Some(*p)]).collect();
+    for run in others {
+        let mut left: Vec<&'a Problem> = run.problems();
+        let mut found: Vec<Option<&'a Problem>> = vec![None; firsts.len()];
+        let same_size = |a: &Problem, b: &Problem| a.size() > 0 && a.size() == b.size();
+        let rules: [Rule<'_>; 4] = [
+            &|a, b| a == b,
+            &|a, b| difference(a, b).is_none(),
+            &|a, b| same_size(a, b) && a.dtype == b.dtype,
+            &same_size,
+        ];
+        for alike in rules {
+            for (place, problem) in found.iter_mut().zip(&firsts).filter(|(place, _)| place.is_none()) {
+                if let Some(at) = left.iter().position(|p| alike(problem, p)) {
+                    *place = Some(left.remove(at));
+                }
+            }
+        }
+        out.iter_mut().zip(found).for_each(|(row, p)| row.push(p));
+    }
+    out
+}
+
+/// What makes the figures of two measurements different things, each in a clause; empty where they may be compared.
+pub(crate) fn unlike(a: (&Run, &Measurement), b: (&Run, &Measurement)) -> Vec<String> {
+    let ((run_a, m_a), (run_b, m_b)) = (a, b);
+    let mut out = Vec::new();
+    out.extend(difference(&m_a.problem, &m_b.problem));
+    if m_a.arithmetic_type() != m_b.arithmetic_type() {
+        out.push(format!(
+            "{} in one and {} in the other",
+            m_a.arithmetic_type().label(),
+            m_b.arithmetic_type().label()
+        ));
+    }
+    if m_a.does_less() != m_b.does_less() {
+        out.push("one does less than half of the operations".into());
+    }
+    let (clock_a, clock_b) = (clock(run_a, m_a), clock(run_b, m_b));
+    if clock_a != clock_b {
+        out.push(format!("one timed by {}, the other by {}", clock_name(clock_a), clock_name(clock_b)));
+    }
+    out.extend(l2_difference(&run_a.policy, &run_b.policy));
+    out.extend(inputs_difference(&run_a.policy, &run_b.policy, &m_a.problem));
+    let few = [m_a, m_b].map(|m| m.samples_us.len()).into_iter().min().unwrap_or(0);
+    if few < LEAST_SAMPLES && usable(m_a.median_us()).and(usable(m_b.median_us())).is_some() {
+        let samples = if few == 1 { "1 sample".to_owned() } else { format!("{few} samples") };
+        out.push(format!("{samples} in one of them: too few to tell a change from noise"));
+    }
+    out
+}
+
+/// CPU rungs are timed by the host whatever the policy says.
+fn clock(run: &Run, m: &Measurement) -> TimedBy {
+    let on_gpu = run.environment.device.kind == DeviceKind::Cuda && !crate::record::kind::on_cpu(run, &m.rung);
+    if on_gpu { run.policy.timed_by } else { TimedBy::WallClock }
+}
+
+fn clock_name(clock: TimedBy) -> &'static str {
+    match clock {
+        TimedBy::CudaEvents => "CUDA events",
+        TimedBy::WallClock => "the host's clock",
+        _ => "another clock",
+    }
+}
+
+fn l2_difference(a: &Policy, b: &Policy) -> Option<String> {
+    let name = |l2| match l2 {
+        L2State::Warm => "a warm L2",
+        L2State::Cold => "a cold L2",
+        _ => "another state of L2",
+    };
+    (a.l2 != b.l2).then(|| format!("one from {}, the other from {}", name(a.l2), name(b.l2)))
+}
+
+/// A clause of a policy's sentence on inputs: what it is about, empty where it is about everything, and what it says.
+type Clause = (String, String);
+
+/// "x evenly spaced; several features: Gaussian x" has two.
+fn clauses(policy: &Policy) -> Vec<Clause> {
+    let one = |clause: &str| match clause.split_once(": ") {
+        Some((about, says)) => (about.trim().to_ascii_lowercase(), says.trim().to_owned()),
+        None => (String::new(), clause.trim().to_owned()),
+    };
+    let text = clean(&policy.inputs);
+    text.split("; ").map(one).filter(|c| !c.1.is_empty()).collect()
+}
+
+/// What differs between the inputs of a problem. A clause that names some work is passed over where only one record has such a clause,
+/// since the other did no such work, and where it names other work than this problem's.
+fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String> {
+    if a.inputs == b.inputs {
+        return None;
+    }
+    let (all_a, all_b) = (clauses(a), clauses(b));
+    let both: Vec<&String> = all_a.iter().map(|c| &c.0).filter(|about| all_b.iter().any(|c| c.0 == **about)).collect();
+    let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
+    let called = format!("{} {line} {}", label(problem), clean(&problem.id)).to_ascii_lowercase();
+    let names_it: Vec<&String> =
+        both.iter().copied().filter(|n| !n.is_empty() && called.contains(n.as_str())).collect();
+    let says = |all: &[Clause]| {
+        let concerns = |about: &String| match about.as_str() {
+            "" => true,
+            _ if names_it.is_empty() => both.contains(&about),
+            _ => names_it.contains(&about),
+        };
+        let kept: Vec<String> = all.iter().filter(|c| concerns(&c.0)).map(|c| c.1.clone()).collect();
+        kept.join("; ")
+    };
+    let (a, b) = (says(&all_a), says(&all_b));
+    (a != b).then(|| format!("one with inputs \u{201c}{a}\u{201d}, the other with \u{201c}{b}\u{201d}"))
+}
+
+/// What differs between the timing of two records at a problem, whoever was timed; for charts of many rungs.
+pub(crate) fn unlike_timing(a: &Run, b: &Run, problem: &Problem) -> Vec<String> {
+    let mut out = Vec::new();
+    if a.policy.timed_by != b.policy.timed_by {
+        let (a, b) = (clock_name(a.policy.timed_by), clock_name(b.policy.timed_by));
+        out.push(format!("one by {a}, the other by {b}"));
+    }
+    out.extend(l2_difference(&a.policy, &b.policy));
+    out.extend(inputs_difference(&a.policy, &b.policy, problem));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_record::Dtype;
+
+    fn policy(inputs: &str) -> Policy {
+        Policy {
+            timed_by: TimedBy::CudaEvents,
+            l2: L2State::Warm,
+            warmup: 1,
+            samples: 5,
+            budget_s: 1.0,
+            batch_below_us: 50.0,
+            inputs: inputs.into(),
+        }
+    }
+
+    #[test]
+    fn inputs_are_compared_clause_by_clause() {
+        let line = Problem::new("5 M points, 200 epochs", "5 M", vec![], Dtype::F32);
+        let features = Problem::new("5 M points of several features", "5 M", vec![], Dtype::F32);
+        let check = |a: &str, b: &str, of: &Problem, expect: bool| {
+            let found = inputs_difference(&policy(a), &policy(b), of);
+            assert_eq!(found.is_some(), expect, "{a:?}, {b:?}: {found:?}");
+        };
+        let plain = "x evenly spaced, y = 3 x";
+        // One record has work of several features too: nothing that the other measured is concerned.
+        check(plain, &format!("{plain}; several features: Gaussian x"), &line, false);
+        check(plain, "x random, y = 3 x", &line, true);
+        let (gaussian, zeros) =
+            (format!("{plain}; several features: Gaussian x"), format!("{plain}; several features: zeros"));
+        check(&gaussian, &zeros, &features, true);
+        // No name of both is this problem's: whatever both name may concern it.
+        check(&gaussian, &zeros, &line, true);
+        check(
+            "MNIST: original; CIFAR-10: original",
+            "MNIST: original; CIFAR-10: drawn",
+            &line.with(|p| p.label = "MNIST 512".into()),
+            false,
+        );
+        check("Philox", "zeros", &line, true);
+        check("", "zeros", &line, true);
+    }
+}

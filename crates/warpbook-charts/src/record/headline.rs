@@ -1,0 +1,290 @@
+//! What a record says of a problem, in the words that a reader sees first.
+
+use crate::draw::text::clean;
+use crate::draw::text::words::{counted, memory, percent, possessive, significant, time, times};
+use crate::record::ladder_table::sample;
+use crate::record::measure::{Measure, peak_bytes};
+use crate::record::names::{label, name};
+use crate::record::verdict::{bound_name, divergence, of_bound, past_bound, usable, verdict};
+use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, TrainLog};
+
+/// At most so many rungs are named that the fastest is held against.
+const MOST_AGAINST: usize = 3;
+const OVER_FRAMEWORK: &str = "Over another framework";
+
+/// Who is the fastest at a problem, by how much, how near to its bound, and whether its result was right; of a training without
+/// measurements, what it reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headline {
+    /// The rung that it is about, by id.
+    pub rung: String,
+    /// All of it in a sentence.
+    pub sentence: String,
+    /// The same in figures, the most important first.
+    pub tiles: Vec<HeadlineTile>,
+}
+
+/// A figure with what it is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadlineTile {
+    /// As "Fastest".
+    pub label: String,
+    /// As "432 µs".
+    pub value: String,
+    /// As "On-chip".
+    pub detail: String,
+}
+
+impl HeadlineTile {
+    fn new(label: impl Into<String>, value: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { label: label.into(), value: value.into(), detail: detail.into() }
+    }
+}
+
+/// Returns the headline of a problem. [`Run::fastest`] is compared with the fastest rung of another framework, the fastest GPU library, the fastest
+/// kernels of the record and the baseline, where these are other rungs.
+///
+/// If the record is about a slow way and a fast one ([`Run::slow_and_fast`]), the headline is their ratio and the reason. `None` if nothing of the
+/// problem was measured and checked, and no training was logged.
+#[must_use]
+pub fn headline(run: &Run, problem: &Problem) -> Option<Headline> {
+    if let Some(pair) = of_pair(run, problem) {
+        return Some(pair);
+    }
+    let measured = run.fastest(problem).and_then(|m| Some((m, usable(m.median_us())?)));
+    match measured {
+        Some((fastest, us)) => Some(of_measurement(run, problem, fastest, us)),
+        None => {
+            let of_problem = run.train_logs.iter().find(|l| l.problem == *problem);
+            of_problem.or(run.train_logs.first()).and_then(|log| of_training(run, log))
+        }
+    }
+}
+
+/// The rungs of a problem as heights from 0 to 1, in the ladder's order: the logarithm of their speed between the slowest and the fastest.
+/// Those without a valid figure are left out.
+#[must_use]
+pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
+    let sound = run.ladder(problem).into_iter().map(|row| row.measurement).filter(|m| run.is_sound(m));
+    let speeds: Vec<f64> = sound.filter_map(|m| Some(-usable(m.median_us())?.ln())).collect();
+    let (low, high) = speeds.iter().fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(*v), b.max(*v)));
+    let height = |v: f64| if high > low { (v - low) / (high - low) } else { 1.0 };
+    speeds.into_iter().map(height).collect()
+}
+
+/// What an overview shows of a record: the sentence of its main problem's [`headline`], empty where there is none, and its [`sparkline`].
+#[must_use]
+pub fn in_short(run: &Run) -> (String, Vec<f64>) {
+    let Some(problem) = run.main_problem() else { return Default::default() };
+    let said = of_own(run).or_else(|| Some(headline(run, problem)?.sentence));
+    (said.unwrap_or_default(), sparkline(run, problem))
+}
+
+/// Describes a learner's own kernels, if the record has some: the fastest at its main problem, or else at the first problem that one was run at.
+fn of_own(run: &Run) -> Option<String> {
+    let is_own = |m: &&Measurement| {
+        !matches!(m.outcome, Outcome::Skipped { .. }) && run.rung(&m.rung).is_some_and(crate::record::kind::is_own)
+    };
+    let all = || run.measurements.iter().filter(is_own);
+    let first = all().find(|m| Some(&m.problem) == run.main_problem()).or_else(|| all().next())?;
+    let problem = &first.problem;
+    let sound = all().filter(|m| m.problem == *problem && run.is_sound(m));
+    let timed = sound.filter_map(|m| Some((m, usable(m.median_us())?)));
+    let Some((m, us)) = timed.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+        let why = verdict(run, first).err().unwrap_or_default();
+        return Some(format!("{} does not count at {}: {why}.", name(run, &first.rung), label(problem)));
+    };
+    let base = run.rung(&m.rung).and_then(|r| r.variant_of.as_deref());
+    let of_base = base.and_then(|id| Some((name(run, id), usable(run.measurement(id, problem)?.median_us())?)));
+    let against = of_base.map_or(String::new(), |(base, base_us)| match base_us / us {
+        ratio if ratio >= 1.0 => format!(", {} as fast as {base}", times(ratio)),
+        ratio => format!(", {} the time of {base}", times(1.0 / ratio)),
+    });
+    Some(format!("{} at {}: {}{against}. Its result passed the check.", name(run, &m.rung), label(problem), time(us)))
+}
+
+/// The slow way and the fast one that a record names, with the reason where one of its notes goes on with it.
+fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
+    let (slow, fast) = named_pair(run, problem)?;
+    let (slow_us, fast_us) = (usable(slow.median_us())?, usable(fast.median_us())?);
+    let [slow_name, fast_name] = [slow, fast].map(|m| name(run, &m.rung));
+    let ratio = times(slow_us / fast_us);
+    let said = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
+    let reason = run.notes.iter().find_map(|note| note.strip_prefix(&said)).map(clean).unwrap_or_default();
+    let mut tiles = vec![
+        HeadlineTile::new("Times as fast", ratio, format!("{fast_name}, against {slow_name}")),
+        HeadlineTile::new("Slow way", time(slow_us), slow_name),
+        HeadlineTile::new("Fast way", time(fast_us), fast_name),
+    ];
+    tiles.extend(bound_tile(run, fast));
+    tiles.extend(check_tile(fast));
+    Some(Headline { rung: fast.rung.clone(), sentence: format!("{said} {reason}").trim().to_owned(), tiles })
+}
+
+/// The slow way and the fast one, where the record names them and both have a figure.
+fn named_pair<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, &'a Measurement)> {
+    let (slow, fast) = run.slow_and_fast(problem)?;
+    (run.descriptor.compared == [&*slow.rung, &*fast.rung]).then_some((slow, fast))
+}
+
+/// How near a measurement came to its bound.
+fn bound_tile(run: &Run, m: &Measurement) -> Option<HeadlineTile> {
+    let (bound, share) = run.bound(m).zip(run.fraction_of_bound(m)).filter(|(_, share)| share.is_finite())?;
+    Some(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + past_bound(&bound, share)))
+}
+
+/// The tile for the check of a sound measurement, which has passed it.
+fn check_tile(m: &Measurement) -> Option<HeadlineTile> {
+    let check = m.check.as_ref()?;
+    let (error, tolerance) = (significant(check.max_rel_error, 2), significant(check.tolerance, 2));
+    Some(HeadlineTile::new("Check", "passed", format!("error {error} of at most {tolerance}")))
+}
+
+fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Headline {
+    let title = name(run, &fastest.rung);
+    let measure = Measure::new(run, run.descriptor.headline);
+    let figure = match measure.quantity {
+        // A speed-up needs to be told over what, memory is not what the fastest is the fastest by, and a rate that nothing is known of is
+        // none.
+        Quantity::Time | Quantity::SpeedUp | Quantity::PeakMemory => time(us),
+        _ if measure.lacking(run, problem).is_some() => time(us),
+        _ => measure.text(measure.of(fastest, us, None)),
+    };
+    let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
+    let mut said = format!("{title} is the fastest at {}: {figure}.", label(problem));
+    let mut ratios = Vec::new();
+    for (kind, other, ratio) in against(run, problem, fastest, us) {
+        ratios.push(format!("{} as fast as {other}", times(ratio)));
+        tiles.push(HeadlineTile::new(kind, times(ratio), other));
+    }
+    if !ratios.is_empty() {
+        said += &format!(" That is {}.", ratios.join("; "));
+    }
+    let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
+    if let Some((bound, share)) = bound {
+        said += &format!(" It reaches {}.", of_bound(&bound, share));
+    }
+    tiles.extend(bound_tile(run, fastest));
+    // The fastest has passed it: others are not sound.
+    if fastest.check.is_some() {
+        said += " Its result passed the check.";
+    }
+    tiles.extend(check_tile(fastest));
+    if let Some((mean, _)) = fastest.accuracy() {
+        let (mean, over) =
+            (format!("{:.2} %", mean * 100.0), format!("mean of {} {}", fastest.test.len(), sample(run)));
+        said += &format!(" Its accuracy is {mean}, the {over}.");
+        tiles.push(HeadlineTile::new("Accuracy", mean, over));
+    }
+    Headline { rung: fastest.rung.clone(), sentence: said, tiles }
+}
+
+/// What the fastest is held against: the kind, the rung, and how many times as fast it is.
+fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<(&'static str, String, f64)> {
+    let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_)));
+    let baseline = run.baseline(problem).and_then(|m| Some((m, usable(m.median_us())?)));
+    let others = [
+        (OVER_FRAMEWORK, external),
+        ("Over the fastest library", run.fastest_library(problem)),
+        ("Over the fastest kernel", run.fastest_kernels(problem)),
+        ("Over the baseline", baseline),
+    ];
+    let mut seen = vec![fastest.rung.as_str()];
+    let mut found = Vec::new();
+    for (kind, other) in others {
+        let Some((m, other_us)) = other.filter(|(m, _)| !seen.contains(&m.rung.as_str())) else { continue };
+        seen.push(&m.rung);
+        found.push((kind, name(run, &m.rung), other_us / us));
+    }
+    found.truncate(MOST_AGAINST);
+    found
+}
+
+/// What a chart of a problem's rungs shows, as "On the chip: 5.7× as fast as PyTorch's best"; `None` where nothing has a valid figure.
+pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
+    if let Some((slow, fast)) = named_pair(run, problem) {
+        let ratio = usable(slow.median_us())? / usable(fast.median_us())?;
+        return Some(format!("{}: {} as fast as {}", name(run, &fast.rung), times(ratio), name(run, &slow.rung)));
+    }
+    let (fastest, us) = run.fastest(problem).and_then(|m| Some((m, usable(m.median_us())?)))?;
+    let title = name(run, &fastest.rung);
+    let Some((kind, other, ratio)) = against(run, problem, fastest, us).into_iter().next() else {
+        return Some(format!("{title}: {}", time(us)));
+    };
+    let framework = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_)));
+    let framework = framework.and_then(|(m, _)| run.rung(&m.rung)?.framework()).map(without_version);
+    let other = match framework.filter(|_| kind == OVER_FRAMEWORK) {
+        Some(framework) if !framework.is_empty() => format!("{} best", possessive(&framework)),
+        _ => other,
+    };
+    Some(match ratio {
+        r if r < 1.005 => format!("{title}: as fast as {other}"),
+        r => format!("{title}: {} as fast as {other}", times(r)),
+    })
+}
+
+/// The same of memory, as "fp16 takes 94 % of fp32's memory": the least of these rungs against the baseline; `None` where none was counted.
+pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str) -> bool) -> Option<String> {
+    let (least, bytes) = least_memory(run, problem, &among)?;
+    let title = name(run, &least.rung);
+    let baseline = run.baseline(problem).filter(|m| m.rung != least.rung && among(&m.rung));
+    Some(match baseline.and_then(|m| Some((name(run, &m.rung), peak_bytes(m)?))) {
+        // Whole percents would say 100 %.
+        Some((other, of)) if bytes >= 0.995 * of => format!("{title} takes as much memory as {other}"),
+        Some((other, of)) => {
+            // Nothing is put behind a bracket.
+            let memory = match other.ends_with(')') {
+                true => format!("the memory of {other}"),
+                false => format!("{} memory", possessive(&other)),
+            };
+            format!("{title} takes {} of {memory}", percent(bytes / of))
+        }
+        None => format!("{title} takes the least memory: {}", memory(bytes)),
+    })
+}
+
+/// The measurement of a problem that held the least memory, of those that do all of the work, with its bytes.
+pub(crate) fn least_memory<'a>(
+    run: &'a Run,
+    problem: &Problem,
+    among: impl Fn(&str) -> bool,
+) -> Option<(&'a Measurement, f64)> {
+    let rows = run.ladder(problem).into_iter().map(|row| row.measurement);
+    let ranked = rows.filter(|m| run.is_sound(m) && !m.does_less() && !run.repeats_a_rung(m) && among(&m.rung));
+    ranked.filter_map(|m| Some((m, peak_bytes(m)?))).min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// "PyTorch" of "PyTorch 2.11.0".
+fn without_version(framework: &str) -> String {
+    let framework = clean(framework);
+    let words = framework.split(' ').take_while(|w| !w.starts_with(|c: char| c.is_ascii_digit()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// What a training reached.
+fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
+    let title = name(run, &log.rung);
+    if let Some(why) = divergence(log) {
+        let tiles = vec![HeadlineTile::new("Training", "diverged", title.clone())];
+        return Some(Headline { rung: log.rung.clone(), sentence: format!("{title} {why}."), tiles });
+    }
+    let course = log.course.as_deref()?;
+    let last = course.epochs.last()?;
+    let mut tiles = Vec::new();
+    let mut said =
+        format!("{title} trained for {}", counted(usize::try_from(last.epoch).unwrap_or(usize::MAX), "epoch"));
+    if let Some((right, accuracy)) = last.test.and_then(|right| Some((right, right.accuracy()?))) {
+        let share = format!("{} %", significant(accuracy * 100.0, 4));
+        said += &format!(": {share} of the test samples are right");
+        tiles.push(HeadlineTile::new("Test samples right", share, format!("{} of {}", right.correct, right.of)));
+    }
+    let loss = significant(last.test_loss, 4);
+    said += &format!(", with a test loss of {loss}");
+    tiles.push(HeadlineTile::new("Test loss", loss, "after the last epoch"));
+    if course.total_s.is_finite() && course.total_s > 0.0 {
+        let total = time(course.total_s * 1e6);
+        said += &format!(", in {total}");
+        tiles.push(HeadlineTile::new("Time", total, format!("{} steps", course.made())));
+    }
+    Some(Headline { rung: log.rung.clone(), sentence: format!("{said}."), tiles })
+}

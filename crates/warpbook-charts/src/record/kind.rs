@@ -1,0 +1,107 @@
+//! What runs a rung, and its colours.
+
+use crate::draw::colour::{AMBER, BLUE, BROWN, INDIGO, OLIVE, PURPLE, Rgb, SKY, STEEL, UMBER, VIOLET};
+use crate::draw::text::clean;
+use warpbook_record::{LIVE, Run, Rung, Runner};
+
+/// What runs a rung.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Kernels,
+    Library,
+    Framework,
+    Cpu,
+}
+
+impl Kind {
+    /// Of a rung of a record. A framework on the CPU is the CPU's.
+    pub(crate) fn of(run: &Run, rung: &str) -> Self {
+        match () {
+            () if on_cpu(run, rung) => Self::Cpu,
+            () if is_library(run, rung) => Self::Library,
+            () if is_external(run, rung) => Self::Framework,
+            () => Self::Kernels,
+        }
+    }
+
+    /// Its tones, in the order of the rungs that take one.
+    pub(crate) fn tones(self) -> &'static [Rgb] {
+        match self {
+            Self::Kernels => &[BLUE, SKY, INDIGO, STEEL],
+            Self::Library => &[PURPLE, VIOLET],
+            Self::Framework => &[AMBER, OLIVE],
+            Self::Cpu => &[BROWN, UMBER],
+        }
+    }
+
+    pub(crate) fn color(self) -> Rgb {
+        self.tones()[0]
+    }
+
+    /// As a legend has it.
+    pub(crate) fn name(self, rung: Option<&Rung>) -> String {
+        match self {
+            Self::Cpu => "CPU".into(),
+            Self::Library if rung.is_some_and(Rung::is_driver) => "CUDA driver".into(),
+            Self::Library => "GPU library".into(),
+            Self::Framework => {
+                let name = rung.and_then(Rung::framework).map(clean).unwrap_or_default();
+                if name.is_empty() { "another framework".into() } else { name }
+            }
+            Self::Kernels => "GPU kernels".into(),
+        }
+    }
+}
+
+/// Whether a rung runs on the CPU.
+pub(crate) fn on_cpu(run: &Run, rung: &str) -> bool {
+    run.rung(rung).is_some_and(Rung::is_cpu)
+}
+
+/// Whether a rung is another framework's.
+pub(crate) fn is_external(run: &Run, rung: &str) -> bool {
+    run.rung(rung).and_then(Rung::framework).is_some()
+}
+
+/// Whether a rung is a GPU library's.
+pub(crate) fn is_library(run: &Run, rung: &str) -> bool {
+    run.rung(rung).is_some_and(Rung::is_library)
+}
+
+/// Whether a rung is a learner's own kernel.
+pub(crate) fn is_own(rung: &Rung) -> bool {
+    let Runner::Kernels { specs, .. } = &rung.runner else { return false };
+    rung.variant_of.is_some() && specs.iter().any(|s| s.file.starts_with(LIVE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::colour::{GREY, SERIES, VERMILLION, contrast};
+    use warpbook_record::CUDA_DRIVER;
+
+    const KINDS: [Kind; 4] = [Kind::Kernels, Kind::Library, Kind::Framework, Kind::Cpu];
+
+    #[test]
+    fn colours_read_on_white_and_on_near_black() {
+        for c in SERIES.into_iter().chain(KINDS.iter().flat_map(|k| k.tones().iter().copied())) {
+            for paper in [(0xFF, 0xFF, 0xFF), (0x11, 0x11, 0x11)] {
+                let ratio = contrast(c, paper);
+                assert!(ratio >= 3.0, "{c:?} on {paper:?}: {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_legend_tells_the_driver_from_libraries() {
+        let of = |name: &'static str| Rung { runner: Runner::Library(name.into()), ..Rung::cpu("a", "A", "", "") };
+        let said = [CUDA_DRIVER, "cuBLAS", "a driver of screws"].map(|name| Kind::Library.name(Some(&of(name))));
+        assert_eq!(said, ["CUDA driver", "GPU library", "GPU library"]);
+    }
+
+    #[test]
+    fn no_tone_is_of_two_kinds_or_means_a_loss() {
+        let all: Vec<Rgb> = KINDS.iter().flat_map(|k| k.tones().iter().copied()).chain([VERMILLION, GREY]).collect();
+        assert!((1..all.len()).all(|i| !all[..i].contains(&all[i])));
+    }
+}

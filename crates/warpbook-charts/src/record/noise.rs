@@ -1,0 +1,217 @@
+//! When a ratio of two medians counts as a change: the one place where the rule is, in code and in words.
+
+use crate::draw::text::words::plain;
+use warpbook_record::stats;
+
+/// What two runs of the same program may differ by without anything having been changed.
+///
+/// Samples of one run share its clocks, its memory addresses and its temperature, so their spread says nothing of what another run of the
+/// same program would give (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). Of 693 GPU kernels and
+/// libraries of two published matrix-product records whose sources are the same, the medians of three quarters lie within 2.4 %.
+pub const THRESHOLD: f64 = 0.03;
+
+/// "3 %".
+pub(crate) fn threshold() -> String {
+    format!("{} %", plain(THRESHOLD * 100.0))
+}
+
+/// The fewest samples that have a spread worth the name.
+pub const LEAST_SAMPLES: usize = 3;
+
+/// The rule in words, for a page.
+#[must_use]
+pub fn noise_rule() -> String {
+    format!(
+        "A row is faster or slower where the 95 % interval of the ratio of its two medians lies wholly beyond 1 ± {}; else it is within \
+         noise. A median's standard error is 1.2533 × 1.4826 × MAD ÷ √samples, its MAD corrected for few samples (Croux and Rousseeuw, \
+         1992); the two are combined as relative errors, with Student's t and Welch's degrees of freedom. The threshold is for what \
+         samples of one run cannot show: two runs of an unchanged program differ by their clocks and addresses (Kalibera and Jones, \
+         2013). Fewer than {LEAST_SAMPLES} samples are not judged.",
+        threshold()
+    )
+}
+
+/// The logarithm of a median with the square of its standard error.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LogMedian {
+    pub(crate) ln: f64,
+    /// `None` of too few samples.
+    pub(crate) error: Option<Error>,
+}
+
+/// A variance and the degrees of freedom that it is known with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Error {
+    pub(crate) variance: f64,
+    pub(crate) freedom: f64,
+}
+
+impl LogMedian {
+    /// `None` where the median is not above zero.
+    pub(crate) fn of(samples: &[f64]) -> Option<Self> {
+        let median = stats::median(samples).filter(|m| m.is_finite() && *m > 0.0)?;
+        let n = samples.len();
+        let error = stats::mad(samples).filter(|d| n >= LEAST_SAMPLES && d.is_finite()).map(|mad| {
+            // The standard error of a normal median, its deviation estimated from the MAD; relative, as for a logarithm.
+            let relative = 1.2533 * 1.4826 * few_samples(n) * (mad / median) / (n as f64).sqrt();
+            // Past this nothing is significant, and squares stay finite.
+            let relative = relative.min(1e3);
+            Error { variance: relative * relative, freedom: (n - 1) as f64 }
+        });
+        Some(Self { ln: median.ln(), error })
+    }
+}
+
+/// What the MAD of so few normal samples has to be multiplied by to be unbiased (Croux and Rousseeuw, "Time-efficient algorithms for two
+/// highly robust estimators of scale", COMPSTAT 1992).
+fn few_samples(n: usize) -> f64 {
+    match n {
+        0..=2 => 1.196,
+        3 => 1.495,
+        4 => 1.363,
+        5 => 1.206,
+        6 => 1.200,
+        7 => 1.140,
+        8 => 1.129,
+        9 => 1.107,
+        _ => n as f64 / (n as f64 - 0.8),
+    }
+}
+
+/// The sum of independent errors, with Welch's and Satterthwaite's degrees of freedom.
+pub(crate) fn sum(errors: impl IntoIterator<Item = Error>) -> Error {
+    let (mut variance, mut weight, mut least) = (0.0, 0.0, f64::INFINITY);
+    for e in errors {
+        variance += e.variance;
+        weight += e.variance * e.variance / e.freedom;
+        least = least.min(e.freedom);
+    }
+    let freedom = if weight > 0.0 { variance * variance / weight } else { least };
+    Error { variance, freedom }
+}
+
+impl Error {
+    /// Half of the 95 % interval.
+    pub(crate) fn half_width(self) -> f64 {
+        student(self.freedom) * self.variance.sqrt()
+    }
+}
+
+/// The 97.5 % quantile of Student's t, for two degrees of freedom and more.
+fn student(freedom: f64) -> f64 {
+    const FROM_TWO: [f64; 9] = [4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+    if freedom < 11.0 {
+        let at = (freedom.max(2.0) as usize - 2).min(FROM_TWO.len() - 1);
+        return FROM_TWO[at];
+    }
+    // Cornish and Fisher's expansion, good to 0.001 from ten on.
+    let z: f64 = 1.959_964;
+    z + (z.powi(3) + z) / (4.0 * freedom) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * freedom * freedom)
+}
+
+/// How many times as fast, with the ends of its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    /// The first record's median over this one's.
+    pub value: f64,
+    /// The low end; the value itself where samples are too few.
+    pub low: f64,
+    /// The high end.
+    pub high: f64,
+}
+
+impl Ratio {
+    pub(crate) fn new(ln: f64, error: Option<Error>) -> Self {
+        let half = error.map_or(0.0, Error::half_width);
+        // Beyond any figure that can be drawn or written.
+        let exp = |v: f64| v.clamp(-300.0, 300.0).exp();
+        Self { value: exp(ln), low: exp(ln - half), high: exp(ln + half) }
+    }
+
+    /// Of two measurements of one record by their samples; `None` where a median is none, or of too few samples to judge.
+    pub(crate) fn between(first: &[f64], this: &[f64]) -> Option<Self> {
+        let (first, this) = (LogMedian::of(first)?, LogMedian::of(this)?);
+        Some(Self::new(first.ln - this.ln, Some(sum([first.error?, this.error?]))))
+    }
+
+    /// Whether it is wholly above the threshold.
+    #[must_use]
+    pub fn is_faster(&self) -> bool {
+        self.low > 1.0 + THRESHOLD
+    }
+
+    /// Whether it is wholly below the threshold.
+    #[must_use]
+    pub fn is_slower(&self) -> bool {
+        self.high < 1.0 / (1.0 + THRESHOLD)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ratio(a: &[f64], b: &[f64]) -> Ratio {
+        let (a, b) = (LogMedian::of(a).unwrap(), LogMedian::of(b).unwrap());
+        Ratio::new(a.ln - b.ln, a.error.zip(b.error).map(|(x, y)| sum([x, y])))
+    }
+
+    #[test]
+    fn the_quantile_is_that_of_the_tables() {
+        for (freedom, expect) in
+            [(2.0, 4.303), (4.9, 2.776), (10.0, 2.228), (10.9, 2.228), (12.0, 2.179), (24.0, 2.064), (1e9, 1.960)]
+        {
+            assert!((student(freedom) - expect).abs() < 2e-3, "{freedom}: {}", student(freedom));
+        }
+    }
+
+    #[test]
+    fn a_change_must_leave_both_its_interval_and_the_threshold() {
+        let around = |centre: f64, spread: f64, n: usize| -> Vec<f64> {
+            (0..n).map(|i| centre * (1.0 + spread * (i as f64 / (n - 1) as f64 - 0.5))).collect()
+        };
+        let fine = ratio(&around(220.0, 0.01, 25), &around(188.0, 0.01, 25));
+        assert!(fine.is_faster() && !fine.is_slower(), "{fine:?}");
+        assert!((fine.value - 220.0 / 188.0).abs() < 1e-9);
+        let slower = ratio(&around(188.0, 0.01, 25), &around(220.0, 0.01, 25));
+        assert!(slower.is_slower() && !slower.is_faster(), "{slower:?}");
+        // Two per cent are certain and yet no change; seventeen of three loose samples are no certainty.
+        let small = ratio(&around(102.0, 0.001, 25), &around(100.0, 0.001, 25));
+        assert!(!small.is_faster() && small.low > 1.0, "{small:?}");
+        let loose = ratio(&around(220.0, 0.3, 3), &around(188.0, 0.3, 3));
+        assert!(!loose.is_faster() && loose.high > 1.5, "{loose:?}");
+    }
+
+    /// The interval holds the truth about as often as it says, for the numbers of samples that records have: normal samples from sums
+    /// of twelve uniform ones.
+    #[test]
+    fn the_interval_covers_what_it_says() {
+        let mut state = 1_u64;
+        let mut uniform = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        for n in [3, 5, 8, 25, 50] {
+            let mut normal = || 100.0 + (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+            let trials = 2000;
+            let covered = (0..trials)
+                .filter(|_| {
+                    let a: Vec<f64> = (0..n).map(|_| normal()).collect();
+                    let b: Vec<f64> = (0..n).map(|_| normal()).collect();
+                    let r = ratio(&a, &b);
+                    r.low <= 1.0 && r.high >= 1.0
+                })
+                .count();
+            let share = covered as f64 / f64::from(trials);
+            assert!((0.90..=0.995).contains(&share), "{n} samples: {share}");
+        }
+    }
+
+    #[test]
+    fn samples_that_have_no_spread_are_not_judged() {
+        assert!(LogMedian::of(&[1.0, 2.0]).unwrap().error.is_none());
+        assert!(LogMedian::of(&[0.0, 0.0, 0.0]).is_none() && LogMedian::of(&[]).is_none());
+        assert!(LogMedian::of(&[f64::NAN; 3]).is_none());
+        assert!(noise_rule().contains("3 %") && noise_rule().contains("95 %"));
+    }
+}

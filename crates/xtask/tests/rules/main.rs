@@ -1,0 +1,170 @@
+//! How the sources of the crates are laid out: sizes of folders and files, and which file may use which.
+
+mod modules;
+
+use modules::{Uses, circle, uses};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rust files that a folder of `src` has at most.
+const FILES: usize = 12;
+/// Lines that a file has at most.
+const LINES: usize = 600;
+
+/// The crates whose folders and files have these sizes.
+const SIZED: [&str; 1] = ["crates/warpbook-charts"];
+/// The crates whose files use one another without a circle.
+const WITHOUT_CIRCLES: [&str; 1] = ["crates/warpbook-charts"];
+/// The floors of `warpbook-charts`, each with those that it may use.
+const FLOORS: [(&str, &[&str]); 4] =
+    [("draw", &[]), ("record", &["draw"]), ("charts", &["draw", "record"]), ("compare", &["draw", "record"])];
+
+fn workspace() -> PathBuf {
+    PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../..")
+}
+
+/// What is wrong with the sizes of a folder and of all below it.
+fn sizes(folder: &Path) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut files = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            wrong.extend(sizes(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files += 1;
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            if lines > LINES {
+                wrong.push(format!("{} has {lines} lines, more than {LINES}", path.display()));
+            }
+        }
+    }
+    if files > FILES {
+        wrong.push(format!("{} has {files} Rust files, more than {FILES}", folder.display()));
+    }
+    wrong
+}
+
+/// The uses of a crate's files, of its library and of its program.
+fn uses_of(name: &str) -> Vec<Uses> {
+    let src = workspace().join(name).join("src");
+    let roots = ["lib.rs", "main.rs"].map(|root| src.join(root));
+    let all: Vec<Uses> = roots.iter().filter(|root| root.is_file()).map(|root| uses(root)).collect();
+    assert!(!all.is_empty(), "{name} has no sources");
+    all
+}
+
+/// Uses that go up, or to a floor next door.
+fn upwards(uses: &Uses) -> Vec<String> {
+    let floor = |file: &str| FLOORS.iter().find(|(name, _)| file.starts_with(&format!("{name}/")));
+    let mut wrong = Vec::new();
+    for (from, all) in uses {
+        for to in all {
+            let is_fine = match (floor(from), floor(to)) {
+                // The root belongs to no floor: it only re-exports.
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some((a, below)), Some((b, _))) => a == b || below.contains(b),
+            };
+            if !is_fine {
+                wrong.push(format!("{from} uses {to}"));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn folders_and_files_are_small() {
+    let wrong: Vec<String> = SIZED.iter().flat_map(|name| sizes(&workspace().join(name).join("src"))).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_use_one_another_without_circles() {
+    let circle_of = |name: &&str| {
+        let way = uses_of(name).iter().find_map(circle)?;
+        Some(format!("{name}: {}", way.join(" uses ")))
+    };
+    let wrong: Vec<String> = WITHOUT_CIRCLES.iter().filter_map(circle_of).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn charts_use_only_the_floors_below() {
+    let uses = uses_of("crates/warpbook-charts").remove(0);
+    assert!(uses.len() > 40 && uses.values().any(|to| to.len() > 5), "the sources were not read");
+    let wrong = upwards(&uses);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A crate of these files: (path below `src`, text).
+fn made(files: &[(&str, &str)]) -> Uses {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    uses(&folder.path().join("lib.rs"))
+}
+
+#[test]
+fn a_circle_is_found_whatever_path_it_takes() {
+    let found = |a: &str, b: &str| {
+        let root = "mod a;\nmod b;\npub use b::two;\n";
+        circle(&made(&[("lib.rs", root), ("a.rs", a), ("b/mod.rs", b), ("b/c.rs", "pub fn three() {}")]))
+    };
+    let b = "use crate::a::one;\nmod c;\npub use c::three;\npub fn two() { one() }";
+    let both = Some(vec!["a.rs".to_owned(), "b/mod.rs".into(), "a.rs".into()]);
+    for a in [
+        "use crate::b::two;\npub fn one() { two() }",
+        "use super::b::{self, two as other};\npub fn one() { other() }",
+        "pub fn one() { crate::two() }",
+        "use crate::two;\npub fn one() {}",
+        "pub fn one() { println!(\"{:?}\", crate::b::two()) }",
+        "use super::*;\npub fn one() { b::two() }",
+        "pub fn one() { use crate::b; b::two() }",
+        "pub fn one() {}\npub mod inner { use super::super::b::two; }",
+    ] {
+        assert_eq!(found(a, b), both, "{a}");
+    }
+    for a in [
+        "pub fn one() {}",
+        "pub fn one() {}\n#[cfg(test)]\nmod tests { use crate::b::two; }",
+        "/// See [`crate::b::two`].\npub fn one() { let text = \"crate::b::two\"; }",
+        // What `b` re-exports is its child's.
+        "use crate::b::three;\npub fn one() { three() }",
+    ] {
+        assert_eq!(found(a, b), None, "{a}");
+    }
+    // A re-export is a use where its file uses the name.
+    let child = ("b/c.rs", "use super::Two;\npub fn three(_: Two) {}");
+    let parent = |code: &str| format!("pub struct Two;\nmod c;\npub use c::three;\n{code}");
+    let of = |code: &str| circle(&made(&[("lib.rs", "mod b;"), ("b/mod.rs", &parent(code)), child]));
+    assert_eq!(of(""), None);
+    assert!(of("pub fn four() { three(Two) }").is_some());
+}
+
+#[test]
+fn a_use_of_a_floor_above_is_found() {
+    let of = |draw: &str| {
+        let root = "mod draw;\nmod record;\npub use record::name;";
+        upwards(&made(&[("lib.rs", root), ("draw/mod.rs", draw), ("record/mod.rs", "pub fn name() {}")]))
+    };
+    assert_eq!(of("pub fn line() { std::fs::read(\"\"); }"), Vec::<String>::new());
+    for draw in ["use crate::record::name;", "use crate::name;", "fn f() { crate::name() }"] {
+        assert_eq!(of(draw), ["draw/mod.rs uses record/mod.rs"], "{draw}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, lines: usize| fs::write(folder.path().join(name), "\n".repeat(lines)).unwrap();
+    (0..FILES).for_each(|i| write(&format!("f{i}.rs"), LINES));
+    write("notes.md", LINES + 1);
+    assert_eq!(sizes(folder.path()), Vec::<String>::new());
+    write("more.rs", LINES + 1);
+    assert_eq!(sizes(folder.path()).len(), 2);
+}
