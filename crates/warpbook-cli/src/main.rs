@@ -2,20 +2,18 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod at_once;
 mod attempt;
-mod cold;
 mod data;
 mod devices;
 mod doctor;
 mod download;
 mod failure;
-mod infer;
+mod inference;
 mod live;
 mod merge;
 mod output;
+mod processes;
 mod progress;
-mod ranks;
 mod recipe;
 mod run;
 mod save;
@@ -64,10 +62,11 @@ fn main() -> ExitCode {
         Command::Attempt(args) => attempt::attempt(&args),
         Command::Work(args) => attempt::work(&args),
         Command::Merge(args) => merge::merge(&args),
-        Command::Train(args) => train::train(&args),
-        Command::Eval(args) => train::eval(&args),
-        Command::Freeze(args) => infer::freeze(&args),
-        Command::Predict(args) => infer::predict(&args),
+        Command::Train(args) => train::train(*args),
+        Command::Speedrun(args) => train::speedrun(*args),
+        Command::Eval(args) => inference::eval(&args),
+        Command::Freeze(args) => inference::freeze(&args),
+        Command::Predict(args) => inference::predict(&args),
         Command::Data(args) => data::data(&args),
         Command::View(args) => view::view(&args),
         Command::Share(args) => share::share(&args),

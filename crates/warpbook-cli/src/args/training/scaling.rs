@@ -1,6 +1,6 @@
 //! `warpbook scaling`.
 
-use super::train::time;
+use crate::args::common::time;
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use warpbook::Workload;
 use warpbook::nn::train::Precision;
 use warpbook::scaling::Growth;
 
-pub(super) const SCALING_ABOUT: &str = "\
+pub const SCALING_ABOUT: &str = "\
 Time training steps on 1 to N ranks, and write one record: the time of a step, samples a second, and the scaling efficiency.
 
 With weak scaling every rank has --batch samples, whatever their number; with strong scaling all together have. A rank is a process, started as by `train \
 --gpus`. Next to them one process drives the same devices by one thread, which is the slower way. Before a step is timed, the losses of some steps are held \
 against those of one rank with the same batch. At the end it is recorded what every rank does in one step; on GPUs that needs CUPTI.";
 
-pub(super) const SCALING_EXAMPLES: &str = "\
+pub const SCALING_EXAMPLES: &str = "\
 Examples:
   warpbook scaling --gpus 2 --network cifar10 --batch 128,512 --precision fp32,amp-fp16,amp-bf16 --out scaling.json
   warpbook scaling --gpus 2 --network amp-recipe --precision amp-bf16 --growth weak

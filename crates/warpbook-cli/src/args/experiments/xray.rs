@@ -1,20 +1,20 @@
 //! `warpbook xray`, with a command for each experiment and an option for each of its settings.
 
-use super::common::{DeviceArg, TimingArgs};
 use super::run::{setting_options, setting_values};
+use crate::args::common::{DeviceArg, TimingArgs};
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::path::PathBuf;
 use warpbook::Experiment;
 use warpbook::settings::{Entry, Preset};
 
-pub(super) const XRAY_ABOUT: &str = "\
+pub const XRAY_ABOUT: &str = "\
 Show what every SM does in a run of a rung and when: the rung's kernels are compiled with their marks, each warp of which records \
 its phase, its SM and the SM's clock; the clocks of the SMs are set against each other first. The figures are the time by phase, the \
 tail of the last wave, how far apart warps arrive at barriers, how far ahead loads are, and what the marks themselves cost. A \
 product has the tile that `gemm` would take of that rung, or the one that --tile names; no others are compiled or timed. Kernels \
 that do not end are given up after ten seconds, which is said to be a hang.";
 
-pub(super) const XRAY_EXAMPLES: &str = "\
+pub const XRAY_EXAMPLES: &str = "\
 Examples:
   warpbook xray matmul --rung 14_overlapped_store --shape 2048 --dtype bf16
   warpbook xray matmul --rung 14_overlapped_store --shape 2048 --dtype bf16 --tile 128x128s6c2g8
@@ -54,14 +54,14 @@ pub struct XrayOptions {
     pub device: DeviceArg,
 }
 
-pub(super) fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<ChosenXray, warpbook::Error> {
+pub fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<ChosenXray, warpbook::Error> {
     let options = XrayOptions::from_arg_matches(matches).unwrap_or_else(|e| e.exit());
     let experiment = entry.make(Preset::Standard, &setting_values(entry, matches))?;
     Ok(ChosenXray { experiment, options })
 }
 
 /// `xray` with a command for each experiment, which has an option for each of its settings.
-pub(super) fn with_experiments(xray: clap::Command, entries: &[Entry]) -> clap::Command {
+pub fn with_experiments(xray: clap::Command, entries: &[Entry]) -> clap::Command {
     xray.subcommand_required(true).subcommands(entries.iter().map(|entry| {
         let command = clap::Command::new(entry.name).args(setting_options(entry));
         XrayOptions::augment_args(command).about(entry.about).long_about(entry.details)

@@ -1,6 +1,6 @@
 //! `warpbook attempt`, and the process that it starts.
 
-use super::common::{DeviceArg, TimingArgs};
+use crate::args::common::{DeviceArg, TimingArgs};
 use clap::Args;
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use warpbook::settings::{parse_dtype, parse_shape};
 /// A kernel's name is no longer.
 const LONGEST_NAME: usize = 40;
 
-pub(super) const ATTEMPT_ABOUT: &str = "\
+pub const ATTEMPT_ABOUT: &str = "\
 Compiles a kernel of your own in the place of a rung of the matrix product, of the regression or of a pair of the guide, with the same parameters \
 and launch. In the place of a product it is tried at three small ones, where what is wrong can be told; then it is checked, and timed with its rung \
 (a product with cuBLAS, too). It runs in a process of \
 its own, which is ended if the kernel does not end. Headers may lie next to the file; those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and \
 assert need none. Without a GPU it is compiled only; registers and spills are shown.";
 
-pub(super) const ATTEMPT_EXAMPLES: &str = "\
+pub const ATTEMPT_EXAMPLES: &str = "\
 Examples:
   warpbook attempt --like 02_coalesced > mine.cu             a rung's source, to begin with
   warpbook attempt mine.cu --like 02_coalesced

@@ -1,10 +1,10 @@
 //! `warpbook survey`.
 
-use super::common::DeviceArg;
+use crate::args::common::DeviceArg;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-pub(super) const SURVEY_EXAMPLES: &str = "\
+pub const SURVEY_EXAMPLES: &str = "\
 Examples:
   warpbook survey matmul
   warpbook survey matmul --random 24 --seed 7

@@ -1,12 +1,12 @@
 //! `warpbook run`, with a command for each experiment and an option for each of its settings.
 
-use super::common::{DeviceArg, TimingArgs};
+use crate::args::common::{DeviceArg, TimingArgs};
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
 use std::path::PathBuf;
 use warpbook::Experiment;
 use warpbook::settings::{Entry, Preset};
 
-pub(super) const RUN_EXAMPLES: &str = "\
+pub const RUN_EXAMPLES: &str = "\
 Examples:
   warpbook run --quick --out records                 the quick suite: one record an experiment, in records/
   warpbook run regression                            5 M points, all rungs
@@ -34,7 +34,7 @@ pub struct Chosen {
     pub run: ExperimentArgs,
 }
 
-pub(super) fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<Chosen, warpbook::Error> {
+pub fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<Chosen, warpbook::Error> {
     let run = ExperimentArgs::from_arg_matches(matches).unwrap_or_else(|e| e.exit());
     let preset = match (run.quick, run.sweep) {
         (true, _) => Preset::Quick,
@@ -45,7 +45,7 @@ pub(super) fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<Chosen, warp
 }
 
 /// The experiment's settings that were given.
-pub(super) fn setting_values(entry: &Entry, matches: &ArgMatches) -> Vec<(String, String)> {
+pub fn setting_values(entry: &Entry, matches: &ArgMatches) -> Vec<(String, String)> {
     let mut values = Vec::new();
     for option in &entry.options {
         match option.value {
@@ -64,7 +64,7 @@ pub(super) fn setting_values(entry: &Entry, matches: &ArgMatches) -> Vec<(String
 }
 
 /// An option for each of the experiment's settings.
-pub(super) fn setting_options(entry: &Entry) -> impl Iterator<Item = Arg> + '_ {
+pub fn setting_options(entry: &Entry) -> impl Iterator<Item = Arg> + '_ {
     entry.options.iter().map(|o| {
         let arg = Arg::new(o.name).long(o.name).help(o.help);
         match o.value {
@@ -75,7 +75,7 @@ pub(super) fn setting_options(entry: &Entry) -> impl Iterator<Item = Arg> + '_ {
 }
 
 /// `run` with a command for each experiment, which has an option for each of its settings.
-pub(super) fn with_experiments(run: clap::Command, entries: &[Entry]) -> clap::Command {
+pub fn with_experiments(run: clap::Command, entries: &[Entry]) -> clap::Command {
     run.args_conflicts_with_subcommands(true).subcommands(entries.iter().map(of_experiment))
 }
 

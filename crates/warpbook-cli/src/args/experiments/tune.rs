@@ -1,13 +1,13 @@
 //! `warpbook tune`.
 
-use super::common::{DeviceArg, TimingArgs};
+use crate::args::common::{DeviceArg, TimingArgs};
 use clap::{Args, Subcommand};
 use warpbook::Matmul;
 use warpbook::device::Bench;
 use warpbook::record::Dtype;
 use warpbook::settings::{parse_dtype, parse_shape};
 
-pub(super) const TUNE_EXAMPLES: &str = "\
+pub const TUNE_EXAMPLES: &str = "\
 Examples:
   warpbook tune matmul --shape 4096,128x8192x8192 --dtype bf16
   warpbook tune matmul --shape 1000 --dtype fp32,tf32 --trans-b

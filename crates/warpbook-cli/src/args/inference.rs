@@ -1,7 +1,6 @@
 //! `warpbook freeze`, `warpbook eval` and `warpbook predict`.
 
-use super::common::PlaceArgs;
-use super::train::DataFrom;
+use super::common::{DataFrom, PlaceArgs};
 use clap::Args;
 use std::path::PathBuf;
 

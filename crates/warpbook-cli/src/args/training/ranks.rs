@@ -1,6 +1,7 @@
 //! How several ranks train together.
 
-use super::train::time;
+use super::command::CommandLine;
+use crate::args::common::time;
 use clap::Args;
 use std::time::Duration;
 
@@ -28,14 +29,28 @@ pub struct RanksArgs {
     pub rank_timeout: Duration,
 }
 
+/// What the ranks that a command line asks for run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunsOn {
+    Gpus,
+    Cpu,
+}
+
 impl RanksArgs {
-    /// Those that are not at their defaults.
-    pub fn options(&self, option: &mut impl FnMut(&str, Option<String>)) {
-        option("gpus", self.gpus.map(|n| n.to_string()));
-        option("ranks", self.ranks.map(|n| n.to_string()));
-        option("gradients", Some(self.gradients.clone()).filter(|g| g != "fp32"));
-        option("bucket", Some(self.bucket.to_string()).filter(|b| b != "25"));
+    /// Returns how many ranks are asked for, and on what; `None` if the options leave that to a launcher.
+    pub fn count(&self) -> Option<(RunsOn, usize)> {
+        let on_gpus = self.gpus.map(|count| (RunsOn::Gpus, count));
+        on_gpus.or(self.ranks.map(|count| (RunsOn::Cpu, count)))
+    }
+
+    /// Adds the options that are not at their defaults.
+    pub fn add_to(&self, line: &mut CommandLine) {
+        line.option("gpus", self.gpus);
+        line.option("ranks", self.ranks);
+        line.option("gradients", Some(&self.gradients).filter(|g| *g != "fp32"));
+        line.option("bucket", Some(self.bucket.to_string()).filter(|b| b != "25"));
         let timeout = self.rank_timeout.as_secs_f64();
-        option("rank-timeout", Some(format!("{timeout}s")).filter(|_| timeout != 600.0));
+        line.option("rank-timeout", Some(format!("{timeout}s")).filter(|_| timeout != 600.0));
+        line.flag("sync-batch-norm", self.sync_batch_norm);
     }
 }
