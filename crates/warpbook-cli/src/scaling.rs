@@ -2,9 +2,9 @@
 
 use crate::args::{RunsOn, ScalingArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
-use crate::output::{complain, say};
+use crate::files::{Files, Kind, RecordWriter, reserve};
+use crate::output::{say, warn};
 use crate::processes::{self, RankSettings, TemporaryFolder, bucket_bytes, count_requests_to_end, wire};
-use crate::save::{Files, Keeper, Kind, reserve};
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -144,7 +144,7 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
             Some(read) => measured.extend(read),
             None => {
                 let (why, of_rank) = ended.err().unwrap_or(("It left nothing.".into(), i32::from(RUNG_FAILED)));
-                complain(&format!("{what}: {why}"));
+                warn(&format!("{what}: {why}"));
                 failures.push(format!("{what} could not be measured: {why}"));
                 code = of_rank.max(1);
             }
@@ -159,10 +159,10 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     }
     say(&format!("\n{}", scaling_table(&run).text()));
     run.notes.iter().for_each(|note| say(note));
-    let written = Keeper::new(path).finish(&run);
+    let written = RecordWriter::new(path).finish(&run);
     match &written {
         Ok(path) => say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display())),
-        Err(why) => complain(why),
+        Err(why) => warn(why),
     }
     let (_, _, failed) = run.counts();
     Ok(ExitCode::from(match code {
@@ -186,7 +186,7 @@ fn start(
     let mut last = String::new();
     let outcome = launch.run(&mut |line| {
         if line.is_error {
-            complain(&format!("[rank {}] {}", line.rank, line.text));
+            warn(&format!("[rank {}] {}", line.rank, line.text));
             last.clone_from(&line.text);
         } else {
             say(&line.text);

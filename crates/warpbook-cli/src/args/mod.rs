@@ -14,8 +14,8 @@ pub use experiments::{AttemptArgs, Chosen, ChosenXray, RunArgs, SurveyArgs, Surv
 pub use experiments::{TuneArgs, TuneCommand, TuneMatmulArgs, WorkArgs, XrayArgs};
 pub use inference::{EvalArgs, FreezeArgs, PredictArgs};
 pub use records::{MergeArgs, ShareArgs, ViewArgs};
-pub use training::{CommandLine, ProfileSchedule, RanksArgs, RunsOn, ScalingArgs};
-pub use training::{SpeedrunArgs, TrainArgs, TrainingArgs, WholeArgs};
+pub use training::{CommandLine, RanksArgs, RunsOn, ScalingArgs};
+pub use training::{SpeedrunArgs, TrainArgs, TrainingArgs, WatchedArgs, WholeArgs};
 
 use crate::failure::USAGE;
 use crate::output::is_loss;

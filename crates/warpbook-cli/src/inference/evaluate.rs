@@ -4,7 +4,7 @@ use super::speed::measure;
 use crate::args::EvalArgs;
 use crate::failure::Failure;
 use crate::output::{one_line, say};
-use crate::recipe::{Images, Plan, TrainedWeights, note_changes, open};
+use crate::recipe::{Images, TrainedWeights, find_recipe_of_images, note_changes, open};
 use std::path::Path;
 use std::process::ExitCode;
 use warpbook::nn::data::Splits;
@@ -46,7 +46,7 @@ fn evaluate_checkpoint(args: &EvalArgs, file: &Path, known: TrainedWeights) -> R
 
 /// An error unless a frozen network is of the recipe that was named with it.
 fn ensure_recipe(file: &Path, recipe: &str) -> Result<(), Failure> {
-    let (named, frozen) = (Plan::of_images(recipe)?.recipe.name, Frozen::load(file)?);
+    let (named, frozen) = (find_recipe_of_images(recipe)?.recipe.name, Frozen::load(file)?);
     if frozen.recipe() == named {
         return Ok(());
     }

@@ -3,9 +3,9 @@
 use super::speed::measure;
 use crate::args::FreezeArgs;
 use crate::failure::Failure;
+use crate::files::{Files, Kind};
 use crate::output::say;
 use crate::recipe::{TrainedWeights, recipe_file};
-use crate::save::{Files, Kind};
 use std::path::Path;
 use std::process::ExitCode;
 use warpbook::device::ensure_writable;

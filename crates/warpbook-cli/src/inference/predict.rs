@@ -3,7 +3,7 @@
 use super::speed::measure;
 use crate::args::PredictArgs;
 use crate::failure::Failure;
-use crate::output::{complain, one_line, say};
+use crate::output::{one_line, say, warn};
 use std::process::ExitCode;
 use warpbook::nn::data::Fit;
 use warpbook::nn::infer::{Frozen, Prediction};
@@ -13,7 +13,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
     let frozen = Frozen::load(&args.file)?.to(args.usage.place.place()?);
     let mut predictor = frozen.predictor(1)?;
     if frozen.identity().is_none() {
-        complain(&format!(
+        warn(&format!(
             "{} does not say how the images that it was trained on were prepared, as files that were frozen from plain weights or by an older version do not. Each image is turned upright as its \
              EXIF data say, and {} scaled.",
             args.file.display(),
@@ -29,7 +29,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
         let mut fitted = match frozen.image(path) {
             Ok(fitted) => fitted,
             Err(why) => {
-                complain(&why.to_string());
+                warn(&why.to_string());
                 failed += 1;
                 continue;
             }

@@ -1,7 +1,7 @@
 //! The program's own file, started again, with what its processes share.
 
 use crate::failure::Failure;
-use crate::signals::{Asked, on_request_to_end};
+use crate::signals::{EndRequest, on_request_to_end};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,10 +28,10 @@ pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> 
 }
 
 /// Counts requests to end, of which a second one ends all at once: of those that come by themselves only the first.
-pub fn count_request(interrupted: &AtomicU32, asked: Asked) {
+pub fn count_request(interrupted: &AtomicU32, asked: EndRequest) {
     match asked {
-        Asked::ByHand => interrupted.fetch_add(1, Ordering::SeqCst),
-        Asked::BySystem => interrupted.fetch_max(1, Ordering::SeqCst),
+        EndRequest::ByHand => interrupted.fetch_add(1, Ordering::SeqCst),
+        EndRequest::BySystem => interrupted.fetch_max(1, Ordering::SeqCst),
     };
 }
 

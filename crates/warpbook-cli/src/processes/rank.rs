@@ -2,7 +2,7 @@
 
 use crate::args::RunsOn;
 use crate::failure::{Failure, OTHER_RANK};
-use crate::output::complain;
+use crate::output::warn;
 use std::process::ExitCode;
 use std::time::Duration;
 use warpbook::device::{Choice, Inventory, exit_at_once};
@@ -73,13 +73,13 @@ pub fn work(
 ) -> Result<ExitCode, Failure> {
     end_with_launcher();
     let limits = Limits::stall_after(settings.timeout);
-    let group = Group::join_telling(placement, limits, launched_listener()?, complain)?;
+    let group = Group::join_telling(placement, limits, launched_listener()?, warn)?;
     let aborter = group.aborter();
     std::thread::spawn(move || {
         while !aborter.has_finished() {
             if let Some(why) = aborter.why_within(Duration::from_secs(3600)) {
                 std::thread::sleep(GRACE);
-                complain(&why);
+                warn(&why);
                 exit_at_once(OTHER_RANK);
             }
         }

@@ -1,7 +1,9 @@
 //! A recipe from a TOML file.
 
+use super::computed_by::{ComputedBy, ConvolutionBy};
+use super::images::Images;
 use super::keys::{Keys, Source};
-use super::{ComputedBy, ConvolutionBy, Images, Plan};
+use super::plan::Plan;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;

@@ -1,8 +1,7 @@
 //! Where images come from: a data set by its name, or a folder.
 
-use super::Opened;
 use crate::failure::Failure;
-use crate::output::complain;
+use crate::output::warn;
 use std::path::{Path, PathBuf};
 use warpbook::nn::data::{self, About, Source, Splits};
 
@@ -19,6 +18,12 @@ pub enum Images {
     Files(&'static str, PathBuf),
     /// A folder with a subfolder for each class.
     Folder(PathBuf),
+}
+
+/// Images that were opened, and where they come from.
+pub struct Opened {
+    pub splits: Splits,
+    pub images: Images,
 }
 
 impl Images {
@@ -95,7 +100,7 @@ impl Images {
                         "synthetic" => ("MNIST", "synthetic digits are"),
                         _ => ("CIFAR-10", "coloured synthetic digits are"),
                     };
-                    complain(&format!("{set} is not there, so {what} used. {missing}"));
+                    warn(&format!("{set} is not there, so {what} used. {missing}"));
                     return Self::Known(drawn).open(shape, may_draw);
                 }
                 (read, _) => read,

@@ -7,7 +7,7 @@ mod speedrun;
 mod watched;
 mod whole;
 
-use crate::args::{RunsOn, SpeedrunArgs, TrainArgs, WholeArgs};
+use crate::args::{CommandLine, RunsOn, SpeedrunArgs, TrainArgs, WatchedArgs, WholeArgs};
 use crate::failure::Failure;
 use crate::processes::{RankSettings, device_of, work};
 use crate::recipe::SPEEDRUN;
@@ -16,9 +16,8 @@ use ranks::{Launcher, Role};
 use settings::Settings;
 use speedrun::Speedrun;
 use std::process::ExitCode;
-use warpbook::device::Choice;
 use warpbook::ranks::Placement;
-use watched::{ProfileAsked, Watched};
+use watched::Watched;
 use whole::{Goal, ProcessResult};
 
 /// The ways in which a process trains.
@@ -65,31 +64,14 @@ impl Mode {
 
     /// The mode of `warpbook speedrun`.
     fn of_speedrun(args: SpeedrunArgs) -> Result<Self, Failure> {
+        if let Some(place) = Placement::from_environment()? {
+            return Err(is_a_rank("A speedrun is", &place));
+        }
         let command = args.command();
         let SpeedrunArgs { whole, training } = args;
-        let named = training.place.device.choice()?;
-        let goal = Goal::new(&whole)?;
-        let trains_at_once = whole.cold.is_none() || training.recipe == SPEEDRUN;
-        let out = training.out.clone();
-        let settings = Settings::new(training, &whole, named)?;
-        Ok(match ProcessResult::asked(&whole) {
-            None if whole.cold.is_some() => Self::WholeProcesses(WholeProcesses { settings, goal, out }),
-            result if trains_at_once => {
-                Self::Speedrun(Speedrun { settings, hold_out: whole.hold_out, goal, out, command, result })
-            }
-            result => Self::Watched(Watched {
-                settings,
-                rung: None,
-                log_every: LOG_EVERY,
-                time_budget: None,
-                resume: None,
-                checkpoint: None,
-                out: None,
-                profile: None,
-                command,
-                result: result.map(|result| (result, goal)),
-            }),
-        })
+        let (at_once, device) = (whole.cold.is_none() || training.recipe == SPEEDRUN, training.place.device.choice()?);
+        let settings = Settings::new(training, whole.cold_seed, device)?;
+        Self::alone(settings, (whole, at_once), WatchedArgs::default(), command)
     }
 
     /// The mode of `warpbook train`, which times whole trainings, too, if it is told so.
@@ -100,53 +82,70 @@ impl Mode {
         let at_once = trains_at_once(&args);
         let is_whole = at_once || args.whole.cold.is_some();
         ensure_goal_is_of_whole_trainings(&args.whole, is_whole)?;
-        let goal = Goal::new(&args.whole)?;
         ensure_one_process(&args, &role, is_whole)?;
-        let asked_result = ProcessResult::asked(&args.whole);
+        let command = args.command();
+        let TrainArgs { training, edge, init, watched, together, whole } = args;
+        let settings = |device| -> Result<Settings, Failure> {
+            Ok(Settings { edge, init, ..Settings::new(training, whole.cold_seed, device)? })
+        };
         match role {
+            Role::Alone => {
+                let settings = settings(ranks::device_alone(asked, named))?;
+                Self::alone(settings, (whole, at_once), watched, command)
+            }
             Role::Launcher(count) => {
-                ranks::settings(&args.together)?;
-                let on_gpus = matches!(asked, Some((RunsOn::Gpus, _)));
-                Ok(Self::Launcher(Launcher { count, on_gpus }))
+                ranks::settings(&together)?;
+                Ok(Self::Launcher(Launcher { count, on_gpus: matches!(asked, Some((RunsOn::Gpus, _))) }))
             }
             Role::Rank(placement) => {
-                let device = device_of(&placement, asked.map(|(on, _)| on), named)?;
-                let settings = ranks::settings(&args.together)?;
-                Ok(Self::Rank(Rank { placement, settings, training: watched(args, device, None)? }))
+                let settings = settings(device_of(&placement, asked.map(|(on, _)| on), named)?)?;
+                let training = Watched { settings, args: watched, command, result: None };
+                Ok(Self::Rank(Rank { placement, settings: ranks::settings(&together)?, training }))
             }
-            Role::Alone => {
-                let device = ranks::device_alone(asked, named);
-                match asked_result {
-                    None if args.whole.cold.is_some() => whole_processes(args, device, goal),
-                    result if at_once => speedrun_of_train(args, device, goal, result),
-                    result => Ok(Self::Watched(watched(args, device, result.map(|result| (result, goal)))?)),
-                }
-            }
+        }
+    }
+
+    /// The mode of a process that trains alone.
+    fn alone(
+        settings: Settings,
+        (whole, at_once): (WholeArgs, bool),
+        watched: WatchedArgs,
+        command: CommandLine,
+    ) -> Result<Self, Failure> {
+        let (goal, result) = (Goal::new(&whole)?, ProcessResult::asked(&whole));
+        if result.is_none() && whole.cold.is_some() {
+            return match watched.given() {
+                Some(name) => Err(Failure::usage(format!(
+                    "--{name} does not go with --cold, whose processes train from the beginning to the end and keep nothing: leave one of them out."
+                ))),
+                None => Ok(Self::WholeProcesses(WholeProcesses { settings, goal })),
+            };
+        }
+        if !at_once {
+            let result = result.map(|result| (result, goal));
+            return Ok(Self::Watched(Watched { settings, args: watched, command, result }));
+        }
+        match option_of_watched(&watched, settings.init.is_some()) {
+            Some(name) => Err(Failure::usage(format!(
+                "--{name} is for a training that can be watched and kept: leave out --seeds and --hold-out, or --{name}."
+            ))),
+            None => Ok(Self::Speedrun(Speedrun { settings, hold_out: whole.hold_out, goal, command, result })),
         }
     }
 }
 
-/// Batches between two lines of progress of a process that nobody watches.
-const LOG_EVERY: u64 = 100;
-
-/// An option that belongs to a training that can be watched, resumed and kept.
-fn option_of_watched(args: &TrainArgs) -> Option<&'static str> {
-    let options = [
-        ("init", args.init.is_some()),
-        ("resume", args.resume.is_some()),
-        ("checkpoint", args.checkpoint.is_some()),
-        ("time-budget", args.time_budget.is_some()),
-        ("rung", args.rung.is_some()),
-        ("profile", args.profile.is_some()),
-    ];
-    options.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+/// The name of an option that was given and that trainings at once do not have.
+fn option_of_watched(watched: &WatchedArgs, has_init: bool) -> Option<&'static str> {
+    let rung = watched.rung.as_ref().map(|_| "rung");
+    watched.given().or(rung).or(has_init.then_some("init"))
 }
 
 /// Whether `warpbook train` trains without a word in between.
 fn trains_at_once(args: &TrainArgs) -> bool {
     let WholeArgs { seeds, hold_out, cold, .. } = &args.whole;
     // Of several processes --out is the record of all, which none of them keeps.
-    let is_kept = option_of_watched(args).is_some() || args.training.out.is_some() && cold.is_none();
+    let has_record = args.training.out.is_some() && cold.is_none();
+    let is_kept = has_record || option_of_watched(&args.watched, args.init.is_some()).is_some();
     seeds.is_some() || hold_out.is_some() || args.training.recipe == SPEEDRUN && !is_kept
 }
 
@@ -163,17 +162,14 @@ fn ensure_goal_is_of_whole_trainings(whole: &WholeArgs, is_whole: bool) -> Resul
 
 /// An error if several ranks are to do what one process does.
 fn ensure_one_process(args: &TrainArgs, role: &Role, is_whole: bool) -> Result<(), Failure> {
-    if !(is_whole || args.profile.is_some()) {
+    if !(is_whole || args.watched.profile.is_some()) {
         return Ok(());
     }
     match role {
         Role::Alone => Ok(()),
-        Role::Rank(place) if args.together.count().is_none() => Err(Failure::usage(format!(
-            "--seeds, --hold-out, --cold and --profile are for one process, and {} say that this one is rank {} of {}: unset them.",
-            place.launcher.variables(),
-            place.rank,
-            place.world
-        ))),
+        Role::Rank(place) if args.together.count().is_none() => {
+            Err(is_a_rank("--seeds, --hold-out, --cold and --profile are", place))
+        }
         Role::Launcher(_) | Role::Rank(_) => {
             let why = match &*args.training.recipe {
                 SPEEDRUN => "cifar10-speedrun trains at once unless --checkpoint or --out is given. ",
@@ -186,60 +182,12 @@ fn ensure_one_process(args: &TrainArgs, role: &Role, is_whole: bool) -> Result<(
     }
 }
 
-fn whole_processes(args: TrainArgs, device: Choice, goal: Goal) -> Result<Mode, Failure> {
-    // Their work is not that of a plain training, or each process would write the file again.
-    let options = [
-        ("resume", args.resume.is_some()),
-        ("checkpoint", args.checkpoint.is_some()),
-        ("profile", args.profile.is_some()),
-        ("time-budget", args.time_budget.is_some()),
-    ];
-    if let Some((name, _)) = options.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(Failure::usage(format!(
-            "--{name} does not go with --cold, whose processes train from the beginning to the end and keep nothing: leave one of them out."
-        )));
-    }
-    let out = args.training.out.clone();
-    Ok(Mode::WholeProcesses(WholeProcesses { settings: settings(args, device)?, goal, out }))
-}
-
-fn speedrun_of_train(
-    args: TrainArgs,
-    device: Choice,
-    goal: Goal,
-    result: Option<ProcessResult>,
-) -> Result<Mode, Failure> {
-    if let Some(name) = option_of_watched(&args) {
-        return Err(Failure::usage(format!(
-            "--{name} is for a training that can be watched and kept: leave out --seeds and --hold-out, or --{name}."
-        )));
-    }
-    let (command, hold_out, out) = (args.command(), args.whole.hold_out, args.training.out.clone());
-    Ok(Mode::Speedrun(Speedrun { settings: settings(args, device)?, hold_out, goal, out, command, result }))
-}
-
-fn watched(args: TrainArgs, device: Choice, result: Option<(ProcessResult, Goal)>) -> Result<Watched, Failure> {
-    let command = args.command();
-    let (schedule, counters) = (args.profile_schedule, args.counters);
-    Ok(Watched {
-        rung: args.rung.clone(),
-        log_every: args.log_every,
-        time_budget: args.time_budget,
-        resume: args.resume.clone(),
-        checkpoint: args.checkpoint.clone(),
-        // Of several processes it is the record of all.
-        out: args.training.out.clone().filter(|_| result.is_none()),
-        profile: args.profile.clone().map(|file| ProfileAsked { file, schedule, counters }),
-        settings: settings(args, device)?,
-        command,
-        result,
-    })
-}
-
-/// The settings that every mode of `warpbook train` has.
-fn settings(args: TrainArgs, device: Choice) -> Result<Settings, Failure> {
-    let (edge, init) = (args.edge, args.init);
-    Ok(Settings { edge, init, ..Settings::new(args.training, &args.whole, device)? })
+fn is_a_rank(what: &str, place: &Placement) -> Failure {
+    let Placement { launcher, rank, world, .. } = place;
+    Failure::usage(format!(
+        "{what} for one process, and {} say that this one is rank {rank} of {world}: unset them.",
+        launcher.variables()
+    ))
 }
 
 #[cfg(test)]
@@ -305,8 +253,8 @@ mod tests {
                 Ok(Mode::Speedrun(trainings)) => trainings,
                 _ => panic!("{words}"),
             });
-            let [one, other] =
-                trainings.map(|t| (t.goal, t.hold_out, t.out, t.settings.args.batch, t.settings.args.seed));
+            let [one, other] = trainings
+                .map(|t| (t.goal, t.hold_out, t.settings.args.out, t.settings.args.batch, t.settings.args.seed));
             assert_eq!(one, other, "{words}");
         }
     }

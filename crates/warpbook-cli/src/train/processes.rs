@@ -3,11 +3,10 @@
 use super::settings::Settings;
 use super::whole::{Goal, ProcessResult, conclude, keep, last_seed};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED};
-use crate::output::{complain, say};
+use crate::output::{say, warn};
 use crate::processes::{TemporaryFolder, count_requests_to_end, this_program};
-use crate::save::{Keeper, Kind};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -18,15 +17,13 @@ use warpbook_record::Right;
 pub struct WholeProcesses {
     pub settings: Settings,
     pub goal: Goal,
-    /// The file of the record.
-    pub out: Option<PathBuf>,
 }
 
 impl WholeProcesses {
     /// Starts this program again for each seed, and makes a record of their times and accuracies. It uses no GPU itself, which would keep the
     /// driver awake.
     pub fn run(&self) -> Result<ExitCode, Failure> {
-        let mut out = self.settings.inputs().optional("--out", self.out.as_deref(), Kind::Record)?.map(Keeper::new);
+        let mut out = self.settings.record(true)?;
         let planned = self.settings.plan()?;
         let splits = planned.splits("--cold is")?;
         say(&splits.train.note());
@@ -49,7 +46,7 @@ impl WholeProcesses {
             if interrupted.load(Ordering::SeqCst) > 0 {
                 let done = number.saturating_sub(1);
                 let kept = if out.is_some() && done > 0 { ", which the record has" } else { "" };
-                complain(&format!("Interrupted after {done} of {count} processes{kept}."));
+                warn(&format!("Interrupted after {done} of {count} processes{kept}."));
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             let ended = ended.map_err(|e| Failure::usage(format!("{} cannot be started: {e}.", program.display())))?;

@@ -2,7 +2,7 @@
 
 use crate::args::{RanksArgs, RunsOn};
 use crate::failure::Failure;
-use crate::output::{complain, say};
+use crate::output::{say, warn};
 use crate::processes::{RankSettings, bucket_bytes, count_request, this_program_again, wire};
 use crate::signals::on_request_to_end;
 use std::process::ExitCode;
@@ -98,10 +98,10 @@ impl Launcher {
         on_request_to_end("Ctrl-C ends at once, without a checkpoint", move |asked| count_request(&interrupted, asked));
         let outcome = launch.run(&mut |line| {
             let text = format!("[rank {}] {}", line.rank, line.text);
-            if line.is_error { complain(&text) } else { say(&text) }
+            if line.is_error { warn(&text) } else { say(&text) }
         })?;
         if let Some(failed) = outcome.failed.as_ref().filter(|_| asked.load(Ordering::SeqCst) == 0) {
-            complain(failed);
+            warn(failed);
         }
         Ok(ExitCode::from(u8::try_from(outcome.code).unwrap_or(1)))
     }

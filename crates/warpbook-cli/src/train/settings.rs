@@ -1,9 +1,9 @@
 //! What is trained, on which samples and by what, as the command line says.
 
-use crate::args::{TrainingArgs, WholeArgs};
+use crate::args::TrainingArgs;
 use crate::failure::Failure;
-use crate::recipe::{AMP_RECIPE, ComputedBy, Images, Opened, Plan, recipe_file};
-use crate::save::Files;
+use crate::files::{Files, Kind, RecordWriter};
+use crate::recipe::{AMP_RECIPE, ComputedBy, Images, Opened, find_recipe, recipe_file};
 use std::path::PathBuf;
 use warpbook::device::Choice;
 use warpbook::nn::data::{Rows, Source, Splits};
@@ -29,9 +29,9 @@ pub struct Settings {
 
 impl Settings {
     /// Checks the settings that need no file and no device.
-    pub fn new(args: TrainingArgs, whole: &WholeArgs, device: Choice) -> Result<Self, Failure> {
+    pub fn new(args: TrainingArgs, seed_of_process: Option<u64>, device: Choice) -> Result<Self, Failure> {
         let loader = loader(&args)?;
-        Ok(Self { args, edge: None, init: None, seed_of_process: whole.cold_seed, loader, device })
+        Ok(Self { args, edge: None, init: None, seed_of_process, loader, device })
     }
 
     /// The lab on the device, in the name of the person who trains.
@@ -57,6 +57,12 @@ impl Settings {
         files
     }
 
+    /// The file of --out for the record of whole trainings, which the process that times them writes.
+    pub fn record(&self, is_own: bool) -> Result<Option<RecordWriter>, Failure> {
+        let out = self.args.out.as_deref().filter(|_| is_own);
+        Ok(self.inputs().optional("--out", out, Kind::Record)?.map(RecordWriter::new))
+    }
+
     /// Opens what the command line asks for.
     pub fn plan(&self) -> Result<Planned, Failure> {
         let (recipe, data) = (&self.args.recipe, self.args.from.data.as_deref());
@@ -69,7 +75,7 @@ impl Settings {
         if self.edge.is_some() {
             return Err(Failure::usage(format!("--edge is a setting of {AMP_RECIPE}; {recipe} has none.")));
         }
-        let plan = Plan::find(recipe)?;
+        let plan = find_recipe(recipe)?;
         let opened = plan.open(data)?;
         ensure_an_output_each(&plan.recipe, &opened, recipe)?;
         let Opened { splits, images } = opened;

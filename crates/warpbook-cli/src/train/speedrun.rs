@@ -4,11 +4,10 @@ use super::settings::{Planned, Settings};
 use super::whole::{Goal, ProcessResult, conclude, keep, last_seed, right_of};
 use crate::args::CommandLine;
 use crate::failure::{Failure, INTERRUPTED};
-use crate::output::{complain, say};
-use crate::save::{Keeper, Kind, exit_now};
+use crate::files::{RecordWriter, exit_now};
+use crate::output::{say, warn};
 use crate::signals::on_request_to_end;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +24,6 @@ pub struct Speedrun {
     /// How many training images are held out, to judge by them.
     pub hold_out: Option<usize>,
     pub goal: Goal,
-    /// The file of the record.
-    pub out: Option<PathBuf>,
     /// The command that trains the same again.
     pub command: CommandLine,
     /// Where it leaves its result as one of several processes.
@@ -36,7 +33,7 @@ pub struct Speedrun {
 impl Speedrun {
     /// Trains from each seed, prints time and accuracy of each, and their means, and keeps them in a record if one is asked for.
     pub fn run(&self) -> Result<ExitCode, Failure> {
-        let out = self.settings.inputs().optional("--out", self.out.as_deref(), Kind::Record)?.map(Keeper::new);
+        let out = self.settings.record(self.result.is_none())?;
         let planned = self.settings.plan()?;
         let splits = planned.splits("--seeds and --hold-out are")?;
         let lab = self.settings.lab()?;
@@ -108,7 +105,7 @@ impl Speedrun {
         lab: &Lab,
         work: &Work<'_>,
         seeds: RangeInclusive<u64>,
-        mut out: Option<Keeper>,
+        mut out: Option<RecordWriter>,
     ) -> Result<ExitCode, Failure> {
         let mut all = WholeTrainings::new(lab, &self.training(lab, work, Timed::AtOnce));
         let ended = end_between_seeds(self.goal.trainings, out.is_some());
@@ -157,7 +154,7 @@ fn end_between_seeds(count: u64, is_kept: bool) -> Arc<AtomicU64> {
     on_request_to_end("Ctrl-C ends at once", move |_| {
         let ended = counted.load(Ordering::Relaxed);
         let kept = if is_kept && ended > 0 { "; their times and accuracies are in the record" } else { "" };
-        complain(&format!("Interrupted after {ended} of {count} seeds{kept}."));
+        warn(&format!("Interrupted after {ended} of {count} seeds{kept}."));
         exit_now(INTERRUPTED);
     });
     ended

@@ -2,16 +2,15 @@
 
 use super::settings::{Data, Planned, Settings};
 use super::whole::{Goal, ProcessResult, right_of};
-use crate::args::{CommandLine, ProfileSchedule};
+use crate::args::{CommandLine, WatchedArgs};
 use crate::failure::{Failure, INTERRUPTED, USAGE};
-use crate::output::{complain, say};
-use crate::save::{Keeper, Kind, exit_now, trace_of};
-use crate::signals::{Asked, on_request_to_end};
+use crate::files::{Kind, RecordWriter, exit_now, trace_of};
+use crate::output::{say, warn};
+use crate::signals::{EndRequest, on_request_to_end};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use warpbook::nn::train::{Ended, Event, Flow, Ranks};
 use warpbook::nn::weights::Weights;
 use warpbook::{Lab, Session, Sets, Show, Timed, TrainingRun, Underway, figures, ranks_line, training_line};
@@ -19,29 +18,11 @@ use warpbook::{Lab, Session, Sets, Show, Timed, TrainingRun, Underway, figures, 
 /// A training that is shown step by step.
 pub struct Watched {
     pub settings: Settings,
-    /// The rung as which it trains.
-    pub rung: Option<String>,
-    /// Batches between two lines of progress.
-    pub log_every: u64,
-    pub time_budget: Option<Duration>,
-    /// The checkpoint that it continues from.
-    pub resume: Option<PathBuf>,
-    /// The checkpoint that it writes.
-    pub checkpoint: Option<PathBuf>,
-    /// The file of the record.
-    pub out: Option<PathBuf>,
-    pub profile: Option<ProfileAsked>,
+    pub args: WatchedArgs,
     /// The command that trains the same again.
     pub command: CommandLine,
     /// Where it leaves its result as one of several processes, and what these are to reach.
     pub result: Option<(ProcessResult, Goal)>,
-}
-
-/// A profile of some steps.
-pub struct ProfileAsked {
-    pub file: PathBuf,
-    pub schedule: ProfileSchedule,
-    pub counters: bool,
 }
 
 impl Watched {
@@ -66,12 +47,12 @@ impl Watched {
         let classified = underway.is_classified();
         let heard = |event: &Event| {
             if let Some(line) = training_line(event, classified).filter(|_| is_first) {
-                if matches!(event, Event::NotKept { .. }) { complain(&line) } else { say(&line) }
+                if matches!(event, Event::NotKept { .. }) { warn(&line) } else { say(&line) }
             }
             if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
         };
-        let (mut run, unprofiled) = match &self.profile {
-            Some(asked) => profile(&lab, underway, &heard, asked)?,
+        let (mut run, unprofiled) = match &self.args.profile {
+            Some(path) => profile(&lab, underway, &heard, (&self.args, path))?,
             None => (underway.finish(&mut |event| heard(event)), None),
         };
         if let Some(result) = &self.result {
@@ -89,7 +70,7 @@ impl Watched {
 
     fn ensure_data_can_be_named(&self) -> Result<(), Failure> {
         let data = self.settings.args.from.data.as_ref().filter(|data| data.to_str().is_none());
-        match (data, &self.checkpoint) {
+        match (data, &self.args.checkpoint) {
             (Some(data), Some(_)) => Err(Failure::usage(format!(
                 "--data {}: this name is not valid UTF-8, so the checkpoint cannot say where its images are. Rename the folder, or leave out --checkpoint.",
                 data.display()
@@ -98,17 +79,22 @@ impl Watched {
         }
     }
 
+    /// The file of its record; of several processes it is the record of all.
+    fn record_file(&self) -> Option<&Path> {
+        self.settings.args.out.as_deref().filter(|_| self.result.is_none())
+    }
+
     /// Claims the files that it writes, and returns that of the record.
     fn claim_files(&self, is_first: bool) -> Result<Option<PathBuf>, Failure> {
         let mut files = self.settings.inputs();
-        if let (Some(path), true) = (&self.checkpoint, is_first) {
+        if let (Some(path), true) = (&self.args.checkpoint, is_first) {
             files.claim("--checkpoint", path, Kind::Checkpoint)?;
         }
-        if let Some(path) = &self.resume {
+        if let Some(path) = &self.args.resume {
             files.reads("--resume", path);
         }
-        let record = files.optional("--out", self.out.as_deref().filter(|_| is_first), Kind::Record)?;
-        files.profile(self.profile.as_ref().map(|asked| &*asked.file))?;
+        let record = files.optional("--out", self.record_file().filter(|_| is_first), Kind::Record)?;
+        files.profile(self.args.profile.as_deref())?;
         Ok(record)
     }
 
@@ -118,7 +104,7 @@ impl Watched {
         let settings = &self.settings;
         let weights = settings.init.as_deref().map(|path| Weights::load(&recipe.network, path)).transpose();
         let on_gpu = lab.device().cuda().is_some();
-        if let (Some(id), false) = (&self.rung, on_gpu) {
+        if let (Some(id), false) = (&self.args.rung, on_gpu) {
             return Err(Failure::usage(format!("--rung {id} trains on a GPU; choose --device cuda:0.")));
         }
         settings.computed_by().check(on_gpu)?;
@@ -126,9 +112,9 @@ impl Watched {
             .train(recipe.clone(), data.sets())
             .precision(settings.args.place.precision)
             .loader(settings.loader)
-            .log_every(self.log_every)
+            .log_every(self.args.log_every)
             .command(self.command.on(&lab.device().info().selector()));
-        if let Some(id) = &self.rung {
+        if let Some(id) = &self.args.rung {
             session = session.rung(id)?;
         }
         if on_gpu {
@@ -137,19 +123,19 @@ impl Watched {
         if let Some(weights) = weights.map_err(|e| Failure::usage(e.to_string()))? {
             session = session.weights(weights);
         }
-        if let Some(path) = &self.resume {
+        if let Some(path) = &self.args.resume {
             session = session.resume(path);
         }
         if let Some(images) = images {
             session = session.trained_on(images.clone());
         }
-        if let Some(path) = &self.checkpoint {
+        if let Some(path) = &self.args.checkpoint {
             session = session.checkpoint(path);
         }
         if let Some(path) = record {
             session = session.out(path);
         }
-        if let Some(budget) = self.time_budget {
+        if let Some(budget) = self.args.time_budget {
             session = session.time_budget(budget);
         }
         Ok(session)
@@ -206,9 +192,11 @@ impl Watched {
                 say(&format!("Record: {path}\nView it with: warpbook view {path}"));
                 None
             }
-            Some(Err(_)) => self.out.as_ref().and_then(|path| Keeper::new(path.clone()).finish(run.record()).err()),
+            Some(Err(_)) => {
+                self.record_file().and_then(|path| RecordWriter::new(path.to_owned()).finish(run.record()).err())
+            }
         };
-        unwritten.iter().chain(&unprofiled).for_each(|why| complain(why));
+        unwritten.iter().chain(&unprofiled).for_each(|why| warn(why));
         let (_, trainer, error) = run.into_parts();
         if let Some(error) = error {
             // The checkpoint has what was kept before.
@@ -217,9 +205,9 @@ impl Watched {
         if let Some(kept) = trainer.kept_in() {
             say(&format!("step {} is kept in {}", trainer.step(), kept.display()));
         }
-        let elsewhere = trainer.kept_in() != self.checkpoint.as_deref();
-        if let (Some(path), true) = (&self.checkpoint, elsewhere) {
-            complain(&kept_elsewhere(path, trainer.kept_in()));
+        let elsewhere = trainer.kept_in() != self.args.checkpoint.as_deref();
+        if let (Some(path), true) = (&self.args.checkpoint, elsewhere) {
+            warn(&kept_elsewhere(path, trainer.kept_in()));
         }
         Ok(ExitCode::from(match () {
             () if interrupted => INTERRUPTED,
@@ -234,16 +222,16 @@ fn profile(
     lab: &Lab,
     underway: Underway<'_>,
     heard: &dyn Fn(&Event) -> Flow,
-    asked: &ProfileAsked,
+    (args, path): (&WatchedArgs, &Path),
 ) -> Result<(TrainingRun, Option<String>), Failure> {
-    let (schedule, path) = (asked.schedule, &*asked.file);
+    let schedule = args.profile_schedule;
     let listener = &mut |event: &Event| heard(event);
-    let (run, profile) = match asked.counters {
+    let (run, profile) = match args.counters {
         true => underway.finish_with_counters(schedule.steps(), listener)?,
         false => underway.finish_with_profile(schedule.steps(), listener)?,
     };
     if profile.cycles.iter().all(|c| (c.steps.len() as u64) < schedule.active()) {
-        complain(&format!(
+        warn(&format!(
             "There is no profile: it takes a training of {}. Choose more --steps, a smaller --batch or a shorter --profile-schedule.",
             figures::counted(schedule.needed() as usize, "step")
         ));
@@ -251,7 +239,7 @@ fn profile(
     }
     say(&profile.text());
     let trace = trace_of(path);
-    let written = Keeper::new(path.to_owned()).finish(&profile.record(lab));
+    let written = RecordWriter::new(path.to_owned()).finish(&profile.record(lab));
     let written = written.and_then(|_| profile.cycles[0].save_trace(&trace).map_err(|why| why.to_string()));
     if written.is_ok() {
         say(&format!("Profile: {}, and as a trace for ui.perfetto.dev {}", path.display(), trace.display()));
@@ -296,7 +284,7 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
         made => say(&format!("goes on after step {made}")),
     }
     if let Some(what) = trainer.not_compared() {
-        complain(what);
+        warn(what);
     }
 }
 
@@ -306,12 +294,12 @@ fn interrupt_flag() -> Arc<AtomicBool> {
     let handler = {
         let flag = flag.clone();
         move |asked| match (flag.swap(true, Ordering::Relaxed), asked) {
-            (true, Asked::ByHand) => exit_now(INTERRUPTED),
-            (true, Asked::BySystem) => {}
-            (false, Asked::ByHand) => {
-                complain("Ends after the steps under way; Ctrl-C again ends at once, with what was kept before.");
+            (true, EndRequest::ByHand) => exit_now(INTERRUPTED),
+            (true, EndRequest::BySystem) => {}
+            (false, EndRequest::ByHand) => {
+                warn("Ends after the steps under way; Ctrl-C again ends at once, with what was kept before.");
             }
-            (false, Asked::BySystem) => complain("The training was asked to end: it ends after the steps under way."),
+            (false, EndRequest::BySystem) => warn("The training was asked to end: it ends after the steps under way."),
         }
     };
     on_request_to_end("Ctrl-C ends at once, without a checkpoint", handler);

@@ -2,8 +2,8 @@
 
 use crate::args::WholeArgs;
 use crate::failure::{Failure, RUNG_FAILED, USAGE};
-use crate::output::{complain, say};
-use crate::save::Keeper;
+use crate::files::RecordWriter;
+use crate::output::{say, warn};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -60,14 +60,14 @@ pub fn last_seed(option: &str, first: u64, count: u64) -> Result<u64, Failure> {
 }
 
 /// Writes the record so far, if one is asked for: what is done is kept, however the program ends.
-pub fn keep(all: &WholeTrainings, out: Option<&mut Keeper>) {
+pub fn keep(all: &WholeTrainings, out: Option<&mut RecordWriter>) {
     if let Some(warning) = out.and_then(|out| out.keep_now(all.record())) {
-        complain(&warning);
+        warn(&warning);
     }
 }
 
 /// Prints the means and where the record is; the exit code says whether the accuracy was reached.
-pub fn conclude(all: &WholeTrainings, out: Option<Keeper>) -> ExitCode {
+pub fn conclude(all: &WholeTrainings, out: Option<RecordWriter>) -> ExitCode {
     let m = all.measurement();
     let seconds: Vec<f64> = m.samples_us.iter().map(|us| us * 1e-6).collect();
     if let (Some((time, time_deviation)), Some((accuracy, deviation)), true) =
@@ -83,12 +83,12 @@ pub fn conclude(all: &WholeTrainings, out: Option<Keeper>) -> ExitCode {
     let written = out.map(|mut out| out.finish(all.record()));
     match &written {
         Some(Ok(path)) => say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display())),
-        Some(Err(why)) => complain(why),
+        Some(Err(why)) => warn(why),
         None => {}
     }
     match &m.check {
         Some(check) if !check.passed => {
-            complain(&format!("This is not {}: it lacks {:.3} points.", check.reference, check.max_abs_error));
+            warn(&format!("This is not {}: it lacks {:.3} points.", check.reference, check.max_abs_error));
             ExitCode::from(RUNG_FAILED)
         }
         _ if written.is_some_and(|written| written.is_err()) => ExitCode::from(USAGE),

@@ -12,10 +12,9 @@ mod whole;
 pub use command::CommandLine;
 pub use ranks::{RanksArgs, RunsOn};
 pub use scaling::ScalingArgs;
-pub use schedule::ProfileSchedule;
 pub use settings::TrainingArgs;
 pub use speedrun::SpeedrunArgs;
-pub use train::TrainArgs;
+pub use train::{TrainArgs, WatchedArgs};
 pub use whole::WholeArgs;
 
 pub(super) use scaling::{SCALING_ABOUT, SCALING_EXAMPLES};

@@ -14,6 +14,12 @@ pub struct ProfileSchedule {
     active: u64,
 }
 
+impl Default for ProfileSchedule {
+    fn default() -> Self {
+        Self { wait: 10, warm_up: 2, active: 4 }
+    }
+}
+
 impl ProfileSchedule {
     /// As the lab takes them.
     pub fn steps(self) -> (u64, u64, u64) {

@@ -10,6 +10,9 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Batches between two lines of progress.
+const LOG_EVERY: u64 = 100;
+
 pub const TRAIN_EXAMPLES: &str = "\
 Examples:
   warpbook train mnist --epochs 3 --checkpoint mnist.safetensors
@@ -90,18 +93,29 @@ kept as means of several. See `warpbook --help` for the exit codes.";
 pub struct TrainArgs {
     #[command(flatten)]
     pub training: TrainingArgs,
-    /// Train as the rung of this name does, for example 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
-    /// precision]
-    #[arg(long, value_name = "ID", conflicts_with = "precision")]
-    pub rung: Option<String>,
     /// Edge of the amp-recipe's square layers. [default: 4096]
     #[arg(long, value_name = "N")]
     pub edge: Option<usize>,
     /// Initial weights, a safetensors file with PyTorch's names. [default: random]
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub init: Option<PathBuf>,
+    #[command(flatten)]
+    pub watched: WatchedArgs,
+    #[command(flatten)]
+    pub together: RanksArgs,
+    #[command(flatten)]
+    pub whole: WholeArgs,
+}
+
+/// The options of a training that is shown step by step.
+#[derive(Debug, Args)]
+pub struct WatchedArgs {
+    /// Train as the rung of this name does, for example 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
+    /// precision]
+    #[arg(long, value_name = "ID", conflicts_with = "precision")]
+    pub rung: Option<String>,
     /// Batches between two lines of progress, each with the mean of their losses; the record has the same. 1 logs every step.
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = LOG_EVERY)]
     pub log_every: u64,
     /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the training is kept.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
@@ -113,7 +127,7 @@ pub struct TrainArgs {
     pub profile: Option<PathBuf>,
     /// Steps of a profile: WAIT that go by, WARMUP whose recording is thrown away, and ACTIVE that are kept. What recording costs is measured by those that go
     /// by, and by those after.
-    #[arg(long, value_name = "WAIT,WARMUP,ACTIVE", default_value = "10,2,4", requires = "profile")]
+    #[arg(long, value_name = "WAIT,WARMUP,ACTIVE", default_value_t, requires = "profile")]
     pub profile_schedule: ProfileSchedule,
     /// Read hardware counters of each kernel of a step, for the profile: bytes of DRAM and L2, sectors a request, bank conflicts, issue slots, stall reasons, use
     /// of the tensor cores. Needs CUPTI of CUDA 12.6 or later, and a driver that lets this user read them.
@@ -125,29 +139,54 @@ pub struct TrainArgs {
     /// Continue from such a file.
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
-    #[command(flatten)]
-    pub together: RanksArgs,
-    #[command(flatten)]
-    pub whole: WholeArgs,
+}
+
+impl Default for WatchedArgs {
+    fn default() -> Self {
+        Self {
+            rung: None,
+            log_every: LOG_EVERY,
+            time_budget: None,
+            profile: None,
+            profile_schedule: ProfileSchedule::default(),
+            counters: false,
+            checkpoint: None,
+            resume: None,
+        }
+    }
+}
+
+impl WatchedArgs {
+    /// Returns the name of an option that was given and that resumes, keeps, profiles or ends a training.
+    pub fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("resume", self.resume.is_some()),
+            ("checkpoint", self.checkpoint.is_some()),
+            ("profile", self.profile.is_some()),
+            ("time-budget", self.time_budget.is_some()),
+        ];
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
 }
 
 impl TrainArgs {
     /// Returns the command that trains the same again.
     pub fn command(&self) -> CommandLine {
-        let mut line = self.training.command("train", self.rung.is_some());
+        let watched = &self.watched;
+        let mut line = self.training.command("train", watched.rung.is_some());
         self.whole.add_to(&mut line);
-        line.option("rung", self.rung.as_ref());
+        line.option("rung", watched.rung.as_ref());
         line.option("edge", self.edge);
         line.file("init", self.init.as_deref());
-        line.file("resume", self.resume.as_deref());
-        line.option("log-every", Some(self.log_every));
-        line.option("time-budget", self.time_budget.map(|b| format!("{}s", b.as_secs_f64())));
-        line.file("checkpoint", self.checkpoint.as_deref());
-        line.file("profile", self.profile.as_deref());
-        line.option("profile-schedule", self.profile.as_ref().map(|_| self.profile_schedule));
+        line.file("resume", watched.resume.as_deref());
+        line.option("log-every", Some(watched.log_every));
+        line.option("time-budget", watched.time_budget.map(|b| format!("{}s", b.as_secs_f64())));
+        line.file("checkpoint", watched.checkpoint.as_deref());
+        line.file("profile", watched.profile.as_deref());
+        line.option("profile-schedule", watched.profile.as_ref().map(|_| watched.profile_schedule));
         line.file("out", self.training.out.as_deref());
         self.together.add_to(&mut line);
-        line.flag("counters", self.counters);
+        line.flag("counters", watched.counters);
         self.training.add_flags_to(&mut line);
         line
     }

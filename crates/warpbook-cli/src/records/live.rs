@@ -1,8 +1,8 @@
 //! `warpbook view --live`: the viewer and the records as a web site for this machine only, which follows the files while they are written.
 
+use super::read::{Record, files, unique_name};
 use crate::failure::Failure;
-use crate::output::{complain, say};
-use crate::shelf::{Record, files, unique_name};
+use crate::output::{say, warn};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Takes the first free port from `port` on. The page is the viewer as [`crate::viewer::Viewer::live`] gives it.
+    /// Takes the first free port from `port` on. The page is the viewer as [`Viewer::live`](super::viewer::Viewer::live) gives it.
     pub fn new(page: String, named: &[PathBuf], port: u16) -> Result<Self, Failure> {
         let port = Port::free(port).map_err(failed)?;
         let mut shelf = Shelf { named: named.to_vec(), ..Shelf::default() };
@@ -100,7 +100,7 @@ impl Shelf {
             match files(std::slice::from_ref(named)) {
                 Ok(found) => all.extend(found),
                 // An empty folder: its records are still to come.
-                Err(why) => complain_once(&mut self.said, named, why.sentence),
+                Err(why) => warn_once(&mut self.said, named, why.sentence),
             }
         }
         for path in all {
@@ -114,7 +114,7 @@ impl Shelf {
 
     fn read(&mut self, path: &Path, exists: bool) {
         if !exists {
-            complain_once(
+            warn_once(
                 &mut self.said,
                 path,
                 format!("{} is not there yet; it is shown as soon as it is.", path.display()),
@@ -123,7 +123,7 @@ impl Shelf {
         }
         let run = match read_record(path) {
             Ok(run) => run,
-            Err(why) => return complain_once(&mut self.said, path, why.to_string()),
+            Err(why) => return warn_once(&mut self.said, path, why.to_string()),
         };
         self.said.remove(path);
         let place = self.shown.iter().position(|s| s.path == path);
@@ -147,9 +147,9 @@ impl Shelf {
     }
 }
 
-fn complain_once(said: &mut HashMap<PathBuf, String>, path: &Path, sentence: String) {
+fn warn_once(said: &mut HashMap<PathBuf, String>, path: &Path, sentence: String) {
     if said.get(path) != Some(&sentence) {
-        complain(&sentence);
+        warn(&sentence);
         said.insert(path.to_owned(), sentence);
     }
 }

@@ -1,9 +1,9 @@
 //! `warpbook data`.
 
+use super::download::{self, Failed, Got, Step, Wanted};
 use crate::args::{DataArgs, DataCommand, FetchArgs};
-use crate::download::{self, Failed, Got, Step, Wanted};
 use crate::failure::Failure;
-use crate::output::{complain, say};
+use crate::output::{say, warn};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -141,8 +141,8 @@ impl Bar {
 
     fn line(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| complain(text)),
-            None => complain(text),
+            Some(bar) => bar.suspend(|| warn(text)),
+            None => warn(text),
         }
     }
 

@@ -1,11 +1,11 @@
 //! `warpbook run`.
 
+use super::progress::Progress;
 use crate::args::{Chosen, RunArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
-use crate::output::{complain, one_line, say};
-use crate::progress::Progress;
-use crate::save::{Files, Keeper, Kind, exit_now, reserve, trace_of};
-use crate::signals::{Asked, on_request_to_end};
+use crate::files::{Files, Kind, RecordWriter, exit_now, reserve, trace_of};
+use crate::output::{one_line, say, warn};
+use crate::signals::{EndRequest, on_request_to_end};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -119,7 +119,7 @@ struct More {
 /// Runs one experiment and writes its record; gives the exit code.
 fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt, more: &More) -> Result<u8, Failure> {
     let progress = Progress::new();
-    let keeper = Arc::new(Mutex::new(Keeper::new(path.to_owned())));
+    let keeper = Arc::new(Mutex::new(RecordWriter::new(path.to_owned())));
     let heading = format!("{} on {}", experiment.name(), one_line(&lab.device().info().name));
     let lab = lab.with_listener({
         let (progress, keeper) = (progress.clone(), keeper.clone());
@@ -178,7 +178,7 @@ fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt
         None => None,
     };
     if let Some(why) = &unprofiled {
-        complain(&format!("There is no profile: {why}"));
+        warn(&format!("There is no profile: {why}"));
     }
     let (_, _, failed) = record.counts();
     match &written {
@@ -186,7 +186,7 @@ fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt
             let path = path.display();
             say(&format!("Record: {path}\nView it with: warpbook view {path}"));
         }
-        Err(why) => complain(why),
+        Err(why) => warn(why),
     }
     Ok(match () {
         () if interrupt.cancelled() => INTERRUPTED,
@@ -298,7 +298,7 @@ impl Interrupt {
         let (pressed, target) = (this.pressed.clone(), this.target.clone());
         let handler = move |asked| {
             if pressed.swap(true, Ordering::SeqCst) {
-                if asked == Asked::ByHand {
+                if asked == EndRequest::ByHand {
                     // The record so far is on the disk already.
                     exit_now(INTERRUPTED);
                 }
@@ -310,8 +310,8 @@ impl Interrupt {
             {
                 cancel.cancel();
                 progress.warn(match asked {
-                    Asked::ByHand => "Finishing the sample under way; press Ctrl-C again to stop at once.",
-                    Asked::BySystem => "The run was asked to end: it ends after the sample under way.",
+                    EndRequest::ByHand => "Finishing the sample under way; press Ctrl-C again to stop at once.",
+                    EndRequest::BySystem => "The run was asked to end: it ends after the sample under way.",
                 });
             }
         };

@@ -2,8 +2,8 @@
 
 use crate::args::{AttemptArgs, WorkArgs};
 use crate::failure::{Failure, RUNG_FAILED, USAGE};
-use crate::output::{complain, say};
-use crate::save::{Files, Keeper, Kind};
+use crate::files::{Files, Kind, RecordWriter};
+use crate::output::{say, warn};
 use std::process::ExitCode;
 use warpbook::device::{CudaDevice, exit_at_once};
 use warpbook::{Experiment, Guide, Lab, LiveKernel, Regression, Request, Show, write_record};
@@ -34,10 +34,10 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
     };
     say(&attempt.text());
     let mut code = if attempt.error().is_some() { RUNG_FAILED } else { 0 };
-    match out.map(|out| Keeper::new(out).finish(attempt.run())) {
+    match out.map(|out| RecordWriter::new(out).finish(attempt.run())) {
         Some(Ok(path)) => say(&format!("Record: {}", path.display())),
         Some(Err(why)) => {
-            complain(&why);
+            warn(&why);
             code = code.max(USAGE);
         }
         None => {}

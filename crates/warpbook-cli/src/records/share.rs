@@ -1,11 +1,11 @@
 //! `warpbook share`.
 
+use super::read::{files, read_all};
+use super::viewer::{NOT_BUILT, Viewer};
 use crate::args::ShareArgs;
 use crate::failure::{Failure, USAGE};
+use crate::files::{Files, Kind, reserve};
 use crate::output::say;
-use crate::save::{Files, Kind, reserve};
-use crate::shelf::{files, read_all};
-use crate::viewer::{NOT_BUILT, Viewer};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use warpbook::device::write_atomic;

@@ -1,7 +1,7 @@
 //! The records that a command is given: files, and folders of them.
 
 use crate::failure::Failure;
-use crate::output::complain;
+use crate::output::warn;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use warpbook::charts::in_short;
@@ -39,7 +39,7 @@ pub fn read_all(named: &[PathBuf]) -> Result<(Vec<Record>, usize), Failure> {
     let mut refused = 0;
     for path in files(named)? {
         if !named.contains(&path) && path.metadata().is_ok_and(|about| about.len() == 0) {
-            complain(&format!(
+            warn(&format!(
                 "{} is empty, so it is passed over. A run that was killed may have left it.",
                 path.display()
             ));
@@ -48,7 +48,7 @@ pub fn read_all(named: &[PathBuf]) -> Result<(Vec<Record>, usize), Failure> {
         match read_record(&path) {
             Ok(run) => records.push(Record { name: unique_name(&path, records.iter().map(|r| &*r.name)), run }),
             Err(why) => {
-                complain(&why.to_string());
+                warn(&why.to_string());
                 refused += 1;
             }
         }

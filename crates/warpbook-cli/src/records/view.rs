@@ -1,12 +1,12 @@
 //! `warpbook view`.
 
+use super::live::{Live, announce};
+use super::read::{Record, files, read_all};
+use super::viewer::{NOT_BUILT, Viewer};
 use crate::args::ViewArgs;
 use crate::failure::{Failure, USAGE};
-use crate::live::{Live, announce};
-use crate::output::{complain, say};
-use crate::save::{Files, Kind};
-use crate::shelf::{Record, files, read_all};
-use crate::viewer::{NOT_BUILT, Viewer};
+use crate::files::{Files, Kind};
+use crate::output::{say, warn};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -45,7 +45,7 @@ pub fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
         let page = page(&records)?;
         say(&page.display().to_string());
         if !args.no_open && !open(page.as_os_str()) {
-            complain("No browser could be started here: open that file in one.");
+            warn("No browser could be started here: open that file in one.");
         }
     }
     // What could be read was shown; what could not is still an error.
@@ -58,7 +58,7 @@ fn live(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let live = Live::new(viewer.live()?, &args.files, args.port)?;
     announce(&live);
     if !args.no_open && !open(live.url().as_ref()) {
-        complain("No browser could be started here: open that address in one.");
+        warn("No browser could be started here: open that address in one.");
     }
     live.serve()?;
     Ok(ExitCode::SUCCESS)
@@ -74,7 +74,7 @@ fn page(records: &[Record]) -> Result<PathBuf, Failure> {
         (Some(viewer), []) => viewer.text()?,
         (Some(viewer), _) => viewer.with(records)?,
         (None, _) => {
-            complain(&format!("A simpler page takes the viewer's place. {NOT_BUILT}"));
+            warn(&format!("A simpler page takes the viewer's place. {NOT_BUILT}"));
             report(records)
         }
     };

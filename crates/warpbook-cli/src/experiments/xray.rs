@@ -1,10 +1,10 @@
 //! `warpbook xray`.
 
+use super::progress::Progress;
 use crate::args::ChosenXray;
 use crate::failure::{Failure, USAGE};
-use crate::output::{complain, say};
-use crate::progress::Progress;
-use crate::save::{Files, Keeper, Kind, Reserved, reserve};
+use crate::files::{Files, Kind, RecordWriter, ReservedNames, reserve};
+use crate::output::{say, warn};
 use std::path::Path;
 use std::process::ExitCode;
 use warpbook::device::{CudaDevice, exit_at_once};
@@ -37,15 +37,15 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
             let failure = Failure::from(error);
             // Where a kernel hangs, what the driver does at the end of a process would wait for it.
             if lab.device().cuda().is_some_and(CudaDevice::is_abandoned) {
-                complain(&failure.sentence);
-                drop(Reserved);
+                warn(&failure.sentence);
+                drop(ReservedNames);
                 exit_at_once(failure.code);
             }
             return Err(failure);
         }
     };
     say(&taken.text());
-    match Keeper::new(path).finish(&taken.run) {
+    match RecordWriter::new(path).finish(&taken.run) {
         Ok(path) => {
             let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", picture.display()));
             let chart = taken.chart().map_err(|e| refused(e.to_string()))?;
@@ -55,7 +55,7 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Err(why) => {
-            complain(&why);
+            warn(&why);
             Ok(ExitCode::from(USAGE))
         }
     }

@@ -1,6 +1,6 @@
 //! How a run goes: bars on a terminal, plain lines elsewhere, and a row for each finished measurement.
 
-use crate::output::{complain, one_line, say};
+use crate::output::{one_line, say, warn};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::collections::HashSet;
 use std::io::IsTerminal;
@@ -41,7 +41,7 @@ impl Progress {
 
     /// A line to stderr that stays.
     pub fn warn(&self, text: &str) {
-        self.aside(|| complain(text));
+        self.aside(|| warn(text));
     }
 
     fn is_news(&self, m: &Measurement) -> bool {
@@ -76,7 +76,7 @@ impl Progress {
             Event::Preparing(what) => match &self.bars {
                 Some((_, spinner, _)) => spinner.set_message((*what).to_owned()),
                 // Out of the table's way.
-                None => complain(&format!("... {what}")),
+                None => warn(&format!("... {what}")),
             },
             Event::Started { rung, problem } => {
                 if let Some((_, spinner, _)) = &self.bars {

@@ -1,9 +1,9 @@
 //! `warpbook tune`.
 
+use super::progress::Progress;
 use crate::args::TuneMatmulArgs;
 use crate::failure::{Failure, RUNG_FAILED, USAGE};
-use crate::output::{complain, say};
-use crate::progress::Progress;
+use crate::output::{say, warn};
 use std::process::ExitCode;
 use warpbook::device::Error;
 use warpbook::kernels::matmul::{shape_of, transposed};
@@ -38,7 +38,7 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
     }
     let (_, _, failed) = run.counts();
     if let Err(why) = findings.write(&path) {
-        complain(&format!("{} cannot be written: {why}. What was found is lost.", path.display()));
+        warn(&format!("{} cannot be written: {why}. What was found is lost.", path.display()));
         return Ok(ExitCode::from(USAGE));
     }
     say(&format!("Kept in {}: products of these sizes use it from now on.", path.display()));

@@ -2,8 +2,8 @@
 
 use crate::args::SurveyMatmulArgs;
 use crate::failure::{Failure, RUNG_FAILED};
-use crate::output::{complain, one_line, say};
-use crate::save::{Files, Kind, write_finished};
+use crate::files::{Files, Kind, write_finished};
+use crate::output::{one_line, say, warn};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
     let out = Files::default().optional("--out", args.out.as_deref(), Kind::Survey)?;
     let lab = Lab::on(args.device.choice()?)?.with_bench(Survey::bench()).with_listener(|event: &Event| {
         if let Event::Preparing(what) = event {
-            complain(what);
+            warn(what);
         }
     });
     let seed = args.seed.unwrap_or_else(drawn_seed);

@@ -1,7 +1,7 @@
 //! The viewer, one HTML file: where it is, and how records get into it.
 
+use super::read::Record;
 use crate::failure::Failure;
-use crate::shelf::Record;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use warpbook::device::read_file;
 
 /// The viewer that the program was built with, compressed.
 #[cfg(viewer_inside)]
-const INSIDE: Option<&[u8]> = Some(include_bytes!("../viewer/warpbook.html.gz"));
+const INSIDE: Option<&[u8]> = Some(include_bytes!("../../viewer/warpbook.html.gz"));
 #[cfg(not(viewer_inside))]
 const INSIDE: Option<&[u8]> = None;
 

@@ -2,8 +2,8 @@
 
 use crate::args::MergeArgs;
 use crate::failure::Failure;
+use crate::files::{Files, Kind};
 use crate::output::say;
-use crate::save::{Files, Kind};
 use std::process::ExitCode;
 use warpbook::{read_record, write_record};
 
