@@ -230,7 +230,7 @@ fn ask(wanted: &Wanted, url: &str, agent: &Agent, file: &mut File, step: &mut dy
     if have > 0 {
         request = request.header(header::RANGE, format!("bytes={have}-"));
     }
-    let mut response = request.call().map_err(|e| Trouble::Mirror(said(&e)))?;
+    let mut response = request.call().map_err(|e| Trouble::Mirror(words_of(&e)))?;
     let from = start(&response, have, wanted.bytes)?;
     file.set_len(from).map_err(here)?;
     file.seek(io::SeekFrom::Start(from)).map_err(here)?;
@@ -286,7 +286,7 @@ fn receive(
 }
 
 /// What went wrong, in words for somebody who may be offline.
-fn said(error: &ureq::Error) -> String {
+fn words_of(error: &ureq::Error) -> String {
     match error {
         ureq::Error::HostNotFound => "its name is not found; is there a network?".into(),
         ureq::Error::Io(e) if e.to_string().contains("failed to lookup address") => {
@@ -309,7 +309,7 @@ mod tests {
         let stall = Duration::from_secs(1);
         // What a redirect from an https mirror to http comes to: nothing is sent.
         let refused = agent("https://mirror/", stall).get("http://127.0.0.1:9/file").call().unwrap_err();
-        assert!(said(&refused).contains("not encrypted"), "{}", said(&refused));
+        assert!(words_of(&refused).contains("not encrypted"), "{}", words_of(&refused));
         assert!(!agent("http://own/", stall).config().https_only());
     }
 

@@ -14,7 +14,7 @@ use warpbook_record::{Measurement, Outcome, Run};
 #[derive(Debug, Clone)]
 pub struct Progress {
     bars: Option<(MultiProgress, ProgressBar, ProgressBar)>,
-    /// Rungs that were said to be skipped, with the reason: it need not be read again at every size.
+    /// Rungs that were reported as skipped, with the reason: it need not be read again at every size.
     skipped: Arc<Mutex<HashSet<(String, String)>>>,
 }
 

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 use warpbook::figures;
-use warpbook::survey::{Compared, Report, Survey};
+use warpbook::survey::{Compared, Picked, Report, Survey};
 use warpbook::{Event, Lab};
 
-/// Holds what is picked without tuning against cuBLASLt at random products.
+/// Compares what is picked without tuning with cuBLASLt at random products.
 pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
     let out = Files::default().optional("--out", args.out.as_deref(), Kind::Survey)?;
     let lab = Lab::on(args.device.choice()?)?.with_bench(Survey::bench()).with_listener(|event: &Event| {
@@ -44,8 +44,10 @@ fn drawn_seed() -> u64 {
 
 /// A product in a line.
 fn line(c: &Compared) -> String {
-    let choice = c.choice.as_deref().unwrap_or("no choice");
-    let choice = one_line(choice.split(": ").next().unwrap_or(choice));
+    let choice = match &c.picked {
+        Some(Picked { rung, tile }) => format!("{rung} with the tile {tile}"),
+        None => "no choice".to_owned(),
+    };
     match (&c.error, c.times) {
         (Some(error), _) => format!("{}: {choice}: FAILED: {}", c.drawn, one_line(error)),
         (None, Some(t)) => format!(
@@ -76,7 +78,8 @@ mod tests {
     fn a_line_names_the_product_its_ratios_and_the_choice() {
         let mut compared = Compared {
             drawn: draw(1, 4)[3],
-            choice: Some("15b_small_tiles with the tile 128x64s8k1: expected to take 9.0 us.".into()),
+            choice: Some("A sentence: of any form.".into()),
+            picked: Some(Picked { rung: "15b_small_tiles".into(), tile: "128x64s8k1".into() }),
             algorithms: 17,
             times: Some(Times { ours_us: 10.0, first_us: 12.0, best_us: 9.0 }),
             tried: Vec::new(),
@@ -88,7 +91,7 @@ mod tests {
             "the best of 17",
             "15b_small_tiles with the tile 128x64s8k1",
         ];
-        assert!(parts.iter().all(|part| text.contains(part)) && !text.contains("expected"), "{text}");
+        assert!(parts.iter().all(|part| text.contains(part)) && !text.contains("sentence"), "{text}");
         compared.error = Some("3 elements\nare wrong".into());
         assert!(line(&compared).ends_with("FAILED: 3 elements are wrong"));
         assert_ne!(drawn_seed(), drawn_seed());

@@ -45,7 +45,7 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if failed > 0 { RUNG_FAILED } else { 0 }))
 }
 
-/// Keeps the fastest rung of ours, and says how it compares with the libraries.
+/// Keeps our fastest rung, and tells how it compares with the libraries.
 fn verdict(run: &Run, problem: &Problem, findings: &mut Findings) -> String {
     let Some((best, us)) = run.fastest_kernels(problem) else {
         return format!("{}: nothing was measured.", problem.label);

@@ -27,7 +27,7 @@ pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> 
     Ok(launch)
 }
 
-/// Counts requests to end, of which a second one ends all at once: of those that come by themselves only the first.
+/// Counts a request to end; a second one ends everything at once. Of the requests that the system makes by itself only the first counts.
 pub fn count_request(interrupted: &AtomicU32, asked: EndRequest) {
     match asked {
         EndRequest::ByHand => interrupted.fetch_add(1, Ordering::SeqCst),
@@ -47,7 +47,7 @@ pub fn count_requests_to_end() -> Arc<AtomicU32> {
 pub struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
-    /// One of this process for such work.
+    /// Creates the folder of this process for work of that name.
     pub fn new(work: &str) -> Result<Self, Failure> {
         let folder = std::env::temp_dir().join(format!("warpbook-{work}-{}", std::process::id()));
         let refused = |e: std::io::Error| Failure::usage(format!("{} cannot be made: {e}.", folder.display()));

@@ -9,7 +9,7 @@ use warpbook::device::{Choice, Inventory, exit_at_once};
 use warpbook::nn::train::{Ranks, RanksOptions};
 use warpbook::ranks::{Group, Launcher, Limits, Placement, Wire, end_with_launcher, launched_listener};
 
-/// What a rank that hears that the work is over has to end by itself: less than its launcher gives it, so that it can still say why.
+/// Time in which a rank ends by itself when it hears that the work is over: less than its launcher gives it, so that it can still print why.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How a rank works with the others.
@@ -37,7 +37,7 @@ pub fn wire(name: &str) -> Wire {
     }
 }
 
-/// The device of a rank, of those that the command line asks for or that another launcher started; `named` is the choice of --device.
+/// The device of a rank, which the command line asks for on GPUs or on the CPU, or which another launcher started; `named` is the choice of --device.
 pub fn device_of(p: &Placement, asked: Option<RunsOn>, named: Choice) -> Result<Choice, Failure> {
     if asked == Some(RunsOn::Cpu) {
         return Ok(Choice::Cpu);

@@ -89,7 +89,7 @@ impl Images {
     }
 
     /// Opens the images, those of a folder in `shape` `[channels, height, width]`. Synthetic digits take the place of MNIST and CIFAR-10 if these are nowhere
-    /// and `may_draw` is set: a network that was trained on MNIST is not judged by others.
+    /// and `may_draw` is set: a network that was trained on MNIST is not evaluated on others.
     pub fn open(&self, shape: [usize; 3], may_draw: bool) -> Result<Opened, Failure> {
         let splits = match self {
             Self::Folder(folder) => split(folder, shape),

@@ -79,7 +79,7 @@ impl TrainedWeights {
         match &self.classes {
             Some(classes) => test.with_classes(classes).map_err(|e| Failure::usage(e.to_string())),
             None => {
-                self.complain_of_classes();
+                self.warn_about_classes();
                 Ok(test)
             }
         }
@@ -95,7 +95,7 @@ impl TrainedWeights {
             }
             (Some(classes), _) => Ok(classes.clone()),
             (None, images) => {
-                self.complain_of_classes();
+                self.warn_about_classes();
                 match images.as_ref().and_then(Images::about) {
                     Some(about) => Ok(about.classes.map(str::to_owned).to_vec()),
                     None => Ok(self.open()?.splits.train.classes().to_vec()),
@@ -110,7 +110,7 @@ impl TrainedWeights {
     }
 
     /// Weights alone never say their classes: a recipe is named with them.
-    fn complain_of_classes(&self) {
+    fn warn_about_classes(&self) {
         if read(&self.file).is_ok_and(|trained| trained.is_some()) {
             warn(&format!(
                 "{} does not say which classes it was trained on, as checkpoints of older versions do not: classes are taken by their number.",

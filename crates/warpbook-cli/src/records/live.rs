@@ -17,16 +17,16 @@ use warpbook_site::{Found, Port, Site, percent_decode};
 pub struct Live {
     port: Port,
     page: String,
-    shelf: Mutex<Shelf>,
+    records: Mutex<LiveRecords>,
 }
 
 impl Live {
     /// Takes the first free port from `port` on. The page is the viewer as [`Viewer::live`](super::viewer::Viewer::live) gives it.
     pub fn new(page: String, named: &[PathBuf], port: u16) -> Result<Self, Failure> {
         let port = Port::free(port).map_err(failed)?;
-        let mut shelf = Shelf { named: named.to_vec(), ..Shelf::default() };
-        shelf.refresh();
-        Ok(Self { port, page, shelf: Mutex::new(shelf) })
+        let mut records = LiveRecords { named: named.to_vec(), ..LiveRecords::default() };
+        records.refresh();
+        Ok(Self { port, page, records: Mutex::new(records) })
     }
 
     /// Its address.
@@ -36,8 +36,8 @@ impl Live {
 
     /// Answers until the program is ended.
     pub fn serve(self) -> Result<(), Failure> {
-        let Self { port, page, shelf } = self;
-        Site::start(port, move |path| find(&page, &shelf, path)).map_err(failed)?.wait();
+        let Self { port, page, records } = self;
+        Site::start(port, move |path| find(&page, &records, path)).map_err(failed)?.wait();
         Ok(())
     }
 }
@@ -47,19 +47,19 @@ fn failed(why: io::Error) -> Failure {
 }
 
 /// What the path of a URL holds, or the status of what holds nothing.
-fn find(page: &str, shelf: &Mutex<Shelf>, path: &str) -> Result<Found, u16> {
+fn find(page: &str, records: &Mutex<LiveRecords>, path: &str) -> Result<Found, u16> {
     match path {
         "/" | "/index.html" => return Ok(found(page.to_owned(), "text/html; charset=utf-8")),
         "/favicon.ico" => return Err(204),
         _ => {}
     }
-    let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut records = records.lock().unwrap_or_else(PoisonError::into_inner);
     if path == "/data/index.json" {
-        shelf.refresh();
-        return Ok(found(shelf.index().to_string(), "application/json"));
+        records.refresh();
+        return Ok(found(records.index().to_string(), "application/json"));
     }
     let name = path.strip_prefix("/data/").and_then(percent_decode).ok_or(404_u16)?;
-    let shown = shelf.shown.iter().find(|s| s.name == name).ok_or(404_u16)?;
+    let shown = records.shown.iter().find(|s| s.name == name).ok_or(404_u16)?;
     Ok(found(shown.text.clone(), "application/json"))
 }
 
@@ -67,19 +67,19 @@ fn found(text: String, mime: &'static str) -> Found {
     Found { mark: Some(mark(&text)), body: text.into_bytes(), mime }
 }
 
-/// The same for the same text.
+/// A mark that is the same for the same text.
 fn mark(text: &str) -> String {
     Sha256::digest(text).iter().take(12).map(|b| format!("{b:02x}")).collect()
 }
 
 /// The records, as their files were last seen.
 #[derive(Default)]
-struct Shelf {
+struct LiveRecords {
     named: Vec<PathBuf>,
     shown: Vec<Shown>,
-    /// When each file was last read, and what was said of it.
+    /// When each file was last read, and the last warning about it.
     seen: HashMap<PathBuf, Stamp>,
-    said: HashMap<PathBuf, String>,
+    warned: HashMap<PathBuf, String>,
 }
 
 type Stamp = Option<(SystemTime, u64)>;
@@ -92,15 +92,15 @@ struct Shown {
     entry: Value,
 }
 
-impl Shelf {
-    /// Reads what has changed. A file that is not there yet is waited for; of one that cannot be read what it held before stays.
+impl LiveRecords {
+    /// Reads what has changed. It waits for a file that is not there yet, and goes on with what a file held before if it cannot be read now.
     fn refresh(&mut self) {
         let mut all = Vec::new();
         for named in &self.named {
             match files(std::slice::from_ref(named)) {
                 Ok(found) => all.extend(found),
                 // An empty folder: its records are still to come.
-                Err(why) => warn_once(&mut self.said, named, why.sentence),
+                Err(why) => warn_once(&mut self.warned, named, why.sentence),
             }
         }
         for path in all {
@@ -115,7 +115,7 @@ impl Shelf {
     fn read(&mut self, path: &Path, exists: bool) {
         if !exists {
             warn_once(
-                &mut self.said,
+                &mut self.warned,
                 path,
                 format!("{} is not there yet; it is shown as soon as it is.", path.display()),
             );
@@ -123,9 +123,9 @@ impl Shelf {
         }
         let run = match read_record(path) {
             Ok(run) => run,
-            Err(why) => return warn_once(&mut self.said, path, why.to_string()),
+            Err(why) => return warn_once(&mut self.warned, path, why.to_string()),
         };
-        self.said.remove(path);
+        self.warned.remove(path);
         let place = self.shown.iter().position(|s| s.path == path);
         let name = match place {
             Some(i) => self.shown[i].name.clone(),
@@ -147,10 +147,10 @@ impl Shelf {
     }
 }
 
-fn warn_once(said: &mut HashMap<PathBuf, String>, path: &Path, sentence: String) {
-    if said.get(path) != Some(&sentence) {
+fn warn_once(warned: &mut HashMap<PathBuf, String>, path: &Path, sentence: String) {
+    if warned.get(path) != Some(&sentence) {
         warn(&sentence);
-        said.insert(path.to_owned(), sentence);
+        warned.insert(path.to_owned(), sentence);
     }
 }
 

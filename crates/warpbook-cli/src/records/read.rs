@@ -17,7 +17,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// What the page's index says of it.
+    /// The entry of the record in the page's index.
     pub fn entry(&self) -> Value {
         let (headline, ladder) = in_short(&self.run);
         json!({
@@ -33,7 +33,7 @@ impl Record {
     }
 }
 
-/// Reads all of them; what cannot be read is complained about. Gives how many these are as well. Empty files of a folder are passed over.
+/// Reads all of them, and returns how many could not be read, each of which gets a warning. Empty files of a folder are passed over.
 pub fn read_all(named: &[PathBuf]) -> Result<(Vec<Record>, usize), Failure> {
     let mut records: Vec<Record> = Vec::new();
     let mut refused = 0;

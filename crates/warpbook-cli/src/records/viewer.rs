@@ -83,7 +83,7 @@ impl Viewer {
         embed(&self.text()?, &content(records)).ok_or_else(|| self.is_none())
     }
 
-    /// The same, as a file to pass on: its policy permits its script and its style by their hashes, and no connection at all.
+    /// The viewer with these records as a file to pass on: its policy permits its script and its style by their hashes, and no connection at all.
     pub fn sealed(&self, records: &[Record]) -> Result<String, Failure> {
         sealed(&self.with(records)?).ok_or_else(|| self.is_none())
     }

@@ -43,7 +43,7 @@ impl Settings {
         })
     }
 
-    /// What the command line says about the kernels that compute layers.
+    /// The kernels and libraries that the command line names for layers.
     pub fn computed_by(&self) -> ComputedBy {
         ComputedBy { product: self.args.product, convolution: self.args.convolution }
     }
@@ -147,7 +147,7 @@ impl Planned {
     }
 }
 
-/// What is trained on, and judged by.
+/// The samples for the training and for the test.
 pub enum Data {
     Images(Splits),
     /// Random numbers.

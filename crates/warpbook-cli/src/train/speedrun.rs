@@ -59,20 +59,20 @@ impl Speedrun {
 
     /// The place of the trainings, with the kernels and libraries that are asked for.
     fn place(&self, lab: &Lab, planned: &Planned) -> Result<Place, Failure> {
-        let (settings, said) = (&self.settings, self.settings.computed_by());
+        let (settings, named) = (&self.settings, self.settings.computed_by());
         Ok(match Place::new(lab.device(), settings.args.place.precision)? {
             Place::Cuda(device, options) => {
                 let options = CudaOptions { loader: settings.loader, ..options };
-                Place::Cuda(device, said.or(planned.by).of(options))
+                Place::Cuda(device, named.or(planned.by).of(options))
             }
             Place::Cpu => {
-                said.check(false)?;
+                named.check(false)?;
                 Place::Cpu
             }
         })
     }
 
-    /// The images that are trained on, and those that it is judged by.
+    /// The images that are trained on, and the images that decide the accuracy.
     fn sets(&self, splits: &Splits) -> Result<(Dataset, Dataset), Failure> {
         match self.hold_out {
             None => Ok((splits.train.clone(), splits.test.clone())),

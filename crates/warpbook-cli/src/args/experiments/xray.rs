@@ -12,7 +12,7 @@ Show what every SM does in a run of a rung and when: the rung's kernels are comp
 its phase, its SM and the SM's clock; the clocks of the SMs are set against each other first. The figures are the time by phase, the \
 tail of the last wave, how far apart warps arrive at barriers, how far ahead loads are, and what the marks themselves cost. A \
 product has the tile that `gemm` would take of that rung, or the one that --tile names; no others are compiled or timed. Kernels \
-that do not end are given up after ten seconds, which is said to be a hang.";
+that do not end are given up after ten seconds, and the message says that they hang.";
 
 pub const XRAY_EXAMPLES: &str = "\
 Examples:

@@ -8,10 +8,10 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub struct RanksArgs {
     /// Train data-parallel on the first N GPUs of this machine: a process each, every batch split among them, gradients summed over them. A batch is
-    /// that of all together. Under torchrun, srun or mpirun, which start the processes, leave it out.
+    /// the batch of all together. Under torchrun, srun or mpirun, which start the processes, leave it out.
     #[arg(long, value_name = "N", conflicts_with = "ranks")]
     pub gpus: Option<usize>,
-    /// The same with N processes on the CPU.
+    /// Train data-parallel in N processes on the CPU.
     #[arg(long, value_name = "N")]
     pub ranks: Option<usize>,
     /// Type in which gradients travel between ranks on the CPU: fp32, bf16 or fp16. On GPUs they travel in the type that the precision keeps them in.

@@ -12,8 +12,8 @@ pub const SCALING_ABOUT: &str = "\
 Time training steps on 1 to N ranks, and write one record: the time of a step, samples a second, and the scaling efficiency.
 
 With weak scaling every rank has --batch samples, whatever their number; with strong scaling all together have. A rank is a process, started as by `train \
---gpus`. Next to them one process drives the same devices by one thread, which is the slower way. Before a step is timed, the losses of some steps are held \
-against those of one rank with the same batch. At the end it is recorded what every rank does in one step; on GPUs that needs CUPTI.";
+--gpus`. Next to them one process drives the same devices by one thread, which is the slower way. Before a step is timed, the losses of some steps are compared \
+with the losses of one rank with the same batch. At the end it is recorded what every rank does in one step; on GPUs that needs CUPTI.";
 
 pub const SCALING_EXAMPLES: &str = "\
 Examples:
@@ -65,7 +65,7 @@ pub struct ScalingArgs {
     /// Samples of a measurement. [default: 15, on the CPU 5]
     #[arg(long, value_name = "N")]
     pub samples: Option<usize>,
-    /// Steps whose losses are held against those of one rank.
+    /// Steps whose losses are compared with the losses of one rank.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub checked_steps: usize,
     /// Folder with the images' files. [default: where `data fetch` puts them; images are drawn where they are not]
@@ -74,7 +74,7 @@ pub struct ScalingArgs {
     /// Draw images, whatever files there are.
     #[arg(long)]
     pub synthetic: bool,
-    /// A file of notebooks/pytorch/ddp.py --out, whose figures become rows; may be said several times.
+    /// A file of notebooks/pytorch/ddp.py --out, whose figures become rows; may be given several times.
     #[arg(long, value_name = "FILE")]
     pub pytorch: Vec<PathBuf>,
     /// Time after which a rank that the others wait for is given up, and all end: 10m, or 90s.
@@ -83,7 +83,7 @@ pub struct ScalingArgs {
     /// File of the record. [default: scaling.json, or the first free name like it]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Where a process leaves what it has measured; our own launcher says it.
+    /// The file in which a process leaves what it has measured; our own launcher gives it.
     #[arg(long, value_name = "FILE", hide = true)]
     pub worker: Option<PathBuf>,
     /// Whether that process drives all devices.

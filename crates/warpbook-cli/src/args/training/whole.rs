@@ -16,7 +16,7 @@ pub struct WholeArgs {
     /// the accuracy of each, and the means. [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_TRAININGS))]
     pub seeds: Option<u64>,
-    /// Train on all but so many of the training images, and judge by these in place of the test images: to choose settings by.
+    /// Train on all but so many of the training images, and test on these in place of the test images: to choose settings by.
     #[arg(long, value_name = "N")]
     pub hold_out: Option<usize>,
     /// Train in so many new processes, one after the other, each from another seed, and take the time of each from its start to its end. One
