@@ -130,7 +130,7 @@ fn usage(folder: &Path) -> (usize, u64) {
 }
 
 fn viewer() -> Result<String, String> {
-    crate::viewer::Viewer::find()
+    crate::records::Viewer::find()
         .map(|v| v.to_string())
         .ok_or_else(|| "`warpbook view` shows a simpler page; `cargo xtask web` builds the full one.".into())
 }

@@ -33,11 +33,22 @@ impl Failure {
 
 impl From<warpbook::Error> for Failure {
     fn from(error: warpbook::Error) -> Self {
-        match &error {
-            warpbook::Error::Train(TrainError::Ranks(e)) => e.clone().into(),
-            warpbook::Error::Device(e) | warpbook::Error::Train(TrainError::Device(e)) => e.clone().into(),
+        match error {
+            warpbook::Error::Train(error) => error.into(),
+            warpbook::Error::Device(e) => e.into(),
             warpbook::Error::WrongProduct(_) => Self { code: RUNG_FAILED, sentence: error.to_string() },
             _ => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        match error {
+            TrainError::NotFinite(sentence) => Self { code: RUNG_FAILED, sentence },
+            TrainError::Ranks(error) => error.into(),
+            TrainError::Device(error) => error.into(),
+            error => Self::usage(error.to_string()),
         }
     }
 }
@@ -71,6 +82,8 @@ mod tests {
         let check = |e: warpbook::Error, expect| assert_eq!(Failure::from(e).code, expect);
         check(warpbook::Error::Setting("s".into()), USAGE);
         assert_eq!(i32::from(OTHER_RANK), ranks::ENDED_BY_ANOTHER, "which the launcher knows");
+        check(TrainError::NotFinite("The loss of step 3".into()).into(), RUNG_FAILED);
+        check(TrainError::Device(device::Error::NoDriver).into(), DEVICE);
         check(TrainError::Ranks(ranks::Error::Lost("Rank 1 died".into())).into(), OTHER_RANK);
         check(device::Error::NoDriver.into(), DEVICE);
         check(device::Error::BadChoice("tpu".into()).into(), USAGE);

@@ -27,7 +27,7 @@ pub fn is_loss(why: &io::Error) -> bool {
 }
 
 /// Prints a line to stderr.
-pub fn complain(text: &str) {
+pub fn warn(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(text));
 }
 

@@ -1,11 +1,10 @@
 //! `warpbook scaling`: as the launcher of ranks, and as one of them.
 
-use crate::args::{RanksArgs, ScalingArgs};
+use crate::args::{RunsOn, ScalingArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
-use crate::output::{complain, say};
-use crate::ranks;
-use crate::save::{Files, Keeper, Kind, reserve};
-use crate::signals::on_request_to_end;
+use crate::files::{Files, Kind, RecordWriter, reserve};
+use crate::output::{say, warn};
+use crate::processes::{self, RankSettings, TemporaryFolder, bucket_bytes, count_requests_to_end, wire};
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -32,20 +31,13 @@ fn of(args: &ScalingArgs) -> Result<Scaling, Failure> {
     if most == 0 || most > 64 {
         return Err(Failure::usage(format!("{most} ranks: choose from 1 to 64.")));
     }
-    if !(args.bucket > 0.0 && args.bucket <= 65_536.0) {
-        return Err(Failure::usage(format!("--bucket {}: choose MiB above 0, up to 65536.", args.bucket)));
-    }
-    let wire = |name: &String| match name.as_str() {
-        "bf16" => Wire::Bf16,
-        "fp16" => Wire::F16,
-        _ => Wire::F32,
-    };
+    let bucket_bytes = bucket_bytes(args.bucket)?;
     let mut scaling = Scaling::new(most)
         .networks(args.network.iter().copied())
         .growths(args.growth.iter().copied())
         .precisions(args.precision.iter().copied())
-        .gradients(args.gradients.iter().map(wire))
-        .options(RanksOptions { bucket_bytes: bucket_bytes(args), ..RanksOptions::default() })
+        .gradients(args.gradients.iter().map(|name| wire(name)))
+        .options(RanksOptions { bucket_bytes, ..RanksOptions::default() })
         .features(args.features)
         .checked_steps(args.checked_steps)
         .one_process(!args.no_one_process)
@@ -61,10 +53,6 @@ fn of(args: &ScalingArgs) -> Result<Scaling, Failure> {
         scaling = scaling.data(folder);
     }
     Ok(if args.synthetic { scaling.synthetic() } else { scaling })
-}
-
-fn bucket_bytes(args: &ScalingArgs) -> usize {
-    (args.bucket * f64::from(1 << 20)) as usize
 }
 
 fn choice(args: &ScalingArgs) -> Choice {
@@ -86,17 +74,12 @@ fn work(args: &ScalingArgs, file: &Path) -> Result<ExitCode, Failure> {
         leave(&measured, file)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let as_ranks = RanksArgs {
-        gpus: args.gpus.map(|_| placement.world),
-        ranks: args.ranks.map(|_| placement.world),
-        // Each way says its own.
-        gradients: "fp32".into(),
-        bucket: args.bucket,
-        sync_batch_norm: false,
-        rank_timeout: args.rank_timeout,
-    };
-    let device = ranks::device(&placement, &as_ranks, Choice::Best)?;
-    ranks::work(&placement, &as_ranks, |ranks| {
+    let asked = if args.gpus.is_some() { RunsOn::Gpus } else { RunsOn::Cpu };
+    let device = processes::device_of(&placement, Some(asked), Choice::Best)?;
+    // The type in which gradients travel is that of each way that is measured.
+    let options = RanksOptions { wire: Wire::F32, bucket_bytes: bucket_bytes(args.bucket)?, synchronised_norm: false };
+    let settings = RankSettings { options, timeout: args.rank_timeout };
+    processes::work(&placement, &settings, |ranks| {
         let lab = Lab::on(device)?;
         let is_first = ranks.rank() == 0;
         let measured = scaling.work(&lab, Some(ranks), &mut |m| {
@@ -115,29 +98,6 @@ fn leave(measured: &[Measured], file: &Path) -> Result<(), Failure> {
     let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", file.display()));
     let text = serde_json::to_vec(measured).map_err(|e| refused(e.to_string()))?;
     write_atomic(file, &text).map_err(|e| refused(e.to_string()))
-}
-
-/// A folder for what processes leave, which is removed in the end.
-pub struct Folder(std::path::PathBuf);
-
-impl Folder {
-    /// One of this process for such work.
-    pub fn new(work: &str) -> Result<Self, Failure> {
-        let folder = std::env::temp_dir().join(format!("warpbook-{work}-{}", std::process::id()));
-        let refused = |e: std::io::Error| Failure::usage(format!("{} cannot be made: {e}.", folder.display()));
-        fs::create_dir_all(&folder).map_err(refused)?;
-        Ok(Self(folder))
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Starts this program again as every number of ranks, one after the other, and makes a record of what they leave.
@@ -162,12 +122,12 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
         scaling.validate(&lab)?;
         scaling.threads_a_rank(&lab)
     };
-    let (folder, interrupted) = (Folder::new("scaling")?, interrupted());
+    let (folder, interrupted) = (TemporaryFolder::new("scaling")?, count_requests_to_end());
     let mut launches: Vec<(usize, bool)> = scaling.worlds().iter().map(|world| (*world, false)).collect();
     launches.extend((!args.no_one_process).then_some((1, true)));
     let (mut measured, mut failures, mut code) = (Vec::new(), Vec::new(), 0);
     for (world, in_one_process) in launches {
-        let file = folder.0.join(format!("{world}-{in_one_process}.json"));
+        let file = folder.path().join(format!("{world}-{in_one_process}.json"));
         let what = match (world, in_one_process) {
             (_, true) => "One process for all devices".to_owned(),
             (1, _) => "1 rank".to_owned(),
@@ -184,7 +144,7 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
             Some(read) => measured.extend(read),
             None => {
                 let (why, of_rank) = ended.err().unwrap_or(("It left nothing.".into(), i32::from(RUNG_FAILED)));
-                complain(&format!("{what}: {why}"));
+                warn(&format!("{what}: {why}"));
                 failures.push(format!("{what} could not be measured: {why}"));
                 code = of_rank.max(1);
             }
@@ -199,10 +159,10 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     }
     say(&format!("\n{}", scaling_table(&run).text()));
     run.notes.iter().for_each(|note| say(note));
-    let written = Keeper::new(path).finish(&run);
+    let written = RecordWriter::new(path).finish(&run);
     match &written {
         Ok(path) => say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display())),
-        Err(why) => complain(why),
+        Err(why) => warn(why),
     }
     let (_, _, failed) = run.counts();
     Ok(ExitCode::from(match code {
@@ -210,14 +170,6 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
         0 if failed > 0 => RUNG_FAILED,
         code => u8::try_from(code).unwrap_or(RUNG_FAILED),
     }))
-}
-
-/// Set by Ctrl-C, which the processes that were started hear too, and by what else asks the program to end.
-pub fn interrupted() -> Arc<AtomicU32> {
-    let asked = Arc::new(AtomicU32::new(0));
-    let counted = asked.clone();
-    on_request_to_end("Ctrl-C ends at once, without a record", move |asked| ranks::count_request(&counted, asked));
-    asked
 }
 
 /// So many ranks, until they end; or why they failed, and with which code.
@@ -229,12 +181,12 @@ fn start(
 ) -> Result<Result<(), (String, i32)>, Failure> {
     let mut more: Vec<OsString> = vec!["--worker".into(), file.into()];
     more.extend(in_one_process.then(|| "--in-one-process".into()));
-    let mut launch = ranks::this_program_again(more, world, threads)?;
+    let mut launch = processes::this_program_again(more, world, threads)?;
     launch.interrupted = interrupted.clone();
     let mut last = String::new();
     let outcome = launch.run(&mut |line| {
         if line.is_error {
-            complain(&format!("[rank {}] {}", line.rank, line.text));
+            warn(&format!("[rank {}] {}", line.rank, line.text));
             last.clone_from(&line.text);
         } else {
             say(&line.text);

@@ -1,10 +1,10 @@
 //! Requests to end the program: from a person by Ctrl-C, from a scheduler or `docker stop` by SIGTERM, from a terminal that is closed by SIGHUP.
 
-use crate::output::complain;
+use crate::output::warn;
 
 /// How the program is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum EndRequest {
     /// Ctrl-C: a second one means at once.
     ByHand,
     /// SIGTERM or SIGHUP, which may come several times for one reason.
@@ -12,20 +12,22 @@ pub enum Asked {
 }
 
 /// Calls `handler` on a separate thread at each request; must be called only once. If that is not possible, `otherwise` says what Ctrl-C then does.
-pub fn on_request_to_end(otherwise: &str, handler: impl Fn(Asked) + Send + 'static) {
+pub fn on_request_to_end(otherwise: &str, handler: impl Fn(EndRequest) + Send + 'static) {
     if let Err(why) = listen(handler) {
-        complain(&format!("{otherwise}: {why}"));
+        warn(&format!("{otherwise}: {why}"));
     }
 }
 
 #[cfg(unix)]
-fn listen(handler: impl Fn(Asked) + Send + 'static) -> std::io::Result<()> {
+fn listen(handler: impl Fn(EndRequest) + Send + 'static) -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     // Under nohup the system ignores SIGHUP: there a closed terminal is to change nothing.
     let signals: &[i32] = if is_ignored(SIGHUP) { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
     let mut signals = signal_hook::iterator::Signals::new(signals)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
-        signals.forever().for_each(|signal| handler(if signal == SIGINT { Asked::ByHand } else { Asked::BySystem }));
+        signals
+            .forever()
+            .for_each(|signal| handler(if signal == SIGINT { EndRequest::ByHand } else { EndRequest::BySystem }));
     })?;
     Ok(())
 }
@@ -37,8 +39,8 @@ pub fn survive_file_limits() {
 }
 
 #[cfg(not(unix))]
-fn listen(handler: impl Fn(Asked) + Send + 'static) -> Result<(), ctrlc::Error> {
-    ctrlc::set_handler(move || handler(Asked::ByHand))
+fn listen(handler: impl Fn(EndRequest) + Send + 'static) -> Result<(), ctrlc::Error> {
+    ctrlc::set_handler(move || handler(EndRequest::ByHand))
 }
 
 /// Reports whether the system ignores a signal for this process; `true` if it does not say.

@@ -1,7 +1,9 @@
-//! What several commands can be told: the device, and how long to time.
+//! The options of several commands: the device, the images, and how long to time.
 
 use crate::failure::Failure;
 use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
 use warpbook::device::{Bench, Choice, Device};
 use warpbook::nn::train::{Place, Precision};
 
@@ -64,5 +66,48 @@ impl TimingArgs {
             bench.budget_s = budget;
         }
         Ok(bench)
+    }
+}
+
+/// Where images come from.
+#[derive(Debug, Args)]
+pub struct DataFrom {
+    /// Folder with the data set's files, or `synthetic` for digits drawn by a program. [default: WARPBOOK_DATA, or where `warpbook
+    /// data fetch` puts them; for mnist and cifar10 digits drawn by a program where neither has files]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+/// A time such as 90s, 5m or 1h; a number alone counts seconds.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("`{other}` is not a unit of time; write 90s, 5m or 1h")),
+    };
+    let seconds = number.trim().parse::<f64>().ok().map(|n| n * unit).filter(|s| (1e-3..=1e8).contains(s));
+    let seconds = seconds.ok_or("write a time above 0 such as 90s, 5m or 1h")?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let check = |text: &str, seconds: f64| assert_eq!(time(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+        check("90", 90.0);
+        check("90s", 90.0);
+        check("1.5 m", 90.0);
+        check("2h", 7200.0);
+        check("250ms", 0.25);
+        for bad in ["", "s", "-1s", "0", "NaN", "inf", "1d", "1e300s"] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -1,50 +1,35 @@
 //! The command line, a file for each group of commands.
 
-mod attempt;
 mod common;
-mod data;
+mod datasets;
 mod devices;
-mod infer;
-mod ranks;
+mod experiments;
+mod inference;
 mod records;
-mod run;
-mod scaling;
-mod schedule;
-mod survey;
-mod train;
-mod tune;
-mod xray;
+mod training;
 
-pub use attempt::{AttemptArgs, WorkArgs};
-pub use data::{DataArgs, DataCommand, FetchArgs};
+pub use datasets::{DataArgs, DataCommand, FetchArgs};
 pub use devices::{DevicesArgs, DoctorArgs};
-pub use infer::{EvalArgs, FreezeArgs, PredictArgs};
-pub use ranks::RanksArgs;
+pub use experiments::{AttemptArgs, Chosen, ChosenXray, RunArgs, SurveyArgs, SurveyCommand, SurveyMatmulArgs};
+pub use experiments::{TuneArgs, TuneCommand, TuneMatmulArgs, WorkArgs, XrayArgs};
+pub use inference::{EvalArgs, FreezeArgs, PredictArgs};
 pub use records::{MergeArgs, ShareArgs, ViewArgs};
-pub use run::{Chosen, RunArgs};
-pub use scaling::ScalingArgs;
-pub use survey::{SurveyArgs, SurveyCommand, SurveyMatmulArgs};
-pub use train::TrainArgs;
-pub use tune::{TuneArgs, TuneCommand, TuneMatmulArgs};
-pub use xray::{ChosenXray, XrayArgs};
+pub use training::{CommandLine, RanksArgs, RunsOn, ScalingArgs};
+pub use training::{SpeedrunArgs, TrainArgs, TrainingArgs, WatchedArgs, WholeArgs};
 
 use crate::failure::USAGE;
 use crate::output::is_loss;
-use attempt::{ATTEMPT_ABOUT, ATTEMPT_EXAMPLES};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use data::DATA_EXAMPLES;
+use datasets::DATA_EXAMPLES;
 use devices::{DEVICES_EXAMPLES, DOCTOR_EXAMPLES};
-use infer::{EVAL_EXAMPLES, FREEZE_EXAMPLES, PREDICT_EXAMPLES};
+use experiments::{ATTEMPT_ABOUT, ATTEMPT_EXAMPLES, RUN_EXAMPLES, SURVEY_EXAMPLES, TUNE_EXAMPLES};
+use experiments::{XRAY_ABOUT, XRAY_EXAMPLES};
+use inference::{EVAL_EXAMPLES, FREEZE_EXAMPLES, PREDICT_EXAMPLES};
 use records::{MERGE_EXAMPLES, SHARE_EXAMPLES, VIEW_EXAMPLES};
-use run::{RUN_EXAMPLES, chosen};
-use scaling::{SCALING_ABOUT, SCALING_EXAMPLES};
 use std::io::Write;
-use survey::SURVEY_EXAMPLES;
-use train::TRAIN_EXAMPLES;
-use tune::TUNE_EXAMPLES;
-use warpbook::experiments;
+use training::{OPTIONS_OF_WHOLE_TRAININGS, SCALING_ABOUT, SCALING_EXAMPLES};
+use training::{SPEEDRUN_ABOUT, SPEEDRUN_EXAMPLES, TRAIN_EXAMPLES};
 use warpbook::settings::Entry;
-use xray::{XRAY_ABOUT, XRAY_EXAMPLES};
 
 /// A CUDA optimisation lab: kernels in steps, each checked and timed.
 #[derive(Debug, Parser)]
@@ -72,6 +57,7 @@ Examples:
   warpbook share regression.json         one HTML file that shows it, to pass on
   warpbook data fetch mnist              images to train on
   warpbook train mnist                   a network that reads digits
+  warpbook speedrun mnist --seeds 5      the time and the accuracy of whole trainings
   warpbook predict digits.safetensors a.png    what it reads in an image, once it is frozen
 
 Exit codes:
@@ -120,6 +106,9 @@ pub enum Command {
     /// Train a network.
     #[command(after_help = TRAIN_EXAMPLES)]
     Train(Box<TrainArgs>),
+    /// Time whole trainings, seed by seed or process by process.
+    #[command(long_about = SPEEDRUN_ABOUT, after_help = SPEEDRUN_EXAMPLES)]
+    Speedrun(Box<SpeedrunArgs>),
     /// Classify the test images with a trained network.
     #[command(after_help = EVAL_EXAMPLES)]
     Eval(EvalArgs),
@@ -146,7 +135,7 @@ pub enum Asked {
 
 /// The command line's words as what they ask for.
 pub fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<(Command, Asked), warpbook::Error> {
-    let entries = experiments();
+    let entries = warpbook::experiments();
     let matches = command(&entries).try_get_matches_from(words).unwrap_or_else(|e| end(&e));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     let named = |command: &str| {
@@ -154,8 +143,8 @@ pub fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<(Com
         Some((entries.iter().find(|e| e.name == name)?, of_it))
     };
     let asked = match (named("run"), named("xray")) {
-        (Some((entry, of_it)), _) => Asked::Run(chosen(entry, of_it)?),
-        (None, Some((entry, of_it))) => Asked::Xray(xray::chosen(entry, of_it)?),
+        (Some((entry, of_it)), _) => Asked::Run(experiments::chosen(entry, of_it)?),
+        (None, Some((entry, of_it))) => Asked::Xray(experiments::chosen_xray(entry, of_it)?),
         (None, None) => Asked::Nothing,
     };
     Ok((cli.command, asked))
@@ -170,9 +159,13 @@ fn end(message: &clap::Error) -> ! {
 
 /// The whole command line.
 fn command(entries: &[Entry]) -> clap::Command {
-    let with_runs = Cli::command().mut_subcommand("run", |command| run::with_experiments(command, entries));
-    let whole = with_runs.mut_subcommand("xray", |command| xray::with_experiments(command, entries));
-    taking_negative_numbers(whole)
+    let with_runs = Cli::command().mut_subcommand("run", |command| experiments::with_experiments(command, entries));
+    let whole = with_runs.mut_subcommand("xray", |command| experiments::xray_with_experiments(command, entries));
+    let hidden = |option: clap::Arg| option.hide(true);
+    let train = |command| {
+        OPTIONS_OF_WHOLE_TRAININGS.iter().fold(command, |train: clap::Command, option| train.mut_arg(option, hidden))
+    };
+    taking_negative_numbers(whole.mut_subcommand("train", train))
 }
 
 /// An option takes `-1` as its value, so that it can say which values it takes.
@@ -192,7 +185,89 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        command(&experiments()).debug_assert();
+        command(&warpbook::experiments()).debug_assert();
+    }
+
+    /// The words of a command as a shell takes them.
+    fn words_of(command: &str) -> Vec<String> {
+        let (mut words, mut is_new) = (Vec::<String>::new(), true);
+        for (i, part) in command.split('\'').enumerate() {
+            let is_quoted = i % 2 == 1;
+            for c in part.chars() {
+                if c == ' ' && !is_quoted {
+                    is_new = true;
+                    continue;
+                }
+                if std::mem::take(&mut is_new) {
+                    words.push(String::new());
+                }
+                words.last_mut().unwrap().push(c);
+            }
+        }
+        words
+    }
+
+    fn commands_in(json: &serde_json::Value, found: &mut Vec<String>) {
+        match json {
+            serde_json::Value::Object(of) => of.iter().for_each(|(key, value)| match value {
+                serde_json::Value::String(text) if key == "command" => {
+                    found.extend(text.split(" && ").map(str::to_owned));
+                }
+                value => commands_in(value, found),
+            }),
+            serde_json::Value::Array(all) => all.iter().for_each(|value| commands_in(value, found)),
+            _ => {}
+        }
+    }
+
+    /// The commands of all published records, from whatever version of the program.
+    fn published_commands(folder: &std::path::Path) -> Vec<String> {
+        let mut found = Vec::new();
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                found.extend(published_commands(&path));
+            } else if path.extension().is_some_and(|end| end == "json") {
+                commands_in(&serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap(), &mut found);
+            }
+        }
+        found.retain(|command| command.starts_with("warpbook "));
+        found
+    }
+
+    #[test]
+    fn the_commands_of_published_records_are_still_commands() {
+        let root = warpbook::device::testing::manifest_dir(env!("CARGO_MANIFEST_DIR"));
+        let mut names = Vec::new();
+        for text in published_commands(&root.join("../../data")) {
+            let words = words_of(&text);
+            let matches = command(&warpbook::experiments()).try_get_matches_from(&words);
+            matches.unwrap_or_else(|why| panic!("{text}: {why}"));
+            let (command, asked) = parse(words.iter().map(Into::into)).unwrap_or_else(|why| panic!("{text}: {why}"));
+            let is_set_up = match command {
+                Command::Run(_) => matches!(asked, Asked::Run(_)),
+                Command::Xray(_) => matches!(asked, Asked::Xray(_)),
+                _ => matches!(asked, Asked::Nothing),
+            };
+            assert!(is_set_up, "{text}");
+            names.push(words[1].clone());
+        }
+        for (name, least) in [("run", 30), ("train", 4), ("scaling", 2), ("xray", 2)] {
+            assert!(names.iter().filter(|n| *n == name).count() >= least, "{name}: {names:?}");
+        }
+    }
+
+    #[test]
+    fn train_takes_the_options_of_whole_trainings_and_does_not_list_them() {
+        let mut all = command(&warpbook::experiments());
+        let mut help = |name: &str| all.find_subcommand_mut(name).unwrap().render_long_help().to_string();
+        let (train, speedrun) = (help("train"), help("speedrun"));
+        let lists = |help: &str, option: &str| help.lines().any(|line| line.trim_start().starts_with(option));
+        for option in ["--seeds <", "--hold-out <", "--cold <", "--to <", "--data-note <"] {
+            assert!(!lists(&train, option) && lists(&speedrun, option), "{option}");
+        }
+        for option in ["--checkpoint <", "--resume <", "--profile <", "--gpus <", "--rung <", "--log-every <"] {
+            assert!(lists(&train, option) && !lists(&speedrun, option), "{option}");
+        }
     }
 
     fn run(words: &[&str]) -> Result<Chosen, warpbook::Error> {
@@ -258,8 +333,9 @@ mod tests {
         check(&["regression", "--points", "many"], "--points: `many` is not a count");
         check(&["regression", "--also", "5M"], "--also: `5M` is not a size");
         check(&["matmul", "--dtype", "int8"], "--dtype: `int8` is not a type");
-        let word =
-            |words: &str| command(&experiments()).try_get_matches_from(words.split(' ')).unwrap_err().to_string();
+        let word = |words: &str| {
+            command(&warpbook::experiments()).try_get_matches_from(words.split(' ')).unwrap_err().to_string()
+        };
         for words in
             ["warpbook train mnist --epochs -1", "warpbook survey matmul --seed -1", "warpbook view --live --port -1"]
         {

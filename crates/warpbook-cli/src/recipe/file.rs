@@ -1,12 +1,14 @@
 //! A recipe from a TOML file.
 
+use super::computed_by::{ComputedBy, ConvolutionBy};
+use super::images::Images;
 use super::keys::{Keys, Source};
-use super::{ComputedBy, ConvolutionBy, Images, Plan};
+use super::plan::Plan;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
-use warpbook::device::read_file;
 use warpbook::data::NAMES;
+use warpbook::device::read_file;
 use warpbook::gemm::ProductBy;
 use warpbook::nn::network::{Layer, Network, residual};
 use warpbook::nn::ops::muon::Muon;

@@ -1,8 +1,7 @@
 //! Where images come from: a data set by its name, or a folder.
 
-use super::Opened;
 use crate::failure::Failure;
-use crate::output::complain;
+use crate::output::warn;
 use std::path::{Path, PathBuf};
 use warpbook::data::{self, About, Source, Splits};
 
@@ -19,6 +18,12 @@ pub enum Images {
     Files(&'static str, PathBuf),
     /// A folder with a subfolder for each class.
     Folder(PathBuf),
+}
+
+/// Images that were opened, and where they come from.
+pub struct Opened {
+    pub splits: Splits,
+    pub images: Images,
 }
 
 impl Images {
@@ -84,7 +89,7 @@ impl Images {
     }
 
     /// Opens the images, those of a folder in `shape` `[channels, height, width]`. Synthetic digits take the place of MNIST and CIFAR-10 if these are nowhere
-    /// and `may_draw` is set: a network that was trained on MNIST is not judged by others.
+    /// and `may_draw` is set: a network that was trained on MNIST is not evaluated on others.
     pub fn open(&self, shape: [usize; 3], may_draw: bool) -> Result<Opened, Failure> {
         let splits = match self {
             Self::Folder(folder) => split(folder, shape),
@@ -95,7 +100,7 @@ impl Images {
                         "synthetic" => ("MNIST", "synthetic digits are"),
                         _ => ("CIFAR-10", "coloured synthetic digits are"),
                     };
-                    complain(&format!("{set} is not there, so {what} used. {missing}"));
+                    warn(&format!("{set} is not there, so {what} used. {missing}"));
                     return Self::Known(drawn).open(shape, may_draw);
                 }
                 (read, _) => read,

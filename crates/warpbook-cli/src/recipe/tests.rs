@@ -1,4 +1,6 @@
+use super::plan::{Plan, shape_of};
 use super::*;
+use std::path::Path;
 use warpbook::gemm::ProductBy;
 use warpbook::nn::network::{
     Network, ParamSpec, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, relu, residual,
@@ -8,7 +10,7 @@ use warpbook::nn::ops::muon::Muon;
 use warpbook::nn::ops::optimizer::Optimizer;
 use warpbook::nn::ops::optimizer::groups::Group;
 use warpbook::nn::ops::schedule::Schedule;
-use warpbook::nn::train::{Augmentation, Initial, Loss, Views};
+use warpbook::nn::train::{Augmentation, Initial, Loss, Recipe, Views};
 
 fn parse(text: &str) -> Result<Plan, String> {
     super::parse(Path::new("my.toml"), text)
@@ -255,12 +257,12 @@ fn what_is_wrong_is_told_with_key_and_line() {
 #[test]
 fn names_that_are_no_recipe_are_refused() {
     let check = |name: &str, expect: &str| {
-        let sentence = Plan::find(name).unwrap_err().sentence;
+        let sentence = find_recipe(name).unwrap_err().sentence;
         assert!(sentence.contains(expect), "{sentence}");
     };
     check("imagenet", "choose mnist, cifar10, cifar10-speedrun or amp-recipe, or name a file");
     check("none.toml", "none.toml cannot be read");
-    assert_eq!(Plan::find("mnist").unwrap().images, Images::Known("mnist"));
+    assert_eq!(find_recipe("mnist").unwrap().images, Images::Known("mnist"));
 }
 
 #[test]
@@ -271,7 +273,7 @@ fn a_folder_of_images_is_taken_with_its_shape() {
     let write = |more: &str| {
         let text = format!("data = \"pictures\"\nlearning_rate = 1\nnetwork = [\"flatten\", \"linear 2\"]\n{more}");
         std::fs::write(&path, text).unwrap();
-        Plan::find(path.to_str().unwrap())
+        find_recipe(path.to_str().unwrap())
     };
     let plan = write("input = [3, 8, 8]").unwrap();
     assert_eq!(plan.images, Images::Folder(folder.path().join("pictures")));
@@ -282,7 +284,7 @@ fn a_folder_of_images_is_taken_with_its_shape() {
 
 #[test]
 fn the_speedrun_is_a_recipe_like_others() {
-    let plan = Plan::find(SPEEDRUN).unwrap();
+    let plan = find_recipe(SPEEDRUN).unwrap();
     let (recipe, network) = (&plan.recipe, &plan.recipe.network);
     // 24 whitening filters with a bias, six convolutions with a shift each, and the head.
     let filters = [24 * 64, 64 * 64, 64 * 256, 256 * 256, 256 * 256, 256 * 256].map(|n| 9 * n).iter().sum::<usize>();

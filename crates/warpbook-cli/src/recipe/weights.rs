@@ -1,8 +1,11 @@
 //! Weights in a file with all that is known of them: what `eval` judges and `freeze` keeps.
 
-use super::{AMP_RECIPE, ComputedBy, Images, Opened, Plan, SPEEDRUN, shape_of};
+use super::computed_by::ComputedBy;
+use super::find::find_recipe_of_images;
+use super::images::{Images, Opened};
+use super::plan::{AMP_RECIPE, Plan, SPEEDRUN, shape_of};
 use crate::failure::Failure;
-use crate::output::complain;
+use crate::output::warn;
 use std::path::{Path, PathBuf};
 use warpbook::data::{Dataset, Identity, Splits};
 use warpbook::nn::infer::Frozen;
@@ -55,7 +58,7 @@ impl TrainedWeights {
 
     /// Reads weights or a checkpoint for a recipe that was named with them.
     pub fn with_recipe(recipe: &str, file: &Path, dir: Option<&Path>) -> Result<Self, Failure> {
-        let Plan { recipe, images, by } = Plan::of_images(recipe)?;
+        let Plan { recipe, images, by } = find_recipe_of_images(recipe)?;
         let weights = Weights::load(&recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
         let trained = read(file)?;
         if let Some(trained) = &trained {
@@ -76,7 +79,7 @@ impl TrainedWeights {
         match &self.classes {
             Some(classes) => test.with_classes(classes).map_err(|e| Failure::usage(e.to_string())),
             None => {
-                self.complain_of_classes();
+                self.warn_about_classes();
                 Ok(test)
             }
         }
@@ -92,7 +95,7 @@ impl TrainedWeights {
             }
             (Some(classes), _) => Ok(classes.clone()),
             (None, images) => {
-                self.complain_of_classes();
+                self.warn_about_classes();
                 match images.as_ref().and_then(Images::about) {
                     Some(about) => Ok(about.classes.map(str::to_owned).to_vec()),
                     None => Ok(self.open()?.splits.train.classes().to_vec()),
@@ -107,9 +110,9 @@ impl TrainedWeights {
     }
 
     /// Weights alone never say their classes: a recipe is named with them.
-    fn complain_of_classes(&self) {
+    fn warn_about_classes(&self) {
         if read(&self.file).is_ok_and(|trained| trained.is_some()) {
-            complain(&format!(
+            warn(&format!(
                 "{} does not say which classes it was trained on, as checkpoints of older versions do not: classes are taken by their number.",
                 self.file.display()
             ));
@@ -158,7 +161,7 @@ pub fn note_changes(file: &Path, identity: Option<&Identity>, train: &Dataset) {
     let Some(then) = identity else { return };
     let now = train.identity();
     if (then.checksum, then.images) != (now.checksum, now.images) {
-        complain(&format!(
+        warn(&format!(
             "{} was trained on {then}, and there are now {now}: some of the test images may have been trained on.",
             file.display()
         ));

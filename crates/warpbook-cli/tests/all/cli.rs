@@ -29,6 +29,8 @@ fn help_teaches_by_examples() {
         &["merge", "--help"],
         &["view", "--help"],
         &["share", "--help"],
+        &["train", "--help"],
+        &["speedrun", "--help"],
         &["doctor", "--help"],
     ] {
         place.run(words).expect(0, "Examples:");

@@ -1,6 +1,6 @@
 //! `warpbook data`, against a local server that behaves badly in all the ways that servers do.
 
-#[path = "../../src/download.rs"]
+#[path = "../../src/datasets/download.rs"]
 mod download;
 
 use download::{Failed, Got, Step, Wanted, fetch};

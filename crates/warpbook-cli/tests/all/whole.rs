@@ -1,4 +1,4 @@
-//! `warpbook train --seeds` and `--cold`: whole trainings, timed one by one, and their record.
+//! `warpbook speedrun`, and `train` with its options: whole trainings, timed one by one, and their record.
 
 use crate::common::commands::{expect, warpbook};
 use std::path::Path;
@@ -23,7 +23,11 @@ impl Place {
     }
 
     fn train(&self, words: &str) -> Output {
-        let all = format!("train small.toml --device cpu {words}");
+        self.run("train", words)
+    }
+
+    fn run(&self, command: &str, words: &str) -> Output {
+        let all = format!("{command} small.toml --device cpu {words}");
         warpbook(self.folder(), &all.split(' ').collect::<Vec<_>>())
     }
 
@@ -113,9 +117,14 @@ fn each_process_is_a_sample_of_a_record() {
     expect(&place.train("--epochs 1 --seed 4 --seeds 2 --to 5 --out s.json"), 0, &["seed 5: "]);
     assert_eq!(row.test, place.row("s.json").test);
     // Nor does it where an epoch is not finished.
-    expect(&place.train("--steps 9 --seed 4 --cold 1 --out c9.json"), 0, &["seed 4: "]);
+    expect(&place.run("speedrun", "--steps 9 --seed 4 --cold 1 --out c9.json"), 0, &["seed 4: "]);
     expect(&place.train("--steps 9 --seed 4 --seeds 1 --out s9.json"), 0, &["seed 4: "]);
     assert_eq!(place.row("c9.json").test, place.row("s9.json").test);
+    assert!(place.read("c9.json").command.starts_with("warpbook speedrun small.toml --device cpu"));
+    // Both commands are the same work.
+    expect(&place.run("speedrun", "--steps 9 --seed 4 --out o9.json"), 0, &["seed 4: "]);
+    let [one, other] = ["s9.json", "o9.json"].map(|name| place.row(name));
+    assert_eq!((one.problem, one.test), (other.problem, other.test));
     assert_ne!(row.problem, place.row("s.json").problem, "another time is another work");
 
     // Another framework's row lies next to ours.
@@ -189,6 +198,7 @@ fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
 fn what_whole_trainings_cannot_be_told_is_refused() {
     let place = Place::new();
     let refused = |words: &str, part: &str| expect(&place.train(words), 2, &[part]);
+    expect(&place.run("speedrun", "--checkpoint c"), 2, &["unexpected argument '--checkpoint'"]);
     refused("--to 99", "add --seeds N, or --cold N");
     refused("--data-note x", "--data-note is for the record of whole trainings");
     for wrong in ["0", "-1", "100.5", "nan"] {

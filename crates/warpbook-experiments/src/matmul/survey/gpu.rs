@@ -1,7 +1,7 @@
 //! The products of a survey on a GPU.
 
 use super::Survey;
-use super::report::{Compared, Times, Tried};
+use super::report::{Compared, Picked, Times, Tried};
 use super::shapes::Drawn;
 use crate::matmul::gpu::{Chosen, as_check, compile_into_cache, is_right};
 use std::cell::Cell;
@@ -126,6 +126,7 @@ impl<'l> Field<'l> {
         let mut compared = Compared {
             drawn: *drawn,
             choice: Some(chosen.why),
+            picked: Some(Picked { rung: chosen.plan.rung().to_owned(), tile: chosen.plan.tile().to_owned() }),
             algorithms: 0,
             times: None,
             tried: Vec::new(),

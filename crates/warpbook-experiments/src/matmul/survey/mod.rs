@@ -4,7 +4,7 @@ mod gpu;
 mod report;
 mod shapes;
 
-pub use report::{Bound, Compared, Report, Summary, Times, Tried};
+pub use report::{Bound, Compared, Picked, Report, Summary, Times, Tried};
 pub use shapes::{Drawn, MOST_MULTIPLY_ADDS, Sides, draw, published};
 
 use warpbook_device::{Bench, CublasLt};
@@ -130,7 +130,8 @@ impl Survey {
                 Err(Error::Device(error)) if error.is_sticky() => return Err(error.into()),
                 Err(error) => {
                     let error = Some(error.to_string());
-                    Compared { drawn, choice: None, algorithms: 0, times: None, tried: Vec::new(), error }
+                    let (choice, picked, times, tried) = (None, None, None, Vec::new());
+                    Compared { drawn, choice, picked, algorithms: 0, times, tried, error }
                 }
             };
             tell(&compared);

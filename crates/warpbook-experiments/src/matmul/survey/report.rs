@@ -61,14 +61,26 @@ pub struct Tried {
     pub error: Option<String>,
 }
 
+/// The rung and the tile that were picked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picked {
+    /// The rung's id.
+    pub rung: String,
+    /// The tile's id.
+    pub tile: String,
+}
+
 /// A product of a survey.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
     /// The product.
     #[serde(flatten)]
     pub drawn: Drawn,
-    /// The rung and the tile that were picked, and why.
+    /// The rung and the tile that were picked, and why, in a sentence.
     pub choice: Option<String>,
+    /// The rung and the tile that were picked; older reports have the sentence only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub picked: Option<Picked>,
     /// How many of the library's algorithms gave the right result.
     pub algorithms: usize,
     /// The times; `None` where something failed.
@@ -255,6 +267,7 @@ pub(super) mod tests {
         let compared = |(drawn, [ours_us, first_us, best_us]): (Drawn, &[f64; 3])| Compared {
             drawn,
             choice: None,
+            picked: None,
             algorithms: 32,
             times: Some(Times { ours_us: *ours_us, first_us: *first_us, best_us: *best_us }),
             tried: Vec::new(),

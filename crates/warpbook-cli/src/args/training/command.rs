@@ -1,0 +1,52 @@
+//! The command that does the same again, for a record.
+
+use std::path::Path;
+
+/// A command line to which the device is still to be added: it is known once it is open.
+#[derive(Debug, Clone)]
+pub struct CommandLine {
+    /// The words before `--device`.
+    before: Vec<String>,
+    /// The words after it.
+    after: Vec<String>,
+}
+
+impl CommandLine {
+    /// Begins the command of this name for a recipe, with the folder of its images.
+    pub fn new(command: &str, recipe: &str, data: Option<&Path>) -> Self {
+        let mut before = vec!["warpbook".to_owned(), command.to_owned(), recipe.to_owned()];
+        before.extend(data.into_iter().flat_map(|folder| ["--data".to_owned(), folder.display().to_string()]));
+        Self { before, after: Vec::new() }
+    }
+
+    /// Adds an option if it has a value.
+    pub fn option(&mut self, name: &str, value: Option<impl ToString>) {
+        self.after.extend(value.into_iter().flat_map(|value| [format!("--{name}"), value.to_string()]));
+    }
+
+    /// Adds the option of a file if one is named.
+    pub fn file(&mut self, name: &str, path: Option<&Path>) {
+        self.option(name, path.map(Path::display));
+    }
+
+    /// Adds an option without a value if it is on.
+    pub fn flag(&mut self, name: &str, is_on: bool) {
+        self.after.extend(is_on.then(|| format!("--{name}")));
+    }
+
+    /// Returns the command that runs on the device of that name, as a shell takes it.
+    pub fn on(&self, device: &str) -> String {
+        let device = ["--device", device].map(str::to_owned);
+        let words = self.before.iter().chain(&device).chain(&self.after);
+        words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

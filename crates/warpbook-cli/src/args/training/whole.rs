@@ -1,0 +1,53 @@
+//! The options of whole trainings, whose time and accuracy are taken.
+
+use super::command::CommandLine;
+use clap::Args;
+use std::path::PathBuf;
+
+/// A measurement keeps no more samples.
+const MOST_TRAININGS: u64 = 1000;
+
+/// The options of `speedrun` that `train` takes too, as older records have them in their commands.
+pub const OPTIONS_OF_WHOLE_TRAININGS: [&str; 5] = ["seeds", "hold_out", "cold", "to", "data_note"];
+
+#[derive(Debug, Args)]
+pub struct WholeArgs {
+    /// Train from so many seeds, the first of which is --seed, without a word in between, and print the time from images on the device to
+    /// the accuracy of each, and the means. [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_TRAININGS))]
+    pub seeds: Option<u64>,
+    /// Train on all but so many of the training images, and test on these in place of the test images: to choose settings by.
+    #[arg(long, value_name = "N")]
+    pub hold_out: Option<usize>,
+    /// Train in so many new processes, one after the other, each from another seed, and take the time of each from its start to its end. One
+    /// more comes first and is not counted: it compiles the kernels that the cache lacks.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_TRAININGS), conflicts_with_all = ["seeds", "hold_out"])]
+    pub cold: Option<u64>,
+    /// The accuracy in percent that the mean over the trainings has to reach, such as 99. It is the check of their record, and the exit code
+    /// is 1 where it is missed.
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
+    pub to: Option<f64>,
+    /// What the images are, for the record, where their files do not say so: for example "recompressed as JPEG q75".
+    #[arg(long, value_name = "TEXT")]
+    pub data_note: Option<String>,
+    /// The file in which one of the processes of --cold leaves its result.
+    #[arg(long, hide = true, value_name = "FILE", requires = "cold_seed")]
+    pub cold_result: Option<PathBuf>,
+    /// The seed of that process.
+    #[arg(long, hide = true, value_name = "N")]
+    pub cold_seed: Option<u64>,
+    /// The file in which that process begins the record of all of them.
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub cold_record: Option<PathBuf>,
+}
+
+impl WholeArgs {
+    /// Adds the options to a command, without those that a process is given by the one that starts it.
+    pub fn add_to(&self, line: &mut CommandLine) {
+        line.option("seeds", self.seeds);
+        line.option("hold-out", self.hold_out);
+        line.option("cold", self.cold);
+        line.option("to", self.to);
+        line.option("data-note", self.data_note.as_ref());
+    }
+}

@@ -1,0 +1,6 @@
+//! `warpbook data`.
+
+mod download;
+mod fetch;
+
+pub use fetch::data;

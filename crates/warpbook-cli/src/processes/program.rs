@@ -1,0 +1,67 @@
+//! The program's own file, started again, with what its processes share.
+
+use crate::failure::Failure;
+use crate::signals::{EndRequest, on_request_to_end};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use warpbook::device::NCCL_SETTINGS;
+use warpbook::ranks::Launch;
+
+/// This program's own file.
+pub fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|e| {
+        Failure::usage(format!("This program's own file is not known, so it cannot be started again: {e}."))
+    })
+}
+
+/// This program as so many ranks of so many threads each, with its own arguments and `more`.
+pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> Result<Launch, Failure> {
+    let mut launch = Launch::new(this_program()?, std::env::args_os().skip(1).chain(more), count);
+    // Unless the user says otherwise.
+    let of_nccl = NCCL_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    launch.environment =
+        std::iter::once(("RAYON_NUM_THREADS".to_owned(), threads.to_string())).chain(of_nccl).collect();
+    Ok(launch)
+}
+
+/// Counts a request to end; a second one ends everything at once. Of the requests that the system makes by itself only the first counts.
+pub fn count_request(interrupted: &AtomicU32, asked: EndRequest) {
+    match asked {
+        EndRequest::ByHand => interrupted.fetch_add(1, Ordering::SeqCst),
+        EndRequest::BySystem => interrupted.fetch_max(1, Ordering::SeqCst),
+    };
+}
+
+/// Counts the requests to end from now on: Ctrl-C, which the processes that were started hear too, and what else asks the program to end.
+pub fn count_requests_to_end() -> Arc<AtomicU32> {
+    let asked = Arc::new(AtomicU32::new(0));
+    let counted = asked.clone();
+    on_request_to_end("Ctrl-C ends at once, without a record", move |asked| count_request(&counted, asked));
+    asked
+}
+
+/// A folder for what processes leave, which is removed in the end.
+pub struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    /// Creates the folder of this process for work of that name.
+    pub fn new(work: &str) -> Result<Self, Failure> {
+        let folder = std::env::temp_dir().join(format!("warpbook-{work}-{}", std::process::id()));
+        let refused = |e: std::io::Error| Failure::usage(format!("{} cannot be made: {e}.", folder.display()));
+        fs::create_dir_all(&folder).map_err(refused)?;
+        Ok(Self(folder))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

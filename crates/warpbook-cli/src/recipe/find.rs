@@ -1,0 +1,45 @@
+//! The recipe of a name.
+
+use super::computed_by::ComputedBy;
+use super::file::{parse, read};
+use super::images::Images;
+use super::plan::{AMP_RECIPE, Plan, SPEEDRUN};
+use crate::failure::Failure;
+use std::path::Path;
+use warpbook::nn::train::Recipe;
+
+const SPEEDRUN_FILE: &str = include_str!("../../recipes/cifar10-speedrun.toml");
+
+/// The file that a recipe is read from, unless it is built in.
+pub fn recipe_file(name: &str) -> Option<&Path> {
+    let built_in = matches!(name, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE);
+    (!built_in).then_some(Path::new(name))
+}
+
+/// `mnist`, `cifar10`, `cifar10-speedrun`, or a file that ends in `.toml`.
+pub fn find_recipe(name: &str) -> Result<Plan, Failure> {
+    let built_in =
+        |recipe: Recipe, images| Ok(Plan { recipe, images: Images::Known(images), by: ComputedBy::default() });
+    match name {
+        "mnist" => built_in(Recipe::mnist(), "mnist"),
+        "cifar10" => built_in(Recipe::cifar10(), "cifar10"),
+        SPEEDRUN => parse(Path::new("cifar10-speedrun.toml"), SPEEDRUN_FILE).map_err(Failure::usage),
+        _ if Path::new(name).extension().is_some_and(|e| e.eq_ignore_ascii_case("toml")) => {
+            read(Path::new(name)).map_err(Failure::usage)
+        }
+        _ => Err(Failure::usage(format!(
+            "`{name}` is not a recipe; choose mnist, cifar10, {SPEEDRUN} or {AMP_RECIPE}, or name a file of your own, such as my.toml."
+        ))),
+    }
+}
+
+/// Like [`find_recipe`], for the recipes that classify images: only these are evaluated, frozen and used.
+pub fn find_recipe_of_images(name: &str) -> Result<Plan, Failure> {
+    if name == AMP_RECIPE {
+        return Err(Failure::usage(format!(
+            "{AMP_RECIPE} is trained on random numbers, so that there are no images to classify; choose mnist, cifar10, or a file of your \
+             own, as my.toml."
+        )));
+    }
+    find_recipe(name)
+}

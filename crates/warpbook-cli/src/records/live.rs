@@ -1,0 +1,173 @@
+//! `warpbook view --live`: the viewer and the records as a web site for this machine only, which follows the files while they are written.
+
+use super::read::{Record, files, unique_name};
+use crate::failure::Failure;
+use crate::output::{say, warn};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+use warpbook::read_record;
+use warpbook_site::{Found, Port, Site, percent_decode};
+
+/// The site, not yet answering.
+pub struct Live {
+    port: Port,
+    page: String,
+    records: Mutex<LiveRecords>,
+}
+
+impl Live {
+    /// Takes the first free port from `port` on. The page is the viewer as [`Viewer::live`](super::viewer::Viewer::live) gives it.
+    pub fn new(page: String, named: &[PathBuf], port: u16) -> Result<Self, Failure> {
+        let port = Port::free(port).map_err(failed)?;
+        let mut records = LiveRecords { named: named.to_vec(), ..LiveRecords::default() };
+        records.refresh();
+        Ok(Self { port, page, records: Mutex::new(records) })
+    }
+
+    /// Its address.
+    pub fn url(&self) -> String {
+        self.port.url()
+    }
+
+    /// Answers until the program is ended.
+    pub fn serve(self) -> Result<(), Failure> {
+        let Self { port, page, records } = self;
+        Site::start(port, move |path| find(&page, &records, path)).map_err(failed)?.wait();
+        Ok(())
+    }
+}
+
+fn failed(why: io::Error) -> Failure {
+    Failure::usage(format!("No page can be served on 127.0.0.1: {why}. Choose another --port."))
+}
+
+/// What the path of a URL holds, or the status of what holds nothing.
+fn find(page: &str, records: &Mutex<LiveRecords>, path: &str) -> Result<Found, u16> {
+    match path {
+        "/" | "/index.html" => return Ok(found(page.to_owned(), "text/html; charset=utf-8")),
+        "/favicon.ico" => return Err(204),
+        _ => {}
+    }
+    let mut records = records.lock().unwrap_or_else(PoisonError::into_inner);
+    if path == "/data/index.json" {
+        records.refresh();
+        return Ok(found(records.index().to_string(), "application/json"));
+    }
+    let name = path.strip_prefix("/data/").and_then(percent_decode).ok_or(404_u16)?;
+    let shown = records.shown.iter().find(|s| s.name == name).ok_or(404_u16)?;
+    Ok(found(shown.text.clone(), "application/json"))
+}
+
+fn found(text: String, mime: &'static str) -> Found {
+    Found { mark: Some(mark(&text)), body: text.into_bytes(), mime }
+}
+
+/// A mark that is the same for the same text.
+fn mark(text: &str) -> String {
+    Sha256::digest(text).iter().take(12).map(|b| format!("{b:02x}")).collect()
+}
+
+/// The records, as their files were last seen.
+#[derive(Default)]
+struct LiveRecords {
+    named: Vec<PathBuf>,
+    shown: Vec<Shown>,
+    /// When each file was last read, and the last warning about it.
+    seen: HashMap<PathBuf, Stamp>,
+    warned: HashMap<PathBuf, String>,
+}
+
+type Stamp = Option<(SystemTime, u64)>;
+
+struct Shown {
+    path: PathBuf,
+    name: String,
+    /// The record, as it was last whole.
+    text: String,
+    entry: Value,
+}
+
+impl LiveRecords {
+    /// Reads what has changed. It waits for a file that is not there yet, and goes on with what a file held before if it cannot be read now.
+    fn refresh(&mut self) {
+        let mut all = Vec::new();
+        for named in &self.named {
+            match files(std::slice::from_ref(named)) {
+                Ok(found) => all.extend(found),
+                // An empty folder: its records are still to come.
+                Err(why) => warn_once(&mut self.warned, named, why.sentence),
+            }
+        }
+        for path in all {
+            let stamp = std::fs::metadata(&path).ok().and_then(|m| Some((m.modified().ok()?, m.len())));
+            if self.seen.get(&path) != Some(&stamp) {
+                self.seen.insert(path.clone(), stamp);
+                self.read(&path, stamp.is_some());
+            }
+        }
+    }
+
+    fn read(&mut self, path: &Path, exists: bool) {
+        if !exists {
+            warn_once(
+                &mut self.warned,
+                path,
+                format!("{} is not there yet; it is shown as soon as it is.", path.display()),
+            );
+            return;
+        }
+        let run = match read_record(path) {
+            Ok(run) => run,
+            Err(why) => return warn_once(&mut self.warned, path, why.to_string()),
+        };
+        self.warned.remove(path);
+        let place = self.shown.iter().position(|s| s.path == path);
+        let name = match place {
+            Some(i) => self.shown[i].name.clone(),
+            None => unique_name(path, self.shown.iter().map(|s| &*s.name)),
+        };
+        let Ok(text) = run.to_json() else { return };
+        let record = Record { name, run };
+        let mut entry = record.entry();
+        entry["mark"] = mark(&text).into();
+        let shown = Shown { path: path.to_owned(), name: record.name, text, entry };
+        match place {
+            Some(i) => self.shown[i] = shown,
+            None => self.shown.push(shown),
+        }
+    }
+
+    fn index(&self) -> Value {
+        json!({ "records": self.shown.iter().map(|s| &s.entry).collect::<Vec<_>>() })
+    }
+}
+
+fn warn_once(warned: &mut HashMap<PathBuf, String>, path: &Path, sentence: String) {
+    if warned.get(path) != Some(&sentence) {
+        warn(&sentence);
+        warned.insert(path.to_owned(), sentence);
+    }
+}
+
+/// Says where the page is.
+pub fn announce(live: &Live) {
+    say(&format!("{}\nThe page follows the files while they are written. Ctrl-C ends it.", live.url()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_marked_by_its_text() {
+        let of = |text: &str| found(text.into(), "text/plain").mark.unwrap();
+        assert_eq!(of("a"), of("a"));
+        assert_ne!(of("a"), of("b"));
+        assert_eq!(of("a").len(), 24);
+    }
+}

@@ -1,0 +1,27 @@
+//! `warpbook merge`.
+
+use crate::args::MergeArgs;
+use crate::failure::Failure;
+use crate::files::{Files, Kind};
+use crate::output::say;
+use std::process::ExitCode;
+use warpbook::{read_record, write_record};
+
+/// Puts the rungs and figures of the other records into the first and writes that.
+pub fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
+    let [first, others @ ..] = &*args.files else { return Err(Failure::usage("Name at least two records.")) };
+    // The first may be replaced: all that it holds is in what is written.
+    let path = Files::reading("the merged record", others).output("--out", &args.out, Kind::Record)?;
+    let mut run = read_record(first)?;
+    for other in others {
+        run.absorb(read_record(other)?).map_err(|why| Failure::usage(format!("{}: {why}", other.display())))?;
+    }
+    let path = write_record(&run, path)?;
+    let (measured, skipped, failed) = run.counts();
+    let path = path.display();
+    say(&format!(
+        "{} rungs: {measured} measured, {skipped} skipped, {failed} failed.\nRecord: {path}\nView it with: warpbook view {path}",
+        run.rungs.len()
+    ));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,123 @@
+//! The records that a command is given: files, and folders of them.
+
+use crate::failure::Failure;
+use crate::output::warn;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use warpbook::charts::in_short;
+use warpbook::read_record;
+use warpbook_record::Run;
+
+/// A record, and what the page calls it.
+#[derive(Debug)]
+pub struct Record {
+    /// A plain file name, and no other's.
+    pub name: String,
+    pub run: Run,
+}
+
+impl Record {
+    /// The entry of the record in the page's index.
+    pub fn entry(&self) -> Value {
+        let (headline, ladder) = in_short(&self.run);
+        json!({
+            "file": self.name,
+            "experiment": self.run.experiment,
+            "title": self.run.title,
+            "device": self.run.environment.device.name,
+            "created": self.run.created,
+            "author": self.run.author,
+            "headline": headline,
+            "ladder": ladder.iter().map(|h| (h * 1e4).round() / 1e4).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Reads all of them, and returns how many could not be read, each of which gets a warning. Empty files of a folder are passed over.
+pub fn read_all(named: &[PathBuf]) -> Result<(Vec<Record>, usize), Failure> {
+    let mut records: Vec<Record> = Vec::new();
+    let mut refused = 0;
+    for path in files(named)? {
+        if !named.contains(&path) && path.metadata().is_ok_and(|about| about.len() == 0) {
+            warn(&format!(
+                "{} is empty, so it is passed over. A run that was killed may have left it.",
+                path.display()
+            ));
+            continue;
+        }
+        match read_record(&path) {
+            Ok(run) => records.push(Record { name: unique_name(&path, records.iter().map(|r| &*r.name)), run }),
+            Err(why) => {
+                warn(&why.to_string());
+                refused += 1;
+            }
+        }
+    }
+    Ok((records, refused))
+}
+
+/// The files that are named, and in place of a folder its JSON files by their names.
+pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut all = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let entries = std::fs::read_dir(path)
+            .map_err(|e| Failure::usage(format!("The folder {} cannot be read: {e}.", path.display())))?;
+        let mut found: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| is_record_file(p)).collect();
+        if found.is_empty() {
+            return Err(Failure::usage(format!("The folder {} holds no .json file.", path.display())));
+        }
+        found.sort();
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+/// By its name: what a folder's index says of its records is none itself.
+fn is_record_file(path: &Path) -> bool {
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    path.is_file() && name.ends_with(".json") && !name.starts_with('.') && name != "index.json"
+}
+
+/// The file's name, made different from those before it.
+pub fn unique_name<'a>(path: &Path, before: impl Iterator<Item = &'a str>) -> String {
+    let name = path.file_name().map_or_else(|| "record.json".into(), |n| n.to_string_lossy().into_owned());
+    // The viewer takes plain names only.
+    let name = name.trim_start_matches('.').replace(['/', '\\', ':', '\0'], "_");
+    let before: Vec<&str> = before.collect();
+    let numbered = (2u32..).map(|n| match name.rsplit_once('.') {
+        Some((stem, end)) => format!("{stem}-{n}.{end}"),
+        None => format!("{name}-{n}"),
+    });
+    std::iter::once(name.clone()).chain(numbered).find(|n| !before.contains(&n.as_str())).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_and_differ() {
+        let name = |path: &str, before: &[&str]| unique_name(Path::new(path), before.iter().copied());
+        assert_eq!(name("a/b.json", &[]), "b.json");
+        assert_eq!(name("a/.b:c.json", &[]), "b_c.json");
+        assert_eq!(name("..", &[]), "record.json");
+        assert_eq!(name("c/b.json", &["b.json", "b-2.json"]), "b-3.json");
+    }
+
+    #[test]
+    fn a_folder_is_its_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        assert!(files(&[folder.path().into()]).unwrap_err().sentence.contains("holds no .json file"));
+        for name in ["b.json", "a.json", "index.json", ".c.json", "d.txt"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        std::fs::create_dir(path("e.json")).unwrap();
+        let found = files(&[path("gone.json"), folder.path().into()]).unwrap();
+        assert_eq!(found, [path("gone.json"), path("a.json"), path("b.json")]);
+    }
+}

@@ -1,0 +1,186 @@
+//! The viewer, one HTML file: where it is, and how records get into it.
+
+use super::read::Record;
+use crate::failure::Failure;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use warpbook::device::read_file;
+
+/// The viewer that the program was built with, compressed.
+#[cfg(viewer_inside)]
+const INSIDE: Option<&[u8]> = Some(include_bytes!("../../viewer/warpbook.html.gz"));
+#[cfg(not(viewer_inside))]
+const INSIDE: Option<&[u8]> = None;
+
+/// A viewer has no more bytes.
+const LARGEST: u64 = 64 << 20;
+/// The element of the viewer that holds the records.
+const EMBEDDED: &str = "<script type=\"application/json\" id=\"warpbook-embedded\">";
+const SCRIPT: (&str, &str) = ("<script>", "</script>");
+const STYLE: (&str, &str) = ("<style>", "</style>");
+/// Where the page's policy stands.
+const POLICY: (&str, &str) = ("<meta http-equiv=\"Content-Security-Policy\" content=\"", "\"");
+/// What to do where there is none.
+pub const NOT_BUILT: &str = "The viewer is not built: `cargo xtask web` builds it, and the program has it inside once it is \
+    built again. Or name the viewer's file in WARPBOOK_VIEWER.";
+
+/// Where the viewer is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Viewer {
+    /// In a file.
+    File(PathBuf),
+    /// In the program.
+    Inside,
+}
+
+impl Viewer {
+    /// `WARPBOOK_VIEWER`, else the program's own, else `web/dist/warpbook.html` above the working directory or the program. An empty
+    /// `WARPBOOK_VIEWER` names none.
+    pub fn find() -> Option<Self> {
+        if let Some(named) = std::env::var_os("WARPBOOK_VIEWER") {
+            return (!named.is_empty()).then(|| Self::File(named.into()));
+        }
+        if INSIDE.is_some() {
+            return Some(Self::Inside);
+        }
+        let from = [std::env::current_dir(), std::env::current_exe()];
+        let above = from.iter().flatten().flat_map(|p| p.ancestors());
+        above.map(|a| a.join("web/dist/warpbook.html")).find(|p| p.is_file()).map(Self::File)
+    }
+
+    /// Its file, if it is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Inside => None,
+        }
+    }
+
+    /// Its text.
+    pub fn text(&self) -> Result<String, Failure> {
+        let unreadable = |e: std::io::Error| Failure::usage(format!("The viewer {self} cannot be read: {e}."));
+        match self {
+            Self::File(path) => {
+                let bytes = read_file(path, LARGEST).map_err(unreadable)?;
+                String::from_utf8(bytes).map_err(|_| self.is_none())
+            }
+            Self::Inside => {
+                let mut text = String::new();
+                let mut file = flate2::read::GzDecoder::new(INSIDE.unwrap_or_default());
+                file.read_to_string(&mut text).map_err(unreadable)?;
+                Ok(text)
+            }
+        }
+    }
+
+    /// The viewer with these records in place of those it came with.
+    pub fn with(&self, records: &[Record]) -> Result<String, Failure> {
+        embed(&self.text()?, &content(records)).ok_or_else(|| self.is_none())
+    }
+
+    /// The viewer with these records as a file to pass on: its policy permits its script and its style by their hashes, and no connection at all.
+    pub fn sealed(&self, records: &[Record]) -> Result<String, Failure> {
+        sealed(&self.with(records)?).ok_or_else(|| self.is_none())
+    }
+
+    /// The viewer without records, which asks the server that it came from for them, again and again.
+    pub fn live(&self) -> Result<String, Failure> {
+        let content = json!({ "live": true, "index": { "records": [] }, "records": {} });
+        embed(&self.text()?, &content).ok_or_else(|| self.is_none())
+    }
+
+    fn is_none(&self) -> Failure {
+        Failure::usage(format!("{self} is not a viewer of Warpbook. `cargo xtask web` builds it anew."))
+    }
+}
+
+impl fmt::Display for Viewer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Inside => f.write_str("inside the program"),
+        }
+    }
+}
+
+/// What the element holds: the records' index, and each by its name.
+fn content(records: &[Record]) -> Value {
+    let index: Vec<Value> = records.iter().map(Record::entry).collect();
+    let texts: Map<String, Value> =
+        records.iter().filter_map(|r| Some((r.name.clone(), serde_json::to_value(&r.run).ok()?))).collect();
+    json!({ "index": { "records": index }, "records": texts })
+}
+
+/// The viewer with this in its element; `None` where it has none.
+fn embed(viewer: &str, content: &Value) -> Option<String> {
+    let (before, rest) = viewer.split_once(EMBEDDED)?;
+    let after = &rest[rest.find("</script>")?..];
+    // JSON has `<` in strings only; written so, nothing in a record can end the element it is in.
+    Some(format!("{before}{EMBEDDED}{}{after}", content.to_string().replace('<', "\\u003c")))
+}
+
+/// The page under a policy that names its one script and its one style; `None` where it lacks any of the three.
+fn sealed(page: &str) -> Option<String> {
+    let hash = |of| Some(format!("'sha256-{}'", STANDARD.encode(Sha256::digest(between(page, of)?))));
+    // Charts set their greatest width in an attribute of their own, which no hash can name.
+    let policy = format!(
+        "default-src 'none'; script-src 'wasm-unsafe-eval' {}; style-src {}; style-src-attr 'unsafe-inline'; img-src data:; \
+         connect-src 'none'; base-uri 'none'; form-action 'none'",
+        hash(SCRIPT)?,
+        hash(STYLE)?
+    );
+    let (before, rest) = page.split_once(POLICY.0)?;
+    let after = &rest[rest.find(POLICY.1)?..];
+    Some(format!("{before}{}{policy}{after}", POLICY.0))
+}
+
+/// What is between the first of these and the one after it.
+fn between<'a>(text: &'a str, (begin, end): (&str, &str)) -> Option<&'a str> {
+    let (_, rest) = text.split_once(begin)?;
+    Some(rest.split_once(end)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_without_the_element_is_no_viewer() {
+        let nothing = content(&[]);
+        assert!(embed("<html></html>", &nothing).is_none());
+        assert!(embed(&format!("<html>{EMBEDDED}{{}}"), &nothing).is_none());
+        let page = embed(&format!("a{EMBEDDED}old</script>b</script>"), &nothing).unwrap();
+        assert_eq!(page, format!("a{EMBEDDED}{{\"index\":{{\"records\":[]}},\"records\":{{}}}}</script>b</script>"));
+    }
+
+    #[test]
+    fn a_sealed_page_permits_its_own_script_and_no_connection() {
+        let page = |policy: &str| format!("<head>{}{policy}\"><style>b{{}}</style><script>alert(1)</script>", POLICY.0);
+        let new = sealed(&page("script-src * 'unsafe-inline'; connect-src *")).unwrap();
+        let policy = between(&new, POLICY).unwrap();
+        // `printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64`
+        assert!(
+            policy.contains("'wasm-unsafe-eval' 'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI=';"),
+            "{policy}"
+        );
+        assert!(policy.contains("connect-src 'none'") && !policy.contains('*'), "{policy}");
+        assert_eq!(new, page(policy), "nothing else changes");
+        for lacks in ["<style>", "<script>", "http-equiv"] {
+            assert!(sealed(&page("x").replace(lacks, "")).is_none(), "{lacks}");
+        }
+    }
+
+    /// Of a build with a viewer inside only.
+    #[test]
+    fn the_viewer_inside_can_be_read() {
+        if INSIDE.is_some() {
+            let text = Viewer::Inside.text().unwrap();
+            assert!(embed(&text, &content(&[])).is_some_and(|t| sealed(&t).is_some()));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `warpbook train` as several ranks: which part this process has, and the launcher.
+
+use crate::args::{RanksArgs, RunsOn};
+use crate::failure::Failure;
+use crate::output::{say, warn};
+use crate::processes::{RankSettings, bucket_bytes, count_request, this_program_again, wire};
+use crate::signals::on_request_to_end;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use warpbook::device::{Choice, Inventory};
+use warpbook::nn::train::RanksOptions;
+use warpbook::ranks::{Launcher as StartedBy, Placement};
+
+/// What this process is.
+pub enum Role {
+    /// One that trains alone.
+    Alone,
+    /// One that starts so many ranks and waits for them.
+    Launcher(usize),
+    /// One of several ranks.
+    Rank(Placement),
+}
+
+impl Role {
+    pub fn of(args: &RanksArgs) -> Result<Self, Failure> {
+        let placement = Placement::from_environment()?;
+        let asked = args.count();
+        let name = if matches!(asked, Some((RunsOn::Gpus, _))) { "gpus" } else { "ranks" };
+        match (placement, asked.map(|(_, count)| count)) {
+            (_, Some(0)) => Err(Failure::usage(format!("--{name} 0: choose 1 at least."))),
+            // Our own launcher gives its processes the options that it was given.
+            (Some(p), Some(count)) if p.launcher != StartedBy::Warpbook || p.world != count => {
+                Err(Failure::usage(format!(
+                    "--{name} {count} starts ranks, and {} say that this process is rank {} of {} already: unset them. Or leave --{name} out under torchrun, \
+                     srun or mpirun.",
+                    p.launcher.variables(),
+                    p.rank,
+                    p.world
+                )))
+            }
+            (Some(placement), _) => Ok(Self::Rank(placement)),
+            (None, Some(count)) if count > 1 => Ok(Self::Launcher(count)),
+            (None, _) => Ok(Self::Alone),
+        }
+    }
+}
+
+/// An error if --gpus is given together with a device that is the CPU.
+pub fn ensure_one_kind(asked: Option<(RunsOn, usize)>, named: Choice) -> Result<(), Failure> {
+    match (asked, named) {
+        (Some((RunsOn::Gpus, count)), Choice::Cpu) => Err(Failure::usage(format!(
+            "--gpus {count} trains on GPUs, and --device or WARPBOOK_DEVICE chooses the CPU: leave out --gpus, or choose no device. --ranks {count} trains on \
+             the CPU."
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The device of a process that trains alone. --gpus 1 asks for a GPU, and without one it fails as --gpus 2 does.
+pub fn device_alone(asked: Option<(RunsOn, usize)>, named: Choice) -> Choice {
+    match (asked, named) {
+        (Some((RunsOn::Gpus, _)), Choice::Best | Choice::Cpu) => Choice::Cuda(0),
+        _ => named,
+    }
+}
+
+/// How the ranks of a training work together.
+pub fn settings(args: &RanksArgs) -> Result<RankSettings, Failure> {
+    let options = RanksOptions {
+        wire: wire(&args.gradients),
+        bucket_bytes: bucket_bytes(args.bucket)?,
+        synchronised_norm: args.sync_batch_norm,
+    };
+    Ok(RankSettings { options, timeout: args.rank_timeout })
+}
+
+/// The process that starts the ranks of a training.
+pub struct Launcher {
+    pub count: usize,
+    pub on_gpus: bool,
+}
+
+impl Launcher {
+    /// Starts this program again as the ranks, passes on what they print, and ends when the last of them has.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let Self { count, on_gpus } = self;
+        if on_gpus {
+            let gpus = Inventory::cuda_devices().map_err(Failure::from)?.len();
+            if count > gpus {
+                return Err(Failure::usage(format!(
+                    "--gpus {count}: there are {gpus} GPUs. `warpbook devices` lists them."
+                )));
+            }
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).div_ceil(count);
+        let launch = this_program_again(Vec::new(), count, threads)?;
+        let (interrupted, asked) = (launch.interrupted.clone(), launch.interrupted.clone());
+        on_request_to_end("Ctrl-C ends at once, without a checkpoint", move |asked| count_request(&interrupted, asked));
+        let outcome = launch.run(&mut |line| {
+            let text = format!("[rank {}] {}", line.rank, line.text);
+            if line.is_error { warn(&text) } else { say(&text) }
+        })?;
+        if let Some(failed) = outcome.failed.as_ref().filter(|_| asked.load(Ordering::SeqCst) == 0) {
+            warn(failed);
+        }
+        Ok(ExitCode::from(u8::try_from(outcome.code).unwrap_or(1)))
+    }
+}

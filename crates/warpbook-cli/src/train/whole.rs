@@ -1,0 +1,133 @@
+//! What the record of whole trainings is told, and what is printed at its end.
+
+use crate::args::WholeArgs;
+use crate::failure::{Failure, RUNG_FAILED, USAGE};
+use crate::files::RecordWriter;
+use crate::output::{say, warn};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use warpbook::nn::train::{Place, Recipe, Samples, Score};
+use warpbook::{Lab, Timed, WholeTraining, WholeTrainings, write_record};
+use warpbook_record::{Right, stats};
+
+/// What whole trainings are to reach, and how many there are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Goal {
+    /// The mean accuracy in percent; without it nothing is checked.
+    accuracy: Option<f64>,
+    /// What the images are, where their files do not say so.
+    data_note: Option<String>,
+    pub trainings: u64,
+}
+
+impl Goal {
+    /// The goal of the command line; an error if its accuracy is none.
+    pub fn new(args: &WholeArgs) -> Result<Self, Failure> {
+        match args.to {
+            Some(to) if !(to > 0.0 && to <= 100.0) => {
+                Err(Failure::usage(format!("--to {to}: choose a percentage above 0, up to 100, such as 99.")))
+            }
+            accuracy => {
+                let trainings = args.cold.or(args.seeds).unwrap_or(1);
+                Ok(Self { accuracy, data_note: args.data_note.clone(), trainings })
+            }
+        }
+    }
+
+    /// What the record of these trainings is told.
+    pub fn training<'a>(
+        &'a self,
+        (recipe, place): (&'a Recipe, &'a Place),
+        (train, test): (Samples<'a>, Samples<'a>),
+        timed: Timed,
+        command: String,
+    ) -> WholeTraining<'a> {
+        let (data_note, target, trainings) = (self.data_note.as_deref(), self.accuracy, self.trainings);
+        WholeTraining { recipe, place, train, test, held_out: false, data_note, timed, target, trainings, command }
+    }
+}
+
+/// The last of so many seeds.
+pub fn last_seed(option: &str, first: u64, count: u64) -> Result<u64, Failure> {
+    let more = count.saturating_sub(1);
+    first.checked_add(more).ok_or_else(|| {
+        Failure::usage(format!(
+            "--{option} {count}: there are not so many seeds from {first} on. Choose a --seed of at most {}.",
+            u64::MAX - more
+        ))
+    })
+}
+
+/// Writes the record so far, if one is asked for: what is done is kept, however the program ends.
+pub fn keep(all: &WholeTrainings, out: Option<&mut RecordWriter>) {
+    if let Some(warning) = out.and_then(|out| out.keep_now(all.record())) {
+        warn(&warning);
+    }
+}
+
+/// Prints the means and where the record is; the exit code says whether the accuracy was reached.
+pub fn conclude(all: &WholeTrainings, out: Option<RecordWriter>) -> ExitCode {
+    let m = all.measurement();
+    let seconds: Vec<f64> = m.samples_us.iter().map(|us| us * 1e-6).collect();
+    if let (Some((time, time_deviation)), Some((accuracy, deviation)), true) =
+        (stats::moments(&seconds), m.accuracy(), seconds.len() > 1)
+    {
+        say(&format!(
+            "mean of {} seeds: {time:.3} s (standard deviation {time_deviation:.3}), {:.2} % ({:.2})",
+            seconds.len(),
+            100.0 * accuracy,
+            100.0 * deviation
+        ));
+    }
+    let written = out.map(|mut out| out.finish(all.record()));
+    match &written {
+        Some(Ok(path)) => say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display())),
+        Some(Err(why)) => warn(why),
+        None => {}
+    }
+    match &m.check {
+        Some(check) if !check.passed => {
+            warn(&format!("This is not {}: it lacks {:.3} points.", check.reference, check.max_abs_error));
+            ExitCode::from(RUNG_FAILED)
+        }
+        _ if written.is_some_and(|written| written.is_err()) => ExitCode::from(USAGE),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// The part of a score that a record keeps.
+pub fn right_of(score: &Score) -> Right {
+    Right { correct: score.correct as u64, of: score.of as u64 }
+}
+
+/// Where a process of --cold leaves its result for the one that started it.
+pub struct ProcessResult {
+    /// The file of the result.
+    file: PathBuf,
+    /// The file in which the process that is not counted begins the record of all.
+    record: Option<PathBuf>,
+}
+
+impl ProcessResult {
+    /// The files that the command line names, if this process is one of several.
+    pub fn asked(args: &WholeArgs) -> Option<Self> {
+        Some(Self { file: args.cold_result.clone()?, record: args.cold_record.clone() })
+    }
+
+    /// Leaves the result, and in the process that is not counted the record that the others go on with.
+    pub fn leave(&self, lab: &Lab, whole: &WholeTraining<'_>, right: Right) -> Result<(), Failure> {
+        if let Some(path) = &self.record {
+            write_record(WholeTrainings::new(lab, whole).record(), path)?;
+        }
+        let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", self.file.display()));
+        let text = serde_json::to_vec(&right).map_err(|e| refused(e.to_string()))?;
+        // Not through a temporary file and the disk: that is part of the time, and a file that is cut off is no result.
+        fs::write(&self.file, text).map_err(|e| refused(e.to_string()))
+    }
+
+    /// Reads the result that a process left; `None` if it left none.
+    pub fn read(file: &Path) -> Option<Right> {
+        serde_json::from_slice(&fs::read(file).ok()?).ok()
+    }
+}
