@@ -3,8 +3,6 @@
 //! `link`, `climb`, `difference`, `strip`, `fragment`, `problems`, `compared`, `origin`, `open`, `library`, `report`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
 //! `browser` asks the browser, `app` holds the state, `view` draws it.
 #![forbid(unsafe_code)]
-// The markup of a view is read token by token.
-#![recursion_limit = "1024"]
 
 mod app;
 mod browser;
@@ -21,7 +19,6 @@ mod hostile;
 mod library;
 mod link;
 mod marks;
-mod markup;
 mod open;
 mod origin;
 mod problems;

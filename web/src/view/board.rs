@@ -5,12 +5,11 @@ use crate::app::{App, Msg};
 use crate::browser;
 use crate::format::{NONE, significant};
 use crate::library::Entry;
-use crate::markup::html;
 use warpbook_charts::words::{counted, listed, time, times};
 use warpbook_charts::{Board, BoardEntry, BoardTask};
 use warpbook_record::Run;
 use web_sys::{HtmlInputElement, HtmlSelectElement, MouseEvent};
-use yew::{Event, Html, TargetCast};
+use yew::{Event, Html, TargetCast, html};
 
 /// Records that were read, with their entries.
 type Opened<'a> = Vec<(&'a Entry, &'a Run)>;

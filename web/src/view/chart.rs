@@ -5,12 +5,11 @@ use super::drawing::Drawing;
 use crate::app::Msg;
 use crate::app::report::{Act, save_png};
 use crate::browser;
-use crate::markup::html;
 use std::rc::Rc;
 use warpbook_charts::{Chart, ChartError, Table};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::MouseEvent;
-use yew::{AttrValue, Callback, Html};
+use yew::{AttrValue, Callback, Html, html};
 
 /// The chart, or the sentence that says why there is none; `name` is that of its files.
 pub fn chart(send: &Send, drawn: Result<Chart, ChartError>, name: &str) -> Html {
@@ -40,7 +39,7 @@ pub fn chart(send: &Send, drawn: Result<Chart, ChartError>, name: &str) -> Html 
     html! {
         <figure key={id.clone()} class="chart" aria-labelledby={id.clone()}>
             <figcaption id={id} class="visually-hidden">{ &chart.title }</figcaption>
-            { yew::html! { <Drawing svg={AttrValue::from(chart.svg.as_str().to_owned())} send={send.clone()} /> } }
+            <Drawing svg={AttrValue::from(chart.svg.as_str().to_owned())} send={send.clone()} />
             <div class="row">
                 <button type="button" class="small" onclick={svg}>{ "Save SVG" }</button>
                 <button type="button" class="small" onclick={png}>{ "Save PNG" }</button>

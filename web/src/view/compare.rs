@@ -9,12 +9,11 @@ use crate::facts::{Difference, author, differences};
 use crate::format::{self, NONE};
 use crate::library::Entry;
 use crate::link::Choice;
-use crate::markup::html;
 use crate::problems::{self, Group};
 use warpbook_charts::{self as charts, Comparison, MAX_LABEL, Verdict};
 use warpbook_record::{Problem, Run};
 use web_sys::{HtmlInputElement, HtmlSelectElement, MouseEvent};
-use yew::{Event, Html, TargetCast};
+use yew::{Event, Html, TargetCast, html};
 
 /// The page of the comparison.
 pub fn page(app: &App, send: &Send) -> Html {

@@ -6,7 +6,6 @@ use crate::app::Msg;
 use crate::app::climb::{Act as Climb, From};
 use crate::browser;
 use crate::marks::{Place, Reading, step};
-use crate::markup::html;
 use crate::zoom::Plot;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,7 +15,7 @@ use wasm_bindgen::JsCast;
 use web_sys::{Element, Node, SvgElement};
 use yew::{
     AttrValue, Callback, Component, Context, FocusEvent, Html, KeyboardEvent, MouseEvent, NodeRef, PointerEvent,
-    Properties, classes,
+    Properties, classes, html,
 };
 
 const MARK: &str = "[data-value]";

@@ -1,9 +1,8 @@
 //! The environment of a record.
 
 use crate::facts::{Section, sections};
-use crate::markup::html;
 use warpbook_record::Run;
-use yew::Html;
+use yew::{Html, html};
 
 /// Everything that the record says about it.
 pub fn environment(run: &Run) -> Html {

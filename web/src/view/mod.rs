@@ -22,10 +22,9 @@ use crate::browser;
 use crate::format;
 use crate::library::{Entry, Origin, State};
 use crate::link::Tab;
-use crate::markup::html;
 use wasm_bindgen::JsCast;
 use web_sys::{HtmlInputElement, MouseEvent};
-use yew::{Callback, Event, Html, TargetCast, classes};
+use yew::{Callback, Event, Html, TargetCast, classes, html};
 
 /// Where messages go.
 type Send = Callback<Msg>;

@@ -4,9 +4,8 @@ use super::{HEADING, Send, close, compare_button, compare_tick, details_of, pass
 use crate::app::{App, Msg};
 use crate::filter::Filter;
 use crate::library::Entry;
-use crate::markup::html;
 use web_sys::{HtmlInputElement, HtmlSelectElement, InputEvent, MouseEvent};
-use yew::{Event, Html, TargetCast};
+use yew::{Event, Html, TargetCast, html};
 
 /// From so many records on there is something to search.
 const SEARCH_FROM: usize = 5;

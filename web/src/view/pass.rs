@@ -6,11 +6,10 @@ use crate::app::sources::Act;
 use crate::app::{App, Msg};
 use crate::browser;
 use crate::library::Origin;
-use crate::markup::html;
 use warpbook_charts::words::counted;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlElement, HtmlTextAreaElement, InputEvent, KeyboardEvent, MouseEvent};
-use yew::{Html, TargetCast};
+use yew::{Html, TargetCast, html};
 
 /// The menu of the page's top.
 pub fn pass_on(app: &App, send: &Send) -> Html {

@@ -9,13 +9,12 @@ use crate::library::Entry;
 use crate::link::{
     Choice, Tab, breakdown_name, charts_of, has_data, profiled, quantities, quantity, quantity_id, training_charts,
 };
-use crate::markup::html;
 use crate::problems::{self, Group};
 use crate::sheet as sheets;
 use warpbook_charts as charts;
 use warpbook_record::{ChartKind, Problem, Profiled, Quantity, Run, Xray};
 use web_sys::{HtmlInputElement, HtmlSelectElement, KeyboardEvent, MouseEvent};
-use yew::{Callback, Event, Html, TargetCast};
+use yew::{Callback, Event, Html, TargetCast, html};
 
 /// The record, at the tab that the link names or at its first.
 pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {

@@ -3,10 +3,9 @@
 use super::{HEADING, Send};
 use crate::app::report::Act;
 use crate::app::{App, Msg};
-use crate::markup::html;
 use crate::report::{Item, data_address};
 use web_sys::{HtmlInputElement, HtmlTextAreaElement, MouseEvent};
-use yew::{Event, Html, TargetCast};
+use yew::{Event, Html, TargetCast, html};
 
 /// The whole report.
 pub fn report(app: &App, send: &Send) -> Html {

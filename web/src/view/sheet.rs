@@ -4,11 +4,10 @@ use super::{Send, chart};
 use crate::app::climb::{Act, From};
 use crate::app::{App, Msg};
 use crate::format;
-use crate::markup::html;
 use crate::sheet::{Cell, Row, Sheet, Tone};
 use warpbook_record::Run;
 use web_sys::{HtmlInputElement, InputEvent, MouseEvent};
-use yew::{Callback, Html, TargetCast, classes};
+use yew::{Callback, Html, TargetCast, classes, html};
 
 /// A table of more rows is folded to so many at first, and can be searched.
 const FOLDED_FROM: usize = 50;

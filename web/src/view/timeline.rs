@@ -5,7 +5,6 @@ use crate::app::{App, Msg};
 use crate::browser;
 use crate::filter::folded;
 use crate::format;
-use crate::markup::html;
 use crate::trace::{Lane, Shown, Sight, Trace, recorded, rungs};
 use gloo_events::{EventListener, EventListenerOptions};
 use std::cell::Cell;
@@ -16,7 +15,7 @@ use wasm_bindgen::JsCast;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, HtmlInputElement, HtmlSelectElement, MouseEvent};
 use yew::{
     AttrValue, Callback, Component, Context, Event, Html, InputEvent, KeyboardEvent, NodeRef, PointerEvent, Properties,
-    TargetCast,
+    TargetCast, html,
 };
 
 const LANE: f64 = 34.0;
@@ -45,7 +44,7 @@ pub fn timeline(app: &App, send: &Send, run: &Run, problem: &Problem, name: &str
     let fastest = traced.iter().map(|(id, _)| id.clone()).min_by(|a, b| us(a).total_cmp(&us(b)));
     let Some(first) = fastest else { return Html::default() };
     let shared = Rc::new(traced.iter().map(|(id, _)| (id.clone(), Trace::of(run, problem, id))).collect());
-    yew::html! {
+    html! {
         <Timeline key={format!("{name} {}", problem.id)} {first} {traced} traces={Traces(shared)} name={name.to_owned()}
             title={format!("{}: {}", run.title, problem.label)} dark={app.dark}
             shown={app.link.traced.clone()} width={app.options().width} send={send.clone()} />

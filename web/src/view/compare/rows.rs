@@ -3,11 +3,10 @@
 use crate::app::Msg;
 use crate::compared::{MAX_LISTED, moved as moved_rows, problem_label, said};
 use crate::format::NONE;
-use crate::markup::html;
 use crate::view::Send;
 use warpbook_charts::{ComparedCell, ComparedRow, Comparison, Verdict};
 use web_sys::MouseEvent;
-use yew::{Html, classes};
+use yew::{Html, classes, html};
 
 /// The rungs of one problem: those with a figure in the first record and in another, and folded the others.
 pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {

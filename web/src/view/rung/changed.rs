@@ -3,11 +3,10 @@
 use super::source::{MAX_COLOURED_BYTES, closure, file, files, own_files, tokens};
 use crate::difference::{Kind, Piece, difference};
 use crate::format;
-use crate::markup::html;
 use crate::view::Send;
 use warpbook_charts::{changes, lines_in_common};
 use warpbook_record::{Problem, Run, Rung};
-use yew::Html;
+use yew::{Html, html};
 
 /// In the launch, in the files of its kernels, and in what these include; without anything to compare with, its source.
 pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem>, &Rung, Option<&Rung>)) -> Html {

@@ -1,12 +1,11 @@
 //! A rung's figures at a problem: samples, bound, check, kernels.
 
 use crate::format::{self, NONE, percent, significant};
-use crate::markup::html;
 use crate::strip::Strip;
 use warpbook_charts::past_bound;
 use warpbook_charts::words::time;
 use warpbook_record::{KernelStats, Measurement, Outcome, Problem, Run, Rung};
-use yew::Html;
+use yew::{Html, html};
 
 /// The strip's size in its own units, which are about CSS pixels.
 const WIDTH: f64 = 340.0;

@@ -12,13 +12,12 @@ use crate::app::{App, Msg};
 use crate::climb::{neighbour, shown};
 use crate::format;
 use crate::link::Tab;
-use crate::markup::html;
 pub use swipe::Begun;
 use swipe::swipe;
 use warpbook_charts::{climb_caption, rung_before};
 use warpbook_record::{Problem, Run, Rung};
 use web_sys::{HtmlSelectElement, MouseEvent};
-use yew::{Callback, Event, Html, TargetCast};
+use yew::{Callback, Event, Html, TargetCast, html};
 
 /// The panel of the rung that the link names, or of the problem's fastest kernels.
 pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Html {

@@ -2,12 +2,11 @@
 
 use crate::format;
 use crate::highlight::{class, includes, lines};
-use crate::markup::html;
 use crate::view::{Send, record};
 use std::collections::BTreeMap;
 use warpbook_charts::highlight::Token;
 use warpbook_record::{KernelSpec, Run, Rung};
-use yew::Html;
+use yew::{Html, html};
 
 /// Longer files are shown without colours: each token is an element.
 pub const MAX_COLOURED_BYTES: usize = 200_000;

@@ -1,11 +1,10 @@
 //! A part of the page that a finger swipes along: to the left for the next, to the right for the previous.
 
-use crate::markup::html;
 use std::cell::Cell;
 use std::rc::Rc;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, PointerEvent};
-use yew::{Callback, Html};
+use yew::{Callback, Html, html};
 
 /// A shorter way is no swipe, in CSS pixels.
 const LEAST: f64 = 48.0;
