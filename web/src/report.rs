@@ -116,7 +116,7 @@ pub fn data_address(svg: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::tests::sample_run;
+    use crate::testing::sample_run;
     use warpbook_charts::{Quantity, ladder};
 
     fn charts() -> [Chart; 2] {

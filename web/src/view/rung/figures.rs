@@ -1,7 +1,7 @@
 //! A rung's figures at a problem: samples, bound, check, kernels.
 
-use crate::format::{self, NONE, percent, significant};
-use crate::strip::Strip;
+use crate::plot::sample_plot::SamplePlot;
+use crate::text::format::{self, NONE, percent, significant};
 use warpbook_charts::past_bound;
 use warpbook_charts::words::time;
 use warpbook_record::{KernelStats, Measurement, Outcome, Problem, Run, Rung};
@@ -58,7 +58,7 @@ fn facts(run: &Run, m: &Measurement) -> Vec<Fact> {
 
 /// A strip of the samples with the median and the MAD.
 fn samples(m: &Measurement) -> Html {
-    let Some(strip) = Strip::of(&m.samples_us) else {
+    let Some(strip) = SamplePlot::of(&m.samples_us) else {
         return html! { <p class="quiet">{ "No samples were kept." }</p> };
     };
     let x = |v: f64| EDGE + v * (WIDTH - 2.0 * EDGE);
@@ -119,7 +119,7 @@ fn kernels(all: &[KernelStats]) -> Html {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::tests::sample_run;
+    use crate::testing::sample_run;
 
     #[test]
     fn figures_say_bound_check_and_tile() {

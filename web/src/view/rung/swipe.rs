@@ -1,7 +1,6 @@
 //! A part of the page that a finger swipes along: to the left for the next, to the right for the previous.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use crate::app::SwipeStart;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, PointerEvent};
 use yew::{Callback, Html, html};
@@ -9,11 +8,8 @@ use yew::{Callback, Html, html};
 /// A shorter way is no swipe, in CSS pixels.
 const LEAST: f64 = 48.0;
 
-/// Where a finger went down, if it is down.
-pub type Begun = Rc<Cell<Option<(f64, f64)>>>;
-
 /// The content, of which a swipe tells `on_step` 1 for the next and -1 for the previous. What scrolls sideways by itself is no part of it, nor is a field.
-pub fn swipe(begun: &Begun, on_step: Callback<isize>, content: Html) -> Html {
+pub fn swipe(begun: &SwipeStart, on_step: Callback<isize>, content: Html) -> Html {
     let at = |e: &PointerEvent| (f64::from(e.client_x()), f64::from(e.client_y()));
     let down = {
         let begun = begun.clone();
