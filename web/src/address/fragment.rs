@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 pub const MAX_LINK: usize = 128_000;
 /// The longest that is read.
 const MAX_READ: usize = 2_000_000;
-/// From here on programs for mail and chat may cut a link.
+/// Programs for mail and chat may cut a link that is longer than this.
 const LONG: usize = 8_000;
 
 /// A record as it is carried.
@@ -51,7 +51,7 @@ pub fn compact(text: &str) -> String {
     text.chars().filter(keep).collect()
 }
 
-/// The page's address with a record in it, and what is to be said of it.
+/// The page's address with a record in it, and a warning where it is long.
 ///
 /// # Errors
 /// A sentence for the page's reader: the record is too large.
@@ -66,7 +66,7 @@ pub fn link(page: &str, name: &str, packed: &[u8]) -> Result<(String, &'static s
     }
 }
 
-/// What is said of a record that no link carries.
+/// The sentence about a record that is too large for a link.
 pub fn too_large(why: &str) -> String {
     format!(
         "The record is too large for a link: {why}. Pass it on as a file: `warpbook share` makes one of it with the viewer inside."

@@ -16,7 +16,7 @@ pub struct Link {
     pub record: Option<String>,
     /// The keys of the records that are ticked for comparison.
     pub ticked: Vec<String>,
-    /// What the reader calls those of them, by their keys.
+    /// The reader's labels for ticked records, by their keys.
     pub labels: BTreeMap<String, String>,
     /// Whether a comparison shows the figures of what is not comparable.
     pub anyway: bool,
@@ -32,15 +32,15 @@ pub struct Link {
     pub rung: Option<String>,
     /// The part of a sweep or a roofline that is shown.
     pub window: Option<Window>,
-    /// What of a timeline is shown.
+    /// The part of a timeline that is shown.
     pub traced: Shown,
     /// The rungs whose lines stand out of a sweep of many.
     pub picked: Vec<String>,
-    /// Whether its whole source is shown, and not what changed.
+    /// Whether the panel shows the rung's whole source instead of what changed.
     pub whole: bool,
     /// Whether all records are shown, although the link names some.
     pub overview: bool,
-    /// The class board at the task of this id; of an empty one at its first.
+    /// The id of the class board's task; empty for the first task.
     pub board: Option<String>,
     /// `true` if the board leaves out the records that come with the page.
     pub opened_only: bool,
@@ -146,7 +146,7 @@ impl Link {
         *self = Self { sources, ticked, overview: true, ..Self::default() };
     }
 
-    /// Opens several addresses compared, where the link says nothing else of what is shown; as a class board where these are more than can be
+    /// Compares several addresses where the link names nothing else to show; shows the class board where they are more than can be
     /// compared.
     pub fn compare_sources(&mut self) {
         let says_nothing = self.ticked.is_empty() && self.tab.is_none() && self.record.is_none() && !self.overview;
@@ -158,7 +158,7 @@ impl Link {
         }
     }
 
-    /// Calls a ticked record so; an empty label is no label.
+    /// Gives a ticked record a label; an empty one removes the label.
     pub fn label(&mut self, key: String, label: &str) {
         let label: String = label.trim().chars().take(MAX_LABEL).collect();
         if label.is_empty() {

@@ -5,9 +5,9 @@ use warpbook_record::{Problem, Run};
 /// A problem of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProblemChoice {
-    /// By its id.
+    /// The problem with this id.
     Id(String),
-    /// By the size that a sweep runs over, and its number among those of that size, as links of earlier versions say it.
+    /// The problem with this size in a sweep, and its number among problems of that size, as in links of earlier versions.
     Size {
         /// The size.
         size: u64,
@@ -17,7 +17,7 @@ pub enum ProblemChoice {
 }
 
 impl ProblemChoice {
-    /// The problem of a record; of a size without so many problems the first.
+    /// Finds the problem in a record; the first of its size where there are not so many.
     pub fn find<'a>(&self, run: &'a Run) -> Option<&'a Problem> {
         let mut problems = run.every_problem().into_iter();
         match self {
@@ -35,7 +35,7 @@ impl ProblemChoice {
         Some(Self::Size { size: size.parse().ok()?, nth: nth.parse::<usize>().ok()?.checked_sub(1)? })
     }
 
-    /// As in an address: its parameter and value.
+    /// Its parameter and value in an address.
     pub fn pair(&self) -> (&'static str, String) {
         match self {
             Self::Id(id) => ("problem", id.clone()),

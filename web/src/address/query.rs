@@ -26,7 +26,7 @@ impl Link {
                 "src" => push_new(&mut link.sources, value),
                 "record" => link.record = Some(value),
                 "compare" => push_new(&mut link.ticked, value),
-                // Of the record before it.
+                // The label belongs to the record before it.
                 "label" => drop(link.ticked.last().cloned().map(|key| link.label(key, &value))),
                 "anyway" => link.anyway = value == "1",
                 "normalised" => link.normalised = value == "1",
@@ -50,7 +50,7 @@ impl Link {
         link
     }
 
-    /// As the query of an address, with its question mark; empty when everything is as the page begins.
+    /// Returns the query of an address, with its question mark; it is empty for the page's first view.
     pub fn query(&self) -> String {
         let mut pairs: Vec<(&str, String)> = Vec::new();
         pairs.extend(self.sources.iter().map(|s| ("src", s.clone())));

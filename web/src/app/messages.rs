@@ -125,7 +125,7 @@ pub enum ChartMsg {
     Zoom(Option<Window>),
     /// The timeline shows this.
     Timeline(Shown),
-    /// Let the line of this rung stand out of a sweep, or no longer.
+    /// Let the line of this rung stand out of a sweep, or stop that.
     Pick(String, bool),
 }
 

@@ -5,7 +5,7 @@ use crate::browser;
 use wasm_bindgen_futures::spawn_local;
 use yew::Callback;
 
-/// As many alerts as are shown at once; the latest are the ones that matter.
+/// The most alerts that are shown at once; the latest are the ones that matter.
 const MAX_ALERTS: usize = 5;
 
 /// What the reader is told.
@@ -35,7 +35,7 @@ impl Notices {
         (self.said, self.told) = (text.into(), true);
     }
 
-    /// Answers a message.
+    /// Handles a message.
     pub(super) fn update(&mut self, send: &Callback<Msg>, msg: NoticeMsg) {
         match msg {
             NoticeMsg::Copy(what, text) => {

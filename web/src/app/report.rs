@@ -28,7 +28,7 @@ impl App {
         if all.is_empty() { "Class board".into() } else { all.join("; ") }
     }
 
-    /// Answers a message.
+    /// Handles a message.
     pub(super) fn update_report(&mut self, msg: ReportMsg) {
         let of = self.source_of_charts();
         let report = &mut self.report;

@@ -18,7 +18,7 @@ impl App {
         Some((run, self.link.problem_of(run)))
     }
 
-    /// Answers a message; returns whether anything changed.
+    /// Handles a message; returns whether anything changed.
     pub(super) fn update_rung(&mut self, msg: RungMsg) -> bool {
         match msg {
             RungMsg::Show(rung) => self.link.rung = Some(rung),
@@ -60,7 +60,7 @@ impl App {
         });
     }
 
-    /// Without a place to go back to: to the first part, at the rung's mark.
+    /// Leads back to where the reader came from, or else to the rung's mark in the first part.
     fn leave_rung(&mut self, rung: String) {
         self.link.rung = None;
         let Some(place) = self.came_from.take() else {

@@ -1,9 +1,9 @@
-//! How the page's tables are sorted, searched and unfolded.
+//! How the reader has sorted, searched and unfolded the page's tables.
 
 use super::messages::SheetMsg;
 use crate::tables::Sort;
 
-/// What the reader has made of the tables, each by its name.
+/// The state of the tables, by their names.
 #[derive(Debug, Default)]
 pub struct Sheets {
     sorts: Vec<(&'static str, Sort)>,
@@ -27,7 +27,7 @@ impl Sheets {
         self.unfolded.contains(&sheet)
     }
 
-    /// Answers a message.
+    /// Handles a message.
     pub(super) fn update(&mut self, msg: SheetMsg) {
         match msg {
             SheetMsg::Sort(sheet, column) => {

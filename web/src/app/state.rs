@@ -152,7 +152,7 @@ impl App {
         ticked.filter_map(|e| Some((e, e.run()?))).collect()
     }
 
-    /// How charts are drawn: as wide as there is room, and what the link says.
+    /// The options of charts: the room that they have, and the window and lines that the link names.
     pub fn options(&self) -> Options {
         let picked = self.link.picked.clone();
         Options { window: self.link.window, picked, ..Options::of_width(self.width) }

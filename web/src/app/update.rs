@@ -43,7 +43,7 @@ impl App {
         app
     }
 
-    /// Answers a message; returns whether the page looks different now.
+    /// Handles a message; returns whether the page looks different now.
     pub fn answer(&mut self, ctx: &Context<Self>, msg: Msg) -> bool {
         use LibraryMsg::{Index, Live, Read, Renewed};
         // The page's own beginnings are not steps that a reader would want to go back to.

@@ -11,7 +11,7 @@ use web_sys::{DragEvent, KeyboardEvent};
 use yew::{Callback, Context};
 
 impl App {
-    /// Answers what happened to the window; returns whether the page looks different now.
+    /// Handles a message about the window; returns whether the page looks different now.
     pub(super) fn update_window(&mut self, ctx: &Context<Self>, msg: WindowMsg) -> bool {
         match msg {
             WindowMsg::Width(width) => return std::mem::replace(&mut self.width, width) != width,

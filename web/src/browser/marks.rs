@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, MouseEvent, SvgElement};
 
-/// What is a mark of a chart.
+/// The selector of a chart's marks.
 pub const MARK: &str = "[data-value]";
-/// What is an entry of a legend.
+/// The selector of a legend's entries.
 pub const LEGEND: &str = "[data-legend]";
-/// Both, in the order in which they were drawn.
+/// The selector of marks and entries, in the order in which they were drawn.
 pub const STOPS: &str = "[data-value],[data-legend]";
 /// A pointer so near to a mark, in CSS pixels, is at it.
 const NEAR: f64 = 12.0;
@@ -28,9 +28,9 @@ pub fn is_mark(stop: &Element) -> bool {
 
 /// Names that are said once for several marks.
 pub struct MarkNames {
-    /// Of rungs, by id.
+    /// The names of rungs, by id.
     rungs: BTreeMap<String, String>,
-    /// Of series.
+    /// The names of series, by the legend's key.
     series: BTreeMap<String, String>,
 }
 
@@ -101,7 +101,7 @@ pub fn stop_of(event: &web_sys::Event) -> Option<Element> {
     target.closest(STOPS).ok().flatten()
 }
 
-/// The same of a pointer, which need not be exactly at it.
+/// The mark or the entry of the legend that a pointer is at, or near.
 pub fn stop_at(event: &MouseEvent) -> Option<Element> {
     if let Some(stop) = stop_of(event) {
         return Some(stop);
@@ -113,7 +113,7 @@ pub fn stop_at(event: &MouseEvent) -> Option<Element> {
     let near = |mark: Element| {
         let r = mark.get_bounding_client_rect();
         let away = beyond(r.left(), r.right(), x).hypot(beyond(r.top(), r.bottom(), y));
-        // The box of a slanting line is no mark.
+        // The box of a slanting line is too large to be near.
         (away <= NEAR && (r.width() < 3.0 * NEAR || r.height() < 3.0 * NEAR)).then_some((away, mark))
     };
     all(&svg, MARK).into_iter().filter_map(near).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, mark)| mark)
@@ -151,13 +151,13 @@ pub fn on_page() -> Vec<Element> {
 
 /// A mark of the page.
 pub struct Numbered {
-    /// Among all marks of the page.
+    /// Its number among all marks of the page.
     pub nth: usize,
     /// The id of its rung.
     pub rung: String,
 }
 
-/// Moves the focus to the first mark of the page that is wanted; gives whether there is one.
+/// Moves the focus to the first mark of the page that is wanted; returns whether there is one.
 pub fn focus_mark(is_wanted: impl Fn(&Numbered) -> bool) -> bool {
     let marks = on_page();
     let numbered = places(&marks).into_iter().enumerate().map(|(nth, p)| Numbered { nth, rung: p.rung });

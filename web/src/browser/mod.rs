@@ -144,10 +144,10 @@ async fn read_stream(body: &web_sys::ReadableStream) -> Result<Vec<u8>, Option<S
     }
 }
 
-/// Fetches a text of the page's own site if it is another than that of the mark; gives it with its new mark.
+/// Fetches a text of the page's own site if it has changed since the mark; returns it with its new mark.
 ///
 /// # Errors
-/// Where the server does not answer, or with anything but the text.
+/// If the server does not answer, or answers with anything but the text.
 pub async fn fetch_new(address: &str, mark: &str) -> Result<Option<(String, String)>, ()> {
     let request = web_sys::RequestInit::new();
     request.set_cache(web_sys::RequestCache::NoStore);
@@ -167,7 +167,7 @@ pub async fn fetch_new(address: &str, mark: &str) -> Result<Option<(String, Stri
     Ok(Some((String::from_utf8_lossy(&bytes).into_owned(), mark)))
 }
 
-/// The site that the page is from, as "https://example.org"; "null" of a page from disk.
+/// The site that the page is from, as `https://example.org`; "null" of a page from disk.
 pub fn site() -> String {
     window().location().origin().unwrap_or_default()
 }
@@ -193,7 +193,7 @@ pub async fn pause() {
     wait(20).await;
 }
 
-/// Lets so many milliseconds go by.
+/// Waits for so many milliseconds.
 pub async fn wait(ms: i32) {
     let promise = js_sys::Promise::new(&mut |resolve, _| {
         let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, ms);
@@ -240,7 +240,7 @@ pub fn remembered(what: &str) -> Option<String> {
     storage()?.get_item(&local(what)).ok().flatten()
 }
 
-/// Keeps a text for the next visit to this page; an empty one is forgotten. Whether the browser did.
+/// Keeps a text for the next visit to this page, or forgets it where it is empty; returns whether the browser did.
 pub fn remember(what: &str, text: &str) -> bool {
     let Some(storage) = storage() else { return false };
     if text.is_empty() {
@@ -254,7 +254,7 @@ fn local(what: &str) -> String {
     format!("warpbook-{what} {}", window().location().pathname().unwrap_or_default())
 }
 
-/// Puts a text onto the clipboard; gives whether it is there.
+/// Puts a text onto the clipboard; returns whether it is there.
 pub async fn copy(text: &str) -> bool {
     // Missing where the page was not served safely, whatever its type says.
     let navigator = window().navigator();
@@ -283,7 +283,7 @@ fn copy_by_selection(text: &str) -> bool {
     try_copy().unwrap_or(false)
 }
 
-/// Moves the keyboard's focus; gives whether there is such an element.
+/// Moves the keyboard's focus; returns whether there is such an element.
 pub fn focus(id: &str) -> bool {
     let element = document().get_element_by_id(id).and_then(|e| e.dyn_into::<HtmlElement>().ok());
     element.is_some_and(|e| e.focus().is_ok())

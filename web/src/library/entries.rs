@@ -10,22 +10,22 @@ use warpbook_record::Run;
 /// Where a record comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// With the page, from this file in `data/`.
+    /// It comes with the page, from this file in `data/`.
     Bundled(String),
-    /// From an address that the link names.
+    /// It comes from an address that the link names.
     Address(String),
-    /// From the reader's disk, or pasted.
+    /// It comes from the reader's disk, or was pasted.
     Disk,
-    /// Out of a link's fragment: it is whatever the link's maker wrote.
+    /// It comes from a link's fragment: it is whatever the link's maker wrote.
     Fragment,
 }
 
 /// How far a record is.
 #[derive(Debug, Clone)]
 pub enum State {
-    /// Only known by name.
+    /// Only its name is known.
     Unread,
-    /// On its way.
+    /// It is being read.
     Reading,
     /// Read.
     Open(Rc<Opened>),
@@ -131,7 +131,7 @@ impl Entry {
     }
 }
 
-/// All of them, in the order of the page's list.
+/// The records, in the order of the page's list.
 #[derive(Debug, Default)]
 pub struct Library {
     /// Each of them.
@@ -149,14 +149,14 @@ impl Library {
         self.entries.iter_mut().find(|e| e.key == key)
     }
 
-    /// Adds those that come with the page, before all others.
+    /// Adds the records that come with the page, before all others.
     pub fn add_index(&mut self, index: Index) {
         let bundled = index.records.into_iter().map(Entry::of_index);
         let fresh: Vec<_> = bundled.filter(|e| self.get(&e.key).is_none()).collect();
         self.entries.splice(0..0, fresh);
     }
 
-    /// Takes over a newer index; gives the keys of those that were read and have changed since. What is shown of them stays until they are
+    /// Takes over a newer index; returns the keys of the records that were read and have changed since. They stay as they are until they are
     /// read again.
     pub fn renew(&mut self, index: Index) -> Vec<String> {
         let mut changed = Vec::new();
@@ -179,7 +179,7 @@ impl Library {
         changed
     }
 
-    /// Adds one that the link names; gives its key.
+    /// Adds a record that the link names; returns its key.
     pub fn add_address(&mut self, address: &str) -> String {
         let key = key_of(address);
         if self.get(&key).is_none() {
@@ -189,17 +189,17 @@ impl Library {
         key
     }
 
-    /// The key of a record from disk: the same after a reload.
+    /// The key of a record from disk, which is the same after a reload.
     pub fn key_on_disk(mark: u64) -> String {
         format!("disk-{mark:016x}")
     }
 
-    /// Adds one that was read from disk; gives its key, or that of the same record if it is there already.
+    /// Adds a record that was read from disk; returns its key, or the key of the same record if it is there already.
     pub fn add_read(&mut self, name: &str, opened: Opened) -> String {
         self.add_opened(Self::key_on_disk(opened.mark), name, Origin::Disk, opened)
     }
 
-    /// Adds one that a link carried; likewise.
+    /// Adds a record that a link carried; returns its key, or the key of the same record if it is there already.
     pub fn add_carried(&mut self, name: &str, opened: Opened) -> String {
         self.add_opened(format!("link-{:016x}", opened.mark), name, Origin::Fragment, opened)
     }
@@ -230,7 +230,7 @@ impl Library {
         }
     }
 
-    /// Makes one that could not be read a candidate again.
+    /// Lets a record that could not be read be tried again.
     pub fn retry(&mut self, key: &str) {
         if let Some(entry) = self.get_mut(key).filter(|e| matches!(e.state, State::Failed)) {
             entry.state = State::Unread;
@@ -242,8 +242,8 @@ impl Library {
         self.entries.retain(|e| e.key != key || matches!(e.origin, Origin::Bundled(_)));
     }
 
-    /// The record to show: that of the key; else the link's first that did not fail; else, where the link names none, the first of all.
-    /// None takes the place of one that was asked for and failed.
+    /// The record to show: the one with the key; else the link's first that did not fail; else, where the link names none, the first of all.
+    /// No record takes the place of one that was asked for and failed.
     pub fn chosen(&self, key: Option<&str>) -> Option<&Entry> {
         let usable = |e: &&Entry| !matches!(e.state, State::Failed);
         if let Some(entry) = key.and_then(|k| self.get(k)) {

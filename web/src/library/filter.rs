@@ -3,7 +3,7 @@
 use super::entries::Entry;
 use crate::text::search::folded;
 
-/// What a reader looks for; what is empty permits all.
+/// What a reader looks for; an empty text permits every record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Words that a record's title, experiment, device, author, date, file or headline has, in any order.

@@ -3,9 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use warpbook_record::{MAX_BYTES, Outcome, ReadError, Run};
 
-/// More than any real record has; a file with more would only stop the page.
+/// The most measurements of a record: more than any real one has, and few enough for the page.
 const MAX_MEASUREMENTS: usize = 20_000;
-/// A timeline is drawn on a canvas, which more of them would make slow.
+/// The most spans of a timeline, whose canvas would be slow with more.
 const MAX_SPANS: usize = 200_000;
 const MAX_RUNGS: usize = 500;
 const MAX_PROBLEMS: usize = 200;
@@ -23,13 +23,13 @@ pub fn check_size(bytes: f64) -> Result<(), String> {
 pub struct Opened {
     /// The record.
     pub run: Run,
-    /// The same for the same bytes; a record itself need not equal itself, since a diverged one has NaN in it.
+    /// A hash of the file's bytes; records are not compared, since a diverged one has NaN in it.
     pub mark: u64,
     /// The file's text, where a link may be large enough for it.
     pub text: Option<String>,
 }
 
-/// What is compressed to a link's length has hardly ever more bytes.
+/// The most bytes of a file that may fit into a link once it is compressed.
 const MAX_LINKED: usize = 4 << 20;
 
 /// Reads a record, and marks it.
@@ -45,7 +45,7 @@ pub fn open_marked(bytes: &[u8]) -> Result<Box<Opened>, String> {
     Ok(Box::new(Opened { run, mark: hasher.finish(), text }))
 }
 
-/// Reads a record and holds it against what the page can show.
+/// Reads a record, and refuses one that is larger than the page can show.
 ///
 /// # Errors
 /// A sentence for the page's reader.
@@ -108,7 +108,7 @@ fn tidy_texts(run: &mut Run) {
 /// A time that no run could have taken: eleven days, in microseconds.
 const LONGEST_US: f64 = 1e12;
 
-/// An error with the path of the first time that is none: a speed would be made of it. What is no finite number is no time of a whole
+/// An error with the path of the first time that is impossible, since a speed would be computed from it. A time that is not finite belongs to a failed
 /// measurement, which the record may say.
 fn check_times(run: &Run) -> Result<(), String> {
     let of = |what: &str, samples: &[f64]| {

@@ -29,7 +29,7 @@ pub struct IndexEntry {
     /// When it was begun: RFC 3339, UTC.
     #[serde(default)]
     pub created: String,
-    /// The same in indexes of before.
+    /// When it was begun, in indexes of earlier versions.
     #[serde(default)]
     date: String,
     /// Who made it.
@@ -85,7 +85,7 @@ impl Index {
         json::read(text).map(Self::dated).map_err(|e| e.to_string())
     }
 
-    /// With the dates of indexes of before.
+    /// Takes over the dates of earlier versions' indexes.
     fn dated(mut self) -> Self {
         for r in self.records.iter_mut().filter(|r| r.created.is_empty()) {
             r.created = std::mem::take(&mut r.date);
@@ -131,7 +131,7 @@ impl Embedded {
     }
 }
 
-/// More records than a folder's index may open at once.
+/// The most records that a folder's index opens at once.
 pub const MAX_FOLDER: usize = 200;
 
 /// The addresses of a folder's records, where what was found at an address is the folder's index (as `index.json`) and no record.
@@ -154,18 +154,18 @@ pub fn folder(address: &str, bytes: &[u8]) -> Option<Vec<String>> {
     Some(files.map(|r| format!("{base}{}", crate::address::percent::encode_path(&r.file))).collect())
 }
 
-/// What is fetched for an address: of a folder its index.
+/// The address that is fetched for another one: a folder's index for a folder.
 pub fn fetched(address: &str) -> String {
     let path = address.split(['?', '#']).next().unwrap_or(address);
     if path.ends_with('/') { format!("{path}index.json") } else { address.to_owned() }
 }
 
-/// Whether a name is that of a file in the folder itself, not of one elsewhere.
+/// Whether a name is a file's in the folder itself, not one elsewhere.
 fn is_plain_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0'])
 }
 
-/// Holds an address that a link names against what the page opens: http, https, or relative to the page.
+/// Checks that the page may open an address that a link names: http, https, or relative to the page.
 ///
 /// # Errors
 /// A sentence for the page's reader.
@@ -189,7 +189,7 @@ pub fn check_address(address: &str) -> Result<&str, String> {
     }
 }
 
-/// The host of an address on another site than `origin`, such as "https://example.org"; `None` of one on the same.
+/// The host of an address on another site than `origin`, such as `https://example.org`; `None` of one on the same.
 pub fn foreign_host(address: &str, origin: &str) -> Option<String> {
     let address = address.trim();
     let lower = address.to_ascii_lowercase().replace('\\', "/");

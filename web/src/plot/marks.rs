@@ -3,19 +3,19 @@
 /// What a mark says of itself, with what the groups around it say of all their marks. Absent texts are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The rung's id.
     pub rung: String,
     /// The problem's label.
     pub problem: String,
-    /// As it is shown.
+    /// Its value, as it is shown.
     pub value: String,
-    /// As "± 1.2 µs".
+    /// Its spread, such as "± 1.2 µs".
     pub spread: String,
     /// How many samples the value is the median of.
     pub samples: String,
-    /// What the legend calls those that are drawn alike.
+    /// The legend's name for its series.
     pub series: String,
 }
 
@@ -26,13 +26,13 @@ impl Reading {
         let samples = if self.samples.is_empty() { String::new() } else { format!("median of {}", self.samples) };
         let id = if self.rung == self.name { "" } else { &self.rung };
         let series = if self.series == self.name { "" } else { &self.series };
-        // A line that values are held against has its name as its value.
+        // A line that values are compared with has its name as its value.
         let value = if self.value == self.name { String::new() } else { value.join(" ") };
         let lines = [value, self.problem.clone(), samples, series.to_owned(), id.to_owned()];
         lines.into_iter().filter(|t| !t.is_empty()).collect()
     }
 
-    /// The same in one sentence, for screen readers.
+    /// All of it in one sentence, for screen readers.
     pub fn sentence(&self) -> String {
         let mut all = vec![self.name.clone()];
         all.extend(self.lines());
@@ -43,7 +43,7 @@ impl Reading {
 /// Where a mark lies among the others, for [`step`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The rung's id; of an entry of the legend empty.
+    /// The rung's id; empty for an entry of the legend.
     pub rung: String,
     /// The problem's label.
     pub problem: String,

@@ -10,9 +10,9 @@ const MAX_DOTS: usize = 400;
 pub struct SamplePlot {
     /// Samples, in the order in which they were taken from the top down.
     pub dots: Vec<(f64, f64)>,
-    /// Of the median.
+    /// The place of the median.
     pub median: f64,
-    /// Of the median ± MAD.
+    /// The places of the median less and plus the MAD.
     pub band: (f64, f64),
     /// The samples at both ends.
     pub ends: (f64, f64),

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::collections::HashMap;
 use warpbook_record::{Problem, Run, Span};
 
-/// Tones for so many kinds of operations; the rest shares the next.
+/// The number of kinds of operations with a tone of their own; the rest shares the next tone.
 pub const KINDS: usize = 7;
 const MANY_KINDS: usize = 512;
 
@@ -42,9 +42,9 @@ impl Bar {
 /// A stream, or the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lane {
-    /// As "stream 7" or "CPU".
+    /// Its name, such as "stream 7" or "CPU".
     pub name: String,
-    /// By their starts.
+    /// Its spans, sorted by their starts.
     pub bars: Vec<Bar>,
     /// The latest end of each bar and those before it.
     latest: Vec<f64>,
@@ -231,7 +231,7 @@ impl Trace {
         found().filter(|b| b.from > after).min_by(first).or_else(|| found().min_by(first))
     }
 
-    /// In the trace-event format that Perfetto and Chrome read.
+    /// The trace in the trace-event format that Perfetto and Chrome read.
     pub fn events(&self, title: &str) -> String {
         let named = |what: &str, tid: usize, name: &str| json!({ "ph": "M", "name": what, "pid": 1, "tid": tid, "args": { "name": name } });
         let mut events = vec![named("process_name", 0, title)];
@@ -253,7 +253,7 @@ fn is_host(stream: &str) -> bool {
     matches!(stream, "host" | "cpu" | "CPU")
 }
 
-/// What of a timeline is in sight, in microseconds.
+/// The times of a timeline that are in sight, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sight {
     /// The earliest time.
@@ -268,12 +268,12 @@ impl Sight {
         Self { from: 0.0, to: end.max(1e-3) }
     }
 
-    /// To the nanosecond, as addresses say it.
+    /// Rounded to the nanosecond, as in addresses.
     pub fn rounded(self) -> Self {
         Self { from: nanoseconds(self.from), to: nanoseconds(self.to) }
     }
 
-    /// Nearer by a factor (or further, below 1) around a share of its width, within a timeline that ends then.
+    /// Zooms in by a factor (out below 1) around a share of its width, within a timeline that ends then.
     pub fn nearer(self, factor: f64, share: f64, end: f64) -> Self {
         let width = self.to - self.from;
         // A nanosecond is the least that is recorded.
@@ -295,7 +295,7 @@ impl Sight {
     }
 }
 
-/// What of a timeline an address says: nothing of all of its first rung.
+/// The part of a timeline that an address names; the default is all of its first rung.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Shown {
     /// The rung.
@@ -309,7 +309,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// As parameters of an address.
+    /// Its parameters in an address.
     pub fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
         let search = (!self.search.is_empty()).then(|| self.search.clone());
         let range = |s: &Option<Sight>| s.map(|s| format!("{}..{}", nanoseconds(s.from), nanoseconds(s.to)));
@@ -322,7 +322,7 @@ impl Shown {
         all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// Takes one of those over.
+    /// Reads one of those parameters.
     pub fn read(&mut self, name: &str, value: String) {
         match name {
             "trace" => self.rung = Some(value),

@@ -38,7 +38,7 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// Reads the attribute; `None` of anything else.
+    /// Reads the attribute; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
         let at = |i: usize| words.get(i).and_then(|word| word.parse::<f64>().ok()).filter(|v| v.is_finite());
@@ -55,7 +55,7 @@ impl Plot {
         (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
     }
 
-    /// What a brush from one place to another takes; `None` of a mere press.
+    /// The window that a brush from one place to another selects; `None` for a mere press.
     pub fn brushed(&self, a: (f64, f64), b: (f64, f64)) -> Option<Window> {
         let wide = (a.0 - b.0).abs() >= THIN;
         let high = (a.1 - b.1).abs() >= THIN;
@@ -84,7 +84,7 @@ impl Plot {
         self.window((right * STEP, 1.0 + right * STEP), (up * STEP, 1.0 + up * STEP))
     }
 
-    /// What a key with or without Shift leads to: `Some(None)` is all of it.
+    /// The window that a key with or without Shift leads to; `Some(None)` is all of the plot.
     pub fn key(&self, key: &str, shift: bool) -> Option<Option<Window>> {
         match (key, shift) {
             ("+" | "=", _) => self.nearer(true).map(Some),
@@ -99,7 +99,7 @@ impl Plot {
     }
 }
 
-/// As an address has it: "256..4096,1e11..1e15".
+/// A window as in an address: "256..4096,1e11..1e15".
 pub fn window_text(window: &Window) -> String {
     let short = |v: f64| {
         // Four digits are less than a pixel.

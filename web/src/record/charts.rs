@@ -10,7 +10,7 @@ pub fn is_of_training(chart: ChartKind) -> bool {
     matches!(chart, Loss | Accuracy | LossScale | LearningRate | GradientNorm)
 }
 
-/// The charts of trainings that the record's descriptor names and that can be drawn, with their names in files; that of losses first.
+/// The charts of trainings that the record's descriptor names and that can be drawn, with their names in files; the losses come first.
 pub fn training_charts(
     options: &Options,
     run: &Run,

@@ -8,7 +8,7 @@ use warpbook_record::{Problem, Run};
 /// The most rows of a list over all problems.
 pub const MAX_LISTED: usize = 100;
 
-/// Short names of records, of their keys, files and contents: what the reader wrote, else the file's name where no two are the same, else
+/// Short names of records from their keys, files and contents: what the reader wrote, else the file's name where no two are the same, else
 /// what tells them apart. No two records have the same one.
 pub fn labels(own: &BTreeMap<String, String>, records: &[(&str, &str, &Run)]) -> Vec<String> {
     let runs: Vec<&Run> = records.iter().map(|r| r.2).collect();
@@ -49,14 +49,14 @@ pub fn problem_label(problem: &Problem) -> String {
     }
 }
 
-/// A cell in words: its figure, what it is to the first record, and what has to be said of it.
+/// A cell in words: its figure, its ratio to the first record, and a remark.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Said {
-    /// "188 µs ± 1 µs"; empty without one.
+    /// The time, such as "188 µs ± 1 µs"; empty where there is none.
     pub time: String,
-    /// "1.17× (1.16 to 1.18)"; empty where there is none to show.
+    /// The ratio, such as "1.17× (1.16 to 1.18)"; empty where there is none to show.
     pub ratio: String,
-    /// Why the ratio is not what it seems, or why there is no figure; empty of most.
+    /// Why the ratio is not what it seems, or why there is no figure; empty for most cells.
     pub why: String,
 }
 

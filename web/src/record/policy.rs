@@ -3,7 +3,7 @@
 use crate::text::format::{counted, plain};
 use warpbook_record::{DeviceKind, L2State, Policy, Run, TimedBy};
 
-/// What took the times.
+/// The clock that took the times.
 pub fn clock(p: &Policy) -> &'static str {
     match p.timed_by {
         TimedBy::CudaEvents => "CUDA events",
@@ -17,7 +17,7 @@ pub fn cache_name(run: &Run) -> &'static str {
     if run.environment.device.kind == DeviceKind::Cpu { "caches" } else { "L2" }
 }
 
-/// L2 at the start of a sample.
+/// The state of L2 at the start of a sample.
 pub fn cache(p: &Policy) -> &'static str {
     match p.l2 {
         L2State::Warm => "as the previous sample left it",

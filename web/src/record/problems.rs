@@ -50,7 +50,7 @@ pub fn on_a_line<'a>(run: &'a Run, problem: &'a Problem) -> Option<&'a Problem> 
     Some(problem).into_iter().chain(run.main_problem()).find(lies).or_else(|| lines.first().map(|l| l.problems[0]))
 }
 
-/// Of a list the problem most like another: that of the same size, of several the one that is called the same; else the last, which
+/// The problem of a list that is most like another: the one with the same name, else one of the same size; else the last, which
 /// is the largest of a line.
 pub fn like<'a>(problems: &[&'a Problem], other: &Problem) -> Option<&'a Problem> {
     let called = || problems.iter().find(|p| p.short == other.short);
@@ -58,7 +58,7 @@ pub fn like<'a>(problems: &[&'a Problem], other: &Problem) -> Option<&'a Problem
     called().or_else(sized).or(problems.last()).copied()
 }
 
-/// What a problem is, for choosers apart: its type, its shape, and what its label says of it besides, as "B transposed".
+/// The facets of a problem, for a chooser each: its type, its shape, and the rest of its label, such as "B transposed".
 pub fn facets(problem: &Problem) -> [String; 3] {
     let dtype = problem.dtype.label();
     let shape = if problem.short.is_empty() { &problem.label } else { &problem.short };
@@ -68,7 +68,7 @@ pub fn facets(problem: &Problem) -> [String; 3] {
 }
 
 /// The values of each of the three facets in the order of the problems, where problems of several types or layouts share their shapes;
-/// `None` where one list says it all.
+/// `None` where one list is enough.
 pub fn apart(problems: &[&Problem]) -> Option<[Vec<String>; 3]> {
     let mut values: [Vec<String>; 3] = Default::default();
     for p in problems {

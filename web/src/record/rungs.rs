@@ -7,7 +7,7 @@ pub fn title(rung: &Rung) -> &str {
     if rung.title.trim().is_empty() { &rung.id } else { &rung.title }
 }
 
-/// The framework that a rung is of, where it is not ours.
+/// The other framework that a rung runs in, if it does.
 pub fn framework(rung: &Rung) -> Option<&str> {
     rung.framework().map(|name| if name.is_empty() { "another framework" } else { name })
 }

@@ -9,7 +9,7 @@ use warpbook_record::{Breakdown, ChartKind, Descriptor, Measurement, Outcome, Pr
 pub enum Tab {
     /// Each rung's figure of one quantity.
     Ladder,
-    /// The same over several sizes.
+    /// One quantity over several sizes.
     Sweep,
     /// Problems against rungs, each cell a ratio to the fastest library.
     HeatMap,
@@ -19,7 +19,7 @@ pub enum Tab {
     Loss,
     /// What a run and a pass are made of, what parts cost, tiles and transfers.
     Breakdown,
-    /// What every SM did when.
+    /// What every SM did over time.
     Xray,
     /// The roofline of kernels, device memory, clocks and power over time, hardware counters.
     Profile,
@@ -58,12 +58,12 @@ impl Tab {
             Self::HeatMap => "heatmap",
             Self::Roofline => "roofline",
             Self::Loss => "loss",
-            // As it was called first: links keep working.
+            // Its first name, so that links keep working.
             Self::Breakdown => "operations",
             Self::Xray => "xray",
             Self::Profile => "profile",
             Self::Table => "table",
-            // As it was called first, too.
+            // Its first name, too.
             Self::Source => "source",
             Self::Environment => "environment",
             Self::Compare => "compare",
@@ -98,7 +98,7 @@ impl Tab {
         matches!(self, Self::Ladder | Self::Sweep)
     }
 
-    /// The problem that it shows where the page is at this one: this, or one that the record has of what it shows, as where another problem was X-rayed than
+    /// The problem that it shows where the page is at this one: this one, or another that the record has figures of, as where another problem was X-rayed than
     /// those that were measured.
     pub fn problem_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
         let of = |all: Vec<&'a Problem>| if all.contains(&problem) { problem } else { all.first().unwrap_or(&problem) };
@@ -113,7 +113,7 @@ impl Tab {
         }
     }
 
-    /// The problems to choose from where this one is shown: those that the record has something of that this shows.
+    /// The problems to choose from where a problem is shown: those that this part has figures of.
     pub fn problems<'a>(self, run: &'a Run, now: &Problem) -> Vec<&'a Problem> {
         let mut all = run.every_problem();
         all.retain(|p| *p == now || self.has_figures_at(run, p));
@@ -135,7 +135,7 @@ impl Tab {
         }
     }
 
-    /// The problem that is drawn where the page is at this one: another where a sweep has no line through this one.
+    /// The problem that is drawn where the page is at this one: a sweep without a line through it draws another.
     pub fn drawn_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
         if self == Self::Sweep { on_a_line(run, problem).unwrap_or(problem) } else { problem }
     }
@@ -154,8 +154,8 @@ impl Tab {
         }
     }
 
-    /// Those that a record has something for: the ladder, what the record's descriptor names, in its order, what was recorded of its kernels, and what
-    /// every record has. One whose measurements say nothing by themselves, as those of a profile, begins with what there is to see.
+    /// The parts that a record has something for: the ladder, what the record's descriptor names, in its order, what was recorded of its kernels, and what
+    /// every record has. A record whose measurements say nothing by themselves, such as a profile, begins with what there is to see.
     pub fn of(run: &Run) -> Vec<Self> {
         let mut tabs: Vec<Self> = Vec::new();
         let named = charts_of(run).into_iter().filter(|c| has_data(run, *c)).filter_map(Self::showing);
@@ -179,7 +179,7 @@ impl Tab {
     }
 }
 
-/// The problems that something was recorded of apart from times.
+/// The problems of which something apart from times was recorded.
 fn profiled(run: &Run) -> Vec<&Problem> {
     run.profiled.iter().map(|p| &p.problem).chain(run.breakdowns.iter().map(|b| &b.problem)).collect()
 }

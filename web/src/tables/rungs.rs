@@ -168,7 +168,7 @@ mod tests {
         let sheet = rungs(&run, at("1 M"));
         let get = |sheet: &Sheet, label: &str| column(sheet, &sheet.sorted(None), label);
         assert_eq!(get(&sheet, CHOSEN), [NONE, "800000 training points lie in one cluster."]);
-        // The first rung's bytes were not counted: it is held against reading its inputs once a pass.
+        // The first rung's bytes were not counted: its bound is reading its inputs once a pass.
         assert_eq!(get(&sheet, "Bound by"), ["DRAM", "arithmetic"]);
         assert!(sheet.rows[1].cells.iter().any(|c| c.detail == "at least 15.2 µs"), "{sheet:?}");
         assert!(sheet.rows[1].cells[1].detail == "fastest" && sheet.rows[1].cells[1].tone == Tone::Good);

@@ -3,9 +3,9 @@
 use super::controls::{Send, option, option_group, select};
 use crate::address::ProblemChoice;
 use crate::app::{ChartMsg, Msg, RungMsg};
+use crate::record::Tab;
 use crate::record::problems::{self, Group};
 use crate::record::quantities::{quantities, quantity_id};
-use crate::record::Tab;
 use crate::text::format;
 use warpbook_charts as charts;
 use warpbook_record::{Problem, Quantity, Run};

@@ -8,7 +8,7 @@ use crate::library::{Entry, Filter};
 use web_sys::MouseEvent;
 use yew::{Html, html};
 
-/// From so many records on there is something to search.
+/// The search is shown from so many records on.
 const SEARCH_FROM: usize = 5;
 
 /// The cards of the records that the filter leaves.

@@ -41,13 +41,13 @@ pub fn pass_on(app: &App, send: &Send) -> Html {
     }
 }
 
-/// A choice of a menu closes it.
+/// Closes the menu after a choice.
 fn chosen_in_menu(e: MouseEvent) {
     let button = e.target_dyn_into::<Element>().and_then(|t| t.closest("button").ok().flatten());
     close_menu(button.as_ref());
 }
 
-/// So does Escape, which leads back to its name.
+/// Closes the menu on Escape, and moves the focus to its name.
 fn escaped(e: KeyboardEvent) {
     if e.key() == "Escape" {
         close_menu(e.target_dyn_into::<Element>().as_ref());

@@ -9,7 +9,7 @@ use warpbook_record::Run;
 use web_sys::MouseEvent;
 use yew::{Callback, Html, classes, html};
 
-/// A table of more rows is folded to so many at first, and can be searched.
+/// A table with more rows than these is folded at first, and can be searched.
 const FOLDED_FROM: usize = 50;
 const FOLDED: usize = 20;
 

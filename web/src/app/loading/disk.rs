@@ -13,13 +13,13 @@ use web_sys::File;
 use yew::Context;
 use yew::html::Scope;
 
-/// More than anyone opens on purpose.
+/// The most files that are opened at once.
 const MAX_FILES: usize = 200;
-/// Of more than can be compared, so many are read before they are drawn.
+/// Where more records are dropped than can be compared, the page is drawn after each so many.
 const DRAWN_EVERY: usize = 10;
 /// A larger file is shown, and not kept: the page would be slow to begin.
 const MAX_KEPT: usize = 16 << 20;
-/// As all that is kept, in bytes.
+/// The most bytes that are kept in all.
 const MAX_KEPT_IN_ALL: usize = 96 << 20;
 
 impl App {
@@ -37,7 +37,7 @@ impl App {
         self.read_fragment(ctx);
     }
 
-    /// Answers what happened to such records; returns whether the page looks different now.
+    /// Handles a message about such records; returns whether the page looks different now.
     pub(in crate::app) fn update_disk(&mut self, ctx: &Context<Self>, msg: DiskMsg) -> bool {
         match msg {
             DiskMsg::Files(files) => self.read_files(ctx, files),
@@ -129,12 +129,12 @@ impl App {
         } else if read == 1 && of <= MAX_RECORDS && !self.link.is_apart() {
             self.link.show_all();
         } else if read == 1 && of > MAX_RECORDS && self.link.board.is_none() {
-            // More than can be compared are a class.
+            // Records that are too many to compare are a class's.
             self.link.show_board(String::new());
         }
     }
 
-    /// What was kept is counted; what cannot be is said.
+    /// Counts the bytes that the browser keeps, and tells the reader what it cannot keep.
     fn keep_size(&mut self, ctx: &Context<Self>, name: &str, mark: u64, bytes: usize) {
         if bytes <= MAX_KEPT && self.loading.kept_bytes + bytes <= MAX_KEPT_IN_ALL {
             self.loading.kept_bytes += bytes;
@@ -231,7 +231,7 @@ impl App {
             return self.notices.alert(fragment::too_large("its file is too long"));
         };
         let page = {
-            // What names this visit's records says nothing to others; the carried record is shown first.
+            // Keys of this visit's records mean nothing to others; the carried record is shown first.
             let mut link = self.link.clone();
             (link.record, link.sources, link.overview) = (None, Vec::new(), false);
             link.ticked.clear();

@@ -10,7 +10,7 @@ use yew::Context;
 const INDEX: &str = "data/index.json";
 /// Milliseconds between two questions.
 const EVERY: i32 = 700;
-/// The same while the server does not answer.
+/// Milliseconds between two questions while the server does not answer.
 const AGAIN: i32 = 3_000;
 
 impl App {
@@ -28,7 +28,7 @@ impl App {
         });
     }
 
-    /// The server has answered, or not; gives whether the page looks otherwise now.
+    /// Handles the server's answer, or its silence; returns whether the page looks different now.
     pub(in crate::app) fn answered(
         &mut self,
         ctx: &Context<Self>,

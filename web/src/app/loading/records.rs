@@ -34,7 +34,7 @@ impl App {
         }
     }
 
-    /// Answers what happened to the records that come with the page or from an address; returns whether the page looks different now.
+    /// Handles a message about the records that come with the page or from an address; returns whether the page looks different now.
     pub(in crate::app) fn update_library(&mut self, ctx: &Context<Self>, msg: LibraryMsg) -> bool {
         match msg {
             LibraryMsg::Index(index) => {
@@ -122,7 +122,7 @@ impl App {
         });
     }
 
-    /// Takes up the addresses of the link.
+    /// Reads the records at the link's addresses, or asks the reader about those on other sites.
     pub(in crate::app) fn follow_link(&mut self, ctx: &Context<Self>) {
         for address in self.link.sources.clone() {
             let is_known = self.library.get(&key_of(&address)).is_some() || self.loading.folders.contains(&address);

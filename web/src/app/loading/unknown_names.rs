@@ -1,11 +1,11 @@
-//! Names that a link has in vain: they are told, and taken out of the page's address.
+//! Names in a link that exist nowhere: the reader is told of them, and the page's address loses them.
 
 use crate::address::key_of;
 use crate::app::state::App;
 use crate::library::Entry;
 
 impl App {
-    /// Once everything has come that a link may name: says what it names in vain.
+    /// Once every record has arrived that a link may name, tells the reader which ones are missing.
     pub(in crate::app) fn check_link(&mut self) {
         if !(self.loading.index_came && self.loading.kept_came && self.loading.carried_came) {
             return;

@@ -33,19 +33,19 @@ pub struct DrawingProps {
 
 /// What may happen to a drawing.
 pub enum DrawingMsg {
-    /// A mark is looked at; whether by focus or press, so that it stays.
+    /// A mark is pointed at, or (`true`) chosen by focus or press, so that its tooltip stays.
     Look(Element, bool),
     /// The pointer has left, or Escape was pressed (true).
     Leave(bool),
-    /// The pointer is at this series of the legend, or no longer.
+    /// The pointer is at this series of the legend, or at none.
     Hover(Option<String>),
-    /// A series alone, or all again.
+    /// Show this series alone, or all again.
     Isolate(String),
     /// The pointer went down in a plot, at this place of the box around the drawing, in CSS pixels.
     Brush((f64, f64)),
-    /// It moved there.
+    /// The pointer moved there.
     Drag((f64, f64)),
-    /// It went up: what was brushed is shown; or it left.
+    /// The pointer went up (`true`), so that what was brushed is shown, or it left.
     Drop(bool),
 }
 
@@ -65,7 +65,7 @@ pub struct Drawing {
     tip: Option<Tip>,
     hovered: Option<String>,
     isolated: Option<String>,
-    /// From and to, of the box around the drawing.
+    /// Where a brush began and is now, in CSS pixels of the box around the drawing.
     brush: Option<((f64, f64), (f64, f64))>,
     /// Whether the press that is about to come ended a brush.
     brushed: Rc<Cell<bool>>,
@@ -246,7 +246,7 @@ impl Drawing {
         ctx.link().batch_callback(move |e: PointerEvent| place_in(&root, &e).and_then(|at| act(&e, at)))
     }
 
-    /// What a brush can, for those without a pointer.
+    /// The buttons that zoom, for those without a pointer.
     fn zoom_buttons(&self, ctx: &Context<Self>) -> Html {
         let zoom_button = |label: &'static str, of: fn(&Plot) -> Option<Option<Window>>| {
             let (root, send) = (self.root.clone(), ctx.props().send.clone());
@@ -277,7 +277,7 @@ impl Drawing {
         Some(Tip { reading, at: (left, mark_at.1 + mark_at.3 + 10.0), mark: mark_at, stays })
     }
 
-    /// Text nodes only.
+    /// The tooltip, which is text nodes only.
     fn tip(&self, ctx: &Context<Self>, tip: &Tip) -> Html {
         let Tip { reading, at, mark, .. } = tip;
         let open = {

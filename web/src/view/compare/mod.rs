@@ -1,4 +1,4 @@
-//! Two to eight records held against the first of them.
+//! Two to eight records compared with the first of them.
 
 mod rows;
 
@@ -28,7 +28,7 @@ pub fn page(app: &App, send: &Send) -> Html {
 
 /// The ticked records: the verdict in a sentence, the ratios in a chart and in a table, and what differs between their environments.
 fn compare(app: &App, send: &Send) -> Html {
-    // In the order of the link: its first is what the others are held against.
+    // The link's order: the others are compared with its first.
     let ticked = app.ticked();
     let place = |e: &Entry| app.link.ticked.iter().position(|k| *k == e.key);
     let mut ticked: Vec<(&Entry, &Run)> = ticked;
@@ -71,7 +71,7 @@ fn compare(app: &App, send: &Send) -> Html {
     }
 }
 
-/// All that follows from figures, at one problem and in short at all.
+/// The comparison of figures, at one problem and in short at all problems.
 fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html {
     let first = all.runs[0];
     let drifts = (1..all.runs.len()).any(|i| all.drift(i).is_some());

@@ -23,8 +23,8 @@ pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
             { list(&held, "Rung by rung") }
             if !alone.is_empty() {
                 <details>
-                    <summary>{ format!("Without a figure to hold against the first record's ({})", alone.len()) }</summary>
-                    { list(&alone, "Without a figure to hold against the first record's") }
+                    <summary>{ format!("Without a figure to compare with the first record's ({})", alone.len()) }</summary>
+                    { list(&alone, "Without a figure to compare with the first record's") }
                 </details>
             }
         </section>

@@ -14,7 +14,7 @@ use warpbook_record::{ChartKind, Problem, Profiled, Run, Xray};
 use web_sys::HtmlInputElement;
 use yew::{Event, Html, TargetCast, html};
 
-/// What a part shows; `problem` is the page's, and `shown` the one that the part has something of.
+/// The content of a part; `problem` is the page's, and `shown` is the one that the part has figures of.
 pub fn panel(
     app: &App,
     send: &Send,
@@ -48,7 +48,7 @@ pub fn panel(
     }
 }
 
-/// The name of a file with something of a record.
+/// The name of a file that is saved from a record.
 fn file_name(run: &Run, what: &[&str]) -> String {
     format::slug(&[&[run.experiment.as_str(), &run.environment.device.name], what].concat())
 }
@@ -75,7 +75,7 @@ fn sweep(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// Of how many rungs a sweep lets only some stand out.
+/// A sweep of more rungs than these lets only some of their lines stand out.
 const MANY: usize = 8;
 
 /// Boxes that let the lines of rungs stand out of a sweep of many.
@@ -87,7 +87,7 @@ fn picks(app: &App, send: &Send, run: &Run, of: &Problem) -> Html {
     }
     html! {
         <details open={!app.link.picked.is_empty()}>
-            <summary>{ "Lines that stand out, next to the fastest and what they are held against" }</summary>
+            <summary>{ "Lines that stand out, next to the fastest and what they are compared with" }</summary>
             <div class="picks">
                 { for rungs.into_iter().map(|r| {
                     let id = r.id.to_string();
@@ -183,7 +183,7 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// The charts of parts, in the record's order; each of another problem where this one has no such parts.
+/// The charts of parts, in the record's order; a chart draws another problem where this one has no such parts.
 fn breakdown(app: &App, run: &Run, send: &Send, problem: &Problem) -> Html {
     let all = charts_of(run).into_iter().filter_map(|kind| Some((kind, breakdown_name(kind)?)));
     let present = all.filter(|(kind, _)| has_data(run, *kind));

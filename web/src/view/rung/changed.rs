@@ -9,7 +9,7 @@ use warpbook_charts::{changes, lines_in_common};
 use warpbook_record::{Problem, Run, Rung};
 use yew::{Html, html};
 
-/// In the launch, in the files of its kernels, and in what these include; without anything to compare with, its source.
+/// The changes in the launch, in the files of the kernels, and in what these include; the source where there is nothing to compare with.
 pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem>, &Rung, Option<&Rung>)) -> Html {
     let Some(before) = before else {
         return html! { <><p class="quiet">{ "No rung of its kind comes before it." }</p>{ files(send, run, rung) }</> };

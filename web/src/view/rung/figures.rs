@@ -12,7 +12,7 @@ const WIDTH: f64 = 340.0;
 const HEIGHT: f64 = 64.0;
 const EDGE: f64 = 6.0;
 
-/// All of them; a sentence where nothing was measured.
+/// The figures, or a sentence where nothing was measured.
 pub fn figures(run: &Run, problem: &Problem, rung: &Rung) -> Html {
     let Some(m) = run.measurement(&rung.id, problem) else {
         return html! { <p class="quiet">{ format!("The record has no figures of it at {}.", problem.label) }</p> };

@@ -111,7 +111,7 @@ fn files_of<'a>(sources: &'a BTreeMap<String, String>, rung: &'a Rung) -> Vec<(&
     paths.into_iter().map(|p| (p, sources.get(p).map(String::as_str))).collect()
 }
 
-/// The same without their texts.
+/// The paths of the files of a rung's kernels and of those that they include.
 pub fn closure<'a>(sources: &'a BTreeMap<String, String>, rung: &'a Rung) -> Vec<&'a str> {
     files_of(sources, rung).into_iter().map(|(path, _)| path).collect()
 }
@@ -124,7 +124,7 @@ pub fn own_files(rung: &Rung) -> Vec<&str> {
     paths
 }
 
-/// A file that can be folded.
+/// A file's source, which can be folded.
 pub fn file(path: &str, text: Option<&str>, open: bool) -> Html {
     let Some(text) = text else {
         return html! { <p class="empty">{ format!("The record does not hold {path}.") }</p> };

@@ -17,9 +17,9 @@ use wasm_bindgen::JsCast;
 use web_sys::{HtmlCanvasElement, MouseEvent};
 use yew::{AttrValue, Callback, Component, Context, Html, KeyboardEvent, NodeRef, PointerEvent, Properties, html};
 
-/// So long must it rest until the address says what is shown, in milliseconds.
+/// After so many milliseconds without a change, the address names what is shown.
 const REST: i32 = 300;
-/// Rows of totals.
+/// The most rows of totals.
 const TOTALS: usize = 12;
 
 /// The timeline of the rung that is the fastest of those that were recorded at the problem.
@@ -40,7 +40,7 @@ pub fn timeline(app: &App, send: &Send, run: &Run, problem: &Problem, name: &str
     }
 }
 
-/// By rung. Two are equal where their figures are.
+/// The traces of a problem, by rung.
 #[derive(Clone, PartialEq)]
 pub struct Traces(Rc<Vec<(AttrValue, Trace)>>);
 
@@ -77,21 +77,21 @@ pub struct TimelineProps {
 pub enum TimelineMsg {
     /// Show this rung.
     Rung(String),
-    /// See this.
+    /// Show these times.
     See(Sight),
     /// A pointer is down: its number, place along the canvas and whether it selects.
     Down(i32, f64, bool),
-    /// It moved.
+    /// A pointer moved.
     Move(i32, f64),
-    /// It is up, or gone.
+    /// A pointer is up, or gone.
     Up(i32),
-    /// Only these stand out.
+    /// Only spans with this text stand out.
     Search(String),
     /// Go to the next that was searched for.
     Next,
     /// Nothing is selected.
     Unselect,
-    /// It has rested since the change of that number.
+    /// Nothing has changed since the change of that number.
     Rested(u32),
     /// The wheel was turned so far to the right and down at this place along the canvas; whether to zoom.
     Wheel((f64, f64), f64, bool),
@@ -102,20 +102,20 @@ pub struct Timeline {
     canvas: NodeRef,
     rung: AttrValue,
     sight: Sight,
-    /// From and to, in microseconds.
+    /// The selected times, from and to, in microseconds.
     selected: Option<(f64, f64)>,
     /// Where a selection began.
     selecting: Option<f64>,
     /// Pointers that are down, by number, with their places.
     pointers: Vec<(i32, f64)>,
     wanted: String,
-    /// Where the last one found begins.
+    /// Where the span that was found last begins.
     found: f64,
-    /// How often it was changed.
+    /// The number of changes so far.
     changes: u32,
     /// The room for the names of the lanes, as it was drawn last.
     names: Cell<f64>,
-    /// Of the wheel, which must keep the page from being zoomed or stepped back.
+    /// The listener of the wheel, which keeps the page from being zoomed or stepped back.
     wheel: Option<EventListener>,
 }
 
@@ -142,7 +142,7 @@ impl Component for Timeline {
     }
 
     fn changed(&mut self, ctx: &Context<Self>, old: &TimelineProps) -> bool {
-        // Of another address, and not of what was done here and is in the address since.
+        // Another address was opened; what was done here is in the address already.
         if ctx.props().shown != old.shown && ctx.props().shown != self.shown(ctx) {
             self.show(ctx);
         }

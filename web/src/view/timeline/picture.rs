@@ -13,11 +13,11 @@ pub const LANE: f64 = 34.0;
 pub const AXIS: f64 = 24.0;
 /// The least and the most room for the names of the lanes, in CSS pixels, and the part of the canvas that they take at most.
 pub const NAMES: (f64, f64, f64) = (56.0, 150.0, 0.28);
-/// Between a name and its lane.
+/// The gap between a name and its lane.
 const NAME_GAP: f64 = 8.0;
 /// The height of a line of a name.
 const NAME_LINE: f64 = 14.0;
-/// The tones of kinds of operations, and of the rest; as those of a chart's series.
+/// The tones of the kinds of operations, and last of the rest: the colours of a chart's series.
 pub const TONES: [&str; 8] = ["#2a7fc4", "#d55e00", "#00966c", "#b9629b", "#b8860b", "#2b95a8", "#96705b", "#80868c"];
 
 /// What is drawn.
