@@ -1,38 +1,23 @@
 //! The page that shows records: static files, everything in the browser, nothing sent anywhere.
 //!
-//! `link`, `climb`, `difference`, `strip`, `fragment`, `problems`, `compared`, `origin`, `open`, `library`, `report`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
-//! `browser` asks the browser, `app` holds the state, `view` draws it.
+//! Each room uses only those before it: `text`, `plot` and `record` work out what is shown, `address` is what a link says of it, `library` has the
+//! records, `tables` and `report` what is made of them; all of these are plain Rust and tested on any machine. `browser` asks the browser, `app` holds the
+//! state, `view` draws it, and `page` is both as one component.
 #![forbid(unsafe_code)]
-// The markup of a view is read token by token.
-#![recursion_limit = "1024"]
 
+mod address;
 mod app;
 mod browser;
-mod climb;
-mod compared;
-mod difference;
-mod facts;
-mod filter;
-mod format;
-mod fragment;
-mod highlight;
-#[cfg(test)]
-mod hostile;
 mod library;
-mod link;
-mod marks;
-mod markup;
-mod open;
-mod origin;
-mod problems;
+mod page;
+mod plot;
+mod record;
 mod report;
-mod sheet;
+mod tables;
 #[cfg(test)]
-mod softmax;
-mod strip;
-mod trace;
+mod testing;
+mod text;
 mod view;
-mod zoom;
 
 fn main() {
     if cfg!(target_arch = "wasm32") {

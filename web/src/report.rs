@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use warpbook_charts::{Chart, escape};
 
-/// More charts than anyone reads.
+/// The most charts of a report.
 pub const MAX_ITEMS: usize = 40;
 
 /// A chosen chart.
@@ -66,7 +66,7 @@ impl Report {
         }
     }
 
-    /// As the browser keeps it.
+    /// The text that the browser keeps.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -116,7 +116,7 @@ pub fn data_address(svg: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::tests::sample_run;
+    use crate::testing::sample_run;
     use warpbook_charts::{Quantity, draw};
 
     fn charts() -> [Chart; 2] {

@@ -7,10 +7,10 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, CanvasRenderingContext2d, HtmlCanvasElement, HtmlImageElement};
 
-/// Dots for each CSS pixel.
+/// Pixels of the picture for each CSS pixel.
 const SCALE: f64 = 2.0;
 
-/// Saves a picture of the address of an SVG and of its size in CSS pixels; whether the browser did.
+/// Saves the SVG at an address, of this size in CSS pixels, as a picture; returns whether the browser did.
 pub async fn save_png(name: &str, source: &str, size: (u32, u32)) -> bool {
     let draw = async || -> Result<(), JsValue> {
         let image = HtmlImageElement::new()?;

@@ -13,7 +13,7 @@ const STORE: &str = "records";
 pub struct Kept {
     /// The file's name.
     pub name: String,
-    /// Its content, of which nothing is certain.
+    /// Its content, which may be anything.
     pub bytes: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ pub async fn all() -> Vec<Kept> {
     read().await.unwrap_or_default()
 }
 
-/// Keeps a record under a key; whether the browser did.
+/// Keeps a record under a key; returns whether the browser did.
 pub async fn keep(key: &str, name: &str, bytes: &[u8]) -> bool {
     let write = async || -> Result<(), JsValue> {
         let value = Object::new();
@@ -79,7 +79,7 @@ async fn store(mode: IdbTransactionMode) -> Result<IdbObjectStore, JsValue> {
     store
 }
 
-/// What a request came to.
+/// The result of a request.
 async fn result(request: &IdbRequest) -> Result<JsValue, JsValue> {
     let settled = Promise::new(&mut |resolve, reject| {
         request.set_onsuccess(Some(&resolve));

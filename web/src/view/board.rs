@@ -1,16 +1,16 @@
 //! The class board: the best of each person at a task, how they are spread, and who has nothing that counts.
 
-use super::{DIALOG, HEADING, Send, chart};
-use crate::app::{App, Msg};
+use super::chart;
+use super::controls::{DIALOG, Send, heading, scrolled, tick_box};
+use crate::app::{App, Msg, ViewMsg};
 use crate::browser;
-use crate::format::{NONE, significant};
 use crate::library::Entry;
-use crate::markup::html;
+use crate::text::format::{NONE, significant};
 use warpbook_charts::words::{counted, listed, time, times};
 use warpbook_charts::{Board, BoardEntry, BoardTask};
 use warpbook_record::Run;
-use web_sys::{HtmlInputElement, HtmlSelectElement, MouseEvent};
-use yew::{Event, Html, TargetCast};
+use web_sys::{HtmlSelectElement, MouseEvent};
+use yew::{Event, Html, TargetCast, html};
 
 /// Records that were read, with their entries.
 type Opened<'a> = Vec<(&'a Entry, &'a Run)>;
@@ -29,7 +29,7 @@ pub fn board(app: &App, send: &Send) -> Html {
     html! {
         <section class="overview board" aria-label="Class board">
             <header class="heading">
-                <h1 id={HEADING} tabindex="-1">{ "Class board" }</h1>
+                { heading("Class board") }
                 <p class="policy">
                     { "The best checked time of each person at a task. A person is the author of a record (" }<code>{ "--author" }</code>
                     { " or " }<code>{ "WARPBOOK_AUTHOR" }</code>{ " when it is run), or else its file's name. Of a record a learner's own kernels \
@@ -70,7 +70,8 @@ fn count(app: &App, board: &Board<'_>, records: usize) -> String {
 }
 
 fn tasks(send: &Send, board: &Board<'_>, now: &BoardTask<'_>) -> Html {
-    let change = send.reform(|e: Event| Msg::Board(e.target_unchecked_into::<HtmlSelectElement>().value()));
+    let change =
+        send.reform(|e: Event| Msg::View(ViewMsg::Board(e.target_unchecked_into::<HtmlSelectElement>().value())));
     let now = now.id();
     html! {
         <label class="size task">
@@ -92,13 +93,8 @@ fn opened_only(app: &App, send: &Send) -> Html {
     if of_page == 0 || of_page == app.library.entries.len() {
         return html! {};
     }
-    let change = send.reform(|e: Event| Msg::OpenedOnly(e.target_unchecked_into::<HtmlInputElement>().checked()));
-    html! {
-        <label class="tick">
-            <input type="checkbox" id="opened-only" checked={app.link.opened_only} onchange={change} />
-            { "Without the lines of published records" }
-        </label>
-    }
+    let change = send.reform(|on: bool| Msg::View(ViewMsg::OpenedOnly(on)));
+    tick_box("opened-only", "Without the lines of published records", app.link.opened_only, change)
 }
 
 fn of_task(app: &App, send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
@@ -137,7 +133,7 @@ fn ranking(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
     let row = |(i, e): (usize, &BoardEntry<'_>)| {
         let open = read.get(e.record).map(|(entry, _)| {
             let key = entry.key.clone();
-            let select = send.reform(move |_: MouseEvent| Msg::Select(key.clone()));
+            let select = send.reform(move |_: MouseEvent| Msg::View(ViewMsg::Select(key.clone())));
             html! {
                 <button type="button" class="link" onclick={select} title={format!("Open {}", entry.name)}>{ &e.person }</button>
             }
@@ -157,21 +153,20 @@ fn ranking(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
             </tr>
         }
     };
-    html! {
-        <div class="scroll" tabindex="0" role="region" aria-label="Table: the class at this task">
-            <table id="ranking">
-                <thead>
-                    <tr>
-                        <th scope="col" class="number">{ "Place" }</th>
-                        <th scope="col">{ "Person" }</th>
-                        <th scope="col">{ "Rung" }</th>
-                        <th scope="col" class="number">{ "Median" }</th>
-                        <th scope="col" class="number">{ "Of the fastest" }</th>
-                        <th scope="col" class="number">{ "Error" }</th>
-                    </tr>
-                </thead>
-                <tbody>{ for task.entries.iter().enumerate().map(row) }</tbody>
-            </table>
-        </div>
-    }
+    let table = html! {
+        <table id="ranking">
+            <thead>
+                <tr>
+                    <th scope="col" class="number">{ "Place" }</th>
+                    <th scope="col">{ "Person" }</th>
+                    <th scope="col">{ "Rung" }</th>
+                    <th scope="col" class="number">{ "Median" }</th>
+                    <th scope="col" class="number">{ "Of the fastest" }</th>
+                    <th scope="col" class="number">{ "Error" }</th>
+                </tr>
+            </thead>
+            <tbody>{ for task.entries.iter().enumerate().map(row) }</tbody>
+        </table>
+    };
+    scrolled("the class at this task", table)
 }

@@ -1,14 +1,14 @@
 //! All records as cards: what a reader who has no link to one begins with.
 
-use super::{HEADING, Send, close, compare_button, compare_tick, details_of, pass, title_of};
-use crate::app::{App, Msg};
-use crate::filter::Filter;
-use crate::library::Entry;
-use crate::markup::html;
-use web_sys::{HtmlInputElement, HtmlSelectElement, InputEvent, MouseEvent};
-use yew::{Event, Html, TargetCast};
+use super::controls::{Send, button, heading, option, search, select};
+use super::list::{close, compare_button, compare_tick, details_of, title_of};
+use super::pass_on;
+use crate::app::{App, Msg, ViewMsg};
+use crate::library::{Entry, Filter};
+use web_sys::MouseEvent;
+use yew::{Html, html};
 
-/// From so many records on there is something to search.
+/// The search is shown from so many records on.
 const SEARCH_FROM: usize = 5;
 
 /// The cards of the records that the filter leaves.
@@ -18,7 +18,7 @@ pub fn overview(app: &App, send: &Send) -> Html {
     html! {
         <section class="overview" aria-label="All records">
             <header class="heading">
-                <h1 id={HEADING} tabindex="-1">{ "Records" }</h1>
+                { heading("Records") }
                 <p class="policy">
                     { "Each is a run of an experiment: the same work done in several ways, checked and timed. Open one, or tick two or \
                        more to compare them." }
@@ -26,13 +26,11 @@ pub fn overview(app: &App, send: &Send) -> Html {
                 <div class="row ways">
                     { for compare_button(app, send) }
                     if all.len() > 1 {
-                        <button type="button" class="small" onclick={send.reform(|_: MouseEvent| Msg::Board(String::new()))}>
-                            { "Class board" }
-                        </button>
+                        { button("Class board", send.reform(|_: MouseEvent| Msg::View(ViewMsg::Board(String::new())))) }
                     }
-                    { pass::paste(send) }
+                    { pass_on::paste(send) }
                 </div>
-                { pass::kept(app, send) }
+                { pass_on::kept(app, send) }
             </header>
             if all.len() >= SEARCH_FROM { { toolbar(app, send, shown.len()) } }
             if shown.is_empty() {
@@ -74,7 +72,7 @@ fn item(app: &App, send: &Send, entry: &Entry, beside: Option<&Entry>) -> Html {
 fn card(app: &App, send: &Send, entry: &Entry) -> Html {
     let select = {
         let key = entry.key.clone();
-        send.reform(move |_: MouseEvent| Msg::Select(key.clone()))
+        send.reform(move |_: MouseEvent| Msg::View(ViewMsg::Select(key.clone())))
     };
     html! {
         <li key={entry.key.clone()} class="card">
@@ -118,17 +116,11 @@ fn sparkline(heights: &[f64]) -> Html {
 fn toolbar(app: &App, send: &Send, left: usize) -> Html {
     let all = &app.library.entries;
     let filter = &app.filter;
-    let (search, count) = (filter.clone(), format!("{left} of {}", all.len()));
-    let typed = send.reform(move |e: InputEvent| {
-        let text = e.target_unchecked_into::<HtmlInputElement>().value();
-        Msg::Filter(Filter { text, ..search.clone() })
-    });
+    let (before, count) = (filter.clone(), format!("{left} of {}", all.len()));
+    let typed = send.reform(move |text: String| Msg::View(ViewMsg::Filter(Filter { text, ..before.clone() })));
     html! {
         <div class="toolbar" role="search">
-            <label class="size">
-                { "Search" }
-                <input type="search" value={filter.text.clone()} oninput={typed} />
-            </label>
+            { search(None, &filter.text, typed, None) }
             { choice(send, "Experiment", &all.iter().map(|e| e.experiment.as_str()).collect::<Vec<_>>(), filter, |f| &mut f.experiment) }
             { choice(send, "Device", &all.iter().map(|e| e.device.as_str()).collect::<Vec<_>>(), filter, |f| &mut f.device) }
             <p class="size" role="status">{ count }</p>
@@ -152,18 +144,11 @@ fn choice(
     }
     let now = part(&mut filter.clone()).clone();
     let before = filter.clone();
-    let changed = send.reform(move |e: Event| {
+    let changed = send.reform(move |value: String| {
         let mut filter = before.clone();
-        *part(&mut filter) = e.target_unchecked_into::<HtmlSelectElement>().value();
-        Msg::Filter(filter)
+        *part(&mut filter) = value;
+        Msg::View(ViewMsg::Filter(filter))
     });
-    html! {
-        <label class="size">
-            { what }
-            <select onchange={changed}>
-                <option value="" selected={now.is_empty()}>{ "all" }</option>
-                { for known.iter().map(|v| html! { <option value={(*v).to_owned()} selected={now == **v}>{ *v }</option> }) }
-            </select>
-        </label>
-    }
+    let all = std::iter::once(option("", "all", now.is_empty()));
+    select(what, None, changed, all.chain(known.iter().map(|v| option(v, v, now == **v))).collect())
 }

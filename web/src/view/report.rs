@@ -1,22 +1,21 @@
 //! The reader's report: chosen charts with notes, as they are printed and saved.
 
-use super::{HEADING, Send};
-use crate::app::report::Act;
-use crate::app::{App, Msg};
-use crate::markup::html;
+use super::controls::{Send, button, heading};
+use crate::app::{App, Msg, ReportMsg};
 use crate::report::{Item, data_address};
 use web_sys::{HtmlInputElement, HtmlTextAreaElement, MouseEvent};
-use yew::{Event, Html, TargetCast};
+use yew::{Event, Html, TargetCast, html};
 
 /// The whole report.
 pub fn report(app: &App, send: &Send) -> Html {
     let report = &app.report;
-    let title = send.reform(|e: Event| Msg::Report(Act::Title(e.target_unchecked_into::<HtmlInputElement>().value())));
+    let title =
+        send.reform(|e: Event| Msg::Report(ReportMsg::Title(e.target_unchecked_into::<HtmlInputElement>().value())));
     let is_empty = report.items.is_empty();
     html! {
         <section class="overview report" aria-label="Report">
             <header class="heading">
-                <h1 id={HEADING} tabindex="-1">{ report.heading() }</h1>
+                { heading(report.heading()) }
                 <p class="policy unprinted">
                     { "Charts that you chose, with your notes. They stay in this browser until you take them out." }
                 </p>
@@ -27,9 +26,9 @@ pub fn report(app: &App, send: &Send) -> Html {
                     <input type="text" class="label" id="report-title" value={report.title.clone()} placeholder="Report" maxlength="200" onchange={title} />
                 </label>
                 if !is_empty {
-                    { act(send, "Save HTML", || Act::Save) }
-                    { act(send, "Print", || Act::Print) }
-                    { act(send, "Empty the report", || Act::Clear) }
+                    { act(send, "Save HTML", || ReportMsg::Save) }
+                    { act(send, "Print", || ReportMsg::Print) }
+                    { act(send, "Empty the report", || ReportMsg::Clear) }
                 }
             </div>
             if is_empty {
@@ -42,14 +41,14 @@ pub fn report(app: &App, send: &Send) -> Html {
     }
 }
 
-fn act(send: &Send, label: &'static str, make: impl Fn() -> Act + 'static) -> Html {
-    let press = send.reform(move |_: MouseEvent| Msg::Report(make()));
-    html! { <button type="button" class="small" onclick={press}>{ label }</button> }
+fn act(send: &Send, label: &'static str, make: impl Fn() -> ReportMsg + 'static) -> Html {
+    button(label, send.reform(move |_: MouseEvent| Msg::Report(make())))
 }
 
 fn item(send: &Send, i: usize, item: &Item, count: usize) -> Html {
-    let note = send
-        .reform(move |e: Event| Msg::Report(Act::Note(i, e.target_unchecked_into::<HtmlTextAreaElement>().value())));
+    let note = send.reform(move |e: Event| {
+        Msg::Report(ReportMsg::Note(i, e.target_unchecked_into::<HtmlTextAreaElement>().value()))
+    });
     let id = format!("note-{i}");
     html! {
         <li key={i} class="item">
@@ -65,9 +64,9 @@ fn item(send: &Send, i: usize, item: &Item, count: usize) -> Html {
                 <label for={id.clone()}>{ "Note" }</label>
                 <textarea {id} rows="3" value={item.note.clone()} onchange={note} />
                 <div class="row">
-                    if i > 0 { { act(send, "Move up", move || Act::Shift(i, -1)) } }
-                    if i + 1 < count { { act(send, "Move down", move || Act::Shift(i, 1)) } }
-                    { act(send, "Take out", move || Act::Remove(i)) }
+                    if i > 0 { { act(send, "Move up", move || ReportMsg::Shift(i, -1)) } }
+                    if i + 1 < count { { act(send, "Move down", move || ReportMsg::Shift(i, 1)) } }
+                    { act(send, "Take out", move || ReportMsg::Remove(i)) }
                 </div>
             </div>
             if !item.note.trim().is_empty() { <p class="note printed">{ item.note.trim() }</p> }

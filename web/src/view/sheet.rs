@@ -1,16 +1,15 @@
 //! A table that can be sorted, by mouse and by keyboard.
 
-use super::{Send, chart};
-use crate::app::climb::{Act, From};
-use crate::app::{App, Msg};
-use crate::format;
-use crate::markup::html;
-use crate::sheet::{Cell, Row, Sheet, Tone};
+use super::chart;
+use super::controls::{Send, scrolled, search};
+use crate::app::{App, Msg, OpenedFrom, RungMsg, SheetMsg};
+use crate::tables::{Cell, Column, Row, Sheet, Tone};
+use crate::text::format;
 use warpbook_record::Run;
-use web_sys::{HtmlInputElement, InputEvent, MouseEvent};
-use yew::{Callback, Html, TargetCast, classes};
+use web_sys::MouseEvent;
+use yew::{Callback, Html, classes, html};
 
-/// A table of more rows is folded to so many at first, and can be searched.
+/// A table with more rows than these is folded at first, and can be searched.
 const FOLDED_FROM: usize = 50;
 const FOLDED: usize = 20;
 
@@ -19,8 +18,8 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
     if sheet.rows.is_empty() {
         return html! {};
     }
-    let sort = app.sort_of(id);
-    let heading = |(i, column): (usize, &crate::sheet::Column)| {
+    let sort = app.sheets.sort_of(id);
+    let heading = |(i, column): (usize, &Column)| {
         let now = sort.filter(|s| s.column == i);
         let (order, arrow) = match now {
             None => ("none", "↕"),
@@ -29,19 +28,25 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
         };
         html! {
             <th scope="col" aria-sort={order} class={column.numeric.then_some("number")}>
-                <button type="button" onclick={send.reform(move |_: MouseEvent| Msg::Sort(id, i))}>
+                <button type="button" onclick={send.reform(move |_: MouseEvent| Msg::Sheet(SheetMsg::Sort(id, i)))}>
                     <span class={(!column.label.contains(' ')).then_some("word")}>{ &column.label }</span><span class="arrow" aria-hidden="true">{ arrow }</span>
                 </button>
             </th>
         }
     };
     let name = format::slug(&[&run.experiment, &run.environment.device.name, id]);
-    let wanted = app.searches.iter().find(|s| s.0 == id).map_or("", |s| &*s.1);
+    let wanted = app.sheets.search_in(id);
     let rows = Sheet::having(sheet.sorted(sort), wanted);
     let (found, is_long) = (rows.len(), sheet.rows.len() > FOLDED_FROM);
-    let most = if app.unfolded.contains(&id) || found <= FOLDED_FROM { found } else { FOLDED };
-    let typed =
-        send.reform(move |e: InputEvent| Msg::Search(id, e.target_unchecked_into::<HtmlInputElement>().value()));
+    let most = if app.sheets.is_unfolded(id) || found <= FOLDED_FROM { found } else { FOLDED };
+    let typed = send.reform(move |text: String| Msg::Sheet(SheetMsg::Search(id, text)));
+    let body = rows.into_iter().take(most).enumerate();
+    let table = html! {
+        <table class="sortable">
+            <thead><tr>{ for sheet.columns.iter().enumerate().map(heading) }</tr></thead>
+            <tbody>{ for body.map(|(i, r)| row(send, sheet, r, (run, format!("open-{id}-{i}")))) }</tbody>
+        </table>
+    };
     html! {
         <section class="sheet" aria-labelledby={format!("sheet-{id}")}>
             <div class="row between">
@@ -50,22 +55,13 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
             </div>
             if is_long {
                 <div class="toolbar">
-                    <label class="size">
-                        { "Search" }<input type="search" id={format!("search-{id}")} value={wanted.to_owned()} oninput={typed} />
-                    </label>
+                    { search(Some(format!("search-{id}")), wanted, typed, None) }
                     <p class="size" role="status">{ format!("{} of {} rows", most, sheet.rows.len()) }</p>
                 </div>
             }
-            <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {}", sheet.title)}>
-                <table class="sortable">
-                    <thead><tr>{ for sheet.columns.iter().enumerate().map(heading) }</tr></thead>
-                    <tbody>
-                        { for rows.into_iter().take(most).enumerate().map(|(i, r)| row(send, sheet, r, (run, format!("open-{id}-{i}")))) }
-                    </tbody>
-                </table>
-            </div>
+            { scrolled(&sheet.title, table) }
             if most < found {
-                <button type="button" class="small" id={format!("unfold-{id}")} onclick={send.reform(move |_: MouseEvent| Msg::Unfold(id))}>
+                <button type="button" class="small" id={format!("unfold-{id}")} onclick={send.reform(move |_: MouseEvent| Msg::Sheet(SheetMsg::Unfold(id)))}>
                     { format!("Show all {found} rows") }
                 </button>
             }
@@ -76,7 +72,9 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
 fn row(send: &Send, sheet: &Sheet, row: &Row, (run, id): (&Run, String)) -> Html {
     let to_panel = run.rung(&row.rung).map(|_| {
         let (rung, from) = (row.rung.clone(), id.clone());
-        send.reform(move |_: MouseEvent| Msg::Climb(Act::Open(rung.clone(), String::new(), From::Id(from.clone()))))
+        send.reform(move |_: MouseEvent| {
+            Msg::Rung(RungMsg::Open(rung.clone(), String::new(), OpenedFrom::Id(from.clone())))
+        })
     });
     let first = row.cells.first().map(|c| name(c, to_panel, id));
     let others = row.cells.iter().zip(&sheet.columns).skip(1).map(|(c, column)| cell(c, column.numeric));

@@ -1,13 +1,12 @@
 //! The rows of a comparison as tables.
 
-use crate::app::Msg;
-use crate::compared::{MAX_LISTED, moved as moved_rows, problem_label, said};
-use crate::format::NONE;
-use crate::markup::html;
-use crate::view::Send;
+use crate::app::{CompareMsg, Msg};
+use crate::record::comparison::{MAX_LISTED, moved as moved_rows, problem_label, said};
+use crate::text::format::NONE;
+use crate::view::controls::{Send, scrolled};
 use warpbook_charts::{ComparedCell, ComparedRow, Comparison, Verdict};
 use web_sys::MouseEvent;
-use yew::{Html, classes};
+use yew::{Html, classes, html};
 
 /// The rungs of one problem: those with a figure in the first record and in another, and folded the others.
 pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
@@ -15,9 +14,8 @@ pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
     let alone: Vec<&ComparedRow<'_>> = alone;
     let list = |rows: &[&ComparedRow<'_>], title: &str| {
         let body = rows.iter().map(|row| line(Some(send), row, anyway, None));
-        html! { <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {title}")}>
-            <table class="wrap verdicts">{ head(at, false) }<tbody>{ for body }</tbody></table>
-        </div> }
+        let table = html! { <table class="wrap verdicts">{ head(at, false) }<tbody>{ for body }</tbody></table> };
+        scrolled(title, table)
     };
     html! {
         <section class="sheet">
@@ -25,8 +23,8 @@ pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
             { list(&held, "Rung by rung") }
             if !alone.is_empty() {
                 <details>
-                    <summary>{ format!("Without a figure to hold against the first record's ({})", alone.len()) }</summary>
-                    { list(&alone, "Without a figure to hold against the first record's") }
+                    <summary>{ format!("Without a figure to compare with the first record's ({})", alone.len()) }</summary>
+                    { list(&alone, "Without a figure to compare with the first record's") }
                 </details>
             }
         </section>
@@ -41,17 +39,12 @@ pub fn moved(all: &Comparison<'_>) -> Html {
     if rows.is_empty() {
         return html! {};
     }
+    let body = rows.iter().take(MAX_LISTED).map(|row| line(None, row, false, Some(problem_label(row.problem))));
+    let table = html! { <table class="wrap verdicts">{ head(all, true) }<tbody>{ for body }</tbody></table> };
     html! {
         <details class="sheet">
             <summary>{ &title }</summary>
-            <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {title}")}>
-                <table class="wrap verdicts">
-                    { head(all, true) }
-                    <tbody>
-                        { for rows.iter().take(MAX_LISTED).map(|row| line(None, row, false, Some(problem_label(row.problem)))) }
-                    </tbody>
-                </table>
-            </div>
+            { scrolled(&title, table) }
             if more > 0 { <p class="quiet">{ format!("{more} more moved less.") }</p> }
         </details>
     }
@@ -108,7 +101,7 @@ fn cell(send: Option<&Send>, row: &ComparedRow<'_>, cell: &ComparedCell<'_>, any
     let show = send.filter(|_| hidden).map(|send| {
         html! {
             <button type="button" class="small" aria-label={format!("Show {} anyway", row.title)}
-                onclick={send.reform(|_: MouseEvent| Msg::Anyway(true))}>{ "Show anyway" }</button>
+                onclick={send.reform(|_: MouseEvent| Msg::Compare(CompareMsg::Anyway(true)))}>{ "Show anyway" }</button>
         }
     });
     html! {

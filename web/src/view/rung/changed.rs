@@ -1,25 +1,25 @@
 //! What a rung changed over the rung before it.
 
 use super::source::{MAX_COLOURED_BYTES, closure, file, files, own_files, tokens};
-use crate::difference::{Kind, Piece, difference};
-use crate::format;
-use crate::markup::html;
-use crate::view::Send;
+use crate::record::rungs::title;
+use crate::text::difference::{Kind, Piece, difference};
+use crate::text::format;
+use crate::view::controls::Send;
 use warpbook_charts::{changes, lines_in_common};
 use warpbook_record::{Problem, Run, Rung};
-use yew::Html;
+use yew::{Html, html};
 
-/// In the launch, in the files of its kernels, and in what these include; without anything to compare with, its source.
+/// The changes in the launch, in the files of the kernels, and in what these include; the source where there is nothing to compare with.
 pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem>, &Rung, Option<&Rung>)) -> Html {
     let Some(before) = before else {
         return html! { <><p class="quiet">{ "No rung of its kind comes before it." }</p>{ files(send, run, rung) }</> };
     };
     let (new, old) = (own_files(rung), own_files(before));
     let others = problem.map(|p| changes(run, p, before, rung)).unwrap_or_default();
-    let since = format!("Since {}", format::title(before));
+    let since = format!("Since {}", title(before));
     if new.is_empty() || old.is_empty() {
         let which = if new.is_empty() { rung } else { before };
-        let why = format!("The record has no source of {}, so there are no lines to compare.", format::title(which));
+        let why = format!("The record has no source of {}, so there are no lines to compare.", title(which));
         return html! { <><h3>{ since }</h3>{ list(&others) }<p class="quiet">{ why }</p>{ files(send, run, rung) }</> };
     }
     let (included, no_longer) = (apart(run, rung, before), apart(run, before, rung));

@@ -1,19 +1,18 @@
 //! A rung's figures at a problem: samples, bound, check, kernels.
 
-use crate::format::{self, NONE, percent, significant};
-use crate::markup::html;
-use crate::strip::Strip;
+use crate::plot::sample_plot::SamplePlot;
+use crate::text::format::{self, NONE, percent, significant};
 use warpbook_charts::past_bound;
 use warpbook_charts::words::time;
 use warpbook_record::{KernelStats, Measurement, Outcome, Problem, Run, Rung};
-use yew::Html;
+use yew::{Html, html};
 
 /// The strip's size in its own units, which are about CSS pixels.
 const WIDTH: f64 = 340.0;
 const HEIGHT: f64 = 64.0;
 const EDGE: f64 = 6.0;
 
-/// All of them; a sentence where nothing was measured.
+/// The figures, or a sentence where nothing was measured.
 pub fn figures(run: &Run, problem: &Problem, rung: &Rung) -> Html {
     let Some(m) = run.measurement(&rung.id, problem) else {
         return html! { <p class="quiet">{ format!("The record has no figures of it at {}.", problem.label) }</p> };
@@ -59,7 +58,7 @@ fn facts(run: &Run, m: &Measurement) -> Vec<Fact> {
 
 /// A strip of the samples with the median and the MAD.
 fn samples(m: &Measurement) -> Html {
-    let Some(strip) = Strip::of(&m.samples_us) else {
+    let Some(strip) = SamplePlot::of(&m.samples_us) else {
         return html! { <p class="quiet">{ "No samples were kept." }</p> };
     };
     let x = |v: f64| EDGE + v * (WIDTH - 2.0 * EDGE);
@@ -120,7 +119,7 @@ fn kernels(all: &[KernelStats]) -> Html {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::tests::sample_run;
+    use crate::testing::sample_run;
 
     #[test]
     fn figures_say_bound_check_and_tile() {

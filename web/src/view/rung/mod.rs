@@ -6,19 +6,16 @@ mod roof;
 mod source;
 mod swipe;
 
-use super::{Send, record};
-use crate::app::climb::{Act, From, HEADING};
-use crate::app::{App, Msg};
-use crate::climb::{neighbour, shown};
-use crate::format;
-use crate::link::Tab;
-use crate::markup::html;
-pub use swipe::Begun;
+use super::choosers::problem_choice;
+use super::controls::{Send, option, option_group, select};
+use crate::app::{App, Msg, OpenedFrom, RUNG_HEADING as HEADING, RungMsg};
+use crate::record::Tab;
+use crate::record::rungs::{framework, neighbour, shown, title};
 use swipe::swipe;
 use warpbook_charts::{climb_caption, rung_before};
 use warpbook_record::{Problem, Run, Rung};
-use web_sys::{HtmlSelectElement, MouseEvent};
-use yew::{Callback, Event, Html, TargetCast};
+use web_sys::MouseEvent;
+use yew::{Callback, Event, Html, html};
 
 /// The panel of the rung that the link names, or of the problem's fastest kernels.
 pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Html {
@@ -27,7 +24,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
     };
     let before = problem.and_then(|p| rung_before(run, p, &rung.id));
     let to = |by: isize| neighbour(run, problem, &rung.id, by).is_some();
-    let on_step = send.reform(|by: isize| Msg::Climb(Act::Step(by)));
+    let on_step = send.reform(|by: isize| Msg::Rung(RungMsg::Step(by)));
     let content = html! {
             <section class="climb" aria-labelledby={HEADING}>
                 <div class="toolbar">
@@ -36,14 +33,14 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
                     { chooser(send, run, rung) }
                     { step(send, "Next rung", "]", 1, to(1)) }
                     </div>
-                    { for problem.map(|p| record::problem_choice(send, run, p, Tab::Source)) }
+                    { for problem.map(|p| problem_choice(send, run, p, Tab::Source)) }
                     <button type="button" class="unprinted" aria-keyshortcuts="Escape"
-                        onclick={send.reform(|_: MouseEvent| Msg::Climb(Act::Leave))}>
+                        onclick={send.reform(|_: MouseEvent| Msg::Rung(RungMsg::Leave))}>
                         { "Back " }<kbd aria-hidden="true">{ "Esc" }</kbd>
                     </button>
                 </div>
                 <div>
-                    <h2 id={HEADING} tabindex="-1">{ format::title(rung) }<code class="detail">{ rung.id.as_ref() }</code></h2>
+                    <h2 id={HEADING} tabindex="-1">{ title(rung) }<code class="detail">{ rung.id.as_ref() }</code></h2>
                     { for problem.map(|p| html! { <p class="printed">{ &p.label }</p> }) }
                     { for problem.map(|p| html! {
                         <p class="brought" role="status" aria-live="polite">{ climb_caption(run, p, &rung.id) }</p>
@@ -82,10 +79,10 @@ pub fn winners(send: &Send, run: &Run, problem: &Problem) -> Html {
                 let id = format!("open-winner-{i}");
                 let (rung_id, from) = (rung.id.to_string(), id.clone());
                 let press = send.reform(move |_: MouseEvent| {
-                    Msg::Climb(Act::Open(rung_id.clone(), String::new(), From::Id(from.clone())))
+                    Msg::Rung(RungMsg::Open(rung_id.clone(), String::new(), OpenedFrom::Id(from.clone())))
                 });
                 let what = if rung.kernels().is_empty() { "its figures" } else { "source and changes" };
-                html! { <button type="button" {id} onclick={press}>{ format!("{}: {what}", format::title(rung)) }</button> }
+                html! { <button type="button" {id} onclick={press}>{ format!("{}: {what}", title(rung)) }</button> }
             }) }
         </div>
     }
@@ -93,7 +90,7 @@ pub fn winners(send: &Send, run: &Run, problem: &Problem) -> Html {
 
 /// A button for a step, which stays where it is at the ladder's ends, so that it keeps the focus.
 fn step(send: &Send, label: &'static str, key: &'static str, by: isize, can: bool) -> Html {
-    let press: Callback<MouseEvent> = send.reform(move |_: MouseEvent| Msg::Climb(Act::Step(by)));
+    let press: Callback<MouseEvent> = send.reform(move |_: MouseEvent| Msg::Rung(RungMsg::Step(by)));
     let arrow = if by < 0 { "←" } else { "→" };
     html! {
         <button type="button" class="step unprinted" aria-label={label} title={format!("{label} ({key})")} aria-keyshortcuts={key}
@@ -105,39 +102,22 @@ fn step(send: &Send, label: &'static str, key: &'static str, by: isize, can: boo
 
 /// All rungs, by what runs them.
 fn chooser(send: &Send, run: &Run, rung: &Rung) -> Html {
-    let changed = send.reform(|e: Event| Msg::Rung(e.target_unchecked_into::<HtmlSelectElement>().value()));
-    html! {
-        <label class="size">
-            { "Rung" }
-            <select id="rung" onchange={changed}>
-                { options(run, rung, "Kernels", |r| !r.kernels().is_empty()) }
-                { options(run, rung, "CPU and libraries", |r| r.kernels().is_empty() && format::framework(r).is_none()) }
-                { options(run, rung, "Other frameworks", |r| format::framework(r).is_some()) }
-            </select>
-        </label>
-    }
-}
-
-/// The rungs of a kind, where there are some.
-fn options(run: &Run, chosen: &Rung, label: &'static str, of: impl Fn(&Rung) -> bool) -> Html {
-    let rungs: Vec<&Rung> = run.rungs.iter().filter(|r| of(r)).collect();
-    html! {
-        if !rungs.is_empty() {
-            <optgroup {label}>
-                { for rungs.iter().map(|r| html! {
-                    <option key={r.id.to_string()} value={r.id.to_string()} selected={r.id == chosen.id}>
-                        { format!("{} ({})", r.title, r.id) }
-                    </option>
-                }) }
-            </optgroup>
-        }
-    }
+    let options = |label, of: fn(&Rung) -> bool| {
+        let rungs = run.rungs.iter().filter(move |r| of(r));
+        option_group(label, rungs.map(|r| option(&r.id, &format!("{} ({})", r.title, r.id), r.id == rung.id)))
+    };
+    let all = [
+        options("Kernels", |r| !r.kernels().is_empty()),
+        options("CPU and libraries", |r| r.kernels().is_empty() && framework(r).is_none()),
+        options("Other frameworks", |r| framework(r).is_some()),
+    ];
+    select("Rung", Some("rung"), send.reform(|id: String| Msg::Rung(RungMsg::Show(id))), all.into_iter().collect())
 }
 
 /// Whether the source is shown whole.
 fn toggle(send: &Send, whole: bool) -> Html {
     let choice = |label: &'static str, value: &'static str, this: bool| {
-        let press = send.reform(move |_: Event| Msg::Climb(Act::Whole(this)));
+        let press = send.reform(move |_: Event| Msg::Rung(RungMsg::Whole(this)));
         html! {
             <label>
                 <input type="radio" name="code" {value} checked={this == whole} onchange={press} />

@@ -1,11 +1,10 @@
 //! A small roofline on which the rung's point moves.
 
-use crate::markup::html;
 use warpbook_charts::{RoofPoint, RooflinePoints, roofline_points};
 use warpbook_record::{MemoryLevel, Problem, Run, Rung};
-use yew::Html;
+use yew::{Html, html};
 
-/// In units of the picture, which are about CSS pixels.
+/// The picture's size in its own units, which are about CSS pixels.
 const WIDTH: f64 = 340.0;
 const HEIGHT: f64 = 190.0;
 

@@ -1,13 +1,13 @@
 //! The source of a rung's kernels.
 
-use crate::format;
-use crate::highlight::{class, includes, lines};
-use crate::markup::html;
-use crate::view::{Send, record};
+use crate::record::rungs::{framework, requires, runner};
+use crate::text::format;
+use crate::text::highlight::{class, includes, lines};
+use crate::view::controls::{Send, copy};
 use std::collections::BTreeMap;
 use warpbook_charts::highlight::Token;
 use warpbook_record::{KernelSpec, Run, Rung};
-use yew::Html;
+use yew::{Html, html};
 
 /// Longer files are shown without colours: each token is an element.
 pub const MAX_COLOURED_BYTES: usize = 200_000;
@@ -20,10 +20,10 @@ pub fn files(send: &Send, run: &Run, rung: &Rung) -> Html {
             { for files.iter().enumerate().map(|(i, (path, text))| html! {
                 <div key={path.to_string()} class="copied">
                     { file(path, *text, i == 0) }
-                    { for text.map(|text| record::copy(send, "the file", text, "Copy the file")) }
+                    { for text.map(|text| copy(send, "the file", text, "Copy the file")) }
                 </div>
             }) }
-            if let Some(name) = format::framework(rung) {
+            if let Some(name) = framework(rung) {
                 <p class="empty">{ format!("This rung is of {name}, whose code is not in the record.") }</p>
             } else if files.is_empty() {
                 <p class="empty">{ "The record keeps the source of kernels; this rung has none." }</p>
@@ -36,7 +36,7 @@ pub fn files(send: &Send, run: &Run, rung: &Rung) -> Html {
 pub fn about(run: &Run, rung: &Rung) -> Html {
     html! {
         <>
-            <p>{ format::runner(rung) }{ " " }{ format::requires(&rung.requires) }{ variant(run, rung) }</p>
+            <p>{ runner(rung) }{ " " }{ requires(&rung.requires) }{ variant(run, rung) }</p>
             if !rung.kernels().is_empty() {
                 <details>
                     <summary>{ format::counted(rung.kernels().len(), "kernel") }{ " and the permitted tiles" }</summary>
@@ -111,7 +111,7 @@ fn files_of<'a>(sources: &'a BTreeMap<String, String>, rung: &'a Rung) -> Vec<(&
     paths.into_iter().map(|p| (p, sources.get(p).map(String::as_str))).collect()
 }
 
-/// The same without their texts.
+/// The paths of the files of a rung's kernels and of those that they include.
 pub fn closure<'a>(sources: &'a BTreeMap<String, String>, rung: &'a Rung) -> Vec<&'a str> {
     files_of(sources, rung).into_iter().map(|(path, _)| path).collect()
 }
@@ -124,7 +124,7 @@ pub fn own_files(rung: &Rung) -> Vec<&str> {
     paths
 }
 
-/// A file that can be folded.
+/// A file's source, which can be folded.
 pub fn file(path: &str, text: Option<&str>, open: bool) -> Html {
     let Some(text) = text else {
         return html! { <p class="empty">{ format!("The record does not hold {path}.") }</p> };
@@ -158,7 +158,7 @@ pub fn tokens(line: &[Token<'_>]) -> Html {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::tests::sample_run;
+    use crate::testing::sample_run;
 
     #[test]
     fn a_variant_names_its_rung() {

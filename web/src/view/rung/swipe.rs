@@ -1,20 +1,15 @@
 //! A part of the page that a finger swipes along: to the left for the next, to the right for the previous.
 
-use crate::markup::html;
-use std::cell::Cell;
-use std::rc::Rc;
+use crate::app::SwipeStart;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, PointerEvent};
-use yew::{Callback, Html};
+use yew::{Callback, Html, html};
 
-/// A shorter way is no swipe, in CSS pixels.
+/// The shortest swipe, in CSS pixels.
 const LEAST: f64 = 48.0;
 
-/// Where a finger went down, if it is down.
-pub type Begun = Rc<Cell<Option<(f64, f64)>>>;
-
 /// The content, of which a swipe tells `on_step` 1 for the next and -1 for the previous. What scrolls sideways by itself is no part of it, nor is a field.
-pub fn swipe(begun: &Begun, on_step: Callback<isize>, content: Html) -> Html {
+pub fn swipe(begun: &SwipeStart, on_step: Callback<isize>, content: Html) -> Html {
     let at = |e: &PointerEvent| (f64::from(e.client_x()), f64::from(e.client_y()));
     let down = {
         let begun = begun.clone();
@@ -42,7 +37,7 @@ pub fn swipe(begun: &Begun, on_step: Callback<isize>, content: Html) -> Html {
     }
 }
 
-/// Where a way of a finger leads; `None` of one that is short or not along the page.
+/// The step that a finger's way leads to; `None` for one that is short or not sideways.
 fn direction(from: (f64, f64), to: (f64, f64)) -> Option<isize> {
     let (along, down) = (to.0 - from.0, to.1 - from.1);
     (along.abs() >= LEAST && along.abs() > 2.0 * down.abs()).then_some(if along < 0.0 { 1 } else { -1 })

@@ -1,0 +1,119 @@
+//! A record that the page's address carries in its fragment, which no server is sent: `#record=DATA&name=FILE`, the data compressed (raw DEFLATE)
+//! and in base64 for addresses.
+
+use super::percent::{decode, encode};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// The longest link that is made, in characters; browsers take some more.
+pub const MAX_LINK: usize = 128_000;
+/// The longest that is read.
+const MAX_READ: usize = 2_000_000;
+/// Programs for mail and chat may cut a link that is longer than this.
+const LONG: usize = 8_000;
+
+/// A record as it is carried.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// What its file was called.
+    pub name: String,
+    /// Its compressed text.
+    pub packed: Vec<u8>,
+}
+
+/// Reads a fragment, with or without its mark; `None` of one that carries no record.
+///
+/// # Errors
+/// A sentence for the page's reader.
+pub fn parse(fragment: &str) -> Option<Result<Carried, String>> {
+    let pairs = || fragment.trim_start_matches('#').split('&').filter_map(|pair| pair.split_once('='));
+    let (_, data) = pairs().find(|(name, _)| *name == "record")?;
+    if data.len() > MAX_READ {
+        return Some(Err(format!("It has {} characters; this page reads at most {MAX_READ}.", data.len())));
+    }
+    let name = pairs().find(|(name, _)| *name == "name").map(|(_, value)| decode(value)).unwrap_or_default();
+    let name: String = name.chars().filter(|c| !c.is_control()).take(100).collect();
+    let name = if name.trim().is_empty() { "a link".to_owned() } else { name };
+    Some(match URL_SAFE_NO_PAD.decode(data) {
+        Ok(packed) => Ok(Carried { name, packed }),
+        Err(_) => Err("What the link holds is damaged or cut off.".into()),
+    })
+}
+
+/// JSON text without the blanks between its values.
+pub fn compact(text: &str) -> String {
+    let (mut is_text, mut is_escaped) = (false, false);
+    let keep = |c: &char| {
+        is_text ^= *c == '"' && !is_escaped;
+        is_escaped = is_text && *c == '\\' && !is_escaped;
+        is_text || !matches!(c, ' ' | '\n' | '\t' | '\r')
+    };
+    text.chars().filter(keep).collect()
+}
+
+/// The page's address with a record in it, and a warning where it is long.
+///
+/// # Errors
+/// A sentence for the page's reader: the record is too large.
+pub fn link(page: &str, name: &str, packed: &[u8]) -> Result<(String, &'static str), String> {
+    let link = format!("{page}#record={}&name={}", URL_SAFE_NO_PAD.encode(packed), encode(name));
+    match link.len() {
+        n if n > MAX_LINK => Err(too_large(&format!("it would have {n} characters, of at most {MAX_LINK}"))),
+        n if n > LONG => {
+            Ok((link, " Programs for mail and chat may cut a link as long as this; a file is safer then."))
+        }
+        _ => Ok((link, "")),
+    }
+}
+
+/// The sentence about a record that is too large for a link.
+pub fn too_large(why: &str) -> String {
+    format!(
+        "The record is too large for a link: {why}. Pass it on as a file: `warpbook share` makes one of it with the viewer inside."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_between_values_go() {
+        let text = "{ \"a b\" : [ 1,\n\t\"\\\" c\\\\\" ] , \"d\": \" \" }";
+        assert_eq!(compact(text), "{\"a b\":[1,\"\\\" c\\\\\"],\"d\":\" \"}");
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&compact(text)), value(text));
+    }
+
+    #[test]
+    fn a_record_survives_its_link() {
+        let packed: Vec<u8> = (0..=255).collect();
+        let (text, said) = link("https://example.org/?tab=table", "a b&c.json", &packed).unwrap();
+        assert!(text.starts_with("https://example.org/?tab=table#record=AAECAw") && said.is_empty());
+        let (_, fragment) = text.split_once('#').unwrap();
+        let expect = Carried { name: "a b&c.json".into(), packed };
+        assert_eq!(parse(&format!("#{fragment}")), Some(Ok(expect)));
+    }
+
+    #[test]
+    fn what_carries_no_record_is_passed_over_and_what_is_broken_is_said() {
+        for none in ["", "#", "#main", "#tab=table", "#records=a"] {
+            assert_eq!(parse(none), None, "{none}");
+        }
+        for bad in ["#record=%", "#record=a", "#record=AA==", "#record=a b"] {
+            assert!(parse(bad).unwrap().unwrap_err().contains("damaged"), "{bad}");
+        }
+        assert_eq!(parse("#record=").unwrap().unwrap().packed, b"");
+        assert_eq!(parse("#record=AA&name=%00+").unwrap().unwrap().name, "a link");
+        let long = format!("#record={}", "A".repeat(MAX_READ + 1));
+        assert!(parse(&long).unwrap().unwrap_err().contains("at most"));
+    }
+
+    #[test]
+    fn a_link_has_a_greatest_length() {
+        let of = |bytes: usize| link("https://example.org/", "a.json", &vec![1; bytes]);
+        assert!(of(100).unwrap().1.is_empty());
+        assert!(of(20_000).unwrap().1.contains("a file is safer"));
+        assert!(of(100_000).unwrap_err().contains("`warpbook share`"));
+    }
+}

@@ -1,0 +1,74 @@
+//! A page that `warpbook view --live` serves: it asks again and again whether its records have changed.
+
+use crate::app::messages::{LibraryMsg, Msg};
+use crate::app::state::App;
+use crate::browser;
+use crate::library::open::open_marked;
+use crate::library::origin::Index;
+use yew::Context;
+
+const INDEX: &str = "data/index.json";
+/// Milliseconds between two questions.
+const EVERY: i32 = 700;
+/// Milliseconds between two questions while the server does not answer.
+const AGAIN: i32 = 3_000;
+
+impl App {
+    /// Asks for the first time.
+    pub(in crate::app) fn begin_live(&mut self, ctx: &Context<Self>) {
+        self.live.on = true;
+        self.ask(ctx, 0);
+    }
+
+    fn ask(&self, ctx: &Context<Self>, after: i32) {
+        let mark = self.live.mark.clone();
+        ctx.link().send_future(async move {
+            browser::wait(after).await;
+            Msg::Library(LibraryMsg::Live(browser::fetch_new(INDEX, &mark).await))
+        });
+    }
+
+    /// Handles the server's answer, or its silence; returns whether the page looks different now.
+    pub(in crate::app) fn answered(
+        &mut self,
+        ctx: &Context<Self>,
+        answer: Result<Option<(String, String)>, ()>,
+    ) -> bool {
+        let was_lost = self.live.lost;
+        self.live.lost = answer.is_err();
+        self.ask(ctx, if self.live.lost { AGAIN } else { EVERY });
+        let first = !self.loading.index_came;
+        match answer {
+            Ok(Some((text, mark))) => {
+                self.live.mark = mark;
+                match Index::parse(&text) {
+                    Ok(index) => {
+                        for key in self.library.renew(index) {
+                            self.read_again(ctx, key);
+                        }
+                    }
+                    Err(why) => self.notices.alert(why),
+                }
+            }
+            Ok(None) if !was_lost => return false,
+            Ok(None) => {}
+            Err(()) if was_lost => return false,
+            Err(()) => self.notices.said = "The program that serves this page has ended; what is shown stays.".into(),
+        }
+        if first {
+            self.loading.pending -= 1;
+            self.loading.index_came = true;
+            self.check_link();
+        }
+        true
+    }
+
+    /// Reads a record that is shown already.
+    fn read_again(&self, ctx: &Context<Self>, key: String) {
+        let address = format!("data/{}", js_sys::encode_uri_component(&key));
+        ctx.link().send_future(async move {
+            let reading = browser::fetch(&address).await.and_then(|bytes| open_marked(&bytes));
+            Msg::Library(LibraryMsg::Renewed(key, reading))
+        });
+    }
+}

@@ -1,0 +1,6 @@
+//! Reading records: from the page's site, from other sites, from disk, and again while they change.
+
+mod disk;
+mod live;
+mod records;
+mod unknown_names;

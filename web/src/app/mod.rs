@@ -1,0 +1,21 @@
+//! The page's state, and what changes it: a message's room names the file that answers it.
+
+mod charts;
+mod comparison;
+mod loading;
+mod messages;
+mod navigation;
+mod notices;
+mod report;
+mod rung_panel;
+mod sheets;
+mod state;
+mod update;
+mod window;
+
+pub use messages::{
+    ChartMsg, CompareMsg, DiskMsg, LibraryMsg, Msg, NoticeMsg, OpenedFrom, ReportMsg, RungMsg, SheetMsg, ViewMsg,
+    WindowMsg,
+};
+pub use rung_panel::HEADING as RUNG_HEADING;
+pub use state::{App, HEADING, SwipeStart};

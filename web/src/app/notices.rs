@@ -1,0 +1,56 @@
+//! What the reader is told: sentences for everybody, and sentences for screen readers.
+
+use super::messages::{Msg, NoticeMsg};
+use crate::browser;
+use wasm_bindgen_futures::spawn_local;
+use yew::Callback;
+
+/// The most alerts that are shown at once; the latest are the ones that matter.
+const MAX_ALERTS: usize = 5;
+
+/// What the reader is told.
+#[derive(Debug, Default)]
+pub struct Notices {
+    /// Sentences that the reader must see, with their numbers.
+    pub alerts: Vec<(usize, String)>,
+    /// What was last said to screen readers.
+    pub said: String,
+    /// `true` if that answers a press, so that everybody sees it.
+    pub told: bool,
+    alerts_given: usize,
+}
+
+impl Notices {
+    /// Shows a sentence until the reader dismisses it.
+    pub fn alert(&mut self, text: String) {
+        self.alerts_given += 1;
+        if self.alerts.len() >= MAX_ALERTS {
+            self.alerts.remove(0);
+        }
+        self.alerts.push((self.alerts_given, text));
+    }
+
+    /// Says a sentence to screen readers, and shows it to everybody until the reader does something else.
+    pub fn tell(&mut self, text: impl Into<String>) {
+        (self.said, self.told) = (text.into(), true);
+    }
+
+    /// Handles a message.
+    pub(super) fn update(&mut self, send: &Callback<Msg>, msg: NoticeMsg) {
+        match msg {
+            NoticeMsg::Copy(what, text) => {
+                let send = send.clone();
+                spawn_local(async move {
+                    send.emit(Msg::say(if browser::copy(&text).await {
+                        format!("Copied {what}.")
+                    } else {
+                        format!("The browser does not let this page copy {what}; select it and copy it by keyboard.")
+                    }));
+                });
+            }
+            NoticeMsg::Say(text) => self.tell(text),
+            NoticeMsg::Alert(text) => self.alert(text),
+            NoticeMsg::Dismiss(number) => self.alerts.retain(|(n, _)| *n != number),
+        }
+    }
+}

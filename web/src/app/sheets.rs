@@ -1,0 +1,45 @@
+//! How the reader has sorted, searched and unfolded the page's tables.
+
+use super::messages::SheetMsg;
+use crate::tables::Sort;
+
+/// The state of the tables, by their names.
+#[derive(Debug, Default)]
+pub struct Sheets {
+    sorts: Vec<(&'static str, Sort)>,
+    searches: Vec<(&'static str, String)>,
+    unfolded: Vec<&'static str>,
+}
+
+impl Sheets {
+    /// How a table is sorted, if it is.
+    pub fn sort_of(&self, sheet: &str) -> Option<Sort> {
+        self.sorts.iter().find(|s| s.0 == sheet).map(|s| s.1)
+    }
+
+    /// The text that is searched for in a table; empty without one.
+    pub fn search_in(&self, sheet: &str) -> &str {
+        self.searches.iter().find(|s| s.0 == sheet).map_or("", |s| &s.1)
+    }
+
+    /// Returns `true` if a table shows all of its rows.
+    pub fn is_unfolded(&self, sheet: &str) -> bool {
+        self.unfolded.contains(&sheet)
+    }
+
+    /// Handles a message.
+    pub(super) fn update(&mut self, msg: SheetMsg) {
+        match msg {
+            SheetMsg::Sort(sheet, column) => {
+                let sort = Sort::pressed(self.sort_of(sheet), column);
+                self.sorts.retain(|s| s.0 != sheet);
+                self.sorts.extend(sort.map(|sort| (sheet, sort)));
+            }
+            SheetMsg::Search(sheet, text) => {
+                self.searches.retain(|s| s.0 != sheet);
+                self.searches.push((sheet, text));
+            }
+            SheetMsg::Unfold(sheet) => self.unfolded.push(sheet),
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! What the page asks of the browser: its address, files, fetches, downloads, the clipboard.
+//!
+//! Browsers may refuse any of it (storage from disk, the clipboard without https), so that nothing here may panic.
+
+pub mod marks;
+mod pack;
+mod picture;
+pub mod store;
+
+pub use pack::{pack, unpack};
+pub use picture::save_png;
+
+use crate::library::open::check_size;
+use gloo_events::EventListener;
+use js_sys::{Reflect, Uint8Array};
+use std::cell::Cell;
+use std::rc::Rc;
+use warpbook_record::MAX_BYTES;
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::{JsFuture, spawn_local};
+use web_sys::{Blob, BlobPropertyBag, Document, HtmlAnchorElement, HtmlElement, HtmlTextAreaElement, Window};
+
+/// The window; there always is one where this runs.
+pub fn window() -> Window {
+    web_sys::window().expect("the page runs in a window")
+}
+
+/// The document; there always is one where this runs.
+pub fn document() -> Document {
+    window().document().expect("a window has a document")
+}
+
+/// The query of the page's address.
+pub fn query() -> String {
+    window().location().search().unwrap_or_default()
+}
+
+/// Gives the page's address another query, as a new step of the history or in place of the present one.
+pub fn set_query(query: &str, new_step: bool) {
+    let location = window().location();
+    if location.search().is_ok_and(|now| now == query) {
+        return;
+    }
+    let Ok(history) = window().history() else { return };
+    // An empty query would leave the present one as it is; what the fragment holds stays.
+    let start = if query.is_empty() { location.pathname().unwrap_or_default() } else { query.to_owned() };
+    let url = format!("{start}{}", fragment());
+    // Refused where the page has no origin; the address then stays as it is.
+    let _ = if new_step {
+        history.push_state_with_url(&JsValue::NULL, "", Some(&url))
+    } else {
+        history.replace_state_with_url(&JsValue::NULL, "", Some(&url))
+    };
+}
+
+/// The fragment of the page's address, with its mark; empty without one.
+pub fn fragment() -> String {
+    window().location().hash().unwrap_or_default()
+}
+
+/// Takes the fragment out of the page's address.
+pub fn drop_fragment() {
+    let location = window().location();
+    let url = format!("{}{}", location.pathname().unwrap_or_default(), location.search().unwrap_or_default());
+    if let Ok(history) = window().history() {
+        let _ = history.replace_state_with_url(&JsValue::NULL, "", Some(&url));
+    }
+}
+
+/// The page's address without query and fragment.
+pub fn place() -> String {
+    let address = address();
+    address.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
+/// The page's whole address.
+pub fn address() -> String {
+    window().location().href().unwrap_or_default()
+}
+
+/// Whether nobody else can open the page's address.
+pub fn is_local() -> bool {
+    let host = window().location().hostname().unwrap_or_default();
+    from_disk() || matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
+}
+
+/// Whether the page was opened from disk, where nothing can be fetched.
+pub fn from_disk() -> bool {
+    window().location().protocol().is_ok_and(|p| p == "file:")
+}
+
+/// The text of the element that a self-contained page carries its records in.
+pub fn embedded() -> Option<String> {
+    document().get_element_by_id("warpbook-embedded")?.text_content()
+}
+
+/// Fetches an address, up to the size of the largest record.
+///
+/// # Errors
+/// A sentence for the page's reader.
+pub async fn fetch(address: &str) -> Result<Vec<u8>, String> {
+    let unreachable = |_| {
+        let reason = if from_disk() {
+            "A page that was opened from disk cannot fetch files from there. Open the record by the button, or drop it here."
+        } else {
+            "The server cannot be reached, or it does not let this page read its files (CORS)."
+        };
+        reason.to_owned()
+    };
+    if from_disk() && !address.starts_with("http") {
+        return Err(unreachable(JsValue::NULL));
+    }
+    let response = JsFuture::from(window().fetch_with_str(address)).await.map_err(unreachable)?;
+    let response: web_sys::Response = response.dyn_into().map_err(unreachable)?;
+    if !response.ok() {
+        return Err(format!("The server answered {} {}.", response.status(), response.status_text()));
+    }
+    if let Some(length) = response.headers().get("content-length").ok().flatten().and_then(|l| l.parse::<f64>().ok()) {
+        check_size(length)?;
+    }
+    let Some(body) = response.body() else { return Ok(Vec::new()) };
+    read_stream(&body).await.map_err(|why| why.unwrap_or_else(|| unreachable(JsValue::NULL)))
+}
+
+/// Reads a stream, up to the size of the largest record: whoever sends it need not say how long it is. An error without a sentence is the
+/// stream's own.
+async fn read_stream(body: &web_sys::ReadableStream) -> Result<Vec<u8>, Option<String>> {
+    let failed = |_| None;
+    let reader: web_sys::ReadableStreamDefaultReader =
+        body.get_reader().dyn_into().map_err(|_: js_sys::Object| None)?;
+    let mut bytes = Vec::new();
+    loop {
+        let part = JsFuture::from(reader.read()).await.map_err(failed)?;
+        let value = Reflect::get(&part, &"value".into()).map_err(failed)?;
+        if value.is_undefined() {
+            return Ok(bytes);
+        }
+        let part = Uint8Array::new(&value);
+        if bytes.len() + part.length() as usize > MAX_BYTES {
+            let _ = reader.cancel();
+            check_size((bytes.len() + part.length() as usize) as f64).map_err(Some)?;
+        }
+        bytes.extend(part.to_vec());
+    }
+}
+
+/// Fetches a text of the page's own site if it has changed since the mark; returns it with its new mark.
+///
+/// # Errors
+/// If the server does not answer, or answers with anything but the text.
+pub async fn fetch_new(address: &str, mark: &str) -> Result<Option<(String, String)>, ()> {
+    let request = web_sys::RequestInit::new();
+    request.set_cache(web_sys::RequestCache::NoStore);
+    let headers = web_sys::Headers::new().map_err(drop)?;
+    if !mark.is_empty() {
+        headers.set("If-None-Match", mark).map_err(drop)?;
+    }
+    request.set_headers(&headers);
+    let response = JsFuture::from(window().fetch_with_str_and_init(address, &request)).await.map_err(drop)?;
+    let response: web_sys::Response = response.dyn_into().map_err(drop)?;
+    if response.status() == 304 {
+        return Ok(None);
+    }
+    let body = response.body().filter(|_| response.ok()).ok_or(())?;
+    let mark = response.headers().get("etag").ok().flatten().unwrap_or_default();
+    let bytes = read_stream(&body).await.map_err(drop)?;
+    Ok(Some((String::from_utf8_lossy(&bytes).into_owned(), mark)))
+}
+
+/// The site that the page is from, as `https://example.org`; "null" of a page from disk.
+pub fn site() -> String {
+    window().location().origin().unwrap_or_default()
+}
+
+/// The files of a list, which the browser empties as soon as its event is over.
+pub fn files(list: &web_sys::FileList) -> Vec<web_sys::File> {
+    (0..list.length()).filter_map(|i| list.get(i)).collect()
+}
+
+/// Reads a file that the reader chose, unless it is too large.
+///
+/// # Errors
+/// A sentence for the page's reader.
+pub async fn read_file(file: &web_sys::File) -> Result<Vec<u8>, String> {
+    check_size(file.size())?;
+    let failed = |_| "The browser could not read the file; it may have been moved or changed.".to_owned();
+    let buffer = JsFuture::from(file.array_buffer()).await.map_err(failed)?;
+    Ok(Uint8Array::new(&buffer).to_vec())
+}
+
+/// Lets the browser paint, so that a message is visible before long work begins.
+pub async fn pause() {
+    wait(20).await;
+}
+
+/// Waits for so many milliseconds.
+pub async fn wait(ms: i32) {
+    let promise = js_sys::Promise::new(&mut |resolve, _| {
+        let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, ms);
+    });
+    let _ = JsFuture::from(promise).await;
+}
+
+/// Saves a text as a file.
+pub fn save(name: &str, mime: &str, text: &str) {
+    let options = BlobPropertyBag::new();
+    options.set_type(mime);
+    let blob = Blob::new_with_str_sequence_and_options(&js_sys::Array::of1(&text.into()), &options);
+    let _ = blob.and_then(|blob| save_blob(name, &blob));
+}
+
+fn save_blob(name: &str, blob: &Blob) -> Result<(), JsValue> {
+    let url = web_sys::Url::create_object_url_with_blob(blob)?;
+    let anchor: HtmlAnchorElement = document().create_element("a")?.dyn_into()?;
+    anchor.set_href(&url);
+    anchor.set_download(name);
+    anchor.click();
+    // Not at once: the download may not have begun.
+    let revoke = wasm_bindgen::closure::Closure::once_into_js(move || web_sys::Url::revoke_object_url(&url));
+    window().set_timeout_with_callback_and_timeout_and_arguments_0(revoke.unchecked_ref(), 10_000)?;
+    Ok(())
+}
+
+/// The text that was pasted, where it was not pasted into a field.
+pub fn pasted(event: &web_sys::Event) -> Option<String> {
+    if is_field(event) {
+        return None;
+    }
+    let event: &web_sys::ClipboardEvent = event.dyn_ref()?;
+    event.clipboard_data()?.get_data("text/plain").ok()
+}
+
+/// Opens the browser's dialog for printing.
+pub fn print() {
+    let _ = window().print();
+}
+
+/// A text that the browser kept of an earlier visit to this page.
+pub fn remembered(what: &str) -> Option<String> {
+    storage()?.get_item(&local(what)).ok().flatten()
+}
+
+/// Keeps a text for the next visit to this page, or forgets it where it is empty; returns whether the browser did.
+pub fn remember(what: &str, text: &str) -> bool {
+    let Some(storage) = storage() else { return false };
+    if text.is_empty() {
+        return storage.remove_item(&local(what)).is_ok();
+    }
+    storage.set_item(&local(what), text).is_ok()
+}
+
+/// The name of what is kept, which other pages of the site do not have.
+fn local(what: &str) -> String {
+    format!("warpbook-{what} {}", window().location().pathname().unwrap_or_default())
+}
+
+/// Puts a text onto the clipboard; returns whether it is there.
+pub async fn copy(text: &str) -> bool {
+    // Missing where the page was not served safely, whatever its type says.
+    let navigator = window().navigator();
+    let present = Reflect::get(&navigator, &"clipboard".into()).is_ok_and(|c| c.is_object());
+    (present && JsFuture::from(navigator.clipboard().write_text(text)).await.is_ok()) || copy_by_selection(text)
+}
+
+fn copy_by_selection(text: &str) -> bool {
+    let try_copy = || -> Result<bool, JsValue> {
+        let document = document();
+        let before = document.active_element();
+        let area: HtmlTextAreaElement = document.create_element("textarea")?.dyn_into()?;
+        area.set_value(text);
+        area.set_class_name("visually-hidden");
+        let body = document.body().ok_or(JsValue::NULL)?;
+        body.append_child(&area)?;
+        area.select();
+        let command: js_sys::Function = Reflect::get(&document, &"execCommand".into())?.dyn_into()?;
+        let done = command.call1(&document, &"copy".into())?.is_truthy();
+        area.remove();
+        if let Some(element) = before.and_then(|e| e.dyn_into::<HtmlElement>().ok()) {
+            element.focus()?;
+        }
+        Ok(done)
+    };
+    try_copy().unwrap_or(false)
+}
+
+/// Moves the keyboard's focus; returns whether there is such an element.
+pub fn focus(id: &str) -> bool {
+    let element = document().get_element_by_id(id).and_then(|e| e.dyn_into::<HtmlElement>().ok());
+    element.is_some_and(|e| e.focus().is_ok())
+}
+
+/// Whether the page has an element of this id.
+pub fn is_there(id: &str) -> bool {
+    document().get_element_by_id(id).is_some()
+}
+
+/// Whether an event is of a field that texts are typed into.
+pub fn is_field(event: &web_sys::Event) -> bool {
+    let target = event.target().and_then(|t| t.dyn_into::<web_sys::Element>().ok());
+    target.is_some_and(|t| t.matches("input:not([type=radio]):not([type=checkbox]), textarea").unwrap_or(false))
+}
+
+/// How far the page is scrolled down, in CSS pixels.
+pub fn scrolled() -> f64 {
+    window().scroll_y().unwrap_or(0.0)
+}
+
+/// Scrolls the page there.
+pub fn scroll(to: f64) {
+    window().scroll_to_with_x_and_y(0.0, to);
+}
+
+/// Scrolls the page until an element is at its top.
+pub fn scroll_to(selector: &str) {
+    if let Some(element) = document().query_selector(selector).ok().flatten() {
+        element.scroll_into_view();
+    }
+}
+
+/// Scrolls a list sideways, and nothing else, until one of its items is in sight.
+pub fn reveal(item: &str) {
+    let item = document().query_selector(item).ok().flatten().and_then(|e| e.dyn_into::<HtmlElement>().ok());
+    if let Some((item, list)) = item.and_then(|i| i.parent_element().map(|p| (i, p))) {
+        list.set_scroll_left(item.offset_left() - (list.client_width() - item.offset_width()) / 2);
+    }
+}
+
+/// Presses a button that the reader does not see, as the file dialog's.
+pub fn click(id: &str) {
+    if let Some(element) = document().get_element_by_id(id).and_then(|e| e.dyn_into::<HtmlElement>().ok()) {
+        element.click();
+    }
+}
+
+/// Sets or removes an attribute of the page's root, for the theme, or of its body.
+pub fn mark(element: Option<impl AsRef<web_sys::Element>>, name: &str, value: &str) {
+    if let Some(element) = element {
+        let _ = element.as_ref().set_attribute(name, value);
+    }
+}
+
+/// The room for a chart, in CSS pixels: what the open panel has, at most that of a notebook's chart.
+pub fn chart_width() -> u32 {
+    const MOST: i32 = 720;
+    // The page's and the panel's borders, before there is a panel.
+    let outside = || window().inner_width().ok().and_then(|w| w.as_f64()).map_or(MOST, |w| w as i32 - 34);
+    let figure = document().query_selector(".marks").ok().flatten();
+    let room = figure.map(|f| f.client_width()).filter(|w| *w > 0).unwrap_or_else(outside);
+    u32::try_from(room.clamp(280, MOST)).unwrap_or(720)
+}
+
+/// The colour of an element's text.
+pub fn ink(element: &web_sys::Element) -> String {
+    let style = window().get_computed_style(element).ok().flatten();
+    style.and_then(|s| s.get_property_value("color").ok()).unwrap_or_else(|| "#888".into())
+}
+
+const PERFETTO: &str = "https://ui.perfetto.dev";
+/// How often Perfetto is asked whether it is there, and for how long, in milliseconds.
+const PING: (i32, f64) = (50, 60_000.0);
+
+/// Opens Perfetto in another window and hands it a trace when it answers: it is pinged until it does, as it asks for. Gives whether there is
+/// such a window.
+pub fn open_perfetto(events: &str, title: &str) -> bool {
+    let Ok(Some(other)) = window().open_with_url_and_target(PERFETTO, "_blank") else { return false };
+    let (events, title) = (events.to_owned(), title.to_owned());
+    let begun = js_sys::Date::now();
+    let heard: Rc<Cell<bool>> = Rc::default();
+    let listener = {
+        let (other, heard) = (other.clone(), heard.clone());
+        EventListener::new(&window(), "message", move |event| {
+            let Some(event) = event.dyn_ref::<web_sys::MessageEvent>() else { return };
+            if event.origin() == PERFETTO && event.data() == "PONG" && !heard.replace(true) {
+                let _ = hand_over(&other, &events, &title);
+            }
+        })
+    };
+    spawn_local(async move {
+        while !heard.get() && js_sys::Date::now() - begun < PING.1 && !other.closed().unwrap_or(true) {
+            let _ = other.post_message(&"PING".into(), PERFETTO);
+            wait(PING.0).await;
+        }
+        drop(listener);
+    });
+    true
+}
+
+/// The message that Perfetto opens a trace from.
+fn hand_over(other: &Window, events: &str, title: &str) -> Result<(), JsValue> {
+    let bytes = Uint8Array::from(events.as_bytes());
+    let trace = js_sys::Object::new();
+    Reflect::set(&trace, &"buffer".into(), &bytes.buffer())?;
+    Reflect::set(&trace, &"title".into(), &title.into())?;
+    let message = js_sys::Object::new();
+    Reflect::set(&message, &"perfetto".into(), &trace)?;
+    other.post_message(&message, PERFETTO)
+}
+
+/// Names the window.
+pub fn set_title(title: &str) {
+    document().set_title(title);
+}
+
+/// Whether the reader's system is dark, unless the page was told otherwise before.
+pub fn dark() -> bool {
+    match storage().and_then(|s| s.get_item("warpbook-theme").ok().flatten()).as_deref() {
+        Some("dark") => true,
+        Some("light") => false,
+        _ => window().match_media("(prefers-color-scheme: dark)").ok().flatten().is_some_and(|m| m.matches()),
+    }
+}
+
+/// Whether the page was told to be light or dark before.
+pub fn theme_was_chosen() -> bool {
+    storage().and_then(|s| s.get_item("warpbook-theme").ok().flatten()).is_some()
+}
+
+/// Makes the page light or dark, and keeps that for the next visit where the browser does.
+pub fn set_theme(dark: bool, keep: bool) {
+    let name = if dark { "dark" } else { "light" };
+    mark(document().document_element(), "data-theme", name);
+    if let Some(storage) = storage().filter(|_| keep) {
+        let _ = storage.set_item("warpbook-theme", name);
+    }
+}
+
+fn storage() -> Option<web_sys::Storage> {
+    window().local_storage().ok().flatten()
+}

@@ -1,0 +1,341 @@
+//! The records that the page knows of: those that come with it, those that a link names and those opened from disk.
+
+use super::open::{MAX_TEXT, MAX_TITLE, Opened, tidy};
+use super::origin::{Beside, Index, IndexEntry, file_name};
+use crate::address::key_of;
+use crate::record::facts::author;
+use std::rc::Rc;
+use warpbook_record::Run;
+
+/// Where a record comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// It comes with the page, from this file in `data/`.
+    Bundled(String),
+    /// It comes from an address that the link names.
+    Address(String),
+    /// It comes from the reader's disk, or was pasted.
+    Disk,
+    /// It comes from a link's fragment: it is whatever the link's maker wrote.
+    Fragment,
+}
+
+/// How far a record is.
+#[derive(Debug, Clone)]
+pub enum State {
+    /// Only its name is known.
+    Unread,
+    /// It is being read.
+    Reading,
+    /// Read.
+    Open(Rc<Opened>),
+    /// It could not be read; the alert says why.
+    Failed,
+}
+
+/// A record that the page knows of.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its name in the page's address, and no other's.
+    pub key: String,
+    /// Its file.
+    pub name: String,
+    /// Its title, where that is known.
+    pub title: String,
+    /// The experiment's name, where that is known.
+    pub experiment: String,
+    /// What it says first, where that is known.
+    pub headline: String,
+    /// Its ladder as heights from 0 to 1, where they are known.
+    pub ladder: Vec<f64>,
+    /// Its device, where that is known.
+    pub device: String,
+    /// Who made it, where that is known.
+    pub author: String,
+    /// When it was begun, where that is known.
+    pub created: String,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// How far it is.
+    pub state: State,
+    /// The published record that is shown next to it on the overview.
+    pub beside: Option<Beside>,
+    /// `true` if it is one of the project's own records, not a user's.
+    pub is_published: bool,
+    /// The mark by which its server tells versions of it apart; empty if it never changes.
+    pub mark: String,
+}
+
+impl Entry {
+    /// The record, if it was read.
+    pub fn run(&self) -> Option<&Run> {
+        self.opened().map(|o| &o.run)
+    }
+
+    /// The file that it was read from.
+    pub fn opened(&self) -> Option<&Opened> {
+        match &self.state {
+            State::Open(opened) => Some(opened),
+            _ => None,
+        }
+    }
+
+    fn unread(key: String, name: String, origin: Origin) -> Self {
+        let none = String::new;
+        let (title, experiment, headline) = (none(), none(), none());
+        let (device, author, created) = (none(), none(), none());
+        let (ladder, state, mark) = (Vec::new(), State::Unread, none());
+        Self {
+            key,
+            name,
+            title,
+            experiment,
+            headline,
+            ladder,
+            device,
+            author,
+            created,
+            origin,
+            state,
+            beside: None,
+            is_published: false,
+            mark,
+        }
+    }
+
+    fn of_index(r: IndexEntry) -> Self {
+        Self {
+            title: tidy(if r.title.trim().is_empty() { &r.experiment } else { &r.title }, MAX_TITLE),
+            experiment: r.experiment,
+            headline: tidy(&r.headline, MAX_TEXT),
+            ladder: r.ladder,
+            device: tidy(&r.device, MAX_TITLE),
+            author: tidy(&r.author.unwrap_or_default(), MAX_TITLE),
+            created: r.created,
+            beside: r.beside,
+            is_published: r.published,
+            mark: r.mark,
+            ..Self::unread(r.file.clone(), r.file.clone(), Origin::Bundled(r.file))
+        }
+    }
+
+    fn fill(&mut self, opened: Opened) {
+        let run = &opened.run;
+        self.title = if run.title.trim().is_empty() { run.experiment.clone() } else { run.title.clone() };
+        self.device.clone_from(&run.environment.device.name);
+        self.author = author(run).unwrap_or_default().to_owned();
+        self.created.clone_from(&run.created);
+        self.experiment.clone_from(&run.experiment);
+        (self.headline, self.ladder) = warpbook_charts::in_short(run);
+        self.state = State::Open(Rc::new(opened));
+    }
+}
+
+/// The records, in the order of the page's list.
+#[derive(Debug, Default)]
+pub struct Library {
+    /// Each of them.
+    pub entries: Vec<Entry>,
+}
+
+impl Library {
+    /// The record of that key.
+    pub fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.key == key)
+    }
+
+    /// The record of that key.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|e| e.key == key)
+    }
+
+    /// Adds the records that come with the page, before all others.
+    pub fn add_index(&mut self, index: Index) {
+        let bundled = index.records.into_iter().map(Entry::of_index);
+        let fresh: Vec<_> = bundled.filter(|e| self.get(&e.key).is_none()).collect();
+        self.entries.splice(0..0, fresh);
+    }
+
+    /// Takes over a newer index; returns the keys of the records that were read and have changed since. They stay as they are until they are
+    /// read again.
+    pub fn renew(&mut self, index: Index) -> Vec<String> {
+        let mut changed = Vec::new();
+        let mut fresh = Vec::new();
+        for new in index.records.into_iter().map(Entry::of_index) {
+            match self.get_mut(&new.key) {
+                None => fresh.push(new),
+                Some(old) if old.mark != new.mark => {
+                    old.mark = new.mark;
+                    match old.state {
+                        State::Open(_) | State::Reading => changed.push(new.key),
+                        State::Unread | State::Failed => old.state = State::Unread,
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        let bundled = self.entries.iter().take_while(|e| matches!(e.origin, Origin::Bundled(_))).count();
+        self.entries.splice(bundled..bundled, fresh);
+        changed
+    }
+
+    /// Adds a record that the link names; returns its key.
+    pub fn add_address(&mut self, address: &str) -> String {
+        let key = key_of(address);
+        if self.get(&key).is_none() {
+            let name = file_name(address).to_owned();
+            self.entries.push(Entry::unread(key.clone(), name, Origin::Address(address.to_owned())));
+        }
+        key
+    }
+
+    /// The key of a record from disk, which is the same after a reload.
+    pub fn key_on_disk(mark: u64) -> String {
+        format!("disk-{mark:016x}")
+    }
+
+    /// Adds a record that was read from disk; returns its key, or the key of the same record if it is there already.
+    pub fn add_read(&mut self, name: &str, opened: Opened) -> String {
+        self.add_opened(Self::key_on_disk(opened.mark), name, Origin::Disk, opened)
+    }
+
+    /// Adds a record that a link carried; returns its key, or the key of the same record if it is there already.
+    pub fn add_carried(&mut self, name: &str, opened: Opened) -> String {
+        self.add_opened(format!("link-{:016x}", opened.mark), name, Origin::Fragment, opened)
+    }
+
+    fn add_opened(&mut self, key: String, name: &str, origin: Origin, opened: Opened) -> String {
+        let same = |e: &&Entry| matches!(&e.state, State::Open(o) if o.mark == opened.mark);
+        if let Some(entry) = self.entries.iter().find(same) {
+            return entry.key.clone();
+        }
+        let mut entry = Entry::unread(key.clone(), name.to_owned(), origin);
+        entry.fill(opened);
+        self.entries.push(entry);
+        key
+    }
+
+    /// How many were opened from disk.
+    pub fn count_on_disk(&self) -> usize {
+        self.entries.iter().filter(|e| e.origin == Origin::Disk).count()
+    }
+
+    /// Takes over the result of loading a record.
+    pub fn finish(&mut self, key: &str, result: Option<Opened>) {
+        if let Some(entry) = self.get_mut(key) {
+            match result {
+                Some(opened) => entry.fill(opened),
+                None => entry.state = State::Failed,
+            }
+        }
+    }
+
+    /// Lets a record that could not be read be tried again.
+    pub fn retry(&mut self, key: &str) {
+        if let Some(entry) = self.get_mut(key).filter(|e| matches!(e.state, State::Failed)) {
+            entry.state = State::Unread;
+        }
+    }
+
+    /// Forgets a record that was opened here.
+    pub fn close(&mut self, key: &str) {
+        self.entries.retain(|e| e.key != key || matches!(e.origin, Origin::Bundled(_)));
+    }
+
+    /// The record to show: the one with the key; else the link's first that did not fail; else, where the link names none, the first of all.
+    /// No record takes the place of one that was asked for and failed.
+    pub fn chosen(&self, key: Option<&str>) -> Option<&Entry> {
+        let usable = |e: &&Entry| !matches!(e.state, State::Failed);
+        if let Some(entry) = key.and_then(|k| self.get(k)) {
+            return Some(entry).filter(usable);
+        }
+        let mut named = self.entries.iter().filter(|e| matches!(e.origin, Origin::Address(_))).peekable();
+        if named.peek().is_some() { named.find(usable) } else { self.entries.iter().find(usable) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::open::open_marked;
+    use crate::testing::sample;
+
+    fn opened(title: &str) -> Opened {
+        let mut value = sample();
+        value["title"] = title.into();
+        *open_marked(value.to_string().as_bytes()).unwrap()
+    }
+
+    fn index(files: &[&str]) -> Index {
+        let records: Vec<_> = files.iter().map(|f| serde_json::json!({ "file": f })).collect();
+        Index::parse(&serde_json::json!({ "records": records }).to_string()).unwrap()
+    }
+
+    #[test]
+    fn the_record_to_show_is_the_keys_or_the_links_or_the_first() {
+        let mut library = Library::default();
+        assert!(library.chosen(None).is_none());
+        library.add_index(index(&["a.json", "b.json"]));
+        let chosen = |l: &Library, key: Option<&str>| l.chosen(key).map(|e| e.key.clone()).unwrap_or_default();
+        assert_eq!(chosen(&library, None), "a.json");
+        assert_eq!(chosen(&library, Some("b.json")), "b.json");
+        assert_eq!(chosen(&library, Some("gone")), "a.json");
+        let key = library.add_address("https://example.org/c.json");
+        assert_eq!(chosen(&library, None), key);
+        library.finish(&key, None);
+        assert_eq!(chosen(&library, None), "", "no other record takes its place");
+        assert_eq!(chosen(&library, Some(&key)), "");
+        assert_eq!(chosen(&library, Some("a.json")), "a.json");
+    }
+
+    #[test]
+    fn the_same_record_is_opened_once() {
+        let mut library = Library::default();
+        let first = library.add_read("x.json", opened("one"));
+        assert_eq!(library.add_read("y.json", opened("one")), first);
+        let second = library.add_read("y.json", opened(" "));
+        assert_ne!(first, second);
+        assert_eq!(library.get(&second).unwrap().title, "regression");
+        assert_eq!(library.get(&second).unwrap().author, "Ada");
+        library.close(&first);
+        assert!(library.get(&first).is_none() && library.get(&second).is_some());
+    }
+
+    #[test]
+    fn a_record_that_is_written_anew_is_read_anew_and_shown_meanwhile() {
+        let entry = |file: &str, mark: &str| format!(r#"{{"file":"{file}","mark":"{mark}"}}"#);
+        let index = |entries: &[String]| Index::parse(&format!(r#"{{"records":[{}]}}"#, entries.join(","))).unwrap();
+        let mut library = Library::default();
+        library.add_index(index(&[entry("a.json", "1"), entry("b.json", "1")]));
+        library.add_read("x.json", opened("mine"));
+        library.finish("a.json", Some(opened("one")));
+        assert!(library.renew(index(&[entry("a.json", "1"), entry("b.json", "1")])).is_empty());
+        let new = index(&[entry("a.json", "2"), entry("b.json", "2"), entry("c.json", "1")]);
+        assert_eq!(library.renew(new), ["a.json"], "what was not read yet is read when it is asked for");
+        assert!(library.get("a.json").unwrap().run().is_some());
+        let names: Vec<&str> = library.entries.iter().map(|e| e.name.as_str()).collect();
+        assert_eq!(names, ["a.json", "b.json", "c.json", "x.json"]);
+    }
+
+    #[test]
+    fn what_a_link_carried_is_told_from_the_same_file_on_disk() {
+        let mut library = Library::default();
+        let key = library.add_carried("x.json", opened("one"));
+        assert!(key.starts_with("link-") && library.get(&key).unwrap().origin == Origin::Fragment);
+        assert_eq!((library.add_read("y.json", opened("one")), library.count_on_disk()), (key, 0));
+        let disk = library.add_read("z.json", opened("two"));
+        assert_eq!((disk, library.count_on_disk()), (Library::key_on_disk(opened("two").mark), 1));
+    }
+
+    #[test]
+    fn bundled_records_stay_and_stand_first() {
+        let mut library = Library::default();
+        library.add_read("x.json", opened("one"));
+        library.add_index(index(&["a.json"]));
+        library.add_index(index(&["a.json"]));
+        assert_eq!(library.entries.len(), 2);
+        assert_eq!(library.entries[0].key, "a.json");
+        library.close("a.json");
+        assert!(library.get("a.json").is_some());
+    }
+}

@@ -1,0 +1,59 @@
+//! Which records the overview shows.
+
+use super::entries::Entry;
+use crate::text::search::folded;
+
+/// What a reader looks for; an empty text permits every record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Words that a record's title, experiment, device, author, date, file or headline has, in any order.
+    pub text: String,
+    /// An experiment.
+    pub experiment: String,
+    /// A device.
+    pub device: String,
+}
+
+impl Filter {
+    /// Whether a record is shown.
+    pub fn keeps(&self, entry: &Entry) -> bool {
+        let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+        let texts = [
+            &entry.title,
+            &entry.experiment,
+            &entry.device,
+            &entry.author,
+            &entry.created,
+            &entry.name,
+            &entry.headline,
+        ];
+        let all = texts.map(|t| folded(t)).join("\n");
+        is(&self.experiment, &entry.experiment)
+            && is(&self.device, &entry.device)
+            && folded(&self.text).split_whitespace().all(|word| all.contains(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::Library;
+    use crate::library::open::open_marked;
+    use crate::testing::sample;
+
+    #[test]
+    fn records_are_found_by_their_words() {
+        let mut library = Library::default();
+        let key = library.add_read("mine.json", *open_marked(sample().to_string().as_bytes()).unwrap());
+        let entry = library.get(&key).unwrap();
+        let text = |text: &str| Filter { text: text.into(), ..Filter::default() }.keeps(entry);
+        assert!(text("") && text("h200 REGRESSION") && text("mine.json") && text("fastest"));
+        assert!(!text("h100") && !text("regression softmax"));
+        let of = |experiment: &str, device: &str| {
+            let filter = Filter { experiment: experiment.into(), device: device.into(), ..Filter::default() };
+            filter.keeps(entry)
+        };
+        assert!(of("regression", "") && of("", &entry.device) && of("regression", &entry.device));
+        assert!(!of("matmul", "") && !of("regression", "NVIDIA"));
+    }
+}

@@ -1,0 +1,227 @@
+//! A file becomes a record that can be shown, or a sentence that says why not.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use warpbook_record::{MAX_BYTES, Outcome, ReadError, Run};
+
+/// The most measurements of a record: more than any real one has, and few enough for the page.
+const MAX_MEASUREMENTS: usize = 20_000;
+/// The most spans of a timeline, whose canvas would be slow with more.
+const MAX_SPANS: usize = 200_000;
+const MAX_RUNGS: usize = 500;
+const MAX_PROBLEMS: usize = 200;
+
+/// Refuses a file by its size, before it is read.
+///
+/// # Errors
+/// The sentence of [`ReadError::TooLarge`].
+pub fn check_size(bytes: f64) -> Result<(), String> {
+    if bytes > MAX_BYTES as f64 { Err(ReadError::TooLarge { bytes: bytes as usize }.to_string()) } else { Ok(()) }
+}
+
+/// A record, and the mark of the file that it was read from.
+#[derive(Debug)]
+pub struct Opened {
+    /// The record.
+    pub run: Run,
+    /// A hash of the file's bytes; records are not compared, since a diverged one has NaN in it.
+    pub mark: u64,
+    /// The file's text, where a link may be large enough for it.
+    pub text: Option<String>,
+}
+
+/// The most bytes of a file that may fit into a link once it is compressed.
+const MAX_LINKED: usize = 4 << 20;
+
+/// Reads a record, and marks it.
+///
+/// # Errors
+/// A sentence for the page's reader.
+pub fn open_marked(bytes: &[u8]) -> Result<Box<Opened>, String> {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    let run = open(bytes)?;
+    let text = std::str::from_utf8(bytes).ok().filter(|t| t.len() <= MAX_LINKED);
+    let text = text.map(|t| t.trim_start_matches('\u{feff}').to_owned());
+    Ok(Box::new(Opened { run, mark: hasher.finish(), text }))
+}
+
+/// Reads a record, and refuses one that is larger than the page can show.
+///
+/// # Errors
+/// A sentence for the page's reader.
+pub fn open(bytes: &[u8]) -> Result<Run, String> {
+    let mut run = Run::from_json(bytes).map_err(|e| e.to_string())?;
+    let limits = [
+        ("measurements", run.measurements.len(), MAX_MEASUREMENTS),
+        ("training logs", run.train_logs.len(), MAX_MEASUREMENTS),
+        ("parts", run.parts.len(), MAX_MEASUREMENTS),
+        ("spans", run.spans.len(), MAX_SPANS),
+        ("X-rayed blocks", run.xrays.iter().map(|x| x.blocks.len()).sum(), MAX_SPANS),
+        ("counted kernels", run.profiled.iter().map(|p| p.counters.len()).sum(), MAX_MEASUREMENTS),
+        ("rungs", run.rungs.len(), MAX_RUNGS),
+        ("problems", run.problems.len(), MAX_PROBLEMS),
+    ];
+    for (what, found, most) in limits {
+        if found > most {
+            return Err(format!("The record has {found} {what}; this page shows records with at most {most}."));
+        }
+    }
+    check_times(&run)?;
+    tidy_texts(&mut run);
+    // A median of the other samples would look like a result.
+    for m in run.measurements.iter_mut().filter(|m| m.outcome == Outcome::Measured) {
+        if m.samples_us.iter().any(|us| !us.is_finite()) {
+            m.outcome = Outcome::Failed { error: "one of its times is no finite number".into() };
+        }
+    }
+    Ok(run)
+}
+
+/// The longest title, name or author that is shown, and the longest of other texts, in characters.
+pub const MAX_TITLE: usize = 200;
+/// See [`MAX_TITLE`].
+pub const MAX_TEXT: usize = 2_000;
+
+/// A text of a record on one line: without the marks that reorder what is around them, and no longer than this many characters.
+pub fn tidy(text: &str, most: usize) -> String {
+    let line = warpbook_charts::clean(text);
+    if line.chars().count() <= most {
+        return line;
+    }
+    let mut cut: String = line.chars().take(most.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// Tidies what the page shows as a heading, a name or a sentence: these texts are the record's to choose.
+fn tidy_texts(run: &mut Run) {
+    let title = |text: &str| tidy(text, MAX_TITLE);
+    run.title = title(&run.title);
+    run.author = run.author.as_deref().map(title);
+    run.environment.device.name = title(&run.environment.device.name);
+    for rung in &mut run.rungs {
+        rung.title = title(&rung.title).into();
+        rung.idea = tidy(&rung.idea, MAX_TEXT).into();
+    }
+}
+
+/// A time that no run could have taken: eleven days, in microseconds.
+const LONGEST_US: f64 = 1e12;
+
+/// An error with the path of the first time that is impossible, since a speed would be computed from it. A time that is not finite belongs to a failed
+/// measurement, which the record may say.
+fn check_times(run: &Run) -> Result<(), String> {
+    let of = |what: &str, samples: &[f64]| {
+        let wrong = samples.iter().position(|us| us.is_finite() && !(0.0..=LONGEST_US).contains(us));
+        wrong.map_or(Ok(()), |i| {
+            Err(format!(
+                "{what}[{i}] is {}: a time is a number of microseconds from 0 to {LONGEST_US:e}. The record was changed after it was \
+                 written, or by a program that is not Warpbook.",
+                samples[i]
+            ))
+        })
+    };
+    for (i, m) in run.measurements.iter().enumerate() {
+        of(&format!("measurements[{i}].samples_us"), &m.samples_us)?;
+        of(&format!("measurements[{i}].wall_us"), &m.wall_us)?;
+    }
+    for (i, part) in run.parts.iter().enumerate() {
+        of(&format!("parts[{i}].samples_us"), &part.samples_us)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{sample, sample_run};
+    use serde_json::{Value, json};
+
+    #[test]
+    fn unreadable_files_get_a_sentence() {
+        fn check(bytes: &[u8], expect: &str) {
+            let error = open(bytes).unwrap_err();
+            assert!(error.contains(expect), "{error}");
+            assert!(error.ends_with('.'), "{error}");
+        }
+        check(b"", "is empty");
+        check(b"\xff\xfe", "not UTF-8");
+        check(b"[1]", "no Warpbook record");
+        check(b"{\"schema\":99}", "Update Warpbook");
+        check("[".repeat(100_000).as_bytes(), "not valid JSON");
+        let text = sample().to_string();
+        check(&text.as_bytes()[..text.len() / 2], "cut off");
+    }
+
+    #[test]
+    fn records_beyond_all_measure_are_refused() {
+        let check = |change: &dyn Fn(&mut Value), expect: &str| {
+            let mut value = sample();
+            change(&mut value);
+            let error = open(value.to_string().as_bytes()).unwrap_err();
+            assert!(error.contains(expect), "{error}");
+        };
+        check(&|v| v["rungs"] = Value::from(vec![v["rungs"][0].clone(); 501]), "501 rungs");
+        check(&|v| v["parts"] = Value::from(vec![v["parts"][0].clone(); 20_001]), "20001 parts");
+        check(&|v| v["spans"] = Value::from(vec![v["spans"][0].clone(); 200_001]), "200001 spans");
+        let many = |v: &mut Value| {
+            let numbered = |i: u64| {
+                let mut p = v["problems"][0].clone();
+                p["id"] = i.to_string().into();
+                p
+            };
+            let more: Vec<Value> = (0..300).map(numbered).collect();
+            v["problems"].as_array_mut().unwrap().extend(more);
+        };
+        check(&many, "303 problems; this page shows records with at most 200");
+        assert!(check_size(f64::from(64 << 20)).is_ok());
+        assert!(check_size(f64::from((64 << 20) + 1)).unwrap_err().contains("65 MiB"));
+    }
+
+    #[test]
+    fn a_problem_whose_numbers_cannot_be_counted_is_still_found() {
+        let v1 = |work: Value| {
+            let mut value: Value =
+                serde_json::from_slice(include_bytes!("../../../crates/warpbook-record/tests/golden/run.v1.json"))
+                    .unwrap();
+            let problem = &mut value["measurements"][0]["problem"];
+            problem.as_object_mut().unwrap().extend(work.as_object().unwrap().clone());
+            value
+        };
+        let check = |value: Value| {
+            let run = open(value.to_string().as_bytes()).unwrap();
+            let problem = &run.measurements[0].problem;
+            assert!(run.problems().contains(&problem) && !run.ladder(problem).is_empty());
+        };
+        check(v1(json!({"epochs": u64::MAX, "features": u64::MAX})));
+        check(v1(json!({"train_points": u64::MAX})));
+        check(v1(json!({"noise": "NaN", "learning_rate": "Infinity"})));
+        let mut value = sample();
+        for field in ["flops", "bytes", "written_bytes", "working_set_bytes", "passes", "items"] {
+            value["problems"][0][field] = u64::MAX.into();
+        }
+        check(value);
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_refused_with_its_path() {
+        for (value, said) in [(json!(-5), "is -5"), (json!(1e308), "is 1")] {
+            let mut record = sample();
+            record["measurements"][1]["samples_us"][2] = value;
+            let why = open(record.to_string().as_bytes()).unwrap_err();
+            assert!(why.starts_with("measurements[1].samples_us[2] ") && why.contains(said), "{why}");
+        }
+        for value in ["NaN", "Infinity"] {
+            let mut record = sample();
+            record["measurements"][1]["samples_us"][2] = value.into();
+            let run = open(record.to_string().as_bytes()).unwrap();
+            assert!(!run.is_sound(&run.measurements[1]) && sample_run().is_sound(&run.measurements[2]), "{value}");
+        }
+        let mut record = sample();
+        record["measurements"][0]["wall_us"][0] = json!(-1);
+        assert!(open(record.to_string().as_bytes()).unwrap_err().starts_with("measurements[0].wall_us[0]"));
+        let mut record = sample();
+        record["measurements"][0]["samples_us"][0] = json!(0);
+        assert!(open(record.to_string().as_bytes()).is_ok(), "a clock may be too coarse");
+    }
+}

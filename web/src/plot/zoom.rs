@@ -1,0 +1,164 @@
+//! The part of a plot that is shown: what a brush, a key or a button makes of it, and how an address says it.
+
+use warpbook_charts::Window;
+
+/// How much of an axis one step of a key moves it by.
+const STEP: f64 = 0.2;
+/// A brush narrower than this, in CSS pixels, takes all of that axis.
+const THIN: f64 = 10.0;
+
+/// An axis of a plot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Axis {
+    low: f64,
+    high: f64,
+    log: bool,
+}
+
+impl Axis {
+    /// The value at a share of its length.
+    fn at(self, share: f64) -> f64 {
+        match self.log {
+            true => self.low * (self.high / self.low).powf(share),
+            // No axis of a chart begins below zero.
+            false => (self.low + (self.high - self.low) * share).max(0.0),
+        }
+    }
+}
+
+/// Where a plot is in its drawing, and its axes: the `data-plot` of `warpbook-charts`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plot {
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+    x: Axis,
+    y: Axis,
+}
+
+impl Plot {
+    /// Reads the attribute; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let at = |i: usize| words.get(i).and_then(|word| word.parse::<f64>().ok()).filter(|v| v.is_finite());
+        let axis = |i: usize| {
+            let axis = Axis { low: at(i)?, high: at(i + 1)?, log: *words.get(i + 2)? == "log" };
+            (axis.high > axis.low && (!axis.log || axis.low > 0.0)).then_some(axis)
+        };
+        let plot = Self { left: at(0)?, top: at(1)?, right: at(2)?, bottom: at(3)?, x: axis(4)?, y: axis(7)? };
+        (words.len() == 10 && plot.right > plot.left && plot.bottom > plot.top).then_some(plot)
+    }
+
+    /// Whether a place of the drawing, in CSS pixels, is in it.
+    pub fn has(&self, (x, y): (f64, f64)) -> bool {
+        (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
+    }
+
+    /// The window that a brush from one place to another selects; `None` for a mere press.
+    pub fn brushed(&self, a: (f64, f64), b: (f64, f64)) -> Option<Window> {
+        let wide = (a.0 - b.0).abs() >= THIN;
+        let high = (a.1 - b.1).abs() >= THIN;
+        if !wide && !high {
+            return None;
+        }
+        let along = |v: f64| (v.clamp(self.left, self.right) - self.left) / (self.right - self.left);
+        let up = |v: f64| (self.bottom - v.clamp(self.top, self.bottom)) / (self.bottom - self.top);
+        let x = if wide { (along(a.0), along(b.0)) } else { (0.0, 1.0) };
+        let y = if high { (up(a.1), up(b.1)) } else { (0.0, 1.0) };
+        self.window(x, y)
+    }
+
+    fn window(&self, x: (f64, f64), y: (f64, f64)) -> Option<Window> {
+        Window::new((self.x.at(x.0), self.x.at(x.1)), (self.y.at(y.0), self.y.at(y.1)))
+    }
+
+    /// A step nearer, or further away, around its middle.
+    pub fn nearer(&self, nearer: bool) -> Option<Window> {
+        let by = if nearer { STEP } else { -STEP / (1.0 - 2.0 * STEP) };
+        self.window((by, 1.0 - by), (by, 1.0 - by))
+    }
+
+    /// A step to the right and up, or as far to the left and down.
+    pub fn moved(&self, right: f64, up: f64) -> Option<Window> {
+        self.window((right * STEP, 1.0 + right * STEP), (up * STEP, 1.0 + up * STEP))
+    }
+
+    /// The window that a key with or without Shift leads to; `Some(None)` is all of the plot.
+    pub fn key(&self, key: &str, shift: bool) -> Option<Option<Window>> {
+        match (key, shift) {
+            ("+" | "=", _) => self.nearer(true).map(Some),
+            ("-" | "_", _) => self.nearer(false).map(Some),
+            ("0", false) => Some(None),
+            ("ArrowRight", true) => self.moved(1.0, 0.0).map(Some),
+            ("ArrowLeft", true) => self.moved(-1.0, 0.0).map(Some),
+            ("ArrowUp", true) => self.moved(0.0, 1.0).map(Some),
+            ("ArrowDown", true) => self.moved(0.0, -1.0).map(Some),
+            _ => None,
+        }
+    }
+}
+
+/// A window as in an address: "256..4096,1e11..1e15".
+pub fn window_text(window: &Window) -> String {
+    let short = |v: f64| {
+        // Four digits are less than a pixel.
+        let rounded: f64 = format!("{v:.3e}").parse().unwrap_or(v);
+        if (1e-3..1e7).contains(&rounded) { format!("{rounded}") } else { format!("{rounded:e}") }
+    };
+    let range = |(a, b): (f64, f64)| format!("{}..{}", short(a), short(b));
+    format!("{},{}", range(window.x), range(window.y))
+}
+
+/// Undoes [`window_text`].
+pub fn parse_window(text: &str) -> Option<Window> {
+    let range = |text: &str| {
+        let (a, b) = text.split_once("..")?;
+        Some((a.parse::<f64>().ok()?, b.parse::<f64>().ok()?))
+    };
+    let (x, y) = text.split_once(',')?;
+    Window::new(range(x)?, range(y)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "50.0 80.0 450.0 380.0 1e2 1e4 log 0e0 8e2 linear";
+
+    #[test]
+    fn a_brush_becomes_a_window() {
+        let plot = Plot::parse(TEXT).unwrap();
+        let near = |a: (f64, f64), b: (f64, f64)| (a.0 / b.0 - 1.0).abs() < 1e-9 && (a.1 / b.1 - 1.0).abs() < 1e-9;
+        let window = plot.brushed((250.0, 380.0 - 75.0), (450.0, 380.0 - 150.0)).unwrap();
+        assert!(near(window.x, (1e3, 1e4)) && near(window.y, (200.0, 400.0)), "{window:?}");
+        let only_x = plot.brushed((250.0, 100.0), (900.0, 104.0)).unwrap();
+        assert!(near(only_x.x, (1e3, 1e4)) && only_x.y == (0.0, 800.0), "{only_x:?}");
+        assert_eq!(plot.brushed((250.0, 100.0), (252.0, 104.0)), None);
+        assert!(plot.has((50.0, 80.0)) && !plot.has((49.0, 80.0)));
+    }
+
+    #[test]
+    fn keys_go_nearer_and_back() {
+        let plot = Plot::parse(TEXT).unwrap();
+        let nearer = plot.key("+", true).unwrap().unwrap();
+        assert!(nearer.x.0 > 100.0 && nearer.x.1 < 1e4 && nearer.y == (160.0, 640.0), "{nearer:?}");
+        let right = plot.key("ArrowRight", true).unwrap().unwrap();
+        assert!(right.x.0 > 100.0 && right.x.1 > 1e4 && right.y == (0.0, 800.0), "{right:?}");
+        assert_eq!(plot.key("0", false), Some(None));
+        assert_eq!(plot.key("ArrowRight", false), None, "among the marks");
+    }
+
+    #[test]
+    fn a_window_survives_the_address() {
+        let window = Window::new((256.0, 4096.0), (1e11, 1.5e15)).unwrap();
+        assert_eq!(window_text(&window), "256..4096,1e11..1.5e15");
+        assert_eq!(parse_window(&window_text(&window)), Some(window));
+        for bad in ["", "1..2", "1..2,3", "a..b,c..d", "1..1,1..2", "NaN..2,1..2", "-1..2,1..2", "1..inf,1..2"] {
+            assert_eq!(parse_window(bad), None, "{bad}");
+        }
+        for bad in ["", "1 2 3", &TEXT.replace("1e2", "0"), &TEXT.replace("450.0", "NaN"), &format!("{TEXT} 1")] {
+            assert_eq!(Plot::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! The parts of the page about a record, and which of them a record has something for.
+
+use super::charts::{has_data, is_of_training, part_group};
+use super::problems::on_a_line;
+use warpbook_record::{Breakdown, ChartKind, Descriptor, Measurement, Outcome, Problem, Run};
+
+/// A part of the page about a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tab {
+    /// Each rung's figure of one quantity.
+    Ladder,
+    /// One quantity over several sizes.
+    Sweep,
+    /// Problems against rungs, each cell a ratio to the fastest library.
+    HeatMap,
+    /// Each rung below the ceilings of the device.
+    Roofline,
+    /// The losses of the trainings, and what else was logged of them.
+    Loss,
+    /// What a run and a pass are made of, what parts cost, tiles and transfers.
+    Breakdown,
+    /// What every SM did over time.
+    Xray,
+    /// The roofline of kernels, device memory, clocks and power over time, hardware counters.
+    Profile,
+    /// Every figure.
+    Table,
+    /// A rung: its figures, its source and what it changed.
+    Source,
+    /// Where and with what the record was made.
+    Environment,
+    /// Two or more records side by side: a page of its own, and no part of a record.
+    Compare,
+}
+
+impl Tab {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Ladder,
+        Self::Sweep,
+        Self::HeatMap,
+        Self::Roofline,
+        Self::Loss,
+        Self::Breakdown,
+        Self::Xray,
+        Self::Profile,
+        Self::Table,
+        Self::Source,
+        Self::Environment,
+        Self::Compare,
+    ];
+
+    /// Its name in an address.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Ladder => "ladder",
+            Self::Sweep => "sweep",
+            Self::HeatMap => "heatmap",
+            Self::Roofline => "roofline",
+            Self::Loss => "loss",
+            // Its first name, so that links keep working.
+            Self::Breakdown => "operations",
+            Self::Xray => "xray",
+            Self::Profile => "profile",
+            Self::Table => "table",
+            // Its first name, too.
+            Self::Source => "source",
+            Self::Environment => "environment",
+            Self::Compare => "compare",
+        }
+    }
+
+    /// Its name on the page.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Ladder => "Ladder",
+            Self::Sweep => "Sweep",
+            Self::HeatMap => "Heat map",
+            Self::Roofline => "Roofline",
+            Self::Loss => "Loss",
+            Self::Breakdown => "Breakdown",
+            Self::Xray => "X-ray",
+            Self::Profile => "Profile",
+            Self::Table => "Table",
+            Self::Source => "Climb",
+            Self::Environment => "Environment",
+            Self::Compare => "Compare",
+        }
+    }
+
+    /// Whether what it shows is of one problem, which can be chosen.
+    pub const fn has_problem(self) -> bool {
+        !matches!(self, Self::Sweep | Self::HeatMap | Self::Source | Self::Environment | Self::Compare)
+    }
+
+    /// Whether what it shows is of one quantity, which can be chosen.
+    pub const fn has_quantity(self) -> bool {
+        matches!(self, Self::Ladder | Self::Sweep)
+    }
+
+    /// The problem that it shows where the page is at this one: this one, or another that the record has figures of, as where another problem was X-rayed than
+    /// those that were measured.
+    pub fn problem_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
+        let of = |all: Vec<&'a Problem>| if all.contains(&problem) { problem } else { all.first().unwrap_or(&problem) };
+        match self {
+            Self::Xray => of(run.xrays.iter().map(|x| &x.problem).collect()),
+            Self::Profile => of(profiled(run)),
+            Self::Ladder | Self::Roofline | Self::Table => {
+                let is_measured = run.measurements.iter().any(|m| m.problem == *problem);
+                if is_measured { problem } else { run.main_problem().unwrap_or(problem) }
+            }
+            _ => problem,
+        }
+    }
+
+    /// The problems to choose from where a problem is shown: those that this part has figures of.
+    pub fn problems<'a>(self, run: &'a Run, now: &Problem) -> Vec<&'a Problem> {
+        let mut all = run.every_problem();
+        all.retain(|p| *p == now || self.has_figures_at(run, p));
+        all
+    }
+
+    fn has_figures_at(self, run: &Run, problem: &Problem) -> bool {
+        match self {
+            Self::Breakdown => {
+                let taken_apart = run.breakdowns.iter().map(|b| &b.problem);
+                let over_time = run.spans.iter().map(|s| &s.problem);
+                run.parts.iter().map(|part| &part.problem).chain(taken_apart).chain(over_time).any(|of| of == problem)
+            }
+            Self::Xray => run.xrays.iter().any(|x| x.problem == *problem),
+            Self::Profile => profiled(run).contains(&problem),
+            Self::Loss => run.train_logs.iter().any(|l| l.problem == *problem),
+            Self::Roofline => run.measurements.iter().any(|m| m.problem == *problem && !m.traffic.is_empty()),
+            _ => run.measurements.iter().any(|m| m.problem == *problem),
+        }
+    }
+
+    /// The problem that is drawn where the page is at this one: a sweep without a line through it draws another.
+    pub fn drawn_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
+        if self == Self::Sweep { on_a_line(run, problem).unwrap_or(problem) } else { problem }
+    }
+
+    /// The one that shows a kind of chart; `None` of a kind that this version does not know.
+    fn showing(chart: ChartKind) -> Option<Self> {
+        match chart {
+            ChartKind::Ladder => Some(Self::Ladder),
+            ChartKind::Sweep => Some(Self::Sweep),
+            ChartKind::HeatMap => Some(Self::HeatMap),
+            ChartKind::Roofline => Some(Self::Roofline),
+            _ if is_of_training(chart) => Some(Self::Loss),
+            ChartKind::Breakdown | ChartKind::Timeline => Some(Self::Breakdown),
+            ChartKind::Xray => Some(Self::Xray),
+            _ => part_group(chart).map(|_| Self::Breakdown),
+        }
+    }
+
+    /// The parts that a record has something for: the ladder, what the record's descriptor names, in its order, what was recorded of its kernels, and what
+    /// every record has. A record whose measurements say nothing by themselves, such as a profile, begins with what there is to see.
+    pub fn of(run: &Run) -> Vec<Self> {
+        let mut tabs: Vec<Self> = Vec::new();
+        let named = charts_of(run).into_iter().filter(|c| has_data(run, *c)).filter_map(Self::showing);
+        let recorded = [(Self::Xray, !run.xrays.is_empty()), (Self::Profile, has_profile(run))];
+        for tab in named.chain(recorded.into_iter().filter(|(_, has)| *has).map(|(tab, _)| tab)) {
+            if tab != Self::Ladder && !tabs.contains(&tab) {
+                tabs.push(tab);
+            }
+        }
+        let told = |m: &Measurement| run.is_sound(m) || m.check.is_some() || m.outcome != Outcome::Measured;
+        if run.measurements.is_empty() && !run.train_logs.is_empty() && !tabs.contains(&Self::Loss) {
+            tabs.insert(0, Self::Loss);
+        }
+        if tabs.is_empty() || run.measurements.iter().any(told) {
+            tabs.insert(0, Self::Ladder);
+        }
+        tabs.extend((!run.measurements.is_empty() || tabs[0] == Self::Ladder).then_some(Self::Table));
+        tabs.extend((!run.rungs.is_empty()).then_some(Self::Source));
+        tabs.push(Self::Environment);
+        tabs
+    }
+}
+
+/// The problems of which something apart from times was recorded.
+fn profiled(run: &Run) -> Vec<&Problem> {
+    run.profiled.iter().map(|p| &p.problem).chain(run.breakdowns.iter().map(|b| &b.problem)).collect()
+}
+
+/// Whether something was recorded of a record's rungs that is no timeline: memory, clocks and power over time, counters, work that a roofline shows.
+fn has_profile(run: &Run) -> bool {
+    let counted = |b: &Breakdown| b.operations.iter().any(|o| o.flops > 0 && o.bytes > 0);
+    run.profiled.iter().any(|p| p.memory.len() > 1 || p.power.len() > 1 || !p.counters.is_empty())
+        || !run.peaks.bandwidth.is_empty() && run.breakdowns.iter().any(counted)
+}
+
+/// The charts that the record's descriptor names, or those of any experiment where it names none that this version knows.
+pub fn charts_of(run: &Run) -> Vec<ChartKind> {
+    let known: Vec<ChartKind> = run.descriptor.charts.iter().copied().filter(|c| Tab::showing(*c).is_some()).collect();
+    if known.is_empty() { Descriptor::default().charts } else { known }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::charts::training_charts;
+    use super::*;
+    use crate::address::Link;
+    use crate::testing::{hostile, sample, sample_run, training_run};
+    use warpbook_charts::Options;
+
+    /// A record of nothing but an X-ray.
+    fn xrayed() -> Run {
+        let mut value = sample();
+        for list in ["measurements", "train_logs", "parts", "spans", "breakdowns"] {
+            value[list] = serde_json::json!([]);
+        }
+        value["descriptor"]["charts"] = serde_json::json!(["xray"]);
+        value["xrays"] = serde_json::json!([{
+            "rung": "02_fused", "problem": "points=1000000 epochs=200 fp32", "phases": ["start", "load"],
+            "kernels": [{"entry": "pass", "file": "regression/02_fused.cu", "tile": "t512x8", "blocks": 1, "warps": 1}],
+            "sms": [{"sm": 0, "error_ns": 0.0}], "clock_mhz": 1980.0, "marked_us": [2.0], "unmarked_us": [1.9],
+            "blocks": [{"kernel": 0, "block": 0, "sm": 0, "start_ns": 0, "end_ns": 900,
+                        "warps": [{"warp": 0, "phases": "0:100 1:800", "start_ns": 0}]}]
+        }]);
+        crate::library::open::open(value.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_record_of_an_xray_begins_with_it() {
+        let mut run = xrayed();
+        assert_eq!(Tab::of(&run), [Tab::Xray, Tab::Source, Tab::Environment]);
+        let problem = Link::default().problem_of(&run).unwrap();
+        assert_eq!(problem.short, "1 M");
+        assert!(Options::default().xray_of(&run, &run.xrays[0]).is_ok());
+        let chosen = Link::parse("?problem=points=1000000+epochs=200+fp32");
+        assert_eq!(chosen.problem_of(&run), Some(problem));
+        hostile::show(&run);
+        // Also where the descriptor does not name it, as after other records were merged into it.
+        run.descriptor.charts = vec![ChartKind::Ladder];
+        assert_eq!(Tab::of(&run)[0], Tab::Xray);
+        run.xrays.clear();
+        assert_eq!(Tab::of(&run), [Tab::Ladder, Tab::Table, Tab::Source, Tab::Environment]);
+    }
+
+    #[test]
+    fn an_x_ray_of_another_problem_is_shown_next_to_the_ladder() {
+        let mut run = sample_run();
+        let main = run.main_problem().unwrap().clone();
+        let mut xray = xrayed().xrays.remove(0);
+        xray.problem = main.clone().with(|p| p.id = "looked into".into());
+        let looked_into = xray.problem.clone();
+        run.problems.push(looked_into.clone());
+        run.xrays.push(xray);
+        assert!(Tab::of(&run).contains(&Tab::Xray), "it is shown also where the descriptor does not name it");
+        let at = |tab: Tab, problem| tab.problem_at(&run, problem).id.as_str();
+        assert_eq!((at(Tab::Xray, &main), at(Tab::Xray, &looked_into)), ("looked into", "looked into"));
+        for tab in [Tab::Ladder, Tab::Table, Tab::Roofline] {
+            assert_eq!((at(tab, &main), at(tab, &looked_into)), (&*main.id, &*main.id), "{tab:?}");
+        }
+        assert_eq!(at(Tab::Loss, &looked_into), "looked into", "it chooses by itself");
+        assert_ne!(at(Tab::Profile, &looked_into), "looked into");
+        hostile::show(&run);
+        let text = run.to_json().unwrap();
+        assert!(crate::library::open::open(text.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_profile_begins_with_what_there_is_to_see() {
+        let mut value = sample();
+        for list in ["train_logs", "parts"] {
+            value[list] = serde_json::json!([]);
+        }
+        // The steps' times are not checked, so that no ladder could be drawn of them.
+        for m in value["measurements"].as_array_mut().unwrap() {
+            m.as_object_mut().unwrap().remove("check");
+            m.as_object_mut().unwrap().remove("traffic");
+        }
+        let main = value["main_problem"].clone();
+        value["descriptor"]["charts"] = serde_json::json!(["ladder", "timeline", "breakdown"]);
+        value["profiled"] = serde_json::json!([{
+            "rung": "02_fused", "problem": main, "source": "CUPTI 130001",
+            "memory": [{"at_us": 0.0, "allocated_bytes": 0}, {"at_us": 5.0, "allocated_bytes": 4_194_304}],
+            "counters": [{"kernel": "pass", "grid": [4], "values": [{"metric": "gpu__time_duration.sum", "value": 2000.0},
+                          {"metric": "dram__bytes_read.sum", "value": 4096.0}]}]
+        }]);
+        let mut run = crate::library::open::open(value.to_string().as_bytes()).unwrap();
+        use Tab::{Breakdown, Environment, Profile, Source, Table};
+        assert_eq!(Tab::of(&run), [Breakdown, Profile, Table, Source, Environment]);
+        let problem = run.main_problem().unwrap().clone();
+        let sheet = crate::tables::counters(&run, &problem);
+        let headings: Vec<&str> = sheet.columns.iter().map(|c| c.label.as_str()).collect();
+        assert_eq!(headings, ["Rung", "Kernel", "Time", "DRAM read"]);
+        let csv = sheet.table().csv();
+        assert_eq!(
+            csv.lines().collect::<Vec<_>>(),
+            ["Rung,Kernel,time (µs),DRAM read (bytes)", "02_fused,pass,2,4096"]
+        );
+        assert!(Options::default().memory(&run.profiled[0], 11.0, ["memory", ""]).is_ok());
+        hostile::show(&run);
+        // Clock and power by themselves are one, too.
+        let reading = |at_us, watts| serde_json::json!({"at_us": at_us, "sm_mhz": 1900, "watts": watts, "limit_watts": 700.0, "flops": 9});
+        value["profiled"] = serde_json::json!([{
+            "rung": "02_fused", "problem": main, "source": "NVML", "power": [reading(0.0, 90.0), reading(5e4, 690.5)]
+        }]);
+        let read = crate::library::open::open(value.to_string().as_bytes()).unwrap();
+        assert_eq!(Tab::of(&read), [Breakdown, Profile, Table, Source, Environment]);
+        assert!(
+            Options::default().clocks(&read, &problem).is_ok() && Options::default().power(&read, &problem).is_ok()
+        );
+        hostile::show(&read);
+        // Without a profile it is a ladder that says why it has no bars.
+        run.profiled.clear();
+        run.breakdowns.clear();
+        run.spans.clear();
+        assert_eq!(Tab::of(&run)[..2], [Tab::Ladder, Table]);
+    }
+
+    #[test]
+    fn tabs_are_those_that_the_descriptor_names_and_the_record_has_something_for() {
+        let mut run = sample_run();
+        use Tab::{Breakdown, Environment, HeatMap, Ladder, Loss, Profile, Roofline, Source, Sweep, Table};
+        assert_eq!(
+            Tab::of(&run),
+            [Ladder, Sweep, Roofline, Breakdown, Loss, Profile, Table, Source, Environment],
+            "no library, so no heat map"
+        );
+        run.descriptor.charts.retain(|c| *c != ChartKind::Roofline);
+        assert!(!Tab::of(&run).contains(&Roofline));
+        // Another line of a sweep is no other size.
+        run.measurements.retain(|m| m.problem.size() == 5_000_000);
+        run.parts.clear();
+        assert!(Tab::of(&run).contains(&Breakdown), "what was recorded of a run");
+        run.breakdowns.clear();
+        run.spans.clear();
+        assert!(run.problems().len() == 2 && !Tab::of(&run).contains(&Sweep));
+        assert!(!Tab::of(&run).contains(&Breakdown));
+        let mut run = sample_run();
+        run.descriptor.charts = vec![ChartKind::HeatMap];
+        run.rungs[0].runner = warpbook_record::Runner::Library("cuBLAS".into());
+        run.breakdowns.clear();
+        assert_eq!(Tab::of(&run), [Ladder, HeatMap, Table, Source, Environment]);
+        // A record of a later version, with kinds that this one does not know.
+        run.descriptor.charts = vec![ChartKind::Other];
+        assert_eq!(Tab::of(&run), [Ladder, Sweep, Roofline, Table, Source, Environment]);
+        run.measurements.iter_mut().for_each(|m| m.traffic.clear());
+        assert!(!Tab::of(&run).contains(&Roofline), "no bytes were counted");
+        assert_eq!(Link::parse("?tab=roofline").tab, Some(Roofline));
+        assert!(Tab::of(&sample_run()).contains(&Loss));
+    }
+
+    #[test]
+    fn a_record_of_a_training_alone_begins_with_its_losses() {
+        let mut run = training_run();
+        let problem = run.main_problem().unwrap().clone();
+        // Its kernels were recorded too.
+        assert_eq!(Tab::of(&run), [Tab::Loss, Tab::Profile, Tab::Source, Tab::Environment]);
+        let drawn = |run: &Run| -> Vec<&str> {
+            training_charts(&Options::default(), run, &problem)
+                .into_iter()
+                .filter(|(_, c)| c.is_ok())
+                .map(|(name, _)| name)
+                .collect()
+        };
+        assert_eq!(drawn(&run), ["loss", "accuracy", "learning-rate", "loss-scale"], "no norm was computed");
+        run.descriptor.charts = vec![ChartKind::Other];
+        assert_eq!(Tab::of(&run)[0], Tab::Loss);
+        assert_eq!(drawn(&run), ["loss"]);
+    }
+}

@@ -1,0 +1,68 @@
+//! Buttons, choosers, boxes and tables, as all views have them.
+
+use crate::app::{HEADING, Msg, NoticeMsg};
+use web_sys::{HtmlInputElement, HtmlSelectElement, InputEvent, KeyboardEvent, MouseEvent};
+use yew::{Callback, Event, Html, TargetCast, html};
+
+/// Where messages go.
+pub type Send = Callback<Msg>;
+
+/// The id of the field that opens the browser's dialog for files.
+pub const DIALOG: &str = "file-dialog";
+
+/// The heading of a view.
+pub fn heading(text: &str) -> Html {
+    html! { <h1 id={HEADING} tabindex="-1">{ text }</h1> }
+}
+
+/// A small button.
+pub fn button(label: &'static str, press: Callback<MouseEvent>) -> Html {
+    html! { <button type="button" class="small" onclick={press}>{ label }</button> }
+}
+
+/// A button that puts a text onto the clipboard.
+pub fn copy(send: &Send, what: &'static str, text: &str, label: &'static str) -> Html {
+    let text = text.to_owned();
+    let press = send.reform(move |_: MouseEvent| Msg::Notice(NoticeMsg::Copy(what, text.clone())));
+    html! { <button type="button" class="small" aria-label={label} onclick={press}>{ "Copy" }</button> }
+}
+
+/// A chooser of one of several options.
+pub fn select(what: &'static str, id: Option<&'static str>, chosen: Callback<String>, options: Html) -> Html {
+    let change = chosen.reform(|e: Event| e.target_unchecked_into::<HtmlSelectElement>().value());
+    html! { <label class="size">{ what }<select {id} onchange={change}>{ options }</select></label> }
+}
+
+/// An option of a chooser.
+pub fn option(value: &str, label: &str, selected: bool) -> Html {
+    html! { <option value={value.to_owned()} {selected}>{ label }</option> }
+}
+
+/// Options that have something in common; nothing where there are none.
+pub fn option_group(label: &str, mut options: impl Iterator<Item = Html>) -> Html {
+    match options.next() {
+        None => Html::default(),
+        Some(first) => html! { <optgroup label={label.to_owned()}>{ first }{ for options }</optgroup> },
+    }
+}
+
+/// A box that can be ticked.
+pub fn tick_box(id: &'static str, label: &str, on: bool, changed: Callback<bool>) -> Html {
+    let change = changed.reform(|e: Event| e.target_unchecked_into::<HtmlInputElement>().checked());
+    html! { <label class="tick"><input type="checkbox" {id} checked={on} onchange={change} />{ label }</label> }
+}
+
+/// A field for a text that is searched for.
+pub fn search(id: Option<String>, value: &str, typed: Callback<String>, key: Option<Callback<KeyboardEvent>>) -> Html {
+    let input = typed.reform(|e: InputEvent| e.target_unchecked_into::<HtmlInputElement>().value());
+    html! {
+        <label class="size">
+            { "Search" }<input type="search" {id} value={value.to_owned()} oninput={input} onkeydown={key} />
+        </label>
+    }
+}
+
+/// A table that scrolls sideways by itself.
+pub fn scrolled(title: &str, table: Html) -> Html {
+    html! { <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {title}")}>{ table }</div> }
+}

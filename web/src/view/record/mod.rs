@@ -1,0 +1,136 @@
+//! One record: its heading, its tabs, and what each shows.
+
+mod panels;
+
+use super::choosers::{dtype_choice, line_choice, problem_choice, quantity_choice};
+use super::controls::{Send, copy, heading as view_heading};
+use super::rung;
+use crate::app::{App, Msg, ViewMsg};
+use crate::browser;
+use crate::library::Entry;
+use crate::record::quantities::quantity;
+use crate::record::{Summary, Tab};
+use warpbook_charts as charts;
+use warpbook_record::{Problem, Run};
+use web_sys::{KeyboardEvent, MouseEvent};
+use yew::{Callback, Html, html};
+
+/// The record, at the tab that the link names or at its first.
+pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
+    let tabs = Tab::of(run);
+    let tab = app.link.tab.filter(|t| tabs.contains(t)).or(tabs.first().copied()).unwrap_or(Tab::Ladder);
+    let problem = app.link.problem_of(run);
+    let shown = problem.map(|p| tab.problem_at(run, p));
+    let choice = shown.map(|p| match tab {
+        Tab::Sweep => line_choice(send, run, p),
+        Tab::HeatMap => dtype_choice(send, run, p),
+        _ if tab.has_problem() => problem_choice(send, run, p, tab),
+        _ => html! {},
+    });
+    // What is drawn over sizes need not be what the rest of the page shows.
+    let of = shown.filter(|_| tab.has_quantity()).map(|p| tab.drawn_at(run, p));
+    html! {
+        <>
+            { heading(send, entry, run, (problem, tab)) }
+            { tab_list(send, &tabs, tab) }
+            <div role="tabpanel" id="panel" tabindex="0" aria-labelledby={format!("tab-{}", tab.id())}>
+                if tab.has_problem() || tab.has_quantity() || tab == Tab::HeatMap {
+                    <div class="toolbar">
+                        { for of.map(|p| quantity_choice(send, run, p, quantity(run, p, app.link.quantity))) }
+                        { for choice }
+                    </div>
+                }
+                { panels::panel(app, send, run, (tab, problem, shown)) }
+            </div>
+        </>
+    }
+}
+
+fn heading(send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Problem>, Tab)) -> Html {
+    let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
+    let Summary { facts, notices, policy } = Summary::of(run);
+    // A rung's panel says its own figures.
+    let is_rung = tab == Tab::Source;
+    let headline = problem.filter(|_| !is_rung).and_then(|p| charts::headline(run, p));
+    html! {
+        <header class="heading">
+            { view_heading(title) }
+            <p class="subtitle">
+                { for facts.iter().map(|f| html! { <span>{ f }</span> }) }
+            </p>
+            { for headline.map(|h| tiles(&h)) }
+            { for problem.filter(|_| !is_rung).map(|p| rung::winners(send, run, p)) }
+            if !notices.is_empty() {
+                <ul class="notices" aria-label="To know before reading the figures">
+                    { for notices.iter().map(|n| html! { <li>{ n }</li> }) }
+                </ul>
+            }
+            <details class="how" hidden={is_rung}>
+                <summary>{ "How it was measured, and how to repeat it" }</summary>
+                <p class="policy">{ policy }</p>
+                if !run.notes.is_empty() {
+                    <ul class="notes">{ for run.notes.iter().map(|n| html! { <li>{ n }</li> }) }</ul>
+                }
+                if !run.command.is_empty() {
+                    <div class="command">
+                        <code tabindex="0" aria-label="The command that repeats this run">{ &run.command }</code>
+                        { copy(send, "the command", &run.command, "Copy the command") }
+                    </div>
+                }
+            </details>
+        </header>
+    }
+}
+
+/// What the record says first: a sentence for those who hear the page, and its figures for those who see it.
+fn tiles(headline: &charts::Headline) -> Html {
+    html! {
+        <section class="headline" aria-label="In short">
+            <p class="visually-hidden">{ &headline.sentence }</p>
+            <dl class="tiles" aria-hidden="true">
+                { for headline.tiles.iter().map(|t| html! {
+                    <div key={t.label.clone()}>
+                        <dt>{ &t.label }</dt>
+                        <dd><strong>{ &t.value }</strong><span class="detail">{ &t.detail }</span></dd>
+                    </div>
+                }) }
+            </dl>
+        </section>
+    }
+}
+
+/// Tabs after the ARIA pattern: one stop for the Tab key, arrows among them.
+fn tab_list(send: &Send, tabs: &[Tab], shown: Tab) -> Html {
+    let keys = {
+        let (send, tabs) = (send.clone(), tabs.to_vec());
+        Callback::from(move |e: KeyboardEvent| {
+            let at = tabs.iter().position(|t| *t == shown).unwrap_or(0);
+            let to = match e.key().as_str() {
+                "ArrowRight" => (at + 1) % tabs.len(),
+                "ArrowLeft" => (at + tabs.len() - 1) % tabs.len(),
+                "Home" => 0,
+                "End" => tabs.len() - 1,
+                _ => return,
+            };
+            if e.ctrl_key() || e.alt_key() || e.meta_key() {
+                return;
+            }
+            e.prevent_default();
+            browser::focus(&format!("tab-{}", tabs[to].id()));
+            send.emit(Msg::View(ViewMsg::Tab(tabs[to])));
+        })
+    };
+    html! {
+        <div class="tabs" role="tablist" aria-label="Parts of the record" onkeydown={keys}>
+            { for tabs.iter().map(|tab| {
+                let tab = *tab;
+                let on = tab == shown;
+                html! {
+                    <button key={tab.id()} type="button" role="tab" id={format!("tab-{}", tab.id())} aria-controls="panel"
+                        aria-selected={on.to_string()} tabindex={if on { "0" } else { "-1" }}
+                        onclick={send.reform(move |_: MouseEvent| Msg::View(ViewMsg::Tab(tab)))}>{ tab.label() }</button>
+                }
+            }) }
+        </div>
+    }
+}
