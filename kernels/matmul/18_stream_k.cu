@@ -158,6 +158,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 for (unsigned turn = Pieces::cluster();; turn += Pieces::clusters()) {
                     const unsigned blocks = pieces.blocks(turn);
                     if (blocks == 0) break;
+                    // While the first stages are multiplied, the previous tile is stored, one chunk per stage.
                     barriers.multiply_and<CHUNKS>(ring, a, b, blocks, sums, [&](int chunk) {
                         if (waiting != NO_TILE) store_waiting(chunk);
                     });
