@@ -9,7 +9,7 @@ use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, gradient_sums_of, i
 use crate::ops::own::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
 use warpbook_kernels::nn::{self, conv2d::Pass};
-use warpbook_record::{Dtype, KernelSpec, Requires, Schedule};
+use warpbook_record::{Dtype, KernelSpec, Requires, Rung, Runner, Schedule};
 
 /// A way of training on a GPU: each differs from the one before it, or from its base, in one thing.
 #[derive(Debug, Clone, PartialEq)]
@@ -266,6 +266,24 @@ impl Way {
         }
     }
 
+    /// The way as a rung of a record, with the kernels that train these recipes on a GPU of a compute capability. Where a library computes a part of
+    /// the step the rung counts as the library's, although most kernels are not: records compare the fastest rung of ours with it.
+    #[must_use]
+    pub fn rung(&self, recipes: &[Recipe], compute_capability: Option<(u32, u32)>) -> Rung {
+        let specs = || each_once(recipes.iter().flat_map(|recipe| self.specs_on(compute_capability, recipe)));
+        Rung {
+            id: self.id.into(),
+            title: self.title.into(),
+            idea: self.idea.into(),
+            requires: self.requires.clone(),
+            runner: match self.library() {
+                Some(library) => Runner::Library(library.into()),
+                None => Runner::Kernels { specs: specs(), schedule: self.schedule_on(compute_capability) },
+            },
+            variant_of: None,
+        }
+    }
+
     /// The kernels of a recipe's training step on an H200, each once, in the order of their first launch. Not among them are those of a
     /// library, and those of linear layers where they are rungs of the matrix product that are chosen by their costs for each size.
     #[must_use]
@@ -276,13 +294,7 @@ impl Way {
     /// The same on a GPU of another compute capability.
     #[must_use]
     pub fn specs_on(&self, compute_capability: Option<(u32, u32)>, recipe: &Recipe) -> Vec<KernelSpec> {
-        let mut all = vec![];
-        for spec in self.every_launch(compute_capability, recipe) {
-            if !all.contains(&spec) {
-                all.push(spec);
-            }
-        }
-        all
+        each_once(self.every_launch(compute_capability, recipe))
     }
 
     fn every_launch(&self, compute_capability: Option<(u32, u32)>, recipe: &Recipe) -> Vec<KernelSpec> {
@@ -441,6 +453,17 @@ impl Way {
             PoolKind::Average => [average, average_backward],
         }
     }
+}
+
+/// The first of equal kernels, in their order.
+fn each_once(specs: impl IntoIterator<Item = KernelSpec>) -> Vec<KernelSpec> {
+    let mut all = Vec::new();
+    for spec in specs {
+        if !all.contains(&spec) {
+            all.push(spec);
+        }
+    }
+    all
 }
 
 /// An activation forwards and backwards.
