@@ -289,7 +289,7 @@ fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe
         ..*o
     };
     let of = |way: &Way| {
-        let rung = crate::training::rung(way, std::slice::from_ref(recipe), compute_capability);
+        let rung = way.rung(std::slice::from_ref(recipe), compute_capability);
         match in_groups(&plain(options), recipe) {
             Some(idea) => Rung {
                 title: format!("Parameter groups, {}", options.precision.products().label()).into(),

@@ -19,9 +19,7 @@ use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count};
 use warpbook_lab::{Error, Event, Experiment, Lab, Result};
 use warpbook_nn::train::{Recipe, Way, ways, ways_with_product};
-use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, KernelSpec, Problem, Quantity, Run, Rung, Runner, SweepAxis,
-};
+use warpbook_record::{Baseline, ChartKind, Column, Descriptor, Problem, Quantity, Run, Rung, SweepAxis};
 use workload::AMP_BATCHES;
 
 /// FLOP/s that a thread of a CPU reaches at least: half a core of ten years ago.
@@ -210,7 +208,7 @@ impl Training {
             "The same step on the CPU in fp32, by all threads; its losses are the reference.",
             "all threads",
         );
-        std::iter::once(cpu).chain(self.ways.iter().map(|way| rung(way, &recipes, compute_capability))).collect()
+        std::iter::once(cpu).chain(self.ways.iter().map(|way| way.rung(&recipes, compute_capability))).collect()
     }
 
     /// An error unless the samples fit into the host's memory, and the reference can be made in reasonable time.
@@ -234,28 +232,6 @@ impl Training {
             }
         }
         Ok(())
-    }
-}
-
-/// The row of the table as a rung, with the kernels of all these recipes on a GPU of a compute capability. One with a library is no row of ours, though most of its kernels
-/// are: our fastest is held against it.
-pub(crate) fn rung(way: &Way, recipes: &[Recipe], compute_capability: Option<(u32, u32)>) -> Rung {
-    let mut specs: Vec<KernelSpec> = Vec::new();
-    for spec in recipes.iter().flat_map(|r| way.specs_on(compute_capability, r)) {
-        if !specs.contains(&spec) {
-            specs.push(spec);
-        }
-    }
-    Rung {
-        id: way.id.into(),
-        title: way.title.into(),
-        idea: way.idea.into(),
-        requires: way.requires.clone(),
-        runner: match way.library() {
-            Some(library) => Runner::Library(library.into()),
-            None => Runner::Kernels { specs, schedule: way.schedule_on(compute_capability) },
-        },
-        variant_of: None,
     }
 }
 

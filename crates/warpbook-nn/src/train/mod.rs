@@ -24,8 +24,7 @@ mod summary;
 mod timed;
 mod together;
 mod trainer;
-mod variants;
-mod ways;
+mod training_rungs;
 
 pub use cpu::{CpuEngine, Mode};
 pub(crate) use cuda::CudaInference;
@@ -48,8 +47,7 @@ pub use score::Score;
 pub use summary::{PlannedMemory, Summary, SummaryRow};
 pub use timed::AtOnce;
 pub use trainer::Trainer;
-pub use variants::ways_with_product;
-pub use ways::{Way, ways};
+pub use training_rungs::{Way, ways, ways_with_product};
 
 use crate::ops::OpError;
 use crate::weights::WeightsError;

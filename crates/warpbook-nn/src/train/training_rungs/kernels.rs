@@ -1,0 +1,204 @@
+//! The kernels of a training step, by rung, recipe and GPU. A record lists them where there is no GPU, too.
+
+use super::Way;
+use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
+use crate::ops::Layout;
+use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, gradient_sums_of, implicit_spec_of, shifted_kernel_of};
+use crate::ops::own::{self, OwnSizes};
+use crate::ops::pool::cuda::Pooling;
+use crate::train::cuda::{self, Sharing};
+use crate::train::{CudaOptions, Loss, Recipe};
+use warpbook_kernels::nn::{self, conv2d::Pass};
+use warpbook_record::{Dtype, KernelSpec};
+
+impl Way {
+    /// The kernels of a recipe's training step on an H200, each once, in the order of their first launch. Not among them are those of a
+    /// library, and those of linear layers where they are rungs of the matrix product that are chosen by their costs for each size.
+    #[must_use]
+    pub fn specs(&self, recipe: &Recipe) -> Vec<KernelSpec> {
+        self.specs_on(Some(HOPPER), recipe)
+    }
+
+    /// The same on a GPU of another compute capability.
+    #[must_use]
+    pub fn specs_on(&self, compute_capability: Option<(u32, u32)>, recipe: &Recipe) -> Vec<KernelSpec> {
+        each_once(self.every_launch(compute_capability, recipe))
+    }
+
+    fn every_launch(&self, compute_capability: Option<(u32, u32)>, recipe: &Recipe) -> Vec<KernelSpec> {
+        let CudaOptions { precision, layout, .. } = self.options;
+        let (dtype, nodes) = (precision.activations(), recipe.network.nodes());
+        let [start, judge, finish, loss_of_parts] = nn::step();
+        let mut all = vec![start];
+        if recipe.accumulate > 1 {
+            all.extend([nn::add_weighted(Dtype::F32), nn::add_weighted(dtype), loss_of_parts]);
+        }
+        match recipe.network.input() {
+            Shape::Image { .. } => all.push(nn::gather(dtype, layout)),
+            // Targets stay in f32.
+            Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
+        }
+        // What an epilogue computes is no kernel.
+        let sharing = cuda::sharing(&recipe.network, &self.options, compute_capability);
+        let left = |pass: usize| -> Vec<(usize, &Node)> {
+            nodes.iter().enumerate().filter(|(i, _)| !sharing.done[*i][pass]).collect()
+        };
+        all.extend(left(0).into_iter().flat_map(|(i, node)| match node.op {
+            Op::Conv2d(_) => self.convolution(recipe, &sharing, (i, node), compute_capability),
+            _ => self.forward(&recipe.network, &sharing, (i, node)),
+        }));
+        // Of a recipe that cannot be trained no kernel runs.
+        let grouped = recipe.grouped().ok().flatten();
+        let last_block = self.options.has_last_blocks(recipe);
+        match recipe.loss {
+            Loss::CrossEntropy { .. } if last_block => all.push(nn::cross_entropy_last(dtype)),
+            Loss::Mse if last_block => all.push(nn::mse_last(dtype)),
+            Loss::CrossEntropy { .. } => all.extend([nn::cross_entropy(dtype), nn::mean_loss()]),
+            Loss::Mse => all.extend([nn::mse(dtype), nn::mean_loss()]),
+        }
+        all.extend(left(1).into_iter().rev().flat_map(|(i, node)| self.backward(&recipe.network, &sharing, (i, node))));
+        let computes_norm = recipe.clip.is_some() || precision.scales_the_loss();
+        if last_block {
+            all.extend(computes_norm.then(|| nn::sum_squares_last(dtype)));
+            all.push(recipe.optimizer.among(nn::updates_last(dtype)));
+            return all;
+        }
+        if computes_norm {
+            all.extend(nn::norm(Dtype::F32));
+        }
+        all.extend([judge, nn::prepare()]);
+        match &grouped {
+            None => all.push(recipe.optimizer.among(nn::updates(dtype))),
+            Some(grouped) => {
+                all.push(nn::update_groups(dtype));
+                all.extend(grouped.has_muon().then(|| nn::muon(dtype)).into_iter().flatten());
+            }
+        }
+        all.push(finish);
+        all
+    }
+
+    fn forward(&self, network: &Network, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
+        let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
+        match node.op {
+            Op::Linear { .. } => self.linear_forward(sharing, i, node),
+            Op::Activation(f) => vec![activation(f, dtype)[0].clone()],
+            Op::Pool(p) => vec![self.pool(network, node, p.kind)[0].clone()],
+            Op::BatchNorm { .. } => {
+                let b = nn::batch_norm(dtype, layout);
+                vec![b.sums_forward, b.statistics, b.normalise]
+            }
+            Op::Dropout { p, .. } if p > 0.0 => vec![nn::dropout(dtype)],
+            Op::Add(_) => vec![nn::add(dtype)[0].clone()],
+            Op::Dropout { .. } | Op::Flatten | Op::Conv2d(_) => vec![],
+            Op::Own => self.own(network, node, 0),
+        }
+    }
+
+    /// A kernel of a layer of the learner's own: forwards, or backwards.
+    fn own(&self, network: &Network, node: &Node, which: usize) -> Vec<KernelSpec> {
+        let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
+        let of = |own| own::specs(own, &OwnSizes::new(own, network.value(node.input), 1, layout), dtype)[which].clone();
+        node.own.iter().map(of).collect()
+    }
+
+    fn backward(&self, network: &Network, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
+        let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
+        match node.op {
+            Op::Linear { .. } => self.linear_backward(sharing, i, node),
+            Op::Activation(f) => vec![activation(f, dtype)[1].clone()],
+            Op::Pool(p) => vec![self.pool(network, node, p.kind)[1].clone()],
+            Op::BatchNorm { .. } => {
+                let b = nn::batch_norm(dtype, layout);
+                vec![b.sums_backward, b.lines, b.backward]
+            }
+            Op::Dropout { p, .. } if p > 0.0 => vec![nn::dropout(dtype)],
+            Op::Add(_) => vec![nn::add(dtype)[1].clone()],
+            Op::Own => self.own(network, node, 1),
+            _ => vec![],
+        }
+    }
+
+    /// The kernels of a convolution's forward pass and of its gradients.
+    fn convolution(
+        &self,
+        recipe: &Recipe,
+        sharing: &Sharing,
+        (i, node): (usize, &Node),
+        compute_capability: Option<(u32, u32)>,
+    ) -> Vec<KernelSpec> {
+        let CudaOptions { precision, layout, .. } = self.options;
+        let (dtype, stored, has_bias) = (precision.products(), precision.activations(), node.params.len() > 1);
+        let bias = || match layout {
+            Layout::Nhwc => vec![nn::partial_sums(stored), nn::total_sums()],
+            Layout::Nchw => vec![warpbook_kernels::matmul::column_sums(stored, true), nn::total_sums()],
+        };
+        let method = self.options.method_of(node).on(compute_capability, dtype);
+        match method {
+            Method::Direct => nn::conv2d::direct(layout).into(),
+            Method::Im2col => {
+                let products = self.im2col_products(sharing, i, node);
+                nn::conv2d::im2col(stored, layout).into_iter().chain(products).chain(bias()).collect()
+            }
+            Method::Stock | Method::StockFastest => {
+                let sums = if has_bias { bias() } else { vec![] };
+                self.after_cudnn(sharing, i, node).into_iter().chain(sums).collect()
+            }
+            Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
+                let geometry = recipe.network.conv_geometry(node, recipe.batch);
+                let pool = sharing.pool_after[i].is_some();
+                let windows = matches!(method, Method::ShiftedWindows | Method::FewChannels);
+                let shifted = |pass| {
+                    (windows && compute_capability == Some(HOPPER))
+                        .then(|| shifted_kernel_of(pass, dtype, &geometry, layout, pool))
+                        .flatten()
+                };
+                let turing = method == Method::ImplicitGemmTuring;
+                let spec =
+                    |pass| shifted(pass).or_else(|| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool));
+                if method == Method::FewChannels
+                    && let Some(few) = few_specs_of(dtype, &geometry, layout, [pool, sharing.unpools[i]])
+                {
+                    let dx = sharing.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
+                    return few.into_iter().chain(dx).chain(gradient_sums_of(&geometry, layout, true)).collect();
+                }
+                // Shifted windows sum dy too.
+                let is_shifted = shifted(Pass::WeightGradient).is_some();
+                let sums = if has_bias && !is_shifted { bias() } else { vec![] };
+                let total = gradient_sums_of(&geometry, layout, is_shifted);
+                Pass::ALL.into_iter().filter_map(spec).chain(sums).chain(total).collect()
+            }
+        }
+    }
+
+    /// A pool forwards and backwards.
+    fn pool(&self, network: &Network, node: &Node, kind: PoolKind) -> [KernelSpec; 2] {
+        let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
+        let [max, max_backward, average, average_backward] = nn::pool(dtype, layout);
+        match kind {
+            PoolKind::Max if Pooling::masks(&network.pool_geometry(node, 1), dtype, layout) => nn::pool_adjacent(dtype),
+            PoolKind::Max => [max, max_backward],
+            PoolKind::Average => [average, average_backward],
+        }
+    }
+}
+
+/// The first of equal kernels, in their order.
+pub(super) fn each_once(specs: impl IntoIterator<Item = KernelSpec>) -> Vec<KernelSpec> {
+    let mut all = Vec::new();
+    for spec in specs {
+        if !all.contains(&spec) {
+            all.push(spec);
+        }
+    }
+    all
+}
+
+/// An activation forwards and backwards.
+fn activation(f: Activation, dtype: Dtype) -> [KernelSpec; 2] {
+    let [relu, relu_backward, gelu, gelu_backward] = nn::activation(dtype);
+    match f {
+        Activation::Relu => [relu, relu_backward],
+        Activation::Gelu => [gelu, gelu_backward],
+    }
+}

@@ -1,0 +1,105 @@
+//! The kernels of products in a training step, where they do not depend on the product's size: of a kernel that is told to compute them, and after
+//! a library.
+
+use super::Way;
+use crate::network::Node;
+use crate::train::cuda::Sharing;
+use warpbook_gemm::{Plan, Product, ProductBy};
+use warpbook_kernels::matmul::{Epilogue, Form};
+use warpbook_kernels::nn;
+use warpbook_record::{Dtype, KernelSpec};
+
+impl Way {
+    /// The kernels of a linear layer's forward pass, where they do not depend on its size: of a chosen rung, and after a library.
+    pub(super) fn linear_forward(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
+        let epilogue = product_epilogue(sharing, i, node);
+        match self.options.product_of(node) {
+            ProductBy::Own => vec![],
+            ProductBy::Stock => self.after_library(epilogue),
+            by => self.product_kernel(by, |plain| Form { trans_b: true, epilogue, ..plain }),
+        }
+    }
+
+    /// The same of its gradients.
+    pub(super) fn linear_backward(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
+        let epilogue = if sharing.mask_before[i] { Epilogue::ReluMask } else { Epilogue::None };
+        let needed = sharing.needs_gradient(node.input);
+        match self.options.product_of(node) {
+            ProductBy::Own => vec![],
+            ProductBy::Stock if !needed => vec![],
+            ProductBy::Stock => self.after_library(epilogue),
+            by => {
+                let mut all = self.product_kernel(by, |plain| Form { trans_a: true, ..plain });
+                if needed {
+                    all.extend(self.product_kernel(by, |plain| Form { epilogue, ..plain }));
+                }
+                all
+            }
+        }
+    }
+
+    /// The kernels of the products of a convolution by im2col, where one kernel is told to compute them.
+    pub(super) fn im2col_products(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
+        let by = self.options.product_of(node);
+        if !by.names_a_rung() {
+            return vec![];
+        }
+        let epilogue = product_epilogue(sharing, i, node);
+        let mut all = self.product_kernel(by, |plain| Form { trans_b: true, epilogue, ..plain });
+        all.extend(self.product_kernel(by, |plain| Form { out: Dtype::F32, trans_a: true, ..plain }));
+        if sharing.needs_gradient(node.input) {
+            all.extend(self.product_kernel(by, |plain| Form { out: Dtype::F32, ..plain }));
+        }
+        all
+    }
+
+    /// Our kernels of a convolution by cuDNN: of its bias and ReLU, of the mask of its input gradient, and of its weight gradient.
+    pub(super) fn after_cudnn(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
+        let stored = self.options.precision.activations();
+        let mut all = match (node.params.len() > 1, sharing.relu_after[i]) {
+            (true, _) => self.after_library(Epilogue::Bias),
+            (false, true) => vec![nn::activation(stored)[0].clone()],
+            (false, false) => vec![],
+        };
+        if sharing.mask_before[i] {
+            all.extend(self.after_library(Epilogue::ReluMask));
+        }
+        if stored != Dtype::F32 {
+            all.push(nn::library(stored)[1].clone());
+        }
+        all
+    }
+
+    /// What we compute of an epilogue after a library.
+    fn after_library(&self, epilogue: Epilogue) -> Vec<KernelSpec> {
+        let stored = self.options.precision.activations();
+        match epilogue {
+            Epilogue::Bias | Epilogue::BiasRelu => vec![nn::library(stored)[0].clone()],
+            Epilogue::ReluMask => vec![nn::activation(stored)[1].clone()],
+            _ => vec![],
+        }
+    }
+
+    /// The kernel that is told to compute the products, in a form, with its tile alone.
+    fn product_kernel(&self, by: ProductBy, form: impl FnOnce(Form) -> Form) -> Vec<KernelSpec> {
+        let precision = self.options.precision;
+        let plain = Form { out: precision.activations(), ..Form::plain(precision.products()) };
+        let product = Product::new(1, 1, 1, form(plain));
+        let with_its_tile = |row: warpbook_kernels::matmul::Row| {
+            let mut spec = Plan::spec(&row, &product)?;
+            let [tile, _] = row.fallback?;
+            spec.tiles.retain(|t| t.id == tile);
+            Some(spec)
+        };
+        by.rows().into_iter().filter_map(with_its_tile).collect()
+    }
+}
+
+/// What the forward product of a node does with its sums before it stores them.
+fn product_epilogue(sharing: &Sharing, i: usize, node: &Node) -> Epilogue {
+    match (node.params.len() > 1, sharing.relu_after[i]) {
+        (true, true) => Epilogue::BiasRelu,
+        (true, false) => Epilogue::Bias,
+        (false, _) => Epilogue::None,
+    }
+}
