@@ -7,40 +7,32 @@
 //! This crate opens no file, knows no clock and builds for wasm32.
 #![forbid(unsafe_code)]
 
-mod breakdown;
 mod cache_folder;
-mod check;
-pub mod counters;
-mod course;
 mod descriptor;
 mod environment;
-pub mod json;
-mod measurement;
+mod format;
+mod measured;
 mod problem;
-mod profiled;
-mod read;
-pub mod real;
 mod roofline;
 mod run;
 mod rung;
-mod scaling;
-pub mod stats;
-mod v1;
-pub mod xray;
 
-pub use breakdown::{Breakdown, OperationTime};
 pub use cache_folder::cache_folder;
-pub use check::Check;
-pub use counters::{CounterValue, KernelCounters};
-pub use course::{Course, EpochPoint, MAX_POINTS, Right, StepValue};
 pub use descriptor::{Baseline, ChartKind, Column, Descriptor, Quantity, SweepAxis};
 pub use environment::{ClockReport, DeviceInfo, DeviceKind, Environment};
-pub use measurement::{
+pub use format::read::{MAX_BYTES, ReadError};
+pub use format::{json, real};
+pub use measured::breakdown::{Breakdown, OperationTime};
+pub use measured::check::Check;
+pub use measured::counters::{CounterValue, KernelCounters};
+pub use measured::course::{Course, EpochPoint, MAX_POINTS, Right, StepValue};
+pub use measured::measurement::{
     KernelStats, L2State, LossPoint, Measurement, Outcome, Part, PartGroup, Policy, Span, TimedBy, Traffic, TrainLog,
 };
+pub use measured::profiled::{MemoryAt, PowerAt, Profiled, ProfilerOverhead, Settled};
+pub use measured::xray::{Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
+pub use measured::{counters, stats, xray};
 pub use problem::{Dtype, Problem, ProblemData, Size, SizeValue, SweepPoint, count, setting, short_count};
-pub use profiled::{MemoryAt, PowerAt, Profiled, ProfilerOverhead, Settled};
-pub use read::{MAX_BYTES, ReadError};
 pub use roofline::{
     Access, BandwidthPeak, ComputePeak, LinkCurve, LinkPoint, LinkTransfer, MemoryLevel, Peaks, Roofline, kept_by_cache,
 };
@@ -49,7 +41,6 @@ pub use rung::{
     CUDA_DRIVER, Define, Dim, Grid, Header, KernelSpec, LIVE, Requires, Rung, Runner, Schedule, Source, Tile, nearest,
     source_path,
 };
-pub use xray::{Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
 
 /// The JSON Schema (draft 2020-12) of a record, pretty-printed, with a newline at its end.
 #[cfg(feature = "schema")]

@@ -1,4 +1,4 @@
-use crate::real::Real;
+use crate::format::real::Real;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;

@@ -80,8 +80,8 @@ pub struct BandwidthPeak {
     /// Bytes moved in one sample.
     pub bytes: u64,
     /// Times of the samples in microseconds.
-    #[serde(with = "crate::real::many")]
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
+    #[serde(with = "crate::format::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
     /// The datasheet's figure in bytes a second, where there is one.
     #[serde(default)]
@@ -107,8 +107,8 @@ pub struct ComputePeak {
     /// Operations of one sample.
     pub flops: u64,
     /// Times of the samples in microseconds.
-    #[serde(with = "crate::real::many")]
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
+    #[serde(with = "crate::format::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
     /// The datasheet's figure in FLOP/s, where there is one.
     #[serde(default)]
@@ -189,8 +189,8 @@ pub struct LinkPoint {
     /// Bytes of a copy, or of the array that each GPU reduces.
     pub bytes: u64,
     /// Times of the samples in microseconds.
-    #[serde(with = "crate::real::many")]
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
+    #[serde(with = "crate::format::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
 }
 

@@ -1,13 +1,16 @@
 //! `cargo xtask lab`: first results, then JupyterLab and the viewer.
 
 use crate::LabArgs;
-use crate::jupyter::{self, Jupyter};
+use crate::lessons::jupyter::{self, Jupyter};
+use crate::lessons::notebooks;
 use crate::process::{cargo, command, run, show};
 use crate::publish::{self, Record};
-use crate::serve;
+use crate::site::serve;
+use crate::site::web;
 use crate::steps::{say, seconds};
+use crate::tools::nvrtc;
+use crate::tools::python::Venv;
 use crate::workspace::{Workspace, files_below};
-use crate::{notebooks, nvrtc, python::Venv, web};
 use anyhow::{Context, Result, bail};
 use std::ffi::{OsStr, OsString};
 use std::fs;

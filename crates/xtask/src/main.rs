@@ -1,29 +1,23 @@
 //! The developer's commands: `cargo xtask lab`, `test`, `web`, `notebooks` and `publish`.
 #![forbid(unsafe_code)]
 
-mod apt;
 mod browser;
-mod evcxr;
+mod drivers;
 mod gpu;
-mod jupyter;
 mod lab;
-mod marionette;
-mod notebooks;
-mod npm;
-mod nvrtc;
-mod outside;
+mod lessons;
 mod process;
 mod publish;
-mod python;
-mod serve;
+mod site;
 mod steps;
 mod test;
-mod web;
-mod webdriver;
+mod tools;
 mod workspace;
 mod yardstick;
 
 use clap::{Args, Parser, Subcommand};
+use lessons::notebooks;
+use site::web;
 use std::process::ExitCode;
 use workspace::Workspace;
 

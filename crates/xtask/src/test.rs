@@ -3,12 +3,14 @@
 mod suite;
 
 use self::suite::{Executable, Setting};
-use crate::nvrtc::{self, Cuda};
+use crate::lessons::{jupyter, notebooks};
 use crate::process::{cargo, output, run, run_logged};
-use crate::python::Venv;
+use crate::site::web;
 use crate::steps::{Report, Steps, say, seconds};
+use crate::tools::nvrtc::{self, Cuda};
+use crate::tools::python::Venv;
 use crate::workspace::{Workspace, files_below, write_atomic};
-use crate::{browser, gpu, jupyter, notebooks, publish, web};
+use crate::{browser, gpu, publish};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;

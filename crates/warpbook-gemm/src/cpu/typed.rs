@@ -1,14 +1,14 @@
 //! Products of every type with every epilogue, as on a GPU.
 
-use crate::product::epilogue::apply;
 use super::super::product::{ArraySpec, ArraySpecs};
 use super::super::{Malformed, MatrixElement, Product};
 use super::{GemmError, Operands, library};
-use warpbook_data::parallel::{self, chunks};
+use crate::product::epilogue::apply;
 use crate::product::storage::rounded;
 use half::{bf16, f16};
 use rayon::prelude::*;
 use std::borrow::Cow;
+use warpbook_data::parallel::{self, chunks};
 use warpbook_kernels::matmul::Epilogue;
 use warpbook_record::Dtype;
 

@@ -1,42 +1,24 @@
 //! How values show themselves in a notebook's cell: HTML for the browser, text for everything else, in one bundle.
 
-mod attempts;
-mod confusion;
-mod counters;
-mod cuda_cpp;
-mod devices;
-mod diff;
+mod code;
 mod errors;
+mod nn;
+mod results;
 pub use warpbook_charts::words as figures;
-mod headers;
-mod host;
 mod html;
-mod images;
-mod kernels;
-mod lines;
-mod networks;
-mod own_layers;
 mod panel;
-mod precisions;
-mod predictions;
-mod profiles;
-mod progress;
-mod runs;
-mod tensors;
-mod trainings;
-mod xrays;
 
-pub use confusion::ConfusionMatrix;
-pub use diff::KernelDiff;
-pub use headers::Headers;
-pub use host::HostCode;
+pub use code::diff::KernelDiff;
+pub use code::headers::Headers;
+pub use code::host::HostCode;
+pub use code::kernels::{KernelView, Viewed};
+pub use code::lines::{lines_against_speed, lines_of_code};
 pub use html::printable;
-pub use images::ImageRows;
-pub use kernels::{KernelView, Viewed};
-pub use lines::{lines_against_speed, lines_of_code};
+pub use nn::confusion::ConfusionMatrix;
+pub use nn::images::ImageRows;
+pub use nn::predictions::PredictionGrid;
 pub use panel::Panel;
-pub use predictions::PredictionGrid;
-pub use progress::{notebook_progress, progress_line};
+pub use results::progress::{notebook_progress, progress_line};
 
 use html::{STYLE, escape};
 use std::path::PathBuf;

@@ -5,7 +5,6 @@ mod published;
 pub use super::counted::latencies;
 use super::counted::{count, counted};
 use super::{guessed, your_guess, your_guess_of_time};
-use crate::prelude::experiment::*;
 use crate::prelude::*;
 pub use published::{judged_accuracy, judged_memory, judged_warps, of_a_gpu};
 pub(super) use published::{label, published};

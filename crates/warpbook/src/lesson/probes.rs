@@ -1,6 +1,7 @@
 //! Measurements of a lesson's own, for what the ladders and the ceilings do not say. Without a GPU each says that it needs one.
 
-use super::{epoch_bound, table, title, valid};
+use super::regression::epoch_bound;
+use super::{table, title, valid};
 use crate::figures;
 use crate::prelude::profile::*;
 use crate::prelude::*;

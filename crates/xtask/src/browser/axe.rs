@@ -1,8 +1,8 @@
 //! Every view through axe-core, the rules that screen readers' users need.
 
 use super::{READY, SOON, Stage, scheme, window};
-use crate::npm;
-use crate::webdriver::Browser;
+use crate::drivers::webdriver::Browser;
+use crate::tools::npm;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
 

@@ -1,8 +1,8 @@
 //! A record of the reader's own next to the published one.
 
 use super::{Stage, fits, no_errors, open_ready, window};
+use crate::drivers::webdriver::Browser;
 use crate::publish;
-use crate::webdriver::Browser;
 use crate::workspace::{Workspace, write_atomic};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Thirty records at once, and a folder of them.
 
 use super::{READY, SOON, Stage, fits, no_errors, open_ready, scheme, window};
-use crate::webdriver::Browser;
+use crate::drivers::webdriver::Browser;
 use crate::workspace::{Workspace, write_atomic};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};

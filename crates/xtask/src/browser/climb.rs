@@ -2,7 +2,7 @@
 
 use super::marks::press;
 use super::{READY, SOON, Stage, fits, media, no_errors, open_ready, scheme, window};
-use crate::webdriver::Browser;
+use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! A page that its reader leaves while it works.
 
 use super::{Stage, no_errors, open_ready};
-use crate::webdriver::Browser;
+use crate::drivers::webdriver::Browser;
 use anyhow::Result;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The marks of charts: arrow keys, tooltip, Enter, Escape, the legend, touch.
 
 use super::{SOON, Stage, no_errors, open_ready, window};
-use crate::webdriver::Browser;
+use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::json;
 

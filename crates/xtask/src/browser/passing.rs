@@ -2,8 +2,8 @@
 //! a page that follows its files.
 
 use super::{ALERTS, SOON, Stage, alerts, drop_file, fits, marks, media, no_errors, open_ready, window};
+use crate::drivers::webdriver::Browser;
 use crate::process::{Guard, command};
-use crate::webdriver::Browser;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::marks::press;
 use super::{SOON, Stage, fits, no_errors, open_ready, window};
-use crate::webdriver::Browser;
+use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 

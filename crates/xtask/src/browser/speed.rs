@@ -1,7 +1,7 @@
 //! How long a reader waits: figures for the README, with limits that only a page gone wrong exceeds on a busy machine.
 
 use super::{READY, Stage, window};
-use crate::webdriver::Browser;
+use crate::drivers::webdriver::Browser;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fs;

@@ -2,7 +2,6 @@
 
 use crate::ImageRows;
 use crate::figures;
-use crate::prelude::experiment::*;
 use crate::prelude::nn::*;
 use crate::prelude::*;
 use warpbook_device::CudaDevice;

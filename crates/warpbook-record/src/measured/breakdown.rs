@@ -1,0 +1,274 @@
+//! A rung's work taken apart: what the device did in one run of it, operation by operation.
+
+use crate::problem::by_id;
+use crate::{Bound, Dtype, MemoryLevel, Problem, Run, stats};
+use serde::{Deserialize, Serialize};
+
+/// What the device did in one run of a rung's work, as in a training step, recorded over several runs. Times are in microseconds, a sample a run.
+///
+/// Recording lengthens the gaps between kernels: the rung's [`Measurement`](crate::Measurement) says how long a run takes without it. The time of
+/// a kernel that is launched before its predecessor has ended includes its wait for that.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Breakdown {
+    /// The id of its rung.
+    pub rung: String,
+    /// The work, by its id.
+    #[serde(with = "by_id")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub problem: Problem,
+    /// What recorded it, as "CUPTI 130001".
+    pub source: String,
+    /// From the start of the first activity to the end of the last.
+    #[serde(with = "crate::format::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
+    pub whole_us: Vec<f64>,
+    /// The part of it in which the device did something.
+    #[serde(with = "crate::format::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
+    pub busy_us: Vec<f64>,
+    /// From the end of a run to the start of the next; one less than there are runs, as runs follow each other.
+    #[serde(default, with = "crate::format::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
+    pub between_us: Vec<f64>,
+    /// In the order in which they are queued.
+    pub operations: Vec<OperationTime>,
+}
+
+/// An operation of a [`Breakdown`]: some kernels, copies and fills.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OperationTime {
+    /// Its name, as "conv1 weight gradient"; that of its kernel where what it belongs to is not known.
+    pub name: String,
+    /// The kernels, each once, in the order of their first launch; "fill" and "copy on the device" too.
+    pub kernels: Vec<String>,
+    /// Kernels, copies and fills of a run.
+    pub launches: u64,
+    /// The sum of their durations.
+    #[serde(with = "crate::format::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
+    pub samples_us: Vec<f64>,
+    /// The same in runs whose kernels follow one another, each on its own: on one stream, and none launched before its predecessor has ended. So
+    /// no time is spent waiting or shared. Empty where that was not recorded, as where it is how the rung runs anyway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::format::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
+    pub alone_us: Vec<f64>,
+    /// Floating-point operations; 0 where they are not counted, as where they are few.
+    #[serde(default)]
+    pub flops: u64,
+    /// The bytes that it has to read and write at least; 0 where they are not counted.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Those of them that are written.
+    #[serde(default)]
+    pub written_bytes: u64,
+    /// The type of its arithmetic, where FLOPs are counted and it is not that of the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Dtype>,
+}
+
+impl OperationTime {
+    /// Median of the samples in microseconds.
+    #[must_use]
+    pub fn median_us(&self) -> Option<f64> {
+        stats::median(&self.samples_us)
+    }
+
+    /// Median of the samples in which the operation had the device to itself, in microseconds: of [`Self::alone_us`] where that was recorded.
+    #[must_use]
+    pub fn own_median_us(&self) -> Option<f64> {
+        if self.alone_us.is_empty() { self.median_us() } else { stats::median(&self.alone_us) }
+    }
+}
+
+impl Breakdown {
+    /// Median time from the first activity's start to the last one's end, in microseconds.
+    #[must_use]
+    pub fn whole_median_us(&self) -> Option<f64> {
+        stats::median(&self.whole_us)
+    }
+
+    /// Median of the time within a run in which the device did nothing: the gaps between kernels.
+    #[must_use]
+    pub fn idle_median_us(&self) -> Option<f64> {
+        let idle: Vec<f64> = self.whole_us.iter().zip(&self.busy_us).map(|(whole, busy)| whole - busy).collect();
+        stats::median(&idle)
+    }
+
+    /// Median of the time between two runs.
+    #[must_use]
+    pub fn between_median_us(&self) -> Option<f64> {
+        stats::median(&self.between_us)
+    }
+
+    /// Whether operations were recorded one after another too: see [`OperationTime::alone_us`].
+    #[must_use]
+    pub fn has_alone(&self) -> bool {
+        self.operations.iter().any(|o| !o.alone_us.is_empty())
+    }
+
+    /// The sum of the medians of [`OperationTime::own_median_us`].
+    #[must_use]
+    pub fn sum_alone_us(&self) -> f64 {
+        self.sum_of(OperationTime::own_median_us)
+    }
+
+    /// Takes over the times of the same operations in runs whose kernels follow one another. Nothing is taken over unless every operation of
+    /// either is in the other, with as many launches.
+    pub fn set_alone(&mut self, serial: &Self) -> bool {
+        let mut left: Vec<&OperationTime> = serial.operations.iter().collect();
+        let mut found = Vec::new();
+        for o in &self.operations {
+            let Some(i) = left.iter().position(|s| (&s.name, s.launches) == (&o.name, o.launches)) else {
+                return false;
+            };
+            found.push(left.remove(i).samples_us.clone());
+        }
+        if !left.is_empty() {
+            return false;
+        }
+        for (operation, alone) in self.operations.iter_mut().zip(found) {
+            operation.alone_us = alone;
+        }
+        true
+    }
+
+    /// The sum of the operations' medians; more than the whole where two of them run at once.
+    #[must_use]
+    pub fn sum_us(&self) -> f64 {
+        self.sum_of(OperationTime::median_us)
+    }
+
+    fn sum_of(&self, median: fn(&OperationTime) -> Option<f64>) -> f64 {
+        self.operations.iter().filter_map(median).filter(|us| us.is_finite()).sum()
+    }
+}
+
+impl Run {
+    /// The breakdown of a rung at a problem.
+    #[must_use]
+    pub fn breakdown(&self, rung: &str, problem: &Problem) -> Option<&Breakdown> {
+        self.breakdowns.iter().find(|b| b.rung == rung && b.problem == *problem)
+    }
+
+    /// What bounds an operation: its least bytes or its arithmetic, each at its measured ceiling. What fits into L2 with room to spare is
+    /// taken to come from there, as the operation before has left it. `None` where neither is counted or has a ceiling.
+    #[must_use]
+    pub fn operation_bound(&self, of: &Breakdown, operation: &OperationTime) -> Option<Bound> {
+        let OperationTime { flops, bytes, written_bytes, dtype, .. } = operation;
+        let written = if *bytes > 0 { *written_bytes as f64 / *bytes as f64 } else { 0.0 };
+        let memory = || {
+            let peak = self.peaks.ceiling_for(*bytes, self.environment.device.l2_bytes, written)?;
+            self.operation_takes(Some(peak.level), *bytes, peak.bytes_per_s())
+        };
+        let arithmetic = || {
+            let peak = self.peaks.arithmetic(dtype.unwrap_or(of.problem.dtype))?;
+            self.operation_takes(None, *flops, peak.flops_per_s())
+        };
+        [memory(), arithmetic()].into_iter().flatten().max_by(|a, b| a.us.total_cmp(&b.us))
+    }
+
+    fn operation_takes(&self, level: Option<MemoryLevel>, amount: u64, per_s: f64) -> Option<Bound> {
+        let device = self.environment.device.kind;
+        (per_s > 0.0 && amount > 0).then(|| Bound { level, us: amount as f64 / per_s * 1e6, device })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Access, BandwidthPeak, ComputePeak, Peaks};
+
+    fn operation(flops: u64, bytes: u64, dtype: Option<Dtype>) -> OperationTime {
+        let (name, kernels, samples_us) = ("conv1 forward".to_owned(), vec!["conv".to_owned()], vec![3.0, 1.0, 2.0]);
+        let (launches, alone_us, written_bytes) = (1, Vec::new(), bytes / 2);
+        OperationTime { name, kernels, launches, samples_us, alone_us, flops, bytes, written_bytes, dtype }
+    }
+
+    fn breakdown(operations: Vec<OperationTime>) -> Breakdown {
+        Breakdown {
+            rung: "08".into(),
+            problem: Problem::new("p", "p", vec![crate::count("n", 1, "")], Dtype::F32),
+            source: "a test".into(),
+            whole_us: vec![10.0, 12.0, 11.0],
+            busy_us: vec![9.0, 9.0, 9.5],
+            between_us: vec![1.0, 3.0],
+            operations,
+        }
+    }
+
+    #[test]
+    fn medians_are_of_the_runs() {
+        let b = breakdown(vec![operation(0, 0, None); 2]);
+        assert_eq!(
+            (b.whole_median_us(), b.idle_median_us(), b.between_median_us()),
+            (Some(11.0), Some(1.5), Some(2.0))
+        );
+        assert_eq!(b.sum_us(), 4.0);
+        let none = Breakdown { whole_us: vec![], between_us: vec![], ..breakdown(vec![]) };
+        assert_eq!((none.whole_median_us(), none.idle_median_us(), none.between_median_us()), (None, None, None));
+    }
+
+    #[test]
+    fn times_of_kernels_on_their_own_are_taken_over_where_the_operations_are_the_same() {
+        let named =
+            |name: &str, us: f64| OperationTime { name: name.into(), samples_us: vec![us], ..operation(0, 0, None) };
+        let overlapped = breakdown(vec![named("a", 5.0), named("b", 6.0), named("a", 7.0)]);
+        let mut taken = overlapped.clone();
+        assert!((!taken.has_alone()) && taken.sum_alone_us() == 18.0, "what was recorded is all there is");
+        // In another order, as on one stream.
+        assert!(taken.set_alone(&breakdown(vec![named("b", 2.0), named("a", 1.0), named("a", 4.0)])));
+        let own: Vec<Option<f64>> = taken.operations.iter().map(OperationTime::own_median_us).collect();
+        assert_eq!((own, taken.sum_alone_us()), (vec![Some(1.0), Some(2.0), Some(4.0)], 7.0));
+        assert_eq!((taken.operations[0].median_us(), taken.sum_us(), taken.has_alone()), (Some(5.0), 18.0, true));
+        let twice = OperationTime { launches: 2, ..named("b", 2.0) };
+        for other in [vec![named("a", 1.0), twice, named("a", 4.0)], vec![named("a", 1.0)], vec![named("b", 1.0); 4]] {
+            let mut same = overlapped.clone();
+            assert!(!same.set_alone(&breakdown(other)) && same == overlapped, "nothing is taken over");
+        }
+    }
+
+    #[test]
+    fn an_operation_is_bound_by_its_bytes_or_its_arithmetic() {
+        let peak = |level, access, bytes| BandwidthPeak {
+            level,
+            access,
+            method: String::new(),
+            bytes,
+            samples_us: vec![1.0],
+            datasheet_bytes_per_s: None,
+        };
+        let rate = |dtype, flops| ComputePeak {
+            dtype,
+            method: String::new(),
+            flops,
+            samples_us: vec![1.0],
+            datasheet_flops_per_s: None,
+        };
+        let mut run = crate::run::tests::run();
+        run.environment.device.l2_bytes = Some(800);
+        run.peaks = Peaks {
+            bandwidth: vec![
+                peak(MemoryLevel::Dram, Access::Read, 10),
+                peak(MemoryLevel::Dram, Access::Copy, 5),
+                peak(MemoryLevel::L2, Access::Read, 100),
+            ],
+            compute: vec![rate(Dtype::F32, 20), rate(Dtype::F16, 200)],
+            links: Vec::new(),
+        };
+        let check = |flops, bytes, dtype, expect: Option<(Option<MemoryLevel>, f64)>| {
+            let o = operation(flops, bytes, dtype);
+            let b = breakdown(vec![o.clone()]);
+            let found = run.operation_bound(&b, &o).map(|b| (b.level, (b.us * 1e6).round() / 1e6));
+            assert_eq!(found, expect, "{flops} {bytes}");
+        };
+        check(0, 500, None, Some((Some(MemoryLevel::L2), 5.0)));
+        // Half of them are written, so that DRAM has the rate of copies.
+        check(0, 1000, None, Some((Some(MemoryLevel::Dram), 200.0)));
+        check(4000, 500, None, Some((None, 200.0)));
+        check(4000, 500, Some(Dtype::F16), Some((None, 20.0)));
+        check(0, 0, None, None);
+        check(100, 0, Some(Dtype::F64), None);
+    }
+}

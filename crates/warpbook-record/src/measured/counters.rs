@@ -1,0 +1,216 @@
+//! Hardware counters of a kernel, and the figures that are made of them.
+
+use crate::Dtype;
+use serde::{Deserialize, Serialize};
+
+/// The metrics that figures are made of, by the names of NVIDIA's profilers.
+pub mod metric {
+    use crate::Dtype;
+
+    /// Nanoseconds.
+    pub const TIME: &str = "gpu__time_duration.sum";
+    /// Bytes from DRAM, and to it.
+    pub const DRAM: [&str; 2] = ["dram__bytes_read.sum", "dram__bytes_write.sum"];
+    /// Bytes between L1 and L2.
+    pub const L2: &str = "lts__t_bytes.sum";
+    /// Per cent.
+    pub const L2_HITS: &str = "lts__t_sector_hit_rate.pct";
+    /// Sectors of 32 bytes that loads lead to, and their requests.
+    pub const LOADS: [&str; 2] =
+        ["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"];
+    /// The same of stores.
+    pub const STORES: [&str; 2] =
+        ["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"];
+    /// Wavefronts that bank conflicts add, of loads and of stores.
+    pub const CONFLICTS: [&str; 2] = [
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    ];
+    /// All wavefronts of shared memory.
+    pub const WAVEFRONTS: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum";
+    /// Per cent of cycles in which a scheduler issues.
+    pub const ISSUE: &str = "smsp__issue_active.avg.pct_of_peak_sustained_active";
+    /// Threads of a warp that execute an instruction, on average, of 32.
+    pub const LANES: &str = "smsp__thread_inst_executed_per_inst_executed.ratio";
+    /// Per cent of the warps that a multiprocessor can hold.
+    pub const WARPS: &str = "sm__warps_active.avg.pct_of_peak_sustained_active";
+    /// Per cent of cycles in which the tensor cores compute.
+    pub const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active";
+    /// Percent of it below which no operation of the tensor cores has to be behind it: an H100 shows 0.13 for a kernel with none of their instructions.
+    pub const IDLE_PIPE: f64 = 1.0;
+    /// Thread instructions in fp32 that add, multiply, and do both, with the operations of each.
+    pub const FP32: [(&str, f64); 3] = [
+        ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1.0),
+        ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1.0),
+        ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2.0),
+    ];
+    /// Floating-point operations of the tensor cores by the type of their inputs, a multiplication and an addition counted as two. No chip has all of
+    /// them: Hopper counts fp16 whatever its sums are in, others by the sums' type, and Turing has one for what is added up in fp32.
+    pub const TENSOR_OPS: [(&str, Dtype); 7] = [
+        ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", Dtype::Bf16),
+        ("sm__ops_path_tensor_src_fp16.sum", Dtype::F16),
+        ("sm__ops_path_tensor_src_fp16_dst_fp16.sum", Dtype::F16),
+        ("sm__ops_path_tensor_src_fp16_dst_fp32.sum", Dtype::F16),
+        ("sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum", Dtype::F16),
+        ("sm__ops_path_tensor_src_tf32_dst_fp32.sum", Dtype::Tf32),
+        ("sm__ops_path_tensor_src_fp64.sum", Dtype::F64),
+    ];
+    /// What a stall reason has around its name: cycles that the warps of a scheduler spend waiting for it, added up, per instruction that it issues.
+    pub const STALL: [&str; 2] = ["smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"];
+}
+
+/// What the hardware counted while a kernel ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KernelCounters {
+    /// The kernel's name; a number where it is not known, and "whole run" of all kernels together.
+    pub kernel: String,
+    /// Blocks; empty where that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grid: Vec<u32>,
+    /// By the names of NVIDIA's profilers.
+    pub values: Vec<CounterValue>,
+}
+
+/// A counter's value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CounterValue {
+    /// As "dram__bytes_read.sum".
+    pub metric: String,
+    /// In the metric's unit: bytes, sectors, cycles, per cent, nanoseconds.
+    #[serde(with = "crate::format::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
+    pub value: f64,
+}
+
+impl KernelCounters {
+    /// The value of a metric, where it was collected and is a number.
+    #[must_use]
+    pub fn value(&self, metric: &str) -> Option<f64> {
+        self.values.iter().find(|v| v.metric == metric).map(|v| v.value).filter(|v| v.is_finite())
+    }
+
+    /// The sum of some metrics; `None` where one is missing.
+    #[must_use]
+    pub fn sum(&self, metrics: &[&str]) -> Option<f64> {
+        metrics.iter().map(|m| self.value(m)).sum()
+    }
+
+    /// One metric over another; `None` where one is missing, and over zero.
+    #[must_use]
+    pub fn ratio(&self, [over, under]: [&str; 2]) -> Option<f64> {
+        let (over, under) = (self.value(over)?, self.value(under)?);
+        (under > 0.0).then(|| over / under)
+    }
+
+    /// Something a second of the kernel's time.
+    #[must_use]
+    pub fn per_s(&self, amount: Option<f64>) -> Option<f64> {
+        let ns = self.value(metric::TIME).filter(|ns| *ns > 0.0)?;
+        Some(amount? / ns * 1e9)
+    }
+
+    /// The share of shared memory's wavefronts that bank conflicts add.
+    #[must_use]
+    pub fn bank_conflicts(&self) -> Option<f64> {
+        let all = self.value(metric::WAVEFRONTS).filter(|all| *all > 0.0)?;
+        Some(self.sum(&metric::CONFLICTS)? / all)
+    }
+
+    /// Floating-point operations of the tensor cores, and the type of most of them; `None` where no such metric was collected.
+    #[must_use]
+    pub fn tensor_flops(&self) -> Option<(f64, Dtype)> {
+        let counted = || metric::TENSOR_OPS.iter().filter_map(|(m, dtype)| Some((self.value(m)?, *dtype)));
+        let (_, dtype) = counted().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some((counted().map(|c| c.0).sum(), dtype))
+    }
+
+    /// Floating-point operations, and the type of their arithmetic: those of the tensor cores with those in fp32 next to them, or those in fp32. `None`
+    /// where they were not counted, as of a kernel that used the tensor cores on a chip that does not count their operations.
+    #[must_use]
+    pub fn flops(&self) -> Option<(f64, Dtype)> {
+        let fp32: Option<f64> = metric::FP32.iter().map(|(m, each)| Some(self.value(m)? * each)).sum();
+        let pipe = self.value(metric::TENSOR).unwrap_or(0.0);
+        match self.tensor_flops() {
+            Some((flops, dtype)) if flops > 0.0 => Some((flops + fp32.unwrap_or(0.0), dtype)),
+            // Operations that have no metric, as of 8-bit numbers.
+            Some(_) if pipe >= metric::IDLE_PIPE => None,
+            None if pipe > 0.0 => None,
+            _ => Some((fp32?, Dtype::F32)),
+        }
+    }
+
+    /// Reasons for which warps wait, with how many of a scheduler wait for each while it issues an instruction, the most first. That a warp is chosen
+    /// ("selected") is no stall.
+    #[must_use]
+    pub fn stalls(&self) -> Vec<(String, f64)> {
+        let reason = |v: &CounterValue| {
+            let name = v.metric.strip_prefix(metric::STALL[0])?.strip_suffix(metric::STALL[1])?;
+            Some((name.replace('_', " "), v.value)).filter(|(name, value)| name != "selected" && value.is_finite())
+        };
+        let mut all: Vec<(String, f64)> = Vec::new();
+        for (name, warps) in self.values.iter().filter_map(reason) {
+            let place = all.iter().position(|s| s.1 < warps).unwrap_or(all.len());
+            all.insert(place, (name, warps));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(values: &[(&str, f64)]) -> KernelCounters {
+        let value = |(metric, value): &(&str, f64)| CounterValue { metric: (*metric).to_owned(), value: *value };
+        KernelCounters { kernel: "k".into(), grid: vec![1], values: values.iter().map(value).collect() }
+    }
+
+    #[test]
+    fn a_sum_needs_all_of_its_metrics() {
+        let kernel = kernel(&[("a", 1.0), ("b", 2.0), ("c", f64::NAN)]);
+        assert_eq!(
+            (kernel.sum(&["a", "b"]), kernel.sum(&["a", "c"]), kernel.sum(&["a", "d"])),
+            (Some(3.0), None, None)
+        );
+        assert_eq!((kernel.value("b"), kernel.ratio(["b", "a"])), (Some(2.0), Some(2.0)));
+    }
+
+    #[test]
+    fn operations_are_those_of_the_tensor_cores_and_of_fp32() {
+        let [add, multiply, both] = metric::FP32.map(|m| m.0);
+        let fp32 = [(add, 1.0), (multiply, 2.0), (both, 10.0)];
+        let with = |more: &[(&str, f64)]| kernel(&[&fp32[..], more].concat());
+        assert_eq!(with(&[]).flops(), Some((23.0, Dtype::F32)));
+        assert_eq!(with(&[(metric::TENSOR, 0.0), (metric::TENSOR_OPS[0].0, 0.0)]).flops(), Some((23.0, Dtype::F32)));
+        // On a chip that does not count what the tensor cores do.
+        assert_eq!(with(&[(metric::TENSOR, 40.0)]).flops(), None);
+        let idle = with(&[(metric::TENSOR, 0.13), (metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 0.0)]);
+        assert_eq!(idle.flops(), Some((23.0, Dtype::F32)), "the pipe shows a little without any of its instructions");
+        let of = |ops: &[(&str, f64)]| with(&[&[(metric::TENSOR, 40.0)], ops].concat()).flops();
+        assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 0.0)]), None, "a type that is not counted");
+        assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 1e3)]), Some((1023.0, Dtype::F16)));
+        assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 5e3), (metric::TENSOR_OPS[5].0, 1e3)]), Some((6023.0, Dtype::Bf16)));
+        // Instructions are counted kernel by kernel: of a graph as a whole there are none.
+        assert_eq!(kernel(&[(metric::TENSOR_OPS[5].0, 1e3)]).flops(), Some((1e3, Dtype::Tf32)));
+        assert_eq!(kernel(&[]).flops(), None);
+    }
+
+    #[test]
+    fn reasons_to_wait_are_sorted_and_being_chosen_is_none() {
+        let name = |reason: &str| format!("{}{reason}{}", metric::STALL[0], metric::STALL[1]);
+        let names = [name("barrier"), name("long_scoreboard"), name("selected"), name("wait")];
+        let values = [0.25, 5.5, 1.0, f64::NAN];
+        let all: Vec<(&str, f64)> = names.iter().map(String::as_str).zip(values).collect();
+        assert_eq!(kernel(&all).stalls(), [("long scoreboard".to_owned(), 5.5), ("barrier".to_owned(), 0.25)]);
+    }
+
+    #[test]
+    fn rates_and_shares_need_something_to_be_shares_of() {
+        let some = kernel(&[(metric::TIME, 2000.0), (metric::CONFLICTS[0], 6.0), (metric::CONFLICTS[1], 2.0)]);
+        assert_eq!((some.per_s(Some(4.0)), some.per_s(None), some.bank_conflicts()), (Some(2e6), None, None));
+        assert_eq!(kernel(&[(metric::TIME, 0.0)]).per_s(Some(1.0)), None);
+        assert_eq!(kernel(&[(metric::LOADS[0], 8.0), (metric::LOADS[1], 0.0)]).ratio(metric::LOADS), None);
+    }
+}

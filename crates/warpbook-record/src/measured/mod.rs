@@ -1,0 +1,11 @@
+//! What a run gave: measurements, checks, counters, courses of trainings, profiles, X-rays.
+
+pub(crate) mod breakdown;
+pub(crate) mod check;
+pub mod counters;
+pub(crate) mod course;
+pub(crate) mod measurement;
+pub(crate) mod profiled;
+pub(crate) mod scaling;
+pub mod stats;
+pub mod xray;

@@ -1,0 +1,552 @@
+//! What every SM did when: the phases of a kernel's warps, on one clock.
+
+use crate::problem::by_id;
+use crate::{Problem, Run, stats};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The phases that figures are made of; a kernel may name others.
+pub mod phase {
+    /// From the first mark of a warp to its next.
+    pub const START: &str = "start";
+    /// Beginning to load a tile.
+    pub const LOAD: &str = "load";
+    /// Waiting for data, or for room to put it.
+    pub const WAIT: &str = "wait";
+    /// Multiplying a tile.
+    pub const MULTIPLY: &str = "multiply";
+    /// Storing results.
+    pub const STORE: &str = "store";
+    /// Waiting for other warps to arrive.
+    pub const BARRIER: &str = "barrier";
+    /// Computing with what was loaded, in kernels that do not multiply tiles.
+    pub const COMPUTE: &str = "compute";
+    /// Where marks were made and not kept.
+    pub const NOT_KEPT: &str = "not kept";
+
+    /// Whether warps do in it what loads and waits are for.
+    #[must_use]
+    pub fn is_work(name: &str) -> bool {
+        matches!(name, MULTIPLY | COMPUTE)
+    }
+}
+
+/// One run of a rung whose kernels recorded their warps' phases. Times count from the first mark, in nanoseconds.
+///
+/// Every SM has its own clock. They were set against that of one SM by messages that were sent there and back, and the error of that is part of
+/// the record: times on two SMs compare within the sum of their errors, times on one SM exactly.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Xray {
+    /// The id of its rung.
+    pub rung: String,
+    /// The work, by its id.
+    #[serde(with = "by_id")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub problem: Problem,
+    /// The names of the phases; marks count them from 0.
+    pub phases: Vec<String>,
+    /// The kernels that have marks.
+    pub kernels: Vec<XrayKernel>,
+    /// The run's kernels that have none, each once: an entry, with its file where another of that name runs too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmarked_kernels: Vec<String>,
+    /// The device's SMs.
+    pub sms: Vec<XraySm>,
+    /// The blocks of each kernel's last launch, in the order in which they began.
+    pub blocks: Vec<XrayBlock>,
+    /// The rate of the SMs' clocks during the run, in MHz.
+    #[serde(with = "crate::format::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
+    pub clock_mhz: f64,
+    /// Times of a run with marks, in microseconds.
+    #[serde(with = "crate::format::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
+    pub marked_us: Vec<f64>,
+    /// Times of a run of the same kernels without marks, in microseconds.
+    #[serde(with = "crate::format::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
+    pub unmarked_us: Vec<f64>,
+}
+
+/// A kernel of an [`Xray`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct XrayKernel {
+    /// Its entry.
+    pub entry: String,
+    /// The path of its source below `kernels/`.
+    pub file: String,
+    /// The id of its tile.
+    pub tile: String,
+    /// Blocks of the launch.
+    pub blocks: u64,
+    /// Warps of a block.
+    pub warps: u64,
+}
+
+/// An SM of an [`Xray`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct XraySm {
+    /// Its number on the device.
+    pub sm: u64,
+    /// How far its times may be off those of the reference SM, either way, in nanoseconds; 0 of the reference itself.
+    #[serde(with = "crate::format::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
+    pub error_ns: f64,
+}
+
+/// A thread block of an [`Xray`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct XrayBlock {
+    /// Its kernel's place in [`Xray::kernels`].
+    pub kernel: u64,
+    /// Its number in the grid.
+    pub block: u64,
+    /// The SM that it ran on.
+    pub sm: u64,
+    /// When its first warp made its first mark.
+    pub start_ns: u64,
+    /// When its last warp made its last mark.
+    pub end_ns: u64,
+    /// Warps whose marks are kept; none where the block's begin and end is all that is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warps: Vec<XrayWarp>,
+}
+
+/// A warp of an [`XrayBlock`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct XrayWarp {
+    /// Its number in the block.
+    pub warp: u64,
+    /// Its phases in their order, each with its duration: as text `phase:nanoseconds`, with spaces in between. The first begins at
+    /// `start_ns`.
+    #[serde(with = "as_text")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub phases: Vec<(u64, u64)>,
+    /// When the first one begins.
+    pub start_ns: u64,
+    /// Warps of its block with the same phases that it stands for, itself included: the marks of the others were not kept.
+    #[serde(default = "itself", skip_serializing_if = "is_itself")]
+    pub stands_for: u64,
+}
+
+/// What a kernel's warps are for, as their phases tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// It computes, in a kernel whose loads are another warp's.
+    Consumer,
+    /// It loads what others compute with, and computes nothing.
+    Producer,
+    /// It neither loads nor computes, in a kernel with producers and consumers.
+    Other,
+    /// The kernel has no such roles.
+    Every,
+}
+
+impl Role {
+    /// Its warps in words, as "consumers".
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Consumer => "consumers",
+            Self::Producer => "producers",
+            Self::Other => "other warps",
+            Self::Every => "all warps",
+        }
+    }
+}
+
+/// A phase of a warp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhaseSpan<'x> {
+    /// Its name.
+    pub phase: &'x str,
+    /// When it begins, in nanoseconds.
+    pub from: u64,
+    /// When it ends.
+    pub to: u64,
+}
+
+/// The time that a kernel's warps of one role spent in one phase. A warp counts as often as the number of warps that it stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhaseTime {
+    /// Whose it is.
+    pub role: Role,
+    /// Its name.
+    pub phase: String,
+    /// How many times warps were in it.
+    pub count: usize,
+    /// Its share of the known time of the role's warps.
+    pub share: f64,
+    /// Its share of the known time of all warps of the kernel.
+    pub share_of_all: f64,
+    /// The median of its durations in nanoseconds.
+    pub median_ns: f64,
+    /// The longest, in nanoseconds.
+    pub longest_ns: u64,
+}
+
+/// The end of a kernel, when some SMs have no block left.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tail {
+    /// When the first SM that had a block has none any more.
+    pub from_ns: u64,
+    /// When the last one has none.
+    pub to_ns: u64,
+    /// The share of the SMs' time, from the kernel's begin to its end, that is lost in the tail.
+    pub lost: f64,
+    /// SMs that had no block at all.
+    pub unused: usize,
+}
+
+/// How far apart warps arrive at barriers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// How many barriers.
+    pub count: usize,
+    /// From the first warp's arrival to the last one's, in nanoseconds: the median.
+    pub median_ns: f64,
+    /// The same: the largest.
+    pub longest_ns: u64,
+}
+
+/// How far ahead of the multiplication loads are issued.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lead {
+    /// Multiplications that were held against the load of their tile.
+    pub count: usize,
+    /// From a tile's load to its multiplication, in nanoseconds: the median.
+    pub median_ns: f64,
+    /// Tiles that were loaded, or on their way, and not yet multiplied when a multiplication began, its own included: the median.
+    pub median_tiles: f64,
+}
+
+impl XrayWarp {
+    /// Its phases with their names and times; those whose names the record lacks are left out.
+    pub fn spans<'x>(&'x self, names: &'x [String]) -> impl Iterator<Item = PhaseSpan<'x>> {
+        let mut at = self.start_ns;
+        self.phases.iter().filter_map(move |(phase, ns)| {
+            let from = at;
+            at = at.saturating_add(*ns);
+            let name = usize::try_from(*phase).ok().and_then(|p| names.get(p))?;
+            Some(PhaseSpan { phase: name, from, to: at })
+        })
+    }
+
+    /// The phases before the first that was not kept: those that can be counted.
+    fn counted<'x>(&'x self, names: &'x [String]) -> impl Iterator<Item = PhaseSpan<'x>> {
+        self.spans(names).take_while(|s| s.phase != phase::NOT_KEPT)
+    }
+
+    fn has(&self, names: &[String], phase: &str) -> bool {
+        self.spans(names).any(|s| s.phase == phase)
+    }
+}
+
+impl Xray {
+    /// When the last warp made its last mark, in nanoseconds.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.blocks.iter().map(|b| b.end_ns).max().unwrap_or(0)
+    }
+
+    /// How many times as long a run takes with marks: the median of one over that of the other.
+    #[must_use]
+    pub fn perturbation(&self) -> Option<f64> {
+        let [marked, unmarked] = [&self.marked_us, &self.unmarked_us].map(|s| stats::median(s).filter(|us| *us > 0.0));
+        Some(marked? / unmarked?)
+    }
+
+    /// Which kernels of the run have no marks, so that nothing of them is known, in a sentence; `None` where all have some.
+    #[must_use]
+    pub fn unmarked_in_words(&self) -> Option<String> {
+        let (last, others) = self.unmarked_kernels.split_last()?;
+        Some(match others {
+            [] => format!("1 kernel of the run has no marks and is not shown: {last}."),
+            _ => format!(
+                "{} kernels of the run have no marks and are not shown: {} and {last}.",
+                others.len() + 1,
+                others.join(", ")
+            ),
+        })
+    }
+
+    /// How much of the warps' time no marks were kept for, kernel by kernel, in a sentence; `None` where all were.
+    #[must_use]
+    pub fn not_kept_in_words(&self) -> Option<String> {
+        let whole = |k: usize| (self.not_kept(k) * 100.0).round();
+        let some = |(k, kernel): (usize, &XrayKernel)| {
+            let percent = whole(k);
+            let amount = if percent < 1.0 { "less than 1 %".into() } else { format!("{percent} %") };
+            (self.not_kept(k) > 0.0).then(|| format!("{amount} of the time of {}'s warps", kernel.entry))
+        };
+        let all: Vec<String> = self.kernels.iter().enumerate().filter_map(some).collect();
+        let (last, others) = all.split_last()?;
+        let and = if others.is_empty() { "" } else { " and " };
+        Some(format!("For {}{and}{last} no marks were kept; shares are of the rest.", others.join(", ")))
+    }
+
+    /// The largest error of an SM that had a block, in nanoseconds.
+    #[must_use]
+    pub fn error_ns(&self) -> f64 {
+        let used = |sm: u64| self.blocks.iter().any(|b| b.sm == sm);
+        self.sms.iter().filter(|s| used(s.sm)).map(|s| s.error_ns).fold(0.0, f64::max)
+    }
+
+    /// The blocks of a kernel, by its place.
+    pub fn blocks_of(&self, kernel: usize) -> impl Iterator<Item = &XrayBlock> {
+        self.blocks.iter().filter(move |b| usize::try_from(b.kernel).is_ok_and(|k| k == kernel))
+    }
+
+    /// The time of a kernel's warps by role, and then by phase in the order of [`Xray::phases`]. Time of which no marks were kept belongs to no phase:
+    /// see [`Xray::not_kept`].
+    #[must_use]
+    pub fn phase_times(&self, kernel: usize) -> Vec<PhaseTime> {
+        let specialised = self.is_specialised(kernel);
+        // Of a role and a phase each duration, with the warps that it stands for.
+        let mut durations: BTreeMap<(Role, usize), Vec<(u64, u64)>> = BTreeMap::new();
+        for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
+            let role = if specialised { self.role(warp) } else { Role::Every };
+            for (phase, ns) in &warp.phases {
+                let place = usize::try_from(*phase).ok().filter(|p| self.is_known(*p));
+                if let Some(place) = place.filter(|_| warp.stands_for > 0) {
+                    durations.entry((role, place)).or_default().push((*ns, warp.stands_for));
+                }
+            }
+        }
+        let sum = |of: &[(u64, u64)]| of.iter().map(|(ns, n)| *ns as f64 * *n as f64).sum::<f64>();
+        let sums: Vec<(Role, f64)> = durations.iter().map(|((role, _), of)| (*role, sum(of))).collect();
+        let all: f64 = sums.iter().map(|(_, ns)| ns).sum();
+        let of_role = |role| sums.iter().filter(|(r, _)| *r == role).map(|(_, ns)| ns).sum::<f64>();
+        let time = |((role, place), of): (&(Role, usize), &mut Vec<(u64, u64)>)| PhaseTime {
+            role: *role,
+            phase: self.phases[*place].clone(),
+            count: of.iter().fold(0u64, |n, (_, of)| n.saturating_add(*of)).try_into().unwrap_or(usize::MAX),
+            share: share(sum(of), of_role(*role)),
+            share_of_all: share(sum(of), all),
+            median_ns: weighted_median(of),
+            longest_ns: of.iter().map(|(ns, _)| *ns).max().unwrap_or(0),
+        };
+        durations.iter_mut().map(time).collect()
+    }
+
+    /// The share of the time of a kernel's warps of which no marks were kept.
+    #[must_use]
+    pub fn not_kept(&self, kernel: usize) -> f64 {
+        let (mut hidden, mut all) = (0.0, 0.0);
+        for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
+            for (phase, ns) in &warp.phases {
+                let ns = *ns as f64 * warp.stands_for as f64;
+                let is_known = usize::try_from(*phase).is_ok_and(|p| self.is_known(p));
+                hidden += if is_known { 0.0 } else { ns };
+                all += ns;
+            }
+        }
+        share(hidden, all)
+    }
+
+    /// Whether a place in [`Xray::phases`] is that of what a warp did.
+    fn is_known(&self, place: usize) -> bool {
+        self.phases.get(place).is_some_and(|name| name != phase::NOT_KEPT)
+    }
+
+    /// Whether some warps of a kernel load what others compute with.
+    fn is_specialised(&self, kernel: usize) -> bool {
+        let (mut producer, mut consumer) = (false, false);
+        for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
+            match self.role(warp) {
+                Role::Producer => producer = true,
+                Role::Consumer => consumer |= !warp.has(&self.phases, phase::LOAD),
+                Role::Other | Role::Every => {}
+            }
+        }
+        producer && consumer
+    }
+
+    /// What a warp is for, in a kernel with roles.
+    fn role(&self, warp: &XrayWarp) -> Role {
+        let (mut computes, mut loads) = (false, false);
+        for span in warp.spans(&self.phases) {
+            computes |= phase::is_work(span.phase);
+            loads |= span.phase == phase::LOAD;
+        }
+        match (computes, loads) {
+            (true, _) => Role::Consumer,
+            (false, true) => Role::Producer,
+            (false, false) => Role::Other,
+        }
+    }
+
+    /// The tail of a kernel's last wave; `None` of one without blocks.
+    #[must_use]
+    pub fn tail(&self, kernel: usize) -> Option<Tail> {
+        let mut ends: Vec<(u64, u64)> = Vec::new();
+        let mut start = u64::MAX;
+        for block in self.blocks_of(kernel) {
+            start = start.min(block.start_ns);
+            match ends.iter_mut().find(|(sm, _)| *sm == block.sm) {
+                Some((_, end)) => *end = (*end).max(block.end_ns),
+                None => ends.push((block.sm, block.end_ns)),
+            }
+        }
+        let from_ns = ends.iter().map(|(_, end)| *end).min()?;
+        let to_ns = ends.iter().map(|(_, end)| *end).max()?;
+        let lost: f64 = ends.iter().map(|(_, end)| (to_ns - end) as f64).sum();
+        let whole = to_ns.saturating_sub(start) as f64 * ends.len() as f64;
+        Some(Tail {
+            from_ns,
+            to_ns,
+            lost: if whole > 0.0 { lost / whole } else { 0.0 },
+            unused: self.sms.iter().filter(|s| ends.iter().all(|(sm, _)| *sm != s.sm)).count(),
+        })
+    }
+
+    /// How far apart the warps of a block arrive at its barriers: the k-th one of each warp is the same. `None` where fewer than two warps
+    /// of a block have any.
+    #[must_use]
+    pub fn spread_in_blocks(&self, kernel: usize) -> Option<Spread> {
+        let arrivals = self.blocks_of(kernel).map(|b| self.arrivals(b)).filter(|warps| warps.len() > 1);
+        spread(&arrivals.flat_map(|warps| apart(&warps)).collect::<Vec<_>>())
+    }
+
+    /// How far apart blocks are with their last warp's arrival at the k-th barrier, where all blocks of the kernel ran at once and the barrier may
+    /// be one of the grid. `None` where they did not.
+    #[must_use]
+    pub fn spread_over_blocks(&self, kernel: usize) -> Option<Spread> {
+        let last_start = self.blocks_of(kernel).map(|b| b.start_ns).max()?;
+        let first_end = self.blocks_of(kernel).map(|b| b.end_ns).min()?;
+        if first_end <= last_start {
+            return None;
+        }
+        let last = |warps: Vec<Vec<u64>>| -> Vec<u64> {
+            let shared = warps.iter().map(Vec::len).min().unwrap_or(0);
+            (0..shared).map(|k| warps.iter().map(|w| w[k]).max().unwrap_or(0)).collect()
+        };
+        let blocks: Vec<Vec<u64>> = self.blocks_of(kernel).map(|b| last(self.arrivals(b))).collect();
+        if blocks.len() < 2 || blocks.iter().any(Vec::is_empty) {
+            return None;
+        }
+        spread(&apart(&blocks))
+    }
+
+    /// How far ahead loads are of the multiplication: in each block, the k-th load of its first warp that loads, and the k-th multiplication of each
+    /// warp that comes after a wait. `None` where no kept warp multiplies what one loads.
+    #[must_use]
+    pub fn lead(&self, kernel: usize) -> Option<Lead> {
+        let (mut ahead, mut tiles) = (Vec::new(), Vec::new());
+        for block in self.blocks_of(kernel) {
+            let Some(loader) = block.warps.iter().find(|w| w.has(&self.phases, phase::LOAD)) else { continue };
+            let starts = |s: PhaseSpan<'_>| (s.phase == phase::LOAD).then_some(s.from);
+            let loads: Vec<u64> = loader.counted(&self.phases).filter_map(starts).collect();
+            for warp in &block.warps {
+                let spans: Vec<PhaseSpan<'_>> = warp.counted(&self.phases).collect();
+                let waited = |s: &PhaseSpan<'_>| matches!(s.phase, phase::WAIT | phase::BARRIER);
+                let begins = spans.windows(2).filter(|w| w[1].phase == phase::MULTIPLY && waited(&w[0]));
+                for (k, begin) in begins.map(|w| w[1].from).enumerate() {
+                    let Some(load) = loads.get(k).filter(|load| **load <= begin) else { break };
+                    ahead.push(begin - load);
+                    tiles.push((loads.partition_point(|l| *l <= begin) - k) as u64);
+                }
+            }
+        }
+        let count = ahead.len();
+        (count > 0).then(|| Lead { count, median_ns: median(&ahead), median_tiles: median(&tiles) })
+    }
+
+    /// When each warp of a block arrives at its barriers; only of warps that have any.
+    fn arrivals(&self, block: &XrayBlock) -> Vec<Vec<u64>> {
+        let of = |w: &XrayWarp| -> Vec<u64> {
+            w.counted(&self.phases).filter(|s| s.phase == phase::BARRIER).map(|s| s.from).collect()
+        };
+        block.warps.iter().map(of).filter(|all| !all.is_empty()).collect()
+    }
+}
+
+impl Run {
+    /// The X-ray of a rung at a problem.
+    #[must_use]
+    pub fn xray(&self, rung: &str, problem: &Problem) -> Option<&Xray> {
+        self.xrays.iter().find(|x| x.rung == rung && x.problem == *problem)
+    }
+}
+
+/// From the first to the last of the k-th times, for each k that all lists have.
+fn apart(lists: &[Vec<u64>]) -> Vec<u64> {
+    let shared = lists.iter().map(Vec::len).min().unwrap_or(0);
+    let of = |k: usize| {
+        let times = lists.iter().map(|l| l[k]);
+        times.clone().max().unwrap_or(0) - times.min().unwrap_or(0)
+    };
+    (0..shared).map(of).collect()
+}
+
+fn spread(apart: &[u64]) -> Option<Spread> {
+    let longest_ns = apart.iter().copied().max()?;
+    Some(Spread { count: apart.len(), median_ns: median(apart), longest_ns })
+}
+
+fn itself() -> u64 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_itself(stands_for: &u64) -> bool {
+    *stands_for == itself()
+}
+
+fn share(part: f64, of: f64) -> f64 {
+    if of > 0.0 { part / of } else { 0.0 }
+}
+
+/// The median of values that count several times each; sorts them.
+fn weighted_median(of: &mut [(u64, u64)]) -> f64 {
+    of.sort_unstable();
+    let all: u128 = of.iter().map(|(_, n)| u128::from(*n)).sum();
+    let at = |place: u128| {
+        let mut before = 0;
+        let found = of.iter().find(|(_, n)| {
+            before += u128::from(*n);
+            place < before
+        });
+        found.map_or(0.0, |(value, _)| *value as f64)
+    };
+    f64::midpoint(at(all.saturating_sub(1) / 2), at(all / 2))
+}
+
+fn median(of: &[u64]) -> f64 {
+    let values: Vec<f64> = of.iter().map(|v| *v as f64).collect();
+    stats::median(&values).unwrap_or(0.0)
+}
+
+/// Phases as text: a list of numbers in pretty JSON would take a line each.
+mod as_text {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::fmt::Write;
+
+    pub(crate) fn serialize<S: Serializer>(phases: &[(u64, u64)], s: S) -> Result<S::Ok, S::Error> {
+        let mut text = String::new();
+        for (i, (phase, ns)) in phases.iter().enumerate() {
+            let space = if i > 0 { " " } else { "" };
+            let _ = write!(text, "{space}{phase}:{ns}");
+        }
+        s.serialize_str(&text)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<(u64, u64)>, D::Error> {
+        let text = String::deserialize(d)?;
+        let one = |word: &str| -> Option<(u64, u64)> {
+            let (phase, ns) = word.split_once(':')?;
+            Some((phase.parse().ok()?, ns.parse().ok()?))
+        };
+        let words = text.split(' ').filter(|w| !w.is_empty());
+        words.map(|w| one(w).ok_or_else(|| D::Error::custom("phases are written as phase:nanoseconds"))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

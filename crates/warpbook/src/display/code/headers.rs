@@ -1,0 +1,87 @@
+//! The building blocks that kernels include, to be unfolded next to them.
+
+use crate::display::Show;
+use crate::display::code::cuda_cpp::highlighted;
+use crate::display::html::{details, escape, printable};
+use warpbook_kernels::{HEADERS, Include, includes};
+use warpbook_record::{Source, source_path};
+
+/// The headers that a kernel's source includes, and those that these include, each once and in the order of inclusion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headers {
+    files: Vec<&'static Source>,
+}
+
+impl Headers {
+    pub(crate) fn of<'a>(sources: impl Iterator<Item = &'a str>) -> Self {
+        let mut files: Vec<&'static Source> = Vec::new();
+        for source in sources {
+            include(source, &mut files);
+        }
+        Self { files }
+    }
+}
+
+/// What a source includes comes before what it includes itself, as the compiler reads it.
+fn include(source: &str, files: &mut Vec<&'static Source>) {
+    for name in includes(source).into_iter().filter_map(Include::name) {
+        if let Some(header) = HEADERS.iter().find(|h| h.path == name)
+            && !files.iter().any(|f| f.path == header.path)
+        {
+            files.push(header);
+            include(header.text, files);
+        }
+    }
+}
+
+/// Its path, its length, and what its first line says of it.
+fn summary(header: &Source) -> String {
+    let says = header.text.lines().next().and_then(|l| l.strip_prefix("// ")).unwrap_or_default();
+    format!("{}, {} lines: {says}", source_path(header.path), header.text.lines().count())
+}
+
+impl Show for Headers {
+    fn html(&self) -> String {
+        let unfolded =
+            |h: &&Source| details(&summary(h), &format!("<pre class=\"wb-code\">{}</pre>", highlighted(h.text, 1)));
+        match self.files.is_empty() {
+            true => format!("<p class=\"wb-faint\">{}</p>", escape(&self.text())),
+            false => self.files.iter().map(unfolded).collect(),
+        }
+    }
+
+    /// Their names only: a source has hundreds of lines.
+    fn text(&self) -> String {
+        match self.files.is_empty() {
+            true => "It includes no building blocks.".into(),
+            false => printable(&self.files.iter().map(|h| summary(h)).collect::<Vec<_>>().join("\n")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::display::KernelView;
+
+    #[test]
+    fn headers_are_those_of_the_kernel_and_of_its_headers() {
+        let of = |file: &str| -> Vec<&str> {
+            KernelView::file(file).unwrap().headers().files.iter().map(|h| h.path).collect()
+        };
+        assert_eq!(of("regression/02_fused.cu"), ["regression/descent.cuh", "launch.cuh", "reduce.cuh", "xray.cuh"]);
+        assert_eq!(of("matmul/01_naive.cu"), ["matmul/gemm.cuh", "xray.cuh"]);
+        assert!(of("matmul/13_persistent_cluster.cu").contains(&"matmul/wgmma.cuh"));
+        assert!(of("peaks/fma.cu").is_empty());
+    }
+
+    #[test]
+    fn each_is_folded_with_what_it_says_of_itself() {
+        let headers = KernelView::file("matmul/07_warp_tile.cu").unwrap().headers();
+        let html = headers.html();
+        assert_eq!(html.matches("<details>").count(), 3);
+        assert!(html.contains("What the rungs on CUDA cores share") && html.contains("read_fragment"));
+        assert_eq!(headers.text().lines().count(), 3);
+        assert!(KernelView::file("peaks/fma.cu").unwrap().headers().html().contains("no building blocks"));
+    }
+}

@@ -1,0 +1,239 @@
+use crate::display::html::{Facts, escape, heading, note, printable};
+use crate::display::{KernelView, Show, figures};
+use warpbook_charts::draw;
+use warpbook_lab::{Attempt, Compilation};
+use warpbook_record::{KernelStats, Measurement, Outcome};
+
+/// What compiler and device say of a kernel.
+fn facts(attempt: &Attempt) -> Facts {
+    let Compilation::Code(compiled) = attempt.compiled() else { return Facts::new() };
+    // A rung may launch other kernels before and after the one that was edited.
+    let is_own = |k: &&KernelStats| k.file == compiled.file && k.entry == compiled.entry;
+    let stats = attempt.measurement().and_then(|m| m.kernels.iter().find(is_own)).unwrap_or(compiled);
+    let spills = |s: &KernelStats| match s.spill_store_bytes + s.spill_load_bytes {
+        0 => "none".to_owned(),
+        _ => format!(
+            "{} B stored and {} B loaded a thread: it has more values than registers",
+            s.spill_store_bytes, s.spill_load_bytes
+        ),
+    };
+    let shared = u64::from(stats.static_shared_bytes) + u64::from(stats.dynamic_shared_bytes);
+    let resident = stats.blocks_per_multiprocessor.zip(stats.occupancy).map(|(blocks, share)| {
+        format!("{blocks} blocks at once on a multiprocessor, {} of the threads it can hold", figures::percent(share))
+    });
+    Facts::new()
+        .add("compiled for", attempt.architecture())
+        .add("registers a thread", stats.registers.to_string())
+        .add("spills", spills(stats))
+        .add("shared memory a block", figures::bytes(shared))
+        .maybe("occupancy", resident)
+}
+
+/// The verdict on an unchanged kernel: its being right is not the learner's success.
+const UNCHANGED: &str =
+    "Unchanged: nothing was tried. This is the rung's own kernel with its own sizes; edit it, and try again.";
+
+/// What the check said, in a sentence.
+fn verdict(attempt: &Attempt, m: &Measurement) -> String {
+    match &m.outcome {
+        Outcome::Measured if attempt.is_unchanged() => UNCHANGED.into(),
+        Outcome::Skipped { why } if attempt.is_unchanged() => format!("{UNCHANGED} It was not run: {why}."),
+        Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| {
+            format!(
+                "Right: at {} its largest error is {:.1e} and the tolerance {:.1e}. The reference is {}.",
+                attempt.problem().label,
+                c.max_rel_error,
+                c.tolerance,
+                c.reference
+            )
+        }),
+        Outcome::Skipped { why } => format!("It compiles; it was not run: {why}."),
+        Outcome::Failed { error } => error.clone(),
+    }
+}
+
+/// How fast it is, compared with what was timed with it.
+fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
+    let us = m.median_us().filter(|_| m.is_valid())?;
+    let others =
+        attempt.run().measurements.iter().filter(|o| o.rung != m.rung && o.problem == m.problem && o.is_valid());
+    let against: Vec<String> = others
+        .filter_map(|o| {
+            let title = attempt.run().rung(&o.rung).map_or(o.rung.as_str(), |r| &r.title);
+            Some(format!("{} as fast as {title}", figures::times(o.median_us()? / us)))
+        })
+        .collect();
+    let rate = warpbook_charts::rate_text(attempt.run(), m).map_or_else(String::new, |rate| format!(", {rate}"));
+    let against = if against.is_empty() { String::new() } else { format!(": {}", against.join(", ")) };
+    Some(format!("{}{rate}{against}.", figures::time(us)))
+}
+
+/// Their times in one chart, best read with the ladder below.
+fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
+    let several = attempt.run().measurements.iter().filter(|m| m.is_valid()).count() > 1;
+    if several && attempt.is_right() && !attempt.is_unchanged() {
+        draw().ladder(attempt.run(), attempt.problem(), attempt.run().descriptor.headline).ok()
+    } else {
+        None
+    }
+}
+
+impl Show for Attempt {
+    fn html(&self) -> String {
+        let title = heading(&self.rung().id);
+        if let Compilation::Broken(error) = self.compiled() {
+            return format!("{title}{}", error.html());
+        }
+        let Some(m) = self.measurement() else { return title };
+        let said = escape(&verdict(self, m));
+        let said = match m.outcome {
+            Outcome::Failed { .. } => format!("<div class=\"wb-error\" role=\"alert\">{said}</div>"),
+            Outcome::Skipped { .. } => note(&verdict(self, m)),
+            Outcome::Measured => format!("<p>{said}</p>"),
+        };
+        let speed = speed(self, m).map_or_else(String::new, |s| format!("<p>{}</p>", escape(&s)));
+        let chart = comparison(self).map_or_else(String::new, |c| c.html());
+        let source = crate::display::html::details("Source", &KernelView::of(self.rung()).html());
+        format!("{title}{said}{speed}{}{chart}{source}", facts(self).html())
+    }
+
+    fn text(&self) -> String {
+        let title = printable(&self.rung().id);
+        if let Compilation::Broken(error) = self.compiled() {
+            return format!("{title}\n{}", error.text());
+        }
+        let Some(m) = self.measurement() else { return title };
+        let parts = [Some(title), Some(printable(&verdict(self, m))), speed(self, m), Some(facts(self).text())];
+        parts.into_iter().flatten().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+
+    use warpbook_experiments::Attempts;
+
+    /// Needs NVRTC and no GPU.
+    fn attempted(live: &LiveKernel) -> Attempt {
+        let attempt = Lab::open("cpu").unwrap().attempt(live).unwrap();
+        assert!(!attempt.text().contains("NVRTC"), "{}", attempt.text());
+        attempt
+    }
+
+    #[test]
+    fn a_source_that_does_not_compile_shows_line_and_caret() {
+        let live = LiveKernel::of("02_coalesced").unwrap().replacing("float sum = 0.0f;", "float sum = zero;").unwrap();
+        let attempt = attempted(&live);
+        let line = live.text().lines().position(|l| l.contains("= zero")).unwrap() + 1;
+        let text = attempt.text();
+        assert!(text.contains(&format!("live/mine.cu, line {line}: identifier \"zero\" is undefined")), "{text}");
+        assert!(text.contains(&format!("{line:5} |     float sum = zero;\n      |                 ^")), "{text}");
+        assert!(attempt.html().contains("zero;\n      |                 ^</pre>"), "{}", attempt.html());
+        assert!(!attempt.compiles() && attempt.error().is_some() && !attempt.is_right());
+    }
+
+    #[test]
+    fn without_a_gpu_the_compiler_is_heard() {
+        let live = LiveKernel::of("05_register_2d").unwrap().named("big").size("TM", 8);
+        let attempt = attempted(&live);
+        for form in [attempt.text(), attempt.html()] {
+            assert!(form.contains("05_register_2d+big") && form.contains("registers a thread"), "{form}");
+            assert!(form.contains("none") && form.contains("not run: needs a GPU of compute capability 7.5"), "{form}");
+        }
+        let stats = &attempt.measurement().unwrap().kernels[0];
+        assert!(stats.registers > 64 && stats.file == "live/big.cu");
+        assert_eq!(attempt.run().sources["live/big.cu"], live.text());
+        // With fewer registers than values it spills.
+        let tight = LiveKernel::of("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
+        assert!(attempted(&tight).text().contains("more values than registers"));
+    }
+
+    #[test]
+    fn an_untouched_kernel_is_no_attempt() {
+        let of = |id: &str| LiveKernel::of(id).unwrap();
+        let commented = format!("// Mine.\n{}", of("02_coalesced").text().replace('\n', "  \n\n"));
+        for live in [
+            of("02_coalesced"),
+            of("02_coalesced").named("mine").size("BN", 32).shape(512, 512, 512),
+            of("02_coalesced").source(commented),
+            of("08_double_buffered").size("STAGES", 4),
+        ] {
+            let attempt = attempted(&live);
+            assert!(attempt.is_unchanged(), "{}", live.text());
+            for form in [attempt.text(), attempt.html()] {
+                assert!(
+                    form.contains("Unchanged: nothing was tried.") && form.contains("not run: needs a GPU"),
+                    "{form}"
+                );
+            }
+            let mut run = attempt;
+            run.run.measurements[0].outcome = Outcome::Measured;
+            assert!(run.text().contains("Unchanged: nothing was tried.") && !run.text().contains("Right:"));
+        }
+        let replaced = of("02_coalesced").replacing("sum = 0.0f", "sum = 1.0f").unwrap();
+        for live in
+            [of("02_coalesced").size("BN", 64).size("BM", 4), replaced, of("06_vectorised").tile("128x128x16").unwrap()]
+        {
+            assert!(!attempted(&live).text().contains("Unchanged"), "{}", live.text());
+        }
+    }
+
+    #[test]
+    fn the_figures_are_those_of_the_kernel_that_was_edited() {
+        let regression = Regression::new();
+        let problem = regression.problems().remove(0);
+        let fused = Experiment::rungs(&regression).into_iter().find(|r| r.id == "02_fused").unwrap();
+        let live = LiveKernel::variant(&fused).unwrap();
+        let mut attempt = Lab::open("cpu").unwrap().attempt_at(&regression, &problem, &live).unwrap();
+        let own = attempt.measurement().unwrap().kernels[0].clone();
+        let other = |entry: &str| KernelStats { entry: entry.into(), registers: 7, ..own.clone() };
+        let timed =
+            KernelStats { registers: 99, blocks_per_multiprocessor: Some(3), occupancy: Some(0.5), ..own.clone() };
+        attempt.run.measurements[0].kernels = vec![other("before"), timed, other("update")];
+        assert!(attempt.text().contains("registers a thread     99"), "{}", attempt.text());
+        assert!(attempt.text().contains("3 blocks at once"), "{}", attempt.text());
+    }
+
+    #[test]
+    fn a_source_without_the_kernel_says_so() {
+        let live = LiveKernel::of("01_naive").unwrap().source("__global__ void other() {}");
+        let attempt = attempted(&live);
+        assert!(attempt.text().contains("defines no kernel"), "{}", attempt.text());
+        // What a static_assert says comes from the kernel's own text.
+        let uneven = LiveKernel::of("02_coalesced").unwrap().size("THREADS", 200);
+        assert!(attempted(&uneven).text().contains("one thread for each element of the tile"));
+    }
+
+    #[test]
+    fn its_source_travels_with_a_ladder() {
+        let live = LiveKernel::of("02_coalesced").unwrap().named("a<b").named("ours");
+        let attempt = attempted(&live);
+        let ladder = crate::display::results::runs::tests::sample_run();
+        let both = attempt.merged_into(&ladder).unwrap();
+        assert_eq!(both.rungs.len(), ladder.rungs.len() + 1);
+        assert!(both.sources.contains_key("live/ours.cu"));
+        // Again: it takes the place of the first.
+        assert_eq!(attempt.merged_into(&both).unwrap(), both);
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        let lab = Lab::open("cpu").unwrap();
+        let check = |live: LiveKernel, expect: &str| {
+            let sentence = lab.attempt(&live).unwrap_err().to_string();
+            assert!(sentence.contains(expect), "{sentence}");
+        };
+        let of = |id: &str| LiveKernel::of(id).unwrap();
+        check(of("02_coalesced").named("../x"), "letters from a to z, digits");
+        check(of("02_coalesced").size("BM", 0), "BM has to be");
+        check(of("02_coalesced").time_limit(f64::NAN), "time limit");
+        check(of("14_overlapped_store").dtype(Dtype::F32), "takes fp16, bf16, tf32, not fp32");
+        assert!(LiveKernel::of("02_coalessed").unwrap_err().to_string().contains("02_coalesced"));
+        assert!(LiveKernel::of("cublas").is_err());
+        assert!(of("08_double_buffered").tile("1x1").unwrap_err().to_string().contains("128x256x8s4"));
+        assert!(of("02_coalesced").replacing("nothing like it", "").unwrap_err().to_string().contains("no passage"));
+        assert!(of("02_coalesced").replacing("row", "").unwrap_err().to_string().contains("times"));
+    }
+}

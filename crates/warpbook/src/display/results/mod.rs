@@ -1,0 +1,9 @@
+//! Records, attempts, profiles, X-rays and devices.
+
+pub(crate) mod attempts;
+pub(crate) mod counters;
+pub(crate) mod devices;
+pub(crate) mod profiles;
+pub(crate) mod progress;
+pub(crate) mod runs;
+pub(crate) mod xrays;

@@ -1,0 +1,419 @@
+//! What a lesson says of a record, in sentences and tables computed from it: no figure of a notebook is typed.
+//!
+//! The functions of this module speak of any record and of the regression; [`matmul`] speaks of the matrix product, [`training`] of a training,
+//! [`precision`] of the types that it is made in, [`cifar`] of one on photographs, and [`guide`] of the pairs of the optimisation guide.
+
+pub mod cifar;
+mod counted;
+mod edits;
+mod guesses;
+pub mod guide;
+pub mod matmul;
+pub mod precision;
+mod probes;
+mod regression;
+pub mod scaling;
+pub mod stock;
+pub mod training;
+mod xrays;
+
+pub use edits::{attempt, variant};
+pub use guesses::{guessed, your_guess, your_guess_of_time};
+pub use probes::{
+    Together, WarpRead, WarpReads, mma_sync, mma_sync_ceiling, price_of_the_exchange, same_lines, shared_wavefronts,
+    wgmma_counters,
+};
+
+pub use regression::*;
+pub use xrays::xray_or_why;
+
+use crate::figures;
+use crate::prelude::nn::*;
+use crate::prelude::*;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+use warpbook_charts::Table;
+use warpbook_record::Measurement;
+
+/// The rung that reaches the same result with less work; the others all do the same work and are compared without it.
+pub const LESS_WORK: &str = "07_sufficient_statistics";
+/// A program that a lesson runs is ended after this long.
+const PATIENCE: Duration = Duration::from_secs(540);
+
+/// `story`, and with it what these rungs give at 5 M points, without the timeline of an epoch; without a GPU it stays as it is.
+pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
+    learn_at(lab, story, &Regression::new().timelines(false).rungs(ids.iter().copied()))
+}
+
+/// The same of rungs at other sizes, or with other settings.
+pub fn learn_at(lab: &Lab, story: &Run, experiment: &dyn Experiment) -> Result<Run> {
+    match lab.device().cuda() {
+        Some(_) => Ok(with(story, &lab.run(experiment)?)),
+        None => Ok(story.clone()),
+    }
+}
+
+/// The record of a training that came to its end; its memory is given back.
+fn recorded(training: TrainingRun) -> Result<Run> {
+    let (record, _, error) = training.into_parts();
+    error.map_or(Ok(record), |error| Err(error.into()))
+}
+
+/// `story`, and with it what a later run on the same device gave, in place of what it had of the same rungs and sizes.
+#[must_use]
+pub fn with(story: &Run, new: &Run) -> Run {
+    let mut story = story.clone();
+    for rung in &new.rungs {
+        match story.rungs.iter_mut().find(|r| r.id == rung.id) {
+            Some(known) => known.clone_from(rung),
+            None => story.rungs.push(rung.clone()),
+        }
+    }
+    let old = |rung: &str, problem: &Problem| new.measurement(rung, problem).is_none();
+    story.measurements.retain(|m| old(&m.rung, &m.problem));
+    story.train_logs.retain(|l| old(&l.rung, &l.problem));
+    story.parts.retain(|s| old(&s.rung, &s.problem));
+    story.spans.retain(|s| old(&s.rung, &s.problem));
+    story.breakdowns.retain(|b| old(&b.rung, &b.problem));
+    story.measurements.extend(new.measurements.iter().cloned());
+    story.train_logs.extend(new.train_logs.iter().cloned());
+    story.parts.extend(new.parts.iter().cloned());
+    story.spans.extend(new.spans.iter().cloned());
+    story.breakdowns.extend(new.breakdowns.iter().cloned());
+    for (path, source) in &new.sources {
+        story.sources.entry(path.clone()).or_insert_with(|| source.clone());
+    }
+    story
+}
+
+/// `story`, and with it the rungs of another framework, from the record that a program writes into the file that it is
+/// given as `--out`; and a sentence that says what came of it.
+///
+/// Where the story has such rungs already, where there is no GPU, and where the program fails, the story stays as it is.
+#[must_use]
+pub fn learn_from(lab: &Lab, story: &Run, program: &str, arguments: &[&str]) -> (Run, String) {
+    let known = external(story);
+    if !known.is_empty() {
+        let made = story.environment.libraries.iter().map(|(name, version)| format!("{name} {version}"));
+        let with = listed(made.collect());
+        let with = if with.is_empty() { String::new() } else { format!(" (made with {with})") };
+        let device = &story.environment.device.name;
+        let known = listed(known);
+        return (story.clone(), format!("The record of {device} has {known} already{with}: nothing was run here."));
+    }
+    if lab.device().cuda().is_none() {
+        let sentence = format!(
+            "There is no GPU in this lab, so {program} was not run, and no record has its figures: \
+             what is said of other frameworks below stays empty."
+        );
+        return (story.clone(), sentence);
+    }
+    absorb_from(story, program, arguments, PATIENCE)
+}
+
+/// Runs a program that writes a record, and takes that over.
+fn absorb_from(story: &Run, program: &str, arguments: &[&str], patience: Duration) -> (Run, String) {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let file = std::env::temp_dir().join(format!("warpbook-{}-{number}.json", std::process::id()));
+    let unchanged = |why: String| (story.clone(), format!("{why} The story stays without its figures."));
+    // The program measures the same problems, by the same ids.
+    let like = file.with_extension("like.json");
+    if let Err(why) = write_record(story, &like) {
+        return unchanged(why.to_string());
+    }
+    let ended = run_program(program, arguments, [&file, &like], patience);
+    let record = read_record(&file);
+    for temporary in [&file, &like] {
+        let _ = std::fs::remove_file(temporary);
+    }
+    // A record with failed rows is one all the same; its rows say so.
+    let Ok(record) = record else { return unchanged(ended.err().unwrap_or(format!("{program} wrote no record."))) };
+    let (mut merged, (measured, skipped, failed)) = (story.clone(), record.counts());
+    let libraries = record.environment.libraries.iter().map(|(name, version)| format!("{name} {version}"));
+    let made = listed(libraries.collect());
+    match merged.absorb(record) {
+        Ok(()) => (merged, format!("{made}: {measured} measured, {skipped} skipped, {failed} failed.")),
+        Err(why) => unchanged(why),
+    }
+}
+
+/// A program that may be a Python, without the variables that are meant for Jupyter's own.
+fn foreign(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("VIRTUAL_ENV").env_remove("PYTHONNOUSERSITE");
+    command
+}
+
+/// Runs it to its end, and prints what it says; the sentence of what went wrong, if something did.
+fn run_program(
+    program: &str,
+    arguments: &[&str],
+    [out, like]: [&PathBuf; 2],
+    patience: Duration,
+) -> Result<(), String> {
+    let mut command = foreign(program);
+    command
+        .args(arguments)
+        .arg("--out")
+        .arg(out)
+        .arg("--like")
+        .arg(like)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|e| format!("{program} could not be started: {e}."))?;
+    // What it says comes line by line: a notebook shows it while it runs.
+    let (sender, said) = std::sync::mpsc::channel();
+    let stderr = child.stderr.take();
+    std::thread::spawn(move || {
+        for line in stderr.into_iter().flat_map(|s| BufReader::new(s).lines().map_while(Result::ok)) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let (begin, mut last) = (Instant::now(), String::new());
+    let status = loop {
+        match said.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => {
+                let line: String = line.chars().filter(|c| !c.is_control()).collect();
+                println!("{}", line.replace("EVCXR_", "EVCXR "));
+                let _ = std::io::stdout().flush();
+                last = line;
+            }
+            // It is asked only then, so that its last words are heard; programs that it left behind may hold the line for long.
+            Err(why) => {
+                match child.try_wait() {
+                    Ok(Some(status)) => break status,
+                    Ok(None) => {}
+                    Err(e) => return Err(format!("{program} could not be waited for: {e}.")),
+                }
+                if why == RecvTimeoutError::Disconnected {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+        }
+        if begin.elapsed() >= patience {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("{program} had not ended after {} s.", patience.as_secs()));
+        }
+    };
+    match (status.success(), last.as_str()) {
+        (true, _) => Ok(()),
+        (false, "") => Err(format!("{program} ended with {status} and without a word.")),
+        (false, last) => Err(format!("{program} ended with {status}: {last}")),
+    }
+}
+
+/// Titles of the rungs of other frameworks.
+fn external(run: &Run) -> Vec<String> {
+    let theirs = run.rungs.iter().filter(|r| r.framework().is_some());
+    theirs.map(|r| r.title.to_string()).collect()
+}
+
+fn listed(names: Vec<String>) -> String {
+    match names.as_slice() {
+        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join("; ")),
+        _ => names.concat(),
+    }
+}
+
+/// Only these rungs of a record, at its main size.
+#[must_use]
+pub fn only(run: &Run, ids: &[&str]) -> Run {
+    let (mut part, main) = (run.clone(), run.main_problem());
+    let wanted = |id: &str| ids.contains(&id);
+    part.rungs.retain(|r| wanted(&r.id));
+    part.measurements.retain(|m| wanted(&m.rung) && Some(&m.problem) == main);
+    part.train_logs.retain(|l| wanted(&l.rung) && Some(&l.problem) == main);
+    part.parts.retain(|s| wanted(&s.rung) && Some(&s.problem) == main);
+    part.spans.retain(|s| wanted(&s.rung) && Some(&s.problem) == main);
+    part.breakdowns.retain(|b| wanted(&b.rung) && Some(&b.problem) == main);
+    part
+}
+
+/// A record without these rungs.
+#[must_use]
+pub fn without(run: &Run, ids: &[&str]) -> Run {
+    let (mut part, kept) = (run.clone(), |id: &str| !ids.contains(&id));
+    part.rungs.retain(|r| kept(&r.id));
+    part.measurements.retain(|m| kept(&m.rung));
+    part.train_logs.retain(|l| kept(&l.rung));
+    part.parts.retain(|s| kept(&s.rung));
+    part.spans.retain(|s| kept(&s.rung));
+    part.breakdowns.retain(|b| kept(&b.rung));
+    part
+}
+
+/// Only this size of a record.
+#[must_use]
+pub fn at(run: &Run, problem: &Problem) -> Run {
+    let mut part = run.clone();
+    part.measurements.retain(|m| m.problem == *problem);
+    part.train_logs.retain(|l| l.problem == *problem);
+    part.parts.retain(|s| s.problem == *problem);
+    part.spans.retain(|s| s.problem == *problem);
+    part.breakdowns.retain(|b| b.problem == *problem);
+    part
+}
+
+/// A rung's measurement at a size, if it is right.
+fn valid<'a>(run: &'a Run, id: &str, problem: &Problem) -> Option<&'a Measurement> {
+    run.measurement(id, problem).filter(|m| m.is_valid())
+}
+
+/// The median time of a rung in microseconds, if it was measured and is right.
+#[must_use]
+pub fn median_us(run: &Run, id: &str) -> Option<f64> {
+    valid(run, id, run.main_problem()?)?.median_us()
+}
+
+fn title<'a>(run: &'a Run, id: &'a str) -> &'a str {
+    run.rung(id).map_or(id, |r| &r.title)
+}
+
+/// A table with these headers.
+#[must_use]
+pub fn table(headers: &[&str], rows: Vec<Vec<String>>) -> Table {
+    Table { headers: headers.iter().map(|h| (*h).to_owned()).collect(), rows }
+}
+
+fn cell(us: Option<f64>) -> String {
+    us.map(figures::time).unwrap_or_default()
+}
+
+/// How the time of one rung compares with that of another, in words that know their noise.
+#[must_use]
+pub fn against(run: &Run, new: &str, old: &str) -> String {
+    let of = |id: &str| valid(run, id, run.main_problem()?);
+    let (Some(n), Some(o)) = (of(new), of(old)) else {
+        return format!("{} and {} were not both measured here.", title(run, new), title(run, old));
+    };
+    format!(
+        "On {}, {} takes {} and {} takes {}: {}.",
+        run.environment.device.name,
+        title(run, new),
+        cell(n.median_us()),
+        title(run, old),
+        cell(o.median_us()),
+        verdict(n, o)
+    )
+}
+
+/// How a time compares with an older one, in words that know their noise.
+fn verdict(new: &Measurement, old: &Measurement) -> String {
+    let (us, was) = (new.median_us().unwrap_or(f64::NAN), old.median_us().unwrap_or(f64::NAN));
+    let noise = 3.0 * (new.mad_us().unwrap_or(0.0) + old.mad_us().unwrap_or(0.0)) + 0.01 * was;
+    match us - was {
+        // Samples so far apart hide a difference that would matter.
+        d if d.abs() <= noise && noise > 0.1 * was => "too noisy to tell".to_owned(),
+        d if d.abs() <= noise => "no difference beyond the noise".to_owned(),
+        d if d < 0.0 => format!("{} as fast", figures::times(was / us)),
+        _ => format!("slower, it takes {} the time", figures::times(us / was)),
+    }
+}
+
+/// The same of several pairs (new, old): a sentence for each that was measured.
+#[must_use]
+pub fn against_each(run: &Run, pairs: &[(&str, &str)]) -> Vec<String> {
+    let both = |(new, old): &&(&str, &str)| median_us(run, new).is_some() && median_us(run, old).is_some();
+    let said: Vec<String> = pairs.iter().filter(both).map(|(new, old)| against(run, new, old)).collect();
+    if said.is_empty() { vec!["Nothing of this was measured, so there is nothing to compare.".into()] } else { said }
+}
+
+/// The measurement's answer to whether something helps that was predicted not to.
+#[must_use]
+pub fn does_it_help(run: &Run, question: &str, new: &str, old: &str) -> String {
+    let answer = match median_us(run, new).zip(median_us(run, old)).map(|(n, o)| n / o) {
+        Some(r) if r < 0.97 => "Here it does, against the prediction. Look for the reason before you believe it.",
+        Some(r) if r <= 1.03 => "No: it neither helps nor hurts by more than a few per cent.",
+        Some(_) => "No: it costs time.",
+        None => "That needs a GPU, or the published record, to answer.",
+    };
+    format!("{question} {answer}")
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use warpbook_device::testing;
+
+    #[test]
+    fn a_difference_that_hides_in_noise_is_not_denied() {
+        let problem = Regression::new().problems().remove(0);
+        let timed = |samples: [f64; 3]| {
+            let mut m = Measurement::without_samples("a", problem.clone(), warpbook_record::Outcome::Measured);
+            m.set_samples(samples.to_vec(), Vec::new());
+            m
+        };
+        let check = |new, old, expect: &str| assert_eq!(verdict(&timed(new), &timed(old)), expect);
+        check([100.9, 101.0, 101.1], [99.9, 100.0, 100.1], "no difference beyond the noise");
+        check([97.0, 104.0, 111.0], [60.0, 68.0, 76.0], "too noisy to tell");
+        check([49.9, 50.0, 50.1], [99.9, 100.0, 100.1], "2.00× as fast");
+    }
+
+    fn published() -> PathBuf {
+        testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join("../../data/results/regression-h200.json")
+    }
+
+    fn without_others() -> Run {
+        let mut run = read_record(published()).unwrap();
+        let theirs: Vec<String> =
+            run.rungs.iter().filter(|r| r.framework().is_some()).map(|r| r.id.to_string()).collect();
+        run.rungs.retain(|r| r.framework().is_none());
+        run.measurements.retain(|m| !theirs.contains(&m.rung));
+        run.parts.retain(|s| !theirs.contains(&s.rung));
+        run.train_logs.retain(|l| !theirs.contains(&l.rung));
+        run
+    }
+
+    /// A program in place of PyTorch: a shell script, which is given `--out FILE --like FILE`.
+    fn absorbed(script: &str) -> (Run, String) {
+        absorb_from(&without_others(), "sh", &["-c", script, "sh"], Duration::from_secs(20))
+    }
+
+    #[test]
+    fn what_a_program_writes_is_taken_over() {
+        let mut theirs = read_record(published()).unwrap();
+        theirs.rungs.retain(|r| r.framework().is_some());
+        let ids: Vec<String> = theirs.rungs.iter().map(|r| r.id.to_string()).collect();
+        theirs.measurements.retain(|m| ids.contains(&m.rung));
+        theirs.xrays.clear();
+        let folder = tempfile::tempdir().unwrap();
+        let file = write_record(&theirs, folder.path().join("theirs.json")).unwrap();
+        let copy = format!("echo one >&2; cp '{}' \"$2\"", file.display());
+        let (story, said) = absorbed(&copy);
+        assert_eq!(external(&story).len(), ids.len(), "{said}");
+        assert!(said.contains("PyTorch") && said.contains("0 failed"), "{said}");
+        // A failed row does not undo the others.
+        let (story, said) = absorbed(&format!("{copy}; exit 1"));
+        assert_eq!(external(&story).len(), ids.len(), "{said}");
+    }
+
+    #[test]
+    fn a_program_that_fails_leaves_the_story_as_it_is() {
+        let before = without_others();
+        let check = |(story, said): (Run, String), expect: &str| {
+            assert!(said.contains(expect), "{said}");
+            assert!(said.ends_with('.') && story == before);
+        };
+        check(absorbed("echo 'PyTorch is missing' >&2; exit 2"), "exit status: 2: PyTorch is missing");
+        check(absorbed("exit 3"), "without a word");
+        check(absorbed("exit 0"), "wrote no record");
+        check(absorbed("echo '{}' > \"$2\""), "wrote no record");
+        check(absorb_from(&before, "no-such-program", &[], Duration::from_secs(20)), "could not be started");
+        let begin = Instant::now();
+        check(absorb_from(&before, "sh", &["-c", "sleep 60"], Duration::from_millis(200)), "had not ended");
+        // One that leaves another behind, which holds its output.
+        check(absorbed("sleep 60 & exit 4"), "exit status: 4");
+        assert!(begin.elapsed() < Duration::from_secs(30));
+        // Its own rungs a second time.
+        check(absorbed(&format!("cp '{}' \"$2\"", published().display())), "Both records have the rung");
+    }
+}

@@ -1,0 +1,361 @@
+//! Notebooks: executed on this machine's device, and the wait for the first plot.
+
+use crate::lessons::outside::Outside;
+use crate::process::{Guard, command, log_file, run as run_seen};
+use crate::steps::{Report, say, seconds};
+use crate::tools::python::Venv;
+use crate::tools::{evcxr, nvrtc};
+use crate::workspace::{Workspace, files_below};
+use crate::yardstick;
+use anyhow::{Context, Result, bail};
+use std::collections::VecDeque;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const EXECUTE: &str = include_str!("execute.py");
+/// The lesson whose first plot is waited for.
+const MEASURED: &str = "10_fused_regression.ipynb";
+/// First cell to first plot: in an empty build folder, and in one that another kernel has used. On a slower machine it may take longer,
+/// see [`yardstick`].
+const COLD_LIMIT: Duration = Duration::from_secs(100);
+const WARM_LIMIT: Duration = Duration::from_secs(15);
+const CELL_LIMIT: Duration = Duration::from_secs(600);
+const NOTEBOOK_LIMIT: Duration = Duration::from_secs(1800);
+
+/// Jupyter with the Rust kernel.
+pub fn set_up(w: &Workspace) -> Result<Venv> {
+    let venv = Venv::ensure(w)?;
+    venv.ensure_jupyter(w)?;
+    let kernel = evcxr::ensure(w)?;
+    evcxr::register(w, &venv, &kernel)?;
+    Ok(venv)
+}
+
+/// The same, and what compiles the kernels in the notebooks; only a GPU cannot do without.
+fn set_up_with_nvrtc(w: &Workspace) -> Result<Venv> {
+    let cuda = nvrtc::Cuda::probe(w);
+    if cuda.devices > 0 {
+        nvrtc::ensure(w, &cuda)?;
+    } else {
+        nvrtc::offer(w, &cuda);
+    }
+    set_up(w)
+}
+
+/// `cargo xtask notebooks`.
+pub fn run(w: &Workspace, write: bool) -> Result<ExitCode> {
+    let venv = set_up_with_nvrtc(w)?;
+    let mut code = ExitCode::SUCCESS;
+    for notebook in all(w)? {
+        say(&w.show(&notebook));
+        let begin = Instant::now();
+        let options: &[&str] = if write { &["--write"] } else { &[] };
+        let place = Place { builds: &w.target.join("evcxr"), kernels: None };
+        let run = execute(w, &venv, &notebook, options, &place)?;
+        match run.error {
+            None => println!("{} cells in {}", run.cells, seconds(begin.elapsed())),
+            Some(error) => {
+                eprintln!("error: {}: {error}", w.show(&notebook));
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// The step of `cargo xtask test`: the first plot twice, with nothing else running, then every notebook, two at a time, and one that lies outside of the
+/// repository. Kernels that were compiled before are in the folder `kernels`.
+pub fn check(w: &Workspace, kernels: &Path) -> Result<Report> {
+    let venv = set_up_with_nvrtc(w)?;
+    let builds = w.target.join("xtask/evcxr");
+    if builds.exists() {
+        fs::remove_dir_all(&builds).context("the notebooks' build folder cannot be emptied")?;
+    }
+    let place = Place { builds: &builds, kernels: Some(kernels) };
+    let notebooks = all(w)?;
+    let measured =
+        notebooks.iter().find(|n| n.ends_with(MEASURED)).with_context(|| format!("{MEASURED} is missing"))?;
+    let mut outcomes = Vec::new();
+    let mut waits = Vec::new();
+    let mut slowness = yardstick::slowness(w)?;
+    for (when, limit) in [("cold", COLD_LIMIT), ("warm", WARM_LIMIT)] {
+        println!("{}, its first plot ({when})", w.show(measured));
+        let run = execute(w, &venv, measured, &["--until-plot"], &place)?;
+        // Before and after: other work may have come in between.
+        slowness = slowness.max(yardstick::slowness(w)?);
+        waits.extend(run.first_plot.map(|t| format!("{when} {}", seconds(t))));
+        let error = run.error.or_else(|| too_late(run.first_plot, when, limit.mul_f64(slowness)));
+        outcomes.push((measured.as_path(), error));
+    }
+    // A second kernel begins with what the first has compiled.
+    copy_builds(&builds.join("0"), &builds.join("1"))?;
+    let outside = Outside::new(w)?;
+    // It compiles this repository's packages once more, all others are there already; so it is one of the long ones.
+    let first = std::iter::once(&outside.notebook);
+    let queue: Mutex<VecDeque<&PathBuf>> = Mutex::new(first.chain(longest_first(&notebooks)).collect());
+    let ran: Mutex<Vec<(&Path, Option<String>)>> = Mutex::default();
+    let work = || {
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(notebook) = next else { return };
+            let begin = Instant::now();
+            let run = execute(w, &venv, notebook, &[], &place);
+            println!("{}: {}", w.show(notebook), seconds(begin.elapsed()));
+            let error = run.map_or_else(|e| Some(format!("{e:#}")), |run| run.error);
+            ran.lock().unwrap_or_else(PoisonError::into_inner).push((notebook, error));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    outcomes.extend(ran.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let mut report = Report::default();
+    for (notebook, error) in outcomes {
+        match error {
+            None => report.passed += 1,
+            Some(e) => {
+                report.failed += 1;
+                report.errors.push(format!("{}: {e}", w.show(notebook)));
+            }
+        }
+    }
+    report.note = format!("first cell to first plot: {}; limits times {slowness:.2}", waits.join(", "));
+    Ok(report)
+}
+
+/// Copies a kernel's build folder with the times of its files, by which Cargo knows what is compiled.
+fn copy_builds(from: &Path, to: &Path) -> Result<()> {
+    let mut copy = command("cp");
+    copy.arg("-a").arg(from).arg(to);
+    run_seen(&mut copy)
+}
+
+/// Notebooks by size, the largest first: it would end long after all others if it began last.
+fn longest_first(notebooks: &[PathBuf]) -> Vec<&PathBuf> {
+    let mut all: Vec<&PathBuf> = notebooks.iter().collect();
+    all.sort_by_key(|n| std::cmp::Reverse(fs::read_to_string(n).map_or(0, |text| text.matches("\"code\"").count())));
+    all
+}
+
+/// Why a first plot does not do.
+fn too_late(first_plot: Option<Duration>, when: &str, limit: Duration) -> Option<String> {
+    match first_plot {
+        None => Some("no cell drew a plot".into()),
+        Some(t) if t > limit => Some(format!(
+            "first cell to first plot, {when}, took {}; at most {} is allowed",
+            seconds(t),
+            seconds(limit)
+        )),
+        Some(_) => None,
+    }
+}
+
+/// The notebooks, by path.
+pub fn all(w: &Workspace) -> Result<Vec<PathBuf>> {
+    let mut notebooks = files_below(&w.path("notebooks"), &[])?;
+    notebooks.retain(|p| p.extension().is_some_and(|e| e == "ipynb"));
+    if notebooks.is_empty() {
+        bail!("notebooks/ holds no notebook");
+    }
+    Ok(notebooks)
+}
+
+/// Where notebooks are executed.
+struct Place<'a> {
+    /// The folder below which each kernel builds its cells.
+    builds: &'a Path,
+    /// Where compiled kernels are kept; the user's cache for `None`.
+    kernels: Option<&'a Path>,
+}
+
+/// What came of an execution.
+#[derive(Debug, PartialEq)]
+struct Run {
+    cells: u64,
+    first_plot: Option<Duration>,
+    error: Option<String>,
+}
+
+fn execute(w: &Workspace, venv: &Venv, notebook: &Path, options: &[&str], place: &Place) -> Result<Run> {
+    let stem = notebook.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let log = w.log(&format!("notebook-{stem}"));
+    let mut python = venv.run_python();
+    python.args(["-c", EXECUTE]).arg(notebook).arg(CELL_LIMIT.as_secs().to_string()).args(options);
+    python.env("WARPBOOK_EVCXR_DIR", place.builds).env_remove("EVCXR_TMPDIR").current_dir(&w.root);
+    if let Some(kernels) = place.kernels {
+        python.env("WARPBOOK_CACHE", kernels);
+    }
+    python.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file(&log)?);
+    let mut child = Guard::new(python.spawn().context("Python cannot be started")?);
+    let mut stdout = child.child().stdout.take().context("its output is piped")?;
+    // Read while waiting: a full pipe would stop it.
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).map(|_| text)
+    });
+    if child.wait_for(NOTEBOOK_LIMIT)?.is_none() {
+        bail!("{} had not ended after {}", w.show(notebook), seconds(NOTEBOOK_LIMIT));
+    }
+    let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
+    let Some(run) = parse(&text) else {
+        eprint!("{}", tail(&fs::read_to_string(&log).unwrap_or_default(), 30));
+        bail!("{} could not be executed: see {}", w.show(notebook), w.show(&log));
+    };
+    if run.error.is_some() {
+        eprint!("{}", tail(&fs::read_to_string(&log).unwrap_or_default(), 60));
+    }
+    Ok(run)
+}
+
+fn parse(stdout: &str) -> Option<Run> {
+    let v: serde_json::Value = serde_json::from_str(stdout.lines().last()?).ok()?;
+    Some(Run {
+        cells: v["cells"].as_u64()?,
+        first_plot: v["first_plot_s"].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok()),
+        error: v["error"].as_str().map(str::to_owned),
+    })
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].iter().map(|l| format!("  {l}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The code cells of every notebook, each with the notebook's name.
+    fn code_cells() -> Vec<(String, serde_json::Value)> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.extension().is_none_or(|e| e != "ipynb") {
+                continue;
+            }
+            let book: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let cells = book["cells"].as_array().unwrap().iter().filter(|c| c["cell_type"] == "code");
+            found.extend(cells.map(|c| (name.clone(), c.clone())));
+        }
+        found
+    }
+
+    fn source(cell: &serde_json::Value) -> String {
+        cell["source"].as_array().unwrap().iter().filter_map(serde_json::Value::as_str).collect()
+    }
+
+    #[test]
+    fn outputs_that_answer_a_question_are_collapsed_until_they_are_opened() {
+        let is_answer = |c: &serde_json::Value| {
+            c["metadata"]["tags"].as_array().is_some_and(|tags| tags.iter().any(|t| t == "answer"))
+        };
+        let cells = code_cells();
+        for (name, cell) in &cells {
+            let hidden = cell["metadata"]["jupyter"]["outputs_hidden"] == true;
+            assert_eq!(
+                is_answer(cell),
+                hidden,
+                "{name}: the tag `answer` and outputs_hidden belong together: {}",
+                source(cell)
+            );
+        }
+        for lesson in ["10_fused_regression.ipynb", "20_matmul_ladder.ipynb", "21_tensor_cores.ipynb"] {
+            let of: Vec<&serde_json::Value> = cells.iter().filter(|(n, _)| n == lesson).map(|(_, c)| c).collect();
+            // A guess is asked for, and used by a cell that is collapsed and comes later.
+            let guesses = of.iter().enumerate().filter_map(|(i, c)| {
+                let text = source(c);
+                let name =
+                    text.lines().find_map(|l| l.strip_prefix("let guess_")?.split(':').next().map(str::to_owned));
+                name.map(|n| (i, format!("guess_{n}")))
+            });
+            let mut asked = 0;
+            for (i, guess) in guesses {
+                asked += 1;
+                assert!(!is_answer(of[i]), "{lesson}: {guess} is hidden");
+                let users: Vec<_> = of[i + 1..].iter().filter(|c| source(c).contains(&guess)).collect();
+                assert!(!users.is_empty() && users.iter().all(|c| is_answer(c)), "{lesson}: {guess}");
+            }
+            let edits = of.iter().filter(|c| source(c).contains("// Your edit")).count();
+            assert!(asked >= 7 && edits >= 7, "{lesson}: {asked} guesses, {edits} edits");
+        }
+    }
+
+    /// JupyterLab, GitHub and others remove `<svg>`, `<style>` and `data-` attributes from outputs that their reader has not made.
+    #[test]
+    fn stored_outputs_say_all_they_say_without_style() {
+        let (mut charts, mut outputs) = (0, 0);
+        for (name, cell) in code_cells() {
+            for output in cell["outputs"].as_array().unwrap() {
+                let Some(lines) = output["data"]["text/html"].as_array() else { continue };
+                let html: String = lines.iter().filter_map(serde_json::Value::as_str).collect();
+                assert!(!html.contains("<svg") && !html.contains(" data-"), "{name}: {}", source(&cell));
+                assert!(html.starts_with("<!-- Click to open this output -->\n"), "{name}: {}", source(&cell));
+                for image in html.split("<img ").skip(1) {
+                    let (_, alt) = image.split_once(" alt=\"").unwrap_or_else(|| panic!("{name}: {}", source(&cell)));
+                    assert!(!alt.starts_with('"'), "{name}: {}", source(&cell));
+                }
+                charts += html.matches("src=\"data:image/svg+xml;base64,").count();
+                outputs += 1;
+            }
+        }
+        assert!(charts > 150 && outputs > 350, "{charts} charts in {outputs} outputs");
+    }
+
+    #[test]
+    fn every_notebook_says_since_when_its_outputs_are_stored() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");
+        let line = EXECUTE.lines().find_map(|l| l.strip_prefix("STORED = \"")?.strip_suffix('"')).unwrap();
+        let (before, after) = line.split_once("{}").unwrap();
+        for file in fs::read_dir(folder).unwrap().flatten().map(|e| e.path()) {
+            if file.extension().is_some_and(|e| e == "ipynb") {
+                let book: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+                let first = source(&book["cells"][0]);
+                assert!(first.contains(before) && first.contains(after), "{}", file.display());
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_line_is_the_result() {
+        let run = parse("noise\n{\"cells\": 3, \"first_plot_s\": 1.5, \"error\": null}\n").unwrap();
+        assert_eq!(run, Run { cells: 3, first_plot: Some(Duration::from_millis(1500)), error: None });
+        let run = parse("{\"cells\": 0, \"first_plot_s\": null, \"error\": \"E: no\"}").unwrap();
+        assert_eq!(run.error.as_deref(), Some("E: no"));
+        assert_eq!(parse("Traceback (most recent call last)"), None);
+        assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn a_late_or_missing_plot_is_an_error() {
+        assert_eq!(too_late(Some(WARM_LIMIT), "warm", WARM_LIMIT), None);
+        let late = too_late(Some(WARM_LIMIT + Duration::from_secs(1)), "warm", WARM_LIMIT).unwrap();
+        assert!(late.contains("16 s") && late.contains("at most 15 s"), "{late}");
+        assert!(too_late(None, "cold", COLD_LIMIT).is_some());
+    }
+
+    #[test]
+    fn the_largest_notebook_begins_first() {
+        let tmp = tempfile::tempdir().unwrap();
+        let write = |name: &str, cells: usize| {
+            let path = tmp.path().join(name);
+            fs::write(&path, r#"{"cell_type": "code"}"#.repeat(cells)).unwrap();
+            path
+        };
+        let notebooks = [write("small", 1), write("large", 30), write("middle", 2)];
+        let order: Vec<_> = longest_first(&notebooks).iter().map(|p| p.file_name().unwrap()).collect();
+        assert_eq!(order, ["large", "middle", "small"]);
+    }
+
+    #[test]
+    fn a_tail_is_no_longer_than_its_text() {
+        assert_eq!(tail("a\nb\nc", 2), "  b\n  c\n");
+        assert_eq!(tail("a", 5), "  a\n");
+    }
+}

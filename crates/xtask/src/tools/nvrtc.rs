@@ -1,0 +1,187 @@
+//! NVRTC, CUDA's run-time compiler: found on the machine, or installed from pip's wheel.
+
+use crate::process::{command, on_path, output};
+use crate::tools::python::Venv;
+use crate::workspace::Workspace;
+use anyhow::{Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const PROBE: &str = include_str!("nvrtc_probe.py");
+const WHEEL_13: &str = "nvidia-cuda-nvrtc==13.0.88";
+const WHEEL_12: &str = "nvidia-cuda-nvrtc-cu12==12.9.86";
+/// The first to know every architecture that the kernels claim.
+const KNOWS_ALL: (u32, u32) = (12, 8);
+
+/// What there is of CUDA.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cuda {
+    /// The newest CUDA that the driver supports, major and minor; `None` without a driver.
+    pub driver: Option<(u32, u32)>,
+    /// GPUs that the driver can use.
+    pub devices: u32,
+    /// Version of the NVRTC that is found without help.
+    pub nvrtc: Option<(u32, u32)>,
+    /// Its file.
+    pub nvrtc_path: Option<PathBuf>,
+}
+
+impl Cuda {
+    /// Asks the libraries of this machine; a machine without Python is taken for one without CUDA.
+    pub fn probe(w: &Workspace) -> Self {
+        let venv = w.path(".venv/bin/python");
+        let python = if venv.exists() { Some(venv) } else { on_path("python3") };
+        let text = python.and_then(|p| output(command(p).args(["-c", PROBE])));
+        text.as_deref().and_then(parse).unwrap_or_default()
+    }
+
+    /// Whether the NVRTC that is found makes code for this machine's driver.
+    fn nvrtc_fits(&self) -> bool {
+        match (self.nvrtc, self.driver) {
+            (Some(nvrtc), Some(driver)) => (12..=driver.0).contains(&nvrtc.0),
+            (Some(nvrtc), None) => nvrtc.0 >= 12,
+            (None, _) => false,
+        }
+    }
+}
+
+fn parse(json: &str) -> Option<Cuda> {
+    let v: serde_json::Value = serde_json::from_str(json).ok()?;
+    let int = |v: &serde_json::Value| v.as_u64().and_then(|n| u32::try_from(n).ok());
+    Some(Cuda {
+        driver: int(&v["driver"]).map(|d| (d / 1000, d % 1000 / 10)),
+        devices: int(&v["devices"]).unwrap_or(0),
+        nvrtc: int(&v["nvrtc"][0]).zip(int(&v["nvrtc"][1])),
+        nvrtc_path: v["nvrtc_path"].as_str().map(PathBuf::from),
+    })
+}
+
+/// pip's wheel for a driver; `None` for one that no NVRTC of ours makes code for.
+fn wheel(driver: Option<(u32, u32)>) -> Option<&'static str> {
+    match driver {
+        None | Some((13.., _)) => Some(WHEEL_13),
+        Some((12, _)) => Some(WHEEL_12),
+        Some(_) => None,
+    }
+}
+
+/// Whether pip has NVRTC for a system and architecture, as `std::env::consts` names them.
+fn on_pip(os: &str, arch: &str) -> bool {
+    matches!((os, arch), ("linux" | "windows", "x86_64") | ("linux", "aarch64"))
+}
+
+/// Whether pip's NVRTC of that major version makes code for a driver.
+fn fits(major: u32, driver: Option<(u32, u32)>) -> bool {
+    driver.is_none_or(|d| major <= d.0)
+}
+
+/// Makes sure that kernels can be compiled: for the GPU that is here, or to see their registers and errors without one.
+pub fn ensure(w: &Workspace, cuda: &Cuda) -> Result<()> {
+    if cuda.nvrtc_fits() || in_venv(&w.path(".venv"), cuda.driver).is_some() {
+        return Ok(());
+    }
+    install(w, cuda.driver).map(drop)
+}
+
+/// The same where work goes on without: one line says what is missing.
+pub fn offer(w: &Workspace, cuda: &Cuda) {
+    if let Err(e) = ensure(w, cuda) {
+        eprintln!("warning: CUDA kernels cannot be compiled here: {e:#}");
+    }
+}
+
+/// An NVRTC that knows every architecture, whether or not there is a driver.
+pub fn ensure_for_all(w: &Workspace, cuda: &Cuda) -> Result<PathBuf> {
+    if let Some(path) = cuda.nvrtc_path.clone().filter(|_| cuda.nvrtc_fits() && cuda.nvrtc >= Some(KNOWS_ALL)) {
+        return Ok(path);
+    }
+    match in_venv(&w.path(".venv"), cuda.driver) {
+        Some(path) => Ok(path),
+        None => install(w, cuda.driver),
+    }
+}
+
+fn install(w: &Workspace, driver: Option<(u32, u32)>) -> Result<PathBuf> {
+    let Some(wheel) = wheel(driver) else {
+        bail!("The NVIDIA driver is too old: install one for CUDA 12.0 or later (525 or later)");
+    };
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    if !on_pip(os, arch) {
+        bail!("NVIDIA makes no NVRTC, CUDA's run-time compiler, for {os} on {arch}");
+    }
+    let venv = Venv::ensure(w)?;
+    venv.install(w, &[wheel], "NVRTC (CUDA's run-time compiler)", "90 MB, about half a minute")?;
+    match in_venv(&venv.dir, driver) {
+        Some(path) => Ok(path),
+        None => bail!("pip's package {wheel} holds no libnvrtc for this machine: install NVIDIA's CUDA toolkit"),
+    }
+}
+
+/// The newest fitting NVRTC that pip put into an environment.
+fn in_venv(venv: &Path, driver: Option<(u32, u32)>) -> Option<PathBuf> {
+    let pythons = fs::read_dir(venv.join("lib")).ok()?.flatten().map(|e| e.path());
+    let mut found: Vec<(u32, PathBuf)> = Vec::new();
+    for python in pythons {
+        for folder in ["cu13/lib", "cuda_nvrtc/lib"] {
+            let folder = python.join("site-packages/nvidia").join(folder);
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let major = name.to_str().and_then(|n| n.strip_prefix("libnvrtc.so.")).and_then(|v| v.parse().ok());
+                found.extend(major.filter(|&m| fits(m, driver)).map(|m| (m, entry.path())));
+            }
+        }
+    }
+    found.into_iter().max().map(|(_, path)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::write_atomic;
+
+    #[test]
+    fn the_wheel_follows_the_driver() {
+        assert_eq!(wheel(None), Some(WHEEL_13));
+        assert_eq!(wheel(Some((13, 2))), Some(WHEEL_13));
+        assert_eq!(wheel(Some((12, 4))), Some(WHEEL_12));
+        assert_eq!(wheel(Some((11, 8))), None);
+    }
+
+    #[test]
+    fn pip_has_no_nvrtc_for_a_mac() {
+        assert!(on_pip("linux", "x86_64") && on_pip("linux", "aarch64") && on_pip("windows", "x86_64"));
+        assert!(!on_pip("macos", "aarch64") && !on_pip("macos", "x86_64") && !on_pip("windows", "aarch64"));
+    }
+
+    #[test]
+    fn a_probe_is_read() {
+        let c =
+            parse(r#"{"driver": 12040, "devices": 2, "nvrtc": [12, 4], "nvrtc_path": "/x/libnvrtc.so.12"}"#).unwrap();
+        assert_eq!((c.driver, c.devices, c.nvrtc), (Some((12, 4)), 2, Some((12, 4))));
+        assert!(c.nvrtc_fits());
+        let none = parse(r#"{"driver": null, "devices": 0, "nvrtc": null, "nvrtc_path": null}"#).unwrap();
+        assert_eq!(none, Cuda::default());
+        assert!(!none.nvrtc_fits());
+        assert_eq!(parse("Traceback"), None);
+    }
+
+    #[test]
+    fn a_newer_nvrtc_than_the_driver_does_not_fit() {
+        let cuda = Cuda { driver: Some((12, 8)), devices: 1, nvrtc: Some((13, 0)), nvrtc_path: None };
+        assert!(!cuda.nvrtc_fits());
+    }
+
+    #[test]
+    fn the_newest_fitting_library_of_the_environment_is_taken() {
+        let tmp = tempfile::tempdir().unwrap();
+        let site = tmp.path().join("lib/python3.11/site-packages/nvidia");
+        for file in ["cu13/lib/libnvrtc.so.13", "cu13/lib/libnvrtc-builtins.so.13.0", "cuda_nvrtc/lib/libnvrtc.so.12"] {
+            write_atomic(&site.join(file), "").unwrap();
+        }
+        let found = |driver| in_venv(tmp.path(), driver).map(|p| p.file_name().unwrap().to_str().unwrap().to_owned());
+        assert_eq!(found(None).as_deref(), Some("libnvrtc.so.13"));
+        assert_eq!(found(Some((13, 0))).as_deref(), Some("libnvrtc.so.13"));
+        assert_eq!(found(Some((12, 8))).as_deref(), Some("libnvrtc.so.12"));
+        assert_eq!(found(Some((11, 0))), None);
+    }
+}
