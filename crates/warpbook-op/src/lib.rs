@@ -216,7 +216,7 @@ pub unsafe extern "C" fn warpbook_gemm(
 /// Queues y = f(x * w + b), f being a ReLU where `relu` is not 0. `bias` is f32 `[filters]` or null.
 ///
 /// # Safety
-/// As of [`warpbook_gemm`].
+/// As for [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_forward(
     session: *const Session,
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn warpbook_conv2d_forward(
 /// Queues dx of dy and w; with `mask`, which has the shape and type of x, dx is 0 where it is 0 or less.
 ///
 /// # Safety
-/// As of [`warpbook_gemm`].
+/// As for [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
     session: *const Session,
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
 /// Queues dw, f32 in the weight's layout, and the bias gradient, f32 `[filters]`, where `dbias` is not null.
 ///
 /// # Safety
-/// As of [`warpbook_gemm`].
+/// As for [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_weight_gradient(
     session: *const Session,
