@@ -213,17 +213,10 @@ fn first_notebook(w: &Workspace) -> Option<String> {
     Some(first.strip_prefix(&folder).ok()?.to_string_lossy().replace(' ', "%20"))
 }
 
-/// Seconds since 1970 (UTC) as 20260131-235959. After Howard Hinnant's `civil_from_days`.
+/// Seconds since 1970 (UTC) as 20260131-235959.
 fn date(unix_s: u64) -> String {
-    let (days, second) = (unix_s / 86_400 + 719_468, unix_s % 86_400);
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", second / 3_600, second / 60 % 60, second % 60)
+    let text = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(unix_s)).to_string();
+    text.replace(['-', ':', 'Z'], "").replace('T', "-")
 }
 
 #[cfg(test)]

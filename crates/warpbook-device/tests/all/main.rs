@@ -8,4 +8,3 @@ mod graphs;
 mod memory;
 mod nvrtc;
 mod pool;
-mod rooms;

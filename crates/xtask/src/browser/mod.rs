@@ -1,18 +1,13 @@
 //! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
 
 mod axe;
-mod beside;
-mod board;
-mod climb;
 mod hostile;
 mod left;
-mod looks;
-mod marks;
 mod passing;
-mod plots;
 mod reading;
 mod speed;
 mod tabs;
+mod views;
 
 use crate::drivers::webdriver::Browser;
 use crate::process::{cargo, log_file, run};
@@ -33,7 +28,7 @@ type Check = fn(&Browser, &Stage) -> Result<()>;
 /// The checks by name, in the order they run.
 const CHECKS: &[(&str, Check)] = &[
     ("the page shows all records", shows_all_records),
-    ("a fresh record is shown next to the published one", beside::shown),
+    ("a fresh record is shown next to the published one", views::beside::shown),
     ("the page shows charts", shows_charts),
     ("light", light),
     ("dark", dark),
@@ -56,15 +51,15 @@ const CHECKS: &[(&str, Check)] = &[
     ("an unreadable file leaves the open record alone", unreadable),
     ("addresses that are none of the web are refused", refused),
     ("two records are compared", compared),
-    ("a record of an unknown experiment is shown and compared", unknown_experiment),
-    ("links by size and by id show their problem", links_to_problems),
-    ("marks follow the arrow keys and open their rung", marks::by_keyboard),
-    ("every chart has marks to go to", marks::in_each_chart),
-    ("a rung's panel opens, steps along the ladder and leads back", climb::by_keyboard),
-    ("headline and table lead to a rung's panel", climb::from_headline_and_table),
-    ("a rung's panel is in the address and fits a phone", climb::by_link_and_touch),
-    ("a press on the legend isolates a series", marks::legend),
-    ("a tap shows what a mark says", marks::by_touch),
+    ("a record of an unknown experiment is shown and compared", tabs::unknown_experiment),
+    ("links by size and by id show their problem", tabs::links_to_problems),
+    ("marks follow the arrow keys and open their rung", views::marks::by_keyboard),
+    ("every chart has marks to go to", views::marks::in_each_chart),
+    ("a rung's panel opens, steps along the ladder and leads back", views::climb::by_keyboard),
+    ("headline and table lead to a rung's panel", views::climb::from_headline_and_table),
+    ("a rung's panel is in the address and fits a phone", views::climb::by_link_and_touch),
+    ("a press on the legend isolates a series", views::marks::legend),
+    ("a tap shows what a mark says", views::marks::by_touch),
     ("the menu to pass on follows the keyboard and fits a phone", passing::menu),
     ("pasted text opens", passing::pasted),
     ("what was opened from disk outlives a reload until it is forgotten", passing::kept),
@@ -73,11 +68,11 @@ const CHECKS: &[(&str, Check)] = &[
     ("charts are saved and collected in a report", passing::pictures_and_report),
     ("a shared file opens from disk and connects to nothing", passing::shared_file),
     ("a page follows the files that its program serves", passing::follows_files),
-    ("thirty dropped records are a class board", board::of_dropped_records),
-    ("a folder is a class board", board::of_a_folder),
-    ("a plot is brushed, zoomed and shown whole", plots::brushed),
-    ("charts fit a phone", plots::fit_a_phone),
-    ("type and shape are chosen apart, and lines picked", plots::chosen_apart),
+    ("thirty dropped records are a class board", views::board::of_dropped_records),
+    ("a folder is a class board", views::board::of_a_folder),
+    ("a plot is brushed, zoomed and shown whole", views::plots::brushed),
+    ("charts fit a phone", views::plots::fit_a_phone),
+    ("type and shape are chosen apart, and lines picked", views::plots::chosen_apart),
     ("a page that is left while it begins reports no error", left::while_it_begins),
     ("a page that is left while it works reports no error", left::while_it_works),
     ("what is opened begins at its top, with the focus on its heading", reading::begins_at_the_top),
@@ -86,22 +81,22 @@ const CHECKS: &[(&str, Check)] = &[
     ("a link's names that are not there are told", reading::names_in_vain),
     ("a comparison opens where there is something to compare, and says what moved", reading::comparisons),
     ("titles are short lines, and what is not kept is told", reading::titles_and_what_is_kept),
-    (WIDTHS, looks::no_page_is_too_wide),
-    ("kernels lie below the roofs of their types", looks::kernels_lie_below_their_roofs),
-    ("a rung is compared with the one that it grew from", looks::what_changed),
-    ("figures of a heat map do not touch", looks::heat_map),
-    ("a ladder has a tick a decade, and tells of L2 where kernels are timed", looks::ladders),
-    ("long tables are folded and searched", looks::tables),
-    ("an X-ray has ticks and whole headings", looks::xrays),
-    ("a card of the guide says its pair and the reason", looks::guide_cards),
-    ("a report is printed without cuts", looks::printed_report),
-    ("a board fills a projector", looks::projected_board),
-    (FORCED, looks::forced_colours),
+    (WIDTHS, views::looks::no_page_is_too_wide),
+    ("kernels lie below the roofs of their types", views::looks::kernels_lie_below_their_roofs),
+    ("a rung is compared with the one that it grew from", views::looks::what_changed),
+    ("figures of a heat map do not touch", views::looks::heat_map),
+    ("a ladder has a tick a decade, and tells of L2 where kernels are timed", views::looks::ladders),
+    ("long tables are folded and searched", views::looks::tables),
+    ("an X-ray has ticks and whole headings", views::looks::xrays),
+    ("a card of the guide says its pair and the reason", views::looks::guide_cards),
+    ("a report is printed without cuts", views::looks::printed_report),
+    ("a board fills a projector", views::looks::projected_board),
+    (FORCED, views::looks::forced_colours),
     ("what is shared of a class opens on its board", passing::shared_class),
-    (TIMELINE, plots::timeline),
+    (TIMELINE, views::plots::timeline),
     (SPEED, speed::measured),
     // It looks at each text that is drawn from here on.
-    (NAMES, looks::timelines),
+    (NAMES, views::looks::timelines),
     (AXE, axe::check),
 ];
 /// The check that measures.
@@ -171,11 +166,11 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         write_atomic(&folder.join("test/half.json"), &record.text[..half])?;
         write_atomic(&folder.join("test/good.json"), &record.text)?;
         write_atomic(&folder.join("test/softmax.json"), fs::read(w.path("web/tests/softmax.json"))?)?;
-        write_atomic(&folder.join("test/traced.json"), plots::traced_record(&record.text)?)?;
+        write_atomic(&folder.join("test/traced.json"), views::plots::traced_record(&record.text)?)?;
         speed::records(&record.text, &folder.join("test"))?;
         write_atomic(&folder.join("test/hostile.json"), hostile::record(&record.run)?)?;
-        board::class(w, &folder.join("test/class"))?;
-        beside::own_lab(w, &folder, &root.join("any/lab"))
+        views::board::class(w, &folder.join("test/class"))?;
+        views::beside::own_lab(w, &folder, &root.join("any/lab"))
     })?;
     run(cargo(w).args(["build", "--package", "warpbook-cli"]))?;
     let rules = axe::script(w)?;
@@ -553,55 +548,6 @@ fn compare_with_dropped(browser: &Browser, record: &str, place: i32) -> Result<(
     let labelled = "document.querySelector('#panel svg').textContent.includes('mine <b>') && \
                     decodeURIComponent(location.search).includes('label=mine+<b>')";
     browser.wait_until("a label in the chart and in the address", labelled, SOON)
-}
-
-fn unknown_experiment(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &format!("{}?src=test/softmax.json", stage.page))?;
-    browser.wait_until("its title", "document.querySelector('h1').textContent === 'Row softmax'", SOON)?;
-    browser.wait_until(
-        "who ran it",
-        "document.querySelector('.subtitle').textContent.includes('Run by Grace')",
-        SOON,
-    )?;
-    browser.wait_until("its headline", "document.querySelector('input[value=bandwidth]').checked", SOON)?;
-    browser.screenshot(&stage.shots.join("page-softmax.png"))?;
-    let shows = [
-        ("ladder", "svg", "One pass"),
-        ("sweep", "svg", "columns"),
-        ("roofline", "svg", "A warp a row"),
-        ("table", "table", "Effective bandwidth"),
-        ("source", ".difference", "Milakov"),
-    ];
-    for (tab, element, text) in shows {
-        browser.eval(&format!("document.getElementById('tab-{tab}').click();"))?;
-        let shown = format!(
-            "[...document.querySelectorAll('#panel[aria-labelledby=tab-{tab}] {element}')].some((e) => \
-             e.textContent.includes('{text}'))"
-        );
-        browser.wait_until(&format!("{text} in {tab}"), &shown, SOON)?;
-    }
-    compare_with_dropped(browser, "softmax", -2)?;
-    no_errors(browser)
-}
-
-fn links_to_problems(browser: &Browser, stage: &Stage) -> Result<()> {
-    let links = [
-        ("size=4096", "65536 × 4096 fp32"),
-        ("problem=rows=65536+columns=256+fp32", "65536 × 256 fp32"),
-        ("problem=gone", "65536 × 1024 fp32"),
-    ];
-    for (query, label) in links {
-        open_ready(browser, &format!("{}?src=test/softmax.json&{query}", stage.page))?;
-        let shown = format!("document.getElementById('problem')?.selectedOptions[0].textContent === '{label}'");
-        browser.wait_until(query, &shown, SOON)?;
-    }
-    browser.eval(
-        "const select = document.getElementById('problem'); select.selectedIndex = 0; \
-         select.dispatchEvent(new Event('change', { bubbles: true }));",
-    )?;
-    let shown = "decodeURIComponent(location.search).includes('problem=rows=65536+columns=256+fp32')";
-    browser.wait_until("the address of another problem", shown, SOON)?;
-    no_errors(browser)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Records into the page and out of it: pasted text, what the browser keeps, links that carry a record, pictures, the report, a file to pass on, and
 //! a page that follows its files.
 
-use super::{ALERTS, SOON, Stage, alerts, drop_file, fits, marks, media, no_errors, open_ready, window};
+use super::views::marks;
+use super::{ALERTS, SOON, Stage, alerts, drop_file, fits, media, no_errors, open_ready, window};
 use crate::drivers::webdriver::Browser;
 use crate::process::{Guard, command};
 use anyhow::{Context, Result, ensure};

@@ -1,6 +1,6 @@
 //! Where a reader lands: at the top of what was opened, with the focus on its heading; how a comparison begins; what a link names in vain.
 
-use super::marks::press;
+use super::views::marks::press;
 use super::{ALERTS, READY, SOON, Stage, alerts, drop_file, no_errors, open_ready, window};
 use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};

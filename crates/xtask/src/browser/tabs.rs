@@ -1,6 +1,6 @@
 //! The tabs of a record: what each shows, how keys move between them, and how links and Back return to one.
 
-use super::{SOON, Stage, fits, no_errors, open_ready, window};
+use super::{SOON, Stage, compare_with_dropped, fits, no_errors, open_ready, window};
 use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -78,5 +78,54 @@ pub(super) fn links_and_back(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.wait_until("the address of the environment", "location.search === '?tab=environment'", SOON)?;
     browser.eval("history.back();")?;
     browser.wait_until("the table again", &selected("table"), SOON)?;
+    no_errors(browser)
+}
+
+pub(super) fn unknown_experiment(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &format!("{}?src=test/softmax.json", stage.page))?;
+    browser.wait_until("its title", "document.querySelector('h1').textContent === 'Row softmax'", SOON)?;
+    browser.wait_until(
+        "who ran it",
+        "document.querySelector('.subtitle').textContent.includes('Run by Grace')",
+        SOON,
+    )?;
+    browser.wait_until("its headline", "document.querySelector('input[value=bandwidth]').checked", SOON)?;
+    browser.screenshot(&stage.shots.join("page-softmax.png"))?;
+    let shows = [
+        ("ladder", "svg", "One pass"),
+        ("sweep", "svg", "columns"),
+        ("roofline", "svg", "A warp a row"),
+        ("table", "table", "Effective bandwidth"),
+        ("source", ".difference", "Milakov"),
+    ];
+    for (tab, element, text) in shows {
+        browser.eval(&format!("document.getElementById('tab-{tab}').click();"))?;
+        let shown = format!(
+            "[...document.querySelectorAll('#panel[aria-labelledby=tab-{tab}] {element}')].some((e) => \
+             e.textContent.includes('{text}'))"
+        );
+        browser.wait_until(&format!("{text} in {tab}"), &shown, SOON)?;
+    }
+    compare_with_dropped(browser, "softmax", -2)?;
+    no_errors(browser)
+}
+
+pub(super) fn links_to_problems(browser: &Browser, stage: &Stage) -> Result<()> {
+    let links = [
+        ("size=4096", "65536 × 4096 fp32"),
+        ("problem=rows=65536+columns=256+fp32", "65536 × 256 fp32"),
+        ("problem=gone", "65536 × 1024 fp32"),
+    ];
+    for (query, label) in links {
+        open_ready(browser, &format!("{}?src=test/softmax.json&{query}", stage.page))?;
+        let shown = format!("document.getElementById('problem')?.selectedOptions[0].textContent === '{label}'");
+        browser.wait_until(query, &shown, SOON)?;
+    }
+    browser.eval(
+        "const select = document.getElementById('problem'); select.selectedIndex = 0; \
+         select.dispatchEvent(new Event('change', { bubbles: true }));",
+    )?;
+    let shown = "decodeURIComponent(location.search).includes('problem=rows=65536+columns=256+fp32')";
+    browser.wait_until("the address of another problem", shown, SOON)?;
     no_errors(browser)
 }

@@ -3,6 +3,7 @@
 mod modules;
 
 use modules::{Uses, circle, uses};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,16 +12,39 @@ const FILES: usize = 12;
 /// Lines that a file has at most.
 const LINES: usize = 600;
 
-/// The crates whose folders and files have these sizes.
-const SIZED: [&str; 1] = ["crates/warpbook-charts"];
 /// The crates whose files use one another without a circle.
-const WITHOUT_CIRCLES: [&str; 1] = ["crates/warpbook-charts"];
+const WITHOUT_CIRCLES: [&str; 3] = ["crates/warpbook-charts", "crates/warpbook-device", "crates/warpbook-cli"];
+/// The crates as a stack: each may name those before it in its manifest.
+const STACK: [&str; 16] = [
+    "warpbook-record",
+    "warpbook-charts",
+    "warpbook-kernels",
+    "warpbook-data",
+    "warpbook-device",
+    "warpbook-gemm",
+    "warpbook-ranks",
+    "warpbook-nn",
+    "warpbook-lab",
+    "warpbook-experiments",
+    "warpbook",
+    "warpbook-op",
+    "warpbook-site",
+    "warpbook-cli",
+    "warpbook-web",
+    "xtask",
+];
 /// The floors of `warpbook-charts`, each with those that it may use.
 const FLOORS: [(&str, &[&str]); 4] =
     [("draw", &[]), ("record", &["draw"]), ("charts", &["draw", "record"]), ("compare", &["draw", "record"])];
 
 fn workspace() -> PathBuf {
     PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../..")
+}
+
+/// The folders of all crates.
+fn crates() -> Vec<PathBuf> {
+    let all = fs::read_dir(workspace().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| path.join("src").is_dir()).chain([workspace().join("web")]).collect()
 }
 
 /// What is wrong with the sizes of a folder and of all below it.
@@ -76,8 +100,70 @@ fn upwards(uses: &Uses) -> Vec<String> {
 
 #[test]
 fn folders_and_files_are_small() {
-    let wrong: Vec<String> = SIZED.iter().flat_map(|name| sizes(&workspace().join(name).join("src"))).collect();
+    let wrong: Vec<String> = crates().iter().flat_map(|folder| sizes(&folder.join("src"))).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn crates_are_a_stack() {
+    let place = |name: &str| STACK.iter().position(|known| *known == name);
+    let all = crates();
+    assert_eq!(all.len(), STACK.len());
+    for folder in all {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).unwrap();
+        let own = place(name).unwrap_or_else(|| panic!("{name} has no place in the stack"));
+        // Tests may use any crate.
+        let (_, dependencies) = manifest.split_once("[dependencies]").unwrap_or_default();
+        let lines = dependencies.lines().take_while(|line| !line.starts_with('['));
+        let keys = lines.filter_map(|line| line.split(['.', ' ', '=']).next());
+        for used in keys.filter(|key| key.starts_with("warpbook")) {
+            assert!(place(used).is_some_and(|other| other < own), "{name} may not use {used}");
+        }
+    }
+}
+
+/// Public types that two files of a crate define under the same name.
+fn defined_twice(src: &Path) -> Vec<String> {
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut folders = vec![src.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let Some(text) = fs::read_to_string(&path).ok().filter(|_| path.extension().is_some_and(|e| e == "rs"))
+            else {
+                continue;
+            };
+            for line in text.lines() {
+                let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+                let is_type = words.next() == Some("pub") && matches!(words.next(), Some("struct" | "enum" | "trait"));
+                if let Some(name) = words.next().filter(|_| is_type) {
+                    names.entry(name.to_owned()).or_default().push(path.display().to_string());
+                }
+            }
+        }
+    }
+    names.into_iter().filter(|(_, files)| files.len() > 1).map(|(n, f)| format!("{n}: {}", f.join(", "))).collect()
+}
+
+#[test]
+fn a_public_type_s_name_is_used_once_in_a_crate() {
+    let wrong: Vec<String> = crates().iter().flat_map(|folder| defined_twice(&folder.join("src"))).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_name_that_is_used_twice_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("a.rs", "pub struct One;\nstruct Two;\npub enum Three {}");
+    write("b.rs", "pub trait Two {}\n    pub struct Three;\npub struct Four<T>(T);");
+    assert_eq!(defined_twice(folder.path()), Vec::<String>::new());
+    write("c.rs", "pub struct Four {}");
+    assert_eq!(defined_twice(folder.path()).len(), 1);
 }
 
 #[test]

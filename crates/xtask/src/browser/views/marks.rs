@@ -1,6 +1,6 @@
 //! The marks of charts: arrow keys, tooltip, Enter, Escape, the legend, touch.
 
-use super::{SOON, Stage, no_errors, open_ready, window};
+use crate::browser::{SOON, Stage, no_errors, open_ready, window};
 use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -9,7 +9,7 @@ use serde_json::json;
 const AT: &str = "[...document.querySelectorAll('#panel svg [data-value]')].indexOf(document.activeElement)";
 const TIP: &str = "document.querySelector('.tip')";
 
-pub(super) fn press(browser: &Browser, key: &str, code: u32) -> Result<()> {
+pub(crate) fn press(browser: &Browser, key: &str, code: u32) -> Result<()> {
     browser.key(key, code)
 }
 

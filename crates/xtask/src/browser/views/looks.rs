@@ -1,6 +1,6 @@
 //! Checks how charts, tables and panels look to a reader: what is in sight, what touches what, and what the page says about it.
 
-use super::{READY, SOON, Stage, media, no_errors, open_ready, scheme, window};
+use crate::browser::{READY, SOON, Stage, media, no_errors, open_ready, scheme, window};
 use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Thirty records at once, and a folder of them.
 
-use super::{READY, SOON, Stage, fits, no_errors, open_ready, scheme, window};
+use crate::browser::{READY, SOON, Stage, fits, no_errors, open_ready, scheme, window};
 use crate::drivers::webdriver::Browser;
 use crate::workspace::{Workspace, write_atomic};
 use anyhow::{Result, ensure};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// Drops thirty copies of a record: other people, other times, some of them without a check, one without a name.
-pub(super) const DROP_A_CLASS: &str = "
+pub(crate) const DROP_A_CLASS: &str = "
     return fetch('test/softmax.json').then((r) => r.text()).then((text) => {
         const dataTransfer = new DataTransfer();
         for (let i = 0; i < 30; i++) {

@@ -1,6 +1,6 @@
 //! A record of the reader's own next to the published one.
 
-use super::{Stage, fits, no_errors, open_ready, window};
+use crate::browser::{Stage, fits, no_errors, open_ready, window};
 use crate::drivers::webdriver::Browser;
 use crate::publish;
 use crate::workspace::{Workspace, write_atomic};

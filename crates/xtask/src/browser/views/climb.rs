@@ -1,7 +1,7 @@
 //! The panel of a rung: the way in and back, what it shows, the steps along the ladder, the address.
 
-use super::marks::press;
-use super::{READY, SOON, Stage, fits, media, no_errors, open_ready, scheme, window};
+use crate::browser::views::marks::press;
+use crate::browser::{READY, SOON, Stage, fits, media, no_errors, open_ready, scheme, window};
 use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};

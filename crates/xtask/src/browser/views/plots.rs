@@ -1,7 +1,7 @@
 //! Plots that are brushed, charts at a phone's width, and the timeline.
 
-use super::marks::press;
-use super::{SOON, Stage, fits, no_errors, open_ready, window};
+use crate::browser::views::marks::press;
+use crate::browser::{SOON, Stage, fits, no_errors, open_ready, window};
 use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};

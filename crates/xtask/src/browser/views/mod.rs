@@ -1,0 +1,8 @@
+//! Single views of the page.
+
+pub(crate) mod beside;
+pub(crate) mod board;
+pub(crate) mod climb;
+pub(crate) mod looks;
+pub(crate) mod marks;
+pub(crate) mod plots;
