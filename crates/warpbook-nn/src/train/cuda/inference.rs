@@ -8,7 +8,7 @@ use super::memory::{self, Memory, Purpose};
 use super::params::{ParamBytes, Params};
 use super::passes::{self, Parts};
 use super::program::{Others, Program};
-use super::{CudaOptions, Sharing, sharing};
+use super::{CudaOptions, FusionPlan};
 use warpbook_gemm::{Gemm, Workspace};
 use crate::network::{Network, Shape};
 use crate::ops::augment::{Augment, cuda::Gather};
@@ -27,7 +27,7 @@ pub(crate) struct CudaInference {
     network: Network,
     options: CudaOptions,
     batch: usize,
-    sharing: Sharing,
+    fusion: FusionPlan,
     memory: Memory,
     params: Params,
     layers: LayerKernels,
@@ -73,8 +73,8 @@ impl CudaInference {
         }
         let (options, arrangement) = options.arranged(network);
         let dtype = options.precision.activations();
-        let sharing = sharing(network, &options, device.info().compute_capability);
-        let layout = memory::plan(network, &sharing, batch, dtype, Purpose::Inference);
+        let fusion = FusionPlan::of(network, &options, device.info().compute_capability);
+        let layout = memory::plan(network, &fusion, batch, dtype, Purpose::Inference);
         let (pixels, outputs) = (network.input().elements(), network.output().elements());
         let params_bytes = ParamBytes::of(network, None, dtype).total();
         let bytes = params_bytes + layout.peak_bytes() as u64 + (batch * (pixels + 4)) as u64;
@@ -117,7 +117,7 @@ impl CudaInference {
             network: network.clone(),
             options,
             batch,
-            sharing,
+            fusion,
             params,
             input,
             workspaces: [None, None],
@@ -180,7 +180,7 @@ impl CudaInference {
             gemm: &self.gemm,
             network: &self.network,
             options: &self.options,
-            sharing: &self.sharing,
+            fusion: &self.fusion,
             memory: &self.memory,
             params: &self.params,
             kernels: &self.layers,

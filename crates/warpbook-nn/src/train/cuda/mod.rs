@@ -6,7 +6,6 @@
 
 mod control;
 mod control_launch;
-mod footprint;
 mod inference;
 mod kernels;
 mod loader;
@@ -17,7 +16,6 @@ mod passes;
 mod program;
 mod replicas;
 mod resident;
-mod sharing;
 mod together;
 mod work;
 
@@ -29,14 +27,13 @@ use crate::ops::optimizer::groups::Grouped;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
 use control::{Control, StepEnd};
-use footprint::ensure_it_fits;
-pub(in crate::train) use footprint::{footprint, sharing, sums_of_gradients};
 pub(crate) use inference::CudaInference;
 use kernels::{LayerKernels, StepKernels, UpdateKernels};
 use loader::Staging;
 pub(in crate::train) use loader::{IN_FLIGHT, Slot, gather, workers};
 pub use loader::{Loader, Residency};
-use memory::Memory;
+use memory::{Memory, ensure_it_fits};
+pub(in crate::train) use memory::{FusionPlan, NodePlan, footprint, sums_of_gradients};
 pub use options::CudaOptions;
 use params::Params;
 pub(in crate::train) use params::{is_half, rounded_params};
@@ -44,7 +41,6 @@ use passes::{Parts, StepParts};
 use program::{Others, Program, Side};
 pub(in crate::train) use replicas::CudaReplicas;
 use resident::{Resident, Source};
-pub(in crate::train) use sharing::Sharing;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -80,7 +76,7 @@ pub(crate) struct CudaTraining {
     batch: usize,
     /// The place of a step's first sample in the global batch, of a replica.
     place: usize,
-    sharing: Sharing,
+    fusion: FusionPlan,
     memory: Memory,
     params: Params,
     control: Control,
@@ -126,13 +122,13 @@ impl CudaTraining {
         device.reset_peak();
         let (free, _) = device.memory()?;
         let dtype = options.precision.activations();
-        let sharing = sharing(network, &options, device.info().compute_capability);
+        let fusion = FusionPlan::of(network, &options, device.info().compute_capability);
         let slots = Some(recipe.optimizer.state_slots());
-        ensure_it_fits(device, recipe, &options, &sharing, batch)?;
+        ensure_it_fits(device, recipe, &options, &fusion, batch)?;
         let communicator = ranks.map(|ranks| together::join(device, ranks)).transpose()?;
         let params = Params::new(device, network, arrangement, slots, dtype, communicator.as_ref())?;
         params.write(weights)?;
-        let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
+        let layout = memory::plan(network, &fusion, batch, dtype, options.purpose());
         let memory = Memory::new(Arena::with_layout(device, layout)?, dtype);
         let control = Control::new(device, step_batch, recipe.accumulate)?;
         control.restore(0, options.scaler.start())?;
@@ -163,7 +159,7 @@ impl CudaTraining {
             step_batch,
             batch,
             place: 0,
-            sharing,
+            fusion,
             memory,
             params,
             control,
@@ -277,7 +273,7 @@ impl CudaTraining {
             gemm: &self.gemm,
             network: &self.recipe.network,
             options: &self.options,
-            sharing: &self.sharing,
+            fusion: &self.fusion,
             memory: &self.memory,
             params: &self.params,
             kernels: &self.layers,
@@ -480,12 +476,12 @@ impl Engine for CudaTraining {
     }
 
     fn step_by_operation(&mut self, after: AfterOperation<'_>) -> Result<(), TrainError> {
-        let (recipe, options, sharing) = (self.recipe.clone(), self.options, self.sharing.clone());
+        let (recipe, options, fusion) = (self.recipe.clone(), self.options, self.fusion.clone());
         self.queue_next(|program, stream| {
             for pass in program.passes.iter() {
                 pass.queue(stream)?;
                 stream.synchronize()?;
-                let work = StepWork { recipe: &recipe, options: &options, sharing: &sharing, n: pass.n };
+                let work = StepWork { recipe: &recipe, options: &options, fusion: &fusion, n: pass.n };
                 after(&work.operation(&pass.name))?;
             }
             Ok(())

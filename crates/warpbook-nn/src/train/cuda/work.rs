@@ -1,7 +1,7 @@
 //! The work of a step's operations: what they compute, and the bytes that they have to move at least.
 
 use super::params::{ParamBytes, rounded_params};
-use super::{CudaOptions, Sharing};
+use super::{CudaOptions, FusionPlan};
 use crate::network::{Network, Node, Op, PoolKind, ValueId};
 use crate::train::{Recipe, StepOperation};
 
@@ -9,7 +9,7 @@ use crate::train::{Recipe, StepOperation};
 pub(super) struct StepWork<'a> {
     pub recipe: &'a Recipe,
     pub options: &'a CudaOptions,
-    pub sharing: &'a Sharing,
+    pub fusion: &'a FusionPlan,
     /// Samples of the operation.
     pub n: usize,
 }
@@ -60,7 +60,7 @@ impl StepWork<'_> {
 
     fn of_node(&self, node: &Node, pass: &str) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
-        let masked = self.place(node).is_some_and(|i| self.sharing.mask_before[i]);
+        let masked = self.place(node).is_some_and(|i| self.fusion.nodes[i].mask);
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
             return self.of_product(node, pass, masked);
         }
@@ -91,10 +91,10 @@ impl StepWork<'_> {
         // Where the epilogue computes a maximum, that is what is written, and where it was.
         let (nodes, place) = (self.network().nodes(), self.place(node));
         let with_places = |pool: usize| self.value(nodes[pool].output) + self.elements(nodes[pool].output);
-        let written = place.and_then(|i| self.sharing.pool_after[i]).map_or(y, with_places);
+        let written = place.and_then(|i| self.fusion.nodes[i].pool).map_or(y, with_places);
         // Where the weight gradient expands that maximum's gradient, both are read, and the mask in the maximum's output.
-        let mask = |pool: usize| if self.sharing.mask_before[pool] { self.value(nodes[pool].output) } else { 0 };
-        let dy = place.and_then(|i| self.sharing.unpooled(i)).map_or(y, |pool| with_places(pool) + mask(pool));
+        let mask = |pool: usize| if self.fusion.nodes[pool].mask { self.value(nodes[pool].output) } else { 0 };
+        let dy = place.and_then(|i| self.fusion.unpooled(i)).map_or(y, |pool| with_places(pool) + mask(pool));
         let weight = self.network().params()[node.params[0]].len() as u64;
         let halves = self.element() < 4;
         let gradient = if rounded_params(self.network(), halves)[node.params[0]] { self.element() } else { 4 };
@@ -131,7 +131,6 @@ impl StepWork<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sharing;
     use super::*;
     use crate::ops::conv2d::cuda::{HOPPER, Method};
     use crate::train::Precision;
@@ -141,8 +140,8 @@ mod tests {
     }
 
     fn check_with(recipe: &Recipe, options: CudaOptions, expect: &[(&str, u64, u64, u64)]) {
-        let sharing = sharing(&recipe.network, &options, Some(HOPPER));
-        let work = StepWork { recipe, options: &options, sharing: &sharing, n: 10 };
+        let fusion = FusionPlan::of(&recipe.network, &options, Some(HOPPER));
+        let work = StepWork { recipe, options: &options, fusion: &fusion, n: 10 };
         for (name, flops, read, written) in expect {
             let o = work.operation(name);
             assert_eq!((o.flops, o.bytes - o.written_bytes, o.written_bytes), (*flops, *read, *written), "{name}");
@@ -204,8 +203,8 @@ mod tests {
         );
         // Momentum is read and written, weights too; gradients are read.
         let options = CudaOptions::new(Precision::Fp32);
-        let sharing = sharing(&recipe.network, &options, Some(HOPPER));
-        let work = StepWork { recipe: &recipe, options: &options, sharing: &sharing, n: 10 };
+        let fusion = FusionPlan::of(&recipe.network, &options, Some(HOPPER));
+        let work = StepWork { recipe: &recipe, options: &options, fusion: &fusion, n: 10 };
         let o = work.operation("optimiser");
         assert!((4 * 1_199_882 * 5..4 * 1_199_882 * 5 + 4096).contains(&o.bytes), "{o:?}");
     }

@@ -6,7 +6,7 @@ use crate::ops::Layout;
 use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, gradient_sums_of, implicit_spec_of, shifted_kernel_of};
 use crate::ops::own::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
-use crate::train::cuda::{self, Sharing};
+use crate::train::cuda::{FusionPlan, NodePlan};
 use crate::train::{CudaOptions, Loss, Recipe};
 use warpbook_kernels::nn::{self, conv2d::Pass};
 use warpbook_record::{Dtype, KernelSpec};
@@ -39,13 +39,13 @@ impl Way {
             Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
         }
         // What an epilogue computes is no kernel.
-        let sharing = cuda::sharing(&recipe.network, &self.options, compute_capability);
-        let left = |pass: usize| -> Vec<(usize, &Node)> {
-            nodes.iter().enumerate().filter(|(i, _)| !sharing.done[*i][pass]).collect()
+        let fusion = FusionPlan::of(&recipe.network, &self.options, compute_capability);
+        let own_kernel = |skips: fn(&NodePlan) -> bool| -> Vec<(usize, &Node)> {
+            nodes.iter().enumerate().filter(|(i, _)| !skips(&fusion.nodes[*i])).collect()
         };
-        all.extend(left(0).into_iter().flat_map(|(i, node)| match node.op {
-            Op::Conv2d(_) => self.convolution(recipe, &sharing, (i, node), compute_capability),
-            _ => self.forward(&recipe.network, &sharing, (i, node)),
+        all.extend(own_kernel(|plan| plan.skips_forward).into_iter().flat_map(|(i, node)| match node.op {
+            Op::Conv2d(_) => self.convolution(recipe, &fusion, (i, node), compute_capability),
+            _ => self.forward(&recipe.network, &fusion, (i, node)),
         }));
         // Of a recipe that cannot be trained no kernel runs.
         let grouped = recipe.grouped().ok().flatten();
@@ -56,7 +56,8 @@ impl Way {
             Loss::CrossEntropy { .. } => all.extend([nn::cross_entropy(dtype), nn::mean_loss()]),
             Loss::Mse => all.extend([nn::mse(dtype), nn::mean_loss()]),
         }
-        all.extend(left(1).into_iter().rev().flat_map(|(i, node)| self.backward(&recipe.network, &sharing, (i, node))));
+        let backwards = own_kernel(|plan| plan.skips_backward).into_iter().rev();
+        all.extend(backwards.flat_map(|(i, node)| self.backward(&recipe.network, &fusion, (i, node))));
         let computes_norm = recipe.clip.is_some() || precision.scales_the_loss();
         if last_block {
             all.extend(computes_norm.then(|| nn::sum_squares_last(dtype)));
@@ -78,10 +79,10 @@ impl Way {
         all
     }
 
-    fn forward(&self, network: &Network, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
+    fn forward(&self, network: &Network, fusion: &FusionPlan, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         match node.op {
-            Op::Linear { .. } => self.linear_forward(sharing, i, node),
+            Op::Linear { .. } => self.linear_forward(fusion, i, node),
             Op::Activation(f) => vec![activation(f, dtype)[0].clone()],
             Op::Pool(p) => vec![self.pool(network, node, p.kind)[0].clone()],
             Op::BatchNorm { .. } => {
@@ -102,10 +103,10 @@ impl Way {
         node.own.iter().map(of).collect()
     }
 
-    fn backward(&self, network: &Network, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
+    fn backward(&self, network: &Network, fusion: &FusionPlan, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         match node.op {
-            Op::Linear { .. } => self.linear_backward(sharing, i, node),
+            Op::Linear { .. } => self.linear_backward(fusion, i, node),
             Op::Activation(f) => vec![activation(f, dtype)[1].clone()],
             Op::Pool(p) => vec![self.pool(network, node, p.kind)[1].clone()],
             Op::BatchNorm { .. } => {
@@ -123,7 +124,7 @@ impl Way {
     fn convolution(
         &self,
         recipe: &Recipe,
-        sharing: &Sharing,
+        fusion: &FusionPlan,
         (i, node): (usize, &Node),
         compute_capability: Option<(u32, u32)>,
     ) -> Vec<KernelSpec> {
@@ -137,16 +138,16 @@ impl Way {
         match method {
             Method::Direct => nn::conv2d::direct(layout).into(),
             Method::Im2col => {
-                let products = self.im2col_products(sharing, i, node);
+                let products = self.im2col_products(fusion, i, node);
                 nn::conv2d::im2col(stored, layout).into_iter().chain(products).chain(bias()).collect()
             }
             Method::Stock | Method::StockFastest => {
                 let sums = if has_bias { bias() } else { vec![] };
-                self.after_cudnn(sharing, i, node).into_iter().chain(sums).collect()
+                self.after_cudnn(fusion, i, node).into_iter().chain(sums).collect()
             }
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
                 let geometry = recipe.network.conv_geometry(node, recipe.batch);
-                let pool = sharing.pool_after[i].is_some();
+                let pool = fusion.nodes[i].pool.is_some();
                 let windows = matches!(method, Method::ShiftedWindows | Method::FewChannels);
                 let shifted = |pass| {
                     (windows && compute_capability == Some(HOPPER))
@@ -157,9 +158,9 @@ impl Way {
                 let spec =
                     |pass| shifted(pass).or_else(|| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool));
                 if method == Method::FewChannels
-                    && let Some(few) = few_specs_of(dtype, &geometry, layout, [pool, sharing.unpools[i]])
+                    && let Some(few) = few_specs_of(dtype, &geometry, layout, [pool, fusion.nodes[i].unpools])
                 {
-                    let dx = sharing.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
+                    let dx = fusion.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
                     return few.into_iter().chain(dx).chain(gradient_sums_of(&geometry, layout, true)).collect();
                 }
                 // Shifted windows sum dy too.

@@ -3,7 +3,7 @@
 
 use super::Way;
 use crate::network::Node;
-use crate::train::cuda::Sharing;
+use crate::train::cuda::FusionPlan;
 use warpbook_gemm::{Plan, Product, ProductBy};
 use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_kernels::nn;
@@ -11,8 +11,8 @@ use warpbook_record::{Dtype, KernelSpec};
 
 impl Way {
     /// The kernels of a linear layer's forward pass, where they do not depend on its size: of a chosen rung, and after a library.
-    pub(super) fn linear_forward(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
-        let epilogue = product_epilogue(sharing, i, node);
+    pub(super) fn linear_forward(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
+        let epilogue = product_epilogue(fusion, i, node);
         match self.options.product_of(node) {
             ProductBy::Own => vec![],
             ProductBy::Stock => self.after_library(epilogue),
@@ -21,9 +21,9 @@ impl Way {
     }
 
     /// The same of its gradients.
-    pub(super) fn linear_backward(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
-        let epilogue = if sharing.mask_before[i] { Epilogue::ReluMask } else { Epilogue::None };
-        let needed = sharing.needs_gradient(node.input);
+    pub(super) fn linear_backward(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
+        let epilogue = if fusion.nodes[i].mask { Epilogue::ReluMask } else { Epilogue::None };
+        let needed = fusion.needs_gradient(node.input);
         match self.options.product_of(node) {
             ProductBy::Own => vec![],
             ProductBy::Stock if !needed => vec![],
@@ -39,29 +39,29 @@ impl Way {
     }
 
     /// The kernels of the products of a convolution by im2col, where one kernel is told to compute them.
-    pub(super) fn im2col_products(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
+    pub(super) fn im2col_products(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let by = self.options.product_of(node);
         if !by.names_a_rung() {
             return vec![];
         }
-        let epilogue = product_epilogue(sharing, i, node);
+        let epilogue = product_epilogue(fusion, i, node);
         let mut all = self.product_kernel(by, |plain| Form { trans_b: true, epilogue, ..plain });
         all.extend(self.product_kernel(by, |plain| Form { out: Dtype::F32, trans_a: true, ..plain }));
-        if sharing.needs_gradient(node.input) {
+        if fusion.needs_gradient(node.input) {
             all.extend(self.product_kernel(by, |plain| Form { out: Dtype::F32, ..plain }));
         }
         all
     }
 
     /// Our kernels of a convolution by cuDNN: of its bias and ReLU, of the mask of its input gradient, and of its weight gradient.
-    pub(super) fn after_cudnn(&self, sharing: &Sharing, i: usize, node: &Node) -> Vec<KernelSpec> {
+    pub(super) fn after_cudnn(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let stored = self.options.precision.activations();
-        let mut all = match (node.params.len() > 1, sharing.relu_after[i]) {
+        let mut all = match (node.params.len() > 1, fusion.nodes[i].relu) {
             (true, _) => self.after_library(Epilogue::Bias),
             (false, true) => vec![nn::activation(stored)[0].clone()],
             (false, false) => vec![],
         };
-        if sharing.mask_before[i] {
+        if fusion.nodes[i].mask {
             all.extend(self.after_library(Epilogue::ReluMask));
         }
         if stored != Dtype::F32 {
@@ -96,8 +96,8 @@ impl Way {
 }
 
 /// What the forward product of a node does with its sums before it stores them.
-fn product_epilogue(sharing: &Sharing, i: usize, node: &Node) -> Epilogue {
-    match (node.params.len() > 1, sharing.relu_after[i]) {
+fn product_epilogue(fusion: &FusionPlan, i: usize, node: &Node) -> Epilogue {
+    match (node.params.len() > 1, fusion.nodes[i].relu) {
         (true, true) => Epilogue::BiasRelu,
         (true, false) => Epilogue::Bias,
         (false, _) => Epilogue::None,

@@ -13,15 +13,15 @@ use warpbook_device::Result;
 impl Builder<'_> {
     pub(super) fn backward(&mut self, i: usize) -> std::result::Result<(), TrainError> {
         let node = self.node(i);
-        let Parts { sharing, kernels, .. } = self.parts;
-        if !sharing.needs_gradient(node.output) || sharing.done[i][1] {
+        let Parts { fusion, kernels, .. } = self.parts;
+        if !fusion.needs_gradient(node.output) || fusion.nodes[i].skips_backward {
             return Ok(());
         }
-        let dy = self.gradient(sharing.reads_backwards(self.network().nodes(), i))?;
+        let dy = self.gradient(fusion.reads_backwards(self.network().nodes(), i))?;
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
             self.weight_gradient(i, &dy)?;
         }
-        let (in_place, needed) = (sharing.in_place(node), sharing.needs_gradient(node.input));
+        let (in_place, needed) = (fusion.in_place(node), fusion.needs_gradient(node.input));
         if let Op::Add(other) = node.op {
             return self.add_backward(i, other, &dy);
         }
@@ -34,7 +34,7 @@ impl Builder<'_> {
         if !needed {
             return Ok(());
         }
-        let joins = !in_place && sharing.joins(self.network().nodes(), i, node.input);
+        let joins = !in_place && fusion.joins(self.network().nodes(), i, node.input);
         let dx = if joins { self.parts.memory.joined(i, self.len(node.input))? } else { self.gradient(node.input)? };
         match node.op {
             Op::Conv2d(_) | Op::Linear { .. } => self.product_backward(i, dy, dx.clone())?,
@@ -88,25 +88,25 @@ impl Builder<'_> {
 
     /// What masks the gradient of a pool behind a ReLU, its output, and the factor of a dropout after it.
     fn pool_mask(&self, i: usize) -> Result<Option<(DeviceArray, f32)>> {
-        let sharing = self.parts.sharing;
-        if !sharing.mask_before[i] {
+        let fusion = self.parts.fusion;
+        if !fusion.nodes[i].mask {
             return Ok(None);
         }
-        let dropout = sharing.dropout_after[i].and_then(|i| self.dropout(self.node(i)));
+        let dropout = fusion.nodes[i].dropout.and_then(|i| self.dropout(self.node(i)));
         let scale = dropout.map_or(1.0, |(d, _)| d.scale());
         Ok(Some((self.value(self.node(i).output)?, scale)))
     }
 
     /// Both inputs get the gradient of the sum.
     fn add_backward(&mut self, i: usize, other: ValueId, dy: &DeviceArray) -> std::result::Result<(), TrainError> {
-        let (node, sharing) = (self.node(i), self.parts.sharing);
+        let (node, fusion) = (self.node(i), self.parts.fusion);
         for value in [other, node.input] {
-            let same = sharing.buffer[value] == sharing.buffer[node.output];
-            if same || !sharing.needs_gradient(value) {
+            let same = fusion.buffer[value] == fusion.buffer[node.output];
+            if same || !fusion.needs_gradient(value) {
                 continue;
             }
             let to = self.gradient(value)?;
-            if sharing.joins(self.network().nodes(), i, value) {
+            if fusion.joins(self.network().nodes(), i, value) {
                 self.accumulate(&node.name, dy.clone(), to)?;
             } else {
                 self.copy(&node.name, "backward", dy, &to);
@@ -118,7 +118,7 @@ impl Builder<'_> {
     fn batch_norm_backward(&mut self, i: usize, dy: DeviceArray) -> std::result::Result<(), TrainError> {
         let node = self.node(i);
         let kernel = self.parts.kernels.normalisation()?;
-        let (memory, params, sharing) = (self.parts.memory, self.parts.params, self.parts.sharing);
+        let (memory, params, fusion) = (self.parts.memory, self.parts.params, self.parts.fusion);
         let b = self.network().batch_norm_sizes(node, self.n);
         let pixels = self.network().value(node.input).positions();
         let saved = memory.kept::<f32>(i, 2 * b.channels)?;
@@ -126,8 +126,8 @@ impl Builder<'_> {
         let (sums, lines) = memory.scratch(i, true, Normalisation::sums_len(&b), 3 * b.channels)?;
         let (gamma, x) = (params.master(node.params[0]), self.value(node.input)?);
         let [dgamma, dbeta] = [0, 1].map(|p| params.gradient(node.params[p]));
-        let needed = sharing.needs_gradient(node.input);
-        let joins = needed && sharing.joins(self.network().nodes(), i, node.input);
+        let needed = fusion.needs_gradient(node.input);
+        let joins = needed && fusion.joins(self.network().nodes(), i, node.input);
         // The kernel writes dx in any case: over dy, where nothing reads it.
         let dx = match (needed, joins) {
             (false, _) => dy.clone(),
@@ -173,13 +173,13 @@ impl Builder<'_> {
         let (x, dy) = (self.value(node.input)?, dy.clone());
         let params = self.parts.params;
         let db = node.params.get(1).map(|id| self.parts.params.gradient(*id));
-        if self.network().params()[node.params[0]].frozen && self.parts.sharing.unpooled(i).is_none() {
+        if self.network().params()[node.params[0]].frozen && self.parts.fusion.unpooled(i).is_none() {
             return self.frozen_gradient(i, &dy);
         }
         match self.products[i].clone() {
             Some(Multiply::Conv(c)) => {
                 let dw = params.gradient(node.params[0]);
-                if let Some(pool) = self.parts.sharing.unpooled(i) {
+                if let Some(pool) = self.parts.fusion.unpooled(i) {
                     let places = self.places(pool, dy.len())?;
                     let mask = self.pool_mask(pool)?;
                     self.push(&node.name, "weight gradient", move |s| {
@@ -218,14 +218,14 @@ impl Builder<'_> {
     /// Where a layer's weight gradient runs, and with which workspace: next to the input gradients, or after them where the layer has none, as
     /// the first: the first stream then waits for nothing but the end of the second.
     fn stream_of_weights(&self, i: usize) -> (On, Workspace) {
-        let at = usize::from(self.parts.sharing.needs_gradient(self.node(i).input));
+        let at = usize::from(self.parts.fusion.needs_gradient(self.node(i).input));
         ([On::Main, On::Side][at], self.workspaces[at].clone())
     }
 
     fn product_backward(&mut self, i: usize, dy: DeviceArray, dx: DeviceArray) -> Result<()> {
         let node = self.node(i);
         let w = self.parts.params.operand(node.params[0]);
-        let mask = self.parts.sharing.mask_before[i].then(|| self.value(node.input)).transpose()?;
+        let mask = self.parts.fusion.nodes[i].mask.then(|| self.value(node.input)).transpose()?;
         let workspace = self.workspaces[0].clone();
         match self.products[i].clone() {
             Some(Multiply::Conv(c)) => self.push(&node.name, "input gradient", move |s| {

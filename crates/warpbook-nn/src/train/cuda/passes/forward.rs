@@ -13,7 +13,7 @@ impl Builder<'_> {
         let before = self.passes.len();
         self.queue_forward(i)?;
         if self.passes.len() > before {
-            let output = self.value(self.parts.sharing.writes(self.network().nodes(), i))?;
+            let output = self.value(self.parts.fusion.writes(self.network().nodes(), i))?;
             if let Some(last) = self.passes.last_mut() {
                 last.output = Some(output);
             }
@@ -32,12 +32,12 @@ impl Builder<'_> {
 
     fn queue_forward(&mut self, i: usize) -> Result<(), TrainError> {
         let node = self.node(i);
-        let Parts { sharing, kernels, .. } = self.parts;
-        if sharing.done[i][0] {
+        let Parts { fusion, kernels, .. } = self.parts;
+        if fusion.nodes[i].skips_forward {
             return Ok(());
         }
-        let (x, y) = (self.value(node.input)?, self.value(sharing.writes(self.network().nodes(), i))?);
-        let in_place = sharing.in_place(node);
+        let (x, y) = (self.value(node.input)?, self.value(fusion.writes(self.network().nodes(), i))?);
+        let in_place = fusion.in_place(node);
         match node.op {
             Op::Conv2d(_) | Op::Linear { .. } => self.product_forward(i, x, y)?,
             Op::Activation(f) => {
@@ -75,13 +75,13 @@ impl Builder<'_> {
 
     fn product_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) -> Result<(), TrainError> {
         let node = self.node(i);
-        let relu = self.parts.sharing.relu_after[i];
+        let relu = self.parts.fusion.nodes[i].relu;
         let (w, b, workspace) =
             (self.parts.params.operand(node.params[0]), self.bias(node), self.workspaces[0].clone());
         match self.products[i].clone() {
             Some(Multiply::Conv(c)) => {
                 let epilogue = if relu { Epilogue::Relu } else { Epilogue::None };
-                let Some(pool) = self.parts.sharing.pool_after[i] else {
+                let Some(pool) = self.parts.fusion.nodes[i].pool else {
                     self.push(&node.name, "forward", move |s| {
                         c.forward(s, &x, &w, b.as_ref(), epilogue, &y, &workspace)
                     });

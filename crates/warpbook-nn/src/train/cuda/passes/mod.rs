@@ -10,7 +10,7 @@ use super::kernels::{GatherKernels, LayerKernels, LossKernels, StepKernels};
 use super::memory::Memory;
 use super::params::Params;
 use super::program::{Launch, On, Pass};
-use super::{CudaOptions, Resident, Sharing};
+use super::{CudaOptions, Resident, FusionPlan};
 use warpbook_gemm::{DeviceArray, Gemm, Workspace};
 use crate::network::{Network, Node, Op, ValueId};
 use crate::ops::batch_norm::BatchNorm;
@@ -33,7 +33,7 @@ pub(super) struct Parts<'a> {
     pub gemm: &'a Gemm,
     pub network: &'a Network,
     pub options: &'a CudaOptions,
-    pub sharing: &'a Sharing,
+    pub fusion: &'a FusionPlan,
     pub memory: &'a Memory,
     pub params: &'a Params,
     pub kernels: &'a LayerKernels,
@@ -221,15 +221,15 @@ pub(super) fn inference(
 impl<'a> Builder<'a> {
     /// No passes yet; the products of all layers are planned, and the workspaces are as large as they need them.
     fn new(parts: Parts<'a>, n: usize, trains: bool, workspaces: &mut [Option<Workspace>; 2]) -> Result<Self> {
-        let Parts { device, gemm, network, options, sharing, .. } = parts;
+        let Parts { device, gemm, network, options, fusion, .. } = parts;
         let dtype = options.precision.products();
         let product = |(i, node): (usize, &Node)| -> Result<Option<Multiply>> {
             Ok(match node.op {
                 Op::Conv2d(_) => {
                     let form = Form { method: options.method_of(node), dtype, layout: options.layout };
                     let geometry = network.conv_geometry(node, n);
-                    Some(Multiply::Conv(match sharing.pool_after[i] {
-                        Some(_) if sharing.unpools[i] => Convolution::unpooling(device, gemm, &geometry, form)?,
+                    Some(Multiply::Conv(match fusion.nodes[i].pool {
+                        Some(_) if fusion.nodes[i].unpools => Convolution::unpooling(device, gemm, &geometry, form)?,
                         Some(_) => Convolution::pooled(device, gemm, &geometry, form)?,
                         None => Convolution::by(options.product_of(node), device, gemm, &geometry, form)?,
                     }))
@@ -313,7 +313,7 @@ impl<'a> Builder<'a> {
         for segment in self.network().segments().into_iter().rev() {
             let before = self.passes.len();
             let nodes = self.network().nodes();
-            let again: Vec<usize> = segment.clone().filter(|i| self.parts.sharing.computes_again(nodes, *i)).collect();
+            let again: Vec<usize> = segment.clone().filter(|i| self.parts.fusion.computes_again(nodes, *i)).collect();
             again.iter().try_for_each(|i| self.forward_again(*i))?;
             if !again.is_empty() {
                 // What the second stream still reads may lie where this is written.
@@ -374,7 +374,7 @@ impl<'a> Builder<'a> {
     }
 
     fn value(&self, value: ValueId) -> Result<DeviceArray> {
-        let (buffer, len) = (self.parts.sharing.buffer[value], self.len(value));
+        let (buffer, len) = (self.parts.fusion.buffer[value], self.len(value));
         if self.is_again(value) {
             self.parts.memory.value_again(buffer, len)
         } else {
@@ -384,7 +384,7 @@ impl<'a> Builder<'a> {
 
     /// Whether a value is now the one that was computed again.
     fn is_again(&self, value: ValueId) -> bool {
-        self.again && self.parts.sharing.again[self.parts.sharing.buffer[value]]
+        self.again && self.parts.fusion.again[self.parts.fusion.buffer[value]]
     }
 
     /// The places of a pool's maxima.
@@ -394,7 +394,7 @@ impl<'a> Builder<'a> {
     }
 
     fn gradient(&self, value: ValueId) -> Result<DeviceArray> {
-        self.parts.memory.gradient(self.parts.sharing.buffer[value], self.len(value))
+        self.parts.memory.gradient(self.parts.fusion.buffer[value], self.len(value))
     }
 
     /// What joins a batch normalisation's statistics with those of the other ranks; its images have so many `pixels`.

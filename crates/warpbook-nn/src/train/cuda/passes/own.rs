@@ -19,13 +19,13 @@ impl Builder<'_> {
 
     /// The gradients of the input and of the parameters.
     pub(super) fn own_backward(&mut self, i: usize, dy: DeviceArray) -> Result<(), TrainError> {
-        let (n, node, sharing, memory) = (self.n, self.node(i), self.parts.sharing, self.parts.memory);
+        let (n, node, fusion, memory) = (self.n, self.node(i), self.parts.fusion, self.parts.memory);
         let Some(kernels) = self.parts.kernels.own[i].clone() else { return Ok(()) };
-        let needed = sharing.needs_gradient(node.input);
+        let needed = fusion.needs_gradient(node.input);
         if !needed && node.params.is_empty() {
             return Ok(());
         }
-        let joins = needed && sharing.joins(self.network().nodes(), i, node.input);
+        let joins = needed && fusion.joins(self.network().nodes(), i, node.input);
         // The kernel writes dx in any case; it may still read dy then, so where nothing reads dx it has its own memory.
         let dx = if joins || !needed { memory.joined(i, self.len(node.input))? } else { self.gradient(node.input)? };
         let len = node.own.as_ref().map_or(0, |own| kernels.sizes(n).shares(own).1);

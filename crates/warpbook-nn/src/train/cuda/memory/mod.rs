@@ -3,13 +3,19 @@
 //! Time is counted in operations: forwards from 1, then the loss, then backwards, unless it is not trained. What is computed in place shares its memory: a flattened
 //! image, a ReLU or a dropout of what nothing else reads, and the end of a residual branch. The same holds for the gradients.
 
-use super::sharing::{Sharing, multiplies};
+mod footprint;
+mod fusion_plan;
+
 use warpbook_gemm::DeviceArray;
 use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
 use crate::ops::own::OwnSizes;
 use crate::ops::{Layout, batch_norm};
 use warpbook_device::{Arena, ArenaLayout, ArenaPlan, Element, Result, Slice};
 use warpbook_record::Dtype;
+
+use fusion_plan::multiplies;
+pub(in crate::train) use fusion_plan::{FusionPlan, NodePlan};
+pub(in crate::train) use footprint::{Footprint, ensure_it_fits, footprint, sums_of_gradients};
 
 /// What a network's memory is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +37,7 @@ struct Times {
 }
 
 impl Times {
-    fn of(network: &Network, sharing: &Sharing, trains: bool) -> Self {
+    fn of(network: &Network, fusion: &FusionPlan, trains: bool) -> Self {
         let count = network.nodes().len();
         let mut times = Self { count, backward: Vec::new(), again: vec![None; count] };
         if !trains {
@@ -44,7 +50,7 @@ impl Times {
             now
         };
         for segment in network.segments().into_iter().rev() {
-            for i in segment.clone().filter(|i| sharing.computes_again(network.nodes(), *i)) {
+            for i in segment.clone().filter(|i| fusion.computes_again(network.nodes(), *i)) {
                 times.again[i] = Some(next());
             }
             segment.rev().for_each(|i| times.backward[i] = next());
@@ -113,19 +119,19 @@ fn scratch_name(i: usize, backwards: bool) -> String {
 /// The memory of batches of so many samples.
 pub(in crate::train) fn plan(
     network: &Network,
-    sharing: &Sharing,
+    fusion: &FusionPlan,
     batch: usize,
     dtype: Dtype,
     purpose: Purpose,
 ) -> ArenaLayout {
     let nodes = network.nodes();
     let trains = purpose != Purpose::Inference;
-    let (times, count) = (Times::of(network, sharing, trains), network.values().len());
+    let (times, count) = (Times::of(network, fusion, trains), network.values().len());
     let bytes = |value: ValueId| network.value(value).elements().saturating_mul(batch * dtype.bytes() as usize);
     let (mut values, mut gradients) = (vec![Life::default(); count], vec![Life::default(); count]);
     // From when they are computed again, of what is.
     let mut again_values = vec![Life::default(); count];
-    let buffer = |value: ValueId| sharing.buffer[value];
+    let buffer = |value: ValueId| fusion.buffer[value];
     values[buffer(0)].at(0);
     values[buffer(count - 1)].at(times.loss());
     gradients[buffer(count - 1)].at(trains.then_some(times.loss()));
@@ -136,41 +142,41 @@ pub(in crate::train) fn plan(
     for (i, node) in nodes.iter().enumerate() {
         let (forward, backward) = (times.forward(i), times.backward(i));
         let others = if let Op::Add(other) = node.op { Some(other) } else { None };
-        for read in others.into_iter().chain([node.input, sharing.writes(nodes, i)]) {
-            if sharing.is_stored(nodes, read) {
+        for read in others.into_iter().chain([node.input, fusion.writes(nodes, i)]) {
+            if fusion.is_stored(nodes, read) {
                 values[buffer(read)].at(forward);
                 // What an operation reads of a segment before is kept, and so used as it is.
-                let lives = if trains && sharing.again[buffer(read)] { &mut again_values } else { &mut values };
+                let lives = if trains && fusion.again[buffer(read)] { &mut again_values } else { &mut values };
                 lives[buffer(read)].at(times.again[i]);
             }
         }
         for read in others.into_iter().chain([node.input, node.output]) {
-            if sharing.stores_gradient(nodes, read) {
+            if fusion.stores_gradient(nodes, read) {
                 gradients[buffer(read)].at(backward);
             }
         }
         let mut used_backwards = |value: ValueId, time: Option<usize>| {
-            let lives = if sharing.again[buffer(value)] { &mut again_values } else { &mut values };
+            let lives = if fusion.again[buffer(value)] { &mut again_values } else { &mut values };
             lives[buffer(value)].at(time);
         };
         if multiplies(&node.op) {
             let read = weight_gradient(i);
             used_backwards(node.input, read);
-            gradients[buffer(sharing.reads_backwards(nodes, i))].at(read);
-            if let Some(pool) = sharing.unpooled(i).filter(|pool| sharing.mask_before[*pool]) {
+            gradients[buffer(fusion.reads_backwards(nodes, i))].at(read);
+            if let Some(pool) = fusion.unpooled(i).filter(|pool| fusion.nodes[*pool].mask) {
                 used_backwards(nodes[pool].output, read);
             }
         }
         match node.op {
             Op::Conv2d(_) | Op::Linear { .. } | Op::BatchNorm { .. } => used_backwards(node.input, backward),
             Op::Activation(Activation::Gelu) => used_backwards(node.input, backward),
-            Op::Activation(Activation::Relu) if !sharing.done[i][1] => used_backwards(node.output, backward),
-            Op::Pool(_) if sharing.mask_before[i] => used_backwards(node.output, backward),
+            Op::Activation(Activation::Relu) if !fusion.nodes[i].skips_backward => used_backwards(node.output, backward),
+            Op::Pool(_) if fusion.nodes[i].mask => used_backwards(node.output, backward),
             Op::Own => [node.input, node.output].into_iter().for_each(|v| used_backwards(v, backward)),
             _ => {}
         }
-        let adds = others.is_none() && !sharing.in_place(node) && sharing.joins(nodes, i, node.input);
-        let is_needed = sharing.needs_gradient(node.input);
+        let adds = others.is_none() && !fusion.in_place(node) && fusion.joins(nodes, i, node.input);
+        let is_needed = fusion.needs_gradient(node.input);
         // A layer of the learner's own with parameters writes the gradient of its input in any case.
         let writes_apart = adds && is_needed || node.op == Op::Own && !is_needed && !node.params.is_empty();
         if let Some(backward) = backward.filter(|_| writes_apart) {
@@ -179,12 +185,12 @@ pub(in crate::train) fn plan(
         let b = network.batch_norm_sizes(node, batch);
         match node.op {
             Op::Pool(p) if p.kind == PoolKind::Max => {
-                let by = sharing.pool_after.iter().position(|pool| *pool == Some(i));
+                let by = fusion.nodes.iter().position(|conv| conv.pool == Some(i));
                 // An epilogue writes the places earlier, and only for gradients.
                 let first = by.map_or(forward, |conv| times.forward(conv));
                 if by.is_none() || trains {
                     let len = network.value(node.output).elements() * batch;
-                    let last = by.filter(|conv| sharing.unpools[*conv]).map_or(backward, weight_gradient);
+                    let last = by.filter(|conv| fusion.nodes[*conv].unpools).map_or(backward, weight_gradient);
                     let last = last.unwrap_or(forward);
                     if let Some(time) = times.again[by.unwrap_or(i)] {
                         plan.add(kept_name(i), len, first, forward);
@@ -247,9 +253,9 @@ pub(in crate::train) fn input_bytes(layout: &ArenaLayout) -> u64 {
 }
 
 /// What operation `i` adds to a plan.
-pub(in crate::train) fn node_bytes(layout: &ArenaLayout, sharing: &Sharing, node: &Node, i: usize) -> NodeBytes {
+pub(in crate::train) fn node_bytes(layout: &ArenaLayout, fusion: &FusionPlan, node: &Node, i: usize) -> NodeBytes {
     let of = |name: &str| layout.get(name).map_or(0, |block| block.bytes as u64);
-    let buffer = sharing.buffer[node.output];
+    let buffer = fusion.buffer[node.output];
     let [output, gradient] =
         if buffer == node.output { [of(&value_name(buffer)), of(&gradient_name(buffer))] } else { [0, 0] };
     let other = [kept_name(i), join_name(i), scratch_name(i, false), scratch_name(i, true)];
@@ -340,7 +346,7 @@ mod tests {
         let scale = OwnLayer::new("scale", "no kernels").parameter("by", [4], 1.0).one_block_a_sample();
         let layers = [own(&scale), conv2d(4, 1), own(&scale), flatten(), relu(), dropout(0.5), linear(3)];
         let n = Network::new([2, 5, 5], layers).unwrap();
-        let s = Sharing::of(&n, true, |_| false, |_, _| false);
+        let s = FusionPlan::with(&n, true, |_| false, |_, _| false);
         // The ReLU may not write over what scale2 has written, which the flattened image shares; the dropout may over the ReLU.
         assert_eq!(s.buffer, [0, 1, 2, 3, 3, 5, 5, 7]);
         let layout = plan(&n, &s, 8, Dtype::F16, Purpose::Training { overlaps: false });
@@ -357,8 +363,8 @@ mod tests {
     fn the_plan_reuses_memory_and_nothing_in_use_overlaps() {
         for fused in [false, true] {
             let n = mnist_cnn(0.25, 0.5);
-            let sharing = Sharing::of(&n, fused, |_| true, |_, _| false);
-            let of = |purpose| plan(&n, &sharing, 512, Dtype::F16, purpose);
+            let fusion = FusionPlan::with(&n, fused, |_| true, |_, _| false);
+            let of = |purpose| plan(&n, &fusion, 512, Dtype::F16, purpose);
             let layout = of(Purpose::Training { overlaps: false });
             let overlapping = of(Purpose::Training { overlaps: true });
             assert!(overlapping.peak_bytes() > layout.peak_bytes(), "gradients are kept longer");
@@ -391,16 +397,16 @@ mod tests {
             linear(3),
         ];
         for (n, batch) in [(mnist_cnn(0.25, 0.5), 512), (Network::new([2, 6, 6], layers).unwrap(), 7)] {
-            let sharing = Sharing::of(&n, true, |_| true, |_, _| false);
-            let layout = plan(&n, &sharing, batch, Dtype::F32, Purpose::Inference);
+            let fusion = FusionPlan::with(&n, true, |_| true, |_, _| false);
+            let layout = plan(&n, &fusion, batch, Dtype::F32, Purpose::Inference);
             assert!(!names(&layout).iter().any(|n| n.starts_with("gradient") || n.starts_with("joined")));
             assert!(layout.blocks().iter().all(|b| b.last_use <= n.nodes().len() + 1));
-            let training = plan(&n, &sharing, batch, Dtype::F32, Purpose::Training { overlaps: true });
+            let training = plan(&n, &fusion, batch, Dtype::F32, Purpose::Training { overlaps: true });
             let [own, training] = [layout.peak_bytes(), training.peak_bytes()];
             assert!(own < training * 2 / 3, "{own} of {training} bytes");
             // All that is there in training is written here, too: every value has a place.
             for value in 0..n.values().len() {
-                assert!(layout.get(&value_name(sharing.buffer[value])).is_some(), "value {value}");
+                assert!(layout.get(&value_name(fusion.buffer[value])).is_some(), "value {value}");
             }
             let maxima = n.nodes().iter().position(|n| matches!(n.op, Op::Pool(_))).unwrap();
             assert!(layout.get(&kept_name(maxima)).is_some_and(|b| b.first_use == b.last_use));

@@ -1,0 +1,468 @@
+//! The fusion plan of a network: which operations compute in place, and which are computed in the epilogue of another.
+
+use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
+use crate::ops::conv2d::cuda::{Convolution, Form};
+use crate::ops::pool::cuda::Pooling;
+use crate::train::CudaOptions;
+
+/// What the operations of a network share and skip.
+#[derive(Debug, Clone)]
+pub(in crate::train) struct FusionPlan {
+    /// The buffer of each value.
+    pub buffer: Vec<usize>,
+    /// Whether a buffer is written again for the backward pass: see [`Network::checkpointed`].
+    pub again: Vec<bool>,
+    /// Of each operation.
+    pub nodes: Vec<NodePlan>,
+}
+
+/// What an operation computes of its neighbours, and what they compute of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::train) struct NodePlan {
+    /// Of a convolution or a linear layer: its epilogue computes the ReLU that follows.
+    pub relu: bool,
+    /// Of a convolution or a linear layer: its input gradient is masked by its input, the output of a ReLU; of a maximum, by its output.
+    pub mask: bool,
+    /// Of a convolution: its epilogue computes this maximum, so that its own output is never stored.
+    pub pool: Option<usize>,
+    /// Of such a convolution: its weight gradient expands the gradient of the maxima, so that the gradient of its own output is never stored.
+    pub unpools: bool,
+    /// Of a maximum that is masked by its output: the dropout after it, whose zeros that output has, and whose factor its gradient takes.
+    pub dropout: Option<usize>,
+    /// Whether another operation computes it forwards: an epilogue a ReLU or a maximum.
+    pub skips_forward: bool,
+    /// Whether another operation computes it backwards: an input gradient a ReLU, a maximum a dropout, a weight gradient a maximum.
+    pub skips_backward: bool,
+}
+
+pub(super) fn multiplies(op: &Op) -> bool {
+    matches!(op, Op::Conv2d(_) | Op::Linear { .. })
+}
+
+/// What is read backwards of a buffer that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kept {
+    /// Nothing: whoever reads it may write over it.
+    Nothing,
+    /// Where the output of a ReLU is 0: another ReLU or a dropout may write over it.
+    Zeros,
+    /// All that a layer of the learner's own has written.
+    Values,
+}
+
+/// Makes a plan, one operation after the other in their order.
+struct Planner<'a> {
+    nodes: &'a [Node],
+    /// How many operations read each value, and which one writes it.
+    readers: Vec<usize>,
+    producer: Vec<Option<usize>>,
+    /// Of each buffer.
+    kept: Vec<Kept>,
+    plan: FusionPlan,
+}
+
+impl<'a> Planner<'a> {
+    fn new(network: &'a Network) -> Self {
+        let (nodes, values) = (network.nodes(), network.values().len());
+        let (mut readers, mut producer) = (vec![0; values], vec![None; values]);
+        for (i, node) in nodes.iter().enumerate() {
+            readers[node.input] += 1;
+            producer[node.output] = Some(i);
+            if let Op::Add(other) = node.op {
+                readers[other] += 1;
+            }
+        }
+        let plan = FusionPlan {
+            buffer: (0..values).collect(),
+            again: Vec::new(),
+            nodes: vec![NodePlan::default(); nodes.len()],
+        };
+        Self { nodes, readers, producer, kept: vec![Kept::Nothing; values], plan }
+    }
+
+    fn is_relu(&self, i: usize) -> bool {
+        self.nodes[i].op == Op::Activation(Activation::Relu)
+    }
+
+    fn is_maximum(&self, i: usize) -> bool {
+        matches!(self.nodes[i].op, Op::Pool(p) if p.kind == PoolKind::Max)
+    }
+
+    /// The operation before, where nothing else reads its output.
+    fn only_before(&self, i: usize) -> Option<usize> {
+        let x = self.nodes[i].input;
+        self.producer[x].filter(|_| self.readers[x] == 1)
+    }
+
+    /// Lets an operation write where it reads, if it can.
+    fn compute_in_place(&mut self, i: usize) {
+        let (node, buffer) = (&self.nodes[i], &self.plan.buffer);
+        let x = node.input;
+        let (is_alone, is_input) = (self.readers[x] == 1, self.plan.share(x, 0));
+        let free = |most| is_alone && !is_input && self.kept[buffer[x]] <= most;
+        let in_place = match node.op {
+            Op::Flatten => is_alone || is_input,
+            // What a dropout sets to zero has no gradient, whatever the ReLU before it would say.
+            Op::Activation(Activation::Relu) | Op::Dropout { .. } => free(Kept::Zeros),
+            Op::Add(other) => free(Kept::Nothing) && !self.plan.share(other, x),
+            _ => false,
+        };
+        if in_place {
+            self.plan.buffer[node.output] = self.plan.buffer[x];
+        }
+    }
+
+    /// Lets the epilogue before a ReLU compute it.
+    fn fuse_relu(&mut self, i: usize) {
+        let has_epilogue = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { bias: true, .. });
+        let before = self.producer[self.nodes[i].input].filter(|before| has_epilogue(&self.nodes[*before].op));
+        if let Some(before) = before.filter(|_| self.is_relu(i) && self.plan.in_place(&self.nodes[i])) {
+            self.plan.nodes[before].relu = true;
+            self.plan.nodes[i].skips_forward = true;
+        }
+    }
+
+    /// Lets the gradient of an operation's input go through the ReLU before it at once.
+    fn mask(&mut self, i: usize, masks: impl Fn(&Node) -> bool) {
+        let node = &self.nodes[i];
+        let can_mask = multiplies(&node.op) || self.is_maximum(i) && masks(node);
+        if let Some(relu) = self.only_before(i).filter(|before| can_mask && self.is_relu(*before)) {
+            let mask = self.plan.in_place(&self.nodes[relu]);
+            self.plan.nodes[i].mask = mask;
+            self.plan.nodes[relu].skips_backward = mask;
+        }
+    }
+
+    /// Lets a convolution's epilogue compute a maximum: of the convolution before it, or before the ReLU before it, whose gradient goes through the
+    /// maximum.
+    fn fuse_pool(&mut self, i: usize, pools: impl Fn(&Node, &Node) -> bool) {
+        let Some(before) = self.only_before(i).filter(|_| self.is_maximum(i)) else { return };
+        let NodePlan { skips_forward, skips_backward, .. } = self.plan.nodes[before];
+        let through = self.is_relu(before) && skips_forward && skips_backward;
+        let conv = if through { self.producer[self.nodes[before].input] } else { Some(before) };
+        let takes = |conv: &usize| {
+            let node = &self.nodes[*conv];
+            matches!(node.op, Op::Conv2d(_)) && pools(node, &self.nodes[i])
+        };
+        if let Some(conv) = conv.filter(takes) {
+            self.plan.nodes[conv].pool = Some(i);
+            self.plan.nodes[i].skips_forward = true;
+        }
+    }
+
+    /// Lets the gradient of a masked maximum take the factor of the dropout after it.
+    fn fuse_dropout(&mut self, i: usize) {
+        let node = &self.nodes[i];
+        let is_dropout = matches!(node.op, Op::Dropout { .. }) && self.plan.in_place(node);
+        let is_masked = |pool: &usize| matches!(self.nodes[*pool].op, Op::Pool(_)) && self.plan.nodes[*pool].mask;
+        if let Some(pool) = self.producer[node.input].filter(|_| is_dropout).filter(is_masked) {
+            self.plan.nodes[pool].dropout = Some(i);
+            self.plan.nodes[i].skips_backward = true;
+        }
+    }
+
+    /// Notes what the backward pass reads of what an operation writes.
+    fn keep(&mut self, i: usize) {
+        let node = &self.nodes[i];
+        let keeps = match node.op {
+            Op::Own => Kept::Values,
+            Op::Activation(Activation::Relu) => Kept::Zeros,
+            Op::Pool(_) if self.plan.nodes[i].mask => Kept::Zeros,
+            _ => Kept::Nothing,
+        };
+        let written = self.plan.buffer[node.output];
+        self.kept[written] = self.kept[written].max(keeps);
+    }
+}
+
+impl FusionPlan {
+    /// The plan of a network on a GPU of a compute capability.
+    pub fn of(network: &Network, options: &CudaOptions, compute_capability: Option<(u32, u32)>) -> Self {
+        let dtype = options.precision.activations();
+        let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
+        let form = |conv: &Node| {
+            let (dtype, layout) = (options.precision.products(), options.layout);
+            Form { method: options.method_of(conv), dtype, layout }
+        };
+        let pools = |conv: &Node, pool: &Node| {
+            let g = network.pool_geometry(pool, 1);
+            [g.size, g.stride, g.padding] == [[2; 2], [2; 2], [0; 2]]
+                && Convolution::pools(&network.conv_geometry(conv, 1), form(conv))
+        };
+        let unpools =
+            |conv: &Node| Convolution::unpools(&network.conv_geometry(conv, 1), form(conv), compute_capability);
+        Self::with(network, options.fused, masks, pools).unpooling(network.nodes(), unpools)
+    }
+
+    /// `fused`: whether epilogues compute what follows; `masks`: whether a pool's gradient goes through the ReLU before it at once;
+    /// `pools`: whether a convolution's epilogue computes a pool.
+    pub(super) fn with(
+        network: &Network,
+        fused: bool,
+        masks: impl Fn(&Node) -> bool,
+        pools: impl Fn(&Node, &Node) -> bool,
+    ) -> Self {
+        let mut planner = Planner::new(network);
+        for i in 0..network.nodes().len() {
+            planner.compute_in_place(i);
+            if fused {
+                planner.fuse_relu(i);
+                planner.mask(i, &masks);
+                planner.fuse_pool(i, &pools);
+                planner.fuse_dropout(i);
+            }
+            planner.keep(i);
+        }
+        let again = network.recomputed(&planner.plan.buffer);
+        FusionPlan { again, ..planner.plan }
+    }
+
+    /// The same with weight gradients that expand the gradient of the maximum in their convolution's epilogue: those that `unpools` says
+    /// can, of convolutions whose input needs no gradient, which would read that of their own output.
+    pub fn unpooling(mut self, nodes: &[Node], unpools: impl Fn(&Node) -> bool) -> Self {
+        for (i, node) in nodes.iter().enumerate() {
+            let Some(pool) = self.nodes[i].pool.filter(|_| !self.needs_gradient(node.input)) else { continue };
+            self.nodes[i].unpools = unpools(node);
+            self.nodes[pool].skips_backward |= self.nodes[i].unpools;
+        }
+        self
+    }
+
+    /// The maximum whose gradient the weight gradient of operation i expands.
+    pub fn unpooled(&self, i: usize) -> Option<usize> {
+        self.nodes[i].pool.filter(|_| self.nodes[i].unpools)
+    }
+
+    /// Whether a node writes where it reads.
+    pub fn in_place(&self, node: &Node) -> bool {
+        self.share(node.output, node.input)
+    }
+
+    /// Whether two values are in the same memory.
+    fn share(&self, a: ValueId, b: ValueId) -> bool {
+        self.buffer[a] == self.buffer[b]
+    }
+
+    /// What operation i writes forwards: the output of the maximum after it, where its epilogue computes that.
+    pub fn writes(&self, nodes: &[Node], i: usize) -> ValueId {
+        nodes[self.nodes[i].pool.unwrap_or(i)].output
+    }
+
+    /// Whether operation i is computed again for the backward pass.
+    pub fn computes_again(&self, nodes: &[Node], i: usize) -> bool {
+        self.again[self.buffer[self.writes(nodes, i)]]
+    }
+
+    /// Whether a value is stored: what a pool in an epilogue reads is not.
+    pub fn is_stored(&self, nodes: &[Node], value: ValueId) -> bool {
+        !nodes.iter().zip(&self.nodes).any(|(node, plan)| plan.pool.is_some() && self.share(node.output, value))
+    }
+
+    /// Whether the gradient of a value that operation i reads was written before, by an operation after it.
+    pub fn joins(&self, nodes: &[Node], i: usize, value: ValueId) -> bool {
+        let writes = |n: &Node| n.input == value && !self.in_place(n) || matches!(n.op, Op::Add(o) if o == value);
+        nodes[i + 1..].iter().any(writes)
+    }
+
+    /// The value whose gradient operation i reads: the output of the maximum after it, where its weight gradient expands that.
+    pub fn reads_backwards(&self, nodes: &[Node], i: usize) -> ValueId {
+        nodes[self.unpooled(i).unwrap_or(i)].output
+    }
+
+    /// Whether the gradient of a value is stored: that of the input is not, nor what a weight gradient expands.
+    pub fn stores_gradient(&self, nodes: &[Node], value: ValueId) -> bool {
+        let is_expanded = |(node, plan): (&Node, &NodePlan)| plan.unpools && self.share(node.output, value);
+        self.needs_gradient(value) && !nodes.iter().zip(&self.nodes).any(is_expanded)
+    }
+
+    /// Whether the gradient of a value is needed: that of the input is not.
+    pub fn needs_gradient(&self, value: ValueId) -> bool {
+        !self.share(value, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Purpose, plan};
+    use super::*;
+    use crate::network::*;
+    use warpbook_record::Dtype;
+
+    #[test]
+    fn what_is_computed_in_place_shares_memory() {
+        // input, conv1, relu1, conv2, relu2, pool1, dropout1, flatten1, fc1, relu3, dropout2, fc2
+        let n = mnist_cnn(0.25, 0.5);
+        let s = FusionPlan::with(&n, true, |_| false, |_, _| false);
+        assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8, 8, 8, 11]);
+        let names = |plan: &FusionPlan, flag: fn(&NodePlan) -> bool| -> Vec<String> {
+            let flagged = n.nodes().iter().zip(&plan.nodes).filter(|(_, plan)| flag(plan));
+            flagged.map(|(node, _)| node.name.clone()).collect()
+        };
+        assert_eq!(names(&s, |node| node.relu), ["conv1", "conv2", "fc1"]);
+        assert_eq!(names(&s, |node| node.mask), ["conv2"], "a pool or a dropout is between the others");
+        assert_eq!(names(&s, |node| node.skips_backward), ["relu1"]);
+        let masked = FusionPlan::with(&n, true, |_| true, |_, _| false);
+        assert_eq!(names(&masked, |node| node.mask), ["conv2", "pool1"]);
+        let plain = FusionPlan::with(&n, false, |_| true, |_, _| false);
+        assert_eq!(plain.buffer, s.buffer);
+        assert!(!plain.nodes.iter().any(|node| node.relu || node.mask));
+        assert!(!s.needs_gradient(0) && s.needs_gradient(1));
+    }
+
+    #[test]
+    fn a_masked_pool_takes_the_factor_of_the_dropout_after_it() {
+        let of = |masks: bool, layers: Vec<Layer>| {
+            let n = Network::new([2, 6, 6], layers).unwrap();
+            let s = FusionPlan::with(&n, true, |_| masks, |_, _| false);
+            let nodes = s.nodes.iter();
+            let skips: Vec<bool> = nodes.clone().map(|node| node.skips_backward).collect();
+            (nodes.map(|node| node.dropout).collect::<Vec<_>>(), skips)
+        };
+        let layers = |before: Layer| vec![conv2d(2, 3), before, max_pool(2), dropout(0.5), flatten(), linear(2)];
+        let (after, done) = of(true, layers(relu()));
+        assert_eq!((after[2], &done[..4]), (Some(3), &[false, true, false, true][..]));
+        for (after, done) in [of(false, layers(relu())), of(true, layers(gelu()))] {
+            assert!(after.iter().all(Option::is_none) && !done[3], "the pool's output is no mask");
+        }
+    }
+
+    fn pools(plan: &FusionPlan) -> Vec<Option<usize>> {
+        plan.nodes.iter().map(|node| node.pool).collect()
+    }
+
+    /// Whether other operations compute this one, forwards and backwards.
+    fn skips(plan: &FusionPlan, i: usize) -> [bool; 2] {
+        [plan.nodes[i].skips_forward, plan.nodes[i].skips_backward]
+    }
+
+    #[test]
+    fn what_a_pool_in_an_epilogue_reads_has_no_memory() {
+        let n = mnist_cnn(0.25, 0.5);
+        let [plain, pooled] = [false, true].map(|fuses| FusionPlan::with(&n, true, |_| true, |_, _| fuses));
+        // The fifth operation is the pool, after conv2 and relu2.
+        assert_eq!(pools(&pooled), [None, None, Some(4), None, None, None, None, None, None, None, None]);
+        assert_eq!((skips(&pooled, 4), skips(&plain, 4)), ([true, false], [false; 2]));
+        assert_eq!((pooled.writes(n.nodes(), 2), plain.writes(n.nodes(), 2)), (5, 3));
+        assert_eq!(pooled.buffer, plain.buffer);
+        for purpose in [Purpose::Training { overlaps: false }, Purpose::Inference] {
+            let [plain, pooled] = [&plain, &pooled].map(|s| plan(&n, s, 512, Dtype::F16, purpose));
+            assert!(plain.get("value 3").is_some() && pooled.get("value 3").is_none());
+            assert!(pooled.peak_bytes() <= plain.peak_bytes(), "the peak of a training may be in its backward pass");
+            let first = |name: &str| pooled.get(name).map(|block| block.first_use);
+            // conv2 is the third operation, and writes the maxima and their places.
+            assert_eq!(first("value 5"), Some(3));
+            assert_eq!(first("kept 4"), (purpose != Purpose::Inference).then_some(3));
+            assert_eq!(pooled.get("gradient 3").is_some(), purpose != Purpose::Inference);
+        }
+        // Without a mask the ReLU's gradient reads what the pool has read.
+        assert!(pools(&FusionPlan::with(&n, true, |_| false, |_, _| true)).iter().all(Option::is_none));
+        assert!(pools(&FusionPlan::with(&n, false, |_| true, |_, _| true)).iter().all(Option::is_none));
+        let of = |layers: Vec<Layer>| {
+            let n = Network::new([2, 6, 6], layers).unwrap();
+            pools(&FusionPlan::with(&n, true, |_| true, |_, _| true))
+        };
+        let conv = || conv2d(2, 3).padding(1);
+        assert_eq!(of(vec![conv(), max_pool(2), flatten(), linear(2)])[0], Some(1), "without a ReLU");
+        assert_eq!(of(vec![conv(), relu(), avg_pool(2), flatten(), linear(2)])[0], None);
+        assert_eq!(of(vec![conv(), gelu(), max_pool(2), flatten(), linear(2)])[0], None);
+        assert_eq!(
+            of(vec![conv(), residual([conv()]), max_pool(2), flatten(), linear(2)])[0],
+            None,
+            "it is read twice"
+        );
+    }
+
+    /// Of a network of such layers for images of 2 x 6 x 6, whose weight gradients expand what they can.
+    fn unpooling(layers: Vec<Layer>) -> (Network, FusionPlan) {
+        let n = Network::new([2, 6, 6], layers).unwrap();
+        let s = FusionPlan::with(&n, true, |_| true, |_, _| true).unpooling(n.nodes(), |_| true);
+        (n, s)
+    }
+
+    #[test]
+    fn a_weight_gradient_expands_the_maxima_s_where_nothing_else_needs_it() {
+        let conv = || conv2d(2, 3).padding(1);
+        let stage = || vec![conv(), relu(), max_pool(2)];
+        let end = || vec![flatten(), linear(2)];
+        // conv1, relu1, pool1, conv2, relu2, pool2: the input gradient of conv2 reads that of its output.
+        let (n, s) = unpooling([stage(), stage(), end()].concat());
+        let unpools: Vec<bool> = s.nodes.iter().map(|node| node.unpools).collect();
+        assert_eq!((&unpools[..4], s.unpooled(0), s.unpooled(3)), (&[true, false, false, false][..], Some(2), None));
+        assert_eq!([1, 2, 5].map(|i| skips(&s, i)), [[true; 2], [true; 2], [true, false]]);
+        assert_eq!((s.reads_backwards(n.nodes(), 0), s.reads_backwards(n.nodes(), 3)), (3, 4));
+        let stored: Vec<bool> = (0..8).map(|v| s.stores_gradient(n.nodes(), v)).collect();
+        assert_eq!(stored, [false, false, false, true, true, true, true, true]);
+        // Without a ReLU; behind a dropout of the input; and where no kernel can.
+        let (_, s) = unpooling([vec![conv(), max_pool(2)], end()].concat());
+        assert!(s.nodes[0].unpools && !s.nodes[1].mask && skips(&s, 1) == [true; 2]);
+        let (_, s) = unpooling([vec![dropout(0.5)], stage(), end()].concat());
+        assert_eq!((s.nodes[1].pool, s.unpooled(1)), (Some(3), None), "the dropout's output has a gradient");
+        let s = FusionPlan::with(&n, true, |_| true, |_, _| true).unpooling(n.nodes(), |_| false);
+        assert!(s.nodes.iter().all(|node| !node.unpools) && skips(&s, 2) == [true, false]);
+        let s = FusionPlan::with(&n, true, |_| true, |_, _| false).unpooling(n.nodes(), |_| true);
+        assert!(s.nodes.iter().all(|node| !node.unpools) && skips(&s, 2) == [false; 2], "the pool is a kernel");
+    }
+
+    #[test]
+    fn a_gradient_that_is_expanded_has_no_memory_and_what_it_comes_from_is_kept() {
+        // conv1, relu1, pool1, dropout1, conv2, flatten1, fc1.
+        let layers = [conv2d(2, 3).padding(1), relu(), max_pool(2), dropout(0.5), conv2d(2, 1), flatten(), linear(2)];
+        let n = Network::new([2, 6, 6], layers).unwrap();
+        let plain = FusionPlan::with(&n, true, |_| true, |_, _| true);
+        let s = plain.clone().unpooling(n.nodes(), |_| true);
+        assert_eq!((s.unpooled(0), s.nodes[2].dropout, s.buffer[4]), (Some(2), Some(3), 3));
+        for overlaps in [false, true] {
+            let [plain, layout] = [&plain, &s].map(|s| plan(&n, s, 16, Dtype::F16, Purpose::Training { overlaps }));
+            assert!(plain.get("gradient 1").is_some() && layout.get("gradient 1").is_none());
+            assert!(layout.peak_bytes() < plain.peak_bytes());
+            // Seven operations forwards, the loss at 8, backwards from 9: conv1 at 15, the last. It reads the maxima's gradient, their
+            // places, and their values, the mask.
+            for name in ["gradient 3", "kept 2", "value 3", "value 0"] {
+                assert_eq!(layout.get(name).map(|b| b.last_use), Some(15), "{name}, overlaps {overlaps}");
+            }
+        }
+        // Without a mask the maxima themselves are free once the next layer has read them.
+        let layers = [conv2d(2, 3).padding(1), max_pool(2), gelu(), flatten(), linear(2)];
+        let (n, s) = unpooling(layers.to_vec());
+        let layout = plan(&n, &s, 16, Dtype::F16, Purpose::Training { overlaps: false });
+        let last = |name: &str| layout.get(name).map(|b| b.last_use);
+        // Five operations, the loss at 6, backwards from 7: gelu1 at 9, conv1 at 11.
+        assert_eq!((last("value 2"), last("gradient 2"), last("kept 1")), (Some(9), Some(11), Some(11)));
+        let layout = plan(&n, &s, 16, Dtype::F16, Purpose::Inference);
+        assert!(layout.get("kept 1").is_none() && layout.get("value 2").is_some());
+    }
+
+    #[test]
+    fn a_value_that_is_read_twice_keeps_its_memory() {
+        let layers = [
+            conv2d(2, 3).padding(1),
+            relu(),
+            residual([conv2d(2, 3).padding(1), relu()]),
+            relu(),
+            flatten(),
+            linear(3),
+        ];
+        let n = Network::new([2, 5, 5], layers).unwrap();
+        let s = FusionPlan::with(&n, true, |_| false, |_, _| false);
+        // The branch ends in a ReLU, which needs its output: the sum is written elsewhere; the ReLU after it is in place.
+        assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8]);
+        assert_eq!(s.nodes.iter().filter(|node| node.mask).count(), 0, "relu1 is read twice, relu3 before a flatten");
+        let nodes = n.nodes();
+        // conv2 reads what the sum reads too, and runs backwards after it.
+        assert!(s.joins(nodes, 2, nodes[2].input) && !s.joins(nodes, 4, 2));
+        let layout = plan(&n, &s, 4, Dtype::F32, Purpose::Training { overlaps: false });
+        assert!(layout.get("joined 2").is_some());
+    }
+
+    #[test]
+    fn a_sum_does_not_write_over_a_relu_s_output_whatever_is_between() {
+        let buffers = |branch: Vec<Layer>| {
+            let n = Network::new(8, [linear(8), residual(branch), linear(3)]).unwrap();
+            FusionPlan::with(&n, false, |_| false, |_, _| false).buffer
+        };
+        // The dropout writes over the ReLU's output, whose zeros stay; the sum may not.
+        assert_eq!(buffers(vec![linear(8), relu(), dropout(0.2)]), [0, 1, 2, 2, 2, 5, 6]);
+        assert_eq!(buffers(vec![linear(8), gelu(), dropout(0.2)]), [0, 1, 2, 3, 3, 3, 6]);
+        assert_eq!(buffers(vec![linear(8), dropout(0.2)]), [0, 1, 2, 2, 2, 5]);
+    }
+}
