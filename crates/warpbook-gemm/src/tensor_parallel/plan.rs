@@ -16,7 +16,7 @@ const PANEL_US: f64 = 5.0;
 /// that is not empty. Of units that do not go round, the first devices get one more: the first of all has nothing to send.
 ///
 /// ```
-/// use warpbook_nn::tensor_parallel::shares;
+/// use warpbook_gemm::tensor_parallel::shares;
 ///
 /// assert_eq!(shares(1000, 2, 128), [0..512, 512..1000]);
 /// assert_eq!(shares(100, 3, 64), [0..64, 64..100, 100..100]);

@@ -1,9 +1,10 @@
 //! A trained network that is kept for use: frozen, in one file with all that a prediction needs.
 //!
 //! ```
-//! use warpbook_nn::{data, infer::Frozen, train::{Recipe, Trainer}};
+//! use warpbook_data::synthetic_digits;
+//! use warpbook_nn::{infer::Frozen, train::{Recipe, Trainer}};
 //!
-//! let digits = data::synthetic_digits(64, 8, 1);
+//! let digits = synthetic_digits(64, 8, 1);
 //! let trainer = Trainer::new(Recipe { steps: Some(1), ..Recipe::mnist() }, &digits.train, None)?;
 //! let frozen = Frozen::new(trainer.recipe(), &trainer.weights()?, digits.test.classes())?;
 //! let predictions = frozen.predict(digits.test.images())?;

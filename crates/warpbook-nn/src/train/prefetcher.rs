@@ -12,7 +12,8 @@ use warpbook_device::{CudaDevice, Slice, Stream};
 /// from page-locked memory on a stream of their own. [`Trainer`](super::Trainer) loads its batches in the same way.
 ///
 /// ```
-/// use warpbook_nn::{data::synthetic_digits, train::Prefetcher};
+/// use warpbook_data::synthetic_digits;
+/// use warpbook_nn::train::Prefetcher;
 ///
 /// let digits = synthetic_digits(100, 1, 1).train;
 /// let mut batches = Prefetcher::on_cpu(&digits, 32, 0..100)?;

@@ -10,6 +10,7 @@ use warpbook_nn::infer::Prediction;
 /// How often each class of a data set was taken for which.
 ///
 /// ```
+/// use warpbook::prelude::nn::*;
 /// use warpbook::prelude::*;
 ///
 /// let digits = synthetic_digits(64, 8, 1);

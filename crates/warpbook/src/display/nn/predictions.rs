@@ -13,6 +13,7 @@ const MOST: usize = 400;
 /// A grid of images, each with its prediction and confidence. One that is wrong has a cross, its true class and a dashed frame.
 ///
 /// ```
+/// use warpbook::prelude::nn::*;
 /// use warpbook::prelude::*;
 ///
 /// let digits = synthetic_digits(64, 8, 1);
