@@ -12,6 +12,7 @@ use warpbook_record::Quantity;
 use web_sys::File;
 
 /// What may happen.
+#[derive(Clone)]
 pub enum Msg {
     /// To the records that come with the page or from an address.
     Library(LibraryMsg),
@@ -43,9 +44,10 @@ impl Msg {
 }
 
 /// A record that was opened, or why it was not.
-pub type Reading = Result<Box<Opened>, String>;
+pub type Reading = Result<Rc<Opened>, String>;
 
 /// What may happen to the records that come with the page or from an address.
+#[derive(Clone)]
 pub enum LibraryMsg {
     /// The index of the page's records is there.
     Index(Result<Index, String>),
@@ -64,6 +66,7 @@ pub enum LibraryMsg {
 }
 
 /// What may happen to records from disk, the clipboard or the link itself.
+#[derive(Clone)]
 pub enum DiskMsg {
     /// Files were chosen or dropped.
     Files(Vec<File>),
@@ -80,12 +83,13 @@ pub enum DiskMsg {
     /// The address has another fragment.
     Fragment,
     /// What the link carried was read.
-    Carried(Result<(String, Box<Opened>), String>),
+    Carried(Result<(String, Rc<Opened>), String>),
     /// Put a link onto the clipboard that carries the record.
     CopyCarrying,
 }
 
 /// What the page may be about.
+#[derive(Clone)]
 pub enum ViewMsg {
     /// Show all records.
     Overview,
@@ -102,6 +106,7 @@ pub enum ViewMsg {
 }
 
 /// What may happen to the comparison.
+#[derive(Clone)]
 pub enum CompareMsg {
     /// Compare this record, or leave it out.
     Tick(String, bool),
@@ -116,6 +121,7 @@ pub enum CompareMsg {
 }
 
 /// What may happen to the charts.
+#[derive(Clone)]
 pub enum ChartMsg {
     /// Show this problem.
     Problem(ProblemChoice),
@@ -130,6 +136,7 @@ pub enum ChartMsg {
 }
 
 /// What may happen to a rung's panel, which is reached from wherever the reader is, and leads back there.
+#[derive(Clone)]
 pub enum RungMsg {
     /// Show this rung in the panel.
     Show(String),
@@ -153,6 +160,7 @@ pub enum OpenedFrom {
 }
 
 /// What may happen to a table, which the first value names.
+#[derive(Clone)]
 pub enum SheetMsg {
     /// A column's heading was pressed.
     Sort(&'static str, usize),
@@ -163,6 +171,7 @@ pub enum SheetMsg {
 }
 
 /// What may happen to the reader's report.
+#[derive(Clone)]
 pub enum ReportMsg {
     /// Show it.
     Show,
@@ -185,6 +194,7 @@ pub enum ReportMsg {
 }
 
 /// What the reader is told.
+#[derive(Clone)]
 pub enum NoticeMsg {
     /// Put this onto the clipboard; the first says what it is.
     Copy(&'static str, String),
@@ -197,6 +207,7 @@ pub enum NoticeMsg {
 }
 
 /// What may happen to the browser's window.
+#[derive(Clone)]
 pub enum WindowMsg {
     /// Charts have so much room, in CSS pixels.
     Width(u32),

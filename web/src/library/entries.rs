@@ -119,7 +119,7 @@ impl Entry {
         }
     }
 
-    fn fill(&mut self, opened: Opened) {
+    fn fill(&mut self, opened: Rc<Opened>) {
         let run = &opened.run;
         self.title = if run.title.trim().is_empty() { run.experiment.clone() } else { run.title.clone() };
         self.device.clone_from(&run.environment.device.name);
@@ -127,7 +127,7 @@ impl Entry {
         self.created.clone_from(&run.created);
         self.experiment.clone_from(&run.experiment);
         (self.headline, self.ladder) = warpbook_charts::in_short(run);
-        self.state = State::Open(Rc::new(opened));
+        self.state = State::Open(opened);
     }
 }
 
@@ -195,16 +195,16 @@ impl Library {
     }
 
     /// Adds a record that was read from disk; returns its key, or the key of the same record if it is there already.
-    pub fn add_read(&mut self, name: &str, opened: Opened) -> String {
+    pub fn add_read(&mut self, name: &str, opened: Rc<Opened>) -> String {
         self.add_opened(Self::key_on_disk(opened.mark), name, Origin::Disk, opened)
     }
 
     /// Adds a record that a link carried; returns its key, or the key of the same record if it is there already.
-    pub fn add_carried(&mut self, name: &str, opened: Opened) -> String {
+    pub fn add_carried(&mut self, name: &str, opened: Rc<Opened>) -> String {
         self.add_opened(format!("link-{:016x}", opened.mark), name, Origin::Fragment, opened)
     }
 
-    fn add_opened(&mut self, key: String, name: &str, origin: Origin, opened: Opened) -> String {
+    fn add_opened(&mut self, key: String, name: &str, origin: Origin, opened: Rc<Opened>) -> String {
         let same = |e: &&Entry| matches!(&e.state, State::Open(o) if o.mark == opened.mark);
         if let Some(entry) = self.entries.iter().find(same) {
             return entry.key.clone();
@@ -221,7 +221,7 @@ impl Library {
     }
 
     /// Takes over the result of loading a record.
-    pub fn finish(&mut self, key: &str, result: Option<Opened>) {
+    pub fn finish(&mut self, key: &str, result: Option<Rc<Opened>>) {
         if let Some(entry) = self.get_mut(key) {
             match result {
                 Some(opened) => entry.fill(opened),
@@ -260,10 +260,10 @@ mod tests {
     use crate::library::open::open_marked;
     use crate::testing::sample;
 
-    fn opened(title: &str) -> Opened {
+    fn opened(title: &str) -> Rc<Opened> {
         let mut value = sample();
         value["title"] = title.into();
-        *open_marked(value.to_string().as_bytes()).unwrap()
+        open_marked(value.to_string().as_bytes()).unwrap()
     }
 
     fn index(files: &[&str]) -> Index {

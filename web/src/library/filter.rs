@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn records_are_found_by_their_words() {
         let mut library = Library::default();
-        let key = library.add_read("mine.json", *open_marked(sample().to_string().as_bytes()).unwrap());
+        let key = library.add_read("mine.json", open_marked(sample().to_string().as_bytes()).unwrap());
         let entry = library.get(&key).unwrap();
         let text = |text: &str| Filter { text: text.into(), ..Filter::default() }.keeps(entry);
         assert!(text("") && text("h200 REGRESSION") && text("mine.json") && text("fastest"));

@@ -1,6 +1,7 @@
 //! A file becomes a record that can be shown, or a sentence that says why not.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
 use warpbook_record::{MAX_BYTES, Outcome, ReadError, Run};
 
 /// The most measurements of a record: more than any real one has, and few enough for the page.
@@ -36,13 +37,13 @@ const MAX_LINKED: usize = 4 << 20;
 ///
 /// # Errors
 /// A sentence for the page's reader.
-pub fn open_marked(bytes: &[u8]) -> Result<Box<Opened>, String> {
+pub fn open_marked(bytes: &[u8]) -> Result<Rc<Opened>, String> {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
     let run = open(bytes)?;
     let text = std::str::from_utf8(bytes).ok().filter(|t| t.len() <= MAX_LINKED);
     let text = text.map(|t| t.trim_start_matches('\u{feff}').to_owned());
-    Ok(Box::new(Opened { run, mark: hasher.finish(), text }))
+    Ok(Rc::new(Opened { run, mark: hasher.finish(), text }))
 }
 
 /// Reads a record, and refuses one that is larger than the page can show.

@@ -9,26 +9,13 @@ pub const NONE: &str = "–";
 
 /// An RFC 3339 time in UTC as "21 November 2026, 07:00 UTC"; anything else as it is.
 pub fn date(created: &str) -> String {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
+    const MONTHS: &str = "January February March April May June July August September October November December";
     let parse = || {
         let (day, clock) = created.strip_suffix('Z')?.split_once('T')?;
         let mut parts = day.splitn(3, '-');
         let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
         let number = |t: &str| if t.bytes().all(|b| b.is_ascii_digit()) { t.parse::<usize>().ok() } else { None };
-        let month = MONTHS.get(number(month)?.checked_sub(1)?)?;
+        let month = MONTHS.split(' ').nth(number(month)?.checked_sub(1)?)?;
         let mut clock = clock.split(':');
         let (hour, minute) = (clock.next()?, clock.next()?);
         number(hour).zip(number(minute))?;

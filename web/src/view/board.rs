@@ -1,7 +1,7 @@
 //! The class board: the best of each person at a task, how they are spread, and who has nothing that counts.
 
 use super::chart;
-use super::controls::{DIALOG, Send, heading, scrolled, tick_box};
+use super::controls::{DIALOG, Send, heading, press, scrolled, tick_box};
 use crate::app::{App, Msg, ViewMsg};
 use crate::browser;
 use crate::library::Entry;
@@ -9,7 +9,7 @@ use crate::text::format::{NONE, significant};
 use warpbook_charts::words::{counted, listed, time, times};
 use warpbook_charts::{Board, BoardEntry, BoardTask};
 use warpbook_record::Run;
-use web_sys::{HtmlSelectElement, MouseEvent};
+use web_sys::HtmlSelectElement;
 use yew::{Event, Html, TargetCast, html};
 
 /// Records that were read, with their entries.
@@ -132,8 +132,7 @@ fn ranking(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
     let best = task.ranked().next().map(|(_, _, us)| us);
     let row = |(i, e): (usize, &BoardEntry<'_>)| {
         let open = read.get(e.record).map(|(entry, _)| {
-            let key = entry.key.clone();
-            let select = send.reform(move |_: MouseEvent| Msg::View(ViewMsg::Select(key.clone())));
+            let select = press(send, Msg::View(ViewMsg::Select(entry.key.clone())));
             html! {
                 <button type="button" class="link" onclick={select} title={format!("Open {}", entry.name)}>{ &e.person }</button>
             }

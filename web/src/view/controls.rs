@@ -15,6 +15,11 @@ pub fn heading(text: &str) -> Html {
     html! { <h1 id={HEADING} tabindex="-1">{ text }</h1> }
 }
 
+/// What sends a message when it is pressed.
+pub fn press(send: &Send, msg: Msg) -> Callback<MouseEvent> {
+    send.reform(move |_: MouseEvent| msg.clone())
+}
+
 /// A small button.
 pub fn button(label: &'static str, press: Callback<MouseEvent>) -> Html {
     html! { <button type="button" class="small" onclick={press}>{ label }</button> }
@@ -22,8 +27,7 @@ pub fn button(label: &'static str, press: Callback<MouseEvent>) -> Html {
 
 /// A button that puts a text onto the clipboard.
 pub fn copy(send: &Send, what: &'static str, text: &str, label: &'static str) -> Html {
-    let text = text.to_owned();
-    let press = send.reform(move |_: MouseEvent| Msg::Notice(NoticeMsg::Copy(what, text.clone())));
+    let press = press(send, Msg::Notice(NoticeMsg::Copy(what, text.to_owned())));
     html! { <button type="button" class="small" aria-label={label} onclick={press}>{ "Copy" }</button> }
 }
 

@@ -1,13 +1,13 @@
 //! The list of the records, next to what is shown of one.
 
-use super::controls::Send;
+use super::controls::{Send, press};
 use super::pass_on;
 use crate::app::{App, CompareMsg, LibraryMsg, Msg, ViewMsg};
 use crate::library::{Entry, Origin, State};
 use crate::record::Tab;
 use crate::text::format;
 use wasm_bindgen::JsCast;
-use web_sys::{HtmlInputElement, MouseEvent};
+use web_sys::HtmlInputElement;
 use yew::{Event, Html, classes, html};
 
 /// The list of the records.
@@ -34,10 +34,7 @@ pub fn list(app: &App, send: &Send) -> Html {
 }
 
 fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> Html {
-    let select = {
-        let key = entry.key.clone();
-        send.reform(move |_: MouseEvent| Msg::View(ViewMsg::Select(key.clone())))
-    };
+    let select = press(send, Msg::View(ViewMsg::Select(entry.key.clone())));
     let (title, details) = (title_of(entry), details_of(entry));
     let close = close(send, entry);
     let tick = several.then(|| compare_tick(app, send, entry));
@@ -60,11 +57,10 @@ pub fn close(send: &Send, entry: &Entry) -> Option<Html> {
     if matches!(entry.origin, Origin::Bundled(_)) {
         return None;
     }
-    let key = entry.key.clone();
     let what = if entry.origin == Origin::Disk { "Close and forget" } else { "Close" };
     Some(html! {
         <button type="button" class="close" aria-label={format!("{what} {}", title_of(entry))} title={what}
-            onclick={send.reform(move |_: MouseEvent| Msg::Library(LibraryMsg::Close(key.clone())))}>{ "×" }</button>
+            onclick={press(send, Msg::Library(LibraryMsg::Close(entry.key.clone())))}>{ "×" }</button>
     })
 }
 
@@ -109,7 +105,7 @@ pub fn compare_button(app: &App, send: &Send) -> Option<Html> {
     let count = app.link.ticked.len();
     (count > 1 && !app.link.compares()).then(|| {
         html! {
-            <button type="button" class="primary small" id="compare" onclick={send.reform(|_: MouseEvent| Msg::View(ViewMsg::Tab(Tab::Compare)))}>
+            <button type="button" class="primary small" id="compare" onclick={press(send, Msg::View(ViewMsg::Tab(Tab::Compare)))}>
                 { format!("Compare {count} records") }
             </button>
         }

@@ -1,11 +1,10 @@
 //! All records as cards: what a reader who has no link to one begins with.
 
-use super::controls::{Send, button, heading, option, search, select};
+use super::controls::{Send, button, heading, option, press, search, select};
 use super::list::{close, compare_button, compare_tick, details_of, title_of};
 use super::pass_on;
 use crate::app::{App, Msg, ViewMsg};
 use crate::library::{Entry, Filter};
-use web_sys::MouseEvent;
 use yew::{Html, html};
 
 /// The search is shown from so many records on.
@@ -26,7 +25,7 @@ pub fn overview(app: &App, send: &Send) -> Html {
                 <div class="row ways">
                     { for compare_button(app, send) }
                     if all.len() > 1 {
-                        { button("Class board", send.reform(|_: MouseEvent| Msg::View(ViewMsg::Board(String::new())))) }
+                        { button("Class board", press(send, Msg::View(ViewMsg::Board(String::new())))) }
                     }
                     { pass_on::paste(send) }
                 </div>
@@ -70,10 +69,7 @@ fn item(app: &App, send: &Send, entry: &Entry, beside: Option<&Entry>) -> Html {
 }
 
 fn card(app: &App, send: &Send, entry: &Entry) -> Html {
-    let select = {
-        let key = entry.key.clone();
-        send.reform(move |_: MouseEvent| Msg::View(ViewMsg::Select(key.clone())))
-    };
+    let select = press(send, Msg::View(ViewMsg::Select(entry.key.clone())));
     html! {
         <li key={entry.key.clone()} class="card">
             <button type="button" class="open" onclick={select} title={entry.name.clone()}>

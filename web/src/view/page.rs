@@ -1,6 +1,6 @@
 //! The whole page: its top, what the reader is told and asked, and what is shown.
 
-use super::controls::{DIALOG, Send, heading};
+use super::controls::{DIALOG, Send, heading, press};
 use super::list::list;
 use super::{board, compare, overview, pass_on, record, report};
 use crate::app::{App, DiskMsg, LibraryMsg, Msg, NoticeMsg, ViewMsg, WindowMsg};
@@ -41,7 +41,6 @@ pub fn page(app: &App, send: &Send) -> Html {
 }
 
 fn top(app: &App, send: &Send) -> Html {
-    let theme = send.reform(|_: MouseEvent| Msg::Window(WindowMsg::Theme));
     let files = send.clone();
     let chosen = Callback::from(move |e: Event| {
         let input: HtmlInputElement = e.target_unchecked_into();
@@ -53,7 +52,7 @@ fn top(app: &App, send: &Send) -> Html {
     });
     html! {
         <header class="top">
-            <button type="button" class="brand" onclick={send.reform(|_: MouseEvent| Msg::View(ViewMsg::Overview))} title="All records">
+            <button type="button" class="brand" onclick={press(send, Msg::View(ViewMsg::Overview))} title="All records">
                 <svg viewBox="0 0 24 24" width="24" height="24" aria-hidden="true">
                     <path d="M3 20V13h4v7zM10 20V8h4v12zM17 20V3h4v17z" fill="currentColor" />
                 </svg>
@@ -65,7 +64,7 @@ fn top(app: &App, send: &Send) -> Html {
                     aria-label="Record files" tabindex="-1" aria-hidden="true" onchange={chosen} />
                 <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
                 { pass_on::pass_on(app, send) }
-                <button type="button" onclick={theme} aria-pressed={app.dark.to_string()}>{ "Dark" }</button>
+                <button type="button" onclick={press(send, Msg::Window(WindowMsg::Theme))} aria-pressed={app.dark.to_string()}>{ "Dark" }</button>
             </div>
         </header>
     }
@@ -79,7 +78,7 @@ fn alerts(app: &App, send: &Send) -> Html {
                 html! {
                     <div key={number} class="alert">
                         <p role="alert">{ text }</p>
-                        <button type="button" onclick={send.reform(move |_: MouseEvent| Msg::Notice(NoticeMsg::Dismiss(number)))}>
+                        <button type="button" onclick={press(send, Msg::Notice(NoticeMsg::Dismiss(number)))}>
                             { "Dismiss" }
                         </button>
                     </div>
@@ -94,10 +93,7 @@ fn foreign(app: &App, send: &Send) -> Html {
     html! {
         <section class="alerts" aria-label="Questions">
             { for app.foreign.iter().map(|(address, host)| {
-                let answer = |yes: bool| {
-                    let address = address.clone();
-                    send.reform(move |_: MouseEvent| Msg::Library(LibraryMsg::Permit(address.clone(), yes)))
-                };
+                let answer = |yes: bool| press(send, Msg::Library(LibraryMsg::Permit(address.clone(), yes)));
                 html! {
                     <div key={address.clone()} class="alert ask" role="group" aria-label="A record on another site">
                         <p>{ "The link names a record on another site, " }<strong>{ host }</strong>{ ": " }<code>{ address }</code></p>
@@ -141,7 +137,7 @@ fn main(app: &App, send: &Send) -> Html {
             <div class="empty">
                 { heading("The record was not opened") }
                 <p>{ "The message above says why." }</p>
-                <button type="button" class="primary" onclick={send.reform(|_: MouseEvent| Msg::View(ViewMsg::Overview))}>
+                <button type="button" class="primary" onclick={press(send, Msg::View(ViewMsg::Overview))}>
                     { "Show all records" }
                 </button>
             </div>

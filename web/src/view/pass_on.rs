@@ -1,6 +1,6 @@
 //! What leads out of the page: links, the report; and what leads in: a pasted record, what the browser keeps.
 
-use super::controls::Send;
+use super::controls::{Send, press};
 use crate::app::{App, DiskMsg, Msg, NoticeMsg, ReportMsg, ViewMsg};
 use crate::browser;
 use crate::library::Origin;
@@ -12,9 +12,9 @@ use yew::{Html, TargetCast, html};
 /// The menu of the page's top.
 pub fn pass_on(app: &App, send: &Send) -> Html {
     let link = send.reform(|_: MouseEvent| Msg::Notice(NoticeMsg::Copy("the link", browser::address())));
-    let carrying = send.reform(|_: MouseEvent| Msg::Disk(DiskMsg::CopyCarrying));
-    let report = send.reform(|_: MouseEvent| Msg::Report(ReportMsg::Show));
-    let board = send.reform(|_: MouseEvent| Msg::View(ViewMsg::Board(String::new())));
+    let carrying = press(send, Msg::Disk(DiskMsg::CopyCarrying));
+    let report = press(send, Msg::Report(ReportMsg::Show));
+    let board = press(send, Msg::View(ViewMsg::Board(String::new())));
     let chosen = app.chosen().filter(|e| e.run().is_some());
     let count = app.report.items.len();
     html! {
@@ -100,7 +100,7 @@ pub fn kept(app: &App, send: &Send) -> Html {
         ),
     };
     let lost = if lost > 0 { format!("{} from your disk for this visit only. ", records(lost)) } else { String::new() };
-    let forget = send.reform(|_: MouseEvent| Msg::Disk(DiskMsg::Forget));
+    let forget = press(send, Msg::Disk(DiskMsg::Forget));
     html! {
         <p class="hint kept">
             { kept }{ lost }

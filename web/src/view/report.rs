@@ -1,9 +1,9 @@
 //! The reader's report: chosen charts with notes, as they are printed and saved.
 
-use super::controls::{Send, button, heading};
+use super::controls::{Send, button, heading, press};
 use crate::app::{App, Msg, ReportMsg};
 use crate::report::{Item, data_address};
-use web_sys::{HtmlInputElement, HtmlTextAreaElement, MouseEvent};
+use web_sys::{HtmlInputElement, HtmlTextAreaElement};
 use yew::{Event, Html, TargetCast, html};
 
 /// The whole report.
@@ -26,9 +26,9 @@ pub fn report(app: &App, send: &Send) -> Html {
                     <input type="text" class="label" id="report-title" value={report.title.clone()} placeholder="Report" maxlength="200" onchange={title} />
                 </label>
                 if !is_empty {
-                    { act(send, "Save HTML", || ReportMsg::Save) }
-                    { act(send, "Print", || ReportMsg::Print) }
-                    { act(send, "Empty the report", || ReportMsg::Clear) }
+                    { act(send, "Save HTML", ReportMsg::Save) }
+                    { act(send, "Print", ReportMsg::Print) }
+                    { act(send, "Empty the report", ReportMsg::Clear) }
                 }
             </div>
             if is_empty {
@@ -41,8 +41,8 @@ pub fn report(app: &App, send: &Send) -> Html {
     }
 }
 
-fn act(send: &Send, label: &'static str, make: impl Fn() -> ReportMsg + 'static) -> Html {
-    button(label, send.reform(move |_: MouseEvent| Msg::Report(make())))
+fn act(send: &Send, label: &'static str, msg: ReportMsg) -> Html {
+    button(label, press(send, Msg::Report(msg)))
 }
 
 fn item(send: &Send, i: usize, item: &Item, count: usize) -> Html {
@@ -64,9 +64,9 @@ fn item(send: &Send, i: usize, item: &Item, count: usize) -> Html {
                 <label for={id.clone()}>{ "Note" }</label>
                 <textarea {id} rows="3" value={item.note.clone()} onchange={note} />
                 <div class="row">
-                    if i > 0 { { act(send, "Move up", move || ReportMsg::Shift(i, -1)) } }
-                    if i + 1 < count { { act(send, "Move down", move || ReportMsg::Shift(i, 1)) } }
-                    { act(send, "Take out", move || ReportMsg::Remove(i)) }
+                    if i > 0 { { act(send, "Move up", ReportMsg::Shift(i, -1)) } }
+                    if i + 1 < count { { act(send, "Move down", ReportMsg::Shift(i, 1)) } }
+                    { act(send, "Take out", ReportMsg::Remove(i)) }
                 </div>
             </div>
             if !item.note.trim().is_empty() { <p class="note printed">{ item.note.trim() }</p> }

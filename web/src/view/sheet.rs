@@ -1,7 +1,7 @@
 //! A table that can be sorted, by mouse and by keyboard.
 
 use super::chart;
-use super::controls::{Send, scrolled, search};
+use super::controls::{Send, press, scrolled, search};
 use crate::app::{App, Msg, OpenedFrom, RungMsg, SheetMsg};
 use crate::tables::{Cell, Column, Row, Sheet, Tone};
 use crate::text::format;
@@ -28,7 +28,7 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
         };
         html! {
             <th scope="col" aria-sort={order} class={column.numeric.then_some("number")}>
-                <button type="button" onclick={send.reform(move |_: MouseEvent| Msg::Sheet(SheetMsg::Sort(id, i)))}>
+                <button type="button" onclick={press(send, Msg::Sheet(SheetMsg::Sort(id, i)))}>
                     <span class={(!column.label.contains(' ')).then_some("word")}>{ &column.label }</span><span class="arrow" aria-hidden="true">{ arrow }</span>
                 </button>
             </th>
@@ -61,7 +61,7 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
             }
             { scrolled(&sheet.title, table) }
             if most < found {
-                <button type="button" class="small" id={format!("unfold-{id}")} onclick={send.reform(move |_: MouseEvent| Msg::Sheet(SheetMsg::Unfold(id)))}>
+                <button type="button" class="small" id={format!("unfold-{id}")} onclick={press(send, Msg::Sheet(SheetMsg::Unfold(id)))}>
                     { format!("Show all {found} rows") }
                 </button>
             }
@@ -70,12 +70,8 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
 }
 
 fn row(send: &Send, sheet: &Sheet, row: &Row, (run, id): (&Run, String)) -> Html {
-    let to_panel = run.rung(&row.rung).map(|_| {
-        let (rung, from) = (row.rung.clone(), id.clone());
-        send.reform(move |_: MouseEvent| {
-            Msg::Rung(RungMsg::Open(rung.clone(), String::new(), OpenedFrom::Id(from.clone())))
-        })
-    });
+    let open = RungMsg::Open(row.rung.clone(), String::new(), OpenedFrom::Id(id.clone()));
+    let to_panel = run.rung(&row.rung).map(|_| press(send, Msg::Rung(open)));
     let first = row.cells.first().map(|c| name(c, to_panel, id));
     let others = row.cells.iter().zip(&sheet.columns).skip(1).map(|(c, column)| cell(c, column.numeric));
     match &row.note {

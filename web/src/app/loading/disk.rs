@@ -1,12 +1,12 @@
 //! Records from the reader's disk, from the clipboard and out of the link itself, and what of them the browser keeps.
 
-use super::records::split;
 use crate::address::fragment;
 use crate::app::messages::{DiskMsg, Msg, NoticeMsg, Reading};
 use crate::app::state::App;
 use crate::browser::{self, store};
 use crate::library::open::{Opened, open_marked};
 use crate::library::{Library, Origin};
+use std::rc::Rc;
 use warpbook_charts::MAX_RECORDS;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
@@ -113,7 +113,7 @@ impl App {
     fn show_read(&mut self, ctx: &Context<Self>, name: &str, reading: Reading, bytes: usize) {
         self.loading.pending -= 1;
         self.loading.dropped.1 += 1;
-        let (opened, why) = split(reading);
+        let (opened, why) = (reading.as_ref().ok().cloned(), reading.err());
         let mark = opened.as_ref().map(|o| o.mark);
         let known = self.library.count_on_disk();
         let key = opened.map(|opened| self.library.add_read(name, opened));
@@ -152,7 +152,7 @@ impl App {
         for (name, reading, bytes) in all {
             // A newer version of the page may refuse what an older one has kept.
             match reading {
-                Ok(opened) => drop(self.library.add_read(&name, *opened)),
+                Ok(opened) => drop(self.library.add_read(&name, opened)),
                 Err(why) => self.notices.alert(why),
             }
             self.loading.kept_bytes += bytes;
@@ -204,11 +204,11 @@ impl App {
         });
     }
 
-    fn show_carried(&mut self, reading: Result<(String, Box<Opened>), String>) {
+    fn show_carried(&mut self, reading: Result<(String, Rc<Opened>), String>) {
         self.loading.pending -= 1;
         match reading {
             Ok((name, opened)) => {
-                let key = self.library.add_carried(&name, *opened);
+                let key = self.library.add_carried(&name, opened);
                 self.say_what_came(&key, None);
                 // The link may say what else is to be seen, as a comparison with it.
                 if self.link.record.is_none() && self.link.ticked.is_empty() && !self.link.is_apart() {

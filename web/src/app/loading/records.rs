@@ -4,7 +4,7 @@ use crate::address::{fragment, key_of};
 use crate::app::messages::{LibraryMsg, Msg};
 use crate::app::state::App;
 use crate::browser;
-use crate::library::open::{Opened, open_marked};
+use crate::library::open::open_marked;
 use crate::library::origin::{self, Embedded, Index, check_address, foreign_host};
 use crate::library::{Origin, State};
 use yew::Context;
@@ -51,9 +51,8 @@ impl App {
             }
             LibraryMsg::Read(key, result) => {
                 self.loading.pending -= 1;
-                let (run, why) = split(result);
-                self.library.finish(&key, run);
-                self.say_what_came(&key, why);
+                self.library.finish(&key, result.as_ref().ok().cloned());
+                self.say_what_came(&key, result.err());
             }
             LibraryMsg::Permit(address, yes) => {
                 self.foreign.retain(|(known, _)| *known != address);
@@ -67,7 +66,7 @@ impl App {
             }
             LibraryMsg::Folder(key, records) => self.open_folder(ctx, &key, records),
             LibraryMsg::Renewed(key, reading) => match reading {
-                Ok(opened) => self.library.finish(&key, Some(*opened)),
+                Ok(opened) => self.library.finish(&key, Some(opened)),
                 Err(why) => self.notices.alert(format!("{key} has changed and was not opened again: {why}")),
             },
             LibraryMsg::Live(answer) => return self.answered(ctx, answer),
@@ -186,13 +185,5 @@ impl App {
             }
             (None, None) => {}
         }
-    }
-}
-
-/// The record, and the sentence that says why there is none.
-pub fn split(result: Result<Box<Opened>, String>) -> (Option<Opened>, Option<String>) {
-    match result {
-        Ok(opened) => (Some(*opened), None),
-        Err(why) => (None, Some(why)),
     }
 }

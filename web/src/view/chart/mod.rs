@@ -2,7 +2,7 @@
 
 mod drawing;
 
-use super::controls::{Send, button, scrolled};
+use super::controls::{Send, button, press, scrolled};
 use crate::app::{Msg, ReportMsg};
 use crate::browser;
 use crate::report::{data_address, on_white};
@@ -33,10 +33,7 @@ pub fn chart(send: &Send, drawn: Result<Chart, ChartError>, name: &str) -> Html 
             spawn_local(async move { send.emit(Msg::say(save_png(chart, name).await)) });
         })
     };
-    let add = {
-        let chart = chart.clone();
-        send.reform(move |_: MouseEvent| Msg::Report(ReportMsg::Add(chart.clone())))
-    };
+    let add = press(send, Msg::Report(ReportMsg::Add(chart.clone())));
     let id = format!("chart-{name}");
     html! {
         <figure key={id.clone()} class="chart" aria-labelledby={id.clone()}>

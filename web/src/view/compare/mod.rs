@@ -4,7 +4,7 @@ mod rows;
 
 use super::chart;
 use super::choosers::problem_chooser;
-use super::controls::{Send, heading, scrolled, tick_box};
+use super::controls::{Send, heading, press, scrolled, tick_box};
 use crate::app::{App, CompareMsg, HEADING, Msg};
 use crate::library::Entry;
 use crate::record::comparison::{chosen, labels, problem_label};
@@ -13,7 +13,7 @@ use crate::record::problems;
 use crate::text::format::{self, NONE};
 use warpbook_charts::{self as charts, Comparison, MAX_LABEL, Verdict};
 use warpbook_record::{Problem, Run};
-use web_sys::{HtmlInputElement, MouseEvent};
+use web_sys::HtmlInputElement;
 use yew::{Event, Html, TargetCast, html};
 
 /// The page of the comparison.
@@ -137,10 +137,7 @@ fn legend(send: &Send, ticked: &[(&Entry, &Run)], labels: &[String]) -> Html {
                 Msg::Compare(CompareMsg::Label(key.clone(), e.target_unchecked_into::<HtmlInputElement>().value()))
             })
         };
-        let first = {
-            let key = entry.key.clone();
-            send.reform(move |_: MouseEvent| Msg::Compare(CompareMsg::First(key.clone())))
-        };
+        let first = press(send, Msg::Compare(CompareMsg::First(entry.key.clone())));
         let by = author(run).map_or_else(String::new, |author| format!(", run by {author}"));
         let what =
             format!("{}, {}{by}, {} ({})", entry.title, entry.device, format::short_date(&entry.created), entry.name);

@@ -3,9 +3,8 @@
 use crate::app::{CompareMsg, Msg};
 use crate::record::comparison::{MAX_LISTED, moved as moved_rows, problem_label, said};
 use crate::text::format::NONE;
-use crate::view::controls::{Send, scrolled};
+use crate::view::controls::{Send, press, scrolled};
 use warpbook_charts::{ComparedCell, ComparedRow, Comparison, Verdict};
-use web_sys::MouseEvent;
 use yew::{Html, classes, html};
 
 /// The rungs of one problem: those with a figure in the first record and in another, and folded the others.
@@ -101,7 +100,7 @@ fn cell(send: Option<&Send>, row: &ComparedRow<'_>, cell: &ComparedCell<'_>, any
     let show = send.filter(|_| hidden).map(|send| {
         html! {
             <button type="button" class="small" aria-label={format!("Show {} anyway", row.title)}
-                onclick={send.reform(|_: MouseEvent| Msg::Compare(CompareMsg::Anyway(true)))}>{ "Show anyway" }</button>
+                onclick={press(send, Msg::Compare(CompareMsg::Anyway(true)))}>{ "Show anyway" }</button>
         }
     });
     html! {

@@ -3,7 +3,7 @@
 mod panels;
 
 use super::choosers::{dtype_choice, line_choice, problem_choice, quantity_choice};
-use super::controls::{Send, copy, heading as view_heading};
+use super::controls::{Send, copy, heading as view_heading, press};
 use super::rung;
 use crate::app::{App, Msg, ViewMsg};
 use crate::browser;
@@ -12,7 +12,7 @@ use crate::record::quantities::quantity;
 use crate::record::{Summary, Tab};
 use warpbook_charts as charts;
 use warpbook_record::{Problem, Run};
-use web_sys::{KeyboardEvent, MouseEvent};
+use web_sys::KeyboardEvent;
 use yew::{Callback, Html, html};
 
 /// The record, at the tab that the link names or at its first.
@@ -128,7 +128,7 @@ fn tab_list(send: &Send, tabs: &[Tab], shown: Tab) -> Html {
                 html! {
                     <button key={tab.id()} type="button" role="tab" id={format!("tab-{}", tab.id())} aria-controls="panel"
                         aria-selected={on.to_string()} tabindex={if on { "0" } else { "-1" }}
-                        onclick={send.reform(move |_: MouseEvent| Msg::View(ViewMsg::Tab(tab)))}>{ tab.label() }</button>
+                        onclick={press(send, Msg::View(ViewMsg::Tab(tab)))}>{ tab.label() }</button>
                 }
             }) }
         </div>

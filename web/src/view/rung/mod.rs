@@ -7,15 +7,14 @@ mod source;
 mod swipe;
 
 use super::choosers::problem_choice;
-use super::controls::{Send, option, option_group, select};
+use super::controls::{Send, option, option_group, press, select};
 use crate::app::{App, Msg, OpenedFrom, RUNG_HEADING as HEADING, RungMsg};
 use crate::record::Tab;
 use crate::record::rungs::{framework, neighbour, shown, title};
 use swipe::swipe;
 use warpbook_charts::{climb_caption, rung_before};
 use warpbook_record::{Problem, Run, Rung};
-use web_sys::MouseEvent;
-use yew::{Callback, Event, Html, html};
+use yew::{Event, Html, html};
 
 /// The panel of the rung that the link names, or of the problem's fastest kernels.
 pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Html {
@@ -35,7 +34,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
                     </div>
                     { for problem.map(|p| problem_choice(send, run, p, Tab::Source)) }
                     <button type="button" class="unprinted" aria-keyshortcuts="Escape"
-                        onclick={send.reform(|_: MouseEvent| Msg::Rung(RungMsg::Leave))}>
+                        onclick={press(send, Msg::Rung(RungMsg::Leave))}>
                         { "Back " }<kbd aria-hidden="true">{ "Esc" }</kbd>
                     </button>
                 </div>
@@ -77,10 +76,8 @@ pub fn winners(send: &Send, run: &Run, problem: &Problem) -> Html {
         <div class="row winners unprinted">
             { for rungs.into_iter().enumerate().map(|(i, rung)| {
                 let id = format!("open-winner-{i}");
-                let (rung_id, from) = (rung.id.to_string(), id.clone());
-                let press = send.reform(move |_: MouseEvent| {
-                    Msg::Rung(RungMsg::Open(rung_id.clone(), String::new(), OpenedFrom::Id(from.clone())))
-                });
+                let open = RungMsg::Open(rung.id.to_string(), String::new(), OpenedFrom::Id(id.clone()));
+                let press = press(send, Msg::Rung(open));
                 let what = if rung.kernels().is_empty() { "its figures" } else { "source and changes" };
                 html! { <button type="button" {id} onclick={press}>{ format!("{}: {what}", title(rung)) }</button> }
             }) }
@@ -90,11 +87,10 @@ pub fn winners(send: &Send, run: &Run, problem: &Problem) -> Html {
 
 /// A button for a step, which stays where it is at the ladder's ends, so that it keeps the focus.
 fn step(send: &Send, label: &'static str, key: &'static str, by: isize, can: bool) -> Html {
-    let press: Callback<MouseEvent> = send.reform(move |_: MouseEvent| Msg::Rung(RungMsg::Step(by)));
     let arrow = if by < 0 { "←" } else { "→" };
     html! {
         <button type="button" class="step unprinted" aria-label={label} title={format!("{label} ({key})")} aria-keyshortcuts={key}
-            aria-disabled={(!can).to_string()} onclick={press}>
+            aria-disabled={(!can).to_string()} onclick={press(send, Msg::Rung(RungMsg::Step(by)))}>
             <span aria-hidden="true">{ arrow }</span>{ " " }<kbd aria-hidden="true">{ key }</kbd>
         </button>
     }
