@@ -5,18 +5,11 @@ pub(crate) mod memory;
 pub(crate) mod power;
 pub(crate) mod scaling;
 
-use crate::draw::canvas::{MARKERS, Paint, Stroke};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::frame::Frame;
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::plot::lines::{Lines, Series};
-use crate::draw::plot::ticks::Axis;
-use crate::draw::svg::DASHES;
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{counted, plain, significant};
-use crate::record::kind::Kind;
+use crate::draw::{
+    Axis, Chart, ChartError, DASHES, Frame, Lines, MARKERS, MarkData, Options, Paint, Series, Stroke, Table, clean,
+};
+use crate::record::Kind;
 
 /// A line: its name, and points of x and y in any order.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -92,13 +85,13 @@ impl Options {
                 label: vec![clean(&curve.name)],
                 names: 1,
                 points,
-                stroke: Stroke::dashed(Paint::solid(tones[i % tones.len()]), 2.0, (i % DASHES.len()) as u32),
+                stroke: Stroke::dashed(Paint::solid(tones[i % tones.len()]), 2.0, i % DASHES.len()),
                 marker: Some(MARKERS[i % MARKERS.len()]),
                 scattered: false,
                 apart: Vec::new(),
                 is_rest: false,
                 broken: None,
-                facts: MarkData::default(),
+                data: MarkData::default(),
                 each: Vec::new(),
             });
         }
@@ -166,7 +159,12 @@ mod tests {
 
     #[test]
     fn lines_are_drawn_in_the_order_of_x_and_said_in_a_table() {
-        let chart = Options::default().curves(["By batch", "here"], ("batch", Scale::Doubling), ("accuracy in %", Scale::Linear), &two());
+        let chart = Options::default().curves(
+            ["By batch", "here"],
+            ("batch", Scale::Doubling),
+            ("accuracy in %", Scale::Linear),
+            &two(),
+        );
         let chart = chart.unwrap();
         assert_eq!(chart.table.rows, [["64", "90.00", "90.50"], ["256", "80.00", ""], ["1024", "", "not a number"]]);
         assert!(chart.description.contains("as <is> from 90.00 at 64 to 80.00 at 256"), "{}", chart.description);
@@ -180,7 +178,12 @@ mod tests {
         let drawn = |x, y| Options::default().curves(["t", ""], ("x", x), ("y", y), &line).unwrap().svg.to_string();
         assert!(drawn(Scale::Log, Scale::Log).contains("2 points left out"));
         assert!(!drawn(Scale::Whole, Scale::Linear).contains("left out"));
-        let none = Options::default().curves(["t", ""], ("x", Scale::Log), ("y", Scale::Log), &[Curve::new("a", [(0.0, 1.0)])]);
+        let none = Options::default().curves(
+            ["t", ""],
+            ("x", Scale::Log),
+            ("y", Scale::Log),
+            &[Curve::new("a", [(0.0, 1.0)])],
+        );
         assert!(matches!(none, Err(ChartError::NothingToDraw(why)) if why.contains("no point")));
     }
 }
