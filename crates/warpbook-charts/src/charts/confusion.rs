@@ -1,14 +1,10 @@
 //! Classes against what they were taken for.
 
-use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Paint, Stroke, WIDTH};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::{BLUE, VERMILLION};
-use crate::draw::frame::Frame;
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{listed, percent, plain};
+use crate::draw::{
+    At, BLUE, Canvas, Chart, ChartError, Drawn, Font, Frame, MARGIN, MarkData, Options, Paint, Stroke, Table,
+    VERMILLION, WIDTH, clean,
+};
 
 /// How often each class was taken for which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +146,7 @@ impl Matrix<'_> {
             let right = class == taken_for;
             if count > 0 {
                 let color = if right { BLUE } else { VERMILLION };
-                canvas.marked(&self.facts(class, taken_for), || {
+                canvas.marked(&self.data(class, taken_for), || {
                     canvas.rect(x, rows, Paint::faded(color, alpha(count as f64 / sum)))?;
                     self.draw_count(canvas, class, taken_for, layout.cell, (left + layout.cell / 2.0, middle))
                 })?;
@@ -170,11 +166,11 @@ impl Matrix<'_> {
         if FIGURE.width(&count) > cell - 2.0 {
             return Ok(());
         }
-        let title = format!("{}: {count}", self.facts(class, taken_for).name);
+        let title = format!("{}: {count}", self.data(class, taken_for).name);
         canvas.titled(&count, &title, at, At::Middle, Font { bold: class == taken_for, ..FIGURE })
     }
 
-    fn facts(&self, class: usize, taken_for: usize) -> MarkData {
+    fn data(&self, class: usize, taken_for: usize) -> MarkData {
         let names = [class, taken_for].map(|i| clean(&self.of.classes[i]));
         MarkData {
             name: format!("{} taken for {}", names[0], names[1]),

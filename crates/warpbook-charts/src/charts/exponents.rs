@@ -1,14 +1,10 @@
 //! How large numbers are: histograms of their exponents over the range of a format.
 
-use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Paint, Stroke, WIDTH};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::{BLUE, GREY, VERMILLION};
-use crate::draw::frame::Frame;
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{percent, whole};
+use crate::draw::{
+    At, BLUE, Canvas, Chart, ChartError, Drawn, Font, Frame, GREY, MARGIN, MarkData, Options, Paint, Stroke, Table,
+    VERMILLION, WIDTH, clean,
+};
 use std::collections::BTreeMap;
 
 /// The range of a floating-point format, by the exponents of 2 of what it can hold.
@@ -207,13 +203,12 @@ impl Plot<'_> {
         let all = row.counted() as f64;
         for (e, n) in row.counts.iter().filter(|(_, n)| **n > 0) {
             let share = *n as f64 / all;
-            let facts =
-                MarkData { name: format!("2^{e} to 2^{}", e + 1), value: percent(share), ..MarkData::default() };
+            let data = MarkData { name: format!("2^{e} to 2^{}", e + 1), value: percent(share), ..MarkData::default() };
             let lost = *e < self.range.least || *e > self.range.largest;
             let color = if lost { VERMILLION } else { BLUE };
             // A hairline for the few.
             let height = (share / most * (bottom - top)).max(0.6);
-            canvas.marked(&facts, || {
+            canvas.marked(&data, || {
                 canvas.rect((self.x(*e), self.x(e + 1) - 1.0), (bottom - height, bottom), Paint::solid(color))
             })?;
         }

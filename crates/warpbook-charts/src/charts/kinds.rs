@@ -1,7 +1,6 @@
 //! The charts that a record names by their kinds.
 
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::options::Options;
+use crate::draw::{Chart, ChartError, Options};
 use warpbook_record::{ChartKind, PartGroup, Problem, Run};
 
 impl Options {
@@ -32,7 +31,7 @@ impl Options {
             let log = run.train_logs.iter().find(|l| l.problem == *problem).or(run.train_logs.first());
             log.map_or(problem, |l| &l.problem)
         };
-        let looked_into = || {
+        let xrayed = || {
             let mut of_xrays = run.xrays.iter().map(|x| &x.problem);
             if of_xrays.clone().any(|p| p == problem) { problem } else { of_xrays.next().unwrap_or(problem) }
         };
@@ -47,7 +46,7 @@ impl Options {
             ChartKind::Transfers => self.transfers(run, with_parts(PartGroup::Transfer)),
             ChartKind::Breakdown => self.breakdown(run, recorded(run, problem)),
             ChartKind::Timeline => Err(ChartError::NothingToDraw("A timeline is drawn by `timeline`.".into())),
-            ChartKind::Xray => self.xray(run, looked_into()),
+            ChartKind::Xray => self.xray(run, xrayed()),
             ChartKind::Loss => self.loss_curve(run, logged()),
             ChartKind::Accuracy => self.accuracy(run, logged()),
             ChartKind::LossScale => self.loss_scale(run, logged()),

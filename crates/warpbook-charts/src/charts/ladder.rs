@@ -1,20 +1,13 @@
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::Rgb;
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::plot::bars::{Bar, Bars, Content, Mark, Row};
-use crate::draw::plot::ticks::{Axis, LOG_FROM, less_is_better};
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{counted, percent, time, times};
-use crate::record::headline::{claim, claim_of_memory, least_memory};
-use crate::record::kind::Kind;
-use crate::record::ladder_table::{LadderTable, columns};
-use crate::record::measure::{Measure, OF_PEAK_MEMORY, peak_bytes};
-use crate::record::names::{device, heading, joined, label, name, names, pass};
-use crate::record::timing::{debug_note, l2, medians, policy_note};
-use crate::record::verdict::{Ceiling, arithmetic_name, bound, of_bound, usable, verdict};
+use crate::draw::{
+    Axis, Bar, Bars, Chart, ChartError, Content, Frame, LOG_FROM, MAX_ENTRIES, Mark, MarkData, Options, Rgb, Row,
+    Table, clean, less_is_better,
+};
+use crate::record::{
+    Ceiling, Kind, LadderTable, Measure, OF_PEAK_MEMORY, arithmetic_name, bound, claim, claim_of_memory, columns,
+    debug_note, device, heading, joined, l2, label, least_memory, medians, name, names, of_bound, pass, peak_bytes,
+    policy_note, usable, verdict,
+};
 use std::collections::HashSet;
 use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Quantity, Run};
 
@@ -125,16 +118,16 @@ impl Ladder<'_> {
     fn marks(&self, ceiling: Option<&Ceiling>, guess: Option<(f64, String)>) -> Vec<Mark> {
         let ceiling = ceiling.map(|c| {
             let label = self.ceiling_label(c);
-            Mark { value: self.value(c.us), facts: MarkData::reference(&label), label, solid: false }
+            Mark { value: self.value(c.us), data: MarkData::reference(&label), label, solid: false }
         });
         let counted = |(m, _): &(&Measurement, f64)| self.measure.is_timed() || peak_bytes(m).is_some();
         let library = self.library.filter(counted).map(|(m, us)| {
             let value = self.value_of(m, us);
             let (name, shown) = (name(self.run, &m.rung), self.measure.text(value));
             let label = format!("{name}: {shown}");
-            Mark { value, facts: MarkData { name, ..self.measure.facts(m, shown) }, label, solid: true }
+            Mark { value, data: MarkData { name, ..self.measure.data(m, shown) }, label, solid: true }
         });
-        let guess = guess.map(|(value, label)| Mark { value, facts: MarkData::reference(&label), label, solid: false });
+        let guess = guess.map(|(value, label)| Mark { value, data: MarkData::reference(&label), label, solid: false });
         ceiling.into_iter().chain(library).chain(guess).collect()
     }
 
@@ -318,7 +311,7 @@ impl Ladder<'_> {
                 Content::Bar(Bar {
                     value: self.value_of(m, us),
                     spread: ends,
-                    facts: MarkData { name: name.clone(), series, ..self.measure.facts(m, label.clone()) },
+                    data: MarkData { name: name.clone(), series, ..self.measure.data(m, label.clone()) },
                     label,
                     note: self.note(row),
                     remark: self.beyond(row, us),

@@ -1,15 +1,7 @@
 //! Latencies, level by level.
 
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::BLUE;
-use crate::draw::frame::Frame;
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::plot::bars::{Bar, Bars, Content, Row};
-use crate::draw::plot::ticks::Axis;
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::significant;
+use crate::draw::{Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, MarkData, Options, Row, Table, clean};
 
 impl Options {
     /// How long an instruction waits for its input, by where that is: a bar of nanoseconds for each level, in the order given. What is no positive number
@@ -42,7 +34,7 @@ impl Options {
                     Content::Bar(Bar {
                         value: ns,
                         spread: None,
-                        facts: MarkData { name: name.clone(), value: label.clone(), ..MarkData::default() },
+                        data: MarkData { name: name.clone(), value: label.clone(), ..MarkData::default() },
                         label,
                         note: String::new(),
                         remark: String::new(),

@@ -1,10 +1,7 @@
 use crate::charts::diagram::{Diagram, Timeline};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::options::Options;
-use crate::draw::text::clean;
 use crate::draw::text::words::{counted, significant, time};
-use crate::record::names::{device, heading, joined, label, names, pass};
-use crate::record::verdict::{missing, usable};
+use crate::draw::{Chart, ChartError, Options, clean};
+use crate::record::{device, heading, joined, label, missing, names, pass, usable};
 use warpbook_record::{Problem, Run, Span};
 
 /// Colours for so many kinds of operations; the rest is grey.

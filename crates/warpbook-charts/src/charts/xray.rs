@@ -1,17 +1,12 @@
 //! What every SM did when: lanes of SMs, then some warps block by block, and the figures that are read from them.
 
-use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Paint, Stroke, line_height};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::{AMBER, BLUE, BROWN, GREY, PURPLE, Rgb, SERIES, SKY, VERMILLION};
-use crate::draw::frame::Frame;
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::{Options, is_narrow};
-use crate::draw::plot::ticks::linear_ticks;
-use crate::draw::table::Table;
 use crate::draw::text::words::{counted, percent, significant, time, time_tick, times};
-use crate::draw::text::{clean, wrap};
-use crate::record::names::{device, heading, joined, label, names};
-use crate::record::verdict::missing;
+use crate::draw::text::wrap;
+use crate::draw::{
+    AMBER, At, BLUE, BROWN, Canvas, Chart, ChartError, Drawn, Font, Frame, GREY, MARGIN, MarkData, Options, PURPLE,
+    Paint, Rgb, SERIES, SKY, Stroke, Table, VERMILLION, clean, is_narrow, line_height, linear_ticks,
+};
+use crate::record::{device, heading, joined, label, missing, names};
 use warpbook_record::xray::{PhaseSpan, PhaseTime, Role, phase};
 use warpbook_record::{Problem, Run, Xray, XrayBlock, XrayWarp};
 
@@ -186,8 +181,8 @@ impl<'x> Picture<'x> {
                 canvas.text(&format!("SM {}", sm.sm), (begin - 6.0, middle), At::Right, Font::SMALL)?;
             }
             let value = format!("{} until {}", counted(sm.blocks, "block"), time(sm.end_ns as f64 / 1e3));
-            let facts = MarkData { name: format!("SM {}", sm.sm), value, ..MarkData::default() };
-            canvas.marked(&facts, || {
+            let data = MarkData { name: format!("SM {}", sm.sm), value, ..MarkData::default() };
+            canvas.marked(&data, || {
                 for (phase, from, to) in &sm.runs {
                     let (a, b) = (at(*from), at(*to));
                     canvas.rect((a, b.max(a + 0.3)), (upper, lower), self.paint(*phase))?;
@@ -230,8 +225,8 @@ impl<'x> Picture<'x> {
                 let place = self.of.phases.iter().position(|p| p == s.phase);
                 let (a, b) = (at(s.from), at(s.to));
                 let value = time((s.to - s.from) as f64 / 1e3);
-                let facts = MarkData { name: format!("{}: {}", warp.name, s.phase), value, ..MarkData::default() };
-                canvas.marked(&facts, || {
+                let data = MarkData { name: format!("{}: {}", warp.name, s.phase), value, ..MarkData::default() };
+                canvas.marked(&data, || {
                     canvas.rect((a + 0.2, (b - 0.2).max(a + 0.4)), (upper, lower), self.paint(place))
                 })?;
             }

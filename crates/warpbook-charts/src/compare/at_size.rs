@@ -1,9 +1,6 @@
 use crate::compare::Comparison;
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::options::Options;
-use crate::draw::text::clean;
-use crate::record::names::{label, size_number};
-use crate::record::verdict::verdict;
+use crate::draw::{Chart, ChartError, Options, clean};
+use crate::record::{label, size_number, verdict};
 use warpbook_record::{Problem, Run};
 
 impl Options {

@@ -2,7 +2,7 @@
 
 use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::times;
-use crate::record::names::{device, label};
+use crate::record::{device, label};
 use warpbook_record::{DeviceKind, Run};
 
 /// What one's own record says next to a published one, in a sentence: how the fastest of our rungs that both timed does on both devices,

@@ -1,17 +1,12 @@
 //! A comparison drawn: a row for each rung, a marker for each record at how many times as fast as the first it is.
 
 use super::{ComparedCell, ComparedRow, Comparison, Verdict};
-use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, MARKERS, Paint, Stroke, WIDTH};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::{Options, is_narrow};
-use crate::draw::plot::ticks::Axis;
 use crate::draw::text::words::{counted, listed, plain, time, times};
-use crate::record::kind::Kind;
-use crate::record::names::{devices, heading, joined, label};
-use crate::record::noise::{THRESHOLD, threshold};
-use crate::record::timing::{debug_note, l2, medians};
+use crate::draw::{
+    At, Axis, Canvas, Chart, ChartError, Drawn, Font, Frame, MARGIN, MARKERS, MAX_ENTRIES, MarkData, Options, Paint,
+    Stroke, WIDTH, is_narrow,
+};
+use crate::record::{Kind, THRESHOLD, debug_note, devices, heading, joined, l2, label, medians, threshold};
 use warpbook_record::Run;
 
 /// Where the rows' names end and the plot begins.
@@ -170,7 +165,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
             let y = first + step * i as f64;
             let x = |v: f64| axis.place(v, left, right);
             let shown = format!("{} · {}", cell.us.map(time).unwrap_or_default(), times(ratio.value));
-            let facts = cell
+            let data = cell
                 .measurement
                 .map(|m| MarkData { series: self.of.labels[*record].clone(), ..MarkData::measured(m, shown) });
             if x(ratio.high) - x(ratio.low) >= 2.0 {
@@ -178,7 +173,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
                 canvas.line(&ends, Stroke::new(Paint::faded(color, 0.7), 1.6))?;
             }
             let marker = (MARKERS[record % MARKERS.len()], (x(ratio.value), y), Paint::solid(color));
-            canvas.marked(&facts.unwrap_or_default(), || canvas.marker(marker.0, marker.1, marker.2))?;
+            canvas.marked(&data.unwrap_or_default(), || canvas.marker(marker.0, marker.1, marker.2))?;
         }
         let (text, font) = self.figure(row, &drawn);
         if narrow && !drawn.is_empty() {

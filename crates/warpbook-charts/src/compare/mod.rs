@@ -13,12 +13,10 @@ mod table;
 pub use beside::beside;
 pub use summary::{Counts, Drift};
 
-use crate::draw::chart::ChartError;
-use crate::draw::text::clean;
-use crate::record::comparable::{Aligned, aligned, same_meaning, unlike};
-use crate::record::names::{MAX_LABEL, names, record_labels};
-use crate::record::noise::{Error, LogMedian, Ratio, sum};
-use crate::record::verdict::verdict;
+use crate::draw::{ChartError, clean};
+use crate::record::{
+    Aligned, Error, LogMedian, MAX_LABEL, Ratio, aligned, names, record_labels, same_meaning, sum, unlike, verdict,
+};
 use std::collections::{HashMap, HashSet};
 use warpbook_record::{Measurement, Problem, Run};
 

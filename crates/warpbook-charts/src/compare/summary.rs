@@ -3,8 +3,7 @@
 use super::judge::{references, shift};
 use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::{counted, listed, percent, times};
-use crate::record::names::label;
-use crate::record::noise::{Ratio, THRESHOLD};
+use crate::record::{Ratio, THRESHOLD, label};
 
 /// So many rungs that moved are named.
 const MOST_NAMED: usize = 3;

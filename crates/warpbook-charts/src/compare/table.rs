@@ -1,9 +1,9 @@
 //! A comparison as a table for files.
 
 use super::Comparison;
-use crate::draw::table::Table;
+use crate::draw::Table;
 use crate::draw::text::words::significant;
-use crate::record::names::label;
+use crate::record::label;
 
 impl Comparison<'_> {
     /// A row for every rung, problem and record.

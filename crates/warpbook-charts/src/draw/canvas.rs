@@ -1,20 +1,20 @@
 //! A drawing area in CSS pixels.
 
-use crate::draw::backend::{FONT_SCALE, Metered};
+use crate::draw::backend::{SvgBackend, Text, UNIT};
 use crate::draw::chart::ChartError;
 use crate::draw::colour::Rgb;
 use crate::draw::mark_data::MarkData;
-use crate::draw::svg::{DASH_STEP, FAMILY, INK, UNIT};
-use crate::draw::text::{self, GROUP_CLOSE, GROUP_OPEN, TITLE_CLOSE, TITLE_OPEN, TURNED};
+use crate::draw::text;
 use plotters::coord::Shift;
 use plotters::element::{Drawable, PointCollection};
 use plotters::prelude::{
     Circle, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, PathElement, Polygon, RGBAColor, Rectangle,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{FontDesc, FontFamily, FontStyle, ShapeStyle, TextStyle};
+use plotters::style::{Color, FontDesc, FontFamily, FontStyle, ShapeStyle, TextStyle};
+use plotters_backend::DrawingErrorKind;
 use std::cell::RefCell;
-use std::io;
+use std::convert::Infallible;
 
 /// Whether it could be drawn; the canvas knows what was in the way. An error of no size makes each `?` a single branch.
 pub(crate) type Drawn = Result<(), Undrawn>;
@@ -30,6 +30,9 @@ pub(crate) const WIDTH: f64 = 720.0;
 /// The empty border around a chart.
 pub(crate) const MARGIN: f64 = 12.0;
 
+/// The colour of the text around the chart; see [`crate::draw::backend`].
+const BLACK: Rgb = (0, 0, 0);
+
 /// A stroke or a fill: a colour and how much of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Paint {
@@ -39,17 +42,17 @@ pub(crate) struct Paint {
 
 impl Paint {
     /// The surroundings' text colour.
-    pub(crate) const INK: Self = Self { rgb: INK, alpha: 1.0 };
+    pub(crate) const INK: Self = Self::solid(BLACK);
     /// For secondary text: subtitles, tick labels.
-    pub(crate) const MUTED: Self = Self { rgb: INK, alpha: 0.72 };
+    pub(crate) const MUTED: Self = Self::faded(BLACK, 0.72);
     /// For grids.
-    pub(crate) const FAINT: Self = Self { rgb: INK, alpha: 0.14 };
+    pub(crate) const FAINT: Self = Self::faded(BLACK, 0.14);
 
-    pub(crate) fn solid(rgb: Rgb) -> Self {
+    pub(crate) const fn solid(rgb: Rgb) -> Self {
         Self { rgb, alpha: 1.0 }
     }
 
-    pub(crate) fn faded(rgb: Rgb, alpha: f64) -> Self {
+    pub(crate) const fn faded(rgb: Rgb, alpha: f64) -> Self {
         Self { rgb, alpha }
     }
 
@@ -67,7 +70,7 @@ impl Paint {
 pub(crate) struct Stroke {
     pub(crate) paint: Paint,
     pub(crate) width: f64,
-    pub(crate) dash: u32,
+    pub(crate) dash: usize,
 }
 
 impl Stroke {
@@ -75,13 +78,12 @@ impl Stroke {
         Self { paint, width, dash: 0 }
     }
 
-    pub(crate) fn dashed(paint: Paint, width: f64, dash: u32) -> Self {
+    pub(crate) fn dashed(paint: Paint, width: f64, dash: usize) -> Self {
         Self { paint, width, dash }
     }
 
     fn style(self) -> ShapeStyle {
-        let width = ((self.width * UNIT).round() as u32).min(DASH_STEP - 1);
-        ShapeStyle { color: self.paint.color(), filled: false, stroke_width: self.dash * DASH_STEP + width }
+        ShapeStyle { color: self.paint.color(), filled: false, stroke_width: (self.width * UNIT).round() as u32 }
     }
 }
 
@@ -113,6 +115,16 @@ pub(crate) enum At {
     Right,
 }
 
+impl At {
+    fn h_pos(self) -> HPos {
+        match self {
+            Self::Left => HPos::Left,
+            Self::Middle => HPos::Center,
+            Self::Right => HPos::Right,
+        }
+    }
+}
+
 /// A marker's shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marker {
@@ -141,7 +153,7 @@ pub(crate) const MARKERS: [Marker; 8] = [
 ];
 
 pub(crate) struct Canvas<'a> {
-    area: DrawingArea<Metered<'a>, Shift>,
+    area: DrawingArea<SvgBackend<'a>, Shift>,
     width: f64,
     /// What went wrong last.
     error: RefCell<String>,
@@ -157,21 +169,21 @@ fn tenths(px: f64) -> i32 {
 }
 
 impl<'a> Canvas<'a> {
-    /// Draws a picture of a size in CSS pixels; returns what plotters' backend wrote.
+    /// Draws a picture of a size in CSS pixels; returns its elements.
     pub(crate) fn draw(
         width: f64,
         size: (u32, u32),
         picture: impl FnOnce(&Canvas<'_>) -> Drawn,
     ) -> Result<String, ChartError> {
-        let mut raw = String::new();
-        let area = Metered::new(&mut raw, (size.0 * UNIT as u32, size.1 * UNIT as u32)).into_drawing_area();
+        let mut body = String::new();
+        let area = SvgBackend::new(&mut body, (size.0 * UNIT as u32, size.1 * UNIT as u32)).into_drawing_area();
         let canvas = Canvas { area, width, error: RefCell::default() };
         let done = picture(&canvas).and_then(|()| canvas.done(canvas.area.present()));
         done.map_err(|Undrawn| {
             ChartError::NothingToDraw(format!("The chart could not be drawn: {}.", canvas.error.borrow()))
         })?;
         drop(canvas);
-        Ok(raw)
+        Ok(body)
     }
 
     /// In CSS pixels.
@@ -182,13 +194,18 @@ impl<'a> Canvas<'a> {
     fn put<'e, E>(&self, element: &'e E) -> Drawn
     where
         &'e E: PointCollection<'e, Point>,
-        E: Drawable<Metered<'a>>,
+        E: Drawable<SvgBackend<'a>>,
     {
         self.done(self.area.draw(element))
     }
 
+    /// Draws what plotters has no element for.
+    fn call(&self, points: Vec<Point>, write: impl Fn(&mut SvgBackend<'a>, Vec<Point>)) -> Drawn {
+        self.put(&Call(points, write))
+    }
+
     #[inline(never)]
-    fn done(&self, result: Result<(), DrawingAreaErrorKind<io::Error>>) -> Drawn {
+    fn done(&self, result: Result<(), DrawingAreaErrorKind<Infallible>>) -> Drawn {
         result.map_err(|e| {
             self.error.replace(e.to_string());
             Undrawn
@@ -197,7 +214,12 @@ impl<'a> Canvas<'a> {
 
     pub(crate) fn line(&self, points: &[(f64, f64)], stroke: Stroke) -> Drawn {
         let points: Vec<Point> = points.iter().map(|(x, y)| at(*x, *y)).collect();
-        self.put(&PathElement::new(points, stroke.style()))
+        let style = stroke.style();
+        if stroke.dash == 0 {
+            return self.put(&PathElement::new(points, style));
+        }
+        let pen = (style.color.to_backend_color(), style.stroke_width);
+        self.call(points, |svg, points| svg.polyline(points, pen, stroke.dash))
     }
 
     pub(crate) fn rect(&self, x: (f64, f64), y: (f64, f64), paint: Paint) -> Drawn {
@@ -229,15 +251,14 @@ impl<'a> Canvas<'a> {
     }
 
     /// A mark, or a group of marks, that says so of itself; without anything to say no group.
-    pub(crate) fn marked(&self, facts: &MarkData, picture: impl FnOnce() -> Drawn) -> Drawn {
-        let fields = facts.fields();
-        if fields.is_empty() {
+    pub(crate) fn marked(&self, data: &MarkData, picture: impl FnOnce() -> Drawn) -> Drawn {
+        let attributes = data.attributes();
+        if attributes.is_empty() {
             return picture();
         }
-        let sign = |text: &str| self.write(text, (0.0, 0.0), At::Left, Font::SMALL);
-        sign(&format!("{GROUP_OPEN}{fields}"))?;
+        self.call(Vec::new(), |svg, _| svg.open_group(&attributes))?;
         picture()?;
-        sign(&GROUP_CLOSE.to_string())
+        self.call(Vec::new(), |svg, _| svg.close_group())
     }
 
     /// A line of text, vertically centred at y.
@@ -247,31 +268,30 @@ impl<'a> Canvas<'a> {
 
     /// A line of text around a place, turned by so many degrees clockwise.
     pub(crate) fn turned(&self, text: &str, place: (f64, f64), degrees: f64, font: Font) -> Drawn {
-        self.write(&format!("{degrees:.2}{TURNED}{}", text::clean(text)), place, At::Middle, font)
+        self.write_with(&text::clean(text), None, Some(degrees), (place, At::Middle, font))
     }
 
     /// A line of text that begins at a place and goes up from there.
     pub(crate) fn upwards(&self, text: &str, room: f64, place: (f64, f64), font: Font) -> Drawn {
         let text = text::clean(text);
         let shown = text::elide(&text, room, font.size, font.bold);
-        let title = if shown == text { String::new() } else { format!("{TITLE_OPEN}{text}{TITLE_CLOSE}") };
-        self.write(&format!("-90{TURNED}{title}{shown}"), place, At::Left, font)
+        let title = Some(text.as_str()).filter(|text| *text != shown);
+        self.write_with(&shown, title, Some(-90.0), (place, At::Left, font))
     }
 
     /// A line of text with another one as its tooltip.
     pub(crate) fn titled(&self, text: &str, title: &str, place: (f64, f64), anchor: At, font: Font) -> Drawn {
-        let (text, title) = (text::clean(text), text::clean(title));
-        self.write(&format!("{TITLE_OPEN}{title}{TITLE_CLOSE}{text}"), place, anchor, font)
+        self.write_with(&text::clean(text), Some(&text::clean(title)), None, (place, anchor, font))
     }
 
     /// A line of text cut to a width; the whole of it is then its tooltip.
     pub(crate) fn elided(&self, text: &str, room: f64, place: (f64, f64), anchor: At, font: Font) -> Drawn {
         let text = text::clean(text);
         let shown = text::elide(&text, room, font.size, font.bold);
-        if shown == text {
-            return self.write(&text, place, anchor, font);
+        match shown == text {
+            true => self.write(&text, place, anchor, font),
+            false => self.write_with(&shown, Some(&text), None, (place, anchor, font)),
         }
-        self.write(&format!("{TITLE_OPEN}{text}{TITLE_CLOSE}{shown}"), place, anchor, font)
     }
 
     /// Text in at most so many lines of a height of 1.35 of the font's, the first centred at y; what does not fit is in the tooltip.
@@ -281,10 +301,9 @@ impl<'a> Canvas<'a> {
         let cut = shown.last().is_some_and(|l| l.ends_with('…'));
         for (i, line) in shown.iter().enumerate() {
             let place = (x, y + i as f64 * line_height(font));
-            if cut {
-                self.write(&format!("{TITLE_OPEN}{text}{TITLE_CLOSE}{line}"), place, At::Left, font)?;
-            } else {
-                self.write(line, place, At::Left, font)?;
+            match cut {
+                true => self.write_with(line, Some(&text), None, (place, At::Left, font))?,
+                false => self.write(line, place, At::Left, font)?,
             }
         }
         Ok(())
@@ -292,15 +311,48 @@ impl<'a> Canvas<'a> {
 
     fn write(&self, text: &str, (x, y): (f64, f64), anchor: At, font: Font) -> Drawn {
         let style = if font.bold { FontStyle::Bold } else { FontStyle::Normal };
-        let h = match anchor {
-            At::Left => HPos::Left,
-            At::Middle => HPos::Center,
-            At::Right => HPos::Right,
-        };
-        let desc = FontDesc::new(FontFamily::Name(FAMILY), font.size * UNIT * FONT_SCALE, style);
+        // The fonts are named once, at the root.
+        let desc = FontDesc::new(FontFamily::SansSerif, font.size * UNIT, style);
         let color = font.paint.color();
-        let style = TextStyle::from(desc).color(&color).pos(Pos::new(h, VPos::Center));
+        let style = TextStyle::from(desc).color(&color).pos(Pos::new(anchor.h_pos(), VPos::Center));
         self.done(self.area.draw_text(text, &style, at(x, y)))
+    }
+
+    /// Writes a text with a tooltip, or turned, which plotters cannot.
+    fn write_with(
+        &self,
+        text: &str,
+        title: Option<&str>,
+        turn: Option<f64>,
+        ((x, y), anchor, font): ((f64, f64), At, Font),
+    ) -> Drawn {
+        let color = font.paint.color().to_backend_color();
+        let text = Text { text, title, turn, anchor: anchor.h_pos(), size: font.size * UNIT, bold: font.bold, color };
+        self.call(Vec::new(), |svg, _| svg.text(&text, at(x, y)))
+    }
+}
+
+/// An element of what plotters has none for: its points, and a call of the backend with them.
+struct Call<F>(Vec<Point>, F);
+
+impl<'a, F> PointCollection<'a, Point> for &'a Call<F> {
+    type Point = &'a Point;
+    type IntoIter = &'a [Point];
+
+    fn point_iter(self) -> &'a [Point] {
+        &self.0
+    }
+}
+
+impl<'b, F: Fn(&mut SvgBackend<'b>, Vec<Point>)> Drawable<SvgBackend<'b>> for Call<F> {
+    fn draw<I: Iterator<Item = Point>>(
+        &self,
+        points: I,
+        backend: &mut SvgBackend<'b>,
+        _: (u32, u32),
+    ) -> Result<(), DrawingErrorKind<Infallible>> {
+        (self.1)(backend, points.collect());
+        Ok(())
     }
 }
 

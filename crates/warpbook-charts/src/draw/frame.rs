@@ -45,7 +45,7 @@ impl Frame {
         let total = (notes_at + note_heights.iter().sum::<f64>() + MARGIN).ceil();
         let size = (self.width as u32, total as u32);
 
-        let raw = Canvas::draw(self.width, size, |canvas| {
+        let body = Canvas::draw(self.width, size, |canvas| {
             let first = MARGIN + line_height(Font::TITLE) / 2.0;
             canvas.wrapped(&self.title, room, heads, (MARGIN, first), Font::TITLE)?;
             let second = MARGIN + title_height + line_height(Font::NOTE) / 2.0 + 2.0;
@@ -58,7 +58,7 @@ impl Frame {
             }
             Ok(())
         })?;
-        let svg = Svg::finish(&raw, size, &self.title, &self.description);
+        let svg = Svg::new(&body, size, &self.title, &self.description);
         Ok(Chart { title: self.title, description: self.description, svg, table: self.table })
     }
 }

@@ -3,7 +3,7 @@
 //! A mark is the innermost element with a `data-value`. What several marks share, as the problem of a ladder or the rung of a line, is said
 //! once, by a group around them: a reader of the attributes looks at the mark and then outwards.
 
-use crate::draw::text::{FIELD, FIELD_VALUE, clean};
+use crate::draw::text::clean;
 
 /// The attributes of a mark, or of a group of marks; empty ones are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,8 +39,8 @@ impl MarkData {
         Self { legend: series.into(), ..Self::default() }
     }
 
-    /// As one text with private separators, which [`crate::draw::svg::Svg::finish`] makes attributes of.
-    pub(crate) fn fields(&self) -> String {
+    /// The names and the values of the attributes that are not empty.
+    pub(crate) fn attributes(&self) -> Vec<(&'static str, String)> {
         let samples = if self.samples > 0 { self.samples.to_string() } else { String::new() };
         let all = [
             ("rung", &self.rung),
@@ -53,8 +53,7 @@ impl MarkData {
             ("legend", &self.legend),
             ("plot", &self.plot),
         ];
-        let cleaned = all.into_iter().map(|(name, value)| (name, clean(value))).filter(|(_, value)| !value.is_empty());
-        cleaned.map(|(name, value)| format!("{name}{FIELD_VALUE}{value}{FIELD}")).collect()
+        all.into_iter().map(|(name, value)| (name, clean(value))).filter(|(_, value)| !value.is_empty()).collect()
     }
 }
 

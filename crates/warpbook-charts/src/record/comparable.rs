@@ -1,7 +1,6 @@
 //! Whether two measurements may be held against each other: what was done, how it was timed, and on what inputs.
 
-use crate::draw::chart::ChartError;
-use crate::draw::text::clean;
+use crate::draw::{ChartError, clean};
 use crate::record::names::{label, line_label};
 use crate::record::verdict::usable;
 use warpbook_record::{DeviceKind, L2State, Measurement, Policy, Problem, Run, TimedBy};

@@ -1,6 +1,6 @@
 //! Hardware counters as a table of kernels.
 
-use crate::draw::table::Table;
+use crate::draw::Table;
 use crate::draw::text::words::{bandwidth, bytes, percent, rate, time, versions};
 use warpbook_record::KernelCounters;
 use warpbook_record::counters::metric::{DRAM, ISSUE, L2, L2_HITS, LANES, LOADS, STORES, TENSOR, TIME, WARPS};

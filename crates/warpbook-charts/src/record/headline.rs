@@ -1,6 +1,6 @@
 //! What a record says of a problem, in the words that a reader sees first.
 
-use crate::draw::text::clean;
+use crate::draw::clean;
 use crate::draw::text::words::{counted, memory, percent, possessive, significant, time, times};
 use crate::record::ladder_table::sample;
 use crate::record::measure::{Measure, peak_bytes};

@@ -1,7 +1,6 @@
 //! What runs a rung, and its colours.
 
-use crate::draw::colour::{AMBER, BLUE, BROWN, INDIGO, OLIVE, PURPLE, Rgb, SKY, STEEL, UMBER, VIOLET};
-use crate::draw::text::clean;
+use crate::draw::{AMBER, BLUE, BROWN, INDIGO, OLIVE, PURPLE, Rgb, SKY, STEEL, UMBER, VIOLET, clean};
 use warpbook_record::{LIVE, Run, Rung, Runner};
 
 /// What runs a rung.

@@ -1,8 +1,7 @@
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{
     bandwidth, item_rate, item_rate_unit, memory, percent, rate, short, significant, time, times,
 };
+use crate::draw::{Table, clean};
 use crate::record::names::{item, name, pass};
 use crate::record::verdict::{bound, usable, verdict};
 use warpbook_record::{Column, Descriptor, LadderRow, Problem, Run};

@@ -1,6 +1,6 @@
 //! The quantities that rungs are compared by: their values, words, axes and columns.
 
-use crate::draw::mark_data::MarkData;
+use crate::draw::MarkData;
 use crate::draw::text::words::{
     bandwidth, bandwidth_tick, count, count_unit, item_rate, item_rate_unit, memory, memory_tick, memory_unit, plain,
     rate, rate_tick, rate_unit, time, time_tick, times,
@@ -66,10 +66,10 @@ impl Measure {
     }
 
     /// What a mark says of a measurement.
-    pub(crate) fn facts(&self, m: &Measurement, value: String) -> MarkData {
-        let facts = MarkData::measured(m, value);
+    pub(crate) fn data(&self, m: &Measurement, value: String) -> MarkData {
+        let data = MarkData::measured(m, value);
         // Samples are of times.
-        if self.is_timed() { facts } else { MarkData { spread: String::new(), samples: 0, ..facts } }
+        if self.is_timed() { data } else { MarkData { spread: String::new(), samples: 0, ..data } }
     }
 
     /// Why a problem has no such figure, in a sentence.

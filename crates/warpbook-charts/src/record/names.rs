@@ -1,8 +1,8 @@
 //! What rungs, problems, devices and records are called.
 
-use crate::draw::canvas::{Font, MARGIN, WIDTH};
+use crate::draw::text;
 use crate::draw::text::words::{count, listed};
-use crate::draw::text::{self, clean};
+use crate::draw::{Font, MARGIN, WIDTH, clean};
 use warpbook_record::{Problem, Run};
 
 /// A rung's title, and its id where that says something else.

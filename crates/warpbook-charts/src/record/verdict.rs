@@ -1,8 +1,7 @@
 //! Whether a measurement counts, how near to its bound it came, and the ceilings of a device.
 
-use crate::draw::chart::ChartError;
-use crate::draw::text::clean;
 use crate::draw::text::words::{bandwidth, percent, possessive, rate, significant};
+use crate::draw::{ChartError, clean};
 use crate::record::names::label;
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Outcome, Problem, Run, TrainLog};
 

@@ -1,17 +1,12 @@
 //! How the best of a task are spread.
 
 use super::{BoardTask, COLUMNS};
-use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Marker, Paint, Stroke, WIDTH};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::BLUE;
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::{Options, is_narrow};
-use crate::draw::plot::ticks::Axis;
-use crate::draw::table::Table;
 use crate::draw::text::words::{time, time_tick, times};
-use crate::record::names::{joined, label};
-use crate::record::timing::{l2_state, median_of};
+use crate::draw::{
+    At, Axis, BLUE, Canvas, Chart, ChartError, Drawn, Font, Frame, MARGIN, MAX_ENTRIES, MarkData, Marker, Options,
+    Paint, Stroke, Table, WIDTH, is_narrow,
+};
+use crate::record::{joined, l2_state, label, median_of};
 use warpbook_record::Measurement;
 
 const ROW: f64 = 20.0;
@@ -171,7 +166,7 @@ fn draw(
     for (i, (name, us)) in lines.iter().enumerate() {
         let text = format!("{name}, {}", time(*us));
         let y = first - (lines.len() - i) as f64 * KEY_LINE + KEY_LINE / 2.0 - 2.0;
-        let stroke = Stroke::dashed(Paint::INK, 1.2, i as u32 + 1);
+        let stroke = Stroke::dashed(Paint::INK, 1.2, i + 1);
         canvas
             .marked(&MarkData::reference(&text), || canvas.line(&[(x(*us), first - 2.0), (x(*us), bottom)], stroke))?;
         canvas.line(&[(MARGIN, y), (MARGIN + 22.0, y)], stroke)?;
@@ -209,13 +204,13 @@ fn draw(
             ink,
         )?;
         canvas.line(&[(left, y), (right, y)], Stroke::new(Paint::FAINT, 1.0))?;
-        let facts = MarkData {
+        let data = MarkData {
             rung: String::new(),
             problem: String::new(),
             name: format!("{}, {}", dot.person, dot.rung),
             ..MarkData::measured(dot.m, time(dot.us))
         };
-        canvas.marked(&facts, || canvas.marker(Marker::Disc, (x(dot.us), y), Paint::solid(BLUE)))?;
+        canvas.marked(&data, || canvas.marker(Marker::Disc, (x(dot.us), y), Paint::solid(BLUE)))?;
         let figure = if i == 0 { time(dot.us) } else { format!("{} · {}", time(dot.us), times(dot.us / best)) };
         canvas.text(&figure, (width - MARGIN, words), At::Right, Font::NOTE)?;
     }

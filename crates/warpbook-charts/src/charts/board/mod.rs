@@ -2,12 +2,9 @@
 
 mod chart;
 
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::significant;
-use crate::record::kind::is_own;
-use crate::record::names::{device, label, name};
-use crate::record::verdict::verdict;
+use crate::draw::{Table, clean};
+use crate::record::{device, is_own, label, name, verdict};
 use std::cmp::Reverse;
 use warpbook_record::{L2State, Measurement, Outcome, Problem, Run, Rung, Runner, TimedBy};
 

@@ -1,9 +1,8 @@
 //! What a link between GPUs gives, over the size of what crosses it.
 
 use crate::charts::curves::{Curve, Scale};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::options::Options;
-use crate::record::names::{device, heading, joined};
+use crate::draw::{Chart, ChartError, Options};
+use crate::record::{device, heading, joined};
 use warpbook_record::{LinkCurve, Run};
 
 impl Options {

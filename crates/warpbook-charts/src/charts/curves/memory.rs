@@ -1,8 +1,7 @@
 //! What arrays held on the device over time.
 
 use crate::charts::curves::{Curve, Scale};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::options::Options;
+use crate::draw::{Chart, ChartError, Options};
 use warpbook_record::{MemoryAt, Profiled};
 
 /// Changes that are drawn.

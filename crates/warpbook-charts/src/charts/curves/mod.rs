@@ -5,18 +5,11 @@ pub(crate) mod memory;
 pub(crate) mod power;
 pub(crate) mod scaling;
 
-use crate::draw::canvas::{MARKERS, Paint, Stroke};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::frame::Frame;
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::plot::lines::{Lines, Series};
-use crate::draw::plot::ticks::Axis;
-use crate::draw::svg::DASHES;
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{counted, plain, significant};
-use crate::record::kind::Kind;
+use crate::draw::{
+    Axis, Chart, ChartError, DASHES, Frame, Lines, MARKERS, MarkData, Options, Paint, Series, Stroke, Table, clean,
+};
+use crate::record::Kind;
 
 /// A line: its name, and points of x and y in any order.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -92,13 +85,13 @@ impl Options {
                 label: vec![clean(&curve.name)],
                 names: 1,
                 points,
-                stroke: Stroke::dashed(Paint::solid(tones[i % tones.len()]), 2.0, (i % DASHES.len()) as u32),
+                stroke: Stroke::dashed(Paint::solid(tones[i % tones.len()]), 2.0, i % DASHES.len()),
                 marker: Some(MARKERS[i % MARKERS.len()]),
                 scattered: false,
                 apart: Vec::new(),
                 is_rest: false,
                 broken: None,
-                facts: MarkData::default(),
+                data: MarkData::default(),
                 each: Vec::new(),
             });
         }

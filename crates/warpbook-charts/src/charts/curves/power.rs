@@ -1,10 +1,9 @@
 //! A device's clock and power over time, while runs of rungs followed one another.
 
 use crate::charts::curves::{Curve, Scale};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::options::Options;
 use crate::draw::text::words::counted;
-use crate::record::names::{device, heading, joined, label, names};
+use crate::draw::{Chart, ChartError, Options};
+use crate::record::{device, heading, joined, label, names};
 use warpbook_record::{PowerAt, Problem, Profiled, Run};
 
 /// Readings of a rung that are drawn.

@@ -1,10 +1,8 @@
 //! How well several devices do the work of one: throughput and efficiency over their number.
 
 use crate::charts::curves::{Curve, Scale};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::options::Options;
-use crate::record::names::{heading, names};
-use crate::record::verdict::usable;
+use crate::draw::{Chart, ChartError, Options};
+use crate::record::{heading, names, usable};
 use warpbook_record::{Measurement, Run};
 
 /// What the line is called that begins at the fastest rung on one device.

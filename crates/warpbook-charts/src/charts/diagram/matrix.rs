@@ -1,8 +1,7 @@
 //! A matrix with shaded elements.
 
 use super::style::{CELL, Key, MAX_ASKED, MAX_MARKS, MAX_SIDE, paint};
-use crate::draw::canvas::{At, Canvas, Drawn, Font, Paint, Stroke};
-use crate::draw::text::clean;
+use crate::draw::{At, Canvas, Drawn, Font, Paint, Stroke, clean};
 use std::ops::Range;
 
 /// A shaded range of a matrix.

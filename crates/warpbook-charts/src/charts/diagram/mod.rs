@@ -23,11 +23,7 @@ mod sign;
 mod style;
 mod timeline;
 
-use crate::draw::canvas::{At, Font, MARGIN, WIDTH};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::frame::Frame;
-use crate::draw::table::Table;
-use crate::draw::text::clean;
+use crate::draw::{At, Chart, ChartError, Font, Frame, MARGIN, Table, WIDTH, clean};
 pub use matrix::Matrix;
 pub use part::Part;
 use part::Row;

@@ -5,7 +5,7 @@ use super::product::{GAP_OF_PRODUCT, Product};
 use super::sign::Sign;
 use super::style::{GAP, Key, LEAST, NAME};
 use super::timeline::Timeline;
-use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, WIDTH};
+use crate::draw::{At, Canvas, Drawn, Font, MARGIN, WIDTH};
 
 /// A part of a diagram.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::matrix::Matrix;
 use super::style::NAME;
-use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, WIDTH};
+use crate::draw::{At, Canvas, Drawn, Font, MARGIN, WIDTH};
 
 /// A product c = a b, drawn so that the rows of a are those of c and the columns of b those of c.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,6 @@
 //! Signs and arrows.
 
-use crate::draw::canvas::{At, Canvas, Drawn, Font, Paint, Stroke};
-use crate::draw::text::clean;
+use crate::draw::{At, Canvas, Drawn, Font, Paint, Stroke, clean};
 
 /// A sign between two parts.
 #[derive(Debug, Clone, PartialEq)]

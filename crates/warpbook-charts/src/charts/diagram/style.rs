@@ -1,7 +1,6 @@
 //! Sizes, tones and limits of diagrams.
 
-use crate::draw::canvas::{Font, Paint};
-use crate::draw::colour::{Rgb, SERIES};
+use crate::draw::{Font, Paint, Rgb, SERIES};
 
 /// For what is read or written; text is readable on it.
 pub(super) const STRONG: f64 = 0.6;

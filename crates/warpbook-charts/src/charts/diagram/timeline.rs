@@ -2,10 +2,8 @@
 
 use super::sign::draw_arrow;
 use super::style::{CELL, Key, MAX_MARKS, paint};
-use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Paint, Stroke, WIDTH};
-use crate::draw::plot::ticks::Axis;
-use crate::draw::text::clean;
 use crate::draw::text::words::time_tick;
+use crate::draw::{At, Axis, Canvas, Drawn, Font, MARGIN, Paint, Stroke, WIDTH, clean};
 
 /// What happens when, lane below lane, from left to right. Times have no unit, unless [`Timeline::in_microseconds`] gives them one.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -1,16 +1,11 @@
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::{BLUE, GREY, Rgb, VERMILLION};
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::plot::bars::{Bar, Bars, Content, Row, Segment};
-use crate::draw::plot::ticks::Axis;
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{counted, listed, percent, significant, time, time_tick, versions};
-use crate::record::names::{device, heading, joined, label, name, names, pass};
-use crate::record::timing::median_of;
-use crate::record::verdict::{arithmetic_name, missing, of_bound, usable};
+use crate::draw::{
+    Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, GREY, MAX_ENTRIES, MarkData, Options, Rgb, Row, Segment,
+    Table, VERMILLION, clean,
+};
+use crate::record::{
+    arithmetic_name, device, heading, joined, label, median_of, missing, name, names, of_bound, pass, usable,
+};
 use warpbook_record::{Bound, Breakdown, OperationTime, Problem, Run};
 
 impl Options {
@@ -102,11 +97,11 @@ impl<'a> Taken<'a> {
         let mut rows = vec![Row { name: title, id: String::new(), content: Content::Heading(id) }];
         rows.extend(self.operations.iter().take(MAX_ENTRIES).map(|o| o.row(self)));
         let label = format!("{} · {}", time(self.idle_us), percent(self.idle_us / self.whole_us));
-        let facts = self.facts("nothing runs", label.clone());
+        let data = self.data("nothing runs", label.clone());
         let bar = Bar {
             value: self.idle_us,
             spread: None,
-            facts,
+            data,
             label,
             note: String::new(),
             remark: String::new(),
@@ -119,7 +114,7 @@ impl<'a> Taken<'a> {
     }
 
     /// What the mark of an operation, or of the time between, says of itself.
-    fn facts(&self, name: &str, value: String) -> MarkData {
+    fn data(&self, name: &str, value: String) -> MarkData {
         let (rung, problem) = (self.of.rung.clone(), label(&self.of.problem));
         MarkData { rung, problem, name: name.to_owned(), value, ..MarkData::default() }
     }
@@ -174,13 +169,13 @@ impl Operation<'_> {
         let label = format!("{} · {}", time(us), percent(us / of.basis_us()));
         // The second part of a bar ends at the operation's time, and says that.
         let segment = |value: f64, color: Rgb, series: &str, says: f64| {
-            let facts = MarkData { series: series.to_owned(), ..of.facts(&name, time(says)) };
-            Segment { value, color, facts }
+            let data = MarkData { series: series.to_owned(), ..of.data(&name, time(says)) };
+            Segment { value, color, data }
         };
         let bar = Bar {
             value: us,
             spread: None,
-            facts: of.facts(&name, label.clone()),
+            data: of.data(&name, label.clone()),
             label,
             note: self.bound.map(|b| of_bound(&b, b.us / us)).unwrap_or_default(),
             remark: String::new(),

@@ -1,13 +1,8 @@
 //! The timed parts of rungs, as rows of bars.
 
-use crate::draw::colour::Rgb;
-use crate::draw::mark_data::MarkData;
-use crate::draw::plot::bars::{Bar, Content, Row};
-use crate::draw::text::clean;
 use crate::draw::text::words::{percent, significant};
-use crate::record::measure::spread;
-use crate::record::names::{joined, names};
-use crate::record::verdict::usable;
+use crate::draw::{Bar, Content, MarkData, Rgb, Row, clean};
+use crate::record::{joined, names, spread, usable};
 use warpbook_record::{PartGroup, Problem, Run, Rung, stats};
 
 #[derive(Debug, Clone)]
@@ -82,18 +77,18 @@ impl MarkData {
 
 impl Part {
     /// What it says of itself, shown as so much; the rung and the problem are given.
-    pub(crate) fn facts(&self, of: MarkData, value: String) -> MarkData {
+    pub(crate) fn data(&self, of: MarkData, value: String) -> MarkData {
         MarkData { name: self.name.clone(), value, spread: spread(self.mad), samples: self.samples, ..of }
     }
 
-    pub(super) fn row(&self, color: Rgb, facts: MarkData, label: impl Fn(f64) -> String) -> Row {
+    pub(super) fn row(&self, color: Rgb, data: MarkData, label: impl Fn(f64) -> String) -> Row {
         let content = match self.us {
             None => Content::Reason("no usable time".into()),
             Some(us) => Content::Bar(Bar {
                 value: us,
                 spread: self.mad.map(|d| ((us - d).max(0.0), us + d)),
                 label: label(us),
-                facts: self.facts(facts, label(us)),
+                data: self.data(data, label(us)),
                 note: String::new(),
                 remark: String::new(),
                 color,

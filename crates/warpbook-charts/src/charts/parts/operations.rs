@@ -1,17 +1,9 @@
 use super::group::{Group, Part, groups, signed_percent};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::{BLUE, SKY};
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::plot::bars::{Bar, Bars, Content, Mark, Row};
-use crate::draw::plot::ticks::Axis;
-use crate::draw::table::Table;
 use crate::draw::text::words::{counted, percent, significant, time, time_difference, time_tick};
-use crate::record::kind::Kind;
-use crate::record::names::{device, heading, joined, label, pass};
-use crate::record::timing::{l2, median_of, policy_note};
-use crate::record::verdict::missing;
+use crate::draw::{
+    Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, MAX_ENTRIES, Mark, MarkData, Options, Row, SKY, Table,
+};
+use crate::record::{Kind, device, heading, joined, l2, label, median_of, missing, pass, policy_note};
 use warpbook_record::{PartGroup, Problem, Run};
 
 impl Options {
@@ -43,7 +35,7 @@ impl Options {
                     value: sum,
                     spread: None,
                     label: time(sum),
-                    facts: MarkData { name: "sum".into(), value: time(sum), ..MarkData::of_part(problem, &g.rung) },
+                    data: MarkData { name: "sum".into(), value: time(sum), ..MarkData::of_part(problem, &g.rung) },
                     note: String::new(),
                     remark: String::new(),
                     color,
@@ -100,8 +92,8 @@ impl Options {
             }
             if let (Some((_, us)), 1) = (whole, groups.len()) {
                 let label = format!("whole pass: {}", time(us));
-                let facts = MarkData { value: label.clone(), ..MarkData::of_part(problem, &g.rung) };
-                marks.push(Mark { value: us, label, solid: false, facts });
+                let data = MarkData { value: label.clone(), ..MarkData::of_part(problem, &g.rung) };
+                marks.push(Mark { value: us, label, solid: false, data });
             }
         }
         let description = format!(

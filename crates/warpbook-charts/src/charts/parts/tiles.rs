@@ -1,18 +1,10 @@
 use crate::charts::parts::group::{Group, Part, groups, signed_percent};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::{BLUE, GREY};
-use crate::draw::frame::Frame;
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::plot::bars::{Bar, Bars, Content, Mark, Row};
-use crate::draw::plot::ticks::{Axis, LOG_FROM, less_is_better};
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{counted, plain, significant, time, times};
-use crate::record::measure::Measure;
-use crate::record::names::{device, heading, joined, label};
-use crate::record::timing::{l2, median_of, policy_note};
-use crate::record::verdict::{missing, usable, verdict};
+use crate::draw::{
+    Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, GREY, LOG_FROM, Mark, MarkData, Options, Row, Table,
+    clean, less_is_better,
+};
+use crate::record::{Measure, device, heading, joined, l2, label, median_of, missing, policy_note, usable, verdict};
 use warpbook_record::{Define, PartGroup, Problem, Run, Tile};
 
 /// More tiles are not read.
@@ -89,7 +81,7 @@ impl Options {
             base: None,
             tick: |v| format!("{}×", plain(v)),
             caption: format!("time over that with the chosen tile{}", less_is_better(far)),
-            marks: vec![Mark { value: 1.0, label: CHOSEN.into(), solid: false, facts: MarkData::reference(CHOSEN) }],
+            marks: vec![Mark { value: 1.0, label: CHOSEN.into(), solid: false, data: MarkData::reference(CHOSEN) }],
             legend: vec![(BLUE, "chosen tile".into()), (GREY, "other tiles".into())],
         }
         .draw()
@@ -245,7 +237,7 @@ impl Tiled {
                 Content::Bar(Bar {
                     value: over,
                     spread,
-                    facts: MarkData { series: series.into(), ..self.part.facts(of, label.clone()) },
+                    data: MarkData { series: series.into(), ..self.part.data(of, label.clone()) },
                     label,
                     note: String::new(),
                     remark: String::new(),

@@ -1,18 +1,10 @@
 use crate::charts::parts::group::{Group, Part, groups};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::{BLUE, GREY, Rgb, VERMILLION};
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::plot::bars::{Bar, Bars, Content, Row, Segment};
-use crate::draw::plot::ticks::{Axis, LOG_FROM};
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{counted, listed, percent, plain, significant, time, time_tick};
-use crate::record::measure::Measure;
-use crate::record::names::{device, heading, joined, label, names};
-use crate::record::timing::{l2, median_of};
-use crate::record::verdict::{missing, verdict};
+use crate::draw::{
+    Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, GREY, LOG_FROM, MAX_ENTRIES, MarkData, Options, Rgb, Row,
+    Segment, Table, VERMILLION, clean,
+};
+use crate::record::{Measure, device, heading, joined, l2, label, median_of, missing, names, verdict};
 use warpbook_record::{PartGroup, Problem, Run, Runner};
 
 impl Options {
@@ -153,7 +145,7 @@ impl Parts {
     }
 
     fn segment(&self, problem: &Problem, kind: &str, color: Rgb, us: f64, unit: f64) -> Segment {
-        let facts = MarkData {
+        let data = MarkData {
             rung: self.group.rung.clone(),
             name: self.group.title.clone(),
             series: kind.to_owned(),
@@ -161,7 +153,7 @@ impl Parts {
             samples: self.group.parts.iter().find(|p| p.name == kind).map_or(0, |p| p.samples),
             ..MarkData::of_problem(problem)
         };
-        Segment { value: us / unit, color, facts }
+        Segment { value: us / unit, color, data }
     }
 
     /// With its times in such a unit.
@@ -177,7 +169,7 @@ impl Parts {
             color: BLUE,
             hollow: false,
             parts: each.map(|((name, color), us)| self.segment(problem, name, *color, us, unit)).collect(),
-            facts: MarkData::default(),
+            data: MarkData::default(),
         };
         Row { name: self.group.title.clone(), id: self.group.id.clone(), content: Content::Bar(bar) }
     }

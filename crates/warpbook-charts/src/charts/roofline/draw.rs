@@ -1,18 +1,13 @@
 //! Roofs, points and their keys, drawn.
 
 use super::{Point, Roofs};
-use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Marker, Paint, Stroke};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::Rgb;
-use crate::draw::frame::MAX_ENTRIES;
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::is_narrow;
-use crate::draw::plot::labels::{Along, Area, PointLabel, Room, Xy};
-use crate::draw::plot::ticks::{Axis, plot_words};
+use crate::draw::text;
 use crate::draw::text::words::{bandwidth, percent, plain, rate, rate_tick, significant};
-use crate::draw::text::{self, clean};
-use crate::record::kind::Kind;
-use crate::record::names::{name, names};
+use crate::draw::{
+    Along, Area, At, Axis, Canvas, Chart, ChartError, Drawn, Font, MARGIN, MAX_ENTRIES, MarkData, Marker, Paint,
+    PointLabel, Rgb, Room, Stroke, Xy, clean, is_narrow, plot_words,
+};
+use crate::record::{Kind, name, names};
 use warpbook_record::MemoryLevel;
 
 const X_CAPTION: &str = "FLOP/byte of the rung's level of memory; logarithmic scale";
@@ -49,7 +44,7 @@ struct Dot {
     at: Xy,
     shape: Marker,
     color: Rgb,
-    facts: MarkData,
+    data: MarkData,
     number: String,
     label: Option<PointLabel>,
     /// As "Persistent · 87 %".
@@ -103,7 +98,7 @@ impl Roofs<'_> {
         let mut seen: Vec<&str> = Vec::new();
         let mut lines: Vec<Vec<(Marker, String, f64)>> = Vec::new();
         let mut x = f64::INFINITY;
-        for (series, shape) in layout.points.iter().map(|d| (d.facts.series.as_str(), d.shape)) {
+        for (series, shape) in layout.points.iter().map(|d| (d.data.series.as_str(), d.shape)) {
             if seen.contains(&series) {
                 continue;
             }
@@ -138,8 +133,8 @@ impl Roofs<'_> {
             let begin = x.low().min(end) / 10.0;
             let line = (place((begin, begin * roof.bytes_per_s)), place((end, end * roof.bytes_per_s)));
             let text = format!("{}: {}", roof.level.label(), bandwidth(roof.bytes_per_s));
-            let facts = MarkData { series: roof.level.label().into(), ..MarkData::reference(text) };
-            lines.extend(plot.clip(line).map(|seen| (seen, facts)));
+            let data = MarkData { series: roof.level.label().into(), ..MarkData::reference(text) };
+            lines.extend(plot.clip(line).map(|seen| (seen, data)));
         }
         let drawn = self.points.iter().take(MAX_ENTRIES).enumerate();
         let drawn: Vec<(usize, &Point<'_>, Xy)> =
@@ -147,10 +142,10 @@ impl Roofs<'_> {
         lines.iter().for_each(|((a, b), _)| room.line(&[*a, *b]));
         drawn.iter().for_each(|(_, _, at)| room.marker(*at));
         let mut along = Vec::new();
-        for (line, facts) in &lines {
+        for (line, data) in &lines {
             // The name alone where there is no room for the figure.
-            let short = facts.value.split(':').next().unwrap_or_default().to_owned();
-            let found = [facts.value.clone(), short]
+            let short = data.value.split(':').next().unwrap_or_default().to_owned();
+            let found = [data.value.clone(), short]
                 .into_iter()
                 .find_map(|text| Some((room.along(*line, NAME.width(&text), 1.0)?, text)));
             along.extend(found.map(|(at, text)| (text, at)));
@@ -161,7 +156,7 @@ impl Roofs<'_> {
                 at: *at,
                 shape: shape(p.level),
                 color: Kind::of(self.run, &p.measurement.rung).color(),
-                facts: self.facts(p),
+                data: self.data(p),
                 label: room.point_label(*at, NAME.width(&number)),
                 number,
                 name: self.key(p),
@@ -183,7 +178,7 @@ impl Roofs<'_> {
         }
     }
 
-    fn facts(&self, p: &Point<'_>) -> MarkData {
+    fn data(&self, p: &Point<'_>) -> MarkData {
         let share = p.of_bound().map_or(String::new(), |text| format!(" · {text}"));
         let dtype = match self.dtypes.len() {
             0 | 1 => String::new(),
@@ -200,8 +195,8 @@ impl Roofs<'_> {
 
     fn draw_layout(&self, canvas: &Canvas<'_>, layout: &Layout, top: f64) -> Drawn {
         let down = |(x, y): Xy| (x, y + top);
-        for ((a, b), facts) in &layout.lines {
-            canvas.marked(facts, || canvas.line(&[down(*a), down(*b)], Stroke::new(Paint::MUTED, 1.5)))?;
+        for ((a, b), data) in &layout.lines {
+            canvas.marked(data, || canvas.line(&[down(*a), down(*b)], Stroke::new(Paint::MUTED, 1.5)))?;
         }
         for dot in &layout.points {
             if let Some(end) = dot.label.and_then(|l| l.leader) {
@@ -211,7 +206,7 @@ impl Roofs<'_> {
         canvas.marked(&MarkData::of_problem(self.problem), || {
             // The fastest on top.
             for dot in layout.points.iter().rev() {
-                canvas.marked(&dot.facts, || canvas.marker(dot.shape, down(dot.at), Paint::solid(dot.color)))?;
+                canvas.marked(&dot.data, || canvas.marker(dot.shape, down(dot.at), Paint::solid(dot.color)))?;
             }
             Ok(())
         })?;

@@ -1,12 +1,9 @@
 //! The words around a roofline, and its table.
 
 use super::{Point, Roofs};
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::table::Table;
 use crate::draw::text::words::{bandwidth, counted, listed, rate, significant};
-use crate::record::names::{device, heading, joined, label, name, names};
-use crate::record::timing::{l2, medians, policy_note};
-use crate::record::verdict::{arithmetic_name, of_bound};
+use crate::draw::{Frame, MAX_ENTRIES, Table};
+use crate::record::{arithmetic_name, device, heading, joined, l2, label, medians, name, names, of_bound, policy_note};
 use warpbook_record::Dtype;
 
 impl Roofs<'_> {

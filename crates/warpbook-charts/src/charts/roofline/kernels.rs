@@ -1,9 +1,8 @@
 //! The roofline of what a profiler found: each operation of a breakdown whose work is known, and each kernel that was counted, is a point.
 
 use super::roofs_and_points;
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::options::Options;
-use crate::record::names::name;
+use crate::draw::{Chart, ChartError, Options};
+use crate::record::name;
 use std::borrow::Cow;
 use warpbook_record::counters::metric::{DRAM, TIME};
 use warpbook_record::{

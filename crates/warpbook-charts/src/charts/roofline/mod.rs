@@ -9,12 +9,8 @@ mod rungs;
 pub use kernels::kernel_rungs;
 pub use points::{RoofLine, RoofPoint, RooflinePoints, roofline_points};
 
-use crate::draw::chart::ChartError;
-use crate::draw::frame::MAX_ENTRIES;
-use crate::draw::options::{Options, is_narrow};
-use crate::draw::plot::ticks::Axis;
-use crate::record::names::{device, label, name};
-use crate::record::verdict::{arithmetic_name, bound, of_bound, usable, verdict};
+use crate::draw::{Axis, ChartError, MAX_ENTRIES, Options, is_narrow};
+use crate::record::{arithmetic_name, bound, device, label, name, of_bound, usable, verdict};
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem, Run, Runner};
 
 /// What is drawn of a problem; errors as [`Options::roofline`].

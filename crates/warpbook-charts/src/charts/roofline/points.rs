@@ -1,11 +1,9 @@
 //! The roofline of a problem as places in a plane, for whoever shows how a ladder's point moves along it.
 
 use super::{Point, Roofs, roofs_and_points};
-use crate::draw::frame::MAX_ENTRIES;
-use crate::draw::options::Options;
-use crate::draw::plot::labels::{Area, Xy};
 use crate::draw::text::words::{bandwidth, rate, significant};
-use crate::record::names::name;
+use crate::draw::{Area, MAX_ENTRIES, Options, Xy};
+use crate::record::name;
 use warpbook_record::{MemoryLevel, Problem, Run};
 
 /// A measured ceiling.

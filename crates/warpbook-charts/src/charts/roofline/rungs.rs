@@ -1,8 +1,7 @@
 //! The roofline of a problem's rungs.
 
 use super::roofs_and_points;
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::options::Options;
+use crate::draw::{Chart, ChartError, Options};
 use warpbook_record::{Problem, Run};
 
 impl Options {

@@ -1,8 +1,7 @@
 //! Ratios as cells show them, and the colours of their ranges.
 
-use crate::draw::canvas::{Font, Paint};
-use crate::draw::colour::{BLUE, Rgb, VERMILLION};
 use crate::draw::text::words::significant;
+use crate::draw::{BLUE, Font, Paint, Rgb, VERMILLION};
 
 /// A range of ratios from this one on, up to the next; and how it is painted.
 pub(super) struct Band {

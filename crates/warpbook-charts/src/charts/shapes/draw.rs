@@ -2,17 +2,12 @@
 
 use super::bands::{BANDS, Band, FIGURE, figure, ratio_text};
 use super::{CAPTION, CELL, Content, GAP, HeatMap, NAME_LINE, Panel, Shape};
-use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Paint, Stroke};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::is_narrow;
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{counted, listed, significant};
-use crate::record::names::{device, heading, joined, name};
-use crate::record::timing::{l2, medians};
-use crate::record::verdict::verdict;
+use crate::draw::{
+    At, Canvas, Chart, ChartError, Drawn, Font, Frame, MARGIN, MAX_ENTRIES, MarkData, Paint, Stroke, Table, clean,
+    is_narrow,
+};
+use crate::record::{device, heading, joined, l2, medians, name, verdict};
 use warpbook_record::Measurement;
 
 const BAND: f64 = 80.0;
@@ -89,7 +84,7 @@ impl<'a> HeatMap<'a> {
                     let bold = Font { bold: true, ..FIGURE };
                     let at = (panel.left + panel.best() / 2.0, middle);
                     let shown = figure(ratio, panel.best(), bold);
-                    canvas.marked(&self.facts(rung, row, (ratio, &shown), samples), || {
+                    canvas.marked(&self.data(rung, row, (ratio, &shown), samples), || {
                         canvas.rect(cell(panel.left, panel.best()), whole, Band::of(ratio).paint())?;
                         canvas.titled(&shown, &name(self.run, rung), at, At::Middle, bold)
                     })?;
@@ -100,7 +95,7 @@ impl<'a> HeatMap<'a> {
                     match content {
                         Ok(ratio) => {
                             let shown = figure(*ratio, panel.cell, FIGURE);
-                            canvas.marked(&self.facts(panel.shown[j], row, (*ratio, &shown), samples), || {
+                            canvas.marked(&self.data(panel.shown[j], row, (*ratio, &shown), samples), || {
                                 canvas.rect(cell(left, panel.cell), whole, Band::of(*ratio).paint())?;
                                 canvas.text(&shown, at, At::Middle, FIGURE)
                             })?;
@@ -132,9 +127,9 @@ impl<'a> HeatMap<'a> {
             let x = panel.column(j) + panel.cell / 2.0;
             let name = name(self.run, rung);
             // Said once for the cells below.
-            let facts = MarkData { rung: (*rung).to_owned(), name: name.clone(), ..MarkData::default() };
+            let data = MarkData { rung: (*rung).to_owned(), name: name.clone(), ..MarkData::default() };
             let font = Font { paint: Paint::INK, ..Font::SMALL };
-            canvas.marked(&facts, || canvas.upwards(&name, room, (x, bottom), font))?;
+            canvas.marked(&data, || canvas.upwards(&name, room, (x, bottom), font))?;
         }
         Ok(())
     }
@@ -283,8 +278,8 @@ fn draw_legend(canvas: &Canvas<'_>, top: f64) -> Drawn {
     let wide = (room / a_line as f64).min(BAND);
     for (i, band) in BANDS.iter().enumerate() {
         let (left, y) = (MARGIN + (i % a_line) as f64 * wide, first + (i / a_line) as f64 * 22.0);
-        let facts = MarkData { name: Band::name(i), ..MarkData::legend(i.to_string()) };
-        canvas.marked(&facts, || {
+        let data = MarkData { name: Band::name(i), ..MarkData::legend(i.to_string()) };
+        canvas.marked(&data, || {
             canvas.rect((left, left + wide - 1.0), (y, y + 20.0), band.paint())?;
             canvas.text(&Band::name(i), (left + wide / 2.0, y + 10.0), At::Middle, FIGURE)
         })?;

@@ -3,16 +3,9 @@
 mod bands;
 mod draw;
 
-use crate::draw::canvas::{Font, MARGIN};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::frame::MAX_ENTRIES;
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::{Options, is_narrow};
-use crate::draw::text::clean;
 use crate::draw::text::words::significant;
-use crate::record::measure::Measure;
-use crate::record::names::{joined, label, name};
-use crate::record::verdict::verdict;
+use crate::draw::{Chart, ChartError, Font, MARGIN, MAX_ENTRIES, MarkData, Options, clean, is_narrow};
+use crate::record::{Measure, joined, label, name, verdict};
 use bands::{Band, ratio_text};
 use warpbook_record::{Dtype, Measurement, Problem, Quantity, Run, Runner};
 
@@ -202,7 +195,7 @@ impl<'a> HeatMap<'a> {
 
     /// Describes a cell for its mark. The problem is the row's, the column's heading holds the name, and the series is the number of the band. The value
     /// begins with the figure that the cell shows: speech control then finds the mark by that figure.
-    fn facts(&self, rung: &str, row: &Shape<'a>, (ratio, shown): (f64, &str), of_row: u64) -> MarkData {
+    fn data(&self, rung: &str, row: &Shape<'a>, (ratio, shown): (f64, &str), of_row: u64) -> MarkData {
         let whole = ratio_text(ratio);
         let samples =
             self.run.measurement(rung, row.problem).map_or(0, |m| m.samples_total.max(m.samples_us.len() as u64));

@@ -3,18 +3,13 @@
 use super::frame::axis_caption;
 use super::look::{dashed_look, look};
 use super::{Line, Sweep};
-use crate::draw::canvas::{Font, Marker, Paint, Stroke};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::GREY;
-use crate::draw::frame::MAX_ENTRIES;
-use crate::draw::mark_data::{MarkData, shared_samples};
-use crate::draw::plot::lines::{Guide, Lines, Series};
-use crate::draw::plot::ticks::{Axis, LOG_FROM};
 use crate::draw::text;
 use crate::draw::text::words::{bandwidth, count, rate, whole};
-use crate::record::kind::Kind;
-use crate::record::names::{device, name};
-use crate::record::verdict::{arithmetic_name, of_gpus, usable};
+use crate::draw::{
+    Axis, Chart, ChartError, Font, GREY, Guide, LOG_FROM, Lines, MAX_ENTRIES, MarkData, Marker, Paint, Series, Stroke,
+    shared_samples,
+};
+use crate::record::{Kind, arithmetic_name, device, name, of_gpus, usable};
 use warpbook_record::{MemoryLevel, Problem, Quantity, Run};
 
 /// The guides of more devices would hide the lines.
@@ -42,7 +37,7 @@ impl Sweep<'_> {
                 Kind::Kernels => look(number, line.run, kind.tones()),
                 _ => dashed_look(number, line.run, kind.tones()),
             };
-            let mut each: Vec<MarkData> = line.points.iter().map(|(_, m, us)| self.facts(run, m, *us)).collect();
+            let mut each: Vec<MarkData> = line.points.iter().map(|(_, m, us)| self.data(run, m, *us)).collect();
             out.push(Series {
                 label,
                 names: 1,
@@ -53,7 +48,7 @@ impl Sweep<'_> {
                 apart: self.apart(line),
                 is_rest,
                 broken: None,
-                facts: MarkData {
+                data: MarkData {
                     rung: line.rung.to_owned(),
                     samples: shared_samples(&mut each),
                     ..MarkData::default()

@@ -2,16 +2,12 @@
 
 use super::look::notes_of_lines;
 use super::{Line, Sweep};
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::plot::lines::{Guide, Series};
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{counted, listed, significant};
-use crate::record::headline::{claim_of_memory, least_memory};
-use crate::record::measure::OF_PEAK_MEMORY;
-use crate::record::names::{devices, heading, joined, line_label, name, pass, size_label, size_number};
-use crate::record::timing::{debug_note, l2, medians, policy_note, timing_note};
-use crate::record::verdict::{arithmetic_name, verdict};
+use crate::draw::{Frame, Guide, MAX_ENTRIES, Series, Table, clean};
+use crate::record::{
+    OF_PEAK_MEMORY, arithmetic_name, claim_of_memory, debug_note, devices, heading, joined, l2, least_memory,
+    line_label, medians, name, pass, policy_note, size_label, size_number, timing_note, verdict,
+};
 use warpbook_record::{Quantity, Run};
 
 /// So many times the time of the fastest are as fast as it, for a title.

@@ -1,17 +1,14 @@
 //! How the lines of a sweep look, and the remarks on that.
 
-use crate::draw::canvas::{MARKERS, Marker, Paint, Stroke};
-use crate::draw::colour::Rgb;
-use crate::draw::plot::lines::Series;
-use crate::draw::svg::DASHES;
 use crate::draw::text::words::listed;
+use crate::draw::{DASHES, MARKERS, Marker, Paint, Rgb, Series, Stroke};
 
 /// Sizes that are multiples of this have rows of one alignment for every kernel and type.
 pub(super) const ALIGNED: u64 = 64;
 
 /// Of the numberth rung of a kind in a record.
 pub(super) fn look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Marker) {
-    let dash = (record % DASHES.len()) as u32;
+    let dash = record % DASHES.len();
     let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 2.0, dash);
     // Where both would begin again the markers go on by one.
     (stroke, MARKERS[(number + number / MARKERS.len()) % MARKERS.len()])
@@ -20,7 +17,7 @@ pub(super) fn look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Mark
 /// The same of what is no kernel of the ladder.
 pub(super) fn dashed_look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Marker) {
     let dash = 1 + (number + record) % (DASHES.len() - 1);
-    let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 1.6, dash as u32);
+    let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 1.6, dash);
     (stroke, MARKERS[number % MARKERS.len()])
 }
 

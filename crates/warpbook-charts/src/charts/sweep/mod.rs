@@ -4,17 +4,11 @@ mod draw;
 mod frame;
 mod look;
 
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::frame::MAX_ENTRIES;
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::text::clean;
 use crate::draw::text::words::listed;
-use crate::record::comparable::{difference_of_lines, same_meaning};
-use crate::record::kind::is_library;
-use crate::record::measure::Measure;
-use crate::record::names::{line_label, name, record_labels, size_label};
-use crate::record::verdict::verdict;
+use crate::draw::{Chart, ChartError, MAX_ENTRIES, MarkData, Options, clean};
+use crate::record::{
+    Measure, difference_of_lines, is_library, line_label, name, record_labels, same_meaning, size_label, verdict,
+};
 use look::ALIGNED;
 use warpbook_record::{Baseline, Dtype, Measurement, Problem, Quantity, Run};
 
@@ -241,12 +235,12 @@ impl<'a> Sweep<'a> {
         self.measure.of(m, us, self.baseline_us(run, &m.problem))
     }
 
-    fn facts(&self, run: &Run, m: &Measurement, us: f64) -> MarkData {
+    fn data(&self, run: &Run, m: &Measurement, us: f64) -> MarkData {
         let value = self.measure.text(self.value_of(run, m, us));
         // The rung is the line's, and what else the problem is the chart's.
         let short = clean(&m.problem.short);
         let problem = if short.is_empty() { size_label(run, &m.problem) } else { short };
-        MarkData { rung: String::new(), problem, ..self.measure.facts(m, value) }
+        MarkData { rung: String::new(), problem, ..self.measure.data(m, value) }
     }
 
     /// The time that speed-ups are over, where these are drawn.

@@ -1,14 +1,9 @@
 //! Accuracy over the epochs of a training.
 
 use crate::charts::training::course::{Watched, figure, nothing, series, watched, words};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::frame::Frame;
-use crate::draw::options::Options;
-use crate::draw::plot::lines::Lines;
-use crate::draw::plot::ticks::Axis;
-use crate::draw::table::Table;
 use crate::draw::text::words::{counted, plain, significant};
-use crate::record::names::{device, heading, joined, label};
+use crate::draw::{Axis, Chart, ChartError, Frame, Lines, Options, Table};
+use crate::record::{device, heading, joined, label};
 use warpbook_record::{Course, EpochPoint, Problem, Right, Run};
 
 /// "98.93": of a share from 0 to 1.

@@ -1,18 +1,11 @@
 //! How trainings went: loss scale, learning rate and gradients over the steps.
 
-use crate::draw::canvas::{MARKERS, Marker, Paint, Stroke};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::colour::VERMILLION;
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::plot::lines::{Lines, Series};
-use crate::draw::plot::ticks::Axis;
-use crate::draw::svg::DASHES;
-use crate::draw::table::Table;
 use crate::draw::text::words::{counted, plain, power_of_two, significant, whole};
-use crate::record::kind::Kind;
-use crate::record::names::{device, heading, joined, label, name};
+use crate::draw::{
+    Axis, Chart, ChartError, DASHES, Frame, Lines, MARKERS, MAX_ENTRIES, MarkData, Marker, Options, Paint, Series,
+    Stroke, Table, VERMILLION,
+};
+use crate::record::{Kind, device, heading, joined, label, name};
 use warpbook_record::{Course, Problem, Run, StepValue, TrainLog};
 
 /// A logarithmic axis from this ratio on.
@@ -24,7 +17,7 @@ pub(crate) struct Watched<'a> {
     /// What ran it.
     pub(crate) kind: Kind,
     /// What all marks of it say.
-    pub(crate) facts: MarkData,
+    pub(crate) data: MarkData,
     /// What tells it from the others; empty of a single one.
     pub(crate) name: String,
 }
@@ -38,9 +31,9 @@ pub(crate) fn watched<'a>(run: &'a Run, problem: &Problem) -> Vec<Watched<'a>> {
     logs.truncate(MAX_ENTRIES);
     let several = logs.len() > 1;
     let named = |log: &TrainLog| if several { name(run, &log.rung) } else { String::new() };
-    let facts = |log: &TrainLog| MarkData { rung: log.rung.clone(), ..MarkData::of_problem(problem) };
+    let data = |log: &TrainLog| MarkData { rung: log.rung.clone(), ..MarkData::of_problem(problem) };
     logs.into_iter()
-        .map(|(log, course)| Watched { course, kind: Kind::of(run, &log.rung), facts: facts(log), name: named(log) })
+        .map(|(log, course)| Watched { course, kind: Kind::of(run, &log.rung), data: data(log), name: named(log) })
         .collect()
 }
 
@@ -56,13 +49,13 @@ pub(crate) fn series(number: usize, of: &Watched<'_>, label: Vec<String>, points
         label,
         names: 1,
         points,
-        stroke: Stroke::dashed(Paint::solid(color), 2.0, (number % DASHES.len()) as u32),
+        stroke: Stroke::dashed(Paint::solid(color), 2.0, number % DASHES.len()),
         marker: Some(MARKERS[number % MARKERS.len()]),
         scattered: false,
         apart: Vec::new(),
         is_rest: false,
         broken: None,
-        facts: of.facts.clone(),
+        data: of.data.clone(),
         each: Vec::new(),
     }
 }

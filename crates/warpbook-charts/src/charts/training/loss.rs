@@ -1,18 +1,10 @@
 use crate::charts::training::course::{Watched, test_losses, test_name, watched};
-use crate::draw::canvas::{MARKERS, Paint, Stroke};
-use crate::draw::chart::{Chart, ChartError};
-use crate::draw::frame::{Frame, MAX_ENTRIES};
-use crate::draw::mark_data::MarkData;
-use crate::draw::options::Options;
-use crate::draw::plot::lines::{Lines, Series};
-use crate::draw::plot::ticks::Axis;
-use crate::draw::svg::DASHES;
-use crate::draw::table::Table;
-use crate::draw::text::clean;
 use crate::draw::text::words::{counted, listed, percent, plain, significant};
-use crate::record::kind::Kind;
-use crate::record::names::{device, heading, joined, label, name};
-use crate::record::verdict::divergence;
+use crate::draw::{
+    Axis, Chart, ChartError, DASHES, Frame, Lines, MARKERS, MAX_ENTRIES, MarkData, Options, Paint, Series, Stroke,
+    Table, clean,
+};
+use crate::record::{Kind, device, divergence, heading, joined, label, name};
 use warpbook_record::{LossPoint, Problem, Run, TrainLog};
 
 /// Curves within this of each other, relative to their values, are drawn as one.
@@ -158,14 +150,14 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
         names,
         points: finite(by, group[0]).collect(),
         // Dashes leave the curves below visible where they meet.
-        stroke: Stroke::dashed(Paint::solid(tone), 2.0, (number % DASHES.len()) as u32),
+        stroke: Stroke::dashed(Paint::solid(tone), 2.0, number % DASHES.len()),
         // Nothing to tell it from, and of many steps a line that jumps.
         marker: Some(MARKERS[number % MARKERS.len()]).filter(|_| !alone || group[0].losses.len() <= MARKED),
         scattered: false,
         apart: Vec::new(),
         is_rest: false,
         broken,
-        facts: MarkData { rung: group[0].rung.clone(), ..MarkData::of_problem(&group[0].problem) },
+        data: MarkData { rung: group[0].rung.clone(), ..MarkData::of_problem(&group[0].problem) },
         each: Vec::new(),
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Series {
     /// Why the line ends before its time.
     pub(crate) broken: Option<String>,
     /// What all of it says: the rung, and the problem where it is one.
-    pub(crate) facts: MarkData,
+    pub(crate) data: MarkData,
     /// What each point says; of none the axes' words are used.
     pub(crate) each: Vec<MarkData>,
 }
@@ -162,12 +162,12 @@ impl Lines {
                 // The rest below those that stand out.
                 let order = series.iter().zip(&drawn).filter(|(s, _)| s.is_rest);
                 for (s, placed) in order.chain(series.iter().zip(&drawn).filter(|(s, _)| !s.is_rest)) {
-                    let facts = |i: usize| match (s.each.get(placed.kept[i]), s.points[placed.kept[i]]) {
-                        (Some(facts), _) => facts.clone(),
+                    let data = |i: usize| match (s.each.get(placed.kept[i]), s.points[placed.kept[i]]) {
+                        (Some(data), _) => data.clone(),
                         (None, point) => MarkData { value: value(point), ..MarkData::default() },
                     };
-                    canvas.marked(&MarkData { series: s.key(), ..s.facts.clone() }, || {
-                        draw_line(canvas, s, placed, zoom.then(|| plot.area()), facts)
+                    canvas.marked(&MarkData { series: s.key(), ..s.data.clone() }, || {
+                        draw_line(canvas, s, placed, zoom.then(|| plot.area()), data)
                     })?;
                 }
                 Ok(())
@@ -183,7 +183,7 @@ impl Lines {
     /// The problem of all marks, where it is one.
     fn shared(&mut self) -> MarkData {
         let each: Vec<&mut MarkData> =
-            self.series.iter_mut().flat_map(|s| s.each.iter_mut().chain([&mut s.facts])).collect();
+            self.series.iter_mut().flat_map(|s| s.each.iter_mut().chain([&mut s.data])).collect();
         shared_problem(each.into_iter())
     }
 }
@@ -255,13 +255,13 @@ fn draw_line(
     s: &Series,
     placed: &Placed,
     within: Option<Area>,
-    facts: impl Fn(usize) -> MarkData,
+    data: impl Fn(usize) -> MarkData,
 ) -> Drawn {
     let points = &placed.points;
     let joined: Vec<Xy> =
         points.iter().zip(&placed.kept).filter(|(_, i)| !s.apart.contains(i)).map(|(p, _)| *p).collect();
     if joined.len() > 1 && !s.scattered {
-        let whole = if s.marker.is_none() { facts(points.len() - 1) } else { MarkData::default() };
+        let whole = if s.marker.is_none() { data(points.len() - 1) } else { MarkData::default() };
         canvas.marked(&whole, || match within {
             Some(area) if joined.iter().any(|p| !area.has(*p)) => {
                 let pieces = joined.windows(2).filter_map(|w| area.clip((w[0], w[1])));
@@ -276,7 +276,7 @@ fn draw_line(
         let every = points.len().div_ceil(most).max(1);
         for (i, p) in points.iter().enumerate().step_by(every) {
             if within.is_none_or(|area| area.has(*p)) {
-                canvas.marked(&facts(i), || canvas.marker(marker, *p, s.stroke.paint))?;
+                canvas.marked(&data(i), || canvas.marker(marker, *p, s.stroke.paint))?;
             }
         }
     }

@@ -3,22 +3,6 @@
 pub mod highlight;
 pub mod words;
 
-/// Marks around the full form of an elided text inside what plotters writes; [`clean`] keeps them out of a record's text.
-pub(crate) const TITLE_OPEN: char = '\u{E000}';
-/// See [`TITLE_OPEN`].
-pub(crate) const TITLE_CLOSE: char = '\u{E001}';
-/// Between a turned text's degrees and the text; as [`TITLE_OPEN`] no record's text has it.
-pub(crate) const TURNED: char = '\u{E002}';
-
-/// Begins the attributes of a group of marks; as [`TITLE_OPEN`] no record's text has it.
-pub(crate) const GROUP_OPEN: char = '\u{E003}';
-/// Ends a group of marks.
-pub(crate) const GROUP_CLOSE: char = '\u{E004}';
-/// Between an attribute's name and its value.
-pub(crate) const FIELD_VALUE: char = '\u{E005}';
-/// Ends an attribute.
-pub(crate) const FIELD: char = '\u{E006}';
-
 /// No text of a record is longer than this many characters in a chart.
 const MAX_CHARS: usize = 2_000;
 
@@ -46,6 +30,7 @@ pub fn clean(text: &str) -> String {
 
 fn is_dropped(c: char) -> bool {
     let bidi = matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    // Fonts have no glyphs for characters of private use.
     let private = matches!(c, '\u{E000}'..='\u{F8FF}');
     // U+FFFE and U+FFFF are outside XML's Char; the last two of each plane are no characters either.
     c.is_control() || bidi || private || (c as u32) & 0xFFFE == 0xFFFE

@@ -106,8 +106,8 @@ fn draw_bars(
         let Some(bar) = row.bar() else { continue };
         let ends = layout.bar(row, bar, y);
         let middle = f64::midpoint(ends.0, ends.1);
-        let facts = if bar.parts.is_empty() { bar.facts.clone() } else { MarkData::default() };
-        canvas.marked(&facts, || {
+        let data = if bar.parts.is_empty() { bar.data.clone() } else { MarkData::default() };
+        canvas.marked(&data, || {
             if dots {
                 draw_dot(canvas, bar, (zero, x(bar.value)), middle)?;
             } else {
@@ -139,7 +139,7 @@ fn draw_bar(canvas: &Canvas<'_>, bar: &Bar, zero: f64, y: (f64, f64), x: impl Fn
         sum += part.value;
         // What is there is seen, also between two that are longer.
         let to = x(sum).max(begin + 1.5);
-        canvas.marked(&part.facts, || canvas.rect((begin, to), y, Paint::solid(part.color)))?;
+        canvas.marked(&part.data, || canvas.rect((begin, to), y, Paint::solid(part.color)))?;
     }
     Ok(())
 }
@@ -178,7 +178,7 @@ fn draw_stacked_marks(
 ) -> Drawn {
     let mut y = top;
     for mark in marks {
-        canvas.marked(&mark.facts, || {
+        canvas.marked(&mark.data, || {
             canvas.line(&[(MARGIN + 7.0, y), (MARGIN + 7.0, y + 15.0)], stroke(mark, 1.0))?;
             canvas.wrapped(&mark.label, layout.room() - 22.0, 2, (MARGIN + 22.0, y + 8.0), Font::SMALL)?;
             draw_mark(canvas, mark, (rows, layout), (first, first), &x)
@@ -220,7 +220,7 @@ fn draw_marks(
                 if border - from > end - MARGIN { (from, border - from) } else { (MARGIN, end - MARGIN) }
             }
         };
-        canvas.marked(&mark.facts, || {
+        canvas.marked(&mark.data, || {
             canvas.elided(&mark.label, room, (left, y + 8.0), At::Left, Font::SMALL)?;
             draw_mark(canvas, mark, (rows, layout), (y + 16.0, first), &x)
         })?;

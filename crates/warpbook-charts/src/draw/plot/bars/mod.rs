@@ -27,14 +27,14 @@ pub(crate) struct Bar {
     /// What it consists of, from its beginning on, each in its own colour; empty for most.
     pub(crate) parts: Vec<Segment>,
     /// What it says of itself; of one with parts these do.
-    pub(crate) facts: MarkData,
+    pub(crate) data: MarkData,
 }
 
 /// A part of a bar.
 pub(crate) struct Segment {
     pub(crate) value: f64,
     pub(crate) color: Rgb,
-    pub(crate) facts: MarkData,
+    pub(crate) data: MarkData,
 }
 
 #[expect(clippy::large_enum_variant, reason = "a chart has some dozens of rows at most")]
@@ -60,7 +60,7 @@ pub(crate) struct Mark {
     /// Whether its line is a solid one: what was reached, not what might be.
     pub(crate) solid: bool,
     /// What it says of itself.
-    pub(crate) facts: MarkData,
+    pub(crate) data: MarkData,
 }
 
 pub(crate) struct Bars {
@@ -196,8 +196,8 @@ impl Bars {
             Content::Bar(bar) => Some(bar),
             _ => None,
         });
-        let of_bars = bars.flat_map(|bar| bar.parts.iter_mut().map(|p| &mut p.facts).chain([&mut bar.facts]));
-        shared_problem(of_bars.chain(self.marks.iter_mut().map(|m| &mut m.facts)))
+        let of_bars = bars.flat_map(|bar| bar.parts.iter_mut().map(|p| &mut p.data).chain([&mut bar.data]));
+        shared_problem(of_bars.chain(self.marks.iter_mut().map(|m| &mut m.data)))
     }
 
     /// Whether values are dots: on a logarithmic axis that begins anywhere lengths mean nothing.
