@@ -4,7 +4,7 @@ use crate::{Lab, Result};
 use warpbook_device::Compiler;
 use warpbook_nn::network::Shape;
 use warpbook_nn::ops::Layout;
-use warpbook_nn::ops::own::{OwnLayer, OwnReport, OwnSizes, check, check_on_cpu, compile};
+use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport, OwnSizes, check, check_on_cpu, compile};
 use warpbook_record::Dtype;
 
 /// What is compiled for where there is no GPU.

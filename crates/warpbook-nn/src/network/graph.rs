@@ -1,10 +1,10 @@
 //! A list of layers made into operations on values: shapes inferred, parameters named, residual branches joined.
 
-use super::by::By;
+use super::backend::By;
 use super::layer::{Activation, Conv2d, Kind, Layer, Pool};
 use super::shape::{Shape, windows};
 use super::{NetworkError, ParamSpec, Role};
-use crate::ops::own::OwnLayer;
+use crate::ops::custom_layer::OwnLayer;
 use crate::weights::STATE;
 use std::collections::HashSet;
 

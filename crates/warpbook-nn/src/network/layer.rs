@@ -1,8 +1,8 @@
 //! Layers as data: what a network is written with.
 
-use super::by::By;
+use super::backend::By;
 pub use crate::ops::activation::Activation;
-use crate::ops::own::OwnLayer;
+use crate::ops::custom_layer::OwnLayer;
 use std::fmt;
 
 /// One layer of a network, made by the functions of this module: `conv2d(32, 3).padding(1)`, `relu()`, `linear(10).named("head")`.

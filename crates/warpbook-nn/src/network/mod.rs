@@ -20,7 +20,7 @@
 //! | [`own`] | forward and backward pass as CUDA C++ in a cell, with parameters that are trained: see [`crate::ops::own`] |
 
 mod arrange;
-mod by;
+mod backend;
 mod graph;
 mod layer;
 mod presets;
@@ -32,7 +32,7 @@ mod text;
 
 pub use arrange::Arrangement;
 pub(crate) use arrange::transpose_into;
-pub use by::By;
+pub use backend::By;
 pub use graph::{Node, Op, ParamId, ValueId};
 pub use layer::{
     Activation, Conv2d, Layer, Pool, PoolKind, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool,

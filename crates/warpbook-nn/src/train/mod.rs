@@ -1,17 +1,11 @@
 //! Training: a network's forward and backward pass, and the steps of an optimiser.
 
-mod checkpoint;
 mod cpu;
 mod cuda;
-mod description;
 mod engine;
-mod event;
-mod fits;
 mod initial;
 mod loss;
-mod measured;
-mod moving;
-mod pace;
+mod memory_check;
 mod place;
 mod precision;
 mod prefetcher;
@@ -21,21 +15,16 @@ mod replicas;
 mod samples;
 mod score;
 mod summary;
-mod timed;
-mod together;
 mod trainer;
 mod training_rungs;
 
 pub use cpu::{CpuEngine, Mode};
 pub(crate) use cuda::CudaInference;
 pub use cuda::{CudaOptions, Loader, Residency};
-pub(crate) use description::Description;
-pub use description::Trained;
 pub use engine::{ScalerState, StepOperation, StepOutcome};
-pub use event::{Ended, Event, Flow};
-pub use fits::ensure_host_memory;
 pub use initial::Initial;
 pub use loss::{BatchLoss, Loss, Target};
+pub use memory_check::ensure_host_memory;
 pub use place::Place;
 pub use precision::{GradScaler, Precision, PrecisionRow, PrecisionTable};
 pub use prefetcher::{Batch, Prefetcher};
@@ -45,8 +34,8 @@ pub use replicas::DataParallel;
 pub use samples::Samples;
 pub use score::Score;
 pub use summary::{PlannedMemory, Summary, SummaryRow};
-pub use timed::AtOnce;
-pub use trainer::Trainer;
+pub(crate) use trainer::Description;
+pub use trainer::{AtOnce, Ended, Event, Flow, Trained, Trainer};
 pub use training_rungs::{Way, ways, ways_with_product};
 
 use crate::ops::OpError;

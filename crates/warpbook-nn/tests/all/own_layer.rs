@@ -6,7 +6,7 @@ use warpbook_nn::infer::Frozen;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::optimizer::Optimizer;
-use warpbook_nn::ops::own::{OwnLayer, OwnSizes, check, compile};
+use warpbook_nn::ops::custom_layer::{OwnLayer, OwnSizes, check, compile};
 use warpbook_data::philox;
 use warpbook_nn::train::{CudaOptions, Event, Flow, Loss, Place, Precision, Recipe, StepOutcome, Trainer};
 use warpbook_nn::weights::Weights;

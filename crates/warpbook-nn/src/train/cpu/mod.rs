@@ -1,13 +1,13 @@
 //! A network's passes and its optimiser's steps on the CPU, in f32, images in NHWC.
 
-mod own;
+mod custom_layer;
 mod passes;
 mod segments;
 mod training;
 
 pub(super) use training::{CpuTraining, Owned};
 
-use super::fits::ensure_host_memory;
+use super::memory_check::ensure_host_memory;
 use super::{BatchLoss, Loss, Ranks, Target, TrainError};
 use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind, Shape};
 use crate::ops::muon;
@@ -127,7 +127,7 @@ impl CpuEngine {
         if batch == 0 {
             return Err(TrainError::Setting("The batch is 0: it needs at least one sample.".into()));
         }
-        own::ensure_bodies(network)?;
+        custom_layer::ensure_bodies(network)?;
         optimizer.check()?;
         ensure_it_fits(network, batch, optimizer)?;
         let arrangement = Arrangement::of(network);

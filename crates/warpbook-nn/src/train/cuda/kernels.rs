@@ -17,7 +17,7 @@ use crate::ops::optimizer::cuda::{Norm, Update};
 use crate::ops::optimizer::grouped::GroupedUpdate;
 use crate::ops::optimizer::groups::Grouped;
 use crate::ops::optimizer::last_block::{NormAndVerdict, UpdateAndEnd};
-use crate::ops::own::cuda::OwnKernels;
+use crate::ops::custom_layer::cuda::OwnKernels;
 use crate::ops::pool::cuda::Pooling;
 use crate::train::{Loss, Recipe, Views};
 use std::sync::{Arc, OnceLock};

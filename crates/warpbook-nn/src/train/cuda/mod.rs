@@ -5,7 +5,6 @@
 //! their graphs, and then reads what they came to.
 
 mod control;
-mod control_launch;
 mod inference;
 mod kernels;
 mod loader;
@@ -14,9 +13,9 @@ mod options;
 mod params;
 mod passes;
 mod program;
+mod rank_step;
 mod replicas;
 mod resident;
-mod together;
 mod work;
 
 use super::engine::{AfterOperation, Batches, Broken, Engine, State, Trained};
@@ -39,12 +38,12 @@ use params::Params;
 pub(in crate::train) use params::{is_half, rounded_params};
 use passes::{Parts, StepParts};
 use program::{Others, Program, Side};
+use rank_step::RankStep;
 pub(in crate::train) use replicas::CudaReplicas;
 use resident::{Resident, Source};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use together::Together;
 use warpbook_device::{Arena, CudaDevice, Stream};
 use warpbook_ranks::Shard;
 use work::StepWork;
@@ -85,8 +84,8 @@ pub(crate) struct CudaTraining {
     sets: Vec<Resident>,
     programs: HashMap<ProgramKey, Program>,
     /// Where several ranks train.
-    together: Option<Together>,
-    /// Of the two streams.
+    rank_step: Option<RankStep>,
+    /// One workspace per stream.
     workspaces: [Option<Workspace>; 2],
     /// The second stream, and that of the ranks.
     others: Others,
@@ -125,7 +124,7 @@ impl CudaTraining {
         let fusion = FusionPlan::of(network, &options, device.info().compute_capability);
         let slots = Some(recipe.optimizer.state_slots());
         ensure_it_fits(device, recipe, &options, &fusion, batch)?;
-        let communicator = ranks.map(|ranks| together::join(device, ranks)).transpose()?;
+        let communicator = ranks.map(|ranks| rank_step::join(device, ranks)).transpose()?;
         let params = Params::new(device, network, arrangement, slots, dtype, communicator.as_ref())?;
         params.write(weights)?;
         let layout = memory::plan(network, &fusion, batch, dtype, options.purpose());
@@ -139,13 +138,13 @@ impl CudaTraining {
             side.iter().for_each(Side::make_dependent);
         }
         let keeps = options.updates_provisionally(recipe);
-        let together = |(ranks, communicator)| Together::new(device, ranks, communicator, network, &params, keeps);
-        let together = ranks.zip(communicator).map(together).transpose()?;
-        if together.is_some() {
+        let rank_step = |(ranks, communicator)| RankStep::new(device, ranks, communicator, network, &params, keeps);
+        let rank_step = ranks.zip(communicator).map(rank_step).transpose()?;
+        if rank_step.is_some() {
             // What the reductions have made of them.
             params.write(weights)?;
         }
-        let others = Others { side: side.map(Arc::new), link: together.as_ref().map(|t| t.link.clone()) };
+        let others = Others { side: side.map(Arc::new), link: rank_step.as_ref().map(|t| t.link.clone()) };
         Ok(Self {
             stream: Arc::new(stream),
             gemm: Gemm::new(device),
@@ -167,7 +166,7 @@ impl CudaTraining {
             programs: HashMap::new(),
             workspaces: [None, None],
             others,
-            together,
+            rank_step,
             gradient_scale: 1.0,
             repeated: None,
             staging: None,
@@ -280,12 +279,12 @@ impl CudaTraining {
         };
         let place = shard.map_or(self.place, |shard| shard.first);
         let step = StepParts { recipe: &self.recipe, control: &self.control, kernels: &self.kernels, place };
-        let reductions = self.together.as_ref().zip(shard).map_or_else(Vec::new, |(together, shard)| {
-            let mut all = together.reductions();
-            all.extend(together.statistics(&self.params, shard));
+        let reductions = self.rank_step.as_ref().zip(shard).map_or_else(Vec::new, |(rank_step, shard)| {
+            let mut all = rank_step.reductions();
+            all.extend(rank_step.statistics(&self.params, shard));
             all
         });
-        let ranks = self.together.as_ref().zip(shard).map(|(together, shard)| together.of_step(shard));
+        let ranks = self.rank_step.as_ref().zip(shard).map(|(rank_step, shard)| rank_step.of_step(shard));
         let batch = (n, trains);
         let passes = passes::passes(parts, step, &self.sets[set], batch, ranks, &mut self.workspaces, reductions)?;
         let name = if trains { "a training step" } else { "an evaluation" };
@@ -313,8 +312,8 @@ impl CudaTraining {
         for (at, batch) in indices.chunks(size).enumerate() {
             self.with_batch(source, (batch, shard_of(at)), trains, |program, stream| Ok(program.queue(stream)?))?;
         }
-        match &self.together {
-            Some(together) => together.wait(&self.stream)?,
+        match &self.rank_step {
+            Some(rank_step) => rank_step.wait(&self.stream)?,
             None => self.stream.synchronize()?,
         }
         self.free[1] = self.free[1].min(self.device.memory()?.0);
@@ -430,7 +429,7 @@ impl Engine for CudaTraining {
         let source = self.source(b.set)?;
         let at = (b.step, self.per_epoch(b.set.len()));
         let mut outcomes = self.run(&source, (b.indices, b.size), b.learning_rates, at, true, b.shards)?;
-        if let Some(ranks) = self.together.as_ref().map(|t| t.ranks.clone()) {
+        if let Some(ranks) = self.rank_step.as_ref().map(|t| t.ranks.clone()) {
             return self.of_all(&ranks, b, &source, outcomes);
         }
         let Some(at) = outcomes.iter().position(|o| !o.loss.is_finite()) else {
@@ -489,8 +488,8 @@ impl Engine for CudaTraining {
     }
 
     fn wait(&mut self) -> Result<(), TrainError> {
-        match &self.together {
-            Some(together) => together.wait(&self.stream),
+        match &self.rank_step {
+            Some(rank_step) => rank_step.wait(&self.stream),
             None => Ok(self.stream.synchronize()?),
         }
     }

@@ -1,6 +1,6 @@
 //! A network's parameters on a GPU: one array of all that are trained, so that one launch updates them.
 
-use super::together::JOIN;
+use super::rank_step::JOIN;
 use warpbook_gemm::DeviceArray;
 use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
 use crate::ops::muon::cuda::Place;

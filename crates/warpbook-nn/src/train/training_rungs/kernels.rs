@@ -4,7 +4,7 @@ use super::Way;
 use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, gradient_sums_of, implicit_spec_of, shifted_kernel_of};
-use crate::ops::own::{self, OwnSizes};
+use crate::ops::custom_layer::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
 use crate::train::cuda::{FusionPlan, NodePlan};
 use crate::train::{CudaOptions, Loss, Recipe};
@@ -19,7 +19,7 @@ impl Way {
         self.specs_on(Some(HOPPER), recipe)
     }
 
-    /// The same on a GPU of another compute capability.
+    /// The kernels on a GPU of another compute capability: see [`Way::specs`].
     #[must_use]
     pub fn specs_on(&self, compute_capability: Option<(u32, u32)>, recipe: &Recipe) -> Vec<KernelSpec> {
         each_once(self.every_launch(compute_capability, recipe))
@@ -99,7 +99,7 @@ impl Way {
     /// A kernel of a layer of the learner's own: forwards, or backwards.
     fn own(&self, network: &Network, node: &Node, which: usize) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
-        let of = |own| own::specs(own, &OwnSizes::new(own, network.value(node.input), 1, layout), dtype)[which].clone();
+        let of = |own| custom_layer::specs(own, &OwnSizes::new(own, network.value(node.input), 1, layout), dtype)[which].clone();
         node.own.iter().map(of).collect()
     }
 

@@ -75,7 +75,7 @@ impl Way {
         }
     }
 
-    /// Those libraries with their versions, as a sentence; `None` of our own kernels, and where they are not found.
+    /// The libraries of [`Way::library`] with their versions, as a sentence; `None` of our own kernels, and where they are not found.
     #[must_use]
     pub fn versions(&self, device: &CudaDevice) -> Option<String> {
         let words = |name: &str, (major, minor, patch): (u32, u32, u32)| format!("{name} {major}.{minor}.{patch}");

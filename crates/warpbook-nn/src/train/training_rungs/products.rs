@@ -20,7 +20,7 @@ impl Way {
         }
     }
 
-    /// The same of its gradients.
+    /// The kernels of a linear layer's gradients, where they do not depend on its size.
     pub(super) fn linear_backward(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let epilogue = if fusion.nodes[i].mask { Epilogue::ReluMask } else { Epilogue::None };
         let needed = fusion.needs_gradient(node.input);

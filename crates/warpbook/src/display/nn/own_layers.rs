@@ -2,7 +2,7 @@
 
 use crate::display::{KernelView, Show, figures, html};
 use warpbook_charts::Table;
-use warpbook_nn::ops::own::{OwnLayer, OwnReport, check::OwnRow};
+use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport, check::OwnRow};
 
 fn table(report: &OwnReport) -> Table {
     let row = |r: &OwnRow| {

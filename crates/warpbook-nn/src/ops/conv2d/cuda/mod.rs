@@ -5,30 +5,24 @@
 
 mod args;
 mod direct;
-mod few;
-mod few_launch;
+mod few_channels;
 mod im2col;
-mod im2col_launch;
-mod implicit;
-mod implicit_launch;
+mod implicit_gemm;
 mod pooled;
 mod reference;
-mod reference_launch;
 mod shapes;
+mod shifted_windows;
 mod stock;
-mod window_gradient;
-mod windows;
-mod windows_launch;
 
 use super::{Geometry, OP};
 use warpbook_gemm::{DeviceArray, Gemm, ProductBy, RowsOf, Sums, Workspace, refused};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use direct::Direct;
-pub(crate) use few::specs_of as few_specs_of;
+pub(crate) use few_channels::specs_of as few_specs_of;
 use im2col::Im2col;
-use implicit::Implicit;
-pub(crate) use implicit::spec_of as implicit_spec_of;
+use implicit_gemm::Implicit;
+pub(crate) use implicit_gemm::spec_of as implicit_spec_of;
 pub use reference::Reference;
 use shapes::Shapes;
 use std::sync::Arc;
@@ -38,7 +32,7 @@ pub use warpbook_kernels::nn::conv2d::Pass;
 use warpbook_kernels::nn::conv2d::direct as direct_rows;
 use warpbook_kernels::nn::total_sums_of;
 use warpbook_record::{Dtype, KernelSpec, KernelStats};
-pub(crate) use windows::kernel_of as shifted_kernel_of;
+pub(crate) use shifted_windows::kernel_of as shifted_kernel_of;
 
 /// The compute capability that has the instructions of shifted windows.
 pub(crate) const HOPPER: (u32, u32) = (9, 0);

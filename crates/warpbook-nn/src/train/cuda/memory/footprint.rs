@@ -4,7 +4,7 @@ use super::{FusionPlan, NodeBytes};
 use crate::network::Network;
 use crate::ops::conv2d::cuda::HOPPER;
 use crate::train::cuda::params::ParamBytes;
-use crate::train::{CudaOptions, Recipe, TrainError, fits};
+use crate::train::{CudaOptions, Recipe, TrainError, memory_check};
 use warpbook_device::CudaDevice;
 use warpbook_record::Dtype;
 
@@ -53,7 +53,7 @@ fn bytes(recipe: &Recipe, options: &CudaOptions, fusion: &FusionPlan, batch: usi
     planned + params.total() + sums_of_gradients(recipe)
 }
 
-pub(in crate::train::cuda) fn ensure_it_fits(
+pub(in crate::train) fn ensure_it_fits(
     device: &CudaDevice,
     recipe: &Recipe,
     options: &CudaOptions,
@@ -61,5 +61,5 @@ pub(in crate::train::cuda) fn ensure_it_fits(
     batch: usize,
 ) -> Result<(), TrainError> {
     let (free, _) = device.memory()?;
-    fits::ensure_it_fits(batch, (free, "device memory"), |batch| bytes(recipe, options, fusion, batch))
+    memory_check::ensure_it_fits(batch, (free, "device memory"), |batch| bytes(recipe, options, fusion, batch))
 }

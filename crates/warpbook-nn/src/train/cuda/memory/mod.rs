@@ -8,14 +8,14 @@ mod fusion_plan;
 
 use warpbook_gemm::DeviceArray;
 use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
-use crate::ops::own::OwnSizes;
+use crate::ops::custom_layer::OwnSizes;
 use crate::ops::{Layout, batch_norm};
 use warpbook_device::{Arena, ArenaLayout, ArenaPlan, Element, Result, Slice};
 use warpbook_record::Dtype;
 
 use fusion_plan::multiplies;
 pub(in crate::train) use fusion_plan::{FusionPlan, NodePlan};
-pub(in crate::train) use footprint::{Footprint, ensure_it_fits, footprint, sums_of_gradients};
+pub(in crate::train) use footprint::{ensure_it_fits, footprint, sums_of_gradients};
 
 /// What a network's memory is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -335,7 +335,7 @@ impl Memory {
 mod tests {
     use super::*;
     use crate::network::*;
-    use crate::ops::own::OwnLayer;
+    use crate::ops::custom_layer::OwnLayer;
 
     fn names(layout: &ArenaLayout) -> Vec<&str> {
         layout.blocks().iter().map(|b| b.name.as_str()).collect()

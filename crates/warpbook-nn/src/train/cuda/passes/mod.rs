@@ -1,8 +1,8 @@
 //! The launches of a step, operation by operation: bound once, queued or captured many times.
 
 mod backward;
+mod custom_layer;
 mod forward;
-mod own;
 mod update;
 
 use super::control::{Control, Start, slots};
@@ -73,7 +73,7 @@ pub(super) struct OfRanks {
     pub kept: Option<Slice<f32>>,
 }
 
-/// See [`Across`], which it makes.
+/// Builds an [`Across`].
 struct AcrossRanks {
     rows: usize,
     counts: bool,

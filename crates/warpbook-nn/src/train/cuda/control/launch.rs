@@ -1,7 +1,7 @@
 //! The launches of a step's bookkeeping.
 #![allow(unsafe_code)]
 
-use super::control::{Control, Start};
+use super::{Control, Start};
 use warpbook_gemm::kernel_args::optional;
 use crate::ops::step_launch::End;
 use warpbook_device::{DevicePtr, KernelArg, Result, Slice, Stream};

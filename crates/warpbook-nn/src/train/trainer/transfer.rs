@@ -1,8 +1,9 @@
 //! A training as a model and an optimiser's state, and its way to another device.
 
+use super::Trainer;
 use super::checkpoint::slot_prefix;
-use super::{Place, TrainError, Trainer};
 use crate::model::{Model, OptimizerState};
+use crate::train::{Place, TrainError};
 use warpbook_device::CudaDevice;
 
 impl Place {

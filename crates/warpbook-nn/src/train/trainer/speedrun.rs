@@ -1,7 +1,8 @@
 //! A whole training at once: for recipes whose time counts.
 
-use super::engine::{Batches, State};
-use super::{Ended, Flow, Samples, Score, StepOutcome, TrainError, Trainer};
+use super::{Ended, Flow, Trainer};
+use crate::train::engine::{Batches, State};
+use crate::train::{Samples, Score, StepOutcome, TrainError};
 use std::time::Instant;
 
 /// What a training at once came to.

@@ -1,6 +1,6 @@
 //! What a training tells while it goes on, and why it ended.
 
-use super::{Score, StepOutcome};
+use crate::train::{Score, StepOutcome};
 use std::path::PathBuf;
 
 /// What happens during a training.
@@ -94,7 +94,7 @@ pub enum Flow {
 
 impl Flow {
     /// Stops if either does.
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(in crate::train) fn and(self, other: Self) -> Self {
         if self == Self::Stop { self } else { other }
     }
 }

@@ -1,8 +1,8 @@
 //! The launch of a convolution's reference.
 #![allow(unsafe_code)]
 
-use super::args::Words;
-use super::shapes::Shapes;
+use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_gemm::DeviceArray;
 use warpbook_device::{Buffer, Kernel, KernelArg, Result, Stream};
 use warpbook_kernels::Launch;

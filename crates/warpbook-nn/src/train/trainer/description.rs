@@ -1,9 +1,9 @@
 //! The description of a network and its training images in a checkpoint, so that it can be evaluated and frozen without its recipe. A frozen
 //! network's file has the same description.
 
-use super::{Loss, Recipe, TrainError, Views};
 use warpbook_data::{Identity, Source};
 use crate::network::{Layer, Network, Shape};
+use crate::train::{Loss, Recipe, TrainError, Views};
 use crate::weights::{self, WeightsError};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn networks_without_images_or_words_are_not_described() {
         assert_eq!(Description::of(&Recipe::amp_recipe(), None), None);
-        let own = crate::network::own(&crate::ops::own::OwnLayer::new("mine", "its kernels"));
+        let own = crate::network::own(&crate::ops::custom_layer::OwnLayer::new("mine", "its kernels"));
         let network = Network::new([1, 28, 28], [own, flatten(), linear(10)]).unwrap();
         assert_eq!(Description::of(&Recipe { network, ..Recipe::mnist() }, None), None);
         assert!(Description::of(&Recipe::cifar10(), None).is_some());

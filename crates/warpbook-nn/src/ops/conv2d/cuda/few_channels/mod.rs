@@ -1,7 +1,8 @@
 //! Convolutions of few channels: how images are divided into parts, and parts among blocks.
 
+mod launch;
+
 use super::args::Words;
-use super::few_launch as launch;
 use super::shapes::{Shapes, divisor};
 use super::{Forward, PooledGradient};
 use warpbook_gemm::DeviceArray;

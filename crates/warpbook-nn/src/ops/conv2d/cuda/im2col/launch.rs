@@ -1,8 +1,8 @@
 //! The launches around the products of im2col. Arrays have the type of the form and the lengths of the panel.
 #![allow(unsafe_code)]
 
-use super::args::Words;
-use super::shapes::Shapes;
+use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::optional_array;
 use warpbook_device::{Kernel, KernelArg, Result, Stream};

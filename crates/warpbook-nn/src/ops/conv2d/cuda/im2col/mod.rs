@@ -1,6 +1,7 @@
 //! A matrix product with columns of patches.
 
-use super::im2col_launch as launch;
+mod launch;
+
 use super::shapes::Shapes;
 use super::{Form, Forward, OP, stored};
 use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, ProductBy, Workspace};

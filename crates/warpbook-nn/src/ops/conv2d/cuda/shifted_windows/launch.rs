@@ -1,10 +1,10 @@
 //! The launches of the products of shifted windows. Arrays have the lengths, the type and the alignment that the kernel takes.
 #![allow(unsafe_code)]
 
-use super::args::Words;
+use crate::ops::conv2d::cuda::args::Words;
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream, TensorMap};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{optional, optional_array};
-use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream, TensorMap};
 use warpbook_kernels::Launch;
 
 /// The arguments.

@@ -1,6 +1,7 @@
 //! What a pass of a convolution should give, in f64 on the device.
 
-use super::reference_launch as launch;
+mod launch;
+
 use super::shapes::Shapes;
 use super::stored;
 use warpbook_gemm::{DeviceArray, Judge, Product};

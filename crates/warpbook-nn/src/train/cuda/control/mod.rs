@@ -1,5 +1,7 @@
 //! What changes from step to step, in device memory, and what the host reads of many steps at once.
 
+mod launch;
+
 use super::params::Statistics;
 use crate::ops::cross_entropy::cuda::LossSlots;
 use warpbook_gemm::kernel_args::load;

@@ -1,11 +1,11 @@
 //! The product with patches that are never stored.
 
-use super::few::Few;
-use super::implicit_launch as launch;
+mod launch;
+
+use super::few_channels::Few;
 use super::pooled::no_unpooling;
 use super::shapes::Shapes;
-use super::window_gradient::WindowGradient;
-use super::windows::{Job, Windows};
+use super::shifted_windows::{Job, WindowGradient, Windows};
 use super::{Form, Forward, Method, PooledGradient};
 use warpbook_gemm::{DeviceArray, Sums, Workspace};
 use crate::ops::Layout;

@@ -1,12 +1,12 @@
 //! The weight gradient of shifted windows, for Hopper: how the window is divided among blocks, an image into tiles, and the images among
 //! blocks whose sums are added afterwards.
 
-use super::args::Words;
-use super::shapes::Shapes;
-use super::windows::{H200_MULTIPROCESSORS, LONGEST_SIDE, MOST_STAGES, SWIZZLE_BYTES, takes};
-use super::windows_launch::launch_gradient;
-use warpbook_gemm::DeviceArray;
+use super::launch::launch_gradient;
+use super::{H200_MULTIPROCESSORS, LONGEST_SIDE, MOST_STAGES, SWIZZLE_BYTES, takes};
+use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Slice, Stream, TensorMap};
+use warpbook_gemm::DeviceArray;
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::WindowGradient as Row;
 use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
@@ -113,7 +113,7 @@ pub(super) fn spec_of(dtype: Dtype, shapes: &Shapes, multiprocessors: u32) -> Op
 
 /// The kernel and what it is launched with. The arrays have the lengths of the shapes and the type of the form.
 #[derive(Debug, Clone)]
-pub(super) struct WindowGradient {
+pub(in crate::ops::conv2d::cuda) struct WindowGradient {
     device: CudaDevice,
     dtype: Dtype,
     shapes: Shapes,
@@ -124,7 +124,7 @@ pub(super) struct WindowGradient {
 }
 
 impl WindowGradient {
-    /// `None` where the kernel does not take the convolution: see [`Windows::new`](super::windows::Windows::new).
+    /// `None` where the kernel does not take the convolution: see [`Windows::new`](super::Windows::new).
     pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes) -> Result<Option<Self>> {
         let info = device.info();
         let Some((taps, spec, tile, division)) = plan(dtype, shapes, info.multiprocessors) else { return Ok(None) };

@@ -1,7 +1,8 @@
 //! A trainer as one of several ranks.
 
-use super::cuda::{is_half, rounded_params};
-use super::{Place, Ranks, Recipe, Samples, TrainError, Trainer, plan_buckets};
+use super::Trainer;
+use crate::train::cuda::{is_half, rounded_params};
+use crate::train::{Place, Ranks, Recipe, Samples, TrainError, plan_buckets};
 use crate::weights::Weights;
 use warpbook_ranks::{Shard, Wire, shard};
 

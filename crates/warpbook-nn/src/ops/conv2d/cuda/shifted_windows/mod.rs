@@ -1,14 +1,17 @@
 //! The product of shifted windows, for Hopper: which convolutions it takes, and how their images are divided into tiles.
 
+mod gradient;
+mod launch;
+
 use super::Forward;
 use super::args::Words;
 use super::shapes::Shapes;
-use super::window_gradient;
-use super::windows_launch::{Arrays, launch};
-use warpbook_gemm::DeviceArray;
 use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
+pub(super) use gradient::WindowGradient;
+use launch::{Arrays, launch};
 use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Stream, TensorMap};
+use warpbook_gemm::DeviceArray;
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{Pass, Windowed, Windows as Row};
 use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
@@ -218,7 +221,7 @@ pub(crate) fn kernel_of(
 ) -> Option<KernelSpec> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     if pass == Pass::WeightGradient {
-        return window_gradient::spec_of(dtype, &shapes, H200_MULTIPROCESSORS);
+        return gradient::spec_of(dtype, &shapes, H200_MULTIPROCESSORS);
     }
     let job = Job { pass, dtype, pool: pool && pass == Pass::Forward, shapes: &shapes };
     plan(job, H200_MULTIPROCESSORS).map(|(_, (spec, ..))| spec)

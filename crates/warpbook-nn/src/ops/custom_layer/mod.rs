@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use warpbook_nn::network::*;
-//! use warpbook_nn::ops::own::OwnLayer;
+//! use warpbook_nn::ops::custom_layer::OwnLayer;
 //!
 //! let swish = OwnLayer::new("swish", r"
 //! __global__ void forward(const T* x, const float* beta, T* y, unsigned n) {

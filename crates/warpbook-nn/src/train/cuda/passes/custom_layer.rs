@@ -2,7 +2,7 @@
 
 use super::Builder;
 use warpbook_gemm::DeviceArray;
-use crate::ops::own::cuda::Backward;
+use crate::ops::custom_layer::cuda::Backward;
 use crate::train::TrainError;
 use warpbook_device::Slice;
 

@@ -1,8 +1,9 @@
 //! Steps that are queued over and over, for measurements.
 
-use super::cuda::SLOTS;
-use super::engine::{Batches, StepOperation, StepOutcome};
-use super::{Samples, TrainError, Trainer};
+use super::Trainer;
+use crate::train::cuda::SLOTS;
+use crate::train::engine::{Batches, StepOperation, StepOutcome};
+use crate::train::{Samples, TrainError};
 use std::sync::Arc;
 use warpbook_device::Stream;
 

@@ -1,12 +1,13 @@
 //! A training that can be gone on with: weights, the optimiser's state, step and seed, in one safetensors file.
 
+use super::Trainer;
 use super::description::{Description, different_layer};
-use super::engine::{ScalerState, State};
-use super::{Recipe, TrainError, Trainer};
 use warpbook_data::{Identity, names};
 use crate::network::ParamSpec;
 use crate::ops::optimizer::Optimizer;
 use crate::ops::optimizer::groups::Group;
+use crate::train::engine::{ScalerState, State};
+use crate::train::{Recipe, TrainError};
 use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};

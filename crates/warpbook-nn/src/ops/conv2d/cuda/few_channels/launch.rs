@@ -1,8 +1,8 @@
 //! The launches of the kernels of few channels. Arrays have the lengths, the type and the alignment that the kernels take.
 #![allow(unsafe_code)]
 
-use super::args::Words;
-use super::{Forward, PooledGradient};
+use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::conv2d::cuda::{Forward, PooledGradient};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{optional, optional_array};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};

@@ -3,8 +3,8 @@
 use super::CpuEngine;
 use crate::network::{Network, Node};
 use crate::ops::Layout;
-use crate::ops::own::cpu::{CpuBackward, CpuForward};
-use crate::ops::own::{OwnLayer, OwnSizes};
+use crate::ops::custom_layer::cpu::{CpuBackward, CpuForward};
+use crate::ops::custom_layer::{OwnLayer, OwnSizes};
 use crate::train::TrainError;
 use std::mem::take;
 

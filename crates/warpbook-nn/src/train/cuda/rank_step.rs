@@ -18,7 +18,7 @@ pub(super) const JOIN: Duration = Duration::from_secs(180);
 
 /// A rank's communicator, its stream, and what is reduced.
 #[derive(Debug)]
-pub(super) struct Together {
+pub(super) struct RankStep {
     pub ranks: Ranks,
     communicator: Arc<Communicator>,
     pub link: Arc<Link>,
@@ -43,7 +43,7 @@ pub(super) fn join(device: &CudaDevice, ranks: &Ranks) -> Result<Communicator, T
     Ok(Communicator::new(device, NcclId::of(id), (ranks.rank(), ranks.world()), JOIN)?)
 }
 
-impl Together {
+impl RankStep {
     /// Reduces every bucket once, so that all connections are there before a step is captured. `keeps`: see
     /// [`CudaOptions::updates_provisionally`](super::CudaOptions).
     pub fn new(
@@ -71,18 +71,18 @@ impl Together {
         let early = params.weights.len() - ready.last().map_or(params.weights.len(), |range| range.start);
         let arrays = 1 + params.slots.len();
         let kept = (keeps && early > 0).then(|| device.zeros(arrays * early)).transpose()?.map(|all| all.range(..));
-        let together = Self { ranks: ranks.clone(), communicator, link: Arc::new(link), buckets, ready, kept };
+        let rank_step = Self { ranks: ranks.clone(), communicator, link: Arc::new(link), buckets, ready, kept };
         let stream = device.stream()?;
-        for (.., arrays) in &together.buckets {
-            reduce(&together.communicator, &stream, arrays, NcclReduce::Sum)?;
+        for (.., arrays) in &rank_step.buckets {
+            reduce(&rank_step.communicator, &stream, arrays, NcclReduce::Sum)?;
         }
         if let Some(statistics) = params.statistics() {
             // They are not zero: each rank's part of the mean makes them what they were.
             let own: DeviceArray = (&statistics.running).into();
-            reduce(&together.communicator, &stream, &[own], NcclReduce::Mean)?;
+            reduce(&rank_step.communicator, &stream, &[own], NcclReduce::Mean)?;
         }
-        together.wait(&stream)?;
-        Ok(together)
+        rank_step.wait(&stream)?;
+        Ok(rank_step)
     }
 
     /// The reductions of a step: for each bucket the operation after whose backward pass it is ready. Each rank's gradients are its part of the mean

@@ -1,9 +1,9 @@
 //! The launches of the implicit product. Arrays have the lengths of the shapes, the type and the alignment that the kernel takes.
 #![allow(unsafe_code)]
 
-use super::Forward;
-use super::args::Words;
-use super::shapes::Shapes;
+use crate::ops::conv2d::cuda::Forward;
+use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{optional, optional_array};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};

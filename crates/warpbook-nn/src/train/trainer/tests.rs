@@ -1,0 +1,179 @@
+use super::*;
+use crate::network::{Network, batch_norm, flatten, linear};
+use crate::train::Precision;
+use crate::train::engine::Trained;
+use std::sync::Mutex;
+use warpbook_data::synthetic_digits;
+use warpbook_device::{CudaDevice, Stream, testing};
+
+/// The CPU's engine as one that queues steps as a GPU's does, and keeps how many were queued each time.
+#[derive(Debug)]
+struct Queueing(CpuTraining, Arc<Mutex<Vec<usize>>>);
+
+impl Engine for Queueing {
+    fn steps_at_once(&self) -> usize {
+        5
+    }
+
+    fn train(&mut self, batches: &Batches<'_>) -> Result<Trained, TrainError> {
+        self.1.lock().unwrap().push(batches.learning_rates.len());
+        self.0.train(batches)
+    }
+
+    fn evaluate(&mut self, set: Samples<'_>, part: std::ops::Range<usize>) -> Result<Score, TrainError> {
+        self.0.evaluate(set, part)
+    }
+
+    fn prepare_steps(&mut self, batches: &Batches<'_>) -> Result<(), TrainError> {
+        self.0.prepare_steps(batches)
+    }
+
+    fn queue_step(&mut self) -> Result<(), TrainError> {
+        self.0.queue_step()
+    }
+
+    fn wait(&mut self) -> Result<(), TrainError> {
+        self.0.wait()
+    }
+
+    fn step_outcomes(&mut self, count: usize) -> Result<Vec<crate::train::StepOutcome>, TrainError> {
+        self.0.step_outcomes(count)
+    }
+
+    fn stream(&self) -> Option<Arc<Stream>> {
+        None
+    }
+
+    fn weights(&self) -> Result<Weights, TrainError> {
+        self.0.weights()
+    }
+
+    fn gradients(&self) -> Result<Weights, TrainError> {
+        self.0.gradients()
+    }
+
+    fn state(&self) -> Result<State, TrainError> {
+        self.0.state()
+    }
+
+    fn restore(&mut self, state: &State) -> Result<(), TrainError> {
+        self.0.restore(state)
+    }
+
+    fn peak_bytes(&self) -> u64 {
+        self.0.peak_bytes()
+    }
+}
+
+fn recipe() -> Recipe {
+    let network = Network::new([1, 28, 28], [flatten(), linear(10)]).unwrap();
+    Recipe { network, batch: 8, epochs: 2, learning_rate: 0.01, ..Recipe::mnist() }
+}
+
+#[test]
+fn losses_are_read_as_often_as_is_asked() {
+    let digits = synthetic_digits(56, 8, 1);
+    let made = |every: Option<u64>| {
+        let mut trainer = Trainer::new(recipe(), &digits.train, None).unwrap();
+        let (queued, mut losses) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
+        let initial = recipe().initial_weights(&digits.train).unwrap();
+        trainer.engine = Box::new(Queueing(CpuTraining::new(&recipe(), 8, &initial, None).unwrap(), queued.clone()));
+        if let Some(every) = every {
+            trainer = trainer.read_losses_every(every);
+        }
+        let listener = &mut |event: Event| {
+            if let Event::Step { loss, .. } = event {
+                losses.push(loss);
+            }
+            Flow::Continue
+        };
+        trainer.train(&digits.train, &digits.test, 100, listener).unwrap();
+        let queued = queued.lock().unwrap().clone();
+        (queued, losses)
+    };
+    let (queued, losses) = made(None);
+    assert_eq!((queued, losses.len()), (vec![5, 2, 5, 2], 14));
+    assert_eq!(made(Some(1)), (vec![1; 14], losses.clone()));
+    assert_eq!(made(Some(0)).0, vec![1; 14], "at least one");
+    assert_eq!(made(Some(3)), (vec![3, 3, 1, 3, 3, 1], losses.clone()));
+    assert_eq!(made(Some(99)).0, vec![5, 2, 5, 2]);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_goes_elsewhere_and_comes_back() {
+    let digits = synthetic_digits(24, 8, 1);
+    let folder = tempfile::tempdir().unwrap();
+    let (place, away) = (folder.path().join("place"), folder.path().join("away"));
+    let path = place.join("c.st");
+    let kept = |comes_back: bool| {
+        let mut trainer = Trainer::new(recipe(), &digits.train, None).unwrap().checkpoint(&path);
+        let mut told = Vec::new();
+        let ended = trainer.train(&digits.train, &digits.test, 100, &mut |event| {
+            match event {
+                // A file takes the place of the folder.
+                Event::Step { step: 2, .. } => {
+                    std::fs::rename(&place, &away).unwrap();
+                    std::fs::write(&place, "").unwrap();
+                }
+                Event::Step { step: 4, .. } if comes_back => {
+                    std::fs::remove_file(&place).unwrap();
+                    std::fs::rename(&away, &place).unwrap();
+                }
+                Event::NotKept { why, instead } => told.push((why, instead)),
+                _ => {}
+            }
+            Flow::Continue
+        });
+        assert!(matches!(ended, Ok(Ended::Finished)), "{ended:?}");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].0.contains("c.st"), "{told:?}");
+        (trainer.kept_in().unwrap().to_owned(), told[0].1.clone().unwrap())
+    };
+    let (at, elsewhere) = kept(true);
+    assert!(at == path && path.is_file() && !elsewhere.exists());
+    let (at, elsewhere) = kept(false);
+    assert!(at == elsewhere && elsewhere.is_file());
+    assert!(std::fs::read(elsewhere).unwrap() == std::fs::read(away.join("c.st")).unwrap());
+    std::fs::remove_file(at).unwrap();
+}
+
+#[test]
+fn one_row_for_a_normalisation_is_known_before_the_first_step() {
+    let network = Network::new([1, 28, 28], [flatten(), linear(10), batch_norm()]).unwrap();
+    let recipe = Recipe { network, batch: 8, epochs: 2, learning_rate: 0.01, ..Recipe::mnist() };
+    let refused = |recipe: Recipe, samples: usize| {
+        let digits = synthetic_digits(samples, 8, 1);
+        let mut trainer = Trainer::new(recipe, &digits.train, None).unwrap();
+        let done = trainer.train(&digits.train, &digits.test, 100, &mut |_| Flow::Continue);
+        (done.err().map(|why| why.to_string()), trainer.step())
+    };
+    let check = |recipe: Recipe, samples: usize, part: &str| {
+        let (why, steps) = refused(recipe, samples);
+        assert!(why.as_ref().is_some_and(|why| why.contains(part)) && steps == 0, "{why:?}");
+    };
+    check(recipe.clone(), 25, "The last batch of an epoch has 1 sample (25 samples in batches of 8), so bn");
+    check(
+        Recipe { accumulate: 8, ..recipe.clone() },
+        24,
+        "Each batch has 8 samples in 8 parts (24 samples in batches of 8)",
+    );
+    check(Recipe { accumulate: 2, ..recipe.clone() }, 27, "has 3 samples in 2 parts");
+    check(Recipe { batch: 1, ..recipe.clone() }, 8, "Each batch has 1 sample (8 samples in batches of 1), so bn");
+    // It ends before that batch.
+    assert_eq!(refused(Recipe { steps: Some(3), ..recipe.clone() }, 25), (None, 3));
+    assert_eq!(refused(recipe, 26), (None, 8));
+}
+
+#[test]
+fn a_gpu_that_reads_every_loss_stops_at_once() {
+    let Some(device) = testing::gpu("a_gpu_that_reads_every_loss_stops_at_once") else { return };
+    let digits = synthetic_digits(56, 8, 1);
+    let made = |device: &CudaDevice, every: u64| {
+        let place = Place::Cuda(device.clone(), crate::train::CudaOptions::new(Precision::Fp32));
+        let trainer = Trainer::on(&place, recipe(), &digits.train, None).unwrap();
+        let mut trainer = trainer.read_losses_every(every);
+        trainer.train(&digits.train, &digits.test, 100, &mut |_| Flow::Stop).unwrap();
+        trainer.step()
+    };
+    assert_eq!((made(&device, 1), made(&device, 3), made(&device, 1000)), (1, 3, 7));
+}
