@@ -26,7 +26,7 @@ pub mod nn {
         Layer, Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, own, relu, residual,
     };
     pub use warpbook_nn::ops::optimizer::Optimizer;
-    pub use warpbook_nn::ops::own::{OwnLayer, OwnReport};
+    pub use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport};
     pub use warpbook_nn::ops::schedule::Schedule;
     pub use warpbook_nn::tensor::Tensor;
     pub use warpbook_nn::train::{Loss, Place, Precision, Prefetcher, Recipe, Trainer};
