@@ -2,7 +2,7 @@
 
 use crate::args::{RunsOn, ScalingArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
-use crate::files::{Files, Kind, RecordWriter, reserve};
+use crate::files::{Files, Kind, RecordWriter, print_written, reserve};
 use crate::output::{say, warn};
 use crate::processes::{self, RankSettings, TemporaryFolder, bucket_bytes, count_requests_to_end, wire};
 use std::ffi::OsString;
@@ -160,10 +160,7 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     say(&format!("\n{}", scaling_table(&run).text()));
     run.notes.iter().for_each(|note| say(note));
     let written = RecordWriter::new(path).finish(&run);
-    match &written {
-        Ok(path) => say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display())),
-        Err(why) => warn(why),
-    }
+    print_written(&written);
     let (_, _, failed) = run.counts();
     Ok(ExitCode::from(match code {
         0 if written.is_err() => USAGE,

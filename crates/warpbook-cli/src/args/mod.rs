@@ -341,6 +341,14 @@ mod tests {
         {
             assert!(word(words).contains("invalid value '-1' for '--"), "{}", word(words));
         }
+        for (words, part) in [
+            ("train mnist --resident perhaps", "[possible values: auto, on, off]"),
+            ("speedrun mnist --pin perhaps", "[possible values: on, off]"),
+            ("train mnist --workers 2000", "2000 is not in 0..=1024"),
+        ] {
+            let why = word(&format!("warpbook {words}"));
+            assert!(why.contains(part), "{why}");
+        }
         for words in [
             "warpbook train mnist --time-budget -1s",
             "warpbook scaling --ranks 2 --rank-timeout -1m",

@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use crate::args::{Chosen, RunArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
-use crate::files::{Files, Kind, RecordWriter, exit_now, reserve, trace_of};
+use crate::files::{Files, Kind, RecordWriter, exit_now, print_written, reserve, trace_of};
 use crate::output::{one_line, say, warn};
 use crate::signals::{EndRequest, on_request_to_end};
 use std::collections::BTreeMap;
@@ -181,13 +181,7 @@ fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt
         warn(&format!("There is no profile: {why}"));
     }
     let (_, _, failed) = record.counts();
-    match &written {
-        Ok(path) => {
-            let path = path.display();
-            say(&format!("Record: {path}\nView it with: warpbook view {path}"));
-        }
-        Err(why) => warn(why),
-    }
+    print_written(&written);
     Ok(match () {
         () if interrupt.cancelled() => INTERRUPTED,
         () if written.is_err() => USAGE,

@@ -6,5 +6,5 @@ mod reserved;
 mod writable;
 
 pub use claims::{Files, Kind, trace_of};
-pub use record_writer::{RecordWriter, write_finished};
+pub use record_writer::{RecordWriter, print_written, write_finished};
 pub use reserved::{ReservedNames, exit_now, reserve};

@@ -1,6 +1,6 @@
 //! A record's file, written while the work goes on and at its end.
 
-use crate::output::warn;
+use crate::output::{say, warn};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use warpbook::device::write_atomic;
@@ -21,6 +21,14 @@ pub fn write_finished(path: &Path, bytes: &[u8]) -> Result<(), String> {
         Ok(()) => format!("{why} The record was written to {} instead.", other.display()),
         Err(second) => format!("{why} Nor can {}: {second}.", other.display()),
     })
+}
+
+/// Prints where a record was written, or why it was not.
+pub fn print_written(written: &Result<PathBuf, String>) {
+    match written {
+        Ok(path) => say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display())),
+        Err(why) => warn(why),
+    }
 }
 
 /// Writes the record so far, at most once a second, and the rest when it is dropped, also in a panic.

@@ -21,17 +21,19 @@ pub struct Settings {
     pub init: Option<PathBuf>,
     /// The seed of one of several processes, which goes before that of the command line.
     pub seed_of_process: Option<u64>,
-    /// How batches are loaded.
-    pub loader: Loader,
     /// The device of the process.
     pub device: Choice,
 }
 
 impl Settings {
-    /// Checks the settings that need no file and no device.
-    pub fn new(args: TrainingArgs, seed_of_process: Option<u64>, device: Choice) -> Result<Self, Failure> {
-        let loader = loader(&args)?;
-        Ok(Self { args, edge: None, init: None, seed_of_process, loader, device })
+    /// How batches are loaded; the command line takes no other words.
+    pub fn loader(&self) -> Loader {
+        let resident = match self.args.resident.as_str() {
+            "on" => Residency::On,
+            "off" => Residency::Off,
+            _ => Residency::Auto,
+        };
+        Loader { resident, workers: self.args.workers.into(), pinned: self.args.pin == "on" }
     }
 
     /// The lab on the device, in the name of the person who trains.
@@ -181,25 +183,4 @@ fn ensure_an_output_each(recipe: &Recipe, opened: &Opened, file: &str) -> Result
         ))),
         _ => Ok(()),
     }
-}
-
-fn loader(args: &TrainingArgs) -> Result<Loader, Failure> {
-    let wrong = |name: &str, value: &str, allowed: &str| {
-        Err(Failure::usage(format!("--{name} {value}: choose from {allowed}.")))
-    };
-    let resident = match args.resident.as_str() {
-        "auto" => Residency::Auto,
-        "on" => Residency::On,
-        "off" => Residency::Off,
-        other => return wrong("resident", other, "auto, on and off"),
-    };
-    let pinned = match args.pin.as_str() {
-        "on" => true,
-        "off" => false,
-        other => return wrong("pin", other, "on and off"),
-    };
-    if args.workers > 1024 {
-        return wrong("workers", &args.workers.to_string(), "0 to 1024");
-    }
-    Ok(Loader { resident, workers: args.workers, pinned })
 }

@@ -62,7 +62,7 @@ impl Speedrun {
         let (settings, named) = (&self.settings, self.settings.computed_by());
         Ok(match Place::new(lab.device(), settings.args.place.precision)? {
             Place::Cuda(device, options) => {
-                let options = CudaOptions { loader: settings.loader, ..options };
+                let options = CudaOptions { loader: settings.loader(), ..options };
                 Place::Cuda(device, named.or(planned.by).of(options))
             }
             Place::Cpu => {

@@ -4,7 +4,7 @@ use super::settings::{Data, Planned, Settings};
 use super::whole::{Goal, ProcessResult, right_of};
 use crate::args::{CommandLine, WatchedArgs};
 use crate::failure::{Failure, INTERRUPTED, USAGE};
-use crate::files::{Kind, RecordWriter, exit_now, trace_of};
+use crate::files::{Kind, RecordWriter, exit_now, print_written, trace_of};
 use crate::output::{say, warn};
 use crate::signals::{EndRequest, on_request_to_end};
 use std::path::{Path, PathBuf};
@@ -112,7 +112,7 @@ impl Watched {
         let mut session = lab
             .train(recipe.clone(), data.sets())
             .precision(settings.args.place.precision)
-            .loader(settings.loader)
+            .loader(settings.loader())
             .log_every(self.args.log_every)
             .command(self.command.on(&lab.device().info().selector()));
         if let Some(id) = &self.args.rung {
@@ -186,18 +186,13 @@ impl Watched {
                 bytes(course.peak_reserved_bytes, "reserved").unwrap_or_default(),
             ));
         }
-        let unwritten = match run.written() {
-            None => None,
-            Some(Ok(path)) => {
-                let path = path.display();
-                say(&format!("Record: {path}\nView it with: warpbook view {path}"));
-                None
-            }
-            Some(Err(_)) => {
-                self.record_file().and_then(|path| RecordWriter::new(path.to_owned()).finish(run.record()).err())
-            }
-        };
-        unwritten.iter().chain(&unprofiled).for_each(|why| warn(why));
+        let written = self.record_file().zip(run.written()).map(|(file, written)| match written {
+            Ok(path) => Ok(path.to_owned()),
+            Err(_) => RecordWriter::new(file.to_owned()).finish(run.record()),
+        });
+        written.iter().for_each(print_written);
+        unprofiled.iter().for_each(|why| warn(why));
+        let is_unwritten = written.is_some_and(|written| written.is_err());
         let (_, trainer, error) = run.into_parts();
         if let Some(error) = error {
             // The checkpoint has what was kept before.
@@ -212,7 +207,7 @@ impl Watched {
         }
         Ok(ExitCode::from(match () {
             () if interrupted => INTERRUPTED,
-            () if unwritten.is_some() || unprofiled.is_some() || elsewhere => USAGE,
+            () if is_unwritten || unprofiled.is_some() || elsewhere => USAGE,
             () => 0,
         }))
     }

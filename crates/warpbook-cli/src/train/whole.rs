@@ -2,7 +2,7 @@
 
 use crate::args::WholeArgs;
 use crate::failure::{Failure, RUNG_FAILED, USAGE};
-use crate::files::RecordWriter;
+use crate::files::{RecordWriter, print_written};
 use crate::output::{say, warn};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,11 +81,7 @@ pub fn conclude(all: &WholeTrainings, out: Option<RecordWriter>) -> ExitCode {
         ));
     }
     let written = out.map(|mut out| out.finish(all.record()));
-    match &written {
-        Some(Ok(path)) => say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display())),
-        Some(Err(why)) => warn(why),
-        None => {}
-    }
+    written.iter().for_each(print_written);
     match &m.check {
         Some(check) if !check.passed => {
             warn(&format!("This is not {}: it lacks {:.3} points.", check.reference, check.max_abs_error));

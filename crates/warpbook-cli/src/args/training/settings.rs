@@ -28,13 +28,13 @@ pub struct TrainingArgs {
     #[arg(long, value_name = "own|im2col|stock")]
     pub convolution: Option<ConvolutionBy>,
     /// Whether images are kept in GPU memory: auto keeps them where they take at most half of what is free.
-    #[arg(long, value_name = "auto|on|off", default_value = "auto")]
+    #[arg(long, value_name = "auto|on|off", default_value = "auto", value_parser = ["auto", "on", "off"])]
     pub resident: String,
     /// Threads that gather batches of images that are not kept there.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub workers: usize,
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(..=1024))]
+    pub workers: u16,
     /// Whether those batches are gathered in page-locked memory.
-    #[arg(long, value_name = "on|off", default_value = "on")]
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
     pub pin: String,
     /// Samples of a batch. [default: the recipe's]
     #[arg(long, value_name = "N")]
