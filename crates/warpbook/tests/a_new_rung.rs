@@ -22,10 +22,10 @@ fn gemm_row() -> matmul::Row {
     matmul::Row { rung: renamed(&like.rung, OF_MATMUL, "Four columns", with), figure: None, ..like }
 }
 
-fn pass_row() -> regression::Row {
+fn pass_row() -> regression::RegressionRow {
     let like = regression::rows().into_iter().find(|r| r.rung.id == "02_fused").unwrap();
     let with = |spec: &KernelSpec| own(spec, "regression/09_scalar.cu", PASS);
-    regression::Row { rung: renamed(&like.rung, OF_REGRESSION, "Fused, scalar loads", with), ..like }
+    regression::RegressionRow { rung: renamed(&like.rung, OF_REGRESSION, "Fused, scalar loads", with), ..like }
 }
 
 /// A way of training has no source, only a row of options.

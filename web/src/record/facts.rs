@@ -183,7 +183,7 @@ fn timing(run: &Run) -> Facts {
 
 /// One fact of several records; `None` where a record does not have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub struct DifferingFact {
     /// Its name.
     pub name: String,
     /// Its value in each record.
@@ -191,7 +191,7 @@ pub struct Difference {
 }
 
 /// The facts of several records in the order of their first appearance: those that differ, and those that do not.
-pub fn differences(runs: &[&Run]) -> (Vec<Difference>, Vec<Difference>) {
+pub fn differences(runs: &[&Run]) -> (Vec<DifferingFact>, Vec<DifferingFact>) {
     let each: Vec<Facts> = runs.iter().map(|run| sections(run).into_iter().flat_map(|s| s.facts).collect()).collect();
     let mut names: Vec<&String> = Vec::new();
     for (name, _) in each.iter().flatten() {
@@ -200,7 +200,7 @@ pub fn differences(runs: &[&Run]) -> (Vec<Difference>, Vec<Difference>) {
         }
     }
     let value = |facts: &Facts, name: &str| facts.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
-    let all = names.iter().map(|name| Difference {
+    let all = names.iter().map(|name| DifferingFact {
         name: (*name).clone(),
         values: each.iter().map(|facts| value(facts, name)).collect(),
     });

@@ -9,7 +9,7 @@ pub(crate) mod reference;
 
 use prepared::Points;
 use warpbook_kernels::regression::{
-    Descent, INITIAL, Line, MAX_FEATURES, RANGE, Row, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, TRUTH, decimal,
+    Descent, INITIAL, Line, MAX_FEATURES, RANGE, RegressionRow, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, TRUTH, decimal,
     rows,
 };
 use warpbook_lab::activity::Timelines;
@@ -39,7 +39,7 @@ pub struct Regression {
     selection: Selection,
     parts: bool,
     timelines: bool,
-    rows: Vec<Row>,
+    rows: Vec<RegressionRow>,
 }
 
 impl Default for Regression {
@@ -186,7 +186,7 @@ impl Regression {
 
     /// One more rung, after all others.
     #[must_use]
-    pub fn row(mut self, row: Row) -> Self {
+    pub fn row(mut self, row: RegressionRow) -> Self {
         self.rows.push(row);
         self
     }
@@ -210,7 +210,7 @@ impl Regression {
     }
 
     /// The row of a rung, or of the one that it is a variant of.
-    fn row_of(&self, rung: &Rung) -> Option<&Row> {
+    fn row_of(&self, rung: &Rung) -> Option<&RegressionRow> {
         let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
         self.rows.iter().find(|r| r.rung.id == *id)
     }

@@ -8,7 +8,7 @@ use super::reference::{Reference, Statistics};
 use std::cell::RefCell;
 use warpbook_device::{Device, Stream};
 use warpbook_kernels::Tolerance;
-use warpbook_kernels::regression::{LOG_EVERY, Plan, Row, features_of};
+use warpbook_kernels::regression::{LOG_EVERY, Plan, RegressionRow, features_of};
 use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Repeated, Trials};
 use warpbook_lab::{Event, Lab, Result};
 use warpbook_record::{Check, Dtype, LossPoint, Part, PartGroup, Problem, Run, Rung, TrainLog};
@@ -55,7 +55,7 @@ impl<'a> Points<'a> {
         }
     }
 
-    fn row(&self, rung: &Rung) -> Result<&Row> {
+    fn row(&self, rung: &Rung) -> Result<&RegressionRow> {
         let unknown = || warpbook_lab::Error::UnknownRung { name: rung.id.to_string(), nearest: Vec::new() };
         self.experiment.row_of(rung).ok_or_else(unknown)
     }
@@ -201,7 +201,7 @@ impl Candidate for OnCpu<'_> {
 struct OnGpu<'p> {
     points: &'p Points<'p>,
     rung: Rung,
-    row: Row,
+    row: RegressionRow,
     descender: Descender<'p>,
 }
 

@@ -79,7 +79,7 @@ impl Plan {
 
 /// A rung of the regression and everything that is known of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct RegressionRow {
     /// The rung, as a record has it.
     pub rung: Rung,
     /// How its kernels make up a descent.
@@ -92,7 +92,7 @@ pub struct Row {
     pub timed_in_parts: bool,
 }
 
-impl Row {
+impl RegressionRow {
     /// The same with the parts of its epoch timed alone.
     #[must_use]
     fn in_parts(self) -> Self {
@@ -163,11 +163,11 @@ impl Row {
     }
 }
 
-fn row(id: &'static str, title: &'static str, idea: &'static str, runner: Runner, plan: Plan, moves: Moves) -> Row {
+fn row(id: &'static str, title: &'static str, idea: &'static str, runner: Runner, plan: Plan, moves: Moves) -> RegressionRow {
     let requires = if matches!(runner, Runner::Cpu(_)) { Requires::Nothing } else { Requires::AtLeast(7, 5) };
     let rung = Rung { id: id.into(), title: title.into(), idea: idea.into(), requires, runner, variant_of: None };
     let several_features = matches!(plan, Plan::Cpu { .. } | Plan::Multivariate);
-    Row { rung, plan, moves, several_features, timed_in_parts: false }
+    RegressionRow { rung, plan, moves, several_features, timed_in_parts: false }
 }
 
 fn kernels(specs: Vec<KernelSpec>, schedule: Schedule) -> Runner {
@@ -182,11 +182,11 @@ pub fn rungs() -> Vec<Rung> {
 
 /// The rows of the regression, in the ladder's order.
 #[must_use]
-pub fn rows() -> Vec<Row> {
+pub fn rows() -> Vec<RegressionRow> {
     [on_cpu(), by_epochs(), resident_grids()].into_iter().flatten().collect()
 }
 
-fn on_cpu() -> Vec<Row> {
+fn on_cpu() -> Vec<RegressionRow> {
     vec![
         row(
             "cpu_1_thread",
@@ -208,7 +208,7 @@ fn on_cpu() -> Vec<Row> {
 }
 
 /// Rungs with kernels for each epoch.
-fn by_epochs() -> Vec<Row> {
+fn by_epochs() -> Vec<RegressionRow> {
     let fused = || vec![pass(FUSED, "pass"), update(FUSED)];
     vec![
         row(
@@ -273,13 +273,13 @@ fn by_epochs() -> Vec<Row> {
     ]
 }
 
-fn on_hopper(mut row: Row) -> Row {
+fn on_hopper(mut row: RegressionRow) -> RegressionRow {
     row.rung.requires = Requires::AtLeast(9, 0);
     row
 }
 
 /// Rungs whose grid runs all epochs.
-fn resident_grids() -> Vec<Row> {
+fn resident_grids() -> Vec<RegressionRow> {
     vec![
         row(
             "05_persistent",

@@ -18,13 +18,13 @@ impl Network {
 
     /// The sizes of a pool for a batch; those of windows of one element of any other operation.
     #[must_use]
-    pub fn pool_geometry(&self, node: &Node, batch: usize) -> pool::Geometry {
+    pub fn pool_geometry(&self, node: &Node, batch: usize) -> pool::PoolGeometry {
         let (height, width, channels) = image(self.value(node.input));
         let (size, stride, padding) = match node.op {
             Op::Pool(p) => (p.size, p.stride, p.padding),
             _ => ([1; 2], [1; 2], [0; 2]),
         };
-        pool::Geometry { batch, height, width, channels, size, stride, padding }
+        pool::PoolGeometry { batch, height, width, channels, size, stride, padding }
     }
 
     /// The sizes of a linear layer for a batch.

@@ -5,7 +5,7 @@ use warpbook_data::synthetic_digits;
 use warpbook_gemm::DeviceArray;
 use warpbook_nn::network::{Network, batch_norm, conv2d, flatten, gelu, linear, max_pool};
 use warpbook_nn::ops::muon::Muon;
-use warpbook_nn::ops::muon::cuda::Place as FilterPlace;
+use warpbook_nn::ops::muon::cuda::FilterPlace as FilterPlace;
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::ops::optimizer::cuda::{Control, Parameters, STEP_WORDS};
 use warpbook_nn::ops::optimizer::grouped::{GroupRates, GroupedUpdate};

@@ -306,16 +306,16 @@ fn losses_of_any_number_of_blocks_have_the_same_bits() {
     let slot = device.buffer_from(&[1u32]).unwrap();
     let new_slots =
         || (device.buffer_from(&[0.0f64; 3]).unwrap().range(..), device.buffer_from(&[7u32; 3]).unwrap().range(..));
-    let losses = [cross_entropy::cuda::Loss::new, cross_entropy::cuda::Loss::with_last_block]
+    let losses = [cross_entropy::cuda::LossKernels::new, cross_entropy::cuda::LossKernels::with_last_block]
         .map(|new| new(&device, Dtype::F32).unwrap());
     for (batch, classes) in [(1, 10), (8, 10), (9, 10), (67, 3), (2100, 10), (100_003, 10)] {
         let c = CrossEntropy { batch, classes, smoothing: 0.1 };
         let logits = DeviceArray::from(&floats(&random(batch * classes, 1)));
         let labels: Vec<u8> = (0..batch).map(|i| (i * 7 % classes) as u8).collect();
         let labels = device.buffer_from(&labels).unwrap().range(..);
-        let blocks = cross_entropy::cuda::Loss::blocks(batch);
+        let blocks = cross_entropy::cuda::LossKernels::blocks(batch);
         let (partial, hits) = (device.zeros::<f64>(blocks).unwrap(), device.zeros::<u32>(blocks).unwrap());
-        let work = cross_entropy::cuda::Workspace { losses: &partial, hits: &hits };
+        let work = cross_entropy::cuda::LossWorkspace { losses: &partial, hits: &hits };
         let [want, got] = losses.each_ref().map(|loss| {
             let gradient = DeviceArray::from(&floats(&vec![f32::NAN; batch * classes]));
             let mut all = Vec::new();
@@ -330,7 +330,7 @@ fn losses_of_any_number_of_blocks_have_the_same_bits() {
         assert_eq!(got, want, "a batch of {batch}, {classes} classes");
         assert!(got.0.iter().all(|one| *one == got.0[0]), "a batch of {batch}");
     }
-    let losses = [mse::cuda::Loss::new, mse::cuda::Loss::with_last_block].map(|new| new(&device, Dtype::F32).unwrap());
+    let losses = [mse::cuda::SquaredErrorKernels::new, mse::cuda::SquaredErrorKernels::with_last_block].map(|new| new(&device, Dtype::F32).unwrap());
     for n in [1, 4096, 4097, 100_003, 3_000_001] {
         let (output, target) = (DeviceArray::from(&floats(&random(n, 1))), floats(&random(n, 2)));
         let work = device.zeros::<f64>(losses[0].blocks(n)).unwrap();

@@ -175,18 +175,18 @@ fn dropout_draws_the_masks_of_the_cpu_and_replays_with_a_new_step() {
 #[test]
 fn cross_entropy_is_the_references() {
     for_types("cross_entropy_is_the_references", |b| {
-        let kernels = cross_entropy::cuda::Loss::new(b.device, b.dtype).unwrap();
+        let kernels = cross_entropy::cuda::LossKernels::new(b.device, b.dtype).unwrap();
         for (batch, classes, smoothing) in [(1, 1, 0.0), (1, 10, 0.0), (67, 10, 0.1), (515, 256, 0.05), (3, 33, 1.0)] {
             let c = CrossEntropy { batch, classes, smoothing };
             let logits: Vec<f32> =
                 random(batch * classes, 1, b.dtype).iter().map(|v| rounded(5.0 * v, b.dtype)).collect();
             let labels: Vec<u8> = (0..batch).map(|i| (i * 7 % classes) as u8).collect();
-            let blocks = cross_entropy::cuda::Loss::blocks(batch);
+            let blocks = cross_entropy::cuda::LossKernels::blocks(batch);
             let (losses, hits) = (b.device.zeros::<f64>(blocks).unwrap(), b.device.zeros::<u32>(blocks).unwrap());
             let (slot, means, correct) = (b.buffer(&[2u32]), b.buffer(&[-1.0f64; 4]), b.buffer(&[9u32; 4]));
             let (labels_at, scale) = (b.buffer(&labels), b.buffer(&[64.0f32]));
             let (logits_at, gradient) = (b.array(&logits, 1), b.poison(logits.len(), 1));
-            let work = cross_entropy::cuda::Workspace { losses: &losses, hits: &hits };
+            let work = cross_entropy::cuda::LossWorkspace { losses: &losses, hits: &hits };
             let to = cross_entropy::cuda::LossSlots { slot: &slot, losses: &means, correct: Some(&correct) };
             let arrays = (&logits_at, &*labels_at);
             kernels.loss_and_gradient(&b.stream, &c, arrays, Some(&scale), Some(&gradient), (work, to)).unwrap();
@@ -213,13 +213,13 @@ fn cross_entropy_is_the_references() {
 fn cross_entropy_counts_nan_and_equal_logits_as_the_cpu_does() {
     let Some(device) = testing::gpu("cross_entropy_counts_nan_and_equal_logits_as_the_cpu_does") else { return };
     let b = Bench::new(&device, Dtype::F32);
-    let kernels = cross_entropy::cuda::Loss::new(&device, b.dtype).unwrap();
+    let kernels = cross_entropy::cuda::LossKernels::new(&device, b.dtype).unwrap();
     let c = CrossEntropy { batch: 3, classes: 3, smoothing: 0.0 };
     let logits = b.array(&[1000.0, 0.0, -1000.0, 7.0, 7.0, 7.0, 0.0, 5.0, 0.0], 0);
     let gradient = b.poison(9, 0);
     let (losses, hits) = (b.device.zeros::<f64>(1).unwrap(), b.device.zeros::<u32>(1).unwrap());
     let (slot, means, correct) = (b.buffer(&[0u32]), b.buffer(&[0.0f64]), b.buffer(&[0u32]));
-    let work = cross_entropy::cuda::Workspace { losses: &losses, hits: &hits };
+    let work = cross_entropy::cuda::LossWorkspace { losses: &losses, hits: &hits };
     let to = cross_entropy::cuda::LossSlots { slot: &slot, losses: &means, correct: Some(&correct) };
     let run = |labels: [u8; 3]| {
         let labels = b.buffer(&labels);
@@ -234,7 +234,7 @@ fn cross_entropy_counts_nan_and_equal_logits_as_the_cpu_does() {
 #[test]
 fn mean_squared_error_is_the_references() {
     for_types("mean_squared_error_is_the_references", |b| {
-        let kernels = mse::cuda::Loss::new(b.device, b.dtype).unwrap();
+        let kernels = mse::cuda::SquaredErrorKernels::new(b.device, b.dtype).unwrap();
         for (n, offset) in [(1, 0), (4095, 1), (100_003, 0)] {
             let (output, target) = (random(n, 1, b.dtype), random(n, 2, Dtype::F32));
             let (output_at, target_at, gradient) = (b.array(&output, offset), b.buffer(&target), b.poison(n, offset));
@@ -267,8 +267,8 @@ fn laid_out(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> V
 }
 
 /// Windows next to each other, over one another and apart; a single image of one pixel; windows that are larger than the image.
-fn pools() -> [pool::Geometry; 7] {
-    let of = |[batch, height, width, channels]: [usize; 4], size, stride, padding| pool::Geometry {
+fn pools() -> [pool::PoolGeometry; 7] {
+    let of = |[batch, height, width, channels]: [usize; 4], size, stride, padding| pool::PoolGeometry {
         batch,
         height,
         width,
@@ -330,7 +330,7 @@ fn windows_next_to_each_other_are_pooled_as_others_and_masked() {
     for_types("windows_next_to_each_other_are_pooled_as_others_and_masked", |b| {
         // The last row and column of the second fit into no window.
         for (height, width, channels, size) in [(6, 4, 16, [2, 2]), (7, 9, 24, [2, 2]), (5, 6, 8, [1, 3])] {
-            let g = pool::Geometry { batch: 3, height, width, channels, size, stride: size, padding: [0; 2] };
+            let g = pool::PoolGeometry { batch: 3, height, width, channels, size, stride: size, padding: [0; 2] };
             assert!(pool::cuda::Pooling::masks(&g, b.dtype, Layout::Nhwc));
             let n = g.output_len().unwrap();
             let mut x: Vec<f32> = random(g.input_len(), 1, b.dtype).iter().map(|v| (2.0 * v).round()).collect();
@@ -361,7 +361,7 @@ fn windows_next_to_each_other_are_pooled_as_others_and_masked() {
                 assert_eq!(b.values(&dx_at), dx, "{g:?}, {scale}");
             }
         }
-        let overlapping = pool::Geometry {
+        let overlapping = pool::PoolGeometry {
             batch: 1,
             height: 5,
             width: 5,
@@ -551,7 +551,7 @@ fn batch_norm_is_that_of_the_cpu() {
                 let [saved_at, inverse_at, dgamma_at, dbeta_at] = std::array::from_fn(|_| vector(&nan));
                 let sums = b.device.zeros(batch_norm::cuda::Normalisation::sums_len(&shape)).unwrap();
                 let lines = b.device.zeros(3 * channels).unwrap();
-                let work = batch_norm::cuda::Workspace { sums: &sums, lines: &lines, across: None };
+                let work = batch_norm::cuda::NormWorkspace { sums: &sums, lines: &lines, across: None };
                 let (affine, saved_pair): ([&Slice<f32>; 2], [&Slice<f32>; 2]) =
                     ([&gamma_at, &beta_at], [&saved_at, &inverse_at]);
                 let running: [&Slice<f32>; 2] = [&mean_at, &variance_at];

@@ -8,7 +8,7 @@ use super::controls::{Send, heading, press, scrolled, tick_box};
 use crate::app::{App, CompareMsg, HEADING, Msg};
 use crate::library::Entry;
 use crate::record::comparison::{chosen, labels, problem_label};
-use crate::record::facts::{Difference, author, differences};
+use crate::record::facts::{DifferingFact, author, differences};
 use crate::record::problems;
 use crate::text::format::{self, NONE};
 use warpbook_charts::{self as charts, Comparison, MAX_LABEL, Verdict};
@@ -167,7 +167,7 @@ fn problem_choice(send: &Send, all: &Comparison<'_>, now: &Problem) -> Html {
     problem_chooser(send, &problems::grouped(shared), now, problem_label)
 }
 
-fn table(title: &str, rows: &[Difference], names: &[String]) -> Html {
+fn table(title: &str, rows: &[DifferingFact], names: &[String]) -> Html {
     let value = |v: &Option<String>| match v {
         Some(v) => html! { <td>{ v }</td> },
         None => html! { <td class="quiet">{ NONE }</td> },

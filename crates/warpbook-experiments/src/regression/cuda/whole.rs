@@ -262,9 +262,9 @@ mod tests {
     use super::*;
     use crate::regression::cuda::Descender;
     use warpbook_device::testing;
-    use warpbook_kernels::regression::{Line, Row, rows};
+    use warpbook_kernels::regression::{Line, RegressionRow, rows};
 
-    fn row(id: &str) -> Row {
+    fn row(id: &str) -> RegressionRow {
         rows().into_iter().find(|r| r.rung.id == id).unwrap()
     }
 
@@ -274,7 +274,7 @@ mod tests {
         let Some(device) = testing::gpu("who_waits_in_vain_gives_up") else { return };
         for (id, features) in [("05_persistent", 1), ("06_on_chip", 1), ("08_multivariate", 3)] {
             let points = DevicePoints::draw(&device, (3_000_000, features), &Line::default(), 0.1, 1).unwrap();
-            let Row { rung, plan, .. } = row(id);
+            let RegressionRow { rung, plan, .. } = row(id);
             let mut start = vec![0.83; features as usize];
             start.push(0.7645);
             let settings = Settings { tile: None, start, epochs: 20, learning_rate: 0.01 };
@@ -314,7 +314,7 @@ mod tests {
     fn a_grid_without_room_is_refused() {
         let Some(device) = testing::gpu("a_grid_without_room_is_refused") else { return };
         let points = DevicePoints::draw(&device, (1000, 1), &Line::default(), 0.1, 1).unwrap();
-        let Row { rung, plan, .. } = row("05_persistent");
+        let RegressionRow { rung, plan, .. } = row("05_persistent");
         let settings = Settings { tile: None, start: vec![0.83, 0.7645], epochs: 2, learning_rate: 0.01 };
         let mut whole = Whole::new(&device, &points, &rung, plan, &settings).unwrap();
         let Plan::Grid { kernel, shape, .. } = &mut whole.plan else { panic!("05 exchanges over the grid") };

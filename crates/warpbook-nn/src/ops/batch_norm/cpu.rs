@@ -16,11 +16,11 @@ pub fn forward_training(
     running: Running<'_>,
     saved: Saved<'_>,
 ) -> Result<()> {
-    forward_training_across(b, x, [gamma, beta], y, running, saved, Across { counts: true, add: &mut |_| {} })
+    forward_training_across(b, x, [gamma, beta], y, running, saved, JoinSums { counts: true, add: &mut |_| {} })
 }
 
 /// What joins the statistics of several ranks, each of which has some of the rows.
-pub struct Across<'a> {
+pub struct JoinSums<'a> {
     /// Whether this rank's rows count.
     pub counts: bool,
     /// Adds the other ranks' sums to these.
@@ -38,7 +38,7 @@ pub fn forward_training_across(
     y: &mut [f32],
     running: Running<'_>,
     saved: Saved<'_>,
-    across: Across<'_>,
+    across: JoinSums<'_>,
 ) -> Result<()> {
     b.check(
         &[("x", x.len()), ("y", y.len())],
@@ -112,7 +112,7 @@ pub fn backward(
     dx: &mut [f32],
     [dgamma, dbeta]: [&mut [f32]; 2],
 ) -> Result<()> {
-    let across = Across { counts: true, add: &mut |_| {} };
+    let across = JoinSums { counts: true, add: &mut |_| {} };
     backward_across(b, x, gamma, [mean, inverse_deviation], dy, dx, [dgamma, dbeta], across)
 }
 
@@ -129,7 +129,7 @@ pub fn backward_across(
     dy: &[f32],
     dx: &mut [f32],
     [dgamma, dbeta]: [&mut [f32]; 2],
-    across: Across<'_>,
+    across: JoinSums<'_>,
 ) -> Result<()> {
     b.check(
         &[("x", x.len()), ("dy", dy.len()), ("dx", dx.len())],

@@ -29,7 +29,7 @@ pub type Pair<'a> = [&'a Slice<f32>; 2];
 
 /// Memory that a pass needs while it runs.
 #[derive(Debug, Clone, Copy)]
-pub struct Workspace<'a> {
+pub struct NormWorkspace<'a> {
     /// [`Normalisation::sums_len`] elements.
     pub sums: &'a Slice<f64>,
     /// `[3][channels]`.
@@ -105,7 +105,7 @@ impl Normalisation {
         Ok(Shape { rows: word(b.rows)?, channels: word(b.channels)?, pixels, chunk: word(chunk(b.rows))? })
     }
 
-    fn check_workspace(b: &BatchNorm, w: Workspace<'_>) -> Result<()> {
+    fn check_workspace(b: &BatchNorm, w: NormWorkspace<'_>) -> Result<()> {
         b.check_training()?;
         Ok(Check(OP).lengths(&[
             ("the workspace's sums", w.sums.len(), &[Self::sums_len(b)]),
@@ -118,7 +118,7 @@ impl Normalisation {
         &self,
         stream: &Stream,
         s: Shape,
-        Workspace { sums, across, .. }: Workspace<'a>,
+        NormWorkspace { sums, across, .. }: NormWorkspace<'a>,
     ) -> Result<(Shape, &'a Slice<f64>)> {
         let Some(across) = across else { return Ok((s, sums)) };
         let check = Check(OP);
@@ -148,7 +148,7 @@ impl Normalisation {
         (x, y): (&DeviceArray, &DeviceArray),
         [gamma, beta]: Pair<'_>,
         ([running_mean, running_variance], [mean, inverse]): (Pair<'_>, Pair<'_>),
-        workspace: Workspace<'_>,
+        workspace: NormWorkspace<'_>,
     ) -> Result<()> {
         let vectors = [
             ("gamma", gamma),
@@ -202,7 +202,7 @@ impl Normalisation {
         [x, dy, dx]: [&DeviceArray; 3],
         (gamma, [mean, inverse]): (&Slice<f32>, Pair<'_>),
         [dgamma, dbeta]: Pair<'_>,
-        workspace: Workspace<'_>,
+        workspace: NormWorkspace<'_>,
     ) -> Result<()> {
         let vectors = [
             ("gamma", gamma),
@@ -213,7 +213,7 @@ impl Normalisation {
         ];
         let s = self.check(b, pixels, &[("x", x), ("dy", dy), ("dx", dx)], &vectors)?;
         Self::check_workspace(b, workspace)?;
-        let Workspace { sums, lines, across } = workspace;
+        let NormWorkspace { sums, lines, across } = workspace;
         let kernel = &self.sums[1];
         launch::sums_backward(kernel, stream, self.sums_shape(kernel, s), s, [x, dy], [mean, inverse], sums)?;
         launch::lines(&self.lines, stream, s, sums, [gamma, inverse, lines], Some([dgamma, dbeta]))?;

@@ -1,6 +1,6 @@
 //! The CPU body. A row is computed in f64.
 
-use super::{CrossEntropy, Loss};
+use super::{CrossEntropy, MeanLoss};
 use crate::ops::error::Result;
 use rayon::prelude::*;
 
@@ -14,7 +14,7 @@ pub fn loss_and_gradient(
     labels: &[u8],
     scale: f32,
     dlogits: &mut [f32],
-) -> Result<Loss> {
+) -> Result<MeanLoss> {
     c.check(logits.len(), labels, dlogits.len())?;
     let factor = f64::from(scale) / c.batch as f64;
     let rows = logits.par_chunks(c.classes).zip(labels).zip(dlogits.par_chunks_mut(c.classes)).with_min_len(ROWS);
@@ -30,7 +30,7 @@ pub fn loss_and_gradient(
 ///
 /// # Errors
 /// As of [`loss_and_gradient`].
-pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<Loss> {
+pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<MeanLoss> {
     c.check(logits.len(), labels, logits.len())?;
     let rows = logits.par_chunks(c.classes).zip(labels).with_min_len(ROWS);
     Ok(mean(c, &rows.map(|(logits, label)| Row::of(c, logits, *label).loss()).collect::<Vec<_>>()))
@@ -39,9 +39,9 @@ pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<Loss> {
 /// Rows of a task at least.
 const ROWS: usize = 16;
 
-fn mean(c: &CrossEntropy, rows: &[(f64, bool)]) -> Loss {
+fn mean(c: &CrossEntropy, rows: &[(f64, bool)]) -> MeanLoss {
     let sum: f64 = rows.iter().map(|(loss, _)| loss).sum();
-    Loss { mean: sum / c.batch as f64, correct: rows.iter().filter(|(_, correct)| *correct).count() }
+    MeanLoss { mean: sum / c.batch as f64, correct: rows.iter().filter(|(_, correct)| *correct).count() }
 }
 
 /// The logits of a sample with what its loss and its gradient are computed from.

@@ -77,7 +77,7 @@ impl MeanLoss {
 
 /// The kernels of the cross entropy, loaded once for a type of logits.
 #[derive(Debug, Clone)]
-pub struct Loss {
+pub struct LossKernels {
     dtype: Dtype,
     rows: Kernel,
     mean: Mean,
@@ -88,14 +88,14 @@ const ROWS: usize = 8;
 
 /// What the blocks leave for the mean.
 #[derive(Debug, Clone, Copy)]
-pub struct Workspace<'a> {
-    /// [`Loss::blocks`] elements.
+pub struct LossWorkspace<'a> {
+    /// [`LossKernels::blocks`] elements.
     pub losses: &'a Slice<f64>,
     /// As many.
     pub hits: &'a Slice<u32>,
 }
 
-impl Loss {
+impl LossKernels {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Loss {
     /// The same as one kernel, whose last block computes the mean. Its launches are on one stream: they share the counter of blocks.
     ///
     /// # Errors
-    /// As of [`Loss::new`].
+    /// As of [`LossKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy_last(dtype)])?;
         Ok(Self { dtype, rows, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
@@ -132,7 +132,7 @@ impl Loss {
         (logits, labels): (&DeviceArray, &Slice<u8>),
         loss_scale: Option<&Slice<f32>>,
         dlogits: Option<&DeviceArray>,
-        slots: (Workspace<'_>, LossSlots<'_>),
+        slots: (LossWorkspace<'_>, LossSlots<'_>),
     ) -> Result<()> {
         self.loss_and_verdict(stream, c, (logits, labels), (loss_scale, 1.0, dlogits), slots, &Verdict::none())
     }
@@ -144,7 +144,7 @@ impl Loss {
         c: &CrossEntropy,
         (logits, labels): (&DeviceArray, &Slice<u8>),
         (loss_scale, share, dlogits): (Option<&Slice<f32>>, f64, Option<&DeviceArray>),
-        (workspace, to): (Workspace<'_>, LossSlots<'_>),
+        (workspace, to): (LossWorkspace<'_>, LossSlots<'_>),
         verdict: &Verdict,
     ) -> Result<()> {
         let check = Check(OP);

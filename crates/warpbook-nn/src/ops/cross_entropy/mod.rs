@@ -22,7 +22,7 @@ pub struct CrossEntropy {
 
 /// What a batch gave.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Loss {
+pub struct MeanLoss {
     /// The mean loss of the rows.
     pub mean: f64,
     /// Rows whose largest logit, of equal ones the first, is that of the label; NaN counts as the largest.

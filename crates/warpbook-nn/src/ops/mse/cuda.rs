@@ -13,13 +13,13 @@ use warpbook_record::Dtype;
 
 /// The kernels of the mean squared error, loaded once for a type of outputs.
 #[derive(Debug, Clone)]
-pub struct Loss {
+pub struct SquaredErrorKernels {
     dtype: Dtype,
     squares: Kernel,
     mean: Mean,
 }
 
-impl Loss {
+impl SquaredErrorKernels {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Loss {
     /// The same as one kernel, whose last block computes the mean. Its launches are on one stream: they share the counter of blocks.
     ///
     /// # Errors
-    /// As of [`Loss::new`].
+    /// As of [`SquaredErrorKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse_last(dtype)])?;
         Ok(Self { dtype, squares, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })

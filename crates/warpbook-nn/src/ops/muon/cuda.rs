@@ -16,7 +16,7 @@ const FILTER_WORDS: usize = 16;
 
 /// Where a filter is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct FilterPlace {
     /// In the weights, their gradients and the momentum.
     pub at: Range<usize>,
     /// Its rows: filters of the convolution.
@@ -72,7 +72,7 @@ pub(super) struct Blocks {
 }
 
 /// The table of filters, the blocks of their launches, and the elements of directions and workspace.
-fn table(places: &[Place], group: usize, chunk: usize) -> OpResult<(Vec<u32>, Blocks, [usize; 2])> {
+fn table(places: &[FilterPlace], group: usize, chunk: usize) -> OpResult<(Vec<u32>, Blocks, [usize; 2])> {
     let check = Check(OP);
     let (mut words, mut blocks) = (Vec::with_capacity(places.len() * FILTER_WORDS), Blocks::default());
     let (mut directions, mut work) = (0, 0);
@@ -105,7 +105,7 @@ fn table(places: &[Place], group: usize, chunk: usize) -> OpResult<(Vec<u32>, Bl
 impl Filters {
     /// Compiles and loads the kernels, and allocates the workspace of these filters, of which there is one at least. `group` is the number of
     /// their rule.
-    pub fn new(device: &CudaDevice, muon: Muon, group: usize, places: &[Place], dtype: Dtype) -> Result<Self> {
+    pub fn new(device: &CudaDevice, muon: Muon, group: usize, places: &[FilterPlace], dtype: Dtype) -> Result<Self> {
         muon.check()?;
         Check(OP).positive(&[("the number of filters", places.len())])?;
         let kernels = load(device, warpbook_kernels::nn::muon(dtype))?;
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_table_has_a_place_for_every_array() {
-        let places = [Place { at: 64..64 + 24 * 100, out: 24 }, Place { at: 4096..4096 + 200 * 70, out: 200 }];
+        let places = [FilterPlace { at: 64..64 + 24 * 100, out: 24 }, FilterPlace { at: 4096..4096 + 200 * 70, out: 200 }];
         let (words, blocks, [directions, work]) = table(&places, 3, 2048).unwrap();
         assert_eq!((words.len(), directions), (2 * FILTER_WORDS, 2400 + 14_000));
         // 24 x 100 becomes 64 x 128; 200 x 70 is transposed to 70 x 200, padded to 128 x 256.
@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(words[29..], [3, 2, 7]);
         assert_eq!(blocks, Blocks { chunks: 9, square: 1 + 4, whole: 2 + 8 });
         assert!(
-            table(&[Place { at: 0..7, out: 2 }], 0, 2048).is_err()
-                && table(&[Place { at: 0..7, out: 0 }], 0, 9).is_err()
+            table(&[FilterPlace { at: 0..7, out: 2 }], 0, 2048).is_err()
+                && table(&[FilterPlace { at: 0..7, out: 0 }], 0, 9).is_err()
         );
     }
 

@@ -5,7 +5,7 @@ use super::groups::{Grouped, MOST};
 use super::{OP, Optimizer, grouped_launch, launch};
 use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
-use crate::ops::muon::cuda::{Arrays, Filters, Place};
+use crate::ops::muon::cuda::{Arrays, FilterPlace, Filters};
 use crate::ops::step_launch::Settings;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_record::Dtype;
@@ -48,7 +48,7 @@ impl GroupedUpdate {
     pub fn new(
         device: &CudaDevice,
         (optimizer, grouped): (Optimizer, &Grouped),
-        (n, places): (usize, &[Place]),
+        (n, places): (usize, &[FilterPlace]),
         dtype: Dtype,
     ) -> Result<Self> {
         optimizer.check()?;
@@ -57,7 +57,7 @@ impl GroupedUpdate {
         check.value("the number of places", places.len(), places.len() == grouped.of.len(), "as many as parameters")?;
         let of_rule = |rule: usize| {
             let its = places.iter().zip(&grouped.of).filter(move |(_, of)| **of == Some(rule));
-            its.map(|(place, _)| place.clone()).collect::<Vec<Place>>()
+            its.map(|(place, _)| place.clone()).collect::<Vec<FilterPlace>>()
         };
         let mut cells = vec![NO_GROUP; n.div_ceil(CELL)];
         let mut filters = Vec::new();

@@ -1,6 +1,6 @@
 //! The CPU body: rows of the output in parallel forwards, images in parallel backwards, where windows may overlap.
 
-use super::Geometry;
+use super::PoolGeometry;
 use crate::ops::error::Result;
 use crate::ops::window::Axis;
 use warpbook_data::parallel::chunks;
@@ -16,7 +16,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(g: &Geometry, (oh, ow): (usize, usize)) -> Self {
+    fn new(g: &PoolGeometry, (oh, ow): (usize, usize)) -> Self {
         Self { axes: g.axes(), channels: g.channels, oh, ow }
     }
 
@@ -49,8 +49,8 @@ impl Walk {
 /// order of rows; NaN is the maximum where there is one, and the last NaN gives the index, as in PyTorch. Neither is read.
 ///
 /// # Errors
-/// As of [`Geometry::output`]; a slice has not the length of its shape; a window of more than 256 elements.
-pub fn max_forward(g: &Geometry, x: &[f32], y: &mut [f32], index: &mut [u8]) -> Result<()> {
+/// As of [`PoolGeometry::output`]; a slice has not the length of its shape; a window of more than 256 elements.
+pub fn max_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32], index: &mut [u8]) -> Result<()> {
     let walk = Walk::new(g, g.check(("x", x.len()), ("y", y.len()))?);
     g.check_index(index.len(), y.len())?;
     let rows = y.par_chunks_mut(walk.row_len()).zip(index.par_chunks_mut(walk.row_len()));
@@ -83,7 +83,7 @@ fn larger(x: &[f32], element: u8, y: &mut [f32], index: &mut [u8]) {
 ///
 /// # Errors
 /// As of [`max_forward`].
-pub fn max_backward(g: &Geometry, index: &[u8], dy: &[f32], dx: &mut [f32]) -> Result<()> {
+pub fn max_backward(g: &PoolGeometry, index: &[u8], dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     g.check_index(index.len(), dy.len())?;
     let output_len = walk.oh * walk.row_len();
@@ -106,8 +106,8 @@ pub fn max_backward(g: &Geometry, index: &[u8], dy: &[f32], dx: &mut [f32]) -> R
 /// y = the sums over the windows divided by their size, padding included. y is not read.
 ///
 /// # Errors
-/// As of [`Geometry::output`]; a slice has not the length of its shape.
-pub fn average_forward(g: &Geometry, x: &[f32], y: &mut [f32]) -> Result<()> {
+/// As of [`PoolGeometry::output`]; a slice has not the length of its shape.
+pub fn average_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("x", x.len()), ("y", y.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;
     chunks(y, walk.row_len(), &|row, y| {
@@ -127,7 +127,7 @@ pub fn average_forward(g: &Geometry, x: &[f32], y: &mut [f32]) -> Result<()> {
 ///
 /// # Errors
 /// As of [`average_forward`].
-pub fn average_backward(g: &Geometry, dy: &[f32], dx: &mut [f32]) -> Result<()> {
+pub fn average_backward(g: &PoolGeometry, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;
     let output_len = walk.oh * walk.row_len();

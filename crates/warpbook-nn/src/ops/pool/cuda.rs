@@ -1,7 +1,7 @@
 //! The CUDA body, for either layout of images.
 
 use super::launch::{self, PoolArgs};
-use super::{Geometry, OP};
+use super::{PoolGeometry, OP};
 use warpbook_gemm::DeviceArray;
 use crate::ops::Layout;
 use warpbook_gemm::kernel_args::load;
@@ -41,13 +41,13 @@ impl Pooling {
     /// Whether [`Pooling::max_backward_masked`] computes a maximum of these sizes: windows next to each other of NHWC images whose channels
     /// are whole words of 16 bytes.
     #[must_use]
-    pub fn masks(g: &Geometry, dtype: Dtype, layout: Layout) -> bool {
+    pub fn masks(g: &PoolGeometry, dtype: Dtype, layout: Layout) -> bool {
         let adjacent = g.stride == g.size && g.padding == [0; 2];
         layout == Layout::Nhwc && adjacent && g.channels.is_multiple_of(group(dtype))
     }
 
     /// The kernels of windows next to each other, where arrays, and the index, are aligned.
-    fn adjacent(&self, g: &Geometry, arrays: [&DeviceArray; 2], index: &Slice<u8>) -> Option<&[Kernel; 2]> {
+    fn adjacent(&self, g: &PoolGeometry, arrays: [&DeviceArray; 2], index: &Slice<u8>) -> Option<&[Kernel; 2]> {
         let fits = Self::masks(g, self.dtype, Layout::Nhwc)
             && arrays.iter().all(|a| a.address().is_aligned(16))
             && index.at(0).is_aligned(8);
@@ -57,7 +57,7 @@ impl Pooling {
     /// The kernels' sizes, if x and y have their lengths and types.
     fn check(
         &self,
-        g: &Geometry,
+        g: &PoolGeometry,
         x: (&'static str, &DeviceArray),
         y: (&'static str, &DeviceArray),
     ) -> Result<PoolArgs> {
@@ -80,7 +80,7 @@ impl Pooling {
     pub fn max_forward(
         &self,
         stream: &Stream,
-        g: &Geometry,
+        g: &PoolGeometry,
         x: &DeviceArray,
         y: &DeviceArray,
         index: &Slice<u8>,
@@ -101,7 +101,7 @@ impl Pooling {
     pub fn max_backward(
         &self,
         stream: &Stream,
-        g: &Geometry,
+        g: &PoolGeometry,
         index: &Slice<u8>,
         dy: &DeviceArray,
         dx: &DeviceArray,
@@ -123,7 +123,7 @@ impl Pooling {
     pub fn max_backward_masked(
         &self,
         stream: &Stream,
-        g: &Geometry,
+        g: &PoolGeometry,
         (index, y, scale): (&Slice<u8>, &DeviceArray, f32),
         dy: &DeviceArray,
         dx: &DeviceArray,
@@ -145,7 +145,7 @@ impl Pooling {
         &self,
         kernel: &Kernel,
         stream: &Stream,
-        (g, sizes): (&Geometry, PoolArgs),
+        (g, sizes): (&PoolGeometry, PoolArgs),
         index: &Slice<u8>,
         (dy, mask, dx): (&DeviceArray, Option<(&DeviceArray, f32)>, &DeviceArray),
     ) -> Result<()> {
@@ -159,7 +159,7 @@ impl Pooling {
     ///
     /// # Errors
     /// As of [`Pooling::max_forward`].
-    pub fn average_forward(&self, stream: &Stream, g: &Geometry, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
+    pub fn average_forward(&self, stream: &Stream, g: &PoolGeometry, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let sizes = self.check(g, ("x", x), ("y", y))?;
         launch::average(&self.average[0], stream, sizes, x, y)
     }
@@ -168,7 +168,7 @@ impl Pooling {
     ///
     /// # Errors
     /// As of [`Pooling::max_forward`].
-    pub fn average_backward(&self, stream: &Stream, g: &Geometry, dy: &DeviceArray, dx: &DeviceArray) -> Result<()> {
+    pub fn average_backward(&self, stream: &Stream, g: &PoolGeometry, dy: &DeviceArray, dx: &DeviceArray) -> Result<()> {
         let sizes = self.check(g, ("dx", dx), ("dy", dy))?;
         launch::average(&self.average[1], stream, sizes, dy, dx)
     }

@@ -12,7 +12,7 @@ pub(crate) const OP: &str = "pool";
 
 /// The shapes of a pooling. Pairs are height, width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Geometry {
+pub struct PoolGeometry {
     /// Images.
     pub batch: usize,
     /// Rows of an image.
@@ -30,7 +30,7 @@ pub struct Geometry {
     pub padding: [usize; 2],
 }
 
-impl Geometry {
+impl PoolGeometry {
     /// Height and width of the output, floor((side + 2 padding - size) / stride) + 1.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Geometry {
     /// Elements of y.
     ///
     /// # Errors
-    /// As of [`Geometry::output`].
+    /// As of [`PoolGeometry::output`].
     pub fn output_len(&self) -> Result<usize> {
         let (oh, ow) = self.output()?;
         Ok(elements(&[self.batch, oh, ow, self.channels]))

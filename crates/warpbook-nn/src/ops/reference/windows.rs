@@ -83,7 +83,7 @@ pub fn conv2d_bias_gradient(g: &conv2d::Geometry, dy: &[f64]) -> Vec<f64> {
 }
 
 /// For each element of y the elements of its window that lie in the image: their indices in the window and in x.
-fn pool_windows(g: &pool::Geometry) -> Vec<Vec<(usize, usize)>> {
+fn pool_windows(g: &pool::PoolGeometry) -> Vec<Vec<(usize, usize)>> {
     let [oh, ow] = output([g.height, g.width], g.size, g.stride, g.padding);
     let mut windows = Vec::new();
     for n in 0..g.batch {
@@ -105,7 +105,7 @@ fn pool_windows(g: &pool::Geometry) -> Vec<Vec<(usize, usize)>> {
 }
 
 /// Where in x the maximum of each window is, and its index in the window: the last NaN, or the first of the largest.
-fn maxima(g: &pool::Geometry, x: &[f64]) -> Vec<(usize, usize)> {
+fn maxima(g: &pool::PoolGeometry, x: &[f64]) -> Vec<(usize, usize)> {
     let choose = |window: &Vec<(usize, usize)>| {
         let nan = window.iter().rev().find(|(_, at)| x[*at].is_nan());
         let largest = window.iter().map(|(_, at)| x[*at]).fold(f64::NEG_INFINITY, f64::max);
@@ -116,13 +116,13 @@ fn maxima(g: &pool::Geometry, x: &[f64]) -> Vec<(usize, usize)> {
 
 /// y and the indices of the maxima.
 #[must_use]
-pub fn max_pool(g: &pool::Geometry, x: &[f64]) -> (Vec<f64>, Vec<u8>) {
+pub fn max_pool(g: &pool::PoolGeometry, x: &[f64]) -> (Vec<f64>, Vec<u8>) {
     maxima(g, x).into_iter().map(|(element, at)| (x[at], element as u8)).unzip()
 }
 
 /// dx of dy.
 #[must_use]
-pub fn max_pool_gradient(g: &pool::Geometry, x: &[f64], dy: &[f64]) -> Vec<f64> {
+pub fn max_pool_gradient(g: &pool::PoolGeometry, x: &[f64], dy: &[f64]) -> Vec<f64> {
     let mut dx = vec![0.0; x.len()];
     maxima(g, x).into_iter().zip(dy).for_each(|((_, at), dy)| dx[at] += dy);
     dx
@@ -130,14 +130,14 @@ pub fn max_pool_gradient(g: &pool::Geometry, x: &[f64], dy: &[f64]) -> Vec<f64> 
 
 /// y of the average, zeros of the padding included.
 #[must_use]
-pub fn average_pool(g: &pool::Geometry, x: &[f64]) -> Vec<f64> {
+pub fn average_pool(g: &pool::PoolGeometry, x: &[f64]) -> Vec<f64> {
     let size = (g.size[0] * g.size[1]) as f64;
     pool_windows(g).iter().map(|window| window.iter().map(|(_, at)| x[*at]).sum::<f64>() / size).collect()
 }
 
 /// dx of dy.
 #[must_use]
-pub fn average_pool_gradient(g: &pool::Geometry, dy: &[f64]) -> Vec<f64> {
+pub fn average_pool_gradient(g: &pool::PoolGeometry, dy: &[f64]) -> Vec<f64> {
     let size = (g.size[0] * g.size[1]) as f64;
     let mut dx = vec![0.0; g.batch * g.height * g.width * g.channels];
     for (window, dy) in pool_windows(g).iter().zip(dy) {

@@ -78,7 +78,7 @@ impl CpuEngine {
                 let mut lost = Ok(());
                 let mut add = |sums: &mut [f64]| add_ranks(self.part.norm.as_ref(), sums, &mut lost);
                 let across =
-                    batch_norm::cpu::Across { counts: self.part.counts || self.part.norm.is_none(), add: &mut add };
+                    batch_norm::cpu::JoinSums { counts: self.part.counts || self.part.norm.is_none(), add: &mut add };
                 let done = batch_norm::cpu::forward_training_across(&b, x, scale, y, running, saved, across);
                 (self.weights[mean], self.weights[variance]) = (m, v);
                 lost?;
@@ -177,7 +177,7 @@ impl CpuEngine {
         let mut dx = vec![0.0; dy.len()];
         let mut lost = Ok(());
         let mut add = |sums: &mut [f64]| add_ranks(self.part.norm.as_ref(), sums, &mut lost);
-        let across = batch_norm::cpu::Across { counts: self.part.counts || self.part.norm.is_none(), add: &mut add };
+        let across = batch_norm::cpu::JoinSums { counts: self.part.counts || self.part.norm.is_none(), add: &mut add };
         let done = match &self.kept[i] {
             Kept::Statistics([mean, inverse_deviation]) => batch_norm::cpu::backward_across(
                 &b,

@@ -132,8 +132,8 @@ pub(super) struct GatherImages {
 
 #[derive(Debug)]
 pub(super) enum LossKernels {
-    CrossEntropy(Arc<cross_entropy::cuda::Loss>),
-    Mse(Arc<mse::cuda::Loss>),
+    CrossEntropy(Arc<cross_entropy::cuda::LossKernels>),
+    Mse(Arc<mse::cuda::SquaredErrorKernels>),
 }
 
 impl StepKernels {
@@ -169,14 +169,14 @@ impl StepKernels {
             loss: match recipe.loss {
                 Loss::CrossEntropy { .. } => {
                     let new = if options.last_block {
-                        cross_entropy::cuda::Loss::with_last_block
+                        cross_entropy::cuda::LossKernels::with_last_block
                     } else {
-                        cross_entropy::cuda::Loss::new
+                        cross_entropy::cuda::LossKernels::new
                     };
                     LossKernels::CrossEntropy(Arc::new(new(device, dtype)?))
                 }
                 Loss::Mse => {
-                    let new = if options.last_block { mse::cuda::Loss::with_last_block } else { mse::cuda::Loss::new };
+                    let new = if options.last_block { mse::cuda::SquaredErrorKernels::with_last_block } else { mse::cuda::SquaredErrorKernels::new };
                     LossKernels::Mse(Arc::new(new(device, dtype)?))
                 }
             },

@@ -3,7 +3,7 @@
 use super::rank_step::JOIN;
 use warpbook_gemm::DeviceArray;
 use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
-use crate::ops::muon::cuda::Place;
+use crate::ops::muon::cuda::FilterPlace;
 use crate::ops::optimizer::grouped::CELL;
 use warpbook_gemm::storage::Storage;
 use crate::train::TrainError;
@@ -141,8 +141,8 @@ impl Params {
     }
 
     /// Where each parameter is in the array of its kind, and its rows.
-    pub fn places_of_rows(&self) -> Vec<Place> {
-        let of = |(at, spec): (&Range<usize>, &ParamSpec)| Place { at: at.clone(), out: spec.shape[0] };
+    pub fn places_of_rows(&self) -> Vec<FilterPlace> {
+        let of = |(at, spec): (&Range<usize>, &ParamSpec)| FilterPlace { at: at.clone(), out: spec.shape[0] };
         self.places.iter().zip(self.network.params()).map(of).collect()
     }
 

@@ -1,5 +1,5 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
-use warpbook_nn::ops::cross_entropy::{self, CrossEntropy, Loss};
+use warpbook_nn::ops::cross_entropy::{self, CrossEntropy, MeanLoss};
 use warpbook_nn::ops::{mse, reference};
 
 fn labels(batch: usize, classes: usize) -> Vec<u8> {
@@ -36,7 +36,7 @@ fn cross_entropy_is_stable_and_counts_as_pytorch() {
     let mut gradient = [0.0; 6];
     let logits = [1000.0, 0.0, -1000.0, -3e38, 3e38, 0.0];
     let loss = cross_entropy::cpu::loss_and_gradient(&c, &logits, &[0, 1], 1.0, &mut gradient).unwrap();
-    assert_eq!((loss, gradient), (Loss { mean: 0.0, correct: 2 }, [0.0; 6]));
+    assert_eq!((loss, gradient), (MeanLoss { mean: 0.0, correct: 2 }, [0.0; 6]));
     // The loss of equal logits is ln(classes), and the first of equal ones is the prediction.
     let equal = cross_entropy::cpu::loss_and_gradient(&c, &[7.0; 6], &[0, 1], 1.0, &mut gradient).unwrap();
     assert!((equal.mean - 3f64.ln()).abs() < 1e-15 && equal.correct == 1, "{equal:?}");

@@ -1,9 +1,9 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
 use proptest::prelude::*;
-use warpbook_nn::ops::pool::{Geometry, cpu};
+use warpbook_nn::ops::pool::{PoolGeometry, cpu};
 use warpbook_nn::ops::reference;
 
-fn check(g: &Geometry, x: &[f32]) {
+fn check(g: &PoolGeometry, x: &[f32]) {
     let n = g.output_len().unwrap();
     let dy = random(n, 2);
     let (mut y, mut dx, mut index) = (poison(n), poison(x.len()), vec![255; n]);
@@ -30,7 +30,7 @@ proptest! {
         padding in [0usize..3, 0usize..3],
         ties in any::<bool>(),
     ) {
-        let g = Geometry { batch, height, width, channels, size, stride, padding };
+        let g = PoolGeometry { batch, height, width, channels, size, stride, padding };
         let fits = (0..2).all(|i| size[i] <= [height, width][i] + 2 * padding[i]);
         let padded = (0..2).all(|i| 2 * padding[i] <= size[i]);
         if fits && padded {
@@ -45,13 +45,13 @@ proptest! {
     }
 }
 
-const SMALL: Geometry =
-    Geometry { batch: 1, height: 3, width: 3, channels: 1, size: [2, 2], stride: [1, 1], padding: [0, 0] };
+const SMALL: PoolGeometry =
+    PoolGeometry { batch: 1, height: 3, width: 3, channels: 1, size: [2, 2], stride: [1, 1], padding: [0, 0] };
 
 #[test]
 fn ties_and_nan_are_as_in_pytorch() {
     let pooled = |x: [f32; 4]| {
-        let g = Geometry { height: 2, width: 2, ..SMALL };
+        let g = PoolGeometry { height: 2, width: 2, ..SMALL };
         let (mut y, mut index) = ([0.0], [9]);
         cpu::max_forward(&g, &x, &mut y, &mut index).unwrap();
         (y[0], index[0])
@@ -74,14 +74,14 @@ fn overlapping_windows_by_hand() {
     cpu::average_backward(&SMALL, &[4.0; 4], &mut dx).unwrap();
     assert_eq!(dx, [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]);
     // With a padding of 1, the first window has the 1 only, and is divided by 4.
-    let padded = Geometry { padding: [1, 1], stride: [2, 2], ..SMALL };
+    let padded = PoolGeometry { padding: [1, 1], stride: [2, 2], ..SMALL };
     cpu::average_forward(&padded, &x, &mut y).unwrap();
     assert_eq!(y, [0.25, 1.25, 2.75, 7.0]);
 }
 
 #[test]
 fn the_reference_s_gradients_are_slopes() {
-    let g = Geometry { batch: 2, height: 5, width: 4, channels: 2, size: [3, 2], stride: [2, 1], padding: [1, 1] };
+    let g = PoolGeometry { batch: 2, height: 5, width: 4, channels: 2, size: [3, 2], stride: [2, 1], padding: [1, 1] };
     let (x, dy) = (wide(&random(g.input_len(), 1)), wide(&random(g.output_len().unwrap(), 2)));
     let max = reference::max_pool_gradient(&g, &x, &dy);
     is_gradient("x of the maximum", &x, &dy, &max, |x| reference::max_pool(&g, x).0);
@@ -91,7 +91,7 @@ fn the_reference_s_gradients_are_slopes() {
 
 #[test]
 fn threads_change_no_bit() {
-    let g = Geometry { batch: 9, height: 13, width: 11, channels: 5, size: [3, 3], stride: [2, 1], padding: [1, 1] };
+    let g = PoolGeometry { batch: 9, height: 13, width: 11, channels: 5, size: [3, 3], stride: [2, 1], padding: [1, 1] };
     let (x, n) = (random(g.input_len(), 1), g.output_len().unwrap());
     same_bits("pool", || {
         let (mut y, mut dx, mut index) = (poison(n), poison(x.len()), vec![0; n]);
@@ -103,10 +103,10 @@ fn threads_change_no_bit() {
 
 #[test]
 fn what_does_not_fit_is_said() {
-    refused(Geometry { size: [4, 2], ..SMALL }.output(), "a window of 4 does not fit into a height of 3");
-    refused(Geometry { padding: [2, 0], ..SMALL }.output(), "at most half the size of the window");
-    refused(Geometry { stride: [1, 0], ..SMALL }.output(), "the stride must be at least 1");
-    let large = Geometry { height: 17, width: 17, size: [17, 17], ..SMALL };
+    refused(PoolGeometry { size: [4, 2], ..SMALL }.output(), "a window of 4 does not fit into a height of 3");
+    refused(PoolGeometry { padding: [2, 0], ..SMALL }.output(), "at most half the size of the window");
+    refused(PoolGeometry { stride: [1, 0], ..SMALL }.output(), "the stride must be at least 1");
+    let large = PoolGeometry { height: 17, width: 17, size: [17, 17], ..SMALL };
     refused(cpu::max_forward(&large, &[0.0; 289], &mut [0.0], &mut [0]), "at most 256 elements");
     cpu::average_forward(&large, &[1.0; 289], &mut [0.0]).unwrap();
     refused(cpu::max_forward(&SMALL, &[0.0; 9], &mut [0.0; 4], &mut [0; 3]), "index has the shape [4]");

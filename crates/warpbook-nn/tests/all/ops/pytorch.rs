@@ -88,7 +88,7 @@ fn gelu() {
 #[test]
 fn pooling() {
     let (size, stride, padding) = ([3; 2], [2; 2], [1; 2]);
-    let g = pool::Geometry { batch: 1, height: 5, width: 4, channels: 1, size, stride, padding };
+    let g = pool::PoolGeometry { batch: 1, height: 5, width: 4, channels: 1, size, stride, padding };
     let mut x = steps(20, 11, 7);
     let mut y = poison(6);
     pool::cpu::average_forward(&g, &x, &mut y).unwrap();

@@ -52,10 +52,10 @@ impl Arrays {
 }
 
 /// The pool after a convolution, and its maxima.
-fn pool_of(g: &Geometry) -> (pool::Geometry, usize) {
+fn pool_of(g: &Geometry) -> (pool::PoolGeometry, usize) {
     let (height, width) = g.output().unwrap();
     let (batch, channels) = (g.batch, g.filters);
-    let pool = pool::Geometry { batch, channels, height, width, size: [2; 2], stride: [2; 2], padding: [0; 2] };
+    let pool = pool::PoolGeometry { batch, channels, height, width, size: [2; 2], stride: [2; 2], padding: [0; 2] };
     (pool, batch * (height / 2) * (width / 2) * channels)
 }
 

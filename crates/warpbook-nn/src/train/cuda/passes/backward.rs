@@ -5,7 +5,7 @@ use warpbook_gemm::{DeviceArray, RowsOf, Sums, Workspace};
 use crate::network::{Op, PoolKind, ValueId};
 use crate::ops::Layout;
 use crate::ops::activation;
-use crate::ops::batch_norm::cuda::{Normalisation, Workspace as BatchNormWorkspace};
+use crate::ops::batch_norm::cuda::{Normalisation, NormWorkspace};
 use crate::ops::conv2d::cuda::PooledGradient;
 use crate::train::TrainError;
 use warpbook_device::Result;
@@ -138,7 +138,7 @@ impl Builder<'_> {
         self.push(&node.name, "backward", move |s| {
             let (arrays, saved, gradients) = ([&x, &dy, &to], (&gamma, [&mean, &inverse]), [&dgamma, &dbeta]);
             AcrossRanks::with(across.as_ref(), |across| {
-                let workspace = BatchNormWorkspace { sums: &sums, lines: &lines, across };
+                let workspace = NormWorkspace { sums: &sums, lines: &lines, across };
                 kernel.backward(s, (&b, pixels), arrays, saved, gradients, workspace)
             })
         });

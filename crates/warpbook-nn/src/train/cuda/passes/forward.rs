@@ -3,7 +3,7 @@
 use super::{AcrossRanks, Builder, Multiply, Parts};
 use warpbook_gemm::DeviceArray;
 use crate::network::{Op, PoolKind};
-use crate::ops::batch_norm::cuda::{Normalisation, Workspace as BatchNormWorkspace};
+use crate::ops::batch_norm::cuda::{Normalisation, NormWorkspace};
 use crate::ops::conv2d::cuda::Epilogue;
 use crate::ops::linear::cuda::LinearEpilogue;
 use crate::train::TrainError;
@@ -129,7 +129,7 @@ impl Builder<'_> {
         self.push(&node.name, "forward", move |s| {
             let statistics = ([&mean, &variance], [&saved_mean, &inverse]);
             AcrossRanks::with(across.as_ref(), |across| {
-                let workspace = BatchNormWorkspace { sums: &sums, lines: &lines, across };
+                let workspace = NormWorkspace { sums: &sums, lines: &lines, across };
                 kernel.forward_training(s, (&b, pixels), (&x, &y), [&gamma, &beta], statistics, workspace)
             })
         });

@@ -505,11 +505,11 @@ impl<'a> Builder<'a> {
         match (&step.kernels.loss, step.recipe.loss) {
             (LossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {
                 let c = CrossEntropy { batch: n, classes: outputs.len() / n, smoothing };
-                let blocks = cross_entropy::cuda::Loss::blocks(n);
+                let blocks = cross_entropy::cuda::LossKernels::blocks(n);
                 let (losses, hits) = (device.zeros::<f64>(blocks)?.range(..), device.zeros::<u32>(blocks)?.range(..));
                 let (kernel, labels) = (kernel.clone(), step.control.labels.range(..n));
                 self.push("loss", "", move |s| {
-                    let workspace = cross_entropy::cuda::Workspace { losses: &losses, hits: &hits };
+                    let workspace = cross_entropy::cuda::LossWorkspace { losses: &losses, hits: &hits };
                     let (slots, to) = ((workspace, slots(&to)), (scale.as_ref(), share, gradient.as_ref()));
                     kernel.loss_and_verdict(s, &c, (&outputs, &labels), to, slots, &verdict)
                 });
