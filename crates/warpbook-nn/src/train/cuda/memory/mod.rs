@@ -116,6 +116,67 @@ fn scratch_name(i: usize, backwards: bool) -> String {
     format!("scratch {i} {}", u8::from(backwards))
 }
 
+/// What the memory of a network is planned for.
+struct MemoryPlanner<'a> {
+    network: &'a Network,
+    fusion: &'a FusionPlan,
+    times: Times,
+    batch: usize,
+    overlaps: bool,
+}
+
+impl MemoryPlanner<'_> {
+    /// When what the weight gradient of an operation reads is free.
+    fn weight_gradient(&self, i: usize) -> Option<usize> {
+        self.times.backward(i).map(|time| if self.overlaps { self.times.joined(time) } else { time })
+    }
+
+    /// Plans what an operation keeps for its backward pass, and what it needs while it runs.
+    fn plan_kept(&self, i: usize, node: &Node, plan: &mut ArenaPlan) {
+        let (forward, backward) = (self.times.forward(i), self.times.backward(i));
+        let b = self.network.batch_norm_sizes(node, self.batch);
+        match node.op {
+            Op::Pool(p) if p.kind == PoolKind::Max => {
+                let by = self.fusion.nodes.iter().position(|conv| conv.pool == Some(i));
+                // An epilogue writes the places earlier, and only for gradients.
+                let first = by.map_or(forward, |conv| self.times.forward(conv));
+                if by.is_none() || backward.is_some() {
+                    let len = self.network.value(node.output).elements() * self.batch;
+                    let last = by.filter(|conv| self.fusion.nodes[*conv].unpools).map_or(backward, |conv| self.weight_gradient(conv));
+                    let last = last.unwrap_or(forward);
+                    if let Some(time) = self.times.again[by.unwrap_or(i)] {
+                        plan.add(kept_name(i), len, first, forward);
+                        plan.add(again(&kept_name(i)), len, time, last);
+                    } else {
+                        plan.add(kept_name(i), len, first, last);
+                    }
+                }
+            }
+            Op::BatchNorm { .. } => {
+                if let Some(backward) = backward {
+                    plan.add(kept_name(i), 8 * b.channels, forward, backward);
+                }
+                for (time, backwards) in [(Some(forward), false), (backward, true)] {
+                    let Some(time) = time else { continue };
+                    let scratch = 8 * batch_norm::cuda::Normalisation::sums_len(&b) + 12 * b.channels;
+                    plan.add(scratch_name(i, backwards), scratch, time, time);
+                    if let Some(time) = self.times.again[i].filter(|_| !backwards) {
+                        plan.add(again(&scratch_name(i, false)), scratch, time, time);
+                    }
+                }
+            }
+            Op::Own => {
+                let shares = |own| OwnSizes::new(own, self.network.value(node.input), self.batch, Layout::Nhwc).shares(own).1;
+                let len = node.own.as_ref().map_or(0, shares);
+                if let Some(backward) = backward.filter(|_| len > 0) {
+                    plan.add(scratch_name(i, true), 4 * len, backward, backward);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The memory of batches of so many samples.
 pub(in crate::train) fn plan(
     network: &Network,
@@ -126,7 +187,9 @@ pub(in crate::train) fn plan(
 ) -> ArenaLayout {
     let nodes = network.nodes();
     let trains = purpose != Purpose::Inference;
-    let (times, count) = (Times::of(network, fusion, trains), network.values().len());
+    let overlaps = purpose == Purpose::Training { overlaps: true };
+    let planner = MemoryPlanner { network, fusion, times: Times::of(network, fusion, trains), batch, overlaps };
+    let (times, count) = (&planner.times, network.values().len());
     let bytes = |value: ValueId| network.value(value).elements().saturating_mul(batch * dtype.bytes() as usize);
     let (mut values, mut gradients) = (vec![Life::default(); count], vec![Life::default(); count]);
     // From when they are computed again, of what is.
@@ -135,9 +198,6 @@ pub(in crate::train) fn plan(
     values[buffer(0)].at(0);
     values[buffer(count - 1)].at(times.loss());
     gradients[buffer(count - 1)].at(trains.then_some(times.loss()));
-    // When what the weight gradient of an operation reads is free.
-    let overlaps = purpose == Purpose::Training { overlaps: true };
-    let weight_gradient = |i: usize| times.backward(i).map(|time| if overlaps { times.joined(time) } else { time });
     let mut plan = ArenaPlan::new();
     for (i, node) in nodes.iter().enumerate() {
         let (forward, backward) = (times.forward(i), times.backward(i));
@@ -160,7 +220,7 @@ pub(in crate::train) fn plan(
             lives[buffer(value)].at(time);
         };
         if multiplies(&node.op) {
-            let read = weight_gradient(i);
+            let read = planner.weight_gradient(i);
             used_backwards(node.input, read);
             gradients[buffer(fusion.reads_backwards(nodes, i))].at(read);
             if let Some(pool) = fusion.unpooled(i).filter(|pool| fusion.nodes[*pool].mask) {
@@ -182,46 +242,7 @@ pub(in crate::train) fn plan(
         if let Some(backward) = backward.filter(|_| writes_apart) {
             plan.add(join_name(i), bytes(node.input), backward, backward);
         }
-        let b = network.batch_norm_sizes(node, batch);
-        match node.op {
-            Op::Pool(p) if p.kind == PoolKind::Max => {
-                let by = fusion.nodes.iter().position(|conv| conv.pool == Some(i));
-                // An epilogue writes the places earlier, and only for gradients.
-                let first = by.map_or(forward, |conv| times.forward(conv));
-                if by.is_none() || trains {
-                    let len = network.value(node.output).elements() * batch;
-                    let last = by.filter(|conv| fusion.nodes[*conv].unpools).map_or(backward, weight_gradient);
-                    let last = last.unwrap_or(forward);
-                    if let Some(time) = times.again[by.unwrap_or(i)] {
-                        plan.add(kept_name(i), len, first, forward);
-                        plan.add(again(&kept_name(i)), len, time, last);
-                    } else {
-                        plan.add(kept_name(i), len, first, last);
-                    }
-                }
-            }
-            Op::BatchNorm { .. } => {
-                if let Some(backward) = backward {
-                    plan.add(kept_name(i), 8 * b.channels, forward, backward);
-                }
-                for (time, backwards) in [(Some(forward), false), (backward, true)] {
-                    let Some(time) = time else { continue };
-                    let scratch = 8 * batch_norm::cuda::Normalisation::sums_len(&b) + 12 * b.channels;
-                    plan.add(scratch_name(i, backwards), scratch, time, time);
-                    if let Some(time) = times.again[i].filter(|_| !backwards) {
-                        plan.add(again(&scratch_name(i, false)), scratch, time, time);
-                    }
-                }
-            }
-            Op::Own => {
-                let shares = |own| OwnSizes::new(own, network.value(node.input), batch, Layout::Nhwc).shares(own).1;
-                let len = node.own.as_ref().map_or(0, shares);
-                if let Some(backward) = backward.filter(|_| len > 0) {
-                    plan.add(scratch_name(i, true), 4 * len, backward, backward);
-                }
-            }
-            _ => {}
-        }
+        planner.plan_kept(i, node, &mut plan);
     }
     let sizes: Vec<usize> =
         (0..count).map(|b| (0..count).filter(|v| buffer(*v) == b).map(bytes).max().unwrap_or(0)).collect();
