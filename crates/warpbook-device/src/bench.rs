@@ -1,3 +1,4 @@
+use crate::capture::Busy;
 use crate::{Cancel, ClockWatch, CudaDevice, Result, Stream};
 use std::time::Instant;
 use warpbook_record::{L2State, Policy, TimedBy, stats};
@@ -77,6 +78,7 @@ impl Bench {
         mut setup: Option<&mut dyn FnMut() -> Result<()>>,
         mut region: impl FnMut() -> Result<()>,
     ) -> Result<Samples> {
+        let _busy = Busy::begin();
         let (start, end) = (device.event()?, device.event()?);
         let may_repeat = setup.is_none();
         let mut once = |batch: u32| -> Result<(f64, f64)> {
@@ -118,6 +120,7 @@ impl Bench {
         watch: Option<&ClockWatch>,
         regions: &[&dyn Fn() -> Result<()>],
     ) -> Result<Vec<Samples>> {
+        let _busy = Busy::begin();
         let (start, end) = (device.event()?, device.event()?);
         let time = |work: &dyn Fn() -> Result<()>| -> Result<(f64, f64)> {
             stream.synchronize()?;
@@ -187,6 +190,7 @@ impl Bench {
         mut region: impl FnMut() -> Result<()>,
         go_on: impl FnOnce() -> bool,
     ) -> Result<Samples> {
+        let _busy = Busy::begin();
         let may_repeat = setup.is_none();
         let mut once = |batch: u32| -> Result<(f64, f64)> {
             if let Some(setup) = &mut setup {
