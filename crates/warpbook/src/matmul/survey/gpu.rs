@@ -111,7 +111,7 @@ impl<'l> Field<'l> {
         let (gemm, is_tuned) = (survey.gemm(device), survey.tuning != Tuning::Off);
         if !is_tuned {
             lab.tell(&Event::Preparing("compiling what is chosen"));
-            compile_all(device, &gemm, drawn);
+            compile_all(device, &survey.gemm(device), drawn);
         }
         let workspace = Workspace::new(device, WORKSPACE_BYTES)?;
         Ok(Self { lab, device, library, gemm, pools, workspace, stream: device.stream()?, l2_bytes, is_tuned })
