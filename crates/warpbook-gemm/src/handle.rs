@@ -1,8 +1,9 @@
 //! One entry to all products: chooses, plans and checks.
 
+use crate::choose::measured;
 use crate::{
-    Aligned, Arrays, Choice, DeviceArrays, Findings, LibraryPlan, Malformed, Plan, Planned, Product, ProductBy,
-    Workspace, choose, choose_from,
+    Aligned, Arrays, Budget, Choice, DeviceArrays, Finding, Findings, LibraryPlan, Malformed, Plan, Planned, Product,
+    ProductBy, Tuning, Workspace, choose_from,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,12 @@ use warpbook_kernels::matmul::{Form, Operands, Row, rows};
 #[derive(Debug)]
 pub struct Gemm {
     device: CudaDevice,
-    findings: Findings,
+    /// What is published for the device.
+    published: Findings,
+    /// What the first plan of a product may spend on timing; `None` where nothing is timed.
+    budget: Option<Budget>,
+    /// The kernels that its products have, or are to have.
+    chosen: Mutex<Findings>,
     plans: Mutex<HashMap<Key, Arc<Plan>>>,
     /// NVIDIA's libraries, opened when they are first asked for.
     cublaslt: Mutex<Option<CublasLt>>,
@@ -58,37 +64,111 @@ impl Key {
 }
 
 impl Gemm {
-    /// A handle, with what tuning found on this device.
+    /// A handle that times kernels as `WARPBOOK_TUNE` says: see [`Tuning::of_environment`], whose default it takes where that is malformed.
     #[must_use]
     pub fn new(device: &CudaDevice) -> Self {
-        Self::with_findings(device, Findings::of(device.info()))
+        Self::with_tuning(device, Tuning::of_environment().unwrap_or_default())
     }
 
-    /// A handle that chooses by expected times alone, without what tuning found.
+    /// A handle that times nothing: see [`Tuning::Off`].
     #[must_use]
     pub fn untuned(device: &CudaDevice) -> Self {
-        Self::with_findings(device, Findings::default())
+        Self::with_tuning(device, Tuning::Off)
     }
 
-    fn with_findings(device: &CudaDevice, findings: Findings) -> Self {
+    /// A handle that times kernels or does not.
+    #[must_use]
+    pub fn with_tuning(device: &CudaDevice, tuning: Tuning) -> Self {
+        let published = Findings::published(device.info());
+        // Whoever asks for everything to be timed has the published products timed too.
+        let published = if tuning == Tuning::Full { Findings::default() } else { published };
         Self {
             device: device.clone(),
-            findings,
+            published,
+            budget: tuning.budget(),
+            chosen: Mutex::default(),
             plans: Mutex::default(),
             cublaslt: Mutex::default(),
             cudnn: Mutex::default(),
         }
     }
 
-    /// The rung and tile for a product, and why.
+    /// The same with another budget for the first plan of a product; `None` times nothing.
+    #[must_use]
+    pub fn within(self, budget: Option<Budget>) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// The same without what is published for the device.
+    #[must_use]
+    pub fn without_published(self) -> Self {
+        Self { published: Findings::default(), ..self }
+    }
+
+    /// The rung and tile for a product, and why: the one that it has here already, else one that is published, was timed on this kind of device or
+    /// is timed now, else by the cost model. Nothing is timed while this thread measures something or captures a graph.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where no rung takes its types on this device.
     pub fn choice(&self, product: &Product) -> Result<Choice> {
-        choose(product, self.device.info(), &self.findings).ok_or_else(|| Error::Unsupported {
+        let (rows, info) = (rows(), self.device.info());
+        if let Some(choice) = self.chosen_for(product, &rows) {
+            return Ok(choice);
+        }
+        let mut choice = choose_from(&rows, product, info, &self.published).ok_or_else(|| Error::Unsupported {
             what: format!("A product in {}", product.form.dtype.label()),
-            why: format!("has no rung that runs on {}; choose another type", self.device.info().name),
-        })
+            why: format!("has no rung that runs on {}; choose another type", info.name),
+        })?;
+        if let Some(budget) = self.budget.filter(|_| self.published.find(product).is_none()) {
+            match measured::choose(&self.device, product, &budget, &self.published) {
+                Ok(timed) => choice = timed,
+                Err(why) => choice.why = format!("{}; not timed: {why}", choice.why),
+            }
+        }
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been first.
+        if chosen.find(product).is_none() {
+            chosen.keep(product, Finding::new(product, &choice.row.rung.id, &choice.tile.id, choice.us));
+            return Ok(choice);
+        }
+        drop(chosen);
+        Ok(self.chosen_for(product, &rows).unwrap_or(choice))
+    }
+
+    fn chosen_for(&self, product: &Product, rows: &[Row]) -> Option<Choice> {
+        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let finding = chosen.find(product)?;
+        let (row, tile) = finding.kernel(rows, product, self.device.info())?;
+        let why = format!("the kernel that the product has in this run: {:.1} us", finding.us);
+        Some(Choice { row: row.clone(), tile: tile.clone(), why, us: finding.us })
+    }
+
+    /// The kernels of all products so far, by the products' sizes. With the same ones a run has the same bits.
+    #[must_use]
+    pub fn chosen(&self) -> Vec<Finding> {
+        let mut all = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).findings.clone();
+        all.sort_by_key(Finding::key);
+        all
+    }
+
+    /// Gives products these kernels, as an earlier run or another rank has them, in place of a choice: those of products that have another one here
+    /// are planned again. Reports whether there were any.
+    pub fn take(&self, kernels: &[Finding]) -> bool {
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = false;
+        for kernel in kernels {
+            match chosen.findings.iter_mut().find(|f| f.is_like(kernel)) {
+                Some(own) => {
+                    changed |= (&own.rung, &own.tile) != (&kernel.rung, &kernel.tile);
+                    own.clone_from(kernel);
+                }
+                None => chosen.findings.push(kernel.clone()),
+            }
+        }
+        if changed {
+            self.plans.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| key.by != ProductBy::Own);
+        }
+        changed
     }
 
     /// The plan of a product whose A and B are aligned so. It is compiled and loaded at the first call.

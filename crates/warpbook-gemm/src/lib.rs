@@ -20,13 +20,15 @@ pub mod philox;
 mod plan;
 mod product;
 pub mod tensor_parallel;
+mod tuning;
 
 pub use backend::ProductBy;
 pub use check::flaw::{Evidence, Flaw};
 pub use check::judge::{Judge, Verdict};
 pub use check::rehearsal::{Rehearsed, rehearse};
 pub use choose::findings::{Finding, Findings};
-pub use choose::{Choice, Expected, Wanted, cheapest, cheapest_of, choose, choose_from};
+pub use choose::measured::{keep_finding, tell_of_tuning};
+pub use choose::{Choice, choose, choose_from, expected_us};
 pub use handle::{Gemm, refused};
 pub use library::{AfterLibrary, LibraryPlan, Planned};
 pub use own_product::{OWN_KERNEL_LIMIT_S, OwnProduct};
@@ -37,3 +39,4 @@ pub use product::arrays::{Arrays, DeviceArray, DeviceArrays, EpilogueInputs, Mat
 pub use product::epilogue::{gelu, gelu_derivative};
 pub use product::storage;
 pub use product::{Malformed, Product};
+pub use tuning::{Budget, Tuning};

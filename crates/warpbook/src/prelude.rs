@@ -1,10 +1,7 @@
 //! What a notebook imports, in topics: `use warpbook::prelude::*;` for kernels, ladders and charts, and a line more for networks ([`nn`]), for an
 //! experiment of one's own ([`experiment`]) or for profiles ([`profile`]).
 
-pub use crate::{
-    EvcxrDisplay, HostCode, KernelDiff, KernelView, Panel, Show, Viewed, lines_against_speed, lines_of_code,
-    notebook_progress,
-};
+pub use crate::{EvcxrDisplay, HostCode, KernelDiff, KernelView, Panel, Show, Viewed, lines_against_speed, lines_of_code, notebook_progress};
 pub use warpbook_charts::{Chart, draw};
 pub use warpbook_device::{Bench, Buffer, Choice, CudaDevice, Device, Kernel, Slice, Stream};
 pub use warpbook_experiments::{

@@ -151,7 +151,7 @@ fn a_product_has_its_tile_without_a_search() {
         &[warpbook_kernels::matmul::rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap()],
         &warpbook_gemm::Product::new(2048, 2048, 2048, warpbook_kernels::matmul::Form::plain(Dtype::Bf16)),
         device.info(),
-        &warpbook_gemm::Findings::of(device.info()),
+        &warpbook_gemm::Findings::published(device.info()),
     );
     let tile = taken.run.measurements[0].tile.clone();
     assert_eq!(tile.as_deref(), by_costs.as_ref().map(|c| &*c.tile.id));

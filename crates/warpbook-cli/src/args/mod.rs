@@ -85,7 +85,7 @@ pub enum Command {
     /// Find the fastest rung and tile for products of some sizes on this device, and remember them.
     #[command(after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),
-    /// Compare what is picked without tuning with NVIDIA's library, at random shapes.
+    /// Compare what is picked for a product with NVIDIA's library, at random shapes.
     #[command(after_help = SURVEY_EXAMPLES)]
     Survey(SurveyArgs),
     /// Compile your own kernel in place of a rung's, check it, and time it with the ladder.

@@ -12,7 +12,7 @@ use warpbook::figures;
 use warpbook::survey::{Compared, Picked, Report, Survey};
 use warpbook::{Event, Lab};
 
-/// Compares what is picked without tuning with cuBLASLt at random products.
+/// Compares what is picked with cuBLASLt at random products.
 pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
     let out = Files::default().optional("--out", args.out.as_deref(), Kind::Survey)?;
     let lab = Lab::on(args.device.choice()?)?.with_bench(Survey::bench()).with_listener(|event: &Event| {
@@ -24,8 +24,9 @@ pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
     let repeats = if args.published { "--published".to_owned() } else { format!("--random {}", args.random) };
     say(&format!("Seed {seed}: {repeats} --seed {seed} repeats these products."));
     let begun = Instant::now();
-    let survey = Survey::new(args.random, seed).candidates(args.candidates).only(&args.only)?;
+    let survey = Survey::new(args.random, seed).tuning(args.tune);
     let survey = if args.published { survey.published() } else { survey };
+    let survey = if args.no_findings { survey.without_findings() } else { survey };
     let report = survey.run(&lab, |compared| say(&line(compared)))?;
     say(&format!("\n{}\n{:.0} s in all.", report.text().trim_end(), begun.elapsed().as_secs_f64()));
     if let Some(path) = out {
@@ -80,9 +81,9 @@ mod tests {
             drawn: draw(1, 4)[3],
             choice: Some("A sentence: of any form.".into()),
             picked: Some(Picked { rung: "15b_small_tiles".into(), tile: "128x64s8k1".into() }),
+            plan_s: None,
             algorithms: 17,
             times: Some(Times { ours_us: 10.0, first_us: 12.0, best_us: 9.0 }),
-            tried: Vec::new(),
             error: None,
         };
         let text = line(&compared);

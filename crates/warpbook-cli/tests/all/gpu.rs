@@ -59,8 +59,7 @@ fn train(folder: &Path, words: &[&str]) -> String {
 fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
     let Some(_) = ready("a_survey_is_right_at_every_random_product_and_repeated_by_its_seed") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let words =
-        ["survey", "matmul", "--random", "24", "--candidates", "4", "--device", "cuda:0", "--out", "survey.json"];
+    let words = ["survey", "matmul", "--random", "24", "--device", "cuda:0", "--out", "survey.json"];
     let text = output(folder.path(), &words);
     let read = || -> serde_json::Value {
         serde_json::from_slice(&std::fs::read(folder.path().join("survey.json")).unwrap()).unwrap()
@@ -77,15 +76,7 @@ fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
         let us = |key: &str| product["times"][key].as_f64().unwrap();
         assert!(us("ours_us") > 0.5 && us("best_us") > 0.5 && us("best_us") <= us("first_us"), "{product}");
         assert!(product["algorithms"].as_u64().unwrap() > 0 && product["error"].is_null(), "{product}");
-        // The choice is the first of the tiles that are tried; a GPU without costs tries none.
-        let tried = product["tried"].as_array().map_or(&[][..], Vec::as_slice);
-        for (i, one) in tried.iter().enumerate() {
-            let named = format!("{} with the tile {}", one["rung"].as_str().unwrap(), one["tile"].as_str().unwrap());
-            assert!(one["us"].as_f64().is_some_and(|us| us > 0.5) || one["error"].is_string(), "{product}");
-            assert!(one["error"].as_str().is_none_or(|why| why.contains("workspace")), "{product}");
-            let is_choice = product["choice"].as_str().unwrap().starts_with(&named);
-            assert!(i > 0 || is_choice || one["error"].is_string(), "{product}");
-        }
+        assert!(product["choice"].as_str().unwrap().contains(" with the tile "), "{product}");
     }
     // Each of the four lines of shares and all bounds.
     for part in ["all ", "multiples of 8 ", "odd ", "multiples of 64 ", "smallest ratio to the best"] {
@@ -95,6 +86,38 @@ fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
     assert!(text.contains(&format!("--seed {seed}")), "{text}");
     output(folder.path(), &[&words[..], &["--seed", &seed]].concat());
     assert_eq!(shapes(&read()), shapes(&report));
+}
+
+/// A checkpoint keeps the kernels of its run, so that the run goes on to the same bits where what was found is gone.
+#[test]
+fn a_training_goes_on_with_the_kernels_of_its_checkpoint() {
+    if ready("a_training_goes_on_with_the_kernels_of_its_checkpoint").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, home) = (folder.path(), folder.path().join("home"));
+    recipe(folder, "residual.toml");
+    let run = |tuning: &str, words: &[&str]| {
+        let train = ["train", "residual.toml", "--log-every", "20", "--device", "cuda:0", "--precision", "amp-fp16"];
+        let mut command = std::process::Command::new(crate::common::program_path());
+        command.args(train).args(words).current_dir(folder).env("WARPBOOK_CACHE", &home).env("WARPBOOK_TUNE", tuning);
+        expect(&command.output().unwrap(), 0, &[]);
+    };
+    run("quick", &["--steps", "60", "--checkpoint", "whole.safetensors"]);
+    run("quick", &["--steps", "30", "--checkpoint", "part.safetensors"]);
+    let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let has = |name: &str, text: &str| bytes(name).windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(has("whole.safetensors", "\\\"kernels\\\""), "the checkpoint names no kernels");
+    std::fs::remove_dir_all(home.join("products")).expect("something was found");
+    for tuning in ["off", "full"] {
+        let on = format!("{tuning}.safetensors");
+        run(tuning, &["--steps", "60", "--resume", "part.safetensors", "--checkpoint", &on]);
+        assert!(bytes(&on) == bytes("whole.safetensors"), "{tuning}: other bits");
+    }
+    // An unknown word is an error.
+    let mut command = std::process::Command::new(crate::common::program_path());
+    let output = command.args(["devices"]).env("WARPBOOK_TUNE", "fast").output().unwrap();
+    expect(&output, 2, &["WARPBOOK_TUNE: unknown tuning `fast`: choose off, quick or full"]);
 }
 
 #[test]

@@ -25,6 +25,30 @@ type Captures = BTreeMap<u64, Mutex<Captured>>;
 thread_local! {
     /// The captures that this thread has begun.
     static OF_THIS_THREAD: Cell<usize> = const { Cell::new(0) };
+    /// What this thread does that nothing else may be timed in.
+    static BUSY: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Reports whether this thread captures a graph or measures something, so that nothing else may be timed, nor run for long.
+#[must_use]
+pub fn is_busy() -> bool {
+    OF_THIS_THREAD.get() + BUSY.get() > 0
+}
+
+/// While it lives, its thread is busy: see [`is_busy`].
+pub(crate) struct Busy(());
+
+impl Busy {
+    pub(crate) fn begin() -> Self {
+        BUSY.set(BUSY.get() + 1);
+        Self(())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.set(BUSY.get().saturating_sub(1));
+    }
 }
 
 /// The captures under way in this process, by the driver's number, which is not used twice.
@@ -272,6 +296,16 @@ pub(crate) fn between_captures<R>(call: impl FnOnce() -> R) -> R {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_is_busy_while_it_measures() {
+        assert!(!is_busy());
+        let (first, second) = (Busy::begin(), Busy::begin());
+        drop(first);
+        assert!(is_busy() && !std::thread::spawn(is_busy).join().unwrap());
+        drop(second);
+        assert!(!is_busy());
+    }
 
     #[test]
     fn shares_and_names_are_kept_once() {

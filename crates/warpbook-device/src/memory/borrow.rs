@@ -1,5 +1,6 @@
 //! Streams and arrays of another library in this process, as PyTorch.
 
+use crate::cuda::capture::Busy;
 use crate::cuda::context::relaxed;
 use crate::memory::allocation::Allocation;
 use crate::{CudaDevice, Element, Error, Result, Slice, Stream};
@@ -44,7 +45,8 @@ impl CudaDevice {
 }
 
 /// Makes calls that the driver refuses while another library captures a stream, as allocating memory and loading kernels: what they do is not
-/// part of the captured graph.
+/// part of the captured graph. Nothing is timed meanwhile.
 pub fn outside_of_a_capture<R>(call: impl FnOnce() -> R) -> R {
+    let _busy = Busy::begin();
     relaxed(call)
 }

@@ -1,5 +1,6 @@
 //! How long a piece of work takes: samples on a device or on the CPU.
 
+use crate::cuda::capture::Busy;
 use crate::{Cancel, ClockWatch, CudaDevice, Result, Stream};
 use std::time::Instant;
 use warpbook_record::{L2State, Policy, TimedBy, stats};
@@ -79,6 +80,7 @@ impl Bench {
         mut setup: Option<&mut dyn FnMut() -> Result<()>>,
         mut region: impl FnMut() -> Result<()>,
     ) -> Result<Samples> {
+        let _busy = Busy::begin();
         let (start, end) = (device.event()?, device.event()?);
         let may_repeat = setup.is_none();
         let mut once = |batch: u32| -> Result<(f64, f64)> {
@@ -120,6 +122,7 @@ impl Bench {
         watch: Option<&ClockWatch>,
         regions: &[&dyn Fn() -> Result<()>],
     ) -> Result<Vec<Samples>> {
+        let _busy = Busy::begin();
         let (start, end) = (device.event()?, device.event()?);
         let time = |work: &dyn Fn() -> Result<()>| -> Result<(f64, f64)> {
             stream.synchronize()?;
@@ -189,6 +192,7 @@ impl Bench {
         mut region: impl FnMut() -> Result<()>,
         go_on: impl FnOnce() -> bool,
     ) -> Result<Samples> {
+        let _busy = Busy::begin();
         let may_repeat = setup.is_none();
         let mut once = |batch: u32| -> Result<(f64, f64)> {
             if let Some(setup) = &mut setup {

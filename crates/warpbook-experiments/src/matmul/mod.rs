@@ -370,7 +370,7 @@ impl Experiment for Matmul {
 
     fn tile_without_trials(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<String> {
         let info = lab.device().info();
-        self.tile_by_costs(rung, problem, info, &Findings::of(info))
+        self.tile_by_costs(rung, problem, info, &Findings::published(info))
     }
 }
 

@@ -1,37 +1,49 @@
-//! The time that a product is expected to take with a tile.
+//! The time that a product is expected to take with a tile: one page of physics.
 //!
-//! A product takes its launches and copies, and then about as long as what limits it most: its waves of tiles, the tensor cores under
-//! their power limit, the lines that tiles read from L2, or the bytes that come from DRAM and go there. Its waves take what the tile
-//! costs by its row, or more where an SM waits for lines.
-//!
-//! What all tiles share is known of an NVIDIA H200 and of an H100, whose memory is slower. It was fitted together with earlier costs of
-//! the tiles; those of today, see [`Cost`], were fitted with it on an H200. How these limits get in each other's way is more than a
-//! formula says: on an H200 a network corrects the estimate by its terms, see `learned`.
+//! A product takes its launches and copies, and then about as long as what limits it most: its waves of tiles over the SMs, the tensor
+//! cores under their power limit, the lines that tiles read from L2, or the bytes that come from DRAM and go there. Its waves take what
+//! the tile costs by its row, or more where an SM waits for lines. How it was fitted and how good it is: `README.md`.
 
 use crate::Product;
+use crate::choose::candidates::measured_cost;
 use crate::plan::copies::{Layout, Layouts, in_one_launch};
 use crate::plan::parts::Parts;
-use crate::plan::streamed::Cutting;
 use warpbook_kernels::matmul::{Capabilities, Cost, Operands, Row};
-use warpbook_record::{DeviceInfo, Dim, Tile};
+use warpbook_record::{DeviceInfo, Dim, Dtype, Tile};
 
 /// Bytes of a line of L2, and of a row of a tile that TMA loads.
 const LINE_BYTES: u64 = 128;
 
-/// What is expected of a product with a tile.
+/// What is expected of a product with a tile, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
-    /// Microseconds, its copies included.
-    pub us: f64,
-    /// What it depends on, as the network takes it.
-    pub terms: [f32; TERMS],
+    /// Launches, one for each panel of C.
+    pub launches_us: f64,
+    /// Copies of operands that the kernel cannot read as they are stored.
+    pub copies_us: f64,
+    /// The second kernel of a k in parts, which adds the sums.
+    pub sums_us: f64,
+    /// The waves of tiles over the SMs: what a tile costs, its k and its stores.
+    pub waves_us: f64,
+    /// The tensor cores, all of them at once.
+    pub math_us: f64,
+    /// The lines that tiles read from L2.
+    pub l2_us: f64,
+    /// The bytes that come from DRAM and go there, each once.
+    pub dram_us: f64,
 }
 
-/// How many terms an estimate has.
-pub(crate) const TERMS: usize = 44;
+impl Estimate {
+    /// The whole product.
+    pub fn us(&self) -> f64 {
+        let body = limited([self.waves_us, self.math_us, self.l2_us, self.dram_us]);
+        self.launches_us + self.copies_us + self.sums_us + body
+    }
+}
 
 /// What the tiles of a product share on a device.
-struct Shared {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Limits {
     /// Microseconds in which an SM gets a line that TMA loads.
     line_us: f64,
     /// Microseconds in which an SM takes in a line that TMA loads, for itself or for all blocks that share it.
@@ -44,37 +56,68 @@ struct Shared {
     dram_mib_us: f64,
     /// Microseconds in which an SM multiplies 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
     tensor_us: f64,
+    /// How many times as long as on an H200 an SM takes for what a tile costs.
+    slower: f64,
+    /// Where they come from, to be added to a sentence.
+    pub origin: &'static str,
 }
 
-const H200: Shared = Shared {
+const H200: Limits = Limits {
     line_us: 0.000_990,
     receive_us: 0.000_277,
     same_line_us: 0.0023,
     l2_mib_us: 0.0504,
     dram_mib_us: 0.215,
     tensor_us: 0.0757,
+    slower: 1.0,
+    origin: "",
 };
 
 /// The same multiprocessors next to slower memory, and a lower clock when all of them multiply. What is read by many at a time was
 /// measured on an H200 only.
-const H100: Shared = Shared {
+const H100: Limits = Limits {
     line_us: 0.000_890,
     receive_us: 0.000_470,
     same_line_us: 0.0023,
     l2_mib_us: 0.0890,
     dram_mib_us: 0.527,
     tensor_us: 0.0888,
+    slower: 1.0,
+    origin: "",
 };
 
-/// Whether a device is the one that something else is known of than of an H200.
-pub(crate) fn is_h100(device: &DeviceInfo) -> bool {
-    device.name.contains("H100")
-}
+/// SMs and clock of the devices that the limits were measured on.
+const MEASURED_SMS: u32 = 132;
+const MEASURED_MHZ: f64 = 1980.0;
 
-impl Shared {
-    /// Of a device; of an H200 where nothing was fitted.
-    fn of(device: &DeviceInfo) -> &'static Self {
-        if is_h100(device) { &H100 } else { &H200 }
+impl Limits {
+    /// Of a device: measured on an H200 and on an H100. Another device's are an H100's in proportion to its SMs and its clock, and say so.
+    pub fn of(device: &DeviceInfo) -> Self {
+        let is = |name: &str| device.name.split([' ', '-']).any(|word| word == name);
+        let (nearest, is_known) = match (is("H200"), is("H100")) {
+            (true, _) => (H200, true),
+            (_, true) => (H100, true),
+            _ => (H100, false),
+        };
+        let slower = device.max_sm_mhz.map_or(1.0, |mhz| MEASURED_MHZ / f64::from(mhz.max(1)));
+        if is_known && device.multiprocessors == MEASURED_SMS && slower == 1.0 {
+            return nearest;
+        }
+        let all = slower * f64::from(MEASURED_SMS) / f64::from(device.multiprocessors.max(1));
+        Self {
+            line_us: nearest.line_us * slower,
+            receive_us: nearest.receive_us * slower,
+            same_line_us: nearest.same_line_us * slower,
+            l2_mib_us: nearest.l2_mib_us * all,
+            dram_mib_us: nearest.dram_mib_us * all,
+            tensor_us: nearest.tensor_us * slower,
+            slower,
+            origin: if is_known {
+                ", in proportion to its SMs and clock"
+            } else {
+                ", in proportion to an H100's SMs and clock"
+            },
+        }
     }
 }
 
@@ -97,13 +140,38 @@ const REPACK_US: [f64; 2] = [1.57, 0.558];
 /// Microseconds of adding the sums of all parts of k, and of each MiB of them.
 const SUM_US: [f64; 2] = [1.03, 0.329];
 
-/// Microseconds of an exchange of partial sums between blocks that share a tile, and of each 64 x 64 of them that one block writes or reads.
-/// Estimated from what L2 moves; not fitted yet.
-const EXCHANGE_US: [f64; 2] = [1.0, 0.35];
+/// Microseconds of a launch and of a wave of tiles without measured costs.
+const DERIVED_US: [f64; 2] = [1.7, 2.0];
 
-/// What a tile without costs is taken to cost where only the number of its parts is asked for: microseconds of a wave, and of 64 x 64
-/// elements by 128 bytes of k.
-const UNKNOWN: [f64; 2] = [2.0, 0.068];
+/// The share of an SM's multiply-adds that warp instructions and CUDA cores reach: about what the ladder's rungs do.
+const REACHED: f64 = 0.6;
+
+/// What a tile costs whose costs nobody has measured: by the multiply-adds of an SM in a cycle, at the device's highest clock.
+pub(crate) fn derived(tile: &Tile, can: &Capabilities, product: &Product, device: &DeviceInfo) -> Cost {
+    let bytes = product.form.dtype.bytes() as f64;
+    let of_cuda_cores = if device.compute_capability <= Some((8, 0)) { 64.0 } else { 128.0 };
+    let of_tensor_cores = match device.compute_capability {
+        Some((9 | 10, _)) => 2048.0,
+        Some((8, 0)) => 1024.0,
+        _ => 512.0,
+    };
+    let multiply_adds = if can.takes(Dtype::F32) { of_cuda_cores } else { of_tensor_cores * 2.0 / bytes };
+    let mhz = f64::from(device.max_sm_mhz.unwrap_or(1500).max(1));
+    let (rows, columns) = (tile.size(Dim::Bm), tile.size(Dim::Bn));
+    let tiles = u64::from(product.m).div_ceil(rows) * u64::from(product.n).div_ceil(columns);
+    // Blocks on one SM share its rate.
+    let at_once = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
+    let sharing = tiles.div_ceil(u64::from(device.multiprocessors.max(1))).clamp(1, at_once) as f64;
+    let area = (rows * columns) as f64;
+    // What a block loads comes at 64 bytes in a cycle.
+    let multiplied = area * LINE_BYTES as f64 / bytes / (multiply_adds * REACHED);
+    let loaded = (rows + columns) as f64 * LINE_BYTES as f64 / 64.0;
+    let k_us = sharing * (multiplied + loaded) / mhz;
+    let [launch_us, wave_us] = DERIVED_US;
+    // As if measured on an H200, since all costs are scaled by the clock.
+    let slower = Limits::of(device).slower;
+    Cost { tile: "", launch_us, wave_us: wave_us / slower, k_us: k_us / slower }
+}
 
 /// SMs that clusters of so many blocks fill, of 132: those of a GPC that are left over are too few for another cluster. As found on an
 /// H200, where 40 clusters of three and 18 of six take as long as two waves.
@@ -117,29 +185,24 @@ fn filled_by_clusters(sms: u64, blocks: u64) -> u64 {
     (sms * filled / 132).max(blocks)
 }
 
-/// The estimate of a product with a row's tile, its copies included; `None` where the copies do not fit into the workspace, and of a
-/// rung that cuts tiles where it would cut none.
+/// The estimate of a product with a row's tile; `None` where its copies or its sums do not fit into the workspace, and of a rung that cuts
+/// tiles along k, which is never the fastest.
 pub(crate) fn estimate(
     cost: &Cost,
     tile: &Tile,
     can: &Capabilities,
     product: &Product,
     device: &DeviceInfo,
+    limits: &Limits,
 ) -> Option<Estimate> {
     let by_tma = can.operands != Operands::Addresses;
     let layouts = if by_tma { Layouts::new(product, tile, can.operands, [true; 2])? } else { Layouts::none(product) };
-    if !suits(can, tile, product, layouts.panel, device) {
-        return None;
+    let situation = Situation { cost, tile, can, product, device, limits, layouts: &layouts };
+    match (can.streams, can.in_parts) {
+        (true, _) => None,
+        (_, true) => situation.best_parts().map(|(estimate, _)| estimate),
+        _ => Some(situation.estimate(None)),
     }
-    if can.in_parts {
-        return best_parts(cost, tile, can, product, device, &layouts).map(|(estimate, _)| estimate);
-    }
-    Some(estimate_in_parts(cost, tile, can, product, device, &layouts, None))
-}
-
-/// Whether a rung that cuts tiles along k would cut any of a panel of C; true of other rungs.
-pub(crate) fn suits(can: &Capabilities, tile: &Tile, product: &Product, panel: [u32; 2], device: &DeviceInfo) -> bool {
-    !can.streams || Cutting::on(product, tile, device).cut(panel[0], panel[1]) > 0
 }
 
 /// How a product's k is divided for a row's tile, so that it is expected to take the least time; `None` where the sums do not fit into the
@@ -151,168 +214,79 @@ pub(crate) fn parts(
     device: &DeviceInfo,
     layouts: &Layouts,
 ) -> Option<Parts> {
-    let [wave_us, each] = UNKNOWN;
-    let area = (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0;
-    let unknown = Cost { tile: "", launch_us: 0.0, wave_us, k_us: each * area };
-    let known = row.costs.as_ref().and_then(|costs| costs.tiles.iter().find(|cost| *cost.tile == *tile.id));
-    let best = best_parts(known.unwrap_or(&unknown), tile, row.capabilities()?, product, device, layouts);
-    best.map(|(_, parts)| parts)
+    let (can, limits) = (row.capabilities()?, &Limits::of(device));
+    let measured = measured_cost(row, tile, product, device);
+    let cost = &measured.unwrap_or_else(|| derived(tile, can, product, device));
+    Situation { cost, tile, can, product, device, limits, layouts }.best_parts().map(|(_, parts)| parts)
 }
 
-/// The least estimate over the numbers of parts, and the parts that take it.
-fn best_parts(
-    cost: &Cost,
-    tile: &Tile,
-    can: &Capabilities,
-    product: &Product,
-    device: &DeviceInfo,
-    layouts: &Layouts,
-) -> Option<(Estimate, Parts)> {
-    let all = (1..=Parts::MOST).filter_map(|count| Parts::new(product, tile, layouts, count));
-    let timed = all.map(|parts| (estimate_in_parts(cost, tile, can, product, device, layouts, Some(&parts)), parts));
-    timed.min_by(|a, b| a.0.us.total_cmp(&b.0.us))
+/// A tile, a product and a device.
+struct Situation<'s> {
+    cost: &'s Cost,
+    tile: &'s Tile,
+    can: &'s Capabilities,
+    product: &'s Product,
+    device: &'s DeviceInfo,
+    limits: &'s Limits,
+    layouts: &'s Layouts,
 }
 
-/// The estimate of a product with a row's tile, its k in these parts.
-fn estimate_in_parts(
-    cost: &Cost,
-    tile: &Tile,
-    can: &Capabilities,
-    product: &Product,
-    device: &DeviceInfo,
-    layouts: &Layouts,
-    parts: Option<&Parts>,
-) -> Estimate {
-    let shared = Shared::of(device);
-    let by_tma = can.operands != Operands::Addresses;
-    let panel = parts.map_or(layouts.panel, |parts| parts.panel);
-    let sms = u64::from(device.multiprocessors).max(1);
-    let blocks_per_sm = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
-    let split = tile.size(Dim::Split) * parts.map_or(1, |parts| parts.count.into());
-    let bytes = product.form.dtype.bytes();
-    let cluster = tile.cluster_blocks();
-    let filled = filled_by_clusters(sms, cluster);
-    let (blocks, waves) = blocks_and_waves(tile, product, panel, split, filled * blocks_per_sm);
-    let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
-    // Of a stage of one block; what threads load themselves is in the costs of the tile.
-    let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
-    let share = blocks_per_sm as f64;
-    // Of the clusters that are resident at one time, those with the same part of k.
-    let alike = (filled * blocks_per_sm / (tile.size(Dim::Cluster) * split).max(1)).max(1);
-    let readers = if by_tma { readers_of_a_line(tile, can, product, layouts.copies, alike as f64) } else { 0.0 };
-    let same_us = shared.same_line_us * readers;
-    let k_us = limited([cost.k_us, shared.line_us * lines * share, shared.receive_us * received * share, same_us]);
-    let from_registers = can.operands == Operands::TensorMaps;
-    let large = from_registers && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
-    let later = if large { LARGE_FROM_REGISTERS } else { 1.0 };
-    // Partial sums have rows at multiples of 16 bytes.
-    let stored_us = if by_tma && parts.is_none() {
-        later * UNALIGNED_LINE_US * unaligned_lines(tile, product) * share
-    } else {
-        0.0
-    };
-    let stored_us = stored_us + if from_registers { STORE_US * stored(tile, product) * share } else { 0.0 };
-    let waves_us = if can.streams {
-        // All SMs multiply as much, and whoever has a tile's first blocks of k adds what others leave of it.
-        let at_once = (filled * blocks_per_sm) as f64;
-        let [exchange_us, each] = EXCHANGE_US;
-        let others = (at_once * panels(product, panel).into_iter().product::<f64>() / blocks).max(1.0);
-        let area = (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0;
-        let exchanged_us = exchange_us + each * area * (1.0 + others);
-        waves * (cost.wave_us + stored_us) + blocks / at_once * k_blocks * k_us + exchanged_us
-    } else {
-        (1.0 + (waves - 1.0) * later) * (cost.wave_us + k_blocks * k_us + stored_us)
-    };
-    let multiplied = if by_tma { (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0 } else { 0.0 };
-    let tensor_us = blocks * k_blocks * multiplied / sms as f64 * shared.tensor_us;
-    let l2_us = blocks * k_blocks * lines * mib(LINE_BYTES as f64) * shared.l2_mib_us;
-    let elements: usize = product.elements().into_iter().sum();
-    let dram_us = mib(elements as f64 * bytes as f64) * shared.dram_mib_us;
-    let body_us = limited([waves_us, tensor_us, l2_us, dram_us]);
-    let [rows, columns] = panels(product, panel);
-    let copies_us = copies_us(layouts.copies, [rows, columns]);
-    let sum_us = parts.map_or(0.0, |parts| {
-        let [launch, each] = SUM_US;
-        launch + each * mib(parts.bytes as f64)
-    });
-    let us = rows * columns * (cost.launch_us + sum_us) + copies_us + body_us;
-    let at_once = (filled * blocks_per_sm) as f64;
-    let [down, across] = tile.cluster_shape();
-    let straddling_rows = row_lengths(product, layouts.copies).map(|ld| straddling(ld, bytes));
-    let covered_m = Covered::new(product.m, tile.size(Dim::Bm) * down);
-    let covered_n = Covered::new(product.n, tile.size(Dim::Bn) * across);
-    let yes = |is: bool| if is { 1.0 } else { 0.0 };
-    let ln = |n: u64| (n.max(1) as f64).ln();
-    let define = |name| tile.get(name).and_then(|value| u64::try_from(value).ok()).unwrap_or(0);
-    // The network in `learned` was trained with these, in this order.
-    let terms = [
-        // How much there is to do, and how full the SMs are while it is done.
-        us.ln(),
-        k_blocks.max(1.0).ln(),
-        waves.ln(),
-        blocks.ln(),
-        (blocks / at_once).min(1.0),
-        (blocks / at_once - (waves - 1.0)).clamp(0.0, 1.0),
-        // The tile.
-        ln(tile.size(Dim::Bm)),
-        ln(tile.size(Dim::Bn)),
-        down as f64,
-        across as f64,
-        share,
-        ln(tile.size(Dim::Split)),
-        ln(parts.map_or(1, |parts| parts.count.into())),
-        tile.size(Dim::Stages) as f64,
-        ln(tile.size(Dim::Threads)),
-        yes(define("SWAPPED") == 1),
-        yes(!by_tma),
-        yes(can.operands == Operands::TensorMapsAndC),
-        yes(parts.is_some()),
-        ln(define("GROUP")),
-        // The product.
-        yes(product.form.trans_a),
-        yes(product.form.trans_b),
-        straddling_rows[0],
-        straddling_rows[1],
-        ln(product.m.into()),
-        ln(product.n.into()),
-        ln(product.k.into()),
-        mib(elements as f64 * bytes as f64).ln(),
-        // What limits it.
-        waves_us / us,
-        tensor_us / us,
-        l2_us / us,
-        dram_us / us,
-        copies_us / us,
-        sum_us / us,
-        // How much of the tiles is used.
-        covered_m.of_first,
-        covered_n.of_first,
-        covered_m.of_all,
-        covered_n.of_all,
-        // What is loaded and stored, and what the tile costs.
-        (1.0 + readers).ln(),
-        stored(tile, product),
-        (1.0 + if by_tma { unaligned_lines(tile, product) } else { 0.0 }).ln(),
-        cost.k_us / k_us,
-        cost.k_us,
-        cost.wave_us,
-    ];
-    Estimate { us, terms: terms.map(|term| term as f32) }
-}
+impl Situation<'_> {
+    /// The least estimate over the numbers of parts of k, and the parts that take it.
+    fn best_parts(&self) -> Option<(Estimate, Parts)> {
+        let all = (1..=Parts::MOST).filter_map(|count| Parts::new(self.product, self.tile, self.layouts, count));
+        let timed = all.map(|parts| (self.estimate(Some(&parts)), parts));
+        timed.min_by(|a, b| a.0.us().total_cmp(&b.0.us()))
+    }
 
-/// How much of its tiles a side of C covers.
-struct Covered {
-    /// Of the first cluster of tiles.
-    of_first: f64,
-    /// Of all of them.
-    of_all: f64,
-}
+    /// The estimate, with k in these parts.
+    fn estimate(&self, parts: Option<&Parts>) -> Estimate {
+        let Self { cost, tile, can, product, device, limits, layouts } = *self;
+        let by_tma = can.operands != Operands::Addresses;
+        let panel = parts.map_or(layouts.panel, |parts| parts.panel);
+        let sms = u64::from(device.multiprocessors).max(1);
+        let blocks_per_sm = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
+        let split = tile.size(Dim::Split) * parts.map_or(1, |parts| parts.count.into());
+        let bytes = product.form.dtype.bytes();
+        let at_once = filled_by_clusters(sms, tile.cluster_blocks()) * blocks_per_sm;
+        let (blocks, waves) = blocks_and_waves(tile, product, panel, split, at_once);
+        let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
+        let share = blocks_per_sm as f64;
 
-impl Covered {
-    fn new(side: u32, cluster: u64) -> Self {
-        let side = u64::from(side);
-        let of = |whole: u64| side.min(whole) as f64 / whole as f64;
-        Self { of_first: of(cluster), of_all: of(side.next_multiple_of(cluster)) }
+        // 128 bytes of k in a wave: what the tile costs, or what it waits for. What threads load themselves is in the costs of the tile.
+        let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
+        // Of the clusters that are resident at one time, those with the same part of k.
+        let alike = (at_once / (tile.size(Dim::Cluster) * split).max(1)).max(1);
+        let readers = if by_tma { readers_of_a_line(tile, can, product, layouts.copies, alike as f64) } else { 0.0 };
+        let k_us = limited([
+            cost.k_us * limits.slower,
+            limits.line_us * lines * share,
+            limits.receive_us * received * share,
+            limits.same_line_us * readers,
+        ]);
+
+        // The stores of a block, which are longer where nothing overlaps them.
+        let from_registers = can.operands == Operands::TensorMaps;
+        let is_large = from_registers && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
+        let later = if is_large { LARGE_FROM_REGISTERS } else { 1.0 };
+        // Partial sums have rows at multiples of 16 bytes.
+        let in_pieces = if by_tma && parts.is_none() { unaligned_lines(tile, product) } else { 0.0 };
+        let whole = if from_registers { stored(tile, product) } else { 0.0 };
+        let stores_us = (later * UNALIGNED_LINE_US * in_pieces + STORE_US * whole) * share * limits.slower;
+
+        let area = if by_tma { (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0 } else { 0.0 };
+        let elements: usize = product.elements().into_iter().sum();
+        let [rows, columns] = panels(product, panel);
+        let sum_us = parts.map_or(0.0, |parts| SUM_US[0] + SUM_US[1] * mib(parts.bytes as f64));
+        Estimate {
+            launches_us: rows * columns * cost.launch_us,
+            copies_us: copies_us(layouts.copies, [rows, columns]),
+            sums_us: rows * columns * sum_us,
+            waves_us: (1.0 + (waves - 1.0) * later) * (cost.wave_us * limits.slower + k_blocks * k_us + stores_us),
+            math_us: blocks * k_blocks * area / sms as f64 * limits.tensor_us,
+            l2_us: blocks * k_blocks * lines * mib(LINE_BYTES as f64) * limits.l2_mib_us,
+            dram_us: mib(elements as f64 * bytes as f64) * limits.dram_mib_us,
+        }
     }
 }
 
@@ -439,8 +413,8 @@ fn copies_us(copies: [Option<Layout>; 2], [rows, columns]: [f64; 2]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::choose::tests::h200;
     use super::*;
+    use crate::choose::tests::h200;
     use warpbook_kernels::matmul::{Form, rows};
     use warpbook_record::Dtype;
 
@@ -489,45 +463,57 @@ mod tests {
         // The row's own estimate is the one of these parts.
         let p = product((512, 512, 16384), false, false);
         let cost = Cost { tile: "", launch_us: 0.0, wave_us: 2.0, k_us: 0.27 };
-        let us = |can: &Capabilities| estimate(&cost, &tile, can, &p, &h200).unwrap().us;
+        let us = |can: &Capabilities| estimate(&cost, &tile, can, &p, &h200, &Limits::of(&h200)).unwrap().us();
         let whole = Capabilities { in_parts: false, ..can.clone() };
         assert!(us(&can) < us(&whole) / 3.0, "{}", us(&can));
     }
 
-    /// The same product from memory takes longer on an H100, and as long as on an H200 where nothing is known of a device.
+    /// The same product from memory takes longer on an H100. Nothing else is taken for either without a word.
     #[test]
     fn what_tiles_share_depends_on_the_device() {
         let row = rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap();
         let tile = row.kernel().unwrap().tile("128x256s4c1g8").unwrap().clone();
         let cost = row.costs.as_ref().unwrap().tiles.iter().find(|c| c.tile == "128x256s4c1g8").unwrap();
-        let us = |name: &str| {
-            let device = DeviceInfo { name: name.into(), ..h200() };
+        let us = |device: &DeviceInfo| {
             let p = product((16384, 16384, 64), false, false);
-            estimate(cost, &tile, row.capabilities().unwrap(), &p, &device).unwrap().us
+            estimate(cost, &tile, row.capabilities().unwrap(), &p, device, &Limits::of(device)).unwrap().us()
         };
-        assert!(us("NVIDIA H100 80GB HBM3") > 1.5 * us("NVIDIA H200"));
-        assert_eq!(us("NVIDIA H200"), us("NVIDIA GH200 480GB"));
+        let named = |name: &str| DeviceInfo { name: name.into(), ..h200() };
+        assert!(us(&named("NVIDIA H100 80GB HBM3")) > 1.5 * us(&named("NVIDIA H200")));
+        for known in ["NVIDIA H200", "NVIDIA H100 80GB HBM3"] {
+            assert_eq!(Limits::of(&named(known)).origin, "", "{known}");
+        }
+        for other in ["NVIDIA GH200 480GB", "NVIDIA H20", "NVIDIA GeForce RTX 4090"] {
+            assert!(Limits::of(&named(other)).origin.contains("an H100's"), "{other}");
+            assert_eq!(us(&named(other)), us(&named("NVIDIA H100 80GB HBM3")));
+        }
+        // Half of the clock takes twice as long, half of the SMs have half of the memory's rate.
+        let slow = DeviceInfo { max_sm_mhz: Some(990), ..named("NVIDIA H200") };
+        let (slow, whole) = (Limits::of(&slow), Limits::of(&named("NVIDIA H200")));
+        assert_eq!((slow.line_us, slow.slower), (2.0 * whole.line_us, 2.0));
+        let half = Limits::of(&DeviceInfo { multiprocessors: 66, ..named("NVIDIA H200") });
+        assert_eq!((half.dram_mib_us, half.line_us), (2.0 * whole.dram_mib_us, whole.line_us));
+        assert!(half.origin.contains("its SMs"));
     }
 
-    /// Half a wave costs half, and an exchange.
+    /// The terms of a thin product from memory, and of a cube.
     #[test]
-    fn tiles_that_are_cut_take_part_of_a_wave() {
-        let row = rows().into_iter().find(|r| r.rung.id == "18_stream_k").unwrap();
+    fn terms_say_what_limits_a_product() {
+        let row = rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap();
         let tile = row.kernel().unwrap().tile("128x256s4c1g8").unwrap().clone();
-        let can = row.capabilities().unwrap().clone();
-        let cost = Cost { tile: "", launch_us: 1.7, wave_us: 1.5, k_us: 0.51 };
-        let us = |can: &Capabilities, shape| {
-            estimate(&cost, &tile, can, &product(shape, false, false), &h200()).map(|estimate| estimate.us)
+        let cost = row.costs.as_ref().unwrap().tiles.iter().find(|c| c.tile == "128x256s4c1g8").unwrap();
+        let device = h200();
+        let of = |shape| {
+            let p = product(shape, false, false);
+            estimate(cost, &tile, row.capabilities().unwrap(), &p, &device, &Limits::of(&device)).unwrap()
         };
-        let whole = Capabilities { streams: false, ..can.clone() };
-        // 310 tiles: 2.35 waves of 132 instead of three.
-        let (cut, uncut) = (us(&can, (3904, 2368, 4160)).unwrap(), us(&whole, (3904, 2368, 4160)).unwrap());
-        assert!(cut < 0.95 * uncut && cut > 2.3 / 3.0 * uncut, "{cut} {uncut}");
-        // Full waves, and a k so short that nothing is cut.
-        assert_eq!(us(&can, (3072, 2816, 4096)), None);
-        assert_eq!(us(&can, (1024, 1024, 64)), None);
-        // Of a row without costs nothing is expected, so it is not chosen.
-        assert_eq!(row.costs, None);
+        let (thin, cube) = (of((16384, 16384, 64)), of((8192, 8192, 8192)));
+        assert!(thin.dram_us > thin.math_us && cube.math_us > 5.0 * cube.dram_us, "{thin:?} {cube:?}");
+        assert_eq!((cube.copies_us, cube.sums_us, cube.launches_us), (0.0, 0.0, cost.launch_us));
+        // Of limits that are as tight each makes the others worse.
+        let most = cube.waves_us.max(cube.math_us);
+        assert!(cube.us() > most && cube.us() < 2.0 * most);
+        assert!(of((8191, 8191, 8191)).copies_us > 0.0);
     }
 
     /// Both operands are copied by one launch, unless one is transposed on the way.
@@ -543,14 +529,6 @@ mod tests {
         // Of two panels of rows and three of columns A is copied twice, B six times, and A with the first B.
         close(us(Some(false), Some(false), [2.0, 3.0]), 6.0 * launch + 8.0 * each);
         close(us(Some(true), Some(false), [1.0, 1.0]), TRANSPOSE_US[0] + TRANSPOSE_US[1] + launch + each);
-    }
-
-    #[test]
-    fn a_side_covers_part_of_its_tiles() {
-        let of = |side, cluster| [Covered::new(side, cluster).of_first, Covered::new(side, cluster).of_all];
-        assert_eq!(of(128, 128), [1.0, 1.0]);
-        assert_eq!(of(32, 128), [0.25, 0.25]);
-        assert_eq!(of(192, 128), [1.0, 0.75]);
     }
 
     #[test]

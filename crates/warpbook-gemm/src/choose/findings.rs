@@ -1,12 +1,18 @@
-//! What tuning found on a device, kept in a file.
+//! Kernels that were found to be the fastest for products: published ones, and those of a run.
 
 use crate::Product;
+use crate::choose::candidates::fits;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
-use warpbook_kernels::matmul::{Form, Row};
-use warpbook_record::{DeviceInfo, Dtype};
+use std::sync::LazyLock;
+use warpbook_kernels::matmul::{Row, rows};
+use warpbook_record::{DeviceInfo, Dtype, Tile};
 
-/// The fastest rung and tile that tuning found for a product.
+/// The published findings, a file a device: `data/findings/make.py` makes them of records.
+const PUBLISHED: [&str; 1] = [include_str!("../../../../data/findings/nvidia-h200.json")];
+/// How far a product may be from another whose finding is tried for it: the sum of the differences of their sides' binary logarithms.
+const NEAR: f64 = 1.5;
+
+/// The fastest rung and tile that was found for a product.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Rows of C.
@@ -17,35 +23,96 @@ pub struct Finding {
     pub k: u32,
     /// Type of A and B.
     pub dtype: Dtype,
+    /// Type of C, where it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out: Option<Dtype>,
     /// Whether A is stored transposed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trans_a: bool,
     /// Whether B is stored transposed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trans_b: bool,
+    /// Elements from row to row of A, B and C, where there are gaps between rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leading: Option<[u32; 3]>,
     /// The rung's id.
     pub rung: String,
     /// The tile's id.
     pub tile: String,
-    /// Its median time in microseconds.
+    /// Its time in microseconds, measured or expected.
     pub us: f64,
-    /// Ids of the rungs that were tried.
-    #[serde(default)]
-    pub tried: Vec<String>,
 }
 
 impl Finding {
-    /// Whether every tunable row that takes a product of this form today was tried. A finding made before a rung existed, or without
-    /// it, says nothing about that rung, so it must not overrule the costs.
+    /// A rung and a tile for a product.
     #[must_use]
-    pub fn covers(&self, rows: &[Row], form: Form, compute_capability: Option<(u32, u32)>) -> bool {
-        let mut candidates =
-            rows.iter().filter(|r| r.tunable && r.obstacle(form, compute_capability).is_none()).map(|r| &r.rung.id);
-        !self.tried.is_empty() && candidates.all(|id| self.tried.iter().any(|tried| tried == id))
+    pub fn new(p: &Product, rung: &str, tile: &str, us: f64) -> Self {
+        let (packed, leading) = (Product::new(p.m, p.n, p.k, p.form), [p.lda, p.ldb, p.ldc]);
+        Self {
+            m: p.m,
+            n: p.n,
+            k: p.k,
+            dtype: p.form.dtype,
+            out: Some(p.form.out).filter(|out| *out != usual_out(p.form.dtype)),
+            trans_a: p.form.trans_a,
+            trans_b: p.form.trans_b,
+            leading: Some(leading).filter(|of| *of != [packed.lda, packed.ldb, packed.ldc]),
+            rung: rung.to_owned(),
+            tile: tile.to_owned(),
+            us,
+        }
+    }
+
+    /// Whether it is of this product, whatever its epilogue and its factors.
+    #[must_use]
+    pub fn is_of(&self, product: &Product) -> bool {
+        self.is_like(&Self::new(product, "", "", 0.0))
+    }
+
+    /// Whether another one is of the same product.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+
+    /// What tells its product from others.
+    pub(crate) fn key(&self) -> impl Ord + std::hash::Hash + use<> {
+        let types = [Some(self.dtype), self.out].map(|dtype| dtype.map(Dtype::label));
+        (self.m, self.n, self.k, types, self.trans_a, self.trans_b, self.leading)
+    }
+
+    /// Its row and tile, where the catalogue has them and they can run the product on the device.
+    pub(crate) fn kernel<'r>(
+        &self,
+        rows: &'r [Row],
+        product: &Product,
+        device: &DeviceInfo,
+    ) -> Option<(&'r Row, &'r Tile)> {
+        let row = rows.iter().find(|row| row.rung.id == *self.rung)?;
+        let tile = row.kernel()?.tile(&self.tile).filter(|tile| fits(tile, device))?;
+        row.obstacle(product.form, device.compute_capability).is_none().then_some((row, tile))
+    }
+
+    /// How far its product is from another one of the same kind; `None` of another kind: type, transpositions, or how rows are aligned.
+    fn distance(&self, p: &Product) -> Option<f64> {
+        let width = |dtype: Dtype| if dtype.bytes() == 2 { Dtype::F16 } else { dtype };
+        let own = Product::new(self.m, self.n, self.k, p.form);
+        let aligned = |p: &Product| [p.lda, p.ldb, p.ldc].map(|ld| ld.is_multiple_of(8));
+        let alike = width(self.dtype) == width(p.form.dtype)
+            && (self.trans_a, self.trans_b) == (p.form.trans_a, p.form.trans_b)
+            && self.leading.is_none()
+            && aligned(&own) == aligned(p);
+        let apart =
+            [(self.m, p.m), (self.n, p.n), (self.k, p.k)].map(|(a, b)| (f64::from(a) / f64::from(b)).log2().abs());
+        alike.then(|| apart.iter().sum())
     }
 }
 
-/// What tuning found on one device. Never required.
+/// The type of C that goes without saying.
+fn usual_out(dtype: Dtype) -> Dtype {
+    if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
+}
+
+/// Findings of products. Never required.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Findings {
     /// One for each product.
@@ -54,119 +121,150 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// The file for a device, next to the compiled kernels; `None` where nothing is cached.
+    /// Those that are published for a device; none for most.
     #[must_use]
-    pub fn path(device: &DeviceInfo) -> Option<PathBuf> {
-        let letters = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let name: String = device.name.chars().map(letters).collect();
-        Some(warpbook_record::cache_folder()?.join(format!("tuned-matmul-{name}.json")))
-    }
-
-    /// The findings for a device; none where there is no file, or one that cannot be read.
-    #[must_use]
-    pub fn of(device: &DeviceInfo) -> Self {
-        Self::path(device).map(|p| Self::read(&p)).unwrap_or_default()
-    }
-
-    fn read(path: &Path) -> Self {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
+    pub fn published(device: &DeviceInfo) -> Self {
+        static ALL: LazyLock<Vec<Published>> = LazyLock::new(|| {
+            // A test reads every file.
+            PUBLISHED.iter().filter_map(|text| Published::read(text).ok()).collect()
+        });
+        let of = ALL.iter().find(|p| p.device == device.name && p.multiprocessors == device.multiprocessors);
+        of.map_or_else(Self::default, |of| Self { findings: of.findings.clone() })
     }
 
     /// The finding for a product.
     #[must_use]
-    pub fn find(&self, p: &Product) -> Option<&Finding> {
-        let Form { dtype, trans_a, trans_b, .. } = p.form;
-        self.findings
-            .iter()
-            .find(|f| (f.m, f.n, f.k, f.dtype, f.trans_a, f.trans_b) == (p.m, p.n, p.k, dtype, trans_a, trans_b))
+    pub fn find(&self, product: &Product) -> Option<&Finding> {
+        self.findings.iter().find(|f| f.is_of(product))
+    }
+
+    /// The finding of the nearest product of the same kind, if any is near.
+    #[must_use]
+    pub fn nearest(&self, product: &Product) -> Option<&Finding> {
+        let near = self.findings.iter().filter_map(|f| Some((f.distance(product).filter(|d| *d <= NEAR)?, f)));
+        near.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, finding)| finding)
     }
 
     /// Adds a finding; it replaces an earlier one for the same product.
-    pub fn keep(&mut self, finding: Finding) {
-        let key = |f: &Finding| (f.m, f.n, f.k, f.dtype, f.trans_a, f.trans_b);
-        self.findings.retain(|f| key(f) != key(&finding));
+    pub fn keep(&mut self, product: &Product, finding: Finding) {
+        self.findings.retain(|f| !f.is_of(product));
         self.findings.push(finding);
     }
+}
 
-    /// Writes the file under a temporary name and renames it.
+/// A file of findings.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Published {
+    /// The device's name, as the driver has it.
+    pub device: String,
+    /// Its multiprocessors: devices of one name may differ in them.
+    pub multiprocessors: u32,
+    /// Where the times are from.
+    pub from: String,
+    pub findings: Vec<Finding>,
+}
+
+impl Published {
+    /// Reads a file.
     ///
     /// # Errors
-    /// The file system's.
-    pub fn write(&self, path: &Path) -> std::io::Result<()> {
-        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
-        warpbook_device::write_atomic_with_folder(path, (text + "\n").as_bytes())
+    /// A sentence on what is wrong: its JSON, a kernel that the catalogue does not have, a time that is none, or a product that is there twice.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let published: Self = serde_json::from_str(text).map_err(|e| format!("These are no findings: {e}."))?;
+        let rows = rows();
+        let mut seen = std::collections::HashSet::new();
+        for f in &published.findings {
+            let what = format!("{}x{}x{} {}", f.m, f.n, f.k, f.dtype.label());
+            let row = rows.iter().find(|row| row.rung.id == *f.rung && row.tunable);
+            let row = row.filter(|row| row.capabilities().is_some_and(|can| can.takes(f.dtype)));
+            if row.and_then(|row| row.kernel()?.tile(&f.tile)).is_none() {
+                return Err(format!("{what}: the catalogue has no {} with the tile {} for it.", f.rung, f.tile));
+            }
+            if [f.m, f.n, f.k].contains(&0) || !(f.us.is_finite() && f.us > 0.0) {
+                return Err(format!("{what} in {} us is no product that was timed.", f.us));
+            }
+            if !seen.insert(f.key()) {
+                return Err(format!("{what} is there twice."));
+            }
+        }
+        Ok(published)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_kernels::matmul::rows;
+    use crate::choose::tests::h200;
+    use warpbook_kernels::matmul::Form;
 
-    fn finding(tile: &str) -> Finding {
-        Finding {
-            m: 64,
-            n: 32,
-            k: 16,
-            dtype: Dtype::Bf16,
-            trans_a: false,
-            trans_b: true,
-            rung: "13_persistent_cluster".into(),
-            tile: tile.into(),
-            us: 1.0,
-            tried: vec!["13_persistent_cluster".into()],
-        }
+    fn product((m, n, k): (u32, u32, u32)) -> Product {
+        Product::new(m, n, k, Form { trans_b: true, ..Form::plain(Dtype::Bf16) })
     }
 
     #[test]
     fn a_product_has_one_finding() {
-        let mut all = Findings::default();
-        all.keep(finding("128x128s6c2g8"));
-        all.keep(finding("128x256s4c2g8"));
-        let form = Form { trans_b: true, ..Form::plain(Dtype::Bf16) };
-        let found = |form| all.find(&Product::new(64, 32, 16, form)).map(|f| &*f.tile);
-        assert_eq!((all.findings.len(), found(form)), (1, Some("128x256s4c2g8")));
-        assert_eq!(found(Form { trans_b: false, ..form }), None);
-    }
-
-    #[test]
-    fn a_finding_counts_while_no_untried_row_could_win() {
-        let (rows, cc) = (rows(), Some((9, 0)));
-        let ids = |form: Form| -> Vec<String> {
-            let taking = rows.iter().filter(|r| r.tunable && r.obstacle(form, cc).is_none());
-            taking.map(|r| r.rung.id.to_string()).collect()
-        };
-        let tf32 = Form { out: Dtype::F32, ..Form::plain(Dtype::Tf32) };
-        let all = Finding { tried: ids(tf32), ..finding("t") };
-        assert!(all.tried.iter().any(|id| id == "16_tf32_registers") && all.covers(&rows, tf32, cc));
-        for missing in 0..all.tried.len() {
-            let mut fewer = all.clone();
-            fewer.tried.remove(missing);
-            assert!(!fewer.covers(&rows, tf32, cc), "without {}", all.tried[missing]);
+        let (p, mut all) = (product((64, 32, 16)), Findings::default());
+        for tile in ["128x128s6c2g8", "128x256s4c2g8"] {
+            all.keep(&p, Finding::new(&p, "13_persistent_cluster", tile, 1.0));
         }
-        // Rungs that do not take the type need not have been tried.
-        let bf16 = Form::plain(Dtype::Bf16);
-        assert!(!ids(bf16).contains(&"16_tf32_registers".to_owned()));
-        assert!(Finding { tried: ids(bf16), ..finding("t") }.covers(&rows, bf16, cc));
-        assert!(!Finding { tried: Vec::new(), ..finding("t") }.covers(&[], bf16, cc));
+        let found = |p: &Product| all.find(p).map(|f| &*f.tile);
+        assert_eq!((all.findings.len(), found(&p)), (1, Some("128x256s4c2g8")));
+        // The factors and the epilogue are not asked for; types, transpositions and gaps are.
+        assert_eq!(found(&p.scaled(2.0, 1.0)), Some("128x256s4c2g8"));
+        assert_eq!(found(&Product { form: Form { trans_b: false, ..p.form }, ldb: 32, ..p }), None);
+        assert_eq!(found(&Product { form: Form { out: Dtype::F32, ..p.form }, ..p }), None);
+        assert_eq!(found(&p.leading(24, 16, 32)), None);
+        let text = serde_json::to_string(&all).unwrap();
+        assert_eq!(serde_json::from_str::<Findings>(&text).unwrap(), all);
     }
 
     #[test]
-    fn a_file_is_replaced_as_a_whole_and_an_old_one_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a/b.json");
-        let all = Findings { findings: vec![finding("t")] };
-        all.write(&path).unwrap();
-        assert_eq!(Findings::read(&path), all);
-        let files = || std::fs::read_dir(path.parent().unwrap()).unwrap().count();
-        assert_eq!(files(), 1);
-        // A file from before rungs were listed.
-        let old = std::fs::read_to_string(&path).unwrap().replace("tried", "something_else");
-        std::fs::write(&path, old).unwrap();
-        let read = Findings::read(&path);
-        assert_eq!((read.findings.len(), read.findings[0].tried.len()), (1, 0));
-        std::fs::write(&path, "{\"findings\": [{").unwrap();
-        assert_eq!(Findings::read(&path), Findings::default());
+    fn the_nearest_is_of_the_same_kind() {
+        let mut all = Findings::default();
+        for shape in [(64, 4096, 4096), (4096, 4096, 4096), (4095, 4095, 4095)] {
+            all.keep(&product(shape), Finding::new(&product(shape), "14_overlapped_store", "128x256s4c2g8", 1.0));
+        }
+        let near = |p: Product| all.nearest(&p).map(|f| [f.m, f.n, f.k]);
+        assert_eq!(near(product((4096, 4096, 4000))), Some([4096; 3]));
+        assert_eq!(near(product((4001, 4095, 4095))), Some([4095; 3]));
+        assert_eq!(near(product((80, 4096, 4096))), Some([64, 4096, 4096]));
+        assert_eq!(near(product((512, 512, 512))), None);
+        assert_eq!(near(Product::new(4096, 4096, 4096, Form::plain(Dtype::Bf16))), None);
+    }
+
+    /// Every published file is sound, small, and of kernels that run on its device.
+    #[test]
+    fn published_findings_are_read() {
+        for text in PUBLISHED {
+            let published = Published::read(text).unwrap_or_else(|why| panic!("{why}"));
+            assert!(text.len() <= 100 << 10 && published.findings.len() > 50 && !published.from.is_empty());
+        }
+        let device = DeviceInfo { name: "NVIDIA H200".into(), ..h200() };
+        let (all, rows) = (Findings::published(&device), rows());
+        let cube = Product::new(4096, 4096, 4096, Form::plain(Dtype::Bf16));
+        assert!(all.find(&cube).and_then(|f| f.kernel(&rows, &cube, &device)).is_some());
+        assert_eq!(Findings::published(&DeviceInfo { name: "NVIDIA H20".into(), ..h200() }), Findings::default());
+    }
+
+    #[test]
+    fn malformed_findings_are_refused() {
+        let file = |finding: &str| {
+            let text = format!(r#"{{"device": "d", "multiprocessors": 1, "from": "f", "findings": [{finding}]}}"#);
+            Published::read(&text).map(|p| p.findings.len())
+        };
+        let good = r#"{"m": 8, "n": 8, "k": 8, "dtype": "bf16", "rung": "07_warp_tile", "tile": "64x64x8", "us": 1.5}"#;
+        assert_eq!((file(good), file("")), (Ok(1), Ok(0)));
+        let refused = |finding: &str| file(finding).unwrap_err();
+        assert!(refused(&format!("{good}, {good}")).contains("twice"));
+        assert!(refused(&good.replace("64x64x8", "65x64x8")).contains("no 07_warp_tile with the tile 65x64x8"));
+        assert!(refused(&good.replace("07_warp_tile", "01_naive")).contains("no 01_naive"));
+        assert!(refused(&good.replace("1.5", "0.0")).contains("8x8x8 bf16 in 0 us"));
+        assert!(refused(&good.replace("\"m\": 8", "\"m\": 0")).contains("no product"));
+        assert!(refused(&good.replace("bf16", "bf17")).contains("no 07_warp_tile"));
+        for bad in [good.replace("\"us\"", "\"ms\""), good.replace("\"k\": 8, ", "")] {
+            assert!(refused(&bad).contains("no findings"), "{bad}");
+        }
+        assert!(Published::read("").is_err() && Published::read("[1").is_err());
     }
 }

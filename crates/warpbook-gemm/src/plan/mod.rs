@@ -7,6 +7,7 @@ pub(crate) mod parts;
 pub(crate) mod streamed;
 pub(crate) mod sums;
 mod sums_launch;
+pub(crate) mod trial;
 
 use crate::plan::copies::{CopyArgs, Layouts, OperandCopy, in_one_launch};
 use crate::choose::cost_model;

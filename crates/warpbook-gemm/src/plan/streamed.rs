@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use warpbook_device::DevicePtr;
 use warpbook_kernels::matmul::WORKSPACE_BYTES;
-use warpbook_record::{DeviceInfo, Dim, Tile};
+use warpbook_record::{Dim, Tile};
 
 /// Bytes of k in a block of it.
 const BLOCK_BYTES: u64 = 128;
@@ -71,11 +71,6 @@ impl Cutting {
             clusters: clusters.max(1),
             k_blocks: (u64::from(product.k) * product.form.dtype.bytes()).div_ceil(BLOCK_BYTES),
         }
-    }
-
-    /// For as many clusters as the SMs of a device hold, one block each.
-    pub fn on(product: &Product, tile: &Tile, device: &DeviceInfo) -> Self {
-        Self::new(product, tile, u64::from(device.multiprocessors) / tile.cluster_blocks().max(1))
     }
 
     /// The tiles of C, of `m` rows and `n` columns, counted in clusters.

@@ -27,7 +27,7 @@ pub use plan::{copied_panels, panel_count, panels, shares, tapered};
 pub use timeline::{Doing, Stretch, Timeline};
 
 use crate::Malformed;
-use crate::{BoundPlan, DeviceArray, DeviceArrays, Gemm, Plan, Product, Workspace, cheapest, refused};
+use crate::{BoundPlan, DeviceArray, DeviceArrays, Gemm, Plan, Product, Workspace, expected_us, refused};
 use add_launch::AddPartials;
 use plan::MOST_CHOSEN;
 use std::cell::RefCell;
@@ -188,12 +188,10 @@ impl Chosen {
         u32::try_from(self.tile.size(Dim::Bm) * down.max(1)).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Microseconds that it is expected to take for a product; by a rate that many GPUs reach, where its costs are not known.
+    /// Microseconds that it is expected to take for a product; by a rate that many GPUs reach, where it does not run as a whole.
     fn expected_us(&self, device: &CudaDevice, product: &Product) -> f64 {
-        let all = cheapest(product, device.info(), usize::MAX);
-        let same = all.into_iter().find(|e| e.row.rung.id == self.row.rung.id && e.tile.id == self.tile.id);
         let flops = 2.0 * f64::from(product.m) * f64::from(product.n) * f64::from(product.k);
-        same.and_then(|e| e.us).unwrap_or(flops / 1e8)
+        expected_us(&self.row, &self.tile, product, device.info()).unwrap_or(flops / 1e8)
     }
 }
 

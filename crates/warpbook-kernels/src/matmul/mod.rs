@@ -103,8 +103,8 @@ fn as_chosen() -> Row {
         rung(
             "as_chosen",
             "As chosen without tuning",
-            "What gemm() picks without tuning: the rung and the tile of the least expected time, which for 16-bit types on an H200 a network \
-             estimates that was trained on measured times. The published products were among those: they are no test of the choice.",
+            "What gemm() picks without timing: the kernel that is published as the fastest for the product on this device, else the rung and the tile \
+             of the least expected time. The published products are no test of the choice.",
             Requires::AtLeast(7, 5),
             Runner::Chosen("the expected times of the tiles, without tuning".into()),
         ),

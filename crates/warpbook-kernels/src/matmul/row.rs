@@ -42,9 +42,8 @@ impl Capabilities {
 /// limits it. What a product shares (memory, power, lines that straddle) is expected apart from the tiles.
 ///
 /// Fitted on an NVIDIA H200: Hopper's rungs in 16-bit types to the logarithm of 23,000 times of 1,000 random products, each with the tiles
-/// that earlier costs found the cheapest (`warpbook survey matmul --candidates 14`, and `--only` for newer tiles); a tile of which there is
-/// little keeps close to what its area, its split and its cluster suggest. What these costs miss is learned, see `gemm::learned` of
-/// `warpbook-nn`. The rung that only takes tf32, and CUDA cores in fp32, over the published record. tf32 takes as long for as many bytes.
+/// that earlier costs found the cheapest; a tile of which there is little keeps close to what its area, its split and its cluster suggest. How
+/// good they are: `choose/README.md` of `warpbook-gemm`. The rung that only takes tf32, and CUDA cores in fp32, over the published record. tf32 takes as long for as many bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// The tile's id.

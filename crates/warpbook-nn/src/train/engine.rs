@@ -4,6 +4,7 @@ use super::{Samples, Score, TrainError};
 use crate::weights::Weights;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use warpbook_gemm::Finding;
 use warpbook_ranks::Shard;
 
 /// Batches of an epoch, one after the other.
@@ -109,6 +110,8 @@ pub(crate) struct State {
     pub updates: u64,
     /// The loss scale, where there is one.
     pub scaler: Option<ScalerState>,
+    /// The kernels that its matrix products have so far, on a GPU: with others it would go on to other bits.
+    pub kernels: Vec<Finding>,
 }
 
 /// A gradient scaler's memory.

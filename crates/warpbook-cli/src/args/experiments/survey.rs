@@ -3,15 +3,15 @@
 use crate::args::common::DeviceArg;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+use warpbook::gemm::Tuning;
 
 pub const SURVEY_EXAMPLES: &str = "\
 Examples:
   warpbook survey matmul
   warpbook survey matmul --random 24 --seed 7
   warpbook survey matmul --strict --out survey.json
-  warpbook survey matmul --candidates 12 --out costs.json
-  warpbook survey matmul --published --candidates 12 --out published.json
-  warpbook survey matmul --candidates 12 --only 15_split_k,15b_small_tiles/128x64s8k1 --out costs.json
+  warpbook survey matmul --tune quick --no-findings
+  warpbook survey matmul --published --tune full --out survey.json
 
 Ratios are times of cuBLASLt over ours, above 1 where ours is faster. \"To first\" is against the algorithm that it
 suggests first, \"to best\" against the fastest of 32, with a workspace of 64 MiB for both sides.";
@@ -40,13 +40,12 @@ pub struct SurveyMatmulArgs {
     /// Seed of the shapes and the matrices. [default: drawn, and printed]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Time so many of our own tiles too, those that the model finds the cheapest: --out then has what it expects of each, and what was
-    /// measured.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub candidates: usize,
-    /// Only tiles of these rungs, or these tiles, are such candidates: of rungs without costs too. Several with commas.
-    #[arg(long, value_name = "RUNG[/TILE]", value_delimiter = ',', requires = "candidates")]
-    pub only: Vec<String>,
+    /// What the first plan of a product may time: off, quick or full.
+    #[arg(long, value_name = "TUNING", default_value_t = Tuning::Off)]
+    pub tune: Tuning,
+    /// Choose without what is published for the device.
+    #[arg(long)]
+    pub no_findings: bool,
     /// Write every product with its times, as JSON.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

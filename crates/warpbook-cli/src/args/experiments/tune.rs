@@ -12,8 +12,8 @@ Examples:
   warpbook tune matmul --shape 4096,128x8192x8192 --dtype bf16
   warpbook tune matmul --shape 1000 --dtype fp32,tf32 --trans-b
 
-What is found is kept with the compiled kernels, by device. It is never required: without it, the rung and the tile of the
-least expected time are taken.";
+What is found is kept with the compiled kernels, by device, driver and version of the kernels. It is never required: without it
+the first plan of a product times the few kernels that are expected to be the fastest, or none with WARPBOOK_TUNE=off.";
 
 #[derive(Debug, Args)]
 pub struct TuneArgs {

@@ -12,7 +12,7 @@ use warpbook_record::ClockReport;
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The version of the kernel-mode driver.
-pub(crate) fn driver_version() -> Option<String> {
+pub fn driver_version() -> Option<String> {
     Nvml::get()?.driver_version()
 }
 

@@ -1,16 +1,17 @@
 //! The products of a survey on a GPU.
 
 use super::Survey;
-use super::report::{Compared, Picked, Times, Tried};
+use super::report::{Compared, Picked, Times};
 use super::shapes::Drawn;
 use crate::matmul::gpu::{Chosen, as_check, compile_into_cache, is_right};
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Instant;
 use warpbook_device::{CublasLt, CudaDevice, LtPlan, Stream};
+use warpbook_kernels::matmul::{LT_ALGORITHMS, WORKSPACE_BYTES};
+use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Judge, Plan, Product, Tuning, Workspace};
 use warpbook_gemm::philox::gaussians;
 use warpbook_gemm::storage::Storage;
-use warpbook_gemm::{DeviceArray, DeviceArrays, Expected, Gemm, Judge, Plan, Product, Workspace};
-use warpbook_kernels::matmul::{LT_ALGORITHMS, WORKSPACE_BYTES};
 use warpbook_lab::experiment::{Candidate, Checked};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Dtype, KernelSpec, Tile};
@@ -82,7 +83,8 @@ pub(super) struct Field<'l> {
     workspace: Workspace,
     stream: Stream,
     l2_bytes: u64,
-    survey: &'l Survey,
+    /// Whether the first plan of a product times kernels.
+    is_tuned: bool,
 }
 
 impl<'l> Field<'l> {
@@ -92,7 +94,7 @@ impl<'l> Field<'l> {
         device: &'l CudaDevice,
         library: &'l CublasLt,
         drawn: &[Drawn],
-        survey: &'l Survey,
+        survey: &Survey,
     ) -> Result<Self> {
         let l2_bytes = device.info().l2_bytes.unwrap_or(0);
         let types = [Dtype::Bf16, Dtype::F16];
@@ -106,11 +108,13 @@ impl<'l> Field<'l> {
         lab.tell(&Event::Preparing("drawing the matrices"));
         let pools = types.iter().zip(of_types).map(|(dtype, needed)| Pool::new(device, *dtype, needed, survey.seed));
         let pools: Vec<Pool> = pools.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-        let gemm = Gemm::untuned(device);
-        lab.tell(&Event::Preparing("compiling what is chosen"));
-        compile_all(device, &gemm, drawn, survey);
+        let (gemm, is_tuned) = (survey.gemm(device), survey.tuning != Tuning::Off);
+        if !is_tuned {
+            lab.tell(&Event::Preparing("compiling what is chosen"));
+            compile_all(device, &survey.gemm(device), drawn);
+        }
         let workspace = Workspace::new(device, WORKSPACE_BYTES)?;
-        Ok(Self { lab, device, library, gemm, pools, workspace, stream: device.stream()?, l2_bytes, survey })
+        Ok(Self { lab, device, library, gemm, pools, workspace, stream: device.stream()?, l2_bytes, is_tuned })
     }
 
     /// Checks and times a product by each way.
@@ -122,14 +126,15 @@ impl<'l> Field<'l> {
         let sets: Vec<DeviceArrays> = (0..sets_of(drawn, self.l2_bytes)).map(|i| pool.set(&product, i)).collect();
         let judge = Judge::new(self.device, &product, sets[0].a.clone(), sets[0].b.clone())?;
         let arena = Arena { field: self, sets, judge };
+        let begun = Instant::now();
         let chosen = Chosen::of(&self.gemm, &product)?;
         let mut compared = Compared {
             drawn: *drawn,
             choice: Some(chosen.why),
             picked: Some(Picked { rung: chosen.plan.rung().to_owned(), tile: chosen.plan.tile().to_owned() }),
+            plan_s: self.is_tuned.then(|| begun.elapsed().as_secs_f64()),
             algorithms: 0,
             times: None,
-            tried: Vec::new(),
             error: None,
         };
         let ours = arena.way(By::Ours(chosen.plan));
@@ -154,7 +159,6 @@ impl<'l> Field<'l> {
         let mut ways = vec![&ours, &right[0]];
         ways.extend((best > 0).then(|| &right[best]));
         compared.times = Some(self.time(&ways)?);
-        compared.tried = self.try_cheapest(&arena, &product)?;
         match arena.verdict(&ours) {
             Ok(()) => Ok(compared),
             Err(why) => why.into_row(Compared { times: None, ..compared }),
@@ -177,47 +181,16 @@ impl<'l> Field<'l> {
         let samples = self.lab.bench().cuda_in_turn(self.device, &self.stream, Some(self.lab.watch()), &regions)?;
         Ok(samples.iter().map(|s| s.median_us()).collect())
     }
-
-    /// Checks and times the tiles that the costs find the cheapest.
-    fn try_cheapest(&self, arena: &Arena<'_, '_>, product: &Product) -> Result<Vec<Tried>> {
-        let (mut tried, mut ways) = (Vec::new(), Vec::new());
-        for Expected { row, tile, us, terms } in self.survey.cheapest(product, self.device.info()) {
-            let way = match Plan::new(self.device, &row, &tile, product, [true; 2]) {
-                Ok(plan) => Ok(arena.way(By::Ours(Arc::new(plan)))),
-                // Copies that do not fit into the workspace.
-                Err(why @ warpbook_device::Error::Unsupported { .. }) => Err(why.to_string()),
-                Err(error) => return Err(error.into()),
-            };
-            let right = match way.map(|way| arena.verdict(&way).map(|()| way)) {
-                Ok(Ok(way)) => Ok(way),
-                Ok(Err(Refused::Wrong(why))) | Err(why) => Err(why),
-                Ok(Err(Refused::Error(error))) => return Err(error),
-            };
-            let parts = right.as_ref().ok().and_then(Way::parts);
-            let error = right.as_ref().err().cloned();
-            let (rung, tile) = (row.rung.id.to_string(), tile.id.to_string());
-            ways.extend(right.ok().map(|way| (tried.len(), way)));
-            tried.push(Tried { rung, tile, parts, expected_us: us, terms, us: None, error });
-        }
-        let medians = self.medians(&ways.iter().map(|(_, way)| way).collect::<Vec<_>>())?;
-        for ((at, _), us) in ways.iter().zip(medians) {
-            tried[*at].us = Some(us);
-        }
-        Ok(tried)
-    }
 }
 
-/// Compiles what is chosen for the products and what is tried next to it.
-fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn], survey: &Survey) {
+/// Compiles what is chosen for the products.
+fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn]) {
     let mut jobs: Vec<(KernelSpec, Tile)> = Vec::new();
     for product in drawn.iter().map(Drawn::product) {
-        let chosen = gemm.choice(&product).ok().map(|c| (c.row, c.tile));
-        let others = survey.cheapest(&product, device.info()).into_iter().map(|e| (e.row, e.tile));
-        for (row, tile) in chosen.into_iter().chain(others) {
-            let Some(spec) = Plan::spec(&row, &product) else { continue };
-            if !jobs.iter().any(|(s, t)| *s == spec && *t == tile) {
-                jobs.push((spec, tile));
-            }
+        let Ok(choice) = gemm.choice(&product) else { continue };
+        let Some(spec) = Plan::spec(&choice.row, &product) else { continue };
+        if !jobs.iter().any(|(s, t)| *s == spec && *t == choice.tile) {
+            jobs.push((spec, choice.tile));
         }
     }
     compile_into_cache(device, &jobs);
@@ -274,16 +247,6 @@ struct Way<'a, 'l> {
     by: By,
     /// The set of arrays that comes next.
     next: Cell<usize>,
-}
-
-impl Way<'_, '_> {
-    /// The parts of k, where it is divided into several over the workspace.
-    fn parts(&self) -> Option<u32> {
-        match &self.by {
-            By::Ours(plan) => Some(plan.parts()).filter(|parts| *parts > 1),
-            By::Library(_) => None,
-        }
-    }
 }
 
 impl Candidate for Way<'_, '_> {

@@ -40,27 +40,6 @@ impl Times {
     }
 }
 
-/// One of our tiles that was timed next to the choice.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
-    /// The rung's id.
-    pub rung: String,
-    /// The tile's id.
-    pub tile: String,
-    /// The parts into which k is divided over the workspace, where it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parts: Option<u32>,
-    /// Microseconds that the costs expect; `None` of a tile without costs.
-    pub expected_us: Option<f64>,
-    /// What that depends on: the inputs of the network that corrects it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub terms: Vec<f32>,
-    /// The median time in microseconds; `None` where something failed.
-    pub us: Option<f64>,
-    /// What failed, in a sentence.
-    pub error: Option<String>,
-}
-
 /// The rung and the tile that were picked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picked {
@@ -81,13 +60,13 @@ pub struct Compared {
     /// The rung and the tile that were picked; older reports have the sentence only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picked: Option<Picked>,
+    /// Seconds of the product's first plan, where that times kernels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_s: Option<f64>,
     /// How many of the library's algorithms gave the right result.
     pub algorithms: usize,
     /// The times; `None` where something failed.
     pub times: Option<Times>,
-    /// The tiles that the costs find the cheapest, each timed, where that was asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tried: Vec<Tried>,
     /// What failed, in a sentence.
     pub error: Option<String>,
 }
@@ -190,7 +169,7 @@ impl Report {
         self.products.iter().filter(|c| c.error.is_some())
     }
 
-    /// What a choice without tuning should reach, and what was found.
+    /// What a choice should reach, and what was found.
     #[must_use]
     pub fn bounds(&self) -> Vec<Bound> {
         let bound =
@@ -212,6 +191,15 @@ impl Report {
                 bound("share of products that were right and timed".into(), 1.0, Some(right)),
             ])
             .collect()
+    }
+
+    /// The 50th and the 95th percentile of the seconds of first plans; `None` where these timed nothing.
+    #[must_use]
+    pub fn plan_s(&self) -> Option<[f64; 2]> {
+        let mut all: Vec<f64> = self.products.iter().filter_map(|c| c.plan_s).collect();
+        all.sort_by(f64::total_cmp);
+        let last = all.len().checked_sub(1)?;
+        Some([50, 95].map(|percent| all[last * percent / 100]))
     }
 
     /// The report as JSON, with [`Self::summaries`] and [`Self::bounds`], which follow from its products: for readers that draw no conclusions.
@@ -248,6 +236,9 @@ impl Report {
                 s.name, s.count, s.to_best, s.to_first, s.least, s.least_at
             ));
         }
+        if let Some([half, most]) = self.plan_s() {
+            line(format!("First plans took {half:.2} s (50th percentile) and {most:.2} s (95th)."));
+        }
         for bound in self.bounds() {
             let verdict = if bound.holds() { "kept  " } else { "MISSED" };
             line(format!("{verdict}  {}: {:.3}, at least {:.2}", bound.what, bound.found, bound.least));
@@ -268,9 +259,9 @@ pub(super) mod tests {
             drawn,
             choice: None,
             picked: None,
+            plan_s: None,
             algorithms: 32,
             times: Some(Times { ours_us: *ours_us, first_us: *first_us, best_us: *best_us }),
-            tried: Vec::new(),
             error: None,
         };
         let lab = warpbook_lab::Lab::open("cpu").unwrap();
@@ -349,6 +340,15 @@ pub(super) mod tests {
         let nothing = report(&[]);
         assert_eq!((missed(&nothing).len(), nothing.summaries().len()), (7, 0));
         assert!(nothing.text().contains("MISSED"));
+    }
+
+    #[test]
+    fn first_plans_are_summed_up_by_percentiles() {
+        let mut report = report(&[[1.0, 1.2, 1.1]; 21]);
+        assert_eq!(report.plan_s(), None);
+        (0..21).for_each(|i| report.products[i].plan_s = Some(f64::from(20 - i as u32)));
+        assert_eq!(report.plan_s(), Some([10.0, 19.0]));
+        assert!(report.text().contains("First plans took 10.00 s (50th percentile) and 19.00 s (95th)."));
     }
 
     #[test]

@@ -425,7 +425,7 @@ impl Engine for CpuTraining {
 
     fn state(&self) -> Result<State, TrainError> {
         let (weights, slots) = (self.engine.weights()?, self.engine.state()?);
-        Ok(State { weights, slots, updates: self.updates, scaler: None })
+        Ok(State { weights, slots, updates: self.updates, scaler: None, kernels: Vec::new() })
     }
 
     fn restore(&mut self, state: &State) -> Result<(), TrainError> {

@@ -147,7 +147,8 @@ impl CudaTraining {
         let others = Others { side: side.map(Arc::new), link: rank_step.as_ref().map(|t| t.link.clone()) };
         Ok(Self {
             stream: Arc::new(stream),
-            gemm: Gemm::new(device),
+            // Rank 0 times kernels, and the others take its.
+            gemm: if ranks.is_none_or(|ranks| ranks.rank() == 0) { Gemm::new(device) } else { Gemm::untuned(device) },
             layers: LayerKernels::load(device, network, &options)?,
             kernels: StepKernels::load(device, (recipe, grouped.as_ref()), &options, &params)?,
             grouped,
@@ -286,7 +287,15 @@ impl CudaTraining {
         });
         let ranks = self.rank_step.as_ref().zip(shard).map(|(rank_step, shard)| rank_step.of_step(shard));
         let batch = (n, trains);
+        // All ranks make the programs of training steps at the same time.
+        let others = self.rank_step.as_ref().filter(|_| trains && shard.is_some()).map(|together| &together.ranks);
+        if let Some(others) = others.filter(|ranks| ranks.rank() > 0) {
+            self.gemm.take(&others.kernels_of_first(&[])?);
+        }
         let passes = passes::passes(parts, step, &self.sets[set], batch, ranks, &mut self.workspaces, reductions)?;
+        if let Some(others) = others.filter(|ranks| ranks.rank() == 0) {
+            others.kernels_of_first(&self.gemm.chosen())?;
+        }
         let name = if trains { "a training step" } else { "an evaluation" };
         let program = Program::new((&self.stream, &self.others), name, passes, self.options.graph)?;
         self.programs.insert(key, program);
@@ -532,10 +541,19 @@ impl Engine for CudaTraining {
     fn state(&self) -> Result<State, TrainError> {
         let slots = self.params.slots.iter().map(|s| self.params.read_trained(s)).collect::<Result<_, _>>()?;
         let scaler: Option<ScalerState> = self.options.scaler().map(|_| self.control.scaler()).transpose()?;
-        Ok(State { weights: self.params.read()?, slots, updates: self.control.updates()?, scaler })
+        let kernels = self.gemm.chosen();
+        Ok(State { weights: self.params.read()?, slots, updates: self.control.updates()?, scaler, kernels })
     }
 
     fn restore(&mut self, state: &State) -> Result<(), TrainError> {
+        let mut changed = self.gemm.take(&state.kernels);
+        if let Some(together) = self.rank_step.as_ref().filter(|_| !state.kernels.is_empty()) {
+            // Ranks make programs at the same time, so all of them make them again.
+            changed = together.ranks.any(&[changed])?[0];
+        }
+        if changed {
+            self.programs.clear();
+        }
         self.params.write(&state.weights)?;
         self.is_fresh &= state.slots.is_empty();
         for (slot, values) in state.slots.iter().enumerate() {

@@ -6,6 +6,7 @@ use crate::train::engine::{ScalerState, State};
 use crate::train::{Recipe, Samples, TrainError};
 use crate::weights::Weights;
 use sha2::{Digest, Sha256};
+use warpbook_gemm::Finding;
 
 impl Ranks {
     /// An error unless all ranks train the same recipe on the same data, which the sentence tells.
@@ -56,6 +57,15 @@ impl Ranks {
         let slots = own.slots.iter().map(shared).collect::<Result<_, _>>()?;
         let scaler =
             (word(2) == 1).then(|| ScalerState { scale: f32::from_bits(word(3) as u32), steps: word(4) as u32 });
-        Ok((State { weights, slots, updates: word(1), scaler }, word(0)))
+        let kernels = self.kernels_of_first(&own.kernels)?;
+        Ok((State { weights, slots, updates: word(1), scaler, kernels }, word(0)))
+    }
+
+    /// Rank 0's kernels of matrix products, on all ranks: with them all compute the same bits.
+    pub(in crate::train) fn kernels_of_first(&self, own: &[Finding]) -> Result<Vec<Finding>, TrainError> {
+        let own = if self.rank() == 0 { own } else { &[] };
+        let unreadable = |why: serde_json::Error| TrainError::Setting(format!("Rank 0's kernels cannot be read: {why}."));
+        let all = self.all_gather(&serde_json::to_vec(own).map_err(unreadable)?)?;
+        serde_json::from_slice(&all[0]).map_err(unreadable)
     }
 }

@@ -12,6 +12,7 @@ use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use warpbook_gemm::Finding;
 
 /// What a checkpoint holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,6 +107,9 @@ struct About {
     /// The network's description, with what it was trained on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Description>,
+    /// The kernels of its matrix products on a GPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    kernels: Vec<Finding>,
 }
 
 /// Returns the prefix of the names of a slot's arrays.
@@ -126,7 +130,8 @@ impl Checkpoint {
         }
         let updates = Some(self.state.updates).filter(|updates| *updates != self.step);
         let (scaler, made, network) = (self.state.scaler, self.made.clone(), self.network.clone());
-        let about = About { checkpoint: 1, step: self.step, seed: self.seed, updates, scaler, made, network };
+        let kernels = self.state.kernels.clone();
+        let about = About { checkpoint: 1, step: self.step, seed: self.seed, updates, scaler, made, network, kernels };
         let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
         Ok(weights::write(&arrays, Some(text), path)?)
     }
@@ -139,7 +144,7 @@ impl Checkpoint {
         let text = weights::metadata(&bytes).map_err(format)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
         let about = text.and_then(|t| serde_json::from_str::<About>(&t).ok()).filter(|a| a.checkpoint == 1);
-        let Some(About { step, seed, updates, scaler, made, network: described, .. }) = about else {
+        let Some(About { step, seed, updates, scaler, made, network: described, kernels, .. }) = about else {
             let path = path.display();
             return Err(TrainError::Setting(format!(
                 "{path} is not a checkpoint: it holds weights without a training to go on with. Read weights with --init {path}"
@@ -165,7 +170,7 @@ impl Checkpoint {
             return Err(TrainError::Setting(format!("{}: the checkpoint is of another optimiser.", path.display())));
         }
         Ok(Self {
-            state: State { weights, slots, updates: updates.unwrap_or(step), scaler },
+            state: State { weights, slots, updates: updates.unwrap_or(step), scaler, kernels },
             step,
             seed,
             made,
@@ -199,7 +204,7 @@ impl Trainer {
         /// Bytes for an array's name and shape.
         const ARRAY: u64 = 256;
         /// Bytes for the network's description.
-        const HEADER: u64 = 1 << 16;
+        const HEADER: u64 = 1 << 17;
         let slots = self.recipe.optimizer.state_slots();
         let arrays = |trained: bool| if trained { 1 + slots } else { 1 };
         let of = |spec: &ParamSpec| arrays(spec.role.is_trained()) as u64 * (4 * spec.len() as u64 + ARRAY);
@@ -281,4 +286,34 @@ impl Trainer {
 /// The other way out, where a training cannot go on.
 fn anew(path: &Path) -> String {
     format!(", or begin a new training with its weights: --init {}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_gemm::Product;
+    use warpbook_kernels::matmul::Form;
+    use warpbook_record::Dtype;
+
+    /// A checkpoint names the kernels of its products; those without any, as of a CPU and of older versions, say nothing of them.
+    #[test]
+    fn kernels_are_kept_where_there_are_any() {
+        let about = |kernels| About {
+            checkpoint: 1,
+            step: 3,
+            seed: 7,
+            updates: None,
+            scaler: None,
+            made: None,
+            network: None,
+            kernels,
+        };
+        let product = Product::new(32, 10, 128, Form { trans_b: true, ..Form::plain(Dtype::F16) });
+        let kernels = vec![Finding::new(&product, "15_split_k", "64x64s12k2", 2.5)];
+        let text = serde_json::to_string(&about(kernels.clone())).unwrap();
+        assert_eq!(serde_json::from_str::<About>(&text).unwrap().kernels, kernels);
+        let none = serde_json::to_string(&about(Vec::new())).unwrap();
+        assert_eq!(none, r#"{"checkpoint":1,"step":3,"seed":7}"#);
+        assert_eq!(serde_json::from_str::<About>(&none).unwrap().kernels, []);
+    }
 }

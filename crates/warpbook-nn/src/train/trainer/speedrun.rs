@@ -42,7 +42,7 @@ impl Trainer {
         let fresh = self.engine.state_is_fresh();
         let weights = self.recipe.initial_weights(train.into())?;
         let slots = if fresh { Vec::new() } else { vec![weights.zeros(); self.recipe.optimizer.state_slots()] };
-        self.go_on(&State { weights, slots, updates: 0, scaler: None }, 0)
+        self.go_on(&State { weights, slots, updates: 0, scaler: None, kernels: Vec::new() }, 0)
     }
 
     /// Makes all steps of the recipe that are left, without an evaluation in between. `after` hears of the steps whose losses were read together, and

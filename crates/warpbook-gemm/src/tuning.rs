@@ -1,0 +1,97 @@
+//! Whether the first plan of a product times kernels, and for how long.
+
+use std::fmt;
+
+/// Whether kernels are timed at the first plan of a product on a device: [`Tuning::budget`] has what that may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tuning {
+    /// Nothing is timed, and nothing that was timed here counts: the choice is that of the cost model and of the published findings, the same
+    /// on every machine with this device.
+    Off,
+    /// The few kernels that are expected to be the fastest are timed once, unless the product is published for the device.
+    #[default]
+    Quick,
+    /// Many are timed, the published products too.
+    Full,
+}
+
+impl Tuning {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Off, Self::Quick, Self::Full];
+    /// The variable of the environment that sets it.
+    pub const VARIABLE: &'static str = "WARPBOOK_TUNE";
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+
+    /// What `WARPBOOK_TUNE` says; [`Tuning::Quick`] where it is not set.
+    ///
+    /// # Errors
+    /// It is set to something else.
+    pub fn of_environment() -> Result<Self, String> {
+        match std::env::var(Self::VARIABLE) {
+            Ok(name) if !name.is_empty() => name.parse().map_err(|why| format!("{}: {why}", Self::VARIABLE)),
+            _ => Ok(Self::default()),
+        }
+    }
+}
+
+impl fmt::Display for Tuning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Tuning {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|tuning| tuning.name() == name);
+        found.ok_or_else(|| format!("unknown tuning `{name}`: choose off, quick or full"))
+    }
+}
+
+/// What the first plan of a product may spend on finding its kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// Kernels that are tried, at most.
+    pub candidates: usize,
+    /// Seconds of the GPU.
+    pub gpu_s: f64,
+    /// Seconds after which no other kernel's compilation begins.
+    pub compilation_s: f64,
+}
+
+impl Tuning {
+    /// What a product may cost; `None` where nothing is timed.
+    #[must_use]
+    pub fn budget(self) -> Option<Budget> {
+        match self {
+            Self::Off => None,
+            Self::Quick => Some(Budget { candidates: 4, gpu_s: 1.0, compilation_s: 6.0 }),
+            Self::Full => Some(Budget { candidates: 32, gpu_s: 10.0, compilation_s: 120.0 }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tuning_is_known_by_its_name() {
+        for tuning in Tuning::ALL {
+            assert_eq!(tuning.to_string().parse(), Ok(tuning));
+        }
+        assert_eq!("fast".parse::<Tuning>().unwrap_err(), "unknown tuning `fast`: choose off, quick or full");
+        let most = Tuning::Quick.budget().unwrap();
+        assert_eq!((Tuning::Off.budget(), most.candidates, most.gpu_s, most.compilation_s), (None, 4, 1.0, 6.0));
+    }
+}
