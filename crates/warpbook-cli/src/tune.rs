@@ -7,8 +7,8 @@ use crate::progress::Progress;
 use std::path::Path;
 use std::process::ExitCode;
 use warpbook::device::Error;
-use warpbook::kernels::matmul::{Form, shape_of, transposed};
 use warpbook::gemm::{Finding, Product, keep_finding};
+use warpbook::kernels::matmul::{Form, shape_of, transposed};
 use warpbook::record::{Dtype, Problem, Run};
 use warpbook::{Event, Lab, figures};
 
