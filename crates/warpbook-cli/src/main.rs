@@ -34,7 +34,8 @@ fn main() -> ExitCode {
     }
     warpbook::gemm::tell_of_tuning(output::warn);
     let tuning = warpbook::gemm::Tuning::of_environment().map_err(Failure::usage);
-    let done = tuning.and_then(|_| args::parse(std::env::args_os()).map_err(Failure::from)).and_then(|(command, asked)| match command {
+    let asked = tuning.and_then(|_| args::parse(std::env::args_os()).map_err(Failure::from));
+    let done = asked.and_then(|(command, asked)| match command {
         Command::Devices(args) => devices::list(&args),
         Command::Run(args) => experiments::run(&args, if let Asked::Run(chosen) = asked { Some(chosen) } else { None }),
         Command::Xray(_) => match asked {

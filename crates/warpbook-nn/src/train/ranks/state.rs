@@ -64,7 +64,8 @@ impl Ranks {
     /// Rank 0's kernels of matrix products, on all ranks: with them all compute the same bits.
     pub(in crate::train) fn kernels_of_first(&self, own: &[Finding]) -> Result<Vec<Finding>, TrainError> {
         let own = if self.rank() == 0 { own } else { &[] };
-        let unreadable = |why: serde_json::Error| TrainError::Setting(format!("Rank 0's kernels cannot be read: {why}."));
+        let unreadable =
+            |why: serde_json::Error| TrainError::Setting(format!("Rank 0's kernels cannot be read: {why}."));
         let all = self.all_gather(&serde_json::to_vec(own).map_err(unreadable)?)?;
         serde_json::from_slice(&all[0]).map_err(unreadable)
     }
