@@ -3,7 +3,7 @@
 use crate::Matmul;
 use warpbook_device::CudaDevice;
 use warpbook_kernels::matmul::Row;
-use warpbook_lab::{Attempt, Error, Experiment, Lab, LiveKernel, Result};
+use warpbook_lab::{Attempt, Error, Lab, LiveKernel, Result};
 use warpbook_nn::network::Network;
 use warpbook_nn::ops::linear::check_own_product;
 use warpbook_nn::train::CudaOptions;

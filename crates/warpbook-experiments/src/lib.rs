@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 mod attempts;
+mod builders;
 mod catalogue;
 mod convolution;
 pub mod guide;

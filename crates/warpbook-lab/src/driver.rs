@@ -5,7 +5,7 @@
 //! fastest are timed in turn, a sample of each a round, so that all see the same clocks: a GPU that is held down by its power limit
 //! runs faster for whoever comes first.
 
-use crate::experiment::{Candidate, Checked, Prepared, Trials};
+use crate::experiment::{Candidate, Checked, Plan, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use std::cell::{OnceCell, RefCell};
 use warpbook_device::{Bench, Compiler, CudaDevice, Samples, Stream};
@@ -23,11 +23,11 @@ const SECOND_LOOK_AT: usize = 6;
 /// # Errors
 /// Settings that make no sense, and a device that cannot be used at all.
 pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
-    experiment.validate(lab)?;
-    let mut run = empty(lab, experiment);
-    run.rungs = experiment.rungs_on(lab);
-    run.problems = experiment.problems();
-    collect_sources(&mut run, &experiment.headers());
+    let plan = experiment.plan(Some(lab))?;
+    let mut run = empty(lab, &plan);
+    run.rungs.clone_from(&plan.rungs);
+    run.problems.clone_from(&plan.problems);
+    collect_sources(&mut run, &plan.headers);
     let measurements = run.problems.len() * run.rungs.len();
     lab.tell(&Event::Planned { measurements, run: &run });
     lab.tell(&Event::Preparing("measuring the ceilings of the device"));
@@ -36,16 +36,15 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
         Err(error) if error.is_cancelled() => {}
         Err(error) => run.notes.push(format!("The ceilings could not be measured: {error}")),
     }
-    match experiment.ceilings(lab, &mut run.peaks) {
-        Err(error) if !error.is_cancelled() => {
-            run.notes.push(format!("Not all ceilings of the experiment could be measured: {error}"));
-        }
-        _ => {}
+    if let Some(Err(error)) = plan.ceilings.as_ref().map(|measure| measure(lab, &mut run.peaks))
+        && !error.is_cancelled()
+    {
+        run.notes.push(format!("Not all ceilings of the experiment could be measured: {error}"));
     }
     let compilations = Compilations::default();
-    let mut ladder = Ladder { lab, experiment, run, lost: None, in_turn: false, compilations };
-    for problem in ladder.run.problems.clone() {
-        ladder.climb(&problem);
+    let mut ladder = Ladder { lab, experiment, plan: &plan, run, lost: None, in_turn: false, compilations };
+    for problem in &plan.problems {
+        ladder.climb(problem);
     }
     ladder.record_activity();
     let Ladder { mut run, in_turn, .. } = ladder;
@@ -66,15 +65,15 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
 }
 
 /// A record with nothing in it yet.
-pub fn empty(lab: &Lab, experiment: &dyn Experiment) -> Run {
+pub fn empty(lab: &Lab, plan: &Plan) -> Run {
     let info = lab.device().info();
-    let by_events = info.kind == DeviceKind::Cuda && !experiment.times_the_host();
-    let policy = lab.bench().policy(by_events, experiment.inputs());
+    let by_events = info.kind == DeviceKind::Cuda && !plan.times_the_host;
+    let policy = lab.bench().policy(by_events, plan.inputs.clone());
     Run {
-        command: experiment.command(&info.selector()),
-        descriptor: experiment.descriptor(),
-        main_problem: experiment.main_problem().map(|p| p.id.clone()),
-        ..begun(lab, experiment.name(), experiment.title(), policy)
+        command: plan.command_on(&info.selector()),
+        descriptor: plan.descriptor.clone(),
+        main_problem: plan.main_problem.as_ref().map(|p| p.id.clone()),
+        ..begun(lab, &plan.name, plan.title.clone(), policy)
     }
 }
 
@@ -153,6 +152,7 @@ impl Compilations {
 struct Ladder<'l> {
     lab: &'l Lab,
     experiment: &'l dyn Experiment,
+    plan: &'l Plan,
     run: Run,
     /// Why the GPU cannot be used any more.
     lost: Option<String>,
@@ -208,7 +208,10 @@ impl Ladder<'_> {
                 e.to_string()
             }),
         };
-        let rungs = self.run.rungs.clone();
+        let rungs = &self.plan.rungs;
+        if let Ok(prepared) = &prepared {
+            prepared.compile_ahead(rungs);
+        }
         let mut rows = Rows { rows: rungs.iter().map(|_| None).collect(), told: 0 };
         // Kernels that nobody has tried yet come after all others, which are measured by then.
         for variants in [false, true] {
@@ -269,7 +272,7 @@ impl Ladder<'_> {
             Err(error) => return Attempted::row(outcome(Outcome::Failed { error: error.clone() })),
         };
         let mut trials = Trials::new(self.lab, rung, problem);
-        let limit_s = self.experiment.time_limit_s(rung);
+        let limit_s = self.plan.limit_of(rung);
         let rehearsed = limit_s.map_or(Ok(()), |limit_s| prepared.rehearse(rung, limit_s));
         let made = rehearsed.and_then(|()| prepared.candidate(rung, &mut trials));
         self.run.parts.append(&mut trials.parts);

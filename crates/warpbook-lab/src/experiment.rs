@@ -2,6 +2,7 @@
 
 use crate::activity::Timelines;
 use crate::{Error, Lab, Result};
+use std::sync::Arc;
 use warpbook_device::{Element, Kernel, Samples, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::{
@@ -12,112 +13,23 @@ use warpbook_record::{
 /// The same work done in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there
 /// is to do.
 pub trait Experiment {
-    /// Its name, as in a record and on the command line.
-    fn name(&self) -> &str;
-
-    /// A few words for a heading; its name with a capital unless it says otherwise.
-    fn title(&self) -> String {
-        let mut rest = self.name().chars();
-        rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
-    }
-
-    /// How its records are read; the default fits work that is compared by time.
-    fn descriptor(&self) -> Descriptor {
-        Descriptor::default()
-    }
-
-    /// What the inputs are drawn from, in a sentence.
-    fn inputs(&self) -> String;
-
-    /// The command that repeats it on a device.
-    fn command(&self, device: &str) -> String {
-        format!("{} on {device}, run from a program or notebook", self.name())
-    }
-
-    /// The sizes.
-    fn problems(&self) -> Vec<Problem>;
-
-    /// The ways, in the ladder's order.
-    fn rungs(&self) -> Vec<Rung>;
-
-    /// The same with the kernels that the lab's device runs, where they are others.
-    fn rungs_on(&self, lab: &Lab) -> Vec<Rung> {
-        let _ = lab;
-        self.rungs()
-    }
-
-    /// The problem that charts show first; `None` leaves it to the measurements.
-    fn main_problem(&self) -> Option<Problem> {
-        None
-    }
-
-    /// Looks at the settings before anything is allocated.
+    /// Everything about it that is plain data. `lab` is the lab that it will run in; without one the settings are checked, but not whether a device
+    /// can do the work, and the rungs have the kernels of the published figures.
     ///
     /// # Errors
-    /// A setting that makes no sense, or that this device cannot do.
-    fn validate(&self, lab: &Lab) -> Result<()> {
-        let _ = lab;
-        Ok(())
-    }
+    /// A setting that makes no sense, or that the lab's device cannot do.
+    fn plan(&self, lab: Option<&Lab>) -> Result<Plan>;
 
-    /// Files that its kernels include, in addition to Warpbook's building blocks.
-    fn headers(&self) -> Vec<Source> {
-        Vec::new()
-    }
-
-    /// Measures further ceilings that its records are held against, as those of the link between GPUs; `peaks` has those of the lab's device.
+    /// Draws the inputs of a problem, and makes the reference that results are compared with.
     ///
     /// # Errors
-    /// The device's: what was added before stays, and a note of the record says why the rest is missing.
-    fn ceilings(&self, lab: &Lab, peaks: &mut Peaks) -> Result<()> {
-        let _ = (lab, peaks);
-        Ok(())
-    }
+    /// The device's, as where they do not fit.
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
 
-    /// Why a rung is left out at a problem, going by what was measured so far; `None` if it is not. Hardware is looked at by the lab.
+    /// Why a rung is left out at a problem, going by what was measured so far; `None` if it is not. The lab itself looks at the hardware.
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
         let _ = (lab, rung, problem, so_far);
         None
-    }
-
-    /// Whether the host's clock times its GPU rungs too, because what the host does is a part of the work. Their candidates have no stream, and wait for
-    /// the GPU themselves.
-    fn times_the_host(&self) -> bool {
-        false
-    }
-
-    /// Why hardware counters of its rungs' kernels would say nothing, where that is so: they are not read then.
-    fn uncounted(&self) -> Option<String> {
-        None
-    }
-
-    /// A rung's first kernel as a problem needs it compiled; `None` of a rung without kernels.
-    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
-        let _ = problem;
-        rung.kernels().first().cloned()
-    }
-
-    /// Seconds after which a rung is taken for endless; `None` of kernels that are known to end.
-    fn time_limit_s(&self, rung: &Rung) -> Option<f64> {
-        let _ = rung;
-        None
-    }
-
-    /// The name by which the command line knows it, and the settings, by name and text, that set up the same experiment in another process; `None`
-    /// where no other process knows it.
-    fn settings(&self) -> Option<(&'static str, Vec<(String, String)>)> {
-        None
-    }
-
-    /// What the measurements say, in sentences, which become notes of the record.
-    fn notes(&self, measured: &Run) -> Vec<String> {
-        let _ = measured;
-        Vec::new()
-    }
-
-    /// The experiments that it stands for, where it is not one but several, each with a record.
-    fn each(&self) -> Vec<Box<dyn Experiment>> {
-        Vec::new()
     }
 
     /// What the GPU does in a run of some of the rungs, recorded after all was measured: an error becomes a note of the record.
@@ -129,27 +41,105 @@ pub trait Experiment {
         Ok(Timelines::default())
     }
 
-    /// Draws the inputs of a problem and what results are held against.
-    ///
-    /// # Errors
-    /// The device's, as where they do not fit.
-    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
-
-    /// The same where one rung alone will be run: whoever compiles ahead for all rungs leaves that out.
-    ///
-    /// # Errors
-    /// Like [`Experiment::prepare`].
-    fn prepare_one<'a>(&'a self, lab: &'a Lab, problem: &Problem, rung: &Rung) -> Result<Box<dyn Prepared + 'a>> {
-        let _ = rung;
-        self.prepare(lab, problem)
+    /// A rung's first kernel as a problem needs it compiled, with a single tile where the experiment chooses it without trials; `None` of a rung without
+    /// kernels.
+    fn compiled(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+        let _ = (lab, problem);
+        rung.kernels().first().cloned()
     }
 
-    /// The id of the tile that a rung has at a problem where none is searched for: the one that was asked for, or that costs say; `None` leaves it
-    /// to trials.
-    fn tile_without_trials(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<String> {
-        let _ = (lab, rung, problem);
-        None
+    /// What the measurements say, in sentences, which become notes of the record.
+    fn notes(&self, measured: &Run) -> Vec<String> {
+        let _ = measured;
+        Vec::new()
     }
+
+    /// The problems of its plan without a lab; none where a setting makes no sense.
+    fn problems(&self) -> Vec<Problem> {
+        self.plan(None).map(|plan| plan.problems).unwrap_or_default()
+    }
+
+    /// The rungs of its plan without a lab; none where a setting makes no sense.
+    fn rungs(&self) -> Vec<Rung> {
+        self.plan(None).map(|plan| plan.rungs).unwrap_or_default()
+    }
+}
+
+/// What an experiment is going to do. [`Plan::new`] takes what every experiment has; the other fields are set where they differ.
+#[derive(Clone, Default)]
+pub struct Plan {
+    /// Its name, as in a record and on the command line.
+    pub name: String,
+    /// A few words for a heading.
+    pub title: String,
+    /// How its records are read; the default fits work that is compared by time.
+    pub descriptor: Descriptor,
+    /// What the inputs are drawn from, in a sentence.
+    pub inputs: String,
+    /// The command that repeats it, with [`Plan::DEVICE`] in the place of the device.
+    pub command: String,
+    /// The sizes.
+    pub problems: Vec<Problem>,
+    /// The ways, in the ladder's order.
+    pub rungs: Vec<Rung>,
+    /// The problem that charts show first; `None` leaves it to the measurements.
+    pub main_problem: Option<Problem>,
+    /// Files that its kernels include, in addition to Warpbook's building blocks.
+    pub headers: Vec<Source>,
+    /// The name by which the command line knows it, and the settings, by name and text, that set up the same experiment in another process; `None`
+    /// where no other process knows it.
+    pub settings: Option<(&'static str, Vec<(String, String)>)>,
+    /// Why hardware counters of its rungs' kernels would say nothing, where that is so: they are not read then.
+    pub uncounted: Option<String>,
+    /// Whether the host's clock times its GPU rungs too, because what the host does is a part of the work. Their candidates have no stream, and wait for
+    /// the GPU themselves.
+    pub times_the_host: bool,
+    /// Seconds after which a learner's kernel is taken for endless; `None` where all kernels are known to end.
+    pub limit_s: Option<f64>,
+    /// Measures further ceilings for its records.
+    pub ceilings: Option<MeasureCeilings>,
+}
+
+/// Adds ceilings, such as those of the link between GPUs, to those of the lab's device. What was added before an error stays, and a note of the record
+/// says why the rest is missing.
+pub type MeasureCeilings = Arc<dyn Fn(&Lab, &mut Peaks) -> Result<()>>;
+
+impl Plan {
+    /// Stands for the device in [`Plan::command`].
+    pub const DEVICE: &'static str = "{device}";
+
+    /// A plan with the defaults: the title is the name with a capital, and the command says that a program or notebook ran it.
+    #[must_use]
+    pub fn new(name: impl Into<String>, problems: Vec<Problem>, rungs: Vec<Rung>) -> Self {
+        let name = name.into();
+        let mut rest = name.chars();
+        let title = rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect());
+        let command = format!("{name} on {}, run from a program or notebook", Self::DEVICE);
+        Self { name, title, command, problems, rungs, ..Self::default() }
+    }
+
+    /// The command that repeats it on a device.
+    #[must_use]
+    pub fn command_on(&self, device: &str) -> String {
+        self.command.replace(Self::DEVICE, device)
+    }
+
+    /// Seconds after which a rung is taken for endless; `None` of one that is known to end.
+    pub(crate) fn limit_of(&self, rung: &Rung) -> Option<f64> {
+        self.limit_s.filter(|_| rung.variant_of.is_some())
+    }
+}
+
+/// The id of the tile that an experiment chooses for a rung at a problem without trials; `None` leaves it to trials.
+pub(crate) fn tile_without_trials(
+    experiment: &dyn Experiment,
+    lab: &Lab,
+    rung: &Rung,
+    problem: &Problem,
+) -> Option<String> {
+    let spec = experiment.compiled(lab, rung, problem).filter(|spec| rung.kernels().first() != Some(spec))?;
+    let [tile] = &*spec.tiles else { return None };
+    Some(tile.id.to_string())
 }
 
 /// Repetitions of the same launches. The last is counted: the earlier ones leave the caches as it would find them.
@@ -194,6 +184,11 @@ pub trait Prepared {
         Ok(())
     }
 
+    /// Compiles ahead, all at once, what candidates of these rungs need.
+    fn compile_ahead(&self, rungs: &[Rung]) {
+        let _ = rungs;
+    }
+
     /// Further measurements, made after the ladder: parts of rungs, copies.
     ///
     /// # Errors
@@ -206,7 +201,7 @@ pub trait Prepared {
 
 /// A rung ready to run at one problem.
 pub trait Candidate {
-    /// The stream that it runs on; `None` of one that the host's clock times: see [`Experiment::times_the_host`].
+    /// The stream that it runs on; `None` of one that the host's clock times: see [`Plan::times_the_host`].
     fn stream(&self) -> Option<&Stream> {
         None
     }

@@ -22,7 +22,7 @@ mod xray;
 pub use activity::Timelines;
 pub use error::{Error, Result};
 pub use experiment::{
-    Candidate, Checked, Closures, Details, Event, Experiment, Prepared, Repeated, Trials, on_cpu, on_gpu,
+    Candidate, Checked, Closures, Details, Event, Experiment, Plan, Prepared, Repeated, Trials, on_cpu, on_gpu,
 };
 pub use export::{print_line, read_record, write_record};
 pub use lab::Lab;

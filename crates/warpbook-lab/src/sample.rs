@@ -1,8 +1,8 @@
 //! An experiment for tests, which is never run.
 
 use crate::settings::{Configurable, Preset, Setting};
-use crate::{Experiment, Lab, Prepared, Result, settings};
-use warpbook_record::{Dtype, Problem, Rung, count};
+use crate::{Experiment, Lab, Plan, Prepared, Result, settings};
+use warpbook_record::{Dtype, Problem, count};
 
 pub(crate) struct Sample;
 
@@ -11,28 +11,9 @@ pub(crate) fn problem() -> Problem {
 }
 
 impl Experiment for Sample {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn inputs(&self) -> String {
-        "nothing".into()
-    }
-
-    fn command(&self, device: &str) -> String {
-        settings::command(self, device)
-    }
-
-    fn problems(&self) -> Vec<Problem> {
-        vec![problem()]
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        warpbook_kernels::regression::rungs()
-    }
-
-    fn settings(&self) -> Option<(&'static str, Vec<(String, String)>)> {
-        Some(settings::values(self))
+    fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
+        let rungs = warpbook_kernels::regression::rungs();
+        Ok(Plan { inputs: "nothing".into(), ..settings::plan(self, vec![problem()], rungs) })
     }
 
     fn prepare<'a>(&'a self, _: &'a Lab, _: &Problem) -> Result<Box<dyn Prepared + 'a>> {

@@ -1,7 +1,7 @@
 //! Settings of experiments: what the command line offers, how a record's command repeats them, and how bad ones are refused.
 
-use crate::{Error, Experiment, Result};
-use warpbook_record::{Dtype, Rung, nearest};
+use crate::{Error, Experiment, Plan, Result};
+use warpbook_record::{Dtype, Problem, Rung, nearest};
 
 /// A setting of an experiment: an option of `warpbook run NAME`, and a part of the command that repeats a record.
 pub struct Setting<E> {
@@ -45,25 +45,27 @@ pub trait Configurable: Experiment + Sized + 'static {
 
     /// What can be set, in the order that it is offered.
     fn offered() -> Vec<Setting<Self>>;
-}
 
-/// The command that repeats an experiment on a device: every setting that has a text.
-pub fn command<E: Configurable>(experiment: &E, device: &str) -> String {
-    let mut command = format!("warpbook run {}", E::NAME);
-    for setting in E::offered() {
-        match ((setting.get)(experiment), setting.value) {
-            (Some(text), Some(_)) => command += &format!(" --{} {text}", setting.name),
-            (Some(_), None) => command += &format!(" --{}", setting.name),
-            (None, _) => {}
-        }
+    /// The experiments that it stands for, each with a record of its own: itself, unless it is several.
+    fn each(self) -> Vec<Box<dyn Experiment>> {
+        vec![Box::new(self)]
     }
-    format!("{command} --device {device}")
 }
 
-/// The experiment's name and the settings that set up the same one again, by name and text.
-pub fn values<E: Configurable>(experiment: &E) -> (&'static str, Vec<(String, String)>) {
-    let text = |s: Setting<E>| Some((s.name.to_owned(), (s.get)(experiment)?));
-    (E::NAME, E::offered().into_iter().filter_map(text).collect())
+/// The plan of an experiment that the command line knows: its name, and the command and the settings that repeat it. A setting without a text is left out.
+pub fn plan<E: Configurable>(experiment: &E, problems: Vec<Problem>, rungs: Vec<Rung>) -> Plan {
+    let mut command = format!("warpbook run {}", E::NAME);
+    let mut values = Vec::new();
+    for setting in E::offered() {
+        let Some(text) = (setting.get)(experiment) else { continue };
+        command += &format!(" --{}", setting.name);
+        if setting.value.is_some() {
+            command += &format!(" {text}");
+        }
+        values.push((setting.name.to_owned(), text));
+    }
+    command += &format!(" --device {}", Plan::DEVICE);
+    Plan { command, settings: Some((E::NAME, values)), ..Plan::new(E::NAME, problems, rungs) }
 }
 
 /// An option of the command line.
@@ -77,7 +79,7 @@ pub struct OptionInfo {
     pub help: &'static str,
 }
 
-type Make = dyn Fn(Preset, &[(String, String)]) -> Result<Box<dyn Experiment>> + Send + Sync;
+type Make<T> = Box<dyn Fn(Preset, &[(String, String)]) -> Result<T> + Send + Sync>;
 
 /// An experiment as the command line and the lab know it.
 pub struct Entry {
@@ -91,7 +93,8 @@ pub struct Entry {
     pub examples: &'static str,
     /// What can be set.
     pub options: Vec<OptionInfo>,
-    make: Box<Make>,
+    make: Make<Box<dyn Experiment>>,
+    make_each: Make<Vec<Box<dyn Experiment>>>,
 }
 
 impl Entry {
@@ -99,7 +102,7 @@ impl Entry {
     #[must_use]
     pub fn of<E: Configurable>() -> Self {
         let info = |s: Setting<E>| OptionInfo { name: s.name, value: s.value, help: s.help };
-        let make = |preset, values: &[(String, String)]| -> Result<Box<dyn Experiment>> {
+        let set_up = |preset, values: &[(String, String)]| -> Result<E> {
             let settings = E::offered();
             let mut experiment = E::preset(preset);
             for (name, text) in values {
@@ -113,7 +116,7 @@ impl Entry {
                 experiment =
                     (setting.set)(experiment, text).map_err(|why| Error::Setting(format!("--{name}: {why}.")))?;
             }
-            Ok(Box::new(experiment))
+            Ok(experiment)
         };
         Self {
             name: E::NAME,
@@ -121,7 +124,8 @@ impl Entry {
             details: E::DETAILS,
             examples: E::EXAMPLES,
             options: E::offered().into_iter().map(info).collect(),
-            make: Box::new(make),
+            make: Box::new(move |preset, values| Ok(Box::new(set_up(preset, values)?))),
+            make_each: Box::new(move |preset, values| Ok(set_up(preset, values)?.each())),
         }
     }
 
@@ -131,6 +135,14 @@ impl Entry {
     /// A setting that it does not have, or a text that says nothing.
     pub fn make(&self, preset: Preset, values: &[(String, String)]) -> Result<Box<dyn Experiment>> {
         (self.make)(preset, values)
+    }
+
+    /// The experiments that it stands for with these settings: [`Configurable::each`].
+    ///
+    /// # Errors
+    /// As for [`Entry::make`].
+    pub fn make_each(&self, preset: Preset, values: &[(String, String)]) -> Result<Vec<Box<dyn Experiment>>> {
+        (self.make_each)(preset, values)
     }
 }
 

@@ -22,25 +22,8 @@ macro_rules! cuda {
 }
 
 impl Experiment for Softmax {
-    fn name(&self) -> &str {
-        "softmax"
-    }
-
-    fn inputs(&self) -> String {
-        "x standard Gaussian (Philox, seed 1)".into()
-    }
-
-    fn descriptor(&self) -> Descriptor {
-        Descriptor {
-            headline: Quantity::Bandwidth,
-            quantities: vec![Quantity::Bandwidth, Quantity::Time, Quantity::SpeedUp],
-            axis: SweepAxis { caption: "columns".into(), unit: "columns".into(), doubling: true },
-            ..Descriptor::default()
-        }
-    }
-
     /// FLOPs: a maximum, a difference, an exponential, a sum and a product an element. Bytes: x is read and y written once.
-    fn problems(&self) -> Vec<Problem> {
+    fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
         let of = |&columns: &u64| {
             let sizes = vec![count("rows", self.rows, "rows"), count("columns", columns, "columns")];
             let (elements, short) = (self.rows * columns, format!("{} × {columns}", self.rows));
@@ -50,21 +33,25 @@ impl Experiment for Softmax {
                 p.sweep = Some(SweepPoint { size: columns, line: format!("{} rows", self.rows) });
             })
         };
-        self.columns.iter().map(of).collect()
-    }
-
-    fn main_problem(&self) -> Option<Problem> {
-        self.problems().into_iter().find(|p| p.size() == 1024)
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        vec![
+        let problems: Vec<Problem> = self.columns.iter().map(of).collect();
+        let rungs = vec![
             Rung::cpu("cpu_1_thread", "CPU, one thread", "Maximum, exponentials, quotient.", "1 thread"),
             Rung::cpu("cpu_all_threads", "CPU, all threads", "The threads share the rows.", "all threads"),
             cuda!("01_naive", "Naive", "A thread takes a row.", "softmax/naive.cu", 1, 1),
             cuda!("02_warp", "One warp per row", "Coalesced loads, and shuffles.", "softmax/warp.cu", 32, 1),
             cuda!("03_online", "One pass", "Registers hold a row; 16-byte loads.", "softmax/online.cu", 32, 8),
-        ]
+        ];
+        Ok(Plan {
+            inputs: "x standard Gaussian (Philox, seed 1)".into(),
+            main_problem: problems.iter().find(|p| p.size() == 1024).cloned(),
+            descriptor: Descriptor {
+                headline: Quantity::Bandwidth,
+                quantities: vec![Quantity::Bandwidth, Quantity::Time, Quantity::SpeedUp],
+                axis: SweepAxis { caption: "columns".into(), unit: "columns".into(), doubling: true },
+                ..Descriptor::default()
+            },
+            ..Plan::new("softmax", problems, rungs)
+        })
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {

@@ -25,8 +25,8 @@ pub use warpbook_experiments::{
     scaling, survey, training_line, training_progress, trial,
 };
 pub use warpbook_lab::{
-    Attempt, Candidate, Checked, Closures, Compilation, Details, Error, Event, Experiment, Lab, LiveKernel, Prepared,
-    Repeated, Request, Result, Timelines, Trials, XrayRun, on_cpu, on_gpu, profile, read_record, settings,
+    Attempt, Candidate, Checked, Closures, Compilation, Details, Error, Event, Experiment, Lab, LiveKernel, Plan,
+    Prepared, Repeated, Request, Result, Timelines, Trials, XrayRun, on_cpu, on_gpu, profile, read_record, settings,
     write_record,
 };
 pub use {

@@ -34,7 +34,7 @@ pub mod nn {
 pub mod experiment {
     pub use warpbook_data::philox::gaussian;
     pub use warpbook_device::Inventory;
-    pub use warpbook_lab::{Candidate, Checked, Details, Prepared, Trials, on_cpu, on_gpu};
+    pub use warpbook_lab::{Candidate, Checked, Details, Plan, Prepared, Trials, on_cpu, on_gpu};
     pub use warpbook_record::{
         Baseline, ChartKind, Check, Column, Descriptor, Dim, Grid, KernelSpec, MemoryLevel, Part, PartGroup, Requires,
         Runner, Source, SweepAxis, SweepPoint, Traffic, count, setting,

@@ -104,7 +104,7 @@ fn it_compiles_and_is_a_row_without_a_gpu() {
     for (experiment, id, kernel) in experiments {
         let rung = experiment.rungs().into_iter().find(|r| r.id == id).unwrap();
         for problem in experiment.problems() {
-            let spec = experiment.compiled(&rung, &problem).unwrap();
+            let spec = experiment.compiled(&lab, &rung, &problem).unwrap();
             let built = compiler.compile(&spec, &spec.tiles[0], "sm_90").unwrap_or_else(|e| panic!("{e}"));
             assert!(built.stats_of(kernel).is_some_and(|s| s.registers > 0), "{id} at {}", problem.label);
         }

@@ -77,7 +77,7 @@ fn the_command_repeats_the_settings() {
         .also((7, 8, 9), Dtype::Bf16, (false, true))
         .transfers(false);
     assert_eq!(
-        e.command("cuda:0"),
+        e.plan(None).unwrap().command_on("cuda:0"),
         "warpbook run matmul --shape 1x2x3 --dtype tf32 --also 4x5x6:fp16,7x8x9:bf16:nt --trans-a --seed 1 --no-transfers --tile 128x64s8c1g8 --device cuda:0"
     );
 }
@@ -93,7 +93,7 @@ fn layers_are_products_forward_and_backward() {
     {
         assert_eq!(all.iter().filter(|p| stored(p) == expect).count(), 2, "{expect:?}");
     }
-    let command = Matmul::layers().command("cuda:0");
+    let command = Matmul::layers().plan(None).unwrap().command_on("cuda:0");
     assert!(command.contains("--shape none") && command.contains("512x128x9216:fp16:nt"), "{command}");
     let sweep = Matmul::sweep().problems();
     assert!(sweep.iter().any(|p| stored(p) == ((3000, 5000, 7000), (false, true)) && p.dtype == Dtype::Bf16));

@@ -49,13 +49,14 @@ fn settings_that_make_no_sense_are_refused() {
 #[test]
 fn the_command_repeats_it() {
     let experiment = TensorParallel::new().gpus(2).panels(8).shapes([(64, 32, 16)]).rungs(["one_gpu", "k_peer"]);
+    let plan = experiment.plan(None).unwrap();
     assert_eq!(
-        experiment.command("cuda:0"),
+        plan.command_on("cuda:0"),
         "warpbook run tensor-parallel --shape 64x32x16 --dtype bf16 --gpus 2 --panels 8 --seed 1 --rungs one_gpu,k_peer --device cuda:0"
     );
     let entry = experiments().into_iter().find(|e| e.name == "tensor-parallel").unwrap();
-    let again = entry.make(Preset::Quick, &experiment.settings().unwrap().1).unwrap();
-    assert_eq!(again.command("cuda:0"), experiment.command("cuda:0"));
+    let again = entry.make(Preset::Quick, &plan.settings.unwrap().1).unwrap();
+    assert_eq!(again.plan(None).unwrap().command, plan.command);
 }
 
 #[test]

@@ -280,10 +280,11 @@ mod tests {
 
     #[test]
     fn settings_reach_the_experiment_and_its_command_repeats_them() {
-        let command = |words: &[&str]| run(words).unwrap().experiment.command("cpu");
-        assert_eq!(command(&["regression"]), Regression::new().command("cpu"));
-        assert_eq!(command(&["regression", "--sweep"]), Regression::sweep().command("cpu"));
-        assert_eq!(command(&["matmul", "--quick"]), Matmul::quick().command("cpu"));
+        let command_of = |e: &dyn Experiment| e.plan(None).unwrap().command_on("cpu");
+        let command = |words: &[&str]| command_of(&*run(words).unwrap().experiments[0]);
+        assert_eq!(command(&["regression"]), command_of(&Regression::new()));
+        assert_eq!(command(&["regression", "--sweep"]), command_of(&Regression::sweep()));
+        assert_eq!(command(&["matmul", "--quick"]), command_of(&Matmul::quick()));
         let regression = [
             "regression",
             "--points",
@@ -367,7 +368,7 @@ mod tests {
             panic!("it is an X-ray")
         };
         assert_eq!(asked.options.rung, "13_persistent_cluster");
-        let command = asked.experiment.command("cpu");
+        let command = asked.experiment.plan(None).unwrap().command_on("cpu");
         assert!(command.contains("--shape 512") && command.contains("--dtype fp16"), "{command}");
     }
 

@@ -27,7 +27,8 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
     let attempt = match &experiment {
         None => lab.attempt(&live)?,
         Some(experiment) => {
-            let problem = experiment.main_problem().or_else(|| experiment.problems().into_iter().next());
+            let plan = experiment.plan(None)?;
+            let problem = plan.main_problem.or_else(|| plan.problems.into_iter().next());
             let problem = problem.ok_or_else(|| Failure::usage(format!("{} has no problem.", args.like)))?;
             lab.attempt_at(&**experiment, &problem, &live)?
         }

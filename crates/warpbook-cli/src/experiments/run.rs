@@ -20,7 +20,7 @@ use warpbook_record::{Outcome, Run, TrainLog};
 /// One experiment with its settings, or the quick suite.
 pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure> {
     match chosen {
-        Some(Chosen { experiment, quick, run: options }) => {
+        Some(Chosen { name, experiments, quick, run: options }) => {
             let bench = options.timing.bench(quick).map_err(Failure::usage)?;
             let lab = || -> Result<Lab, Failure> {
                 let lab = Lab::on(options.device.choice()?)?.with_bench(bench.clone());
@@ -29,20 +29,20 @@ pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure
                     None => lab,
                 })
             };
-            let parts = experiment.each();
-            if let (Some(out), false) = (&options.out, parts.is_empty()) {
+            let is_several = experiments.len() > 1;
+            if let (Some(out), true) = (&options.out, is_several) {
                 return Err(Failure::usage(format!(
                     "`{}` alone is {} experiments, each with a record, which one file {} cannot hold. Name one of them, or leave --out away.",
-                    experiment.name(),
-                    parts.len(),
+                    name,
+                    experiments.len(),
                     out.display()
                 )));
             }
-            if let (Some(file), false) = (&options.profile, parts.is_empty()) {
+            if let (Some(file), true) = (&options.profile, is_several) {
                 return Err(Failure::usage(format!(
                     "`{}` alone is {} experiments, whose profiles one file {} cannot hold. Name one of them.",
-                    experiment.name(),
-                    parts.len(),
+                    name,
+                    experiments.len(),
                     file.display()
                 )));
             }
@@ -52,10 +52,10 @@ pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure
             let more = More { losses: options.losses, counters: options.counters, profile };
             let interrupt = Interrupt::listen();
             let mut worst = 0;
-            for experiment in if parts.is_empty() { vec![experiment] } else { parts } {
+            for experiment in experiments {
                 let path = match &out {
                     Some(path) => path.clone(),
-                    None => free_record("", experiment.name())?,
+                    None => free_record("", &experiment.plan(None)?.name)?,
                 };
                 worst = worst.max(run(&*experiment, lab()?, &path, &interrupt, &more)?);
                 if interrupt.cancelled() {
@@ -85,12 +85,10 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     let mut worst = 0;
     let mut all = Vec::new();
     for entry in experiments() {
-        let experiment = entry.make(Preset::Quick, &[])?;
-        let parts = experiment.each();
-        all.extend(if parts.is_empty() { vec![experiment] } else { parts });
+        all.extend(entry.make_each(Preset::Quick, &[])?);
     }
     for experiment in all {
-        let path = free_record(folder, experiment.name())?;
+        let path = free_record(folder, &experiment.plan(None)?.name)?;
         let lab = Lab::on(args.device.choice()?)?.with_bench(Bench::quick());
         worst = worst.max(run(&*experiment, lab, &path, &interrupt, &More::default())?);
         if interrupt.cancelled() {
@@ -120,12 +118,12 @@ struct More {
 fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt, more: &More) -> Result<u8, Failure> {
     let progress = Progress::new();
     let keeper = Arc::new(Mutex::new(RecordWriter::new(path.to_owned())));
-    let heading = format!("{} on {}", experiment.name(), one_line(&lab.device().info().name));
+    let device = one_line(&lab.device().info().name);
     let lab = lab.with_listener({
         let (progress, keeper) = (progress.clone(), keeper.clone());
         move |event| {
-            if let Event::Planned { .. } = event {
-                progress.line(&heading);
+            if let Event::Planned { run, .. } = event {
+                progress.line(&format!("{} on {device}", run.experiment));
             }
             progress.show(event);
             if let Event::Finished { run, .. } = event {

@@ -19,7 +19,10 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
             let (mut files, picture) = (Files::default(), out.with_extension("svg"));
             [files.output("--out", out, Kind::Record)?, files.output("the picture of --out", &picture, Kind::Picture)?]
         }
-        None => reserve(Path::new(""), &format!("{}-xray", experiment.name()), ["json", "svg"])?,
+        None => {
+            let name = format!("{}-xray", experiment.plan(None)?.name);
+            reserve(Path::new(""), &name, ["json", "svg"])?
+        }
     };
     let progress = Progress::new();
     let lab = Lab::on(options.device.choice()?)?.with_bench(bench).with_listener({

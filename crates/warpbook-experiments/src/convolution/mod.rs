@@ -6,12 +6,11 @@ mod rows;
 
 pub use layers::{ConvolutionLayer, LAYERS};
 
+use crate::builders::{seeded, selects};
 use layers::{Task, name_of};
 use warpbook_lab::experiment::Prepared;
-use warpbook_lab::settings::{
-    self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count, parse_dtype,
-};
-use warpbook_lab::{Error, Experiment, Lab, Result};
+use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_count, parse_dtype};
+use warpbook_lab::{Error, Experiment, Lab, Plan, Result};
 use warpbook_nn::ops::conv2d::cuda::{Method, Pass};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis,
@@ -51,6 +50,9 @@ impl Default for Convolutions {
         }
     }
 }
+
+selects!(Convolutions);
+seeded!(Convolutions, "Key of the random numbers.");
 
 impl Convolutions {
     /// The defaults: every layer and pass with the published batches in fp16, every rung.
@@ -99,20 +101,6 @@ impl Convolutions {
         self
     }
 
-    /// Key of the random numbers.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Only these rungs, by id.
-    #[must_use]
-    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
-        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
-        self
-    }
-
     fn tasks(&self) -> Vec<Task> {
         let mut tasks = Vec::new();
         for dtype in &self.dtypes {
@@ -129,28 +117,14 @@ impl Convolutions {
     fn all_rungs(&self, compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
         rows::rungs(&self.tasks(), compute_capability)
     }
-}
 
-impl Selects for Convolutions {
-    fn selection(&self) -> &Selection {
-        &self.selection
+    /// Its passes, as problems.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        self.tasks().iter().map(Task::problem).collect()
     }
 
-    fn selection_mut(&mut self) -> &mut Selection {
-        &mut self.selection
-    }
-}
-
-impl Experiment for Convolutions {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn title(&self) -> String {
-        "Convolutions".into()
-    }
-
-    fn descriptor(&self) -> Descriptor {
+    fn descriptor() -> Descriptor {
         use Column::{Check, Mad, Median, OfBound, OfLibrary};
         Descriptor {
             headline: Quantity::Time,
@@ -164,38 +138,8 @@ impl Experiment for Convolutions {
         }
     }
 
-    fn inputs(&self) -> String {
-        "images, gradients and weights standard Gaussian (Philox), rounded to their type; channels last".into()
-    }
-
-    fn command(&self, device: &str) -> String {
-        settings::command(self, device)
-    }
-
-    fn settings(&self) -> Option<(&'static str, Vec<(String, String)>)> {
-        Some(settings::values(self))
-    }
-
-    fn problems(&self) -> Vec<Problem> {
-        self.tasks().iter().map(Task::problem).collect()
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        self.selection.of(self.all_rungs(PUBLISHED_ON))
-    }
-
-    fn rungs_on(&self, lab: &Lab) -> Vec<Rung> {
-        self.selection.of(self.all_rungs(lab.device().info().compute_capability.or(PUBLISHED_ON)))
-    }
-
-    /// The convolution that takes longest in the MNIST CNN.
-    fn main_problem(&self) -> Option<Problem> {
-        let tasks = self.tasks();
-        let wanted = |t: &&Task| t.layer.name == "mnist-2" && t.pass == Pass::InputGradient;
-        tasks.iter().find(wanted).or(tasks.first()).map(Task::problem)
-    }
-
-    fn validate(&self, lab: &Lab) -> Result<()> {
+    /// An error unless the settings make sense, and the lab's device can hold the images.
+    fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.tasks().is_empty() {
             return setting(
@@ -214,7 +158,7 @@ impl Experiment for Convolutions {
             if !(1..=MAX_BATCH).contains(&task.batch) {
                 return setting(format!("A batch of {}: choose from 1 to {MAX_BATCH}.", task.batch));
             }
-            if let Some(device) = lab.device().cuda() {
+            if let Some(device) = lab.and_then(|lab| lab.device().cuda()) {
                 let problem = task.problem();
                 // The reference takes 16 bytes an element of the output.
                 let needed = problem.bytes.saturating_add(task.lengths()[2] as u64 * 16);
@@ -223,6 +167,24 @@ impl Experiment for Convolutions {
             }
         }
         self.selection.validate(&self.all_rungs(PUBLISHED_ON))
+    }
+}
+
+impl Experiment for Convolutions {
+    fn plan(&self, lab: Option<&Lab>) -> Result<Plan> {
+        self.validate(lab)?;
+        let tasks = self.tasks();
+        // The convolution that takes longest in the MNIST CNN.
+        let longest = |t: &&Task| t.layer.name == "mnist-2" && t.pass == Pass::InputGradient;
+        let capability = lab.and_then(|lab| lab.device().info().compute_capability).or(PUBLISHED_ON);
+        Ok(Plan {
+            title: "Convolutions".into(),
+            descriptor: Self::descriptor(),
+            inputs: "images, gradients and weights standard Gaussian (Philox), rounded to their type; channels last"
+                .into(),
+            main_problem: tasks.iter().find(longest).or(tasks.first()).map(Task::problem),
+            ..settings::plan(self, self.problems(), self.selection.of(self.all_rungs(capability)))
+        })
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
@@ -235,7 +197,7 @@ impl Experiment for Convolutions {
         row.obstacle(&task, device.info().compute_capability)
     }
 
-    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+    fn compiled(&self, _: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
         rows::row_of(rung)?.kernels(&Task::of(problem)?, PUBLISHED_ON).into_iter().next()
     }
 
@@ -318,13 +280,7 @@ library is not installed is skipped. Every result is held against the definition
                 set: |e, text| Ok(e.dtypes(list(text, parse_dtype)?)),
                 get: |e| Some(joined(e.dtypes.iter().map(|d| d.label().to_owned()))),
             },
-            Setting {
-                name: "seed",
-                value: Some("N"),
-                help: "Seed of the random numbers. [default: 1]",
-                set: |e, text| Ok(e.seed(parse_count(text)?)),
-                get: |e| Some(e.seed.to_string()),
-            },
+            Self::seed_setting("Seed of the random numbers. [default: 1]"),
             rungs,
         ]
     }

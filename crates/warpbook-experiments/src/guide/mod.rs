@@ -11,13 +11,14 @@ mod prepared;
 pub use expression::Expression;
 pub use pairs::PAIRS;
 
+use crate::builders::selects;
 use halves::{Half, Work};
 use over_time::{OverTime, Shown};
 use warpbook_charts::words as figures;
 use warpbook_lab::activity::Timelines;
 use warpbook_lab::experiment::Prepared;
-use warpbook_lab::settings::{self, Configurable, Preset, Selection, Selects, Setting};
-use warpbook_lab::{Error, Event, Experiment, Lab, Result};
+use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting};
+use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis, SweepPoint,
     count, nearest,
@@ -28,7 +29,7 @@ pub struct Pair {
     /// Its name, as on the command line.
     pub name: &'static str,
     /// The name of its records.
-    record: &'static str,
+    pub record: &'static str,
     /// A few words for a heading.
     pub title: &'static str,
     /// What is compared, in a sentence.
@@ -96,6 +97,8 @@ pub struct Guide {
     selection: Selection,
 }
 
+selects!(Guide);
+
 impl Guide {
     /// The pair of a name; see [`PAIRS`].
     ///
@@ -105,7 +108,7 @@ impl Guide {
         Ok(Self { pair: Some(Pair::named(name).map_err(Error::Setting)?), ..Self::all() })
     }
 
-    /// All pairs, which [`Experiment::each`] gives one by one.
+    /// All pairs, which [`Configurable::each`] gives one by one.
     #[must_use]
     pub fn all() -> Self {
         Self { pair: None, sizes: None, quick: false, selection: Selection::default() }
@@ -122,13 +125,6 @@ impl Guide {
     #[must_use]
     pub fn sizes(mut self, sizes: impl IntoIterator<Item = u64>) -> Self {
         self.sizes = Some(sizes.into_iter().collect());
-        self
-    }
-
-    /// Only these rungs, by id.
-    #[must_use]
-    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
-        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
@@ -152,15 +148,67 @@ impl Guide {
             p.sweep = Some(SweepPoint { size, line: pair.title.into() });
         })
     }
-}
 
-impl Selects for Guide {
-    fn selection(&self) -> &Selection {
-        &self.selection
+    /// The sizes of its pair, as problems.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
+        self.pair.map(of).unwrap_or_default()
     }
 
-    fn selection_mut(&mut self) -> &mut Selection {
-        &mut self.selection
+    fn main_problem(&self) -> Option<Problem> {
+        let (pair, sizes) = (self.pair?, self.swept());
+        let shown = sizes.iter().find(|s| **s == pair.shown).or(sizes.last())?;
+        Some(self.problem(pair, *shown))
+    }
+
+    fn descriptor(pair: &Pair) -> Descriptor {
+        use Column::{Check, Mad, Median, OfBound, PeakMemory, SpeedUp};
+        let headline = pair.headline;
+        let mut quantities = vec![headline, Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth];
+        quantities.dedup();
+        // What is made for a half is counted; the others have the pair's arrays only.
+        let counts_memory = pair.halves.iter().any(Half::counts_memory);
+        let columns = if counts_memory {
+            vec![Median, Mad, SpeedUp, Column::Throughput, PeakMemory, Check]
+        } else {
+            vec![Median, Mad, SpeedUp, Column::Bandwidth, OfBound, Check]
+        };
+        // Copies cross the link to the host, of which no ceiling is measured.
+        let only_copies = pair.halves.iter().map(Half::rung).all(|r| r.is_driver() || r.is_cpu());
+        let levels = if only_copies { Vec::new() } else { Descriptor::default().levels };
+        Descriptor {
+            headline,
+            levels,
+            quantities,
+            // By its name, since another framework's rungs come before it where they are merged in.
+            baseline: pair.halves.first().map_or(Baseline::FirstValid, |h| Baseline::Rung(h.id.into())),
+            axis: SweepAxis { caption: pair.axis.into(), unit: String::new(), doubling: true },
+            columns,
+            charts: vec![ChartKind::Ladder, ChartKind::Sweep, ChartKind::Timeline],
+            compared: pair.compared.map(Into::into).to_vec(),
+            ..Descriptor::default()
+        }
+    }
+
+    /// The pair, unless there is none or the settings make no sense.
+    fn validated(&self) -> Result<&'static Pair> {
+        let Some(pair) = self.pair else {
+            let names: Vec<&str> = PAIRS.iter().map(|p| p.name).collect();
+            return Err(Error::Setting(format!("Name a pair of the guide: {}.", names.join(", "))));
+        };
+        for size in self.swept() {
+            if !pair.sizes.contains(&size) && !pair.quick.contains(&size) {
+                let sizes: Vec<String> = pair.sizes.iter().map(u64::to_string).collect();
+                return Err(Error::Setting(format!(
+                    "The pair {} has no size {size}. Choose from {}.",
+                    pair.name,
+                    sizes.join(", ")
+                )));
+            }
+        }
+        self.selection.validate(&self.all_rungs())?;
+        Ok(pair)
     }
 }
 
@@ -184,103 +232,19 @@ fn half_of<'p>(pair: &'p Pair, rung: &Rung) -> Option<&'p Half> {
 }
 
 impl Experiment for Guide {
-    fn name(&self) -> &str {
-        self.pair.map_or(Self::NAME, |pair| pair.record)
-    }
-
-    fn title(&self) -> String {
-        self.pair.map_or("The optimisation guide", |pair| pair.title).into()
-    }
-
-    fn uncounted(&self) -> Option<String> {
+    fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
+        let pair = self.validated()?;
         // The thousands of launches of such a pair also are too many for CUPTI's profiler.
-        let outside = self.pair.is_some_and(|pair| pair.counters.is_empty());
-        outside.then(|| "The reason of this pair is not inside a kernel: no hardware counters were read.".into())
-    }
-
-    fn descriptor(&self) -> Descriptor {
-        use Column::{Check, Mad, Median, OfBound, PeakMemory, SpeedUp};
-        let (headline, axis) = self.pair.map_or((Quantity::Time, ""), |pair| (pair.headline, pair.axis));
-        let mut quantities = vec![headline, Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth];
-        quantities.dedup();
-        // What is made for a half is counted; the others have the pair's arrays only.
-        let counts_memory = self.pair.is_some_and(|pair| pair.halves.iter().any(Half::counts_memory));
-        let columns = if counts_memory {
-            vec![Median, Mad, SpeedUp, Column::Throughput, PeakMemory, Check]
-        } else {
-            vec![Median, Mad, SpeedUp, Column::Bandwidth, OfBound, Check]
-        };
-        // Copies cross the link to the host, of which no ceiling is measured.
-        let only_copies =
-            self.pair.is_some_and(|pair| pair.halves.iter().map(Half::rung).all(|r| r.is_driver() || r.is_cpu()));
-        let levels = if only_copies { Vec::new() } else { Descriptor::default().levels };
-        Descriptor {
-            headline,
-            levels,
-            quantities,
-            // By its name, since another framework's rungs come before it where they are merged in.
-            baseline: self
-                .pair
-                .and_then(|p| p.halves.first())
-                .map_or(Baseline::FirstValid, |h| Baseline::Rung(h.id.into())),
-            axis: SweepAxis { caption: axis.into(), unit: String::new(), doubling: true },
-            columns,
-            charts: vec![ChartKind::Ladder, ChartKind::Sweep, ChartKind::Timeline],
-            compared: self.pair.map(|pair| pair.compared.map(Into::into).to_vec()).unwrap_or_default(),
-            ..Descriptor::default()
-        }
-    }
-
-    fn inputs(&self) -> String {
-        "numbers that follow from an element's place, the same on every device".into()
-    }
-
-    fn command(&self, device: &str) -> String {
-        settings::command(self, device)
-    }
-
-    fn settings(&self) -> Option<(&'static str, Vec<(String, String)>)> {
-        Some(settings::values(self))
-    }
-
-    fn problems(&self) -> Vec<Problem> {
-        let of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
-        self.pair.map(of).unwrap_or_default()
-    }
-
-    fn main_problem(&self) -> Option<Problem> {
-        let (pair, sizes) = (self.pair?, self.swept());
-        let shown = sizes.iter().find(|s| **s == pair.shown).or(sizes.last())?;
-        Some(self.problem(pair, *shown))
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        self.selection.of(self.all_rungs())
-    }
-
-    fn validate(&self, _lab: &Lab) -> Result<()> {
-        let Some(pair) = self.pair else {
-            let names: Vec<&str> = PAIRS.iter().map(|p| p.name).collect();
-            return Err(Error::Setting(format!("Name a pair of the guide: {}.", names.join(", "))));
-        };
-        for size in self.swept() {
-            if !pair.sizes.contains(&size) && !pair.quick.contains(&size) {
-                let sizes: Vec<String> = pair.sizes.iter().map(u64::to_string).collect();
-                return Err(Error::Setting(format!(
-                    "The pair {} has no size {size}. Choose from {}.",
-                    pair.name,
-                    sizes.join(", ")
-                )));
-            }
-        }
-        self.selection.validate(&self.all_rungs())
-    }
-
-    fn each(&self) -> Vec<Box<dyn Experiment>> {
-        if self.pair.is_some() {
-            return Vec::new();
-        }
-        PAIRS.iter().map(|pair| Box::new(Self { pair: Some(*pair), ..self.clone() }) as _).collect()
+        let uncounted = "The reason of this pair is not inside a kernel: no hardware counters were read.";
+        Ok(Plan {
+            name: pair.record.into(),
+            title: pair.title.into(),
+            descriptor: Self::descriptor(pair),
+            inputs: "numbers that follow from an element's place, the same on every device".into(),
+            main_problem: self.main_problem(),
+            uncounted: pair.counters.is_empty().then(|| uncounted.into()),
+            ..settings::plan(self, self.problems(), self.selection.of(self.all_rungs()))
+        })
     }
 
     fn obstacle(&self, _lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
@@ -292,7 +256,7 @@ impl Experiment for Guide {
         is_long.then(|| "too much work for the CPU's half at this size".into())
     }
 
-    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+    fn compiled(&self, _: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
         let spec = rung.kernels().first()?;
         let tile = half_of(self.pair?, rung)?.tile(spec, problem.size())?.clone();
         Some(KernelSpec { tiles: vec![tile], ..spec.clone() })
@@ -367,6 +331,13 @@ occupancy, jit-expression, small-network, loader, precision, layout, power, chec
         if preset == Preset::Quick { Self::all().quick() } else { Self::all() }
     }
 
+    fn each(self) -> Vec<Box<dyn Experiment>> {
+        if self.pair.is_some() {
+            return vec![Box::new(self)];
+        }
+        PAIRS.iter().map(|pair| Box::new(Self { pair: Some(*pair), ..self.clone() }) as _).collect()
+    }
+
     fn offered() -> Vec<Setting<Self>> {
         let [rungs, _] = Selection::settings();
         vec![
@@ -407,7 +378,7 @@ mod tests {
         for pair in PAIRS {
             let guide = Guide { pair: Some(*pair), ..Guide::all() };
             let first = guide.all_rungs()[0].id.to_string();
-            assert_eq!(guide.descriptor().baseline, Baseline::Rung(first), "{pair:?}");
+            assert_eq!(Guide::descriptor(pair).baseline, Baseline::Rung(first), "{pair:?}");
         }
     }
 

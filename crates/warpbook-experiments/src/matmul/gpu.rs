@@ -71,21 +71,6 @@ impl<'a> Matrices<'a> {
         Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
     }
 
-    /// Compiles what will be tried.
-    pub(super) fn compile_all(&self) {
-        let (form, cc) = (self.on_gpu.product.form, self.device.info().compute_capability);
-        let rungs = warpbook_lab::Experiment::rungs(self.experiment);
-        let rows = rungs.iter().filter_map(|r| self.experiment.row_of(r)).filter(|r| r.obstacle(form, cc).is_none());
-        let jobs: Vec<_> = rows
-            .flat_map(|row| {
-                let spec = Plan::spec(&row, &self.on_gpu.product);
-                let tiles = self.wanted_tiles(&row);
-                spec.into_iter().flat_map(move |spec| tiles.clone().into_iter().map(move |t| (spec.clone(), t)))
-            })
-            .collect();
-        compile_into_cache(self.device, &jobs);
-    }
-
     /// The tiles of a row that are tried.
     fn wanted_tiles(&self, row: &Row) -> Vec<Tile> {
         let permitted = row.kernel().map(|k| k.tiles.clone()).unwrap_or_default();
@@ -172,6 +157,19 @@ impl Prepared for Matrices<'_> {
             Body::Chosen => Box::new(self.as_chosen()?),
             Body::Kernel(_) => Box::new(self.best_tile(&row, trials)?),
         })
+    }
+
+    fn compile_ahead(&self, rungs: &[Rung]) {
+        let (form, cc) = (self.on_gpu.product.form, self.device.info().compute_capability);
+        let rows = rungs.iter().filter_map(|r| self.experiment.row_of(r)).filter(|r| r.obstacle(form, cc).is_none());
+        let jobs: Vec<_> = rows
+            .flat_map(|row| {
+                let spec = Plan::spec(&row, &self.on_gpu.product);
+                let tiles = self.wanted_tiles(&row);
+                spec.into_iter().flat_map(move |spec| tiles.clone().into_iter().map(move |t| (spec.clone(), t)))
+            })
+            .collect();
+        compile_into_cache(self.device, &jobs);
     }
 
     /// At three small products, whose edges tell mistakes apart.

@@ -9,15 +9,14 @@ pub mod survey;
 pub use figures::{figure_of, matmul_figure};
 pub(crate) use gpu::as_check;
 
-use warpbook_gemm::{Findings, Plan, Product, choose_from};
+use crate::builders::{seeded, selects};
+use warpbook_gemm::{Findings, Product, choose_from};
 use warpbook_kernels::matmul::{
     self, Body, Form, LAYERS, Row, SHAPES, STANDARD_EDGE, SUM_PARTS_ENTRY, UNTUNED, rows, shape_of, transposed,
 };
 use warpbook_lab::experiment::Prepared;
-use warpbook_lab::settings::{
-    self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count, parse_dtype, parse_shape,
-};
-use warpbook_lab::{Error, Experiment, Lab, Result};
+use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_dtype, parse_shape};
+use warpbook_lab::{Error, Experiment, Lab, Plan, Result};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, DeviceInfo, Dtype, KernelSpec, KernelStats, Measurement, Problem,
     Quantity, Run, Rung, SweepAxis,
@@ -69,6 +68,9 @@ impl Default for Matmul {
         }
     }
 }
+
+selects!(Matmul);
+seeded!(Matmul, "Key of the random numbers.");
 
 impl Matmul {
     /// The defaults: 4096 x 4096 x 4096 in fp32 and bf16, every rung, each with the fastest of its tiles.
@@ -150,20 +152,6 @@ impl Matmul {
         self
     }
 
-    /// Key of the random numbers.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Only these rungs, by id.
-    #[must_use]
-    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
-        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
-        self
-    }
-
     /// One tile for the rungs that have it, by id, in place of the fastest.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
@@ -242,28 +230,14 @@ impl Matmul {
         }
         Ok(())
     }
-}
 
-impl Selects for Matmul {
-    fn selection(&self) -> &Selection {
-        &self.selection
+    /// Its products, as problems.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        self.products().into_iter().map(|product| self.problem(product)).collect()
     }
 
-    fn selection_mut(&mut self) -> &mut Selection {
-        &mut self.selection
-    }
-}
-
-impl Experiment for Matmul {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn title(&self) -> String {
-        "Matrix product".into()
-    }
-
-    fn descriptor(&self) -> Descriptor {
+    fn descriptor() -> Descriptor {
         use Column::{Check, Mad, Median, OfBound, OfLibrary};
         Descriptor {
             headline: Quantity::Throughput,
@@ -287,34 +261,8 @@ impl Experiment for Matmul {
         }
     }
 
-    fn inputs(&self) -> String {
-        "A and B standard Gaussian (Philox), rounded to their type".into()
-    }
-
-    fn command(&self, device: &str) -> String {
-        settings::command(self, device)
-    }
-
-    fn settings(&self) -> Option<(&'static str, Vec<(String, String)>)> {
-        Some(settings::values(self))
-    }
-
-    fn problems(&self) -> Vec<Problem> {
-        self.products().into_iter().map(|product| self.problem(product)).collect()
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        self.selection.of(self.all_rungs())
-    }
-
-    fn main_problem(&self) -> Option<Problem> {
-        let cube = (STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE);
-        // In the type that the ladder ends with, where it is there.
-        let at = |p: &&Problem| shape_of(p) == Some(cube);
-        self.problems().iter().filter(at).max_by_key(|p| p.dtype == Dtype::Bf16).cloned()
-    }
-
-    fn validate(&self, lab: &Lab) -> Result<()> {
+    /// An error unless the settings make sense, and the lab's device can hold the matrices.
+    fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.products().is_empty() {
             return setting(
@@ -328,9 +276,25 @@ impl Experiment for Matmul {
             if m.min(n).min(k) == 0 || m.max(n).max(k) > MAX_EDGE {
                 return setting(format!("{m} x {n} x {k}: each size is from 1 to {MAX_EDGE}."));
             }
-            self.fits(lab, &self.problem(product))?;
+            lab.map_or(Ok(()), |lab| self.fits(lab, &self.problem(product)))?;
         }
         self.selection.validate(&self.all_rungs())
+    }
+}
+
+impl Experiment for Matmul {
+    fn plan(&self, lab: Option<&Lab>) -> Result<Plan> {
+        self.validate(lab)?;
+        let problems = self.problems();
+        let is_standard = |p: &&Problem| shape_of(p) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE));
+        Ok(Plan {
+            title: "Matrix product".into(),
+            descriptor: Self::descriptor(),
+            inputs: "A and B standard Gaussian (Philox), rounded to their type".into(),
+            // In the type that the ladder ends with, where it is there.
+            main_problem: problems.iter().filter(is_standard).max_by_key(|p| p.dtype == Dtype::Bf16).cloned(),
+            ..settings::plan(self, problems, self.selection.of(self.all_rungs()))
+        })
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
@@ -344,33 +308,19 @@ impl Experiment for Matmul {
         }
     }
 
-    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
-        let [m, n, k] = sides(problem);
-        Plan::spec(&self.row_of(rung)?, &Product::new(m, n, k, form(problem)))
+    fn compiled(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+        let ([m, n, k], info) = (sides(problem), lab.device().info());
+        let mut spec = warpbook_gemm::Plan::spec(&self.row_of(rung)?, &Product::new(m, n, k, form(problem)))?;
+        let chosen = self.tile_by_costs(rung, problem, info, &Findings::published(info))?;
+        spec.tiles.retain(|tile| tile.id == chosen);
+        Some(spec)
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         Ok(match lab.device().cuda() {
-            Some(device) => {
-                let matrices = gpu::Matrices::draw(self, lab, device, problem)?;
-                matrices.compile_all();
-                Box::new(matrices)
-            }
+            Some(device) => Box::new(gpu::Matrices::draw(self, lab, device, problem)?),
             None => Box::new(cpu::Matrices::of(self, problem)),
         })
-    }
-
-    fn prepare_one<'a>(&'a self, lab: &'a Lab, problem: &Problem, _: &Rung) -> Result<Box<dyn Prepared + 'a>> {
-        match lab.device().cuda() {
-            // What is tried is compiled where it is made into a candidate.
-            Some(device) => Ok(Box::new(gpu::Matrices::draw(self, lab, device, problem)?)),
-            None => self.prepare(lab, problem),
-        }
-    }
-
-    fn tile_without_trials(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<String> {
-        let info = lab.device().info();
-        self.tile_by_costs(rung, problem, info, &Findings::published(info))
     }
 }
 
@@ -457,13 +407,7 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
                 },
                 get: |e| e.transposed.1.then(String::new),
             },
-            Setting {
-                name: "seed",
-                value: Some("N"),
-                help: "Seed of the random numbers. [default: 1]",
-                set: |e, text| Ok(e.seed(parse_count(text)?)),
-                get: |e| Some(e.seed.to_string()),
-            },
+            Self::seed_setting("Seed of the random numbers. [default: 1]"),
             Setting {
                 name: "no-tiles",
                 value: None,

@@ -7,6 +7,7 @@ pub(crate) mod data;
 mod prepared;
 pub(crate) mod reference;
 
+use crate::builders::{seeded, selects};
 use prepared::Points;
 use warpbook_kernels::regression::{
     Descent, INITIAL, Line, MAX_FEATURES, RANGE, RegressionRow, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, TRUTH, decimal,
@@ -14,10 +15,8 @@ use warpbook_kernels::regression::{
 };
 use warpbook_lab::activity::Timelines;
 use warpbook_lab::experiment::Prepared;
-use warpbook_lab::settings::{
-    self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count, parse_real,
-};
-use warpbook_lab::{Error, Event, Experiment, Lab, Result};
+use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_count, parse_real};
+use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
 use warpbook_record::{ChartKind, Column, Descriptor, MemoryLevel, Problem, Run, Rung, SweepAxis};
 
 /// The most epochs: each is two nodes of a graph.
@@ -60,6 +59,9 @@ impl Default for Regression {
         }
     }
 }
+
+selects!(Regression);
+seeded!(Regression, "Key of the random numbers.");
 
 impl Regression {
     /// The defaults: 5 M points, 200 epochs, learning rate 0.01, noise 0.1, every rung.
@@ -127,13 +129,6 @@ impl Regression {
         self
     }
 
-    /// Key of the random numbers.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
     /// Weights before the first epoch: w and b. With several features each of them begins at w.
     #[must_use]
     pub fn start(mut self, w: f32, b: f32) -> Self {
@@ -152,13 +147,6 @@ impl Regression {
     #[must_use]
     pub fn range(mut self, min: f32, max: f32) -> Self {
         self.line.range = (min, max);
-        self
-    }
-
-    /// Only these rungs, by id.
-    #[must_use]
-    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
-        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
@@ -263,28 +251,14 @@ impl Regression {
         }
         Ok(())
     }
-}
 
-impl Selects for Regression {
-    fn selection(&self) -> &Selection {
-        &self.selection
+    /// Its data sets, as problems.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        self.sizes().into_iter().map(|s| self.problem(s)).collect()
     }
 
-    fn selection_mut(&mut self) -> &mut Selection {
-        &mut self.selection
-    }
-}
-
-impl Experiment for Regression {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn title(&self) -> String {
-        "Fused linear regression".into()
-    }
-
-    fn descriptor(&self) -> Descriptor {
+    fn descriptor() -> Descriptor {
         use Column::{Check, Mad, Median, OfBound, PassTime, SpeedUp};
         Descriptor {
             axis: SweepAxis { caption: "points".into(), unit: "points".into(), doubling: false },
@@ -318,27 +292,8 @@ impl Experiment for Regression {
         }
     }
 
-    fn command(&self, device: &str) -> String {
-        settings::command(self, device)
-    }
-
-    fn settings(&self) -> Option<(&'static str, Vec<(String, String)>)> {
-        Some(settings::values(self))
-    }
-
-    fn problems(&self) -> Vec<Problem> {
-        self.sizes().into_iter().map(|s| self.problem(s)).collect()
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        self.selection.of(self.all_rungs())
-    }
-
-    fn main_problem(&self) -> Option<Problem> {
-        self.problems().into_iter().find(|p| p.size() == STANDARD_POINTS && p.count("features").is_none())
-    }
-
-    fn validate(&self, lab: &Lab) -> Result<()> {
+    /// An error unless the settings make sense, and the lab's device can hold the points.
+    fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         let sizes = self.sizes();
         if sizes.is_empty() {
@@ -356,7 +311,7 @@ impl Experiment for Regression {
             if points > MAX_POINTS {
                 return setting(format!("{points} points are too many: the most is {MAX_POINTS} (2^40)."));
             }
-            self.fits(lab, points, features)?;
+            lab.map_or(Ok(()), |lab| self.fits(lab, points, features))?;
         }
         if self.epochs == 0 || self.epochs > MAX_EPOCHS {
             return setting(format!("{} epochs: choose from 1 to {MAX_EPOCHS}.", self.epochs));
@@ -375,6 +330,21 @@ impl Experiment for Regression {
         }
         self.validate_line()?;
         self.selection.validate(&self.all_rungs())
+    }
+}
+
+impl Experiment for Regression {
+    fn plan(&self, lab: Option<&Lab>) -> Result<Plan> {
+        self.validate(lab)?;
+        let problems = self.problems();
+        let standard = |p: &&Problem| p.size() == STANDARD_POINTS && p.count("features").is_none();
+        Ok(Plan {
+            title: "Fused linear regression".into(),
+            descriptor: Self::descriptor(),
+            inputs: self.inputs(),
+            main_problem: problems.iter().find(standard).cloned(),
+            ..settings::plan(self, problems, self.selection.of(self.all_rungs()))
+        })
     }
 
     fn obstacle(&self, _: &Lab, rung: &Rung, problem: &Problem, _: &Run) -> Option<String> {
@@ -470,13 +440,7 @@ checked against the same descent in f64.";
                 set: |e, text| Ok(e.noise(parse_real(text)?)),
                 get: |e| Some(e.noise.to_string()),
             },
-            Setting {
-                name: "seed",
-                value: Some("N"),
-                help: "Seed of the random numbers. [default: 1]",
-                set: |e, text| Ok(e.seed(parse_count(text)?)),
-                get: |e| Some(e.seed.to_string()),
-            },
+            Self::seed_setting("Seed of the random numbers. [default: 1]"),
             Setting {
                 name: "start",
                 value: Some("W,B"),

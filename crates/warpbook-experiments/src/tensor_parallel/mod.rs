@@ -3,6 +3,7 @@
 mod prepared;
 mod team;
 
+use crate::builders::{seeded, selects};
 use prepared::{Nothing, Work};
 use std::sync::{Arc, Mutex, PoisonError};
 use team::Team;
@@ -12,9 +13,9 @@ use warpbook_kernels::matmul::{WORKSPACE_BYTES, problem, shape_of};
 use warpbook_lab::activity::Timelines;
 use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{
-    self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count, parse_dtype, parse_shape,
+    self, Configurable, Preset, Selection, Setting, joined, list, parse_count, parse_dtype, parse_shape,
 };
-use warpbook_lab::{Error, Experiment, Lab, Result};
+use warpbook_lab::{Error, Experiment, Lab, Plan, Result};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, Peaks, Problem, Quantity, Requires, Run, Rung, Runner, Span,
     SweepAxis,
@@ -153,6 +154,9 @@ impl Default for TensorParallel {
     }
 }
 
+selects!(TensorParallel);
+seeded!(TensorParallel, "Key of the random numbers.");
+
 impl TensorParallel {
     /// The defaults: 8192 x 8192 x 8192 in bf16 over all GPUs, every rung.
     #[must_use]
@@ -201,20 +205,6 @@ impl TensorParallel {
         self
     }
 
-    /// Key of the random numbers.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Only these rungs, by id.
-    #[must_use]
-    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
-        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
-        self
-    }
-
     fn all_rungs() -> Vec<Rung> {
         WAYS.into_iter().map(Way::rung).collect()
     }
@@ -242,28 +232,15 @@ impl TensorParallel {
         }
         Ok(())
     }
-}
 
-impl Selects for TensorParallel {
-    fn selection(&self) -> &Selection {
-        &self.selection
+    /// Its products, as problems.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let of = |dtype: Dtype| self.shapes.iter().map(move |s| problem(*s, dtype, (false, false), self.seed));
+        self.dtypes.iter().flat_map(|dtype| of(*dtype)).collect()
     }
 
-    fn selection_mut(&mut self) -> &mut Selection {
-        &mut self.selection
-    }
-}
-
-impl Experiment for TensorParallel {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn title(&self) -> String {
-        "Product over several GPUs".into()
-    }
-
-    fn descriptor(&self) -> Descriptor {
+    fn descriptor() -> Descriptor {
         use Column::{BoundBy, Check, Mad, Median, OfBound, SpeedUp};
         Descriptor {
             headline: Quantity::Throughput,
@@ -276,34 +253,8 @@ impl Experiment for TensorParallel {
         }
     }
 
-    fn inputs(&self) -> String {
-        "A and B standard Gaussian (Philox), rounded to their type; each GPU has its operands before the time is taken"
-            .into()
-    }
-
-    fn command(&self, device: &str) -> String {
-        settings::command(self, device)
-    }
-
-    fn settings(&self) -> Option<(&'static str, Vec<(String, String)>)> {
-        Some(settings::values(self))
-    }
-
-    fn problems(&self) -> Vec<Problem> {
-        let of = |dtype: Dtype| self.shapes.iter().map(move |s| problem(*s, dtype, (false, false), self.seed));
-        self.dtypes.iter().flat_map(|dtype| of(*dtype)).collect()
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        self.selection.of(Self::all_rungs())
-    }
-
-    fn main_problem(&self) -> Option<Problem> {
-        let at = |p: &&Problem| shape_of(p) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE));
-        self.problems().iter().find(at).cloned()
-    }
-
-    fn validate(&self, lab: &Lab) -> Result<()> {
+    /// An error unless the settings make sense, and the GPUs can hold the matrices where a lab is given.
+    fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.shapes.is_empty() || self.dtypes.is_empty() {
             return setting(
@@ -327,10 +278,11 @@ impl Experiment for TensorParallel {
             return setting("--gpus 0: choose 1 at least, or leave it out for all GPUs.".into());
         }
         self.selection.validate(&Self::all_rungs())?;
-        self.problems().iter().try_for_each(|problem| self.fits(lab, problem))
+        lab.map_or(Ok(()), |lab| self.problems().iter().try_for_each(|problem| self.fits(lab, problem)))
     }
 
-    fn ceilings(&self, lab: &Lab, peaks: &mut Peaks) -> Result<()> {
+    /// Adds the ceilings of the link between the GPUs, where there are several.
+    fn measure_links(&self, lab: &Lab, peaks: &mut Peaks) -> Result<()> {
         let Some(team) = self.team(lab)?.filter(|team| team.devices.len() > 1) else { return Ok(()) };
         let bench = Bench { samples: 10.min(lab.bench().samples), budget_s: 0.2, ..lab.bench().clone() };
         peaks.links.extend(copy_curves(&team.devices[0], &team.devices[1], &bench)?);
@@ -340,6 +292,24 @@ impl Experiment for TensorParallel {
         }
         peaks.links.push(all_reduce_curve(&team.devices, &team.nccl()?, &bench)?);
         Ok(())
+    }
+}
+
+impl Experiment for TensorParallel {
+    fn plan(&self, lab: Option<&Lab>) -> Result<Plan> {
+        self.validate(lab)?;
+        let (problems, this) = (self.problems(), self.clone());
+        let is_standard = |p: &&Problem| shape_of(p) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE));
+        Ok(Plan {
+            title: "Product over several GPUs".into(),
+            descriptor: Self::descriptor(),
+            inputs:
+                "A and B standard Gaussian (Philox), rounded to their type; each GPU has its operands before the time is taken"
+                    .into(),
+            main_problem: problems.iter().find(is_standard).cloned(),
+            ceilings: Some(Arc::new(move |lab, peaks| this.measure_links(lab, peaks))),
+            ..settings::plan(self, problems, self.selection.of(Self::all_rungs()))
+        })
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, _: &Problem, _: &Run) -> Option<String> {
@@ -507,13 +477,7 @@ Every result is held against the product in f64, every element, before and after
                 set: |e, text| Ok(e.panels(parse_count(text)?)),
                 get: |e| e.panels.map(|n| n.to_string()),
             },
-            Setting {
-                name: "seed",
-                value: Some("N"),
-                help: "Seed of the random numbers. [default: 1]",
-                set: |e, text| Ok(e.seed(parse_count(text)?)),
-                get: |e| Some(e.seed.to_string()),
-            },
+            Self::seed_setting("Seed of the random numbers. [default: 1]"),
             rungs,
         ]
     }

@@ -11,13 +11,14 @@ pub(crate) use steps::failure;
 pub(crate) use workload::AMP_FEATURES;
 pub use workload::Workload;
 
+use crate::builders::{seeded, selects};
 use data::Place;
 use std::path::Path;
 use warpbook_gemm::ProductBy;
 use warpbook_lab::activity::Timelines;
 use warpbook_lab::experiment::Prepared;
-use warpbook_lab::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count};
-use warpbook_lab::{Error, Event, Experiment, Lab, Result};
+use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_count};
+use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
 use warpbook_nn::train::{Recipe, Way, ways, ways_with_product};
 use warpbook_record::{Baseline, ChartKind, Column, Descriptor, Problem, Quantity, Run, Rung, SweepAxis};
 use workload::AMP_BATCHES;
@@ -81,6 +82,9 @@ impl Default for Training {
     }
 }
 
+selects!(Training);
+seeded!(Training, "Seed of weights, order, dropout, augmentation and drawn samples.");
+
 impl Training {
     /// The defaults: the MNIST CNN with batches of 512, every rung.
     #[must_use]
@@ -128,13 +132,6 @@ impl Training {
         self
     }
 
-    /// Seed of weights, order, dropout, augmentation and drawn samples.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
     /// The folder with the files of MNIST and CIFAR-10, or one with subfolders of their names.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
@@ -146,13 +143,6 @@ impl Training {
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         self.files = Files::at(Place::Synthetic);
-        self
-    }
-
-    /// Only these rungs, by id.
-    #[must_use]
-    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
-        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
@@ -233,33 +223,14 @@ impl Training {
         }
         Ok(())
     }
-}
 
-/// Seconds that a step on the CPU takes at most, by its operations.
-fn expected_s(lab: &Lab, problem: &Problem) -> f64 {
-    problem.flops as f64 / (CPU_FLOPS_PER_S * f64::from(lab.cpu_threads().max(1)))
-}
-
-impl Selects for Training {
-    fn selection(&self) -> &Selection {
-        &self.selection
+    /// Its steps, as problems.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        self.sizes().into_iter().map(|(w, b)| self.problem(w, b)).collect()
     }
 
-    fn selection_mut(&mut self) -> &mut Selection {
-        &mut self.selection
-    }
-}
-
-impl Experiment for Training {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn title(&self) -> String {
-        "Training step".into()
-    }
-
-    fn descriptor(&self) -> Descriptor {
+    fn descriptor() -> Descriptor {
         use Column::{Check, ItemRate, Median, PeakMemory, Samples, SpeedUp};
         Descriptor {
             headline: Quantity::ItemRate,
@@ -293,27 +264,8 @@ impl Experiment for Training {
         format!("{}; weights from seed {}", networks.iter().map(of).collect::<Vec<_>>().join("; "), self.seed)
     }
 
-    fn command(&self, device: &str) -> String {
-        settings::command(self, device)
-    }
-
-    fn problems(&self) -> Vec<Problem> {
-        self.sizes().into_iter().map(|(w, b)| self.problem(w, b)).collect()
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        self.selection.of(self.all_rungs(PUBLISHED_ON))
-    }
-
-    fn rungs_on(&self, lab: &Lab) -> Vec<Rung> {
-        self.selection.of(self.all_rungs(lab.device().info().compute_capability.or(PUBLISHED_ON)))
-    }
-
-    fn main_problem(&self) -> Option<Problem> {
-        self.sizes().first().map(|(w, b)| self.problem(*w, *b))
-    }
-
-    fn validate(&self, lab: &Lab) -> Result<()> {
+    /// An error unless the settings make sense, and the files are there and the work can be done where a lab is given.
+    fn validate(&self, lab: Option<&Lab>) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.sizes().is_empty() {
             return setting(
@@ -333,10 +285,34 @@ impl Experiment for Training {
             if !(1..=MAX_BATCH).contains(&batch) {
                 return setting(format!("A batch of {batch}: choose from 1 to {MAX_BATCH}."));
             }
-            self.files.validate(workload)?;
-            self.fits(lab, workload, batch)?;
+            if let Some(lab) = lab {
+                self.files.validate(workload)?;
+                self.fits(lab, workload, batch)?;
+            }
         }
         self.selection.validate(&self.all_rungs(PUBLISHED_ON))
+    }
+}
+
+/// Seconds that a step on the CPU takes at most, by its operations.
+fn expected_s(lab: &Lab, problem: &Problem) -> f64 {
+    problem.flops as f64 / (CPU_FLOPS_PER_S * f64::from(lab.cpu_threads().max(1)))
+}
+
+impl Experiment for Training {
+    fn plan(&self, lab: Option<&Lab>) -> Result<Plan> {
+        self.validate(lab)?;
+        let problems = self.problems();
+        let capability = lab.and_then(|lab| lab.device().info().compute_capability).or(PUBLISHED_ON);
+        Ok(Plan {
+            title: "Training step".into(),
+            descriptor: Self::descriptor(),
+            inputs: self.inputs(),
+            main_problem: problems.first().cloned(),
+            // A way that was added is no setting.
+            settings: None,
+            ..settings::plan(self, problems, self.selection.of(self.all_rungs(capability)))
+        })
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
@@ -439,13 +415,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
                     Place::Synthetic => Some(SYNTHETIC.into()),
                 },
             },
-            Setting {
-                name: "seed",
-                value: Some("N"),
-                help: "Seed of weights, order, dropout and drawn samples. [default: 1]",
-                set: |e, text| Ok(e.seed(parse_count(text)?)),
-                get: |e| Some(e.seed.to_string()),
-            },
+            Self::seed_setting("Seed of weights, order, dropout and drawn samples. [default: 1]"),
             Setting {
                 name: "product",
                 value: Some("FILE.cu[@ID[:NAME=N,..]]"),

@@ -6,12 +6,13 @@ mod prepared;
 pub use feeds::Feed;
 pub use feeds::{Way, WholeLoop, place};
 
+use crate::builders::{seeded, selects};
 use crate::training::{Files, FilesPlace, SYNTHETIC, Workload};
 use feeds::WAYS;
 use warpbook_data::{Splits, synthetic_digits};
 use warpbook_lab::experiment::Prepared;
-use warpbook_lab::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count};
-use warpbook_lab::{Error, Experiment, Lab, Result};
+use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_count};
+use warpbook_lab::{Error, Experiment, Lab, Plan, Result};
 use warpbook_nn::train::{Precision, Recipe};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, Problem, Quantity, Run, Rung, Runner, Schedule, Size, SweepAxis,
@@ -62,6 +63,9 @@ impl Default for TrainingLoop {
         }
     }
 }
+
+selects!(TrainingLoop);
+seeded!(TrainingLoop, "Seed of weights, order, dropout and drawn images.");
 
 impl TrainingLoop {
     /// The defaults: 20 epochs of MNIST with batches of 512 and of 1024, two workers, every rung.
@@ -118,13 +122,6 @@ impl TrainingLoop {
         self
     }
 
-    /// Seed of weights, order, dropout and drawn images.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
     /// The folder with MNIST's files, or one with a subfolder `mnist` that has them.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
@@ -136,13 +133,6 @@ impl TrainingLoop {
     #[must_use]
     pub fn synthetic(mut self) -> Self {
         self.files = Files::at(FilesPlace::Synthetic);
-        self
-    }
-
-    /// Only these rungs, by id.
-    #[must_use]
-    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
-        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
@@ -260,37 +250,14 @@ impl TrainingLoop {
             variant_of: None,
         }
     }
-}
 
-/// "1 worker", "2 workers", "no workers".
-fn several(n: u64, what: &str) -> String {
-    match n {
-        0 => format!("no {what}s"),
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
-    }
-}
-
-impl Selects for TrainingLoop {
-    fn selection(&self) -> &Selection {
-        &self.selection
+    /// Its trainings, as problems.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        self.batches.iter().map(|batch| self.problem(*batch)).collect()
     }
 
-    fn selection_mut(&mut self) -> &mut Selection {
-        &mut self.selection
-    }
-}
-
-impl Experiment for TrainingLoop {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn title(&self) -> String {
-        "Training loop".into()
-    }
-
-    fn descriptor(&self) -> Descriptor {
+    fn descriptor() -> Descriptor {
         use Column::{Accuracy, Check, ItemRate, Mad, Median, PassTime, PeakMemory, Samples, SpeedUp};
         Descriptor {
             headline: Quantity::Time,
@@ -308,27 +275,8 @@ impl Experiment for TrainingLoop {
         }
     }
 
-    fn inputs(&self) -> String {
-        format!("{}; weights from seed {}", self.files.note(Workload::Mnist, self.seed), self.seed)
-    }
-
-    fn command(&self, device: &str) -> String {
-        settings::command(self, device)
-    }
-
-    fn problems(&self) -> Vec<Problem> {
-        self.batches.iter().map(|batch| self.problem(*batch)).collect()
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        self.selection.of(self.all_rungs())
-    }
-
-    fn main_problem(&self) -> Option<Problem> {
-        self.batches.first().map(|batch| self.problem(*batch))
-    }
-
-    fn validate(&self, _lab: &Lab) -> Result<()> {
+    /// An error unless the settings make sense.
+    fn validate(&self) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         if self.batches.is_empty() {
             return setting("No batch was given. Name at least one, as in --batch 512.".into());
@@ -352,20 +300,36 @@ impl Experiment for TrainingLoop {
         if let Some(percent) = self.to.filter(|percent| !(*percent > 0.0 && *percent <= 100.0)) {
             return setting(format!("An accuracy of {percent} %: choose a percentage above 0, up to 100."));
         }
-        self.files.validate(Workload::Mnist)?;
         self.selection.validate(&self.all_rungs())
     }
+}
 
-    fn times_the_host(&self) -> bool {
-        true
+/// "1 worker", "2 workers", "no workers".
+fn several(n: u64, what: &str) -> String {
+    match n {
+        0 => format!("no {what}s"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
     }
+}
 
-    fn uncounted(&self) -> Option<String> {
-        Some(
-            "Hardware counters of a whole training would be those of thousands of steps. Those of one step are read by `warpbook run training \
-             --counters`."
-                .into(),
-        )
+impl Experiment for TrainingLoop {
+    fn plan(&self, lab: Option<&Lab>) -> Result<Plan> {
+        self.validate()?;
+        lab.map_or(Ok(()), |_| self.files.validate(Workload::Mnist))?;
+        let problems = self.problems();
+        let uncounted = "Hardware counters of a whole training would be those of thousands of steps. Those of one step are read by `warpbook run training \
+             --counters`.";
+        Ok(Plan {
+            title: "Training loop".into(),
+            descriptor: Self::descriptor(),
+            inputs: format!("{}; weights from seed {}", self.files.note(Workload::Mnist, self.seed), self.seed),
+            main_problem: problems.first().cloned(),
+            times_the_host: true,
+            uncounted: Some(uncounted.into()),
+            settings: None,
+            ..settings::plan(self, problems, self.selection.of(self.all_rungs()))
+        })
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
@@ -491,12 +455,6 @@ fn conditions() -> Vec<Setting<TrainingLoop>> {
                 FilesPlace::Synthetic => Some(SYNTHETIC.into()),
             },
         },
-        Setting {
-            name: "seed",
-            value: Some("N"),
-            help: "Seed of weights, order, dropout and drawn images. [default: 1]",
-            set: |e, text| Ok(e.seed(parse_count(text)?)),
-            get: |e| Some(e.seed.to_string()),
-        },
+        TrainingLoop::seed_setting("Seed of weights, order, dropout and drawn images. [default: 1]"),
     ]
 }

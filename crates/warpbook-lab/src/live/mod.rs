@@ -6,7 +6,7 @@ mod worker;
 
 pub use worker::Request;
 
-use crate::experiment::Prepared;
+use crate::experiment::{Plan, Prepared, tile_without_trials};
 use crate::settings::Preset;
 use crate::{Error, Event, Experiment, Lab, Result, driver};
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ use warpbook_device::{CompileError, Compiler};
 use warpbook_gemm::OWN_KERNEL_LIMIT_S;
 use warpbook_kernels::matmul;
 use warpbook_record::{
-    Define, Descriptor, Dtype, Header, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run,
-    Rung, Runner, Source, Tile, nearest,
+    Define, Dtype, Header, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run, Rung, Runner,
+    Tile, nearest,
 };
 
 /// The edge of the cube that an attempt at the matrix product is timed at.
@@ -276,74 +276,28 @@ struct WithVariant<'e> {
 }
 
 impl Experiment for WithVariant<'_> {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn title(&self) -> String {
-        self.inner.title()
-    }
-
-    fn descriptor(&self) -> Descriptor {
-        self.inner.descriptor()
-    }
-
-    fn inputs(&self) -> String {
-        self.inner.inputs()
-    }
-
-    /// Its source is in the record.
-    fn command(&self, device: &str) -> String {
-        format!("{} # and {}", self.inner.command(device), self.live.id())
-    }
-
-    fn problems(&self) -> Vec<Problem> {
-        vec![self.problem.clone()]
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        let reference = |r: &Rung| self.live.against.iter().any(|a| *a == r.id);
-        self.inner.rungs().into_iter().filter(reference).chain([self.live.rung()]).collect()
-    }
-
-    fn validate(&self, lab: &Lab) -> Result<()> {
-        let known = self.inner.rungs();
-        for name in &self.live.against {
-            if !known.iter().any(|r| r.id == *name) {
-                let nearest = nearest(name, known.iter().map(|r| &*r.id)).into_iter().map(str::to_owned).collect();
-                return Err(Error::UnknownRung { name: name.clone(), nearest });
-            }
+    fn plan(&self, lab: Option<&Lab>) -> Result<Plan> {
+        let Plan { name, title, descriptor, inputs, command, rungs: known, headers, .. } = self.inner.plan(lab)?;
+        if let Some(name) = self.live.against.iter().find(|name| !known.iter().any(|r| r.id == **name)) {
+            let nearest = nearest(name, known.iter().map(|r| &*r.id)).into_iter().map(str::to_owned).collect();
+            return Err(Error::UnknownRung { name: name.clone(), nearest });
         }
         self.live.validate()?;
-        self.inner.validate(lab)
-    }
-
-    fn headers(&self) -> Vec<Source> {
-        self.inner.headers()
+        let reference = |r: &Rung| self.live.against.iter().any(|a| *a == r.id);
+        let rungs = known.into_iter().filter(reference).chain([self.live.rung()]).collect();
+        // The kernel's source is in the record.
+        let command = format!("{command} # and {}", self.live.id());
+        let (problems, limit_s) = (vec![self.problem.clone()], Some(self.live.limit_s));
+        let named = Plan { name, title, descriptor, inputs, command, ..Plan::default() };
+        Ok(Plan { problems, rungs, headers, limit_s, ..named })
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
         self.inner.obstacle(lab, rung, problem, so_far)
     }
 
-    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
-        self.inner.compiled(rung, problem)
-    }
-
-    fn time_limit_s(&self, rung: &Rung) -> Option<f64> {
-        rung.variant_of.is_some().then_some(self.live.limit_s)
-    }
-
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         self.inner.prepare(lab, problem)
-    }
-
-    fn prepare_one<'a>(&'a self, lab: &'a Lab, problem: &Problem, rung: &Rung) -> Result<Box<dyn Prepared + 'a>> {
-        self.inner.prepare_one(lab, problem, rung)
-    }
-
-    fn tile_without_trials(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<String> {
-        self.inner.tile_without_trials(lab, rung, problem)
     }
 }
 
@@ -471,13 +425,13 @@ impl Lab {
     /// Settings that make no sense, and a device that cannot be used at all.
     pub fn attempt_at(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Attempt> {
         let with = WithVariant { inner: experiment, live, problem };
-        with.validate(self)?;
+        let plan = with.plan(Some(self))?;
         let rung = live.rung();
-        let spec =
-            experiment.compiled(&rung, problem).ok_or_else(|| Error::Setting(format!("{} has no kernel.", rung.id)))?;
+        let no_kernel = || Error::Setting(format!("{} has no kernel.", rung.id));
+        let spec = experiment.compiled(self, &rung, problem).ok_or_else(no_kernel)?;
         let (architecture, compiled) = self.compile_live(live, &rung, &spec);
-        let run = driver::empty(self, &with);
-        let unchanged = live.is_unchanged(experiment.tile_without_trials(self, &live.base, problem).as_deref());
+        let run = driver::empty(self, &plan);
+        let unchanged = live.is_unchanged(tile_without_trials(experiment, self, &live.base, problem).as_deref());
         let mut attempt = Attempt { rung, problem: problem.clone(), architecture, compiled, unchanged, run };
         attempt.run = match &attempt.compiled {
             Compilation::Broken(error) => attempt.without_figures(Outcome::Failed { error: error.to_string() }),

@@ -36,7 +36,7 @@ impl Request {
     /// `None` of an experiment that cannot be set up again by name.
     fn of(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Option<Self> {
         let (bench, device) = (lab.bench(), lab.device().info().selector());
-        let (name, settings) = experiment.settings()?;
+        let (name, settings) = experiment.plan(None).ok()?.settings?;
         Some(Self {
             experiment: name.into(),
             settings,
@@ -86,9 +86,10 @@ impl Request {
         let entry = known.iter().find(|entry| entry.name == self.experiment);
         let entry = entry.ok_or_else(|| unknown("experiment", &self.experiment))?;
         let experiment = entry.make(Preset::Standard, &self.settings)?;
-        let problem = experiment.problems().into_iter().find(|p| p.id == self.problem);
+        let plan = experiment.plan(None)?;
+        let problem = plan.problems.into_iter().find(|p| p.id == self.problem);
         let problem = problem.ok_or_else(|| unknown("problem", &self.problem))?;
-        let base = experiment.rungs().into_iter().find(|r| r.id == self.live.base.id);
+        let base = plan.rungs.into_iter().find(|r| r.id == self.live.base.id);
         // A record's rungs, and so a request's, leave sources out.
         let base = base.ok_or_else(|| unknown("rung", &self.live.base.id))?;
         let live = LiveKernel { base, ..self.live.clone() };

@@ -92,7 +92,7 @@ impl Lab {
     /// # Errors
     /// There is no GPU, nothing was measured, counters would say nothing of this experiment, or they cannot be read at all, with what to do.
     pub fn count_rungs(&self, experiment: &dyn Experiment, measured: &Run) -> Result<(Vec<Profiled>, Vec<String>)> {
-        if let Some(why) = experiment.uncounted() {
+        if let Some(why) = experiment.plan(None)?.uncounted {
             return Err(Error::Setting(why));
         }
         let problem = main_problem(measured)?;

@@ -4,7 +4,7 @@ mod assemble;
 mod keep;
 
 use crate::driver::{collect_sources, empty, in_turn, run_checked, time_alone};
-use crate::experiment::{Candidate, Prepared, Trials};
+use crate::experiment::{Candidate, Plan, Prepared, Trials, tile_without_trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use assemble::{Taken, assemble};
 use keep::Limits;
@@ -73,10 +73,10 @@ impl Lab {
     }
 
     fn xray_kept(&self, experiment: &dyn Experiment, rung: &str, limits: Limits) -> Result<XrayRun> {
-        experiment.validate(self)?;
-        let rungs = experiment.rungs_on(self);
-        let phases = phases_of(experiment, &rungs, rung)?;
-        let rung = rungs.iter().find(|r| r.id == rung).ok_or_else(|| unknown(rung, &rungs))?;
+        let plan = experiment.plan(Some(self))?;
+        let rungs = &plan.rungs;
+        let phases = phases_of(&plan, rung)?;
+        let rung = rungs.iter().find(|r| r.id == rung).ok_or_else(|| unknown(rung, rungs))?;
         let setting = |why: String| Err(Error::Setting(why));
         let Some(device) = self.device().cuda() else {
             return setting(format!(
@@ -86,27 +86,26 @@ impl Lab {
                 phases.join(", ")
             ));
         };
-        let problems = experiment.problems();
-        let Some(problem) = experiment.main_problem().filter(|p| problems.contains(p)).or(problems.into_iter().next())
-        else {
+        let main = plan.main_problem.as_ref().filter(|p| plan.problems.contains(p));
+        let Some(problem) = main.or(plan.problems.first()) else {
             return setting("An X-ray needs a size: the experiment has no problem.".into());
         };
-        let mut run = empty(self, experiment);
-        let obstacle = self.obstacle(rung).or_else(|| experiment.obstacle(self, rung, &problem, &run));
+        let mut run = empty(self, &plan);
+        let obstacle = self.obstacle(rung).or_else(|| experiment.obstacle(self, rung, problem, &run));
         if let Some(why) = obstacle {
             return setting(format!("{} cannot be X-rayed here: it {why}.", rung.id));
         }
-        run.command = command(experiment, &run.command, &rung.id);
+        run.command = command(&plan.name, &run.command, &rung.id);
         run.rungs = vec![rung.clone()];
         run.problems = vec![problem.clone()];
         run.main_problem = Some(problem.id.clone());
         run.descriptor.charts = vec![ChartKind::Xray];
-        collect_sources(&mut run, &experiment.headers());
+        collect_sources(&mut run, &plan.headers);
         self.tell(&Event::Preparing(&format!("preparing {}", problem.label)));
-        let prepared = experiment.prepare_one(self, &problem, rung)?;
-        let tile = experiment.tile_without_trials(self, rung, &problem);
-        let limit_s = experiment.time_limit_s(rung);
-        let ray = Ray { lab: self, device, prepared: &*prepared, rung, problem: &problem, tile, limit_s, limits };
+        let prepared = experiment.prepare(self, problem)?;
+        let tile = tile_without_trials(experiment, self, rung, problem);
+        let limit_s = plan.limit_of(rung);
+        let ray = Ray { lab: self, device, prepared: &*prepared, rung, problem, tile, limit_s, limits };
         ray.take(&mut run)?;
         run.environment.clocks = self.watch().report();
         Ok(XrayRun { run })
@@ -114,7 +113,8 @@ impl Lab {
 }
 
 /// The phases that a rung's kernels mark.
-fn phases_of(experiment: &dyn Experiment, rungs: &[Rung], id: &str) -> Result<Vec<String>> {
+fn phases_of(plan: &Plan, id: &str) -> Result<Vec<String>> {
+    let rungs = &plan.rungs;
     let marked = |r: &Rung| -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for marks in r.kernels().iter().filter_map(Marks::of) {
@@ -135,7 +135,7 @@ fn phases_of(experiment: &dyn Experiment, rungs: &[Rung], id: &str) -> Result<Ve
     }
     let others: Vec<&str> = rungs.iter().filter(|r| !marked(r).is_empty()).map(|r| &*r.id).collect();
     let instead = match others.as_slice() {
-        [] => format!("{} has no rung with marks.", experiment.title()),
+        [] => format!("{} has no rung with marks.", plan.title),
         others => format!("Those that have: {}.", others.join(", ")),
     };
     Err(Error::Setting(format!(
@@ -150,9 +150,9 @@ fn unknown(id: &str, rungs: &[Rung]) -> Error {
 }
 
 /// The command that repeats an X-ray, of that which runs the experiment.
-fn command(experiment: &dyn Experiment, run: &str, rung: &str) -> String {
-    match run.strip_prefix(&format!("warpbook run {}", experiment.name())) {
-        Some(settings) => format!("warpbook xray {} --rung {rung}{settings}", experiment.name()),
+fn command(experiment: &str, run: &str, rung: &str) -> String {
+    match run.strip_prefix(&format!("warpbook run {experiment}")) {
+        Some(settings) => format!("warpbook xray {experiment} --rung {rung}{settings}"),
         None => run.to_owned(),
     }
 }

@@ -40,7 +40,7 @@ fn phases_of(blocks: &[XrayBlock]) -> usize {
 /// The bytes that an X-ray adds to a record's file.
 fn bytes_of(blocks: Vec<XrayBlock>) -> usize {
     let lab = Lab::open("cpu").unwrap();
-    let mut run = crate::driver::empty(&lab, &Sample);
+    let mut run = crate::driver::empty(&lab, &Sample.plan(None).unwrap());
     let before = run.to_json().unwrap().len();
     run.xrays.push(Xray {
         rung: "05_persistent".into(),
@@ -173,7 +173,7 @@ fn marks_become_phases_on_one_scale() {
 
 #[test]
 fn the_command_repeats_an_x_ray() {
-    let e = Sample;
-    let text = super::command(&e, &e.command("cuda:0"), "05_persistent");
+    let plan = Sample.plan(None).unwrap();
+    let text = super::command(&plan.name, &plan.command_on("cuda:0"), "05_persistent");
     assert!(text.starts_with("warpbook xray sample --rung 05_persistent --points 1000"), "{text}");
 }

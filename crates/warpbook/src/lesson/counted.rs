@@ -17,7 +17,7 @@ const HEADING: &str = "How long an input takes, by where it is";
 
 /// Counts the rungs of a pair where its reason is inside a kernel; the record says why where that cannot be done.
 pub(super) fn count(lab: &Lab, pair: &Guide, run: &mut Run) {
-    if pair.uncounted().is_some() || lab.device().cuda().is_none() {
+    if pair.plan(None).is_ok_and(|plan| plan.uncounted.is_some()) || lab.device().cuda().is_none() {
         return;
     }
     match lab.count_rungs(pair, run) {

@@ -33,7 +33,7 @@ fn the_cpu_is_right_at_every_layer_and_pass() {
         assert!(m.is_valid(), "{}: {:?} {:?}", m.problem.label, m.outcome, m.check);
         assert!(m.check.as_ref().is_some_and(|c| c.max_rel_error > 0.0), "{}: compared with itself?", m.problem.label);
     }
-    assert_eq!(run.main_problem.as_deref(), Some(&*experiment.main_problem().unwrap().id));
+    assert_eq!(run.main_problem.as_deref(), Some(&*experiment.plan(None).unwrap().main_problem.unwrap().id));
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn settings_that_make_no_sense_are_refused() {
 fn the_command_repeats_the_settings() {
     let e = Convolutions::new().layers([layer("mnist-2"), layer("cifar10-1")]).batches([3, 4]).passes([Pass::Forward]);
     assert_eq!(
-        e.rungs(["cudnn"]).command("cuda:0"),
+        e.rungs(["cudnn"]).plan(None).unwrap().command_on("cuda:0"),
         "warpbook run convolution --layer mnist-2,cifar10-1 --batch 3,4 --pass forward --dtype fp16 --seed 1 --rungs cudnn --device cuda:0"
     );
-    let all = Convolutions::new().command("cpu");
+    let all = Convolutions::new().plan(None).unwrap().command;
     assert!(all.contains("--pass forward,input-gradient,weight-gradient") && !all.contains("--batch"), "{all}");
 }
 

@@ -16,24 +16,12 @@ struct Faulty {
 const RUNGS: [&str; 6] = ["right", "wrong", "wrong_later", "failing", "unsuited", "refused"];
 
 impl Experiment for Faulty {
-    fn name(&self) -> &str {
-        "faulty"
-    }
-
-    fn inputs(&self) -> String {
-        "none".into()
-    }
-
-    fn problems(&self) -> Vec<Problem> {
+    fn plan(&self, _: Option<&Lab>) -> Result<Plan, Error> {
         let of = |n: u64| Problem::new(format!("{n}"), format!("{n}"), vec![count("n", n, "numbers")], Dtype::F32);
-        [1, 2, 3].map(of).into()
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        let mut all: Vec<Rung> = RUNGS.iter().map(|id| Rung::cpu(id, id, "For the driver.", "1 thread")).collect();
+        let mut rungs: Vec<Rung> = RUNGS.iter().map(|id| Rung::cpu(id, id, "For the driver.", "1 thread")).collect();
         // Nobody has tried it yet, so it comes last, and its row stays in its place.
-        all[0].variant_of = Some("wrong".into());
-        all
+        rungs[0].variant_of = Some("wrong".into());
+        Ok(Plan { inputs: "none".into(), ..Plan::new("faulty", [1, 2, 3].map(of).into(), rungs) })
     }
 
     fn obstacle(&self, _: &Lab, rung: &Rung, _: &Problem, _: &Run) -> Option<String> {

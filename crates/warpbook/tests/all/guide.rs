@@ -59,9 +59,10 @@ fn names_sizes_and_words_agree() {
     for pair in PAIRS {
         assert!(option.help.contains(pair.name), "{pair:?}");
         let guide = Guide::pair(pair.name).unwrap();
-        assert_eq!(guide.name(), format!("guide-{}", pair.name));
-        assert!(guide.main_problem().is_some() && guide.problems().contains(&guide.main_problem().unwrap()));
-        assert!(Experiment::rungs(&guide).len() >= 3, "{pair:?}");
+        let plan = guide.plan(None).unwrap();
+        assert_eq!(plan.name, format!("guide-{}", pair.name));
+        assert!(plan.problems.contains(&plan.main_problem.unwrap()));
+        assert!(plan.rungs.len() >= 3, "{pair:?}");
         for text in [pair.about, pair.reason, pair.on_a_smaller_gpu] {
             assert!(text.ends_with('.') && !text.contains("  "), "{text}");
         }
@@ -73,9 +74,9 @@ fn names_sizes_and_words_agree() {
 #[test]
 fn it_is_one_pair_or_all_of_them() {
     let all = Guide::all();
-    let each: Vec<String> = all.each().iter().map(|e| e.name().to_owned()).collect();
+    let each: Vec<String> = all.clone().each().iter().map(|e| e.plan(None).unwrap().name).collect();
     assert_eq!(each, PAIRS.iter().map(|p| format!("guide-{}", p.name)).collect::<Vec<_>>());
-    assert!(Guide::pair("pinned").unwrap().each().is_empty());
+    assert_eq!(Guide::pair("pinned").unwrap().each().len(), 1);
     let lab = lab(Choice::Cpu);
     let error = |guide: &Guide| lab.run(guide).unwrap_err().to_string();
     assert!(error(&all).contains("made-on-device, coalescing, bank-conflicts"), "{}", error(&all));
@@ -84,5 +85,6 @@ fn it_is_one_pair_or_all_of_them() {
     let unknown = Guide::pair("pined").unwrap_err().to_string();
     assert!(unknown.contains("nearest are pinned"), "{unknown}");
     let one = Guide::pair("pinned").unwrap().quick().sizes([4]).rungs(["cpu_copy"]);
-    assert_eq!(one.command("cpu"), "warpbook run guide --pair pinned --size 4 --small --rungs cpu_copy --device cpu");
+    let command = one.plan(None).unwrap().command_on("cpu");
+    assert_eq!(command, "warpbook run guide --pair pinned --size 4 --small --rungs cpu_copy --device cpu");
 }

@@ -138,17 +138,17 @@ fn settings_that_make_no_sense_are_refused() {
 fn settings_make_the_same_experiment_again() {
     let entry = experiments().into_iter().find(|e| e.name == "training").unwrap();
     let check = |experiment: &dyn Experiment, preset: Preset, expect: &str| {
-        let command = experiment.command("cuda:0");
+        let command = experiment.plan(None).unwrap().command_on("cuda:0");
         assert_eq!(command, format!("warpbook run training {expect} --device cuda:0"));
         let words: Vec<&str> = expect.split(' ').collect();
         let settings: Vec<(String, String)> =
             words.chunks(2).map(|w| (w[0].trim_start_matches("--").to_owned(), w[1].to_owned())).collect();
         let again = entry.make(Preset::Standard, &settings).unwrap();
-        assert_eq!(again.command("cuda:0"), command);
+        assert_eq!(again.plan(None).unwrap().command_on("cuda:0"), command);
         assert_eq!(again.problems(), experiment.problems());
         assert_eq!(again.rungs(), experiment.rungs());
         let preset = entry.make(preset, &settings).unwrap();
-        assert_eq!(preset.command("cuda:0"), command, "settings come after those of a preset");
+        assert_eq!(preset.plan(None).unwrap().command_on("cuda:0"), command, "settings come after those of a preset");
     };
     check(&Training::quick(), Preset::Quick, "--network mnist --batch 64 --steps 10 --data synthetic --seed 1");
     let all = Training::sweep().synthetic();

@@ -127,13 +127,13 @@ fn settings_that_make_no_sense_are_refused() {
 fn settings_make_the_same_experiment_again() {
     let entry = experiments().into_iter().find(|e| e.name == "loop").unwrap();
     let check = |experiment: &dyn Experiment, preset: Preset, expect: &str| {
-        let command = experiment.command("cuda:0");
+        let command = experiment.plan(None).unwrap().command_on("cuda:0");
         assert_eq!(command, format!("warpbook run loop {expect} --device cuda:0"));
         let words: Vec<&str> = expect.split(' ').collect();
         let settings: Vec<(String, String)> =
             words.chunks(2).map(|w| (w[0].trim_start_matches("--").to_owned(), w[1].to_owned())).collect();
         let again = entry.make(preset, &settings).unwrap();
-        assert_eq!(again.command("cuda:0"), command);
+        assert_eq!(again.plan(None).unwrap().command_on("cuda:0"), command);
         assert_eq!(again.problems(), experiment.problems());
         assert_eq!(again.rungs(), experiment.rungs());
     };

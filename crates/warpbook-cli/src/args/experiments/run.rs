@@ -27,9 +27,10 @@ pub struct RunArgs {
     pub device: DeviceArg,
 }
 
-/// One experiment with its settings.
+/// One experiment with its settings, or the several that it stands for.
 pub struct Chosen {
-    pub experiment: Box<dyn Experiment>,
+    pub name: &'static str,
+    pub experiments: Vec<Box<dyn Experiment>>,
     pub quick: bool,
     pub run: ExperimentArgs,
 }
@@ -41,7 +42,8 @@ pub fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<Chosen, warpbook::E
         (_, true) => Preset::Sweep,
         _ => Preset::Standard,
     };
-    Ok(Chosen { experiment: entry.make(preset, &setting_values(entry, matches))?, quick: run.quick, run })
+    let experiments = entry.make_each(preset, &setting_values(entry, matches))?;
+    Ok(Chosen { name: entry.name, experiments, quick: run.quick, run })
 }
 
 /// The experiment's settings that were given.

@@ -327,7 +327,7 @@ pub(crate) mod tests {
         };
         Run {
             command: "warpbook run '<b>'".into(),
-            descriptor: experiment().descriptor(),
+            descriptor: experiment().plan(None).unwrap().descriptor,
             problems: vec![problem()],
             rungs: rungs().into_iter().filter(|r| r.id != "01_unfused").collect(),
             measurements: vec![

@@ -20,7 +20,7 @@ pub fn place(lab: &Lab) -> String {
         return format!("All pairs are measured here, on {name}.");
     }
     let small = format!("There is no GPU in this lab: it runs on the CPU ({name}).");
-    match PAIRS.first().and_then(|pair| Guide::pair(pair.name).ok()).and_then(|pair| published(pair.name())) {
+    match PAIRS.first().and_then(|pair| published(pair.record)) {
         Some(record) => format!(
             "{small} A pair that a CPU can run is measured here, at small sizes, and shown next to the published record of {}. All other figures of pairs \
              are those of the published records, and say so.",
@@ -43,7 +43,7 @@ pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     let pair = Guide::pair(name)?;
     if lab.device().cuda().is_none() {
         let halves = Experiment::rungs(&pair).iter().filter(|rung| rung.is_cpu()).count();
-        return match published(pair.name()).filter(|_| halves < 2) {
+        return match published(&pair.plan(None)?.name).filter(|_| halves < 2) {
             Some(record) => Ok(record),
             None => lab.run(&pair.quick()),
         };

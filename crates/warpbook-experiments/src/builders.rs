@@ -1,0 +1,46 @@
+//! The builders that every experiment has: which rungs run, and the seed.
+
+/// Selects an experiment's rungs by its field `selection`.
+macro_rules! selects {
+    ($experiment:ty) => {
+        impl warpbook_lab::settings::Selects for $experiment {
+            fn selection(&self) -> &Selection {
+                &self.selection
+            }
+
+            fn selection_mut(&mut self) -> &mut Selection {
+                &mut self.selection
+            }
+        }
+
+        impl $experiment {
+            /// Only these rungs, by id.
+            #[must_use]
+            pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
+                self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
+                self
+            }
+        }
+    };
+}
+
+/// Sets an experiment's field `seed`; the second argument says what is drawn from it.
+macro_rules! seeded {
+    ($experiment:ty, $doc:literal) => {
+        impl $experiment {
+            #[doc = $doc]
+            #[must_use]
+            pub fn seed(mut self, seed: u64) -> Self {
+                self.seed = seed;
+                self
+            }
+
+            fn seed_setting(help: &'static str) -> Setting<Self> {
+                let set = |e: Self, text: &str| Ok(e.seed(warpbook_lab::settings::parse_count(text)?));
+                Setting { name: "seed", value: Some("N"), help, set, get: |e| Some(e.seed.to_string()) }
+            }
+        }
+    };
+}
+
+pub(crate) use {seeded, selects};
