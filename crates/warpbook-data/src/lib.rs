@@ -17,15 +17,15 @@ pub mod philox;
 mod rows;
 mod synthetic;
 
-pub use files::cifar::cifar10;
 pub use dataset::{Dataset, Origin, Part, Splits};
-pub use images::encode::png;
 pub use error::{Error, Result};
-pub use images::fit::{Fitted, fit_image};
-pub use images::folder::image_folder;
-pub use identity::{Fit, Identity, Source, names};
+pub use files::cifar::cifar10;
 pub use files::idx::{fashion_mnist, mnist};
 pub use files::recipes::{Recipe, RemoteFile, folder_for, recipe, recipes};
+pub use identity::{Fit, Identity, Source, names};
+pub use images::encode::png;
+pub use images::fit::{Fitted, fit_image};
+pub use images::folder::image_folder;
 pub use rows::Rows;
 pub use synthetic::{synthetic_colours, synthetic_digits};
 

@@ -63,11 +63,7 @@ pub fn sum(len: usize, f: impl Fn(std::ops::Range<usize>) -> f64 + Sync) -> f64 
 /// Column sums over all rows of a matrix, `[sums]`, in f64.
 ///
 /// `add` adds the rows of a range to `[sums]`, which are zero at first; the partial sums are added in the order of the ranges.
-pub fn column_sums(
-    rows: usize,
-    sums: usize,
-    add: impl Fn(std::ops::Range<usize>, &mut [f64]) + Sync,
-) -> Vec<f64> {
+pub fn column_sums(rows: usize, sums: usize, add: impl Fn(std::ops::Range<usize>, &mut [f64]) + Sync) -> Vec<f64> {
     /// Ranges at most, so that partial sums take little memory.
     const RANGES: usize = 64;
     const ROWS: usize = 64;

@@ -8,10 +8,7 @@ use warpbook_record::KernelSpec;
 ///
 /// # Errors
 /// A kernel does not compile, or the driver refuses it.
-pub fn load<const N: usize>(
-    device: &CudaDevice,
-    specs: [KernelSpec; N],
-) -> warpbook_device::Result<[Kernel; N]> {
+pub fn load<const N: usize>(device: &CudaDevice, specs: [KernelSpec; N]) -> warpbook_device::Result<[Kernel; N]> {
     let kernels: Vec<Kernel> =
         specs.iter().map(|spec| device.kernel(spec, &spec.tiles[0])).collect::<warpbook_device::Result<_>>()?;
     kernels.try_into().map_err(|_| warpbook_device::Error::Unsupported {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 use warpbook_device::{Communicator, CudaDevice, Library, Route, Stream, testing};
-use warpbook_kernels::matmul::Form;
-use warpbook_gemm::{DeviceArrays, Judge, Product};
 use warpbook_gemm::philox::gaussians;
 use warpbook_gemm::storage::Storage;
 use warpbook_gemm::tensor_parallel::{Doing, Options, Split, TensorParallel};
+use warpbook_gemm::{DeviceArrays, Judge, Product};
+use warpbook_kernels::matmul::Form;
 use warpbook_record::Dtype;
 
 /// A product with its operands on the first GPU, and a C for each way of computing it.

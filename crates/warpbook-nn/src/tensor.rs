@@ -11,13 +11,13 @@
 //! # Ok::<(), warpbook_nn::tensor::TensorError>(())
 //! ```
 
-use warpbook_gemm::DeviceArray;
-use warpbook_data::parallel;
-use warpbook_gemm::storage::Storage;
 use half::{bf16, f16};
 use std::fmt;
 use std::sync::Arc;
+use warpbook_data::parallel;
 use warpbook_device::{CudaDevice, Device};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::storage::Storage;
 use warpbook_record::Dtype;
 
 /// Why a tensor cannot be made, moved or read.

@@ -1,14 +1,14 @@
 //! A network's weights on the host, with PyTorch's names and layouts, and their files.
 
 use crate::network::{Network, ParamSpec, Role};
-use warpbook_data::philox;
-use warpbook_gemm::storage::decoded;
 use safetensors::tensor::{Dtype, Metadata, SafeTensorError, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use warpbook_data::philox;
 use warpbook_device::read_file;
+use warpbook_gemm::storage::decoded;
 
 /// Why weights cannot be read or written.
 #[derive(Debug, thiserror::Error)]

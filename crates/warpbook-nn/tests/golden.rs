@@ -5,8 +5,8 @@ mod reference;
 
 use reference::{Types, gradients, relative_error};
 use std::path::PathBuf;
-use warpbook_device::testing;
 use warpbook_data::{self, Dataset};
+use warpbook_device::testing;
 use warpbook_nn::network::{Arrangement, Network, mnist_cnn};
 use warpbook_nn::ops::augment::{self, Augment};
 use warpbook_nn::ops::conv2d::cuda::Method;
@@ -38,7 +38,11 @@ impl Golden {
         };
         let folder = PathBuf::from(folder);
         let text = std::fs::read_to_string(folder.join("mnist_cnn.golden.json")).unwrap();
-        Some(Self { folder, json: serde_json::from_str(&text).unwrap(), data: warpbook_data::open("mnist", None).unwrap() })
+        Some(Self {
+            folder,
+            json: serde_json::from_str(&text).unwrap(),
+            data: warpbook_data::open("mnist", None).unwrap(),
+        })
     }
 
     fn losses(&self) -> Vec<f64> {

@@ -2,8 +2,8 @@
 
 use std::net::TcpListener;
 use std::time::Duration;
-use warpbook_device::{CudaDevice, Library, NcclId, testing};
 use warpbook_data::{Dataset, synthetic_digits};
+use warpbook_device::{CudaDevice, Library, NcclId, testing};
 use warpbook_nn::network::{Network, batch_norm, conv2d, dropout, flatten, linear, max_pool, relu};
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::train::{

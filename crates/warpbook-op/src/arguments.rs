@@ -1,8 +1,8 @@
 //! The structs of the C interface, and what they mean.
 
 use warpbook_device::{Error, Result};
-use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_gemm::Product;
+use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_record::Dtype;

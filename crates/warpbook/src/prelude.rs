@@ -1,7 +1,10 @@
 //! What a notebook imports, in topics: `use warpbook::prelude::*;` for kernels, ladders and charts, and a line more for networks ([`nn`]), for an
 //! experiment of one's own ([`experiment`]) or for profiles ([`profile`]).
 
-pub use crate::{EvcxrDisplay, HostCode, KernelDiff, KernelView, Panel, Show, Viewed, lines_against_speed, lines_of_code, notebook_progress};
+pub use crate::{
+    EvcxrDisplay, HostCode, KernelDiff, KernelView, Panel, Show, Viewed, lines_against_speed, lines_of_code,
+    notebook_progress,
+};
 pub use warpbook_charts::{Chart, draw};
 pub use warpbook_device::{Bench, Buffer, Choice, CudaDevice, Device, Kernel, Slice, Stream};
 pub use warpbook_experiments::{
@@ -22,8 +25,8 @@ pub mod nn {
     pub use warpbook_nn::network::{
         Layer, Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, own, relu, residual,
     };
-    pub use warpbook_nn::ops::optimizer::Optimizer;
     pub use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport};
+    pub use warpbook_nn::ops::optimizer::Optimizer;
     pub use warpbook_nn::ops::schedule::Schedule;
     pub use warpbook_nn::tensor::Tensor;
     pub use warpbook_nn::train::{Loss, Place, Precision, Prefetcher, Recipe, Trainer};

@@ -5,8 +5,8 @@
 //! comments of `pickletools.py` in Python's library. `serde-pickle` cannot be used, since it drops an object's state, which is
 //! where NumPy keeps the pixels.
 
-use crate::files::cifar::{Images, MOST, PIXELS, bad_label};
 use crate::error::{Error, Result};
+use crate::files::cifar::{Images, MOST, PIXELS, bad_label};
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;

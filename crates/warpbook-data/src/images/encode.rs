@@ -32,8 +32,8 @@ pub fn png([channels, height, width]: [usize; 3], pixels: &[u8]) -> Result<Vec<u
 
 #[cfg(test)]
 mod tests {
-    use crate::{Fit, fit_image};
     use super::*;
+    use crate::{Fit, fit_image};
 
     #[test]
     fn an_image_comes_back() {

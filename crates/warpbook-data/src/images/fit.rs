@@ -56,9 +56,9 @@ fn proportional((h, w): (usize, usize), (height, width): (usize, usize)) -> (usi
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::image_folder;
     use crate::images::picture::tests::{write_png, write_turned_jpeg};
-    use super::*;
     use png::ColorType;
 
     #[test]

@@ -6,10 +6,10 @@
 
 mod strokes;
 
-use strokes::{DIGITS, Stroke};
-use crate::{Dataset, Origin, Splits};
 use crate::philox::{gaussian, philox4x32, uniform};
+use crate::{Dataset, Origin, Splits};
 use rayon::prelude::*;
+use strokes::{DIGITS, Stroke};
 
 const SIDE: usize = 28;
 const PIXELS: usize = SIDE * SIDE;

@@ -10,8 +10,8 @@ pub(crate) mod reference;
 use crate::builders::{seeded, selects};
 use prepared::Points;
 use warpbook_kernels::regression::{
-    Descent, INITIAL, Line, MAX_FEATURES, RANGE, RegressionRow, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, TRUTH, decimal,
-    rows,
+    Descent, INITIAL, Line, MAX_FEATURES, RANGE, RegressionRow, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS,
+    TRUTH, decimal, rows,
 };
 use warpbook_lab::activity::Timelines;
 use warpbook_lab::experiment::Prepared;

@@ -1,7 +1,7 @@
 //! Checks products against f64 on the device.
 
-use crate::handle::refused;
 use crate::check::judge_launch::{self as launch, Bounds};
+use crate::handle::refused;
 use crate::{DeviceArray, Product};
 use warpbook_device::{Buffer, CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_kernels::Tolerance;

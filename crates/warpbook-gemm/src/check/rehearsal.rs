@@ -1,9 +1,9 @@
 //! Small products with a kernel that nobody has tried yet.
 
 use crate::check::flaw::{Evidence, Flaw};
+use crate::product::storage::{Storage, rounded};
 use crate::{DeviceArray, DeviceArrays, Plan, Product, Workspace};
 use warpbook_data::philox::fill_gaussians;
-use crate::product::storage::{Storage, rounded};
 use warpbook_device::{CudaDevice, Result, Stream};
 use warpbook_kernels::matmul::{Form, Row};
 use warpbook_record::{Dim, Tile};

@@ -1,9 +1,9 @@
 //! The launches of the matrix product, and what has to hold for them.
 #![allow(unsafe_code)]
 
+use crate::handle::refused;
 use crate::plan::args_launch::EpilogueArgs;
 use crate::plan::copies::CopyArgs;
-use crate::handle::refused;
 use crate::plan::parts::COLUMNS;
 use crate::plan::{Added, Copied, KernelOperands, Multiplied, Step, Summed};
 use crate::product::ArraySpec;

@@ -9,8 +9,8 @@ pub(crate) mod sums;
 mod sums_launch;
 pub(crate) mod trial;
 
-use crate::plan::copies::{CopyArgs, Layouts, OperandCopy, in_one_launch};
 use crate::choose::cost_model;
+use crate::plan::copies::{CopyArgs, Layouts, OperandCopy, in_one_launch};
 use crate::plan::parts::{COLUMNS, Parts};
 use crate::plan::streamed::{ExchangeArgs, Streamed};
 use crate::{Arrays, Product};

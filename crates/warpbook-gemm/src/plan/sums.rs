@@ -1,8 +1,8 @@
 //! Column sums outside of a product, in two levels: the bias gradients of layers, and sums that are split over blocks.
 
 use crate::plan::launch::Columns;
-use crate::product::ArraySpec;
 use crate::plan::sums_launch::{Vectors, queue_total_sums};
+use crate::product::ArraySpec;
 use crate::{DeviceArray, Workspace, refused};
 use warpbook_device::{CudaDevice, Error, Kernel, Result, Slice, Stream};
 use warpbook_kernels::matmul::column_sums;

@@ -1,8 +1,8 @@
 //! The arrays that a product on a device reads and writes.
 
+use crate::product::storage::Storage;
 use crate::product::{ArraySpec, ArraySpecs};
 use crate::{Malformed, Plan};
-use crate::product::storage::Storage;
 use std::ops::Range;
 use warpbook_device::{Buffer, CudaDevice, DevicePtr, Element, Result, Slice};
 use warpbook_record::Dtype;

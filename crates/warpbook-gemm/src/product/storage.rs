@@ -1,8 +1,8 @@
 //! Arrays on a device whose element type is chosen at run time.
 
-use warpbook_data::parallel;
 use half::{bf16, f16};
 use std::time::Duration;
+use warpbook_data::parallel;
 use warpbook_device::{Buffer, Communicator, CudaDevice, DevicePtr, Result};
 use warpbook_record::Dtype;
 

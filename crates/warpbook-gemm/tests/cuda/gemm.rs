@@ -1,14 +1,14 @@
 //! Every rung and tile of the matrix product on a GPU, against f64 on the CPU.
 
 use std::sync::Arc;
-use warpbook_device::{Compiler, CudaDevice, testing};
-use warpbook_kernels::Tolerance;
-use warpbook_kernels::matmul::{Epilogue, Form, Row, rows};
-use warpbook_gemm::cpu::{Operands, reference_rows};
-use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Judge, Plan, Product, Workspace, gelu};
 use warpbook_data::parallel::collect;
 use warpbook_data::philox::gaussian;
+use warpbook_device::{Compiler, CudaDevice, testing};
+use warpbook_gemm::cpu::{Operands, reference_rows};
 use warpbook_gemm::storage::{Storage, rounded};
+use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Judge, Plan, Product, Workspace, gelu};
+use warpbook_kernels::Tolerance;
+use warpbook_kernels::matmul::{Epilogue, Form, Row, rows};
 use warpbook_record::{Dtype, Requires, Tile};
 
 /// The bytes around C; as f16, bf16 and f32 numbers that no product here gives.

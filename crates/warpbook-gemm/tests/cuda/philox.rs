@@ -1,7 +1,7 @@
 //! The CUDA body against the CPU's, to the bit.
 
-use warpbook_device::testing;
 use warpbook_data::philox::{fill_gaussians, fill_permutation, fill_uniforms, gaussian, permute};
+use warpbook_device::testing;
 use warpbook_gemm::philox::{Philox, gaussians, permutation};
 
 #[test]

@@ -163,7 +163,14 @@ impl RegressionRow {
     }
 }
 
-fn row(id: &'static str, title: &'static str, idea: &'static str, runner: Runner, plan: Plan, moves: Moves) -> RegressionRow {
+fn row(
+    id: &'static str,
+    title: &'static str,
+    idea: &'static str,
+    runner: Runner,
+    plan: Plan,
+    moves: Moves,
+) -> RegressionRow {
     let requires = if matches!(runner, Runner::Cpu(_)) { Requires::Nothing } else { Requires::AtLeast(7, 5) };
     let rung = Rung { id: id.into(), title: title.into(), idea: idea.into(), requires, runner, variant_of: None };
     let several_features = matches!(plan, Plan::Cpu { .. } | Plan::Multivariate);

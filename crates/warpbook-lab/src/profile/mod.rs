@@ -51,9 +51,7 @@ pub use tables::NOTHING;
 use crate::{Lab, Result};
 use cycle::Joint;
 use spans::Spans;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Instant;
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorded, Recorder};
 use warpbook_record::{ProfilerOverhead, stats};
 

@@ -117,11 +117,11 @@ fn version(text: Option<&str>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_data::{Dataset, Fit, Source};
     use crate::network::*;
     use crate::train::{Loss, Recipe};
     use proptest::prelude::*;
     use std::collections::HashMap;
+    use warpbook_data::{Dataset, Fit, Source};
 
     fn small() -> Frozen {
         let layers = [

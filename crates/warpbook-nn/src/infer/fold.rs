@@ -111,8 +111,8 @@ mod tests {
     use super::*;
     use crate::network::*;
     use crate::ops::optimizer::Optimizer;
-    use warpbook_data::philox;
     use crate::train::{CpuEngine, Mode};
+    use warpbook_data::philox;
 
     /// Weights of which none is 0 or 1.
     fn weights(network: &Network) -> Weights {

@@ -18,11 +18,11 @@ mod predictor;
 
 pub use predictor::{Prediction, Predictor};
 
-use warpbook_data::{self, Dataset, Fit, Fitted, Identity, Source, fit_image};
 use crate::network::{Network, Shape};
 use crate::train::{Loss, Place, Recipe, Score, TrainError};
 use crate::weights::Weights;
 use std::path::Path;
+use warpbook_data::{self, Dataset, Fit, Fitted, Identity, Source, fit_image};
 
 /// The most images that are classified at a time.
 const BATCH: usize = 256;

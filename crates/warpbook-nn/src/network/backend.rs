@@ -1,8 +1,8 @@
 //! What computes single layers on a GPU.
 
 use super::layer::{Kind, Layer};
-use warpbook_gemm::ProductBy;
 use crate::ops::conv2d::cuda::Method;
+use warpbook_gemm::ProductBy;
 
 /// What computes a layer on a GPU, forwards and both gradients, where it is not to be what the training's options say for all layers.
 ///

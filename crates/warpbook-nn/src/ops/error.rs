@@ -1,6 +1,6 @@
+use warpbook_device::Slice;
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::cpu::GemmError;
-use warpbook_device::Slice;
 use warpbook_record::Dtype;
 
 /// Why an operation cannot be computed.
@@ -167,4 +167,3 @@ impl Check {
 pub(crate) fn one<T>(check: Check, name: &'static str, slice: Option<&Slice<T>>) -> Result<()> {
     slice.map_or(Ok(()), |slice| check.lengths(&[(name, slice.len(), &[1])]))
 }
-

@@ -1,11 +1,11 @@
 //! Weights at the start of a training that are more than random numbers.
 
 use super::{Recipe, Samples, TrainError};
-use warpbook_data::Dataset;
 use crate::network::{Op, ParamSpec, Role};
 use crate::ops::optimizer::groups::Group;
 use crate::weights::Weights;
 use rayon::prelude::*;
+use warpbook_data::Dataset;
 
 /// Images that the whitening filters are computed of, at most: the first ones.
 const WHITENED: usize = 5000;
@@ -198,8 +198,8 @@ fn rotate(a: &mut [f64], v: &mut [f64], n: usize, (p, q): (usize, usize)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_data::synthetic_digits;
     use crate::network::{Network, conv2d, flatten, linear};
+    use warpbook_data::synthetic_digits;
 
     fn recipe() -> Recipe {
         let layers =

@@ -2,10 +2,10 @@
 
 use super::TrainError;
 use super::cuda::{IN_FLIGHT, Loader, Slot, gather, workers};
-use warpbook_data::Dataset;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use warpbook_data::Dataset;
 use warpbook_device::{CudaDevice, Slice, Stream};
 
 /// Batches of images for a training loop of one's own: while the loop uses one, the next two are gathered by another thread and, for a GPU, copied there
@@ -230,9 +230,9 @@ impl Drop for Prefetcher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_data::synthetic_digits;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
+    use warpbook_data::synthetic_digits;
     use warpbook_device::testing;
 
     /// Two epochs over 50 images in an order of their own.

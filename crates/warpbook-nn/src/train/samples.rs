@@ -1,8 +1,8 @@
 //! What a network is trained on, and judged by.
 
 use super::{Loss, Place, Ranks, Recipe, TrainError, Trainer};
-use warpbook_data::{Dataset, Rows};
 use crate::network::{Node, Op};
+use warpbook_data::{Dataset, Rows};
 
 /// Samples with what a network should make of them.
 #[derive(Debug, Clone, Copy)]

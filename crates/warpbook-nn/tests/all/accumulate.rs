@@ -1,7 +1,7 @@
 //! Gradient accumulation: a batch in parts gives the weights of the batch at once.
 
-use warpbook_device::testing;
 use warpbook_data::{Rows, synthetic_digits};
+use warpbook_device::testing;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::train::{

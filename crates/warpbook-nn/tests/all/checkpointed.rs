@@ -1,7 +1,7 @@
 //! Gradient checkpointing: the same bits with less memory.
 
-use warpbook_device::testing;
 use warpbook_data::synthetic_digits;
+use warpbook_device::testing;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::train::{CudaOptions, Event, Flow, Place, Precision, Recipe, Trainer};

@@ -1,7 +1,7 @@
 //! Data-parallel training in one process: replicas against one training with the same batch.
 
-use warpbook_device::{CudaDevice, testing};
 use warpbook_data::synthetic_digits;
+use warpbook_device::{CudaDevice, testing};
 use warpbook_nn::network::{Network, batch_norm, conv2d, dropout, flatten, linear, max_pool, relu};
 use warpbook_nn::train::{Augmentation, CudaOptions, DataParallel, Place, Precision, Recipe, Samples, Trainer};
 use warpbook_nn::weights::Weights;

@@ -2,8 +2,8 @@
 
 use safetensors::SafeTensors;
 use std::path::PathBuf;
-use warpbook_device::testing;
 use warpbook_data::Dataset;
+use warpbook_device::testing;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::augment::{self, Augment};
 use warpbook_nn::ops::optimizer::Optimizer;

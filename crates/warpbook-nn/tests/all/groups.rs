@@ -1,19 +1,19 @@
 //! Groups of parameters, Muon, frozen layers, alternating flips and averaged views: trainings on the CPU, and on a GPU against f64 and the CPU.
 
-use warpbook_device::testing;
+use warpbook_data::philox::gaussian;
 use warpbook_data::synthetic_digits;
+use warpbook_device::testing;
 use warpbook_gemm::DeviceArray;
+use warpbook_gemm::storage::rounded;
 use warpbook_nn::network::{Network, batch_norm, conv2d, flatten, gelu, linear, max_pool};
 use warpbook_nn::ops::muon::Muon;
-use warpbook_nn::ops::muon::cuda::FilterPlace as FilterPlace;
+use warpbook_nn::ops::muon::cuda::FilterPlace;
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::ops::optimizer::cuda::{Control, Parameters, STEP_WORDS};
 use warpbook_nn::ops::optimizer::grouped::{GroupRates, GroupedUpdate};
 use warpbook_nn::ops::optimizer::groups::{Group, Grouped, Rule};
 use warpbook_nn::ops::reference::{ParameterState, muon_step, optimizer_step};
 use warpbook_nn::ops::schedule::Schedule;
-use warpbook_data::philox::gaussian;
-use warpbook_gemm::storage::rounded;
 use warpbook_nn::train::{
     Augmentation, CudaOptions, Flow, GradScaler, Initial, Place, Precision, Recipe, StepOutcome, Trainer, Views,
 };

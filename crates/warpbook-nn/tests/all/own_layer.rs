@@ -1,13 +1,13 @@
 //! Layers of the learner's own: in networks, compiled, checked, and trained against those that are built in.
 
-use warpbook_device::{Compiler, CudaDevice, Error, testing};
 use warpbook_data::Dataset;
+use warpbook_data::philox;
+use warpbook_device::{Compiler, CudaDevice, Error, testing};
 use warpbook_nn::infer::Frozen;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::Layout;
-use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::ops::custom_layer::{OwnLayer, OwnSizes, check, compile};
-use warpbook_data::philox;
+use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::train::{CudaOptions, Event, Flow, Loss, Place, Precision, Recipe, StepOutcome, Trainer};
 use warpbook_nn::weights::Weights;
 use warpbook_record::Dtype;

@@ -1,10 +1,10 @@
 //! Training on the CPU: it learns, its gradients are right through every kind of layer, and an interruption changes no bit.
 
 use std::time::Duration;
+use warpbook_data::philox;
 use warpbook_data::{Dataset, synthetic_digits};
 use warpbook_nn::network::*;
 use warpbook_nn::ops::optimizer::Optimizer;
-use warpbook_data::philox;
 use warpbook_nn::train::{CpuEngine, Ended, Event, Flow, Loss, Mode, Recipe, Target, TrainError, Trainer};
 use warpbook_nn::weights::Weights;
 

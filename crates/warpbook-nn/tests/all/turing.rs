@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use warpbook_device::Compiler;
-use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_gemm::{Findings, Plan, Product, choose};
+use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_nn::network::{Node, Op};
 use warpbook_nn::ops::conv2d::cuda::Method;
 use warpbook_nn::train::{Precision, Recipe, Way, ways};

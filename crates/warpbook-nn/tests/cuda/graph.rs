@@ -1,12 +1,12 @@
 //! Products of several rungs on two streams, captured as one graph and replayed, against f64.
 
+use warpbook_data::philox::gaussian;
 use warpbook_device::{Buffer, CudaDevice, Stream, testing};
+use warpbook_gemm::cpu::{Operands, reference_rows};
+use warpbook_gemm::storage::{Storage, rounded};
+use warpbook_gemm::{DeviceArrays, Findings, Plan, Product, Workspace, choose};
 use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{Epilogue, Form, rows};
-use warpbook_gemm::cpu::{Operands, reference_rows};
-use warpbook_gemm::{DeviceArrays, Findings, Plan, Product, Workspace, choose};
-use warpbook_data::philox::gaussian;
-use warpbook_gemm::storage::{Storage, rounded};
 use warpbook_record::Dtype;
 
 /// One product with its plan and workspace, and the arrays that it alone uses.

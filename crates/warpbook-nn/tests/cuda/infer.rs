@@ -1,13 +1,13 @@
 //! Frozen networks on a GPU against the same on the CPU.
 
-use warpbook_device::{Bench, CudaDevice, Cudnn, Library, testing};
+use warpbook_data::philox;
 use warpbook_data::{self as data, Dataset};
+use warpbook_device::{Bench, CudaDevice, Cudnn, Library, testing};
 use warpbook_gemm::ProductBy;
 use warpbook_nn::infer::Frozen;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::Method;
-use warpbook_data::philox;
 use warpbook_nn::train::{CudaOptions, Loss, Place, Precision, Recipe, Trainer};
 use warpbook_nn::weights::Weights;
 

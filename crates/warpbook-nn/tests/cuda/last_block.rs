@@ -1,13 +1,13 @@
 //! What the last block of a kernel does has the bits of the kernels that it replaces: the rungs `12_dependent_launch` and `13_last_block`.
 
-use warpbook_device::{CudaDevice, Slice, testing};
+use warpbook_data::philox;
 use warpbook_data::{Dataset, Rows};
+use warpbook_device::{CudaDevice, Slice, testing};
 use warpbook_gemm::DeviceArray;
 use warpbook_nn::network::{amp_recipe, batch_norm, conv2d, flatten, linear, relu};
 use warpbook_nn::ops::cross_entropy::{self, CrossEntropy};
 use warpbook_nn::ops::mse;
 use warpbook_nn::ops::optimizer::Optimizer;
-use warpbook_data::philox;
 use warpbook_nn::train::{
     CudaOptions, Event, Flow, GradScaler, Place, Precision, Recipe, Samples, Score, StepOutcome, TrainError, Trainer,
 };
@@ -330,7 +330,8 @@ fn losses_of_any_number_of_blocks_have_the_same_bits() {
         assert_eq!(got, want, "a batch of {batch}, {classes} classes");
         assert!(got.0.iter().all(|one| *one == got.0[0]), "a batch of {batch}");
     }
-    let losses = [mse::cuda::SquaredErrorKernels::new, mse::cuda::SquaredErrorKernels::with_last_block].map(|new| new(&device, Dtype::F32).unwrap());
+    let losses = [mse::cuda::SquaredErrorKernels::new, mse::cuda::SquaredErrorKernels::with_last_block]
+        .map(|new| new(&device, Dtype::F32).unwrap());
     for n in [1, 4096, 4097, 100_003, 3_000_001] {
         let (output, target) = (DeviceArray::from(&floats(&random(n, 1))), floats(&random(n, 2)));
         let work = device.zeros::<f64>(losses[0].blocks(n)).unwrap();

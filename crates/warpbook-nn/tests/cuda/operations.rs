@@ -1,7 +1,7 @@
 //! Steps on a GPU that are made one operation at a time.
 
-use warpbook_device::testing;
 use warpbook_data::synthetic_digits;
+use warpbook_device::testing;
 use warpbook_nn::train::{CudaOptions, Place, Precision, Recipe, StepOperation, StepOutcome, TrainError, Trainer};
 
 #[test]

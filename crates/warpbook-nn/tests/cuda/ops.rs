@@ -1,9 +1,11 @@
 //! The CUDA bodies of the operations against the f64 reference and the CPU bodies.
 
 use half::{bf16, f16};
+use warpbook_data::philox::gaussian;
 use warpbook_device::{Buffer, CudaDevice, Slice, Stream, testing};
-use warpbook_kernels::nn::TYPES;
 use warpbook_gemm::DeviceArray;
+use warpbook_gemm::storage::rounded;
+use warpbook_kernels::nn::TYPES;
 use warpbook_nn::ops::activation::{self, Activation, Kept};
 use warpbook_nn::ops::augment::{self, Augment, Draw};
 use warpbook_nn::ops::batch_norm::{self, BatchNorm, Running, Saved};
@@ -11,8 +13,6 @@ use warpbook_nn::ops::cross_entropy::{self, CrossEntropy};
 use warpbook_nn::ops::dropout::{self, Dropout};
 use warpbook_nn::ops::optimizer::{self, Optimizer, clip};
 use warpbook_nn::ops::{Layout, add, mse, pool, reference};
-use warpbook_data::philox::gaussian;
-use warpbook_gemm::storage::rounded;
 use warpbook_record::Dtype;
 
 /// Lengths that are no whole groups, and one of several steps of the grid.

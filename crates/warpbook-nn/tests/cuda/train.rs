@@ -1,13 +1,13 @@
 //! Training on a GPU against training on the CPU.
 
-use warpbook_device::{Compiler, CublasLt, CudaDevice, Cudnn, testing};
+use warpbook_data::philox;
 use warpbook_data::{Dataset, Rows};
+use warpbook_device::{Compiler, CublasLt, CudaDevice, Cudnn, testing};
 use warpbook_gemm::ProductBy;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::Method;
 use warpbook_nn::ops::optimizer::Optimizer;
-use warpbook_data::philox;
 use warpbook_nn::train::{
     CudaOptions, Event, Flow, GradScaler, Loader, Loss, Place, Precision, Recipe, Residency, StepOutcome, TrainError,
     Trainer,

@@ -1,9 +1,9 @@
 //! The gradients of a network in f64, of arrays that are rounded where an engine rounds them: its sums are exact, and nothing else.
 
+use warpbook_gemm::storage::rounded;
 use warpbook_nn::network::{Network, Node, Op};
 use warpbook_nn::ops::cross_entropy::CrossEntropy;
 use warpbook_nn::ops::reference;
-use warpbook_gemm::storage::rounded;
 use warpbook_nn::train::{GradScaler, Precision};
 use warpbook_record::Dtype;
 

@@ -1,9 +1,9 @@
 //! The CPU body.
 
 use super::{Activation, check};
-use warpbook_gemm::{gelu, gelu_derivative};
 use crate::ops::error::Result;
 use warpbook_data::parallel::{map, map2};
+use warpbook_gemm::{gelu, gelu_derivative};
 
 /// y = f(x). y is not read.
 ///

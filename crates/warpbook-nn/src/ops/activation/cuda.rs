@@ -2,10 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::{Activation, OP};
-use warpbook_gemm::DeviceArray;
-use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Kernel, Result, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
 /// The kernels of the activations, loaded once for a type of elements.

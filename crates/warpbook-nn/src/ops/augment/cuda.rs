@@ -2,12 +2,12 @@
 #![allow(unsafe_code)]
 
 use super::{Augment, Draw, OP};
-use warpbook_gemm::DeviceArray;
 use crate::ops::Layout;
-use crate::ops::error::one;
-use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
+use crate::ops::error::one;
 use warpbook_device::{Buffer, CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::load;
 use warpbook_kernels::Launch;
 use warpbook_record::Dtype;
 

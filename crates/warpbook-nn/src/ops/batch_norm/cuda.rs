@@ -2,11 +2,11 @@
 
 use super::launch::{self, Shape};
 use super::{BatchNorm, OP};
-use warpbook_gemm::DeviceArray;
 use crate::ops::Layout;
-use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::load;
 use warpbook_kernels::Launch;
 use warpbook_record::Dtype;
 

@@ -2,10 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::cuda::Pair;
-use warpbook_gemm::DeviceArray;
-use warpbook_gemm::kernel_args::optional;
 use std::ffi::c_void;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::optional;
 use warpbook_kernels::Launch;
 
 /// `Shape` of `kernels/nn/batch_norm.cu`.

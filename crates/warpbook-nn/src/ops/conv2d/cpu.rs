@@ -5,10 +5,10 @@
 
 use super::Geometry;
 use super::unroll::Windows;
-use warpbook_gemm::cpu::{Operands, blocked};
 use crate::ops::error::Result;
-use warpbook_data::parallel::{self, chunks};
 use rayon::prelude::*;
+use warpbook_data::parallel::{self, chunks};
+use warpbook_gemm::cpu::{Operands, blocked};
 
 /// Rows of an unrolled block: 512 KiB of them, unless that is so few that packing the weight would take long.
 fn block_rows(window: usize) -> usize {

@@ -2,12 +2,12 @@
 #![allow(unsafe_code)]
 
 use super::{CrossEntropy, OP};
-use warpbook_gemm::DeviceArray;
-use crate::ops::error::one;
-use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use crate::ops::error::Check;
+use crate::ops::error::one;
 use crate::ops::step_launch::Verdict;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use warpbook_record::Dtype;
 
 /// Where the losses of steps are written on the device; none of it is read by the host in between.

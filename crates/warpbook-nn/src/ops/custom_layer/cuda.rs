@@ -2,11 +2,11 @@
 
 use super::kernel::{explained, unsupported};
 use super::{Blocks, OwnLayer, OwnSizes, compile, launch, specs};
-use warpbook_gemm::{DeviceArray, RowsOf, Sums, Workspace};
 use crate::network::Shape;
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_gemm::{DeviceArray, RowsOf, Sums, Workspace};
 use warpbook_kernels::Launch;
 use warpbook_record::{Dtype, KernelStats};
 

@@ -3,8 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::cuda::Backward;
-use warpbook_gemm::DeviceArray;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
 use warpbook_kernels::Launch;
 
 pub(super) fn forward(

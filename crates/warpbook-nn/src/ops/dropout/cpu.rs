@@ -2,9 +2,9 @@
 
 use super::Dropout;
 use crate::ops::error::Result;
+use pulp::{Arch, Simd, WithSimd};
 use warpbook_data::parallel::{CHUNK, chunks};
 use warpbook_data::philox::{blocks, philox4x32_4};
-use pulp::{Arch, Simd, WithSimd};
 
 /// y = x where the mask keeps it, scaled, else 0. y is not read.
 ///

@@ -2,11 +2,11 @@
 #![allow(unsafe_code)]
 
 use super::{Dropout, OP};
-use warpbook_gemm::DeviceArray;
-use crate::ops::error::one;
-use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
+use crate::ops::error::one;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
 /// The kernel of dropout, loaded once for a type of elements.

@@ -1,9 +1,9 @@
 //! The CPU body: one matrix product each, whose bits do not depend on the number of threads.
 
 use super::Sizes;
-use warpbook_gemm::cpu::{Operands, threaded};
 use crate::ops::error::Result;
 use warpbook_data::parallel;
+use warpbook_gemm::cpu::{Operands, threaded};
 
 /// y = x W^T + b. y is not read.
 ///

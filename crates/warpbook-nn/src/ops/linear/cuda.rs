@@ -1,9 +1,9 @@
 //! The CUDA body: three matrix products, and the column sums of dy.
 
 use super::{OP, Sizes};
-use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Planned, Product, ProductBy, RowsOf, Sums, Workspace, refused};
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
+use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Planned, Product, ProductBy, RowsOf, Sums, Workspace, refused};
 use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_record::Dtype;
 

@@ -2,13 +2,13 @@
 
 use super::Sizes;
 use super::cuda::{Linear, LinearEpilogue, stored};
+use std::sync::Arc;
+use warpbook_data::philox::fill_gaussians;
+use warpbook_device::{Buffer, CudaDevice, Result, Stream};
+use warpbook_gemm::storage::{Storage, rounded};
 use warpbook_gemm::{
     DeviceArray, DeviceArrays, Gemm, OWN_KERNEL_LIMIT_S, OwnProduct, Plan, Product, Rehearsed, Workspace, rehearse,
 };
-use warpbook_data::philox::fill_gaussians;
-use warpbook_gemm::storage::{Storage, rounded};
-use std::sync::Arc;
-use warpbook_device::{Buffer, CudaDevice, Result, Stream};
 use warpbook_kernels::matmul::Form;
 use warpbook_record::Dtype;
 

@@ -2,13 +2,13 @@
 #![allow(unsafe_code)]
 
 use super::{OP, check};
-use warpbook_gemm::DeviceArray;
 use crate::ops::cross_entropy::cuda::{LossSlots, Mean, MeanLoss};
-use crate::ops::error::one;
-use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use crate::ops::error::Check;
+use crate::ops::error::one;
 use crate::ops::step_launch::Verdict;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use warpbook_record::Dtype;
 
 /// The kernels of the mean squared error, loaded once for a type of outputs.

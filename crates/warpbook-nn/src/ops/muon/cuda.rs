@@ -2,11 +2,11 @@
 //! weights are f32.
 
 use super::{Muon, OP, launch};
-use warpbook_gemm::DeviceArray;
-use warpbook_gemm::kernel_args::load;
 use crate::ops::error::{Check, Result as OpResult};
 use std::ops::Range;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::load;
 use warpbook_record::{Dim, Dtype};
 
 /// Rows and columns of a block's tile.
@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn the_table_has_a_place_for_every_array() {
-        let places = [FilterPlace { at: 64..64 + 24 * 100, out: 24 }, FilterPlace { at: 4096..4096 + 200 * 70, out: 200 }];
+        let places =
+            [FilterPlace { at: 64..64 + 24 * 100, out: 24 }, FilterPlace { at: 4096..4096 + 200 * 70, out: 200 }];
         let (words, blocks, [directions, work]) = table(&places, 3, 2048).unwrap();
         assert_eq!((words.len(), directions), (2 * FILTER_WORDS, 2400 + 14_000));
         // 24 x 100 becomes 64 x 128; 200 x 70 is transposed to 70 x 200, padded to 128 x 256.

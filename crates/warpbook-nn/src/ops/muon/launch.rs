@@ -3,8 +3,8 @@
 
 use super::cuda::{Arrays, Blocks};
 use super::{EPSILON, Muon};
-use warpbook_gemm::kernel_args::optional_array;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::kernel_args::optional_array;
 use warpbook_kernels::Launch;
 
 /// A product of the iteration, as `kernels/nn/muon.cu` numbers them.

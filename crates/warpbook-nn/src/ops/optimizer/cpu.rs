@@ -2,8 +2,8 @@
 
 use super::{AdamStep, Coefficients, OP, Optimizer, SgdStep};
 use crate::ops::error::{Check, Result};
-use warpbook_data::parallel::CHUNK;
 use rayon::prelude::*;
+use warpbook_data::parallel::CHUNK;
 
 /// One step of one parameter. `state` has [`Optimizer::state_slots`] arrays of the parameter's length. Steps count from 1.
 ///

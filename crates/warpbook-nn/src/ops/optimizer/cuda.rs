@@ -1,12 +1,12 @@
 //! The CUDA body: all parameters in one array, all in one launch.
 
 use super::{OP, Optimizer, launch};
-use warpbook_gemm::DeviceArray;
-use crate::ops::error::one;
-use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
+use crate::ops::error::one;
 use crate::ops::step_launch::Settings;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
 /// What a step reads and writes. All arrays but the small ones have the elements of all parameters, one after the other.

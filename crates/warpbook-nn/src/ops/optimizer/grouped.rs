@@ -3,11 +3,11 @@
 use super::cuda::{Control, Parameters, check};
 use super::groups::{Grouped, MOST};
 use super::{OP, Optimizer, grouped_launch, launch};
-use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use crate::ops::muon::cuda::{Arrays, FilterPlace, Filters};
 use crate::ops::step_launch::Settings;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
 /// Parameters begin at multiples of this; every so many elements name their group.

@@ -3,8 +3,8 @@
 
 use super::cuda::Parameters;
 use super::grouped::GroupRates;
-use warpbook_gemm::kernel_args::optional_array;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::kernel_args::optional_array;
 
 pub(super) fn update(
     kernel: &Kernel,

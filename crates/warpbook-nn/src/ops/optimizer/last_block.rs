@@ -2,12 +2,12 @@
 
 use super::cuda::{Control, NormOutputs, Parameters, blocks, check};
 use super::{OP, Optimizer, launch};
-use warpbook_gemm::DeviceArray;
-use crate::ops::error::one;
-use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
+use crate::ops::error::one;
 use crate::ops::step_launch::{End, Settings, Verdict};
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::load;
 use warpbook_kernels::nn;
 use warpbook_record::Dtype;
 

@@ -2,10 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::cuda::{Control, NormOutputs, Parameters};
-use warpbook_gemm::DeviceArray;
-use warpbook_gemm::kernel_args::{optional, optional_array};
 use crate::ops::step_launch::{End, Settings, Verdict};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::{optional, optional_array};
 use warpbook_kernels::Launch;
 
 pub(super) fn prepare(kernel: &Kernel, stream: &Stream, settings: &Settings, control: Control<'_>) -> Result<()> {

@@ -3,8 +3,8 @@
 use super::PoolGeometry;
 use crate::ops::error::Result;
 use crate::ops::window::Axis;
-use warpbook_data::parallel::chunks;
 use rayon::prelude::*;
+use warpbook_data::parallel::chunks;
 
 /// Elements of one row of the output or one image, and how to walk through them.
 #[derive(Clone, Copy)]

@@ -1,12 +1,12 @@
 //! The CUDA body, for either layout of images.
 
 use super::launch::{self, PoolArgs};
-use super::{PoolGeometry, OP};
-use warpbook_gemm::DeviceArray;
+use super::{OP, PoolGeometry};
 use crate::ops::Layout;
-use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
 /// The kernels of pooling, loaded once for a type of elements and a layout.
@@ -168,7 +168,13 @@ impl Pooling {
     ///
     /// # Errors
     /// As of [`Pooling::max_forward`].
-    pub fn average_backward(&self, stream: &Stream, g: &PoolGeometry, dy: &DeviceArray, dx: &DeviceArray) -> Result<()> {
+    pub fn average_backward(
+        &self,
+        stream: &Stream,
+        g: &PoolGeometry,
+        dy: &DeviceArray,
+        dx: &DeviceArray,
+    ) -> Result<()> {
         let sizes = self.check(g, ("dx", dx), ("dy", dy))?;
         launch::average(&self.average[1], stream, sizes, dy, dx)
     }

@@ -1,10 +1,10 @@
 //! The launches of pools. Types and lengths are checked before; of windows next to each other their sizes and the alignment too.
 #![allow(unsafe_code)]
 
-use warpbook_gemm::DeviceArray;
-use warpbook_gemm::kernel_args::optional_array;
 use std::ffi::c_void;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::kernel_args::optional_array;
 
 /// `Pool` of `kernels/nn/pool.cu`.
 #[repr(C)]

@@ -1,7 +1,6 @@
 //! Steps and evaluation on the CPU.
 
 use super::{CpuEngine, Mode};
-use warpbook_data::{Dataset, Rows};
 use crate::ops::augment::{self, Augment, Draw};
 use crate::ops::optimizer::groups::Grouped;
 use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, Trained};
@@ -12,6 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::trace_span;
+use warpbook_data::{Dataset, Rows};
 use warpbook_device::Stream;
 use warpbook_ranks::{Reduce, Shard, Wire};
 

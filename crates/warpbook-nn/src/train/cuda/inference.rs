@@ -9,14 +9,14 @@ use super::params::{ParamBytes, Params};
 use super::passes::{self, Parts};
 use super::program::{Others, Program};
 use super::{CudaOptions, FusionPlan};
-use warpbook_gemm::{Gemm, Workspace};
 use crate::network::{Network, Shape};
 use crate::ops::augment::{Augment, cuda::Gather};
-use warpbook_gemm::storage;
 use crate::train::TrainError;
 use crate::weights::Weights;
 use std::collections::HashMap;
 use warpbook_device::{Arena, Bench, CudaDevice, Pinned, Samples, Slice, Stream};
+use warpbook_gemm::storage;
+use warpbook_gemm::{Gemm, Workspace};
 
 /// A network's forward pass for batches of u8 images.
 #[derive(Debug)]

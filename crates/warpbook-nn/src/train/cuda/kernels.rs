@@ -3,7 +3,6 @@
 use super::CudaOptions;
 use super::control::SLOTS;
 use super::params::Params;
-use warpbook_gemm::DeviceArray;
 use crate::network::{Network, Shape};
 use crate::ops::Layout;
 use crate::ops::activation::cuda::Activations;
@@ -11,17 +10,18 @@ use crate::ops::add::cuda::{Add, Weighted};
 use crate::ops::augment::{Augment, Draw, cuda::Gather, cuda::GatherRows};
 use crate::ops::batch_norm::cuda::Normalisation;
 use crate::ops::cross_entropy;
+use crate::ops::custom_layer::cuda::OwnKernels;
 use crate::ops::dropout::cuda::Masks;
 use crate::ops::mse;
 use crate::ops::optimizer::cuda::{Norm, Update};
 use crate::ops::optimizer::grouped::GroupedUpdate;
 use crate::ops::optimizer::groups::Grouped;
 use crate::ops::optimizer::last_block::{NormAndVerdict, UpdateAndEnd};
-use crate::ops::custom_layer::cuda::OwnKernels;
 use crate::ops::pool::cuda::Pooling;
 use crate::train::{Loss, Recipe, Views};
 use std::sync::{Arc, OnceLock};
 use warpbook_device::{CudaDevice, Result, Slice};
+use warpbook_gemm::DeviceArray;
 use warpbook_record::Dtype;
 
 /// Those of a network's layers, each compiled when the first pass asks for it: an epilogue computes most ReLUs, and many networks have
@@ -176,7 +176,11 @@ impl StepKernels {
                     LossKernels::CrossEntropy(Arc::new(new(device, dtype)?))
                 }
                 Loss::Mse => {
-                    let new = if options.last_block { mse::cuda::SquaredErrorKernels::with_last_block } else { mse::cuda::SquaredErrorKernels::new };
+                    let new = if options.last_block {
+                        mse::cuda::SquaredErrorKernels::with_last_block
+                    } else {
+                        mse::cuda::SquaredErrorKernels::new
+                    };
                     LossKernels::Mse(Arc::new(new(device, dtype)?))
                 }
             },

@@ -1,10 +1,10 @@
 //! Batches of a data set that is not in device memory: gathered by the CPU and copied over while the GPU trains on the one before.
 
 use super::Resident;
-use warpbook_data::Dataset;
 use crate::train::TrainError;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use warpbook_data::Dataset;
 use warpbook_device::{CudaDevice, Event, Pinned, Slice, Stream};
 
 /// Whether a data set is kept in device memory.

@@ -20,8 +20,6 @@ mod work;
 
 use super::engine::{AfterOperation, Batches, Broken, Engine, State, Trained};
 use super::{BatchLoss, Ranks, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
-use warpbook_data::Dataset;
-use warpbook_gemm::{Gemm, Workspace};
 use crate::ops::optimizer::groups::Grouped;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
@@ -31,8 +29,8 @@ use kernels::{LayerKernels, StepKernels, UpdateKernels};
 use loader::Staging;
 pub(in crate::train) use loader::{IN_FLIGHT, Slot, gather, workers};
 pub use loader::{Loader, Residency};
-use memory::{Memory, ensure_it_fits};
 pub(in crate::train) use memory::{FusionPlan, NodePlan, footprint, sums_of_gradients};
+use memory::{Memory, ensure_it_fits};
 pub use options::CudaOptions;
 use params::Params;
 pub(in crate::train) use params::{is_half, rounded_params};
@@ -44,7 +42,9 @@ use resident::{Resident, Source};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use warpbook_data::Dataset;
 use warpbook_device::{Arena, CudaDevice, Stream};
+use warpbook_gemm::{Gemm, Workspace};
 use warpbook_ranks::Shard;
 use work::StepWork;
 

@@ -2,11 +2,11 @@
 
 use super::loader::Loader;
 use super::memory::Purpose;
-use warpbook_gemm::{OwnProduct, ProductBy};
 use crate::network::{Arrangement, Network, Node, Op};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;
 use crate::train::{GradScaler, Precision, Recipe};
+use warpbook_gemm::{OwnProduct, ProductBy};
 
 /// How a GPU trains.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,15 +1,15 @@
 //! A network's parameters on a GPU: one array of all that are trained, so that one launch updates them.
 
 use super::rank_step::JOIN;
-use warpbook_gemm::DeviceArray;
 use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
 use crate::ops::muon::cuda::FilterPlace;
 use crate::ops::optimizer::grouped::CELL;
-use warpbook_gemm::storage::Storage;
 use crate::train::TrainError;
 use crate::weights::Weights;
 use std::ops::Range;
 use warpbook_device::{Communicator, CudaDevice, Slice, Stream};
+use warpbook_gemm::DeviceArray;
+use warpbook_gemm::storage::Storage;
 use warpbook_record::Dtype;
 
 /// Parameters begin at multiples of this, so that those in half begin at multiples of 128 bytes too.

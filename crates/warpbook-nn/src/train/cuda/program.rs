@@ -1,9 +1,9 @@
 //! Passes that are queued in order on one or two streams, or captured as one graph.
 
-use warpbook_gemm::DeviceArray;
 use std::ops::Range;
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, Event, Graph, Result, Stream};
+use warpbook_gemm::DeviceArray;
 
 /// Something that is queued on a stream.
 pub(super) type Launch = Box<dyn Fn(&Stream) -> Result<()> + Send + Sync>;

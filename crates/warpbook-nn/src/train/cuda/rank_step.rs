@@ -4,13 +4,13 @@
 use super::params::{ALIGNMENT, Params};
 use super::passes::{OfRanks, Reduction};
 use super::program::Link;
-use warpbook_gemm::DeviceArray;
 use crate::network::Network;
 use crate::train::{Bucket, Ranks, TrainError, plan_buckets};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use warpbook_device::{Communicator, CudaDevice, Error, NcclId, NcclReduce, Slice, Stream};
+use warpbook_gemm::DeviceArray;
 use warpbook_ranks::Shard;
 
 /// What is waited for the other ranks' GPUs.

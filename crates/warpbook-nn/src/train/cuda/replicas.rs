@@ -3,13 +3,13 @@
 use super::program::Program;
 use super::resident::Source;
 use super::{CudaTraining, ProgramKey};
-use warpbook_gemm::DeviceArray;
 use crate::ops::add::cuda::Weighted;
 use crate::train::engine::{Batches, Engine, StepOutcome};
 use crate::train::replicas::{Prepared, Replicas};
 use crate::train::{CudaOptions, Place, Recipe, TrainError};
 use crate::weights::Weights;
 use warpbook_device::{CudaDevice, Event, Result, Slice};
+use warpbook_gemm::DeviceArray;
 use warpbook_ranks::Shard;
 
 /// The replicas; the first has the optimiser.

@@ -1,8 +1,8 @@
 //! Where the samples of a training are.
 
-use warpbook_data::{Dataset, Rows};
 use crate::train::Samples;
 use std::sync::Arc;
+use warpbook_data::{Dataset, Rows};
 use warpbook_device::{CudaDevice, Slice};
 
 /// Samples in device memory, with the host's, by whose addresses they are found again.

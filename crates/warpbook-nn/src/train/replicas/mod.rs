@@ -11,10 +11,10 @@ use super::cuda::CudaReplicas;
 use super::cuda::SLOTS;
 use super::engine::StepOutcome;
 use super::{Place, Recipe, Samples, TrainError};
-use warpbook_data::parallel::collect;
-use warpbook_data::philox;
 use crate::weights::Weights;
 use cpu::CpuReplicas;
+use warpbook_data::parallel::collect;
+use warpbook_data::philox;
 use warpbook_ranks::{Shard, shard};
 
 /// What the replicas of a network are asked for.

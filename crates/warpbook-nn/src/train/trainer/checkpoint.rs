@@ -2,7 +2,6 @@
 
 use super::Trainer;
 use super::description::{Description, different_layer};
-use warpbook_data::{Identity, names};
 use crate::network::ParamSpec;
 use crate::ops::optimizer::Optimizer;
 use crate::ops::optimizer::groups::Group;
@@ -12,6 +11,7 @@ use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use warpbook_data::{Identity, names};
 use warpbook_gemm::Finding;
 
 /// What a checkpoint holds.

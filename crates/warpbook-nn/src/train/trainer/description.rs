@@ -1,12 +1,12 @@
 //! The description of a network and its training images in a checkpoint, so that it can be evaluated and frozen without its recipe. A frozen
 //! network's file has the same description.
 
-use warpbook_data::{Identity, Source};
 use crate::network::{Layer, Network, Shape};
 use crate::train::{Loss, Recipe, TrainError, Views};
 use crate::weights::{self, WeightsError};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use warpbook_data::{Identity, Source};
 
 /// The part of a recipe that is needed to use its network, as files store it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -150,10 +150,10 @@ pub(super) fn different_layer(checkpoint: &Network, recipe: &Network) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_data::synthetic_digits;
     use crate::network::{batch_norm, conv2d, dropout, flatten, gelu, linear, residual};
     use crate::train::{Flow, Trainer};
     use crate::weights::Weights;
+    use warpbook_data::synthetic_digits;
 
     #[test]
     fn a_checkpoint_says_what_its_network_is() {

@@ -20,14 +20,14 @@ use super::cpu::{self, CpuTraining};
 use super::cuda::CudaTraining;
 use super::engine::{Batches, Engine, State};
 use super::{Place, Ranks, Recipe, Samples, Score, TrainError};
-use warpbook_data::{Dataset, Identity, Source};
-use warpbook_data::parallel::collect;
-use warpbook_data::philox;
 use crate::weights::Weights;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use time_budget::{Mean, Pace};
+use warpbook_data::parallel::collect;
+use warpbook_data::philox;
+use warpbook_data::{Dataset, Identity, Source};
 use warpbook_device::ensure_writable;
 use warpbook_ranks::shard;
 

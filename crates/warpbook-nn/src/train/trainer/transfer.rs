@@ -63,11 +63,11 @@ impl Trainer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_data::synthetic_digits;
     use crate::network::{Network, batch_norm, conv2d, dropout, flatten, linear, relu};
     use crate::ops::optimizer::Optimizer;
     use crate::train::{CudaOptions, Flow, Precision, Recipe};
     use std::time::Duration;
+    use warpbook_data::synthetic_digits;
     use warpbook_device::{Choice, Device, testing};
 
     fn recipe(optimizer: Optimizer) -> Recipe {

@@ -99,7 +99,9 @@ impl Way {
     /// A kernel of a layer of the learner's own: forwards, or backwards.
     fn own(&self, network: &Network, node: &Node, which: usize) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
-        let of = |own| custom_layer::specs(own, &OwnSizes::new(own, network.value(node.input), 1, layout), dtype)[which].clone();
+        let of = |own| {
+            custom_layer::specs(own, &OwnSizes::new(own, network.value(node.input), 1, layout), dtype)[which].clone()
+        };
         node.own.iter().map(of).collect()
     }
 

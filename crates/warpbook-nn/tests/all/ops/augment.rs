@@ -1,6 +1,6 @@
 use super::common::{poison, refused, same_bits};
-use warpbook_nn::ops::augment::{Augment, Draw, cpu};
 use warpbook_data::philox::philox4x32_4;
+use warpbook_nn::ops::augment::{Augment, Draw, cpu};
 
 const MEAN: [f32; 3] = [0.1, 0.5, 0.4];
 const DEVIATION: [f32; 3] = [0.2, 0.25, 0.3];

@@ -1,6 +1,6 @@
+use warpbook_data::philox::gaussian;
 use warpbook_nn::ops::OpError;
 use warpbook_nn::ops::reference::finite_difference;
-use warpbook_data::philox::gaussian;
 
 /// Gaussian numbers; other `stream`s give others.
 pub fn random(n: usize, stream: u32) -> Vec<f32> {

@@ -91,7 +91,8 @@ fn the_reference_s_gradients_are_slopes() {
 
 #[test]
 fn threads_change_no_bit() {
-    let g = PoolGeometry { batch: 9, height: 13, width: 11, channels: 5, size: [3, 3], stride: [2, 1], padding: [1, 1] };
+    let g =
+        PoolGeometry { batch: 9, height: 13, width: 11, channels: 5, size: [3, 3], stride: [2, 1], padding: [1, 1] };
     let (x, n) = (random(g.input_len(), 1), g.output_len().unwrap());
     same_bits("pool", || {
         let (mut y, mut dx, mut index) = (poison(n), poison(x.len()), vec![0; n]);

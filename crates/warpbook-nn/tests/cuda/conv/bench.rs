@@ -1,11 +1,11 @@
 //! Arrays on a GPU with guards around them, and what two runs of a pass write into one.
 
 use half::{bf16, f16};
+use warpbook_data::philox::gaussian;
 use warpbook_device::{Buffer, CudaDevice, Slice, Stream};
+use warpbook_gemm::storage::rounded;
 use warpbook_gemm::{DeviceArray, Gemm, Workspace};
 use warpbook_nn::ops::Layout;
-use warpbook_data::philox::gaussian;
-use warpbook_gemm::storage::rounded;
 use warpbook_record::Dtype;
 
 /// Elements before and after an array that nothing may write: whole vectors of 16 bytes.

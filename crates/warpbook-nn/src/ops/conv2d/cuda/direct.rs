@@ -4,9 +4,9 @@
 use super::Forward;
 use super::args::Words;
 use super::shapes::Shapes;
+use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{load, optional, optional_array};
-use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{Pass, direct};
 

@@ -15,7 +15,6 @@ mod shifted_windows;
 mod stock;
 
 use super::{Geometry, OP};
-use warpbook_gemm::{DeviceArray, Gemm, ProductBy, RowsOf, Sums, Workspace, refused};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use direct::Direct;
@@ -25,14 +24,15 @@ use implicit_gemm::Implicit;
 pub(crate) use implicit_gemm::spec_of as implicit_spec_of;
 pub use reference::Reference;
 use shapes::Shapes;
+pub(crate) use shifted_windows::kernel_of as shifted_kernel_of;
 use std::sync::Arc;
 use stock::Stock;
 use warpbook_device::{CudaDevice, CudnnPlan, Error, Result, Slice, Stream};
+use warpbook_gemm::{DeviceArray, Gemm, ProductBy, RowsOf, Sums, Workspace, refused};
 pub use warpbook_kernels::nn::conv2d::Pass;
 use warpbook_kernels::nn::conv2d::direct as direct_rows;
 use warpbook_kernels::nn::total_sums_of;
 use warpbook_record::{Dtype, KernelSpec, KernelStats};
-pub(crate) use shifted_windows::kernel_of as shifted_kernel_of;
 
 /// The compute capability that has the instructions of shifted windows.
 pub(crate) const HOPPER: (u32, u32) = (9, 0);

@@ -3,10 +3,10 @@
 
 use super::super::{Geometry, OP};
 use super::{Body, Convolution, Epilogue, Form, Forward, Method, PooledGradient, few_specs_of};
-use warpbook_gemm::{DeviceArray, Gemm, ProductBy, Workspace};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
+use warpbook_gemm::{DeviceArray, Gemm, ProductBy, Workspace};
 use warpbook_record::Dtype;
 
 impl Convolution {

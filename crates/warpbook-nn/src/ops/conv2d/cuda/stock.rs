@@ -5,9 +5,9 @@
 
 use super::shapes::Shapes;
 use super::{Form, Forward, Method, stored};
-use warpbook_gemm::{AfterLibrary, DeviceArray, Gemm, Workspace};
 use crate::ops::Layout;
 use warpbook_device::{ConvolutionPass, CudaDevice, CudnnPlan, Error, LibraryConvolution, Result, Slice, Stream};
+use warpbook_gemm::{AfterLibrary, DeviceArray, Gemm, Workspace};
 use warpbook_kernels::matmul::WORKSPACE_BYTES;
 use warpbook_record::Dtype;
 

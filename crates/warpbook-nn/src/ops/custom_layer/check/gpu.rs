@@ -4,11 +4,11 @@ use super::super::cuda::{Backward, Gradients as Sums, OwnKernels};
 use super::super::{OwnLayer, OwnSizes};
 use super::inputs::{Inputs, place, reordered};
 use super::{Body, Gradients, Stop};
-use warpbook_gemm::{DeviceArray, OWN_KERNEL_LIMIT_S};
 use crate::network::Shape;
 use crate::ops::Layout;
-use warpbook_gemm::storage::Storage;
 use warpbook_device::{CudaDevice, Result, Slice, Stream};
+use warpbook_gemm::storage::Storage;
+use warpbook_gemm::{DeviceArray, OWN_KERNEL_LIMIT_S};
 use warpbook_record::{Dtype, KernelStats};
 
 /// Elements around each array that no kernel may write to.

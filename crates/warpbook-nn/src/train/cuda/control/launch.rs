@@ -2,9 +2,9 @@
 #![allow(unsafe_code)]
 
 use super::{Control, Start};
-use warpbook_gemm::kernel_args::optional;
 use crate::ops::step_launch::End;
 use warpbook_device::{DevicePtr, KernelArg, Result, Slice, Stream};
+use warpbook_gemm::kernel_args::optional;
 
 impl Control {
     /// Queues the choice of a batch's samples.

@@ -4,11 +4,11 @@ mod launch;
 
 use super::params::Statistics;
 use crate::ops::cross_entropy::cuda::LossSlots;
-use warpbook_gemm::kernel_args::load;
 use crate::ops::optimizer::cuda::STEP_WORDS;
 use crate::ops::step_launch::{End, Ended, Scaler};
 use crate::train::{GradScaler, ScalerState, StepOutcome};
 use warpbook_device::{CudaDevice, Kernel, Result, Slice};
+use warpbook_gemm::kernel_args::load;
 
 /// Steps that are made before the host reads what they came to.
 pub(in crate::train) const SLOTS: usize = 128;

@@ -6,16 +6,16 @@
 mod footprint;
 mod fusion_plan;
 
-use warpbook_gemm::DeviceArray;
 use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
 use crate::ops::custom_layer::OwnSizes;
 use crate::ops::{Layout, batch_norm};
 use warpbook_device::{Arena, ArenaLayout, ArenaPlan, Element, Result, Slice};
+use warpbook_gemm::DeviceArray;
 use warpbook_record::Dtype;
 
+pub(in crate::train) use footprint::{ensure_it_fits, footprint, sums_of_gradients};
 use fusion_plan::multiplies;
 pub(in crate::train) use fusion_plan::{FusionPlan, NodePlan};
-pub(in crate::train) use footprint::{ensure_it_fits, footprint, sums_of_gradients};
 
 /// What a network's memory is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +142,9 @@ impl MemoryPlanner<'_> {
                 let first = by.map_or(forward, |conv| self.times.forward(conv));
                 if by.is_none() || backward.is_some() {
                     let len = self.network.value(node.output).elements() * self.batch;
-                    let last = by.filter(|conv| self.fusion.nodes[*conv].unpools).map_or(backward, |conv| self.weight_gradient(conv));
+                    let last = by
+                        .filter(|conv| self.fusion.nodes[*conv].unpools)
+                        .map_or(backward, |conv| self.weight_gradient(conv));
                     let last = last.unwrap_or(forward);
                     if let Some(time) = self.times.again[by.unwrap_or(i)] {
                         plan.add(kept_name(i), len, first, forward);
@@ -166,7 +168,8 @@ impl MemoryPlanner<'_> {
                 }
             }
             Op::Own => {
-                let shares = |own| OwnSizes::new(own, self.network.value(node.input), self.batch, Layout::Nhwc).shares(own).1;
+                let shares =
+                    |own| OwnSizes::new(own, self.network.value(node.input), self.batch, Layout::Nhwc).shares(own).1;
                 let len = node.own.as_ref().map_or(0, shares);
                 if let Some(backward) = backward.filter(|_| len > 0) {
                     plan.add(scratch_name(i, true), 4 * len, backward, backward);
@@ -230,7 +233,9 @@ pub(in crate::train) fn plan(
         match node.op {
             Op::Conv2d(_) | Op::Linear { .. } | Op::BatchNorm { .. } => used_backwards(node.input, backward),
             Op::Activation(Activation::Gelu) => used_backwards(node.input, backward),
-            Op::Activation(Activation::Relu) if !fusion.nodes[i].skips_backward => used_backwards(node.output, backward),
+            Op::Activation(Activation::Relu) if !fusion.nodes[i].skips_backward => {
+                used_backwards(node.output, backward)
+            }
             Op::Pool(_) if fusion.nodes[i].mask => used_backwards(node.output, backward),
             Op::Own => [node.input, node.output].into_iter().for_each(|v| used_backwards(v, backward)),
             _ => {}

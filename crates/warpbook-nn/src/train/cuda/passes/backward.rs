@@ -1,14 +1,14 @@
 //! Gradients of values and weights.
 
 use super::{AcrossRanks, Builder, Multiply, On, Parts};
-use warpbook_gemm::{DeviceArray, RowsOf, Sums, Workspace};
 use crate::network::{Op, PoolKind, ValueId};
 use crate::ops::Layout;
 use crate::ops::activation;
-use crate::ops::batch_norm::cuda::{Normalisation, NormWorkspace};
+use crate::ops::batch_norm::cuda::{NormWorkspace, Normalisation};
 use crate::ops::conv2d::cuda::PooledGradient;
 use crate::train::TrainError;
 use warpbook_device::Result;
+use warpbook_gemm::{DeviceArray, RowsOf, Sums, Workspace};
 
 impl Builder<'_> {
     pub(super) fn backward(&mut self, i: usize) -> std::result::Result<(), TrainError> {

@@ -1,10 +1,10 @@
 //! Passes of layers of the learner's own.
 
 use super::Builder;
-use warpbook_gemm::DeviceArray;
 use crate::ops::custom_layer::cuda::Backward;
 use crate::train::TrainError;
 use warpbook_device::Slice;
+use warpbook_gemm::DeviceArray;
 
 impl Builder<'_> {
     fn own_parameters(&self, i: usize) -> Vec<Slice<f32>> {

@@ -1,12 +1,12 @@
 //! Forward passes.
 
 use super::{AcrossRanks, Builder, Multiply, Parts};
-use warpbook_gemm::DeviceArray;
 use crate::network::{Op, PoolKind};
-use crate::ops::batch_norm::cuda::{Normalisation, NormWorkspace};
+use crate::ops::batch_norm::cuda::{NormWorkspace, Normalisation};
 use crate::ops::conv2d::cuda::Epilogue;
 use crate::ops::linear::cuda::LinearEpilogue;
 use crate::train::TrainError;
+use warpbook_gemm::DeviceArray;
 
 impl Builder<'_> {
     pub(super) fn forward(&mut self, i: usize) -> Result<(), TrainError> {

@@ -10,8 +10,7 @@ use super::kernels::{GatherKernels, LayerKernels, LossKernels, StepKernels};
 use super::memory::Memory;
 use super::params::Params;
 use super::program::{Launch, On, Pass};
-use super::{CudaOptions, Resident, FusionPlan};
-use warpbook_gemm::{DeviceArray, Gemm, Workspace};
+use super::{CudaOptions, FusionPlan, Resident};
 use crate::network::{Network, Node, Op, ValueId};
 use crate::ops::batch_norm::BatchNorm;
 use crate::ops::batch_norm::cuda::Across;
@@ -24,6 +23,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use warpbook_device::{Communicator, CudaDevice, Result, Slice, Stream};
+use warpbook_gemm::{DeviceArray, Gemm, Workspace};
 use warpbook_ranks::Shard;
 
 /// All that the passes of a network are made of.

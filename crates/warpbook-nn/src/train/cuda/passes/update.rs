@@ -4,7 +4,6 @@ use super::super::control::StepEnd;
 use super::super::kernels::UpdateKernels;
 use super::super::program::On;
 use super::{Builder, StepParts};
-use warpbook_gemm::DeviceArray;
 use crate::ops::optimizer::cuda::{Control as UpdateControl, Norm, NormOutputs, Parameters};
 use crate::ops::optimizer::grouped::GroupRates;
 use crate::ops::optimizer::last_block::{NormAndVerdict, SquaresOfSome, UpdateAndEnd};
@@ -12,6 +11,7 @@ use crate::ops::step_launch::{End, Verdict};
 use crate::train::cuda::control::Control;
 use std::ops::Range;
 use warpbook_device::{Error, Result, Slice};
+use warpbook_gemm::DeviceArray;
 
 /// All that an update works on.
 #[derive(Clone)]

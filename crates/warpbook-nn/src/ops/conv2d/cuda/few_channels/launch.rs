@@ -3,9 +3,9 @@
 
 use crate::ops::conv2d::cuda::args::Words;
 use crate::ops::conv2d::cuda::{Forward, PooledGradient};
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{optional, optional_array};
-use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
 pub(super) fn forward(kernel: &Kernel, stream: &Stream, shape: Launch, g: Words<19>, f: &Forward<'_>) -> Result<()> {

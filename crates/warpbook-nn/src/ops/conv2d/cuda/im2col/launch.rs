@@ -3,9 +3,9 @@
 
 use crate::ops::conv2d::cuda::args::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
+use warpbook_device::{Kernel, KernelArg, Result, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::optional_array;
-use warpbook_device::{Kernel, KernelArg, Result, Stream};
 
 /// Copies between NCHW and rows `[pixels][channels]`.
 pub(super) fn exchange(

@@ -4,12 +4,12 @@ mod launch;
 
 use super::shapes::Shapes;
 use super::{Form, Forward, OP, stored};
-use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, ProductBy, Workspace};
 use crate::ops::Layout;
-use warpbook_gemm::kernel_args::load;
 use crate::ops::error::Check;
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_gemm::kernel_args::load;
+use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, ProductBy, Workspace};
 use warpbook_kernels::matmul::{Epilogue, Form as ProductForm};
 use warpbook_kernels::nn::{activation, conv2d};
 use warpbook_record::Dtype;

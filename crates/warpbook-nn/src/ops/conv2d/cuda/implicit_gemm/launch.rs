@@ -4,9 +4,9 @@
 use crate::ops::conv2d::cuda::Forward;
 use crate::ops::conv2d::cuda::args::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{optional, optional_array};
-use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
 pub(super) fn forward(kernel: &Kernel, stream: &Stream, s: &Shapes, f: &Forward<'_>) -> Result<()> {

@@ -7,11 +7,11 @@ use super::pooled::no_unpooling;
 use super::shapes::Shapes;
 use super::shifted_windows::{Job, WindowGradient, Windows};
 use super::{Form, Forward, Method, PooledGradient};
-use warpbook_gemm::{DeviceArray, Sums, Workspace};
 use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, Error, Kernel, Result, Slice, Stream};
+use warpbook_gemm::{DeviceArray, Sums, Workspace};
 use warpbook_kernels::nn::conv2d::{Implicit as Row, Pass};
 use warpbook_record::{Dim, Dtype, KernelSpec};
 

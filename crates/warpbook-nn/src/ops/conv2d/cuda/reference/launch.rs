@@ -3,8 +3,8 @@
 
 use crate::ops::conv2d::cuda::args::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
-use warpbook_gemm::DeviceArray;
 use warpbook_device::{Buffer, Kernel, KernelArg, Result, Stream};
+use warpbook_gemm::DeviceArray;
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::Pass;
 

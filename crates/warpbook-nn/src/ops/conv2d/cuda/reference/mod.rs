@@ -4,11 +4,11 @@ mod launch;
 
 use super::shapes::Shapes;
 use super::stored;
-use warpbook_gemm::{DeviceArray, Judge, Product};
 use crate::ops::Layout;
 use crate::ops::conv2d::{Geometry, OP};
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Result, Slice};
+use warpbook_gemm::{DeviceArray, Judge, Product};
 use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::Form;
 use warpbook_kernels::nn::conv2d::{Pass, reference};
