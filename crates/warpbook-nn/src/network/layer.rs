@@ -158,7 +158,7 @@ pub fn residual(layers: impl IntoIterator<Item = Layer>) -> Layer {
     Kind::Residual(layers.into_iter().collect()).into()
 }
 
-/// A layer of the learner's own, forward and backward as CUDA C++: see [`crate::ops::own`].
+/// A layer of the learner's own, forward and backward as CUDA C++: see [`crate::ops::custom_layer`].
 #[must_use]
 pub fn own(layer: &OwnLayer) -> Layer {
     Kind::Own(layer.clone()).into()

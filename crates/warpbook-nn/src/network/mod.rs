@@ -17,7 +17,7 @@
 //! | [`max_pool`], [`avg_pool`] | windows of an image |
 //! | [`batch_norm`], [`dropout`] | other in training than afterwards |
 //! | [`flatten`], [`residual`] | an image as a vector; x + f(x) of a list of layers |
-//! | [`own`] | forward and backward pass as CUDA C++ in a cell, with parameters that are trained: see [`crate::ops::own`] |
+//! | [`own`] | forward and backward pass as CUDA C++ in a cell, with parameters that are trained: see [`crate::ops::custom_layer`] |
 
 mod arrange;
 mod backend;
