@@ -31,7 +31,7 @@ pub fn check(of: &Comparison<'_>) {
     }
     assert!(of.table().rows.iter().all(|r| r.len() == of.table().headers.len()));
     for anyway in [false, true] {
-        match draw().comparison(&of, anyway) {
+        match draw().comparison(of, anyway) {
             Ok(chart) => check_svg(&chart),
             Err(e) => assert!(e.to_string().ends_with('.'), "{e}"),
         }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use warpbook::Trains;
 use warpbook::nn::train::{Ended, Event, Flow, Ranks};
 use warpbook::nn::weights::Weights;
-use warpbook::{Lab, Session, Sets, Show, Timed, TrainingRun, Underway, figures, ranks_line, training_line};
+use warpbook::{Lab, Session, Sets, Timed, TrainingRun, Underway, figures, ranks_line, training_line};
 
 /// A training that is shown step by step.
 pub struct Watched {

@@ -40,7 +40,12 @@ mod tests {
     #[test]
     fn a_profile_s_tables_and_remarks_are_in_both_forms() {
         let lab = Lab::open("cpu").unwrap();
-        let mut profile = lab.profile(|p| Ok(p.range("multiply <a>", |_| ()))).unwrap();
+        let mut profile = lab
+            .profile(|p| {
+                p.range("multiply <a>", |_| ());
+                Ok(())
+            })
+            .unwrap();
         let kernel = KernelCounters { kernel: "axpy".into(), grid: vec![4, 1, 1], values: Vec::new() };
         let counted =
             HardwareCounters { source: "CUPTI 130001".into(), kernels: vec![kernel], notes: vec!["once".into()] };
