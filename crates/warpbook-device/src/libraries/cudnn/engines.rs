@@ -21,7 +21,7 @@ impl Cudnn {
     /// same every time. The engine has been run once, on temporary arrays where there is room for them, so a capture loads nothing.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a convolution that no engine takes; the device's.
+    /// [`Unsupported`](crate::Error::Unsupported) for a convolution that no engine takes; the device's.
     pub fn plan(&self, shape: &LibraryConvolution, pass: ConvolutionPass, workspace_bytes: u64) -> Result<CudnnPlan> {
         let mut suggestions = self.suggestions(shape, pass)?;
         // The sort is stable: the order of the suggestions stays.
