@@ -294,7 +294,7 @@ mod tests {
             "--epochs",
             "7",
             "--lr",
-            "-0.5",
+            "0.5",
             "--noise",
             "0.2",
             "--seed",
@@ -321,7 +321,7 @@ mod tests {
             assert_eq!(command(&again), text);
         }
         let text = command(&regression);
-        assert!(text.contains("--points 1000,2000,3000 --features 3 --also 5000x16 --epochs 7 --lr -0.5"), "{text}");
+        assert!(text.contains("--points 1000,2000,3000 --features 3 --also 5000x16 --epochs 7 --lr 0.5"), "{text}");
         assert!(text.contains("--seed 9 --start -1,0.5 --truth -2,7 "), "{text}");
     }
 

@@ -124,8 +124,8 @@ mod tests {
             assert!(shown.text().contains(has) && shown.html().contains("class=\"wb-n\""), "{}", shown.text());
             assert_eq!(shown.lines.iter().filter(|l| defined(l).is_some()).count(), 1, "{name}: {:?}", shown.lines);
         };
-        check("regression/cuda/launch.rs", "pass", "pub(crate) fn pass(", "launch_with");
-        check("regression/cuda/launch.rs", "descend", "pub(crate) fn descend(", "COOPERATIVE");
+        check("regression/cuda/launch.rs", "pass", "pub(super) fn pass(", "launch_with");
+        check("regression/cuda/launch.rs", "descend", "pub(super) fn descend(", "COOPERATIVE");
         check("regression/cuda/launches.rs", "queue_epochs", "fn queue_epochs(", "launch::update");
         check("regression/cuda/launches.rs", "queue_pass", "fn queue_pass(", "stream.wait");
         check("regression/cuda/whole.rs", "ensure_room", "fn ensure_room(", "NoRoom");
