@@ -310,7 +310,7 @@ mod tests {
             "--rungs",
             "02_fused,cpu_1_thread",
             "--tile",
-            "t512x8b2",
+            "t512x16b2",
             "--no-parts",
         ];
         let matmul =
