@@ -86,6 +86,7 @@ pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
             "ladder": heights.iter().map(|h| (h * 1e4).round() / 1e4).collect::<Vec<_>>(),
             "file": r.file,
             "experiment": r.run.experiment,
+            "computes": computes(&r.run.experiment),
             "title": r.run.title,
             "device": r.run.environment.device.name,
             "date": r.run.created,
@@ -99,6 +100,24 @@ pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
         entry
     });
     json!({ "records": entries.collect::<Vec<_>>() })
+}
+
+/// What an experiment computes, in a line; empty where its title says it.
+fn computes(experiment: &str) -> &'static str {
+    const COMPUTES: [(&str, &str); 8] = [
+        ("regression", "Gradient descent that fits a line to points"),
+        ("matmul", "C = A · B"),
+        ("softmax", "Softmax of each row of a matrix"),
+        ("training", "One training step of a small network, dropout and Adadelta included"),
+        ("convolution", "One pass of a convolution layer"),
+        ("tensor-parallel", "C = A · B, split over several GPUs"),
+        ("scaling", "Training steps with the batch split over several GPUs"),
+        ("guide-", "Two ways to do the same work"),
+    ];
+    match experiment {
+        e if e.contains("speedrun") || e.contains("-to-") => "Training a network until it reaches an accuracy",
+        e => COMPUTES.iter().find(|c| e.starts_with(c.0)).map_or("", |c| c.1),
+    }
 }
 
 /// Pretty JSON with a newline at its end.

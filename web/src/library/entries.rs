@@ -44,6 +44,8 @@ pub struct Entry {
     pub title: String,
     /// The experiment's name, where that is known.
     pub experiment: String,
+    /// What the experiment computes, where that is known.
+    pub computes: String,
     /// What it says first, where that is known.
     pub headline: String,
     /// Its ladder as heights from 0 to 1, where they are known.
@@ -82,7 +84,7 @@ impl Entry {
 
     fn unread(key: String, name: String, origin: Origin) -> Self {
         let none = String::new;
-        let (title, experiment, headline) = (none(), none(), none());
+        let (title, experiment, computes, headline) = (none(), none(), none(), none());
         let (device, author, created) = (none(), none(), none());
         let (ladder, state, mark) = (Vec::new(), State::Unread, none());
         Self {
@@ -90,6 +92,7 @@ impl Entry {
             name,
             title,
             experiment,
+            computes,
             headline,
             ladder,
             device,
@@ -107,6 +110,7 @@ impl Entry {
         Self {
             title: tidy(if r.title.trim().is_empty() { &r.experiment } else { &r.title }, MAX_TITLE),
             experiment: r.experiment,
+            computes: tidy(&r.computes, MAX_TEXT),
             headline: tidy(&r.headline, MAX_TEXT),
             ladder: r.ladder,
             device: tidy(&r.device, MAX_TITLE),
@@ -147,6 +151,11 @@ impl Library {
     /// The record of that key.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|e| e.key == key)
+    }
+
+    /// What an experiment computes; empty where no record of the page's index says it.
+    pub fn computes(&self, experiment: &str) -> &str {
+        self.entries.iter().find(|e| e.experiment == experiment && !e.computes.is_empty()).map_or("", |e| &e.computes)
     }
 
     /// Adds the records that come with the page, before all others.

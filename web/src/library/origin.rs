@@ -14,6 +14,9 @@ pub struct IndexEntry {
     /// The experiment's name.
     #[serde(default)]
     pub experiment: String,
+    /// What the experiment computes, in a few words.
+    #[serde(default)]
+    pub computes: String,
     /// Its title.
     #[serde(default)]
     pub title: String,

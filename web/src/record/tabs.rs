@@ -82,7 +82,7 @@ impl Tab {
             Self::Xray => "X-ray",
             Self::Profile => "Profile",
             Self::Table => "Table",
-            Self::Source => "Climb",
+            Self::Source => "Code & changes",
             Self::Environment => "Environment",
             Self::Compare => "Compare",
         }

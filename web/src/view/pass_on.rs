@@ -19,7 +19,7 @@ pub fn pass_on(app: &App, send: &Send) -> Html {
     let count = app.report.items.len();
     html! {
         <details class="pass-on" onclick={chosen_in_menu} onkeydown={escaped}>
-            <summary>{ "Pass on" }</summary>
+            <summary>{ "Share" }</summary>
             <div>
                 <button type="button" id="copy-link" onclick={link}>{ "Copy the link" }</button>
                 if chosen.is_some() {

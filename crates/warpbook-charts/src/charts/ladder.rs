@@ -1,6 +1,6 @@
 use crate::draw::text::words::{counted, percent, time, times};
 use crate::draw::{
-    Axis, Bar, Bars, Chart, ChartError, Content, Frame, LOG_FROM, MAX_ENTRIES, Mark, MarkData, Options, Rgb, Row,
+    Axis, Bar, Bars, Chart, ChartError, Content, Frame, LOG_FROM, MAX_ENTRIES, Mark, MarkData, Options, Rgb, Row, Rungs,
     Table, clean, less_is_better,
 };
 use crate::record::{
@@ -9,7 +9,7 @@ use crate::record::{
     policy_note, usable, verdict,
 };
 use std::collections::HashSet;
-use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Quantity, Run};
+use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Quantity, Run, Runner};
 
 impl Options {
     /// One bar a rung: its time, its speed-up over the record's baseline, its effective bandwidth, its FLOP/s, its items a second or its peak
@@ -24,7 +24,7 @@ impl Options {
     /// # Errors
     /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, or none that the quantity exists for.
     pub fn ladder(&self, run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart, ChartError> {
-        let rows = run.ladder(problem);
+        let mut rows = run.ladder(problem);
         if rows.is_empty() {
             return Err(ChartError::NothingToDraw(format!("The record has no measurement of {}.", label(problem))));
         }
@@ -32,9 +32,14 @@ impl Options {
         if let Some(why) = measure.lacking(run, problem) {
             return Err(ChartError::NothingToDraw(why));
         }
+        let all = rows.len();
+        if self.rungs == Rungs::Story && measure.is_timed() && all > STORY {
+            rows = story(run, problem, rows);
+        }
+        let left_out = all - rows.len();
         let baseline = run.baseline(problem).and_then(|m| Some((name(run, &m.rung), usable(m.median_us())?)));
         let folded = folded(run, &rows);
-        Ladder { options: self, run, problem, measure, rows, baseline, library: run.fastest_library(problem), folded }
+        Ladder { options: self, run, problem, measure, rows, baseline, library: run.fastest_library(problem), folded, left_out }
             .draw()
     }
 }
@@ -51,6 +56,54 @@ struct Ladder<'a> {
     library: Option<(&'a Measurement, f64)>,
     /// Reasons that several rungs were skipped for, each with those rungs; they have no row.
     folded: Vec<(String, Vec<String>)>,
+    /// The number of rungs that a story leaves out.
+    left_out: usize,
+}
+
+/// A story leaves rungs out of a ladder that has more than so many.
+pub const STORY: usize = 10;
+/// The number of rungs that tell a story, at most, where these are not more that must be there.
+const TOLD: usize = 8;
+
+/// The rungs that tell the story, in their order: the first, the first kernel, the best references, the largest steps and the fastest.
+fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<LadderRow<'a>> {
+    let us = |r: &LadderRow<'_>| {
+        let m = r.measurement;
+        usable(m.median_us()).filter(|_| run.is_sound(m) && !m.does_less()).unwrap_or(f64::INFINITY)
+    };
+    let idea = |id: &str| id.replace("bf16", "fp16");
+    let fastest = run.fastest(problem).map(|m| m.rung.clone());
+    // Of one idea in two types the faster stays.
+    let best_of = |r: &LadderRow<'_>| {
+        let same = |o: &&LadderRow<'_>| idea(&o.measurement.rung) == idea(&r.measurement.rung);
+        rows.iter().filter(same).map(us).fold(f64::INFINITY, f64::min)
+    };
+    let stays: Vec<bool> = rows.iter().map(|r| us(r).is_finite() && us(r) <= best_of(r)).collect();
+    let mut stays = stays.into_iter();
+    rows.retain(|_| stays.next() == Some(true));
+    let is_kernel = |r: &&LadderRow<'_>| Kind::of(run, &r.measurement.rung) == Kind::Kernels;
+    let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_))).map(|(m, _)| m.rung.clone());
+    let library = run.fastest_library(problem).map(|(m, _)| m.rung.clone());
+    let first = |r: Option<&LadderRow<'_>>| r.map(|r| r.measurement.rung.clone());
+    let mut told: Vec<String> =
+        [first(rows.first()), first(rows.iter().find(is_kernel)), external, library, fastest].into_iter().flatten().collect();
+    told.sort();
+    told.dedup();
+    let (mut steps, mut best) = (Vec::new(), f64::INFINITY);
+    for r in rows.iter().filter(is_kernel) {
+        if us(r) < best {
+            steps.push((best / us(r), r.measurement.rung.clone()));
+            best = us(r);
+        }
+    }
+    steps.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (_, rung) in steps {
+        if told.len() < TOLD && !told.contains(&rung) {
+            told.push(rung);
+        }
+    }
+    rows.retain(|r| told.contains(&r.measurement.rung));
+    rows
 }
 
 /// A guess that is more than so many times the longest bar is told and not drawn.
@@ -296,7 +349,13 @@ impl Ladder<'_> {
 
     fn row(&self, row: &LadderRow<'_>) -> Row {
         let m = row.measurement;
-        let (name, id) = names(self.run, &m.rung);
+        let (name, mut id) = names(self.run, &m.rung);
+        let is_best = self.options.rungs != Rungs::All
+            && self.measure.is_timed()
+            && self.run.fastest(self.problem).is_some_and(|f| f.rung == m.rung);
+        if let Some(twin) = self.twin(m) {
+            id = format!("{id} · {twin}");
+        }
         let content = match self.measure.verdict(self.run, m) {
             Err(why) => Content::Reason(why),
             Ok(us) => {
@@ -311,9 +370,13 @@ impl Ladder<'_> {
                 Content::Bar(Bar {
                     value: self.value_of(m, us),
                     spread: ends,
-                    data: MarkData { name: name.clone(), series, ..self.measure.data(m, label.clone()) },
+                    data: MarkData { name: name.clone(), series, is_best, ..self.measure.data(m, label.clone()) },
                     label,
-                    note: self.note(row),
+                    note: match (is_best, self.note(row)) {
+                        (true, note) if note.is_empty() => "fastest".into(),
+                        (true, note) => format!("fastest; {note}"),
+                        (false, note) => note,
+                    },
                     remark: self.beyond(row, us),
                     color,
                     hollow: m.does_less(),
@@ -322,6 +385,15 @@ impl Ladder<'_> {
             }
         };
         Row { name, id, content }
+    }
+
+    /// The figure of the other 16-bit type of a rung whose types share a row, as "bf16: 2.5 M images/s".
+    fn twin(&self, m: &Measurement) -> Option<String> {
+        let (ours, other) = if m.rung.contains("bf16") { ("bf16", "fp16") } else { ("fp16", "bf16") };
+        let id = m.rung.replace(ours, other);
+        let twin = self.run.measurement(&id, self.problem).filter(|t| self.left_out > 0 && t.rung != m.rung)?;
+        let us = self.measure.verdict(self.run, twin).ok()?;
+        Some(format!("{other}: {}", self.measure.text(self.value_of(twin, us))))
     }
 
     /// Only where the colours say something.
@@ -372,6 +444,13 @@ impl Ladder<'_> {
         for (why, rungs) in self.folded.iter().take(MAX_ENTRIES) {
             let ids: Vec<String> = rungs.iter().take(MAX_ENTRIES).map(|r| clean(r)).collect();
             notes.push(format!("{} {why} ({})", counted(rungs.len(), "rung"), ids.join(", ")));
+        }
+        if self.left_out > 0 {
+            notes.push(format!(
+                "{} of {} rungs: the first, the best references, the largest steps and the fastest; the table has all.",
+                self.rows.len(),
+                self.rows.len() + self.left_out
+            ));
         }
         if self.shown().count() > MAX_ENTRIES {
             notes.push(format!("{} of {} rows are drawn; the table has all.", MAX_ENTRIES, self.shown().count()));

@@ -20,6 +20,8 @@ pub(crate) struct MarkData {
     pub(crate) value: String,
     /// As "± 1.2 µs".
     pub(crate) spread: String,
+    /// `true` if the mark is that of the fastest rung of a ladder that marks it.
+    pub(crate) is_best: bool,
     /// How many samples the value is the median of; 0 where it is none.
     pub(crate) samples: u64,
     /// The series that an entry of the legend is for.
@@ -42,6 +44,7 @@ impl MarkData {
     /// The names and the values of the attributes that are not empty.
     pub(crate) fn attributes(&self) -> Vec<(&'static str, String)> {
         let samples = if self.samples > 0 { self.samples.to_string() } else { String::new() };
+        let best = if self.is_best { "fastest".to_owned() } else { String::new() };
         let all = [
             ("rung", &self.rung),
             ("problem", &self.problem),
@@ -50,6 +53,7 @@ impl MarkData {
             ("value", &self.value),
             ("spread", &self.spread),
             ("samples", &samples),
+            ("best", &best),
             ("legend", &self.legend),
             ("plot", &self.plot),
         ];

@@ -32,6 +32,19 @@ pub struct Guess {
     pub label: String,
 }
 
+/// The rungs of a ladder that are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rungs {
+    /// All of them.
+    #[default]
+    All,
+    /// All of them, with the fastest marked.
+    Marked,
+    /// About eight that tell the story, with the fastest marked: the first, the best references, the largest steps and the fastest. A rung that
+    /// was measured in fp16 and in bf16 has one row.
+    Story,
+}
+
 /// How a chart is drawn: its width, what of it, and which lines stand out. [`Options::default`] is that of a notebook, and of the functions
 /// that take none. The same record and options give the same bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,11 +57,13 @@ pub struct Options {
     pub picked: Vec<String>,
     /// What a reader expected, marked in a ladder.
     pub guess: Option<Guess>,
+    /// The rungs of a ladder that are drawn.
+    pub rungs: Rungs,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { width: 720, window: None, picked: Vec::new(), guess: None }
+        Self { width: 720, window: None, picked: Vec::new(), guess: None, rungs: Rungs::All }
     }
 }
 

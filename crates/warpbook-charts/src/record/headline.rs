@@ -10,7 +10,7 @@ use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, Trai
 
 /// At most so many rungs are named that the fastest is held against.
 const MOST_AGAINST: usize = 3;
-const OVER_FRAMEWORK: &str = "Over another framework";
+const OVER_FRAMEWORK: &str = "Over other frameworks";
 
 /// Who is the fastest at a problem, by how much, how near to its bound, and whether its result was right; of a training without
 /// measurements, what it reached.
@@ -18,8 +18,10 @@ const OVER_FRAMEWORK: &str = "Over another framework";
 pub struct Headline {
     /// The rung that it is about, by id.
     pub rung: String,
-    /// All of it in a sentence.
+    /// What was found, in a sentence or two.
     pub sentence: String,
+    /// The reason, or how near the result came to its bound and if it was right: sentences that may follow, empty where there are none.
+    pub more: String,
     /// The same in figures, the most important first.
     pub tiles: Vec<HeadlineTile>,
 }
@@ -76,7 +78,8 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
 #[must_use]
 pub fn in_short(run: &Run) -> (String, Vec<f64>) {
     let Some(problem) = run.main_problem() else { return Default::default() };
-    let said = of_own(run).or_else(|| Some(headline(run, problem)?.sentence));
+    let all = || headline(run, problem).map(|h| format!("{} {}", h.sentence, h.more).trim().to_owned());
+    let said = of_own(run).or_else(all);
     (said.unwrap_or_default(), sparkline(run, problem))
 }
 
@@ -118,7 +121,7 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     ];
     tiles.extend(bound_tile(run, fast));
     tiles.extend(check_tile(fast));
-    Some(Headline { rung: fast.rung.clone(), sentence: format!("{said} {reason}").trim().to_owned(), tiles })
+    Some(Headline { rung: fast.rung.clone(), sentence: said, more: reason.trim().to_owned(), tiles })
 }
 
 /// The slow way and the fast one, where the record names them and both have a figure.
@@ -151,10 +154,11 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         _ => measure.text(measure.of(fastest, us, None)),
     };
     let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
-    let mut said = format!("{title} is the fastest at {}: {figure}.", label(problem));
+    let mut said = format!("“{title}” is the fastest at {}: {figure}.", label(problem));
+    let mut more = Vec::new();
     let mut ratios = Vec::new();
     for (kind, other, ratio) in against(run, problem, fastest, us) {
-        ratios.push(format!("{} as fast as {other}", times(ratio)));
+        ratios.push(format!("{} as fast as “{other}”", times(ratio)));
         tiles.push(HeadlineTile::new(kind, times(ratio), other));
     }
     if !ratios.is_empty() {
@@ -162,21 +166,21 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     }
     let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
     if let Some((bound, share)) = bound {
-        said += &format!(" It reaches {}.", of_bound(&bound, share));
+        more.push(format!("It reaches {}.", of_bound(&bound, share)));
     }
     tiles.extend(bound_tile(run, fastest));
     // The fastest has passed it: others are not sound.
     if fastest.check.is_some() {
-        said += " Its result passed the check.";
+        more.push("Its result passed the check.".to_owned());
     }
     tiles.extend(check_tile(fastest));
     if let Some((mean, _)) = fastest.accuracy() {
         let (mean, over) =
             (format!("{:.2} %", mean * 100.0), format!("mean of {} {}", fastest.test.len(), sample(run)));
-        said += &format!(" Its accuracy is {mean}, the {over}.");
+        more.push(format!("Its accuracy is {mean}, the {over}."));
         tiles.push(HeadlineTile::new("Accuracy", mean, over));
     }
-    Headline { rung: fastest.rung.clone(), sentence: said, tiles }
+    Headline { rung: fastest.rung.clone(), sentence: said, more: more.join(" "), tiles }
 }
 
 /// What the fastest is held against: the kind, the rung, and how many times as fast it is.
@@ -266,13 +270,13 @@ fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
     let title = name(run, &log.rung);
     if let Some(why) = divergence(log) {
         let tiles = vec![HeadlineTile::new("Training", "diverged", title.clone())];
-        return Some(Headline { rung: log.rung.clone(), sentence: format!("{title} {why}."), tiles });
+        return Some(Headline { rung: log.rung.clone(), sentence: format!("“{title}” {why}."), more: String::new(), tiles });
     }
     let course = log.course.as_deref()?;
     let last = course.epochs.last()?;
     let mut tiles = Vec::new();
     let mut said =
-        format!("{title} trained for {}", counted(usize::try_from(last.epoch).unwrap_or(usize::MAX), "epoch"));
+        format!("“{title}” trained for {}", counted(usize::try_from(last.epoch).unwrap_or(usize::MAX), "epoch"));
     if let Some((right, accuracy)) = last.test.and_then(|right| Some((right, right.accuracy()?))) {
         let share = format!("{} %", significant(accuracy * 100.0, 4));
         said += &format!(": {share} of the test samples are right");
@@ -286,5 +290,5 @@ fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
         said += &format!(", in {total}");
         tiles.push(HeadlineTile::new("Time", total, format!("{} steps", course.made())));
     }
-    Some(Headline { rung: log.rung.clone(), sentence: format!("{said}."), tiles })
+    Some(Headline { rung: log.rung.clone(), sentence: format!("{said}."), more: String::new(), tiles })
 }

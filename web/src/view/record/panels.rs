@@ -1,16 +1,16 @@
 //! The charts and tables of each part of a record.
 
-use crate::app::{App, ChartMsg, Msg};
+use crate::app::{App, ChartMsg, Msg, SheetMsg};
 use crate::record::charts::{breakdown_name, has_data, training_charts};
 use crate::record::quantities::{quantity, quantity_id};
 use crate::record::{Tab, charts_of};
 use crate::tables as sheets;
 use crate::text::format;
 use crate::view::choosers::rung_choice;
-use crate::view::controls::Send;
+use crate::view::controls::{Send, press};
 use crate::view::{chart, environment, rung, sheet, timeline};
 use warpbook_charts as charts;
-use warpbook_record::{ChartKind, Problem, Profiled, Run, Xray};
+use warpbook_record::{ChartKind, Problem, Profiled, Quantity, Run, Xray};
 use web_sys::HtmlInputElement;
 use yew::{Event, Html, TargetCast, html};
 
@@ -58,7 +58,17 @@ fn ladder(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let quantity = quantity(run, problem, app.link.quantity);
     let drawn = app.options().ladder(run, problem, quantity);
     let name = file_name(run, &["ladder", quantity_id(quantity), &problem.short]);
-    chart::chart(send, drawn, &name)
+    let all = run.ladder(problem).len();
+    html! {
+        <>
+            { chart::chart(send, drawn, &name) }
+            if all > charts::STORY && quantity != Quantity::PeakMemory && !app.sheets.is_unfolded("ladder") {
+                <button type="button" class="small" id="unfold-ladder" onclick={press(send, Msg::Sheet(SheetMsg::Unfold("ladder")))}>
+                    { format!("Show all {all} rungs") }
+                </button>
+            }
+        </>
+    }
 }
 
 /// One quantity over sizes.

@@ -78,8 +78,8 @@ pub fn winners(send: &Send, run: &Run, problem: &Problem) -> Html {
                 let id = format!("open-winner-{i}");
                 let open = RungMsg::Open(rung.id.to_string(), String::new(), OpenedFrom::Id(id.clone()));
                 let press = press(send, Msg::Rung(open));
-                let what = if rung.kernels().is_empty() { "its figures" } else { "source and changes" };
-                html! { <button type="button" {id} onclick={press}>{ format!("{}: {what}", title(rung)) }</button> }
+                let what = if rung.kernels().is_empty() { "figures" } else { "code & changes" };
+                html! { <button type="button" class="link" {id} onclick={press}>{ format!("{}: {what}", title(rung)) }</button> }
             }) }
         </div>
     }
