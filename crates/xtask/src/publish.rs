@@ -80,7 +80,7 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
 /// One of the project's own has `published`, and one of the reader's own `beside`: the `file` of a published record and the `verdict`.
 pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     let entries = records.into_iter().map(|r| {
-        let (headline, heights) = warpbook_charts::in_short(&r.run);
+        let (headline, heights, cells) = warpbook_charts::in_short(&r.run);
         let mut entry = json!({
             "headline": headline,
             "ladder": heights.iter().map(|h| (h * 1e4).round() / 1e4).collect::<Vec<_>>(),
@@ -88,6 +88,7 @@ pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
             "experiment": r.run.experiment,
             "computes": computes(&r.run.experiment),
             "title": r.run.title,
+            "cells": cells,
             "device": r.run.environment.device.name,
             "date": r.run.created,
         });
@@ -108,7 +109,7 @@ fn computes(experiment: &str) -> &'static str {
         ("regression", "Gradient descent that fits a line to points"),
         ("matmul", "C = A · B"),
         ("softmax", "Softmax of each row of a matrix"),
-        ("training", "One training step of a small network, dropout and Adadelta included"),
+        ("training", "One training step of a small convolutional network"),
         ("convolution", "One pass of a convolution layer"),
         ("tensor-parallel", "C = A · B, split over several GPUs"),
         ("scaling", "Training steps with the batch split over several GPUs"),

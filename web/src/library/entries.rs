@@ -48,6 +48,8 @@ pub struct Entry {
     pub computes: String,
     /// What it says first, where that is known.
     pub headline: String,
+    /// The cells of its row where it is shown in a table: four of a pair, three of a training to an accuracy.
+    pub cells: Vec<String>,
     /// Its ladder as heights from 0 to 1, where they are known.
     pub ladder: Vec<f64>,
     /// Its device, where that is known.
@@ -86,7 +88,7 @@ impl Entry {
         let none = String::new;
         let (title, experiment, computes, headline) = (none(), none(), none(), none());
         let (device, author, created) = (none(), none(), none());
-        let (ladder, state, mark) = (Vec::new(), State::Unread, none());
+        let (cells, ladder, state, mark) = (Vec::new(), Vec::new(), State::Unread, none());
         Self {
             key,
             name,
@@ -94,6 +96,7 @@ impl Entry {
             experiment,
             computes,
             headline,
+            cells,
             ladder,
             device,
             author,
@@ -112,6 +115,7 @@ impl Entry {
             experiment: r.experiment,
             computes: tidy(&r.computes, MAX_TEXT),
             headline: tidy(&r.headline, MAX_TEXT),
+            cells: r.cells.iter().map(|c| tidy(c, MAX_TEXT)).collect(),
             ladder: r.ladder,
             device: tidy(&r.device, MAX_TITLE),
             author: tidy(&r.author.unwrap_or_default(), MAX_TITLE),
@@ -130,7 +134,7 @@ impl Entry {
         self.author = author(run).unwrap_or_default().to_owned();
         self.created.clone_from(&run.created);
         self.experiment.clone_from(&run.experiment);
-        (self.headline, self.ladder) = warpbook_charts::in_short(run);
+        (self.headline, self.ladder, self.cells) = warpbook_charts::in_short(run);
         self.state = State::Open(opened);
     }
 }

@@ -26,6 +26,9 @@ pub struct IndexEntry {
     /// What it says first, in a sentence or more.
     #[serde(default)]
     pub headline: String,
+    /// The cells of its row where it is shown in a table.
+    #[serde(default)]
+    pub cells: Vec<String>,
     /// The ladder of its main problem as heights from 0 to 1.
     #[serde(default)]
     pub ladder: Vec<f64>,

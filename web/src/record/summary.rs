@@ -8,7 +8,7 @@ use warpbook_record::{DeviceKind, Outcome, Problem, Run};
 /// What the page says of a record below its charts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// How many measurements it has, and how many of them were skipped or failed.
+    /// When it was begun, how many measurements it has, and how many of them were skipped or failed.
     pub made: String,
     /// What a reader must know before reading the figures.
     pub notices: Vec<String>,
@@ -24,6 +24,10 @@ impl Summary {
 }
 
 fn made(run: &Run) -> String {
+    format!("{}: {}", format::date(&run.created), counts(run))
+}
+
+fn counts(run: &Run) -> String {
     let (measured, skipped, failed) = run.counts();
     let counts: Vec<String> = [(measured, "measured"), (skipped, "skipped"), (failed, "failed")]
         .into_iter()
@@ -42,14 +46,13 @@ fn made(run: &Run) -> String {
     }
 }
 
-/// What a record computes, the problem, the device, who ran it and when.
+/// What a record computes, the problem, the device and who ran it.
 pub fn facts(run: &Run, problem: Option<&Problem>, computes: &str) -> Vec<String> {
     let facts = [
         computes.to_owned(),
         problem.map_or_else(String::new, |p| p.label.clone()),
         run.environment.device.name.clone(),
         author(run).map_or_else(String::new, |author| format!("Run by {author}")),
-        format::date(&run.created),
     ];
     facts.into_iter().filter(|f| !f.is_empty()).collect()
 }

@@ -67,42 +67,35 @@ const TOLD: usize = 8;
 
 /// The rungs that tell the story, in their order: the first, the first kernel, the best references, the largest steps and the fastest.
 fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<LadderRow<'a>> {
-    let us = |r: &LadderRow<'_>| {
-        let m = r.measurement;
-        usable(m.median_us()).filter(|_| run.is_sound(m) && !m.does_less()).unwrap_or(f64::INFINITY)
-    };
-    let idea = |id: &str| id.replace("bf16", "fp16");
-    let fastest = run.fastest(problem).map(|m| m.rung.clone());
+    let us = |m: &Measurement| usable(m.median_us()).filter(|_| run.is_sound(m) && !m.does_less());
+    let idea = |m: &Measurement| m.rung.replace("bf16", "fp16");
     // Of one idea in two types the faster stays.
-    let best_of = |r: &LadderRow<'_>| {
-        let same = |o: &&LadderRow<'_>| idea(&o.measurement.rung) == idea(&r.measurement.rung);
-        rows.iter().filter(same).map(us).fold(f64::INFINITY, f64::min)
-    };
-    let stays: Vec<bool> = rows.iter().map(|r| us(r).is_finite() && us(r) <= best_of(r)).collect();
-    let mut stays = stays.into_iter();
-    rows.retain(|_| stays.next() == Some(true));
-    let is_kernel = |r: &&LadderRow<'_>| Kind::of(run, &r.measurement.rung) == Kind::Kernels;
-    let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_))).map(|(m, _)| m.rung.clone());
-    let library = run.fastest_library(problem).map(|(m, _)| m.rung.clone());
-    let first = |r: Option<&LadderRow<'_>>| r.map(|r| r.measurement.rung.clone());
-    let mut told: Vec<String> =
-        [first(rows.first()), first(rows.iter().find(is_kernel)), external, library, fastest].into_iter().flatten().collect();
-    told.sort();
-    told.dedup();
-    let (mut steps, mut best) = (Vec::new(), f64::INFINITY);
-    for r in rows.iter().filter(is_kernel) {
-        if us(r) < best {
-            steps.push((best / us(r), r.measurement.rung.clone()));
-            best = us(r);
-        }
+    let is_faster = |o: &LadderRow<'_>, m: &Measurement| us(o.measurement) < us(m) && us(o.measurement).is_some();
+    let slower: Vec<bool> = rows
+        .iter()
+        .map(|r| rows.iter().any(|o| is_faster(o, r.measurement) && idea(o.measurement) == idea(r.measurement)))
+        .collect();
+    let is_kernel = |m: &Measurement| Kind::of(run, &m.rung) == Kind::Kernels;
+    let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_))).map(|f| f.0);
+    let library = run.fastest_library(problem).map(|f| f.0);
+    let best = [external, library, run.fastest(problem)];
+    // How much each gains over all before it; what must be there gains without end.
+    let (mut gains, mut least, mut has_kernel) = (Vec::new(), f64::INFINITY, false);
+    for (r, slower) in rows.iter().zip(slower) {
+        let m = r.measurement;
+        let is_first = gains.is_empty() || (is_kernel(m) && !std::mem::replace(&mut has_kernel, is_kernel(m)));
+        gains.push(match us(m) {
+            None => 0.0,
+            Some(_) if is_first || best.iter().flatten().any(|b| b.rung == m.rung) => f64::INFINITY,
+            Some(us) if is_kernel(m) && !slower && us < least => least / us,
+            Some(_) => 0.0,
+        });
+        least = us(m).filter(|_| is_kernel(m)).map_or(least, |us| us.min(least));
     }
-    steps.sort_by(|a, b| b.0.total_cmp(&a.0));
-    for (_, rung) in steps {
-        if told.len() < TOLD && !told.contains(&rung) {
-            told.push(rung);
-        }
-    }
-    rows.retain(|r| told.contains(&r.measurement.rung));
+    // A gain that fewer than so many exceed is told.
+    let told = |gain: f64| gain > 0.0 && (gain == f64::INFINITY || gains.iter().filter(|g| **g > gain).count() < TOLD);
+    let mut told = gains.iter().map(|g| told(*g));
+    rows.retain(|_| told.next() == Some(true));
     rows
 }
 
@@ -393,7 +386,10 @@ impl Ladder<'_> {
         let id = m.rung.replace(ours, other);
         let twin = self.run.measurement(&id, self.problem).filter(|t| self.left_out > 0 && t.rung != m.rung)?;
         let us = self.measure.verdict(self.run, twin).ok()?;
-        Some(format!("{other}: {}", self.measure.text(self.value_of(twin, us))))
+        let shown = self.measure.text(self.value_of(twin, us));
+        // A rate's unit is that of the row.
+        let number = shown.rsplit_once(' ').filter(|_| shown.ends_with("/s")).map_or(shown.as_str(), |s| s.0);
+        Some(format!("{other}: {number}"))
     }
 
     /// Only where the colours say something.

@@ -10,7 +10,12 @@ use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, Trai
 
 /// At most so many rungs are named that the fastest is held against.
 const MOST_AGAINST: usize = 3;
+/// The sentence has at most so many of these.
+const MOST_SAID: usize = 2;
 const OVER_FRAMEWORK: &str = "Over other frameworks";
+
+const RATIO: &str = "Times as fast";
+const ACCURACY: &str = "Accuracy";
 
 /// Who is the fastest at a problem, by how much, how near to its bound, and whether its result was right; of a training without
 /// measurements, what it reached.
@@ -74,13 +79,28 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
     speeds.into_iter().map(height).collect()
 }
 
-/// What an overview shows of a record: the sentence of its main problem's [`headline`], empty where there is none, and its [`sparkline`].
+/// What an overview shows of a record: the sentences of its main problem's [`headline`], empty where there is none; its [`sparkline`]; and
+/// the cells of its row where the overview has a table of its kind: slow way, fast way, ratio and reason of a pair, or the goal, the
+/// fastest rung with its time, and its accuracy of a training to an accuracy.
 #[must_use]
-pub fn in_short(run: &Run) -> (String, Vec<f64>) {
+pub fn in_short(run: &Run) -> (String, Vec<f64>, Vec<String>) {
     let Some(problem) = run.main_problem() else { return Default::default() };
-    let all = || headline(run, problem).map(|h| format!("{} {}", h.sentence, h.more).trim().to_owned());
-    let said = of_own(run).or_else(all);
-    (said.unwrap_or_default(), sparkline(run, problem))
+    let heights = sparkline(run, problem);
+    if let Some(said) = of_own(run) {
+        return (said, heights, Vec::new());
+    }
+    let Some(found) = headline(run, problem) else { return (String::new(), heights, Vec::new()) };
+    let cell = |t: &HeadlineTile| format!("{}: {}", t.detail, t.value);
+    let cells = match found.tiles.as_slice() {
+        [ratio, slow, fast, ..] if ratio.label == RATIO => {
+            vec![cell(slow), cell(fast), ratio.value.clone(), found.more.clone()]
+        }
+        [fastest, .., accuracy] if accuracy.label == ACCURACY => {
+            vec![label(problem), cell(fastest), accuracy.value.clone()]
+        }
+        _ => Vec::new(),
+    };
+    (format!("{} {}", found.sentence, found.more).trim().to_owned(), heights, cells)
 }
 
 /// Describes a learner's own kernels, if the record has some: the fastest at its main problem, or else at the first problem that one was run at.
@@ -115,7 +135,7 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     let said = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
     let reason = run.notes.iter().find_map(|note| note.strip_prefix(&said)).map(clean).unwrap_or_default();
     let mut tiles = vec![
-        HeadlineTile::new("Times as fast", ratio, format!("{fast_name}, against {slow_name}")),
+        HeadlineTile::new(RATIO, ratio, format!("{fast_name}, against {slow_name}")),
         HeadlineTile::new("Slow way", time(slow_us), slow_name),
         HeadlineTile::new("Fast way", time(fast_us), fast_name),
     ];
@@ -158,7 +178,9 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     let mut more = Vec::new();
     let mut ratios = Vec::new();
     for (kind, other, ratio) in against(run, problem, fastest, us) {
-        ratios.push(format!("{} as fast as “{other}”", times(ratio)));
+        if ratios.len() < MOST_SAID {
+            ratios.push(format!("{} as fast as “{other}”", times(ratio)));
+        }
         tiles.push(HeadlineTile::new(kind, times(ratio), other));
     }
     if !ratios.is_empty() {
@@ -178,7 +200,7 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         let (mean, over) =
             (format!("{:.2} %", mean * 100.0), format!("mean of {} {}", fastest.test.len(), sample(run)));
         more.push(format!("Its accuracy is {mean}, the {over}."));
-        tiles.push(HeadlineTile::new("Accuracy", mean, over));
+        tiles.push(HeadlineTile::new(ACCURACY, mean, over));
     }
     Headline { rung: fastest.rung.clone(), sentence: said, more: more.join(" "), tiles }
 }

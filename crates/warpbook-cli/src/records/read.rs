@@ -19,7 +19,7 @@ pub struct Record {
 impl Record {
     /// The entry of the record in the page's index.
     pub fn entry(&self) -> Value {
-        let (headline, ladder) = in_short(&self.run);
+        let (headline, ladder, _) = in_short(&self.run);
         json!({
             "file": self.name,
             "experiment": self.run.experiment,

@@ -308,7 +308,13 @@ fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
     if module { bindgen.web(true)? } else { bindgen.no_modules(true)? }.omit_default_module_path(!module);
     bindgen.generate(out).context("wasm-bindgen could not write the viewer's JavaScript")?;
     let script = out.join("warpbook.js");
-    write_atomic(&script, guarded(&fs::read_to_string(&script)?)?)
+    write_atomic(&script, uncommented(&guarded(&fs::read_to_string(&script)?)?))
+}
+
+/// The script without comments and indentation, a tenth of what it weighs. wasm-bindgen writes no text of several lines.
+fn uncommented(script: &str) -> String {
+    let is_code = |line: &&str| !["//", "/**", "* ", "*/"].iter().any(|c| line.starts_with(c)) && !line.is_empty();
+    script.lines().map(str::trim).filter(is_code).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Keeps callbacks out of a module whose run a browser has ended half-way.

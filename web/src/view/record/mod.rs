@@ -42,7 +42,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
                 }
                 { panels::panel(app, send, run, (tab, problem, shown)) }
             </div>
-            { below(send, run, tab) }
+            { below(send, run, problem, tab) }
         </>
     }
 }
@@ -60,16 +60,18 @@ fn heading(app: &App, send: &Send, entry: &Entry, run: &Run, (problem, tab): (Op
             <p class="subtitle">
                 { for facts.iter().map(|f| html! { <span>{ f }</span> }) }
             </p>
-            { for headline.zip(problem).map(|(h, p)| tiles(&h, rung::winners(send, run, p))) }
+            { for headline.zip(problem).map(|(h, p)| tiles(&h, rung::winners(send, run, p, &h.rung))) }
         </header>
     }
 }
 
 /// What a reader must know of the figures, and how they were made.
-fn below(send: &Send, run: &Run, tab: Tab) -> Html {
+fn below(send: &Send, run: &Run, problem: Option<&Problem>, tab: Tab) -> Html {
+    let more = problem.and_then(|p| charts::headline(run, p)).map_or_else(String::new, |h| h.more);
     let Summary { made, notices, policy } = Summary::of(run);
     html! {
         <div class="below">
+            <p>{ more }</p>
             if !notices.is_empty() {
                 <p class="notices">{ notices.join(" ") }</p>
             }
