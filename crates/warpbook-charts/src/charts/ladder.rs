@@ -1,7 +1,7 @@
 use crate::draw::text::words::{counted, percent, time, times};
 use crate::draw::{
-    Axis, Bar, Bars, Chart, ChartError, Content, Frame, LOG_FROM, MAX_ENTRIES, Mark, MarkData, Options, Rgb, Row, Rungs,
-    Table, clean, less_is_better,
+    Axis, Bar, Bars, Chart, ChartError, Content, Frame, LOG_FROM, MAX_ENTRIES, Mark, MarkData, Options, Rgb, Row,
+    Rungs, Table, clean, less_is_better,
 };
 use crate::record::{
     Ceiling, Kind, LadderTable, Measure, OF_PEAK_MEMORY, arithmetic_name, bound, claim, claim_of_memory, columns,
@@ -39,8 +39,18 @@ impl Options {
         let left_out = all - rows.len();
         let baseline = run.baseline(problem).and_then(|m| Some((name(run, &m.rung), usable(m.median_us())?)));
         let folded = folded(run, &rows);
-        Ladder { options: self, run, problem, measure, rows, baseline, library: run.fastest_library(problem), folded, left_out }
-            .draw()
+        Ladder {
+            options: self,
+            run,
+            problem,
+            measure,
+            rows,
+            baseline,
+            library: run.fastest_library(problem),
+            folded,
+            left_out,
+        }
+        .draw()
     }
 }
 

@@ -292,7 +292,12 @@ fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
     let title = name(run, &log.rung);
     if let Some(why) = divergence(log) {
         let tiles = vec![HeadlineTile::new("Training", "diverged", title.clone())];
-        return Some(Headline { rung: log.rung.clone(), sentence: format!("“{title}” {why}."), more: String::new(), tiles });
+        return Some(Headline {
+            rung: log.rung.clone(),
+            sentence: format!("“{title}” {why}."),
+            more: String::new(),
+            tiles,
+        });
     }
     let course = log.course.as_deref()?;
     let last = course.epochs.last()?;

@@ -16,19 +16,20 @@ fn a_headline_names_the_fastest_and_what_it_is_held_against() {
     assert_eq!(found.rung, run.fastest(problem).unwrap().rung);
     assert_eq!(
         found.sentence,
-        "Fused in a graph is the fastest at 5 M points, 200 epochs: 2.31 ms. That is 1729× as fast as CPU, one thread. It reaches 60 % of \
-         DRAM's bound. Its result passed the check."
+        "“Fused in a graph” is the fastest at 5 M points, 200 epochs: 2.31 ms. That is 1729× as fast as “CPU, one thread”."
     );
+    assert_eq!(found.more, "It reaches 60 % of DRAM's bound. Its result passed the check.");
+    assert_eq!(in_short(&run).0, format!("{} {}", found.sentence, found.more));
     assert_eq!(labels(&found), ["Fastest", "Over the baseline", "Of its bound", "Check"]);
     // Of another framework first, then of libraries; each rung once.
     let run = sample::softmax();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
-    assert_eq!(labels(&found), ["Fastest", "Over another framework", "Over the baseline", "Of its bound", "Check"]);
+    assert_eq!(labels(&found), ["Fastest", "Over other frameworks", "Over the baseline", "Of its bound", "Check"]);
     assert_eq!(found.tiles[0].value, "4335 GB/s", "the record's headline quantity");
     // A library that is faster is said to be.
     let run = sample::products();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
-    assert!(found.sentence.starts_with("cuBLASLt, best of 32 is the fastest"), "{}", found.sentence);
+    assert!(found.sentence.starts_with("“cuBLASLt, best of 32” is the fastest"), "{}", found.sentence);
     assert_eq!(found.tiles[1].label, "Over the fastest kernel");
 }
 
@@ -41,7 +42,8 @@ fn a_pair_says_its_ratio_and_the_reason() {
     assert_eq!(headline(&run, &problem).unwrap().sentence, ratio);
     run.notes = vec!["Something else.".into(), format!("{ratio} It moves more.")];
     let found = headline(&run, &problem).unwrap();
-    assert_eq!((found.sentence, &*found.rung), (format!("{ratio} It moves more."), "01_unfused"));
+    assert_eq!((&*found.sentence, &*found.more, &*found.rung), (ratio, "It moves more.", "01_unfused"));
+    assert_eq!(in_short(&run).2, ["Fused: 3.15 ms", "Unfused: 13.9 ms", "0.227×", "It moves more."]);
     let seen: Vec<(&str, &str)> = found.tiles.iter().take(3).map(|t| (&*t.label, &*t.value)).collect();
     assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();

@@ -225,7 +225,8 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
         m.test = [9010, 9030].map(|correct| Right { correct, of: 10_000 }).into();
     }
     let told = headline(&trained, &problem).unwrap();
-    assert!(told.sentence.ends_with(" Its accuracy is 90.20 %, the mean of 2 seeds."), "{}", told.sentence);
+    assert!(told.more.ends_with("Its accuracy is 90.20 %, the mean of 2 seeds."), "{}", told.more);
+    assert_eq!(in_short(&run).2.len(), 3, "goal, rung and accuracy");
     assert!(told.tiles.iter().any(|t| (t.label.as_str(), t.value.as_str()) == ("Accuracy", "90.20 %")));
     // What was missed is told without a time; one training deviates from nothing.
     let m = &mut trained.measurements[at];
@@ -382,4 +383,19 @@ fn a_logarithmic_ladder_has_a_tick_a_decade() {
     for tick in [">1 ms<", ">10 ms<", ">100 ms<", ">1 s<"] {
         assert!(shown.contains(tick), "{tick}: {shown}");
     }
+}
+
+#[test]
+fn a_story_has_the_first_the_best_references_and_the_fastest() {
+    let run = sample::products();
+    let problem = run.main_problem().unwrap();
+    let count = |rungs: Rungs| {
+        let options = Options { rungs, ..Options::default() };
+        let chart = options.ladder(&run, problem, Quantity::Time).unwrap();
+        let svg = chart.svg.as_str();
+        (svg.matches("data-samples").count(), svg.matches("data-best=\"fastest\"").count(), chart.table)
+    };
+    let (all, marked, story) = (count(Rungs::All), count(Rungs::Marked), count(Rungs::Story));
+    assert_eq!((all.1, marked.1, story.1), (0, 1, 1));
+    assert!(story.0 <= marked.0 && story.2 == all.2, "the table has all rungs");
 }

@@ -19,11 +19,11 @@ fn heading(text: &str) -> String {
 pub fn begins_at_the_top(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
-        let last = "document.querySelectorAll('.card .open').length - 1";
+        let last = "document.querySelectorAll('.open').length - 1";
         for place in ["0", "9", last] {
             open_ready(browser, &stage.page)?;
             browser.eval(&format!(
-                "const card = document.querySelectorAll('.card .open')[{place}]; card.scrollIntoView({{ block: 'center' }}); card.focus();"
+                "const card = document.querySelectorAll('.open')[{place}]; card.scrollIntoView({{ block: 'center' }}); card.focus();"
             ))?;
             press(browser, "Enter", 13)?;
             browser.wait_until("the record", "document.querySelector('[role=tab]')", SOON)?;
@@ -57,7 +57,7 @@ pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
         |place: i32| browser.eval(&format!("[...document.querySelectorAll('.card .tick input')].at({place}).click();"));
     tick(3)?;
     std::thread::sleep(Duration::from_millis(400));
-    let stays = browser.eval("return [document.querySelectorAll('.card').length > 9, document.querySelectorAll('.card .tick input')[3].checked, !!document.querySelector('[role=tab]')];")?;
+    let stays = browser.eval("return [document.querySelectorAll('.open').length > 9, document.querySelectorAll('.card .tick input')[3].checked, !!document.querySelector('[role=tab]')];")?;
     ensure!(stays == json!([true, true, false]), "one tick leads to {stays}");
     let titles = browser.eval("return [3, 4].map((i) => document.querySelectorAll('.card .open')[i].title);")?;
     tick(4)?;

@@ -1,6 +1,6 @@
 //! Checks how charts, tables and panels look to a reader: what is in sight, what touches what, and what the page says about it.
 
-use crate::browser::{READY, SOON, Stage, media, no_errors, open_ready, scheme, window};
+use crate::browser::{READY, SOON, Stage, fits, media, no_errors, open_ready, scheme, window};
 use crate::drivers::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -300,19 +300,50 @@ pub fn xrays(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// A card of the guide says the pair, its ratio and the reason.
+/// A row of the guide says the pair, its ratio and the reason.
 pub fn guide_cards(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
-    let said = browser.eval("return [...document.querySelectorAll('.card .open[title^=guide-]')].map((e) => [e.title, e.querySelector('.said').textContent]);")?;
-    let said: Vec<(String, String)> = serde_json::from_value(said)?;
-    ensure!(said.len() > 20, "the guide has {} cards", said.len());
-    for (file, text) in &said {
-        let pair = text.starts_with("With ") && text.contains("” is ") && text.contains("× as fast as “");
-        let reason = text.split_once("”. ").is_some_and(|(_, reason)| reason.len() > 40);
-        ensure!(pair && reason, "{file} says: {text}");
+    let said = browser.eval("return [...document.querySelectorAll('.pairs .open[title^=guide-]')].map((e) => [e.title, [...e.closest('tr').querySelectorAll('td')].map((c) => c.textContent)]);")?;
+    let said: Vec<(String, Vec<String>)> = serde_json::from_value(said)?;
+    ensure!(said.len() > 20, "the guide has {} rows", said.len());
+    for (file, cells) in &said {
+        let is_whole = cells.len() == 4 && cells[2].ends_with('×') && cells[3].len() > 40;
+        ensure!(is_whole && cells[..2].iter().all(|c| c.contains(": ")), "{file} says: {cells:?}");
     }
     let conflicts = said.iter().find(|(file, _)| file.starts_with("guide-bank-conflicts"));
-    ensure!(conflicts.is_some_and(|(_, t)| t.contains("2.32×")), "bank conflicts say {conflicts:?}");
+    ensure!(conflicts.is_some_and(|(_, t)| t[2] == "2.32×"), "bank conflicts say {conflicts:?}");
+    no_errors(browser)
+}
+
+/// The first screens: a record's chart begins high up with the rungs that tell its story, the overview is short, and neither scrolls sideways.
+pub fn first_screens(browser: &Browser, stage: &Stage) -> Result<()> {
+    for (width, height, is_phone) in
+        [(320, 700, true), (390, 844, true), (768, 1000, false), (1440, 900, false), (1280, 900, false)]
+    {
+        window(browser, width, height, is_phone)?;
+        open_ready(browser, &stage.page)?;
+        fits(browser, "the overview", width)?;
+        if width == 1280 {
+            let tall = browser.eval("return document.documentElement.scrollHeight;")?;
+            ensure!(tall.as_f64().is_some_and(|px| px <= 1350.0), "the overview is {tall} px tall");
+        }
+        for file in ["regression-h200.json", "matmul-h200.json", "softmax-h200.json", "training-h200.json"] {
+            open_tab(browser, stage, file, "ladder")?;
+            browser.wait_until("the ladder", "document.querySelector('#panel [data-best]')", SOON)?;
+            fits(browser, file, width)?;
+            let top = browser.eval("return document.querySelector('#panel figure').getBoundingClientRect().top;")?;
+            let most = if is_phone { f64::from(height) } else { 350.0 };
+            ensure!(
+                width == 768 || top.as_f64().is_some_and(|y| y <= most),
+                "the chart of {file} begins at {top} at {width} px"
+            );
+        }
+    }
+    open_tab(browser, stage, "regression-h200.json", "ladder")?;
+    let rows = "new Set([...document.querySelectorAll('#panel [data-rung]')].map((e) => e.dataset.rung)).size";
+    browser.wait_until("the rungs of the story", &format!("{rows} >= 6 && {rows} <= 10"), SOON)?;
+    browser.eval("document.getElementById('unfold-ladder').click();")?;
+    browser.wait_until("all rungs", &format!("{rows} > 15 && !document.getElementById('unfold-ladder')"), SOON)?;
     no_errors(browser)
 }
 

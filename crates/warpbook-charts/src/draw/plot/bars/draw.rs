@@ -107,7 +107,11 @@ fn draw_bars(
         let ends = layout.bar(row, bar, y);
         let middle = f64::midpoint(ends.0, ends.1);
         if bar.data.is_best {
-            canvas.rect((2.0, layout.width - 2.0), (y + 1.0, y + layout.height(row) - 1.0), Paint::faded(bar.color, 0.14))?;
+            canvas.rect(
+                (2.0, layout.width - 2.0),
+                (y + 1.0, y + layout.height(row) - 1.0),
+                Paint::faded(bar.color, 0.14),
+            )?;
         }
         let data = if bar.parts.is_empty() { bar.data.clone() } else { MarkData::default() };
         canvas.marked(&data, || {
