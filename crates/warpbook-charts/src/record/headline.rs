@@ -90,7 +90,7 @@ pub fn in_short(run: &Run) -> (String, Vec<f64>, Vec<String>) {
         return (said, heights, Vec::new());
     }
     let Some(found) = headline(run, problem) else { return (String::new(), heights, Vec::new()) };
-    let cell = |t: &HeadlineTile| format!("{}: {}", t.detail, t.value);
+    let cell = |t: &HeadlineTile| format!("{} · {}", t.value, t.detail);
     let cells = match found.tiles.as_slice() {
         [ratio, slow, fast, ..] if ratio.label == RATIO => {
             vec![cell(slow), cell(fast), ratio.value.clone(), found.more.clone()]

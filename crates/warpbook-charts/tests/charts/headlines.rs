@@ -43,7 +43,7 @@ fn a_pair_says_its_ratio_and_the_reason() {
     run.notes = vec!["Something else.".into(), format!("{ratio} It moves more.")];
     let found = headline(&run, &problem).unwrap();
     assert_eq!((&*found.sentence, &*found.more, &*found.rung), (ratio, "It moves more.", "01_unfused"));
-    assert_eq!(in_short(&run).2, ["Fused: 3.15 ms", "Unfused: 13.9 ms", "0.227×", "It moves more."]);
+    assert_eq!(in_short(&run).2, ["3.15 ms · Fused", "13.9 ms · Unfused", "0.227×", "It moves more."]);
     let seen: Vec<(&str, &str)> = found.tiles.iter().take(3).map(|t| (&*t.label, &*t.value)).collect();
     assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();

@@ -308,7 +308,7 @@ pub fn guide_cards(browser: &Browser, stage: &Stage) -> Result<()> {
     ensure!(said.len() > 20, "the guide has {} rows", said.len());
     for (file, cells) in &said {
         let is_whole = cells.len() == 4 && cells[2].ends_with('×') && cells[3].len() > 40;
-        ensure!(is_whole && cells[..2].iter().all(|c| c.contains(": ")), "{file} says: {cells:?}");
+        ensure!(is_whole && cells[..2].iter().all(|c| c.contains(" · ")), "{file} says: {cells:?}");
     }
     let conflicts = said.iter().find(|(file, _)| file.starts_with("guide-bank-conflicts"));
     ensure!(conflicts.is_some_and(|(_, t)| t[2] == "2.32×"), "bank conflicts say {conflicts:?}");
