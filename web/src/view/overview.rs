@@ -16,7 +16,7 @@ pub fn overview(app: &App, send: &Send) -> Html {
     let shown: Vec<&Entry> = all.iter().filter(|e| app.filter.keeps(e)).collect();
     // A published record with one of the reader's next to it is shown there.
     let beside: Vec<&str> = shown.iter().filter_map(|e| Some(e.beside.as_ref()?.file.as_str())).collect();
-    let of = |cells: usize, published: bool| -> Vec<&Entry> {
+    let group = |cells: usize, published: bool| -> Vec<&Entry> {
         let is_here = |e: &&&Entry| match (published, e.is_published) {
             (true, true) => e.cells.len() == cells && !beside.contains(&e.key.as_str()),
             (false, true) => beside.contains(&e.key.as_str()),
@@ -45,10 +45,10 @@ pub fn overview(app: &App, send: &Send) -> Html {
             if shown.is_empty() {
                 <p class="empty">{ "No record is left: change the search." }</p>
             }
-            { cards(app, send, "Your records", &of(0, false)) }
-            { cards(app, send, "Experiments", &of(0, true)) }
-            { table(app, send, ("Guide: two ways to do the same work", &["Pair", "Slow way", "Fast way", "Ratio", "Reason"]), &of(4, true)) }
-            { table(app, send, ("Speed-runs", &["Record", "Goal", "Fastest", "Accuracy"]), &of(3, true)) }
+            { cards(app, send, "Your records", &group(0, false)) }
+            { cards(app, send, "Experiments", &group(0, true)) }
+            { table(app, send, ("Guide: two ways to do the same work", &["Pair", "Slow way", "Fast way", "Ratio", "Reason"]), &group(4, true)) }
+            { table(app, send, ("Speed-runs", &["Record", "Goal", "Fastest", "Accuracy"]), &group(3, true)) }
         </section>
     }
 }

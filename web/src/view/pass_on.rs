@@ -67,7 +67,7 @@ pub fn live(app: &App) -> Html {
         return html! {};
     }
     let (class, text) =
-        if app.live.lost { ("live lost", "Not followed any more") } else { ("live", "Follows the files") };
+        if app.live.lost { ("live lost", "The server has ended") } else { ("live", "Follows the files") };
     html! { <span {class} role="status">{ text }</span> }
 }
 

@@ -28,7 +28,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
         _ => html! {},
     });
     // What is drawn over sizes need not be what the rest of the page shows.
-    let of = shown.filter(|_| tab.has_quantity()).map(|p| tab.drawn_at(run, p));
+    let drawn = shown.filter(|_| tab.has_quantity()).map(|p| tab.drawn_at(run, p));
     html! {
         <>
             { heading(app, send, entry, run, (problem, tab)) }
@@ -36,7 +36,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
             <div role="tabpanel" id="panel" tabindex="0" aria-labelledby={format!("tab-{}", tab.id())}>
                 if tab.has_problem() || tab.has_quantity() || tab == Tab::HeatMap {
                     <div class="toolbar">
-                        { for of.map(|p| quantity_choice(send, run, p, quantity(run, p, app.link.quantity))) }
+                        { for drawn.map(|p| quantity_choice(send, run, p, quantity(run, p, app.link.quantity))) }
                         { for choice }
                     </div>
                 }

@@ -73,14 +73,14 @@ fn ladder(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
 
 /// One quantity over sizes.
 fn sweep(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
-    let of = Tab::Sweep.drawn_at(run, problem);
-    let quantity = quantity(run, of, app.link.quantity);
-    let line = of.sweep.as_ref().map_or("", |s| &s.line);
+    let drawn = Tab::Sweep.drawn_at(run, problem);
+    let quantity = quantity(run, drawn, app.link.quantity);
+    let line = drawn.sweep.as_ref().map_or("", |s| &s.line);
     let name = file_name(run, &["sweep", quantity_id(quantity), line]);
     html! {
         <>
-            { chart::chart(send, app.options().sweep_of(&[run], quantity, Some(of), None), &name) }
-            { picks(app, send, run, of) }
+            { chart::chart(send, app.options().sweep_of(&[run], quantity, Some(drawn), None), &name) }
+            { picks(app, send, run, drawn) }
         </>
     }
 }
@@ -176,7 +176,7 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
             if rungs.len() > 1 { { rung_choice(send, run, "profiled", &rungs, shown) } }
             { for kernels.iter().map(|(name, drawn)| html! { <div key={name.clone()}>{ chart::chart(send, Ok(drawn.clone()), name) }</div> }) }
             if kernels.is_none() && drawn.is_empty() && counted.rows.is_empty() {
-                <p class="empty">{ "Of this problem neither memory, clocks nor counters were recorded." }</p>
+                <p class="empty">{ "Memory, clocks and counters were not recorded for this problem." }</p>
             }
             { for drawn.into_iter().map(|(what, drawn)| {
                 let name = file_name(run, &[&what, &problem.short]);

@@ -15,7 +15,7 @@ const EDGE: f64 = 6.0;
 /// The figures, or a sentence where nothing was measured.
 pub fn figures(run: &Run, problem: &Problem, rung: &Rung) -> Html {
     let Some(m) = run.measurement(&rung.id, problem) else {
-        return html! { <p class="quiet">{ format!("The record has no figures of it at {}.", problem.label) }</p> };
+        return html! { <p class="quiet">{ format!("The record has no figures of this rung at {}.", problem.label) }</p> };
     };
     html! {
         <>
