@@ -98,6 +98,8 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
             None => 0.0,
             Some(_) if is_first || best.iter().flatten().any(|b| b.rung == m.rung) => f64::INFINITY,
             Some(us) if is_kernel(m) && !slower && us < least => least / us,
+            // Where steps are few, the fastest others are told.
+            Some(us) if !slower => 1.0 / (1.0 + us),
             Some(_) => 0.0,
         });
         least = us(m).filter(|_| is_kernel(m)).map_or(least, |us| us.min(least));

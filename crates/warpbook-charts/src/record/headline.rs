@@ -14,6 +14,7 @@ const MOST_AGAINST: usize = 3;
 const MOST_SAID: usize = 2;
 const OVER_FRAMEWORK: &str = "Over other frameworks";
 
+const FASTEST: &str = " is the fastest";
 const RATIO: &str = "Times as fast";
 const ACCURACY: &str = "Accuracy";
 
@@ -23,9 +24,9 @@ const ACCURACY: &str = "Accuracy";
 pub struct Headline {
     /// The rung that it is about, by id.
     pub rung: String,
-    /// What was found, in a sentence or two.
+    /// The result, in a sentence or two; only that of a pair names the problem.
     pub sentence: String,
-    /// The reason, or how near the result came to its bound and if it was right: sentences that may follow, empty where there are none.
+    /// The reason of a pair, or how near the result came to its bound and if it was right: sentences that may follow, empty where there are none.
     pub more: String,
     /// The same in figures, the most important first.
     pub tiles: Vec<HeadlineTile>,
@@ -100,7 +101,8 @@ pub fn in_short(run: &Run) -> (String, Vec<f64>, Vec<String>) {
         }
         _ => Vec::new(),
     };
-    (format!("{} {}", found.sentence, found.more).trim().to_owned(), heights, cells)
+    let said = found.sentence.replacen(&format!("{FASTEST}:"), &format!("{FASTEST} at {}:", label(problem)), 1);
+    (format!("{said} {}", found.more).trim().to_owned(), heights, cells)
 }
 
 /// Describes a learner's own kernels, if the record has some: the fastest at its main problem, or else at the first problem that one was run at.
@@ -174,7 +176,7 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         _ => measure.text(measure.of(fastest, us, None)),
     };
     let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
-    let mut said = format!("“{title}” is the fastest at {}: {figure}.", label(problem));
+    let mut said = format!("“{title}”{FASTEST}: {figure}.");
     let mut more = Vec::new();
     let mut ratios = Vec::new();
     for (kind, other, ratio) in against(run, problem, fastest, us) {

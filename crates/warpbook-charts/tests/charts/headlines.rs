@@ -16,10 +16,12 @@ fn a_headline_names_the_fastest_and_what_it_is_held_against() {
     assert_eq!(found.rung, run.fastest(problem).unwrap().rung);
     assert_eq!(
         found.sentence,
-        "“Fused in a graph” is the fastest at 5 M points, 200 epochs: 2.31 ms. That is 1729× as fast as “CPU, one thread”."
+        "“Fused in a graph” is the fastest: 2.31 ms. That is 1729× as fast as “CPU, one thread”."
     );
     assert_eq!(found.more, "It reaches 60 % of DRAM's bound. Its result passed the check.");
-    assert_eq!(in_short(&run).0, format!("{} {}", found.sentence, found.more));
+    let short = in_short(&run).0;
+    assert!(short.starts_with("“Fused in a graph” is the fastest at 5 M points, 200 epochs: 2.31 ms. That"), "{short}");
+    assert!(short.ends_with(&found.more), "{short}");
     assert_eq!(labels(&found), ["Fastest", "Over the baseline", "Of its bound", "Check"]);
     // Of another framework first, then of libraries; each rung once.
     let run = sample::softmax();
@@ -50,7 +52,7 @@ fn a_pair_says_its_ratio_and_the_reason() {
     assert_eq!(chart.title, "Unfused: 0.227× as fast as Fused");
     // Where one of them has no figure it is as of any record.
     run.measurements.retain(|m| m.rung != "01_unfused");
-    assert!(headline(&run, &problem).unwrap().sentence.contains(" is the fastest at "));
+    assert!(headline(&run, &problem).unwrap().sentence.contains(" is the fastest: "));
 }
 
 #[test]
