@@ -112,7 +112,7 @@ fn computes(experiment: &str) -> &'static str {
         ("training", "One training step of a small convolutional network"),
         ("convolution", "One pass of a convolution layer"),
         ("tensor-parallel", "C = A · B, split over several GPUs"),
-        ("scaling", "Training steps with the batch split over several GPUs"),
+        ("scaling", "Training steps split over several GPUs"),
         ("guide-", "Two ways to do the same work"),
     ];
     match experiment {

@@ -101,7 +101,8 @@ impl Tab {
     /// The problem that it shows where the page is at this one: this one, or another that the record has figures of, as where another problem was X-rayed than
     /// those that were measured.
     pub fn problem_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
-        let with_figures = |all: Vec<&'a Problem>| if all.contains(&problem) { problem } else { all.first().unwrap_or(&problem) };
+        let with_figures =
+            |all: Vec<&'a Problem>| if all.contains(&problem) { problem } else { all.first().unwrap_or(&problem) };
         match self {
             Self::Xray => with_figures(run.xrays.iter().map(|x| &x.problem).collect()),
             Self::Profile => with_figures(profiled(run)),

@@ -93,14 +93,15 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
     let (mut gains, mut least, mut has_kernel) = (Vec::new(), f64::INFINITY, false);
     for (r, slower) in rows.iter().zip(slower) {
         let m = r.measurement;
-        let is_first = gains.is_empty() || (is_kernel(m) && !std::mem::replace(&mut has_kernel, is_kernel(m)));
+        let is_first =
+            gains.iter().all(|g| *g == 0.0) || (is_kernel(m) && !std::mem::replace(&mut has_kernel, is_kernel(m)));
         gains.push(match us(m) {
+            Some(_) if slower => 0.0,
             None => 0.0,
             Some(_) if is_first || best.iter().flatten().any(|b| b.rung == m.rung) => f64::INFINITY,
-            Some(us) if is_kernel(m) && !slower && us < least => least / us,
+            Some(us) if is_kernel(m) && us < least => least / us,
             // Where steps are few, the fastest others are told.
-            Some(us) if !slower => 1.0 / (1.0 + us),
-            Some(_) => 0.0,
+            Some(us) => 1.0 / (1.0 + us),
         });
         least = us(m).filter(|_| is_kernel(m)).map_or(least, |us| us.min(least));
     }

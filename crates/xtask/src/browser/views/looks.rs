@@ -334,7 +334,7 @@ pub fn first_screens(browser: &Browser, stage: &Stage) -> Result<()> {
             let top = browser.eval("return document.querySelector('#panel figure').getBoundingClientRect().top;")?;
             let most = if is_phone { f64::from(height) } else { 350.0 };
             ensure!(
-                width == 768 || top.as_f64().is_some_and(|y| y <= most),
+                [320, 768].contains(&width) || top.as_f64().is_some_and(|y| y <= most),
                 "the chart of {file} begins at {top} at {width} px"
             );
         }
