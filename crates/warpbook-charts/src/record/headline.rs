@@ -162,7 +162,8 @@ fn bound_tile(run: &Run, m: &Measurement) -> Option<HeadlineTile> {
 fn check_tile(m: &Measurement) -> Option<HeadlineTile> {
     let check = m.check.as_ref()?;
     let (error, tolerance) = (significant(check.max_rel_error, 2), significant(check.tolerance, 2));
-    Some(HeadlineTile::new("Check", "passed", format!("error {error} of at most {tolerance}")))
+    let detail = if check.tolerance == 0.0 { "exact".into() } else { format!("error {error} of at most {tolerance}") };
+    Some(HeadlineTile::new("Check", "passed", detail))
 }
 
 fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Headline {
