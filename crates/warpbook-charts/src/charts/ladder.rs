@@ -90,7 +90,7 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
     let library = run.fastest_library(problem).map(|f| f.0);
     let best = [external, library, run.fastest(problem)];
     // How much each gains over all before it; what must be there gains without end.
-    let (mut gains, mut least, mut has_kernel) = (Vec::new(), f64::INFINITY, false);
+    let (mut gains, mut least, mut has_kernel) = (Vec::<f64>::new(), f64::INFINITY, false);
     for (r, slower) in rows.iter().zip(slower) {
         let m = r.measurement;
         let is_first =
