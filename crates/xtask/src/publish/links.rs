@@ -33,7 +33,7 @@ pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
             links.filter_map(|link| Some(format!("{shown}: the link `{link}` {}", broken(path, &link, &anchors)?))),
         );
         if shown != TABLES {
-            let unknown = unknown_paths(w, path, text, &known);
+            let unknown = unknown_paths(w, path, text, (&files, &known));
             faults.extend(unknown.map(|path| format!("{shown}: `{path}` is no file or folder of this name")));
         }
     }
@@ -78,22 +78,27 @@ fn known_paths(w: &Workspace, files: &[PathBuf]) -> BTreeSet<String> {
 }
 
 /// Finds the texts in backticks that look like a path in this repository but are not one; `{a,b}.rs` are two files. A page of a crate calls its own
-/// files from its folder, from the crate's or from `src` on, and all others from the root or from `crates/` on.
+/// files by their names alone, or from its folder, from the crate's or from `src` on, and all others from the root or from `crates/` on.
 fn unknown_paths<'t>(
     w: &Workspace,
     page: &Path,
     text: &'t str,
-    known: &'t BTreeSet<String>,
+    (files, known): (&'t [PathBuf], &'t BTreeSet<String>),
 ) -> impl Iterator<Item = String> + use<'t> {
     let crates = w.path("crates");
     let own = page.strip_prefix(&crates).ok().filter(|below| below.components().count() > 1).map(|below| {
         let folder = crates.join(below.components().next().unwrap_or(Component::CurDir));
-        [page.parent().unwrap_or(&folder).to_path_buf(), folder.join("src"), folder, w.root.clone(), crates.clone()]
+        let page = page.parent().unwrap_or(&folder).to_path_buf();
+        (folder.clone(), [page, folder.join("src"), folder, w.root.clone(), crates.clone()])
     });
     let in_backticks = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
     let paths = in_backticks.filter(|path| is_path(path)).flat_map(expanded);
     paths.filter(move |path| match &own {
-        Some(places) => !places.iter().any(|place| exists(&place.join(path))),
+        Some((folder, places)) => {
+            let is_own =
+                |file: &PathBuf| file.file_name().is_some_and(|name| name == &**path) && file.starts_with(folder);
+            !files.iter().any(is_own) && !places.iter().any(|place| exists(&place.join(path)))
+        }
         // The last test finds folders that hold only hidden files.
         None => !known.contains(path) && !crates.join(path).exists(),
     })
@@ -282,18 +287,16 @@ mod tests {
         let room = "crates/warpbook-nn/src/ops/README.md";
         let there = ["crates/warpbook-nn/src/ops/cuda.rs", "crates/warpbook-nn/tests/one.rs", "kernels/nn/add.cu"];
         let read = |page: &str, text: &str| in_folder(&[(page, text), (there[0], ""), (there[1], ""), (there[2], "")]);
-        let good = "`ops/cuda.rs`, `src/ops/`, `tests/one.rs`, `kernels/nn/add.cu`, `warpbook-nn/src/ops/{cuda}.rs`";
+        let good = "`cuda.rs`, `ops/cuda.rs`, `src/ops/`, `tests/one.rs`, `kernels/nn/add.cu`, `warpbook-nn/src/ops/{cuda}.rs`";
         for page in [page, room] {
             assert_eq!(read(page, good), Vec::<String>::new());
-            for path in ["one.rs", "nn/add.cu", "nn/src/ops/cuda.rs", "ops/cuda.rs/"] {
+            for path in ["add.cu", "nn/add.cu", "nn/src/ops/cuda.rs", "ops/cuda.rs/"] {
                 assert_eq!(
                     read(page, &format!("`{path}`")),
                     [format!("{page}: `{path}` is no file or folder of this name")]
                 );
             }
         }
-        assert_eq!(read(page, "`cuda.rs`").len(), 1);
-        assert_eq!(read(room, "`cuda.rs`"), Vec::<String>::new());
         assert_eq!(read(TABLES, "`gone.rs`"), Vec::<String>::new());
     }
 }
