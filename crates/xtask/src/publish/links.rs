@@ -78,7 +78,7 @@ fn known_paths(w: &Workspace, files: &[PathBuf]) -> BTreeSet<String> {
 }
 
 /// Finds the texts in backticks that look like a path in this repository but are not one; `{a,b}.rs` are two files. A page of a crate calls its own
-/// files by their names alone, or from its folder, from the crate's or from `src` on, and all others from the root or from `crates/` on.
+/// files and folders by their names alone, or from its folder, from the crate's or from `src` on, and all others from the root or from `crates/` on.
 fn unknown_paths<'t>(
     w: &Workspace,
     page: &Path,
@@ -95,8 +95,13 @@ fn unknown_paths<'t>(
     let paths = in_backticks.filter(|path| is_path(path)).flat_map(expanded);
     paths.filter(move |path| match &own {
         Some((folder, places)) => {
-            let is_own =
-                |file: &PathBuf| file.file_name().is_some_and(|name| name == &**path) && file.starts_with(folder);
+            let name = path.trim_end_matches('/');
+            // The last component is the file, all others are folders.
+            let is_own = |file: &PathBuf| match file.strip_prefix(folder) {
+                Ok(below) if path.ends_with('/') => below.parent().is_some_and(|p| p.iter().any(|part| part == name)),
+                Ok(below) => below.file_name().is_some_and(|file| file == name),
+                Err(_) => false,
+            };
             !files.iter().any(is_own) && !places.iter().any(|place| exists(&place.join(path)))
         }
         // The last test finds folders that hold only hidden files.
@@ -287,10 +292,10 @@ mod tests {
         let room = "crates/warpbook-nn/src/ops/README.md";
         let there = ["crates/warpbook-nn/src/ops/cuda.rs", "crates/warpbook-nn/tests/one.rs", "kernels/nn/add.cu"];
         let read = |page: &str, text: &str| in_folder(&[(page, text), (there[0], ""), (there[1], ""), (there[2], "")]);
-        let good = "`cuda.rs`, `ops/cuda.rs`, `src/ops/`, `tests/one.rs`, `kernels/nn/add.cu`, `warpbook-nn/src/ops/{cuda}.rs`";
+        let good = "`cuda.rs`, `ops/`, `ops/cuda.rs`, `src/ops/`, `tests/one.rs`, `kernels/nn/add.cu`, `warpbook-nn/src/ops/{cuda}.rs`";
         for page in [page, room] {
             assert_eq!(read(page, good), Vec::<String>::new());
-            for path in ["add.cu", "nn/add.cu", "nn/src/ops/cuda.rs", "ops/cuda.rs/"] {
+            for path in ["add.cu", "nn/", "nn/add.cu", "nn/src/ops/cuda.rs", "ops/cuda.rs/"] {
                 assert_eq!(
                     read(page, &format!("`{path}`")),
                     [format!("{page}: `{path}` is no file or folder of this name")]
