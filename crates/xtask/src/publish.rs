@@ -136,7 +136,10 @@ pub fn check(w: &Workspace) -> Result<Report> {
     if !faults.is_empty() {
         bail!("{}", faults.join("; "));
     }
-    Ok(Report::one(format!("{} files are current, links and paths of {pages} Markdown files lead somewhere", files.len())))
+    Ok(Report::one(format!(
+        "{} files are current, links and paths of {pages} Markdown files lead somewhere",
+        files.len()
+    )))
 }
 
 fn is_current(path: &PathBuf, text: &str) -> bool {
