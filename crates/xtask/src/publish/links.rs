@@ -34,7 +34,8 @@ pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
         );
         if shown != TABLES {
             let unknown = unknown_paths(w, path, text, (&files, &known));
-            faults.extend(unknown.map(|path| format!("{shown}: `{path}` is no file or folder of this name")));
+            faults
+                .extend(unknown.into_iter().map(|path| format!("{shown}: `{path}` is no file or folder of this name")));
         }
     }
     Ok((faults, pages.len()))
@@ -79,21 +80,19 @@ fn known_paths(w: &Workspace, files: &[PathBuf]) -> BTreeSet<String> {
 
 /// Finds the texts in backticks that look like a path in this repository but are not one; `{a,b}.rs` are two files. A page of a crate calls its own
 /// files and folders by their names alone, or from its folder, from the crate's or from `src` on, and all others from the root or from `crates/` on.
-fn unknown_paths<'t>(
+fn unknown_paths(
     w: &Workspace,
     page: &Path,
-    text: &'t str,
-    (files, known): (&'t [PathBuf], &'t BTreeSet<String>),
-) -> impl Iterator<Item = String> + use<'t> {
+    text: &str,
+    (files, known): (&[PathBuf], &BTreeSet<String>),
+) -> Vec<String> {
     let crates = w.path("crates");
     let own = page.strip_prefix(&crates).ok().filter(|below| below.components().count() > 1).map(|below| {
         let folder = crates.join(below.components().next().unwrap_or(Component::CurDir));
         let page = page.parent().unwrap_or(&folder).to_path_buf();
         (folder.clone(), [page, folder.join("src"), folder, w.root.clone(), crates.clone()])
     });
-    let in_backticks = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
-    let paths = in_backticks.filter(|path| is_path(path)).flat_map(expanded);
-    paths.filter(move |path| match &own {
+    let is_unknown = |path: &String| match &own {
         Some((folder, places)) => {
             let name = path.trim_end_matches('/');
             // The last component is the file, all others are folders.
@@ -106,7 +105,11 @@ fn unknown_paths<'t>(
         }
         // The last test finds folders that hold only hidden files.
         None => !known.contains(path) && !crates.join(path).exists(),
-    })
+    };
+    // What is between two backticks may go on in the next line of a paragraph.
+    let unfenced = unfenced(text).collect::<Vec<_>>().join("\n");
+    let in_backticks = unfenced.split("\n\n").flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2));
+    in_backticks.filter(|path| is_path(path)).flat_map(expanded).filter(is_unknown).collect()
 }
 
 /// Reports whether a file or a folder is there; what ends with a slash is a folder.
@@ -144,17 +147,20 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
+/// The lines of a text that are not within fences of code.
+fn unfenced(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
 /// The lines of a text that are no code, with code in backticks left out.
 fn prose(text: &str) -> impl Iterator<Item = String> + '_ {
-    let mut in_code = false;
-    text.lines().filter_map(move |line| {
-        if line.trim_start().starts_with("```") {
-            in_code = !in_code;
-            return None;
-        }
-        // Every second part is between backticks.
-        (!in_code).then(|| line.split('`').step_by(2).collect::<Vec<_>>().join("` `"))
-    })
+    // Every second part is between backticks.
+    unfenced(text).map(|line| line.split('`').step_by(2).collect::<Vec<_>>().join("` `"))
 }
 
 /// The targets of links and pictures, `](target)`, in the order of the text.
@@ -282,6 +288,7 @@ mod tests {
         let expect = |path: &str| vec![format!("{MAP}: `{path}` is no file or folder of this name")];
         for path in ["train/passes.rs", "ops/cuda.rs/", "asses/mod.rs", "nn/ops/cuda.rs"] {
             assert_eq!(map(&format!("`{path}`")), expect(path));
+            assert_eq!(map(&format!("`let\nx` `{path}`\n\n```\n`gone.rs`\n```")), expect(path));
         }
         assert_eq!(map("`ops/{cuda,cpu}.rs`"), expect("ops/cpu.rs"));
     }
