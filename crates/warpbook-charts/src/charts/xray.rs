@@ -101,7 +101,18 @@ impl<'x> Picture<'x> {
         let largest = largest_kernel(x);
         let (warps, window) = warp_lanes(x, largest);
         let all_sms = known.len();
-        Self { of: x, width, names, end_ns, sms, all_sms, light: options.light, tail_ns: x.tail(largest).map(|t| t.from_ns), warps, window }
+        Self {
+            of: x,
+            width,
+            names,
+            end_ns,
+            sms,
+            all_sms,
+            light: options.light,
+            tail_ns: x.tail(largest).map(|t| t.from_ns),
+            warps,
+            window,
+        }
     }
 
     fn lane(&self) -> f64 {
