@@ -99,7 +99,10 @@ mod tests {
         let of = |file: &str| KernelView::file(file).unwrap();
         let (fused, persistent) = (of("regression/02_fused.cu"), of("regression/05_persistent.cu"));
         let (html, text) = (persistent.headers_since(&fused).html(), persistent.headers_since(&fused).text());
-        assert!(html.contains("<summary>kernels/exchange.cuh") && !html.contains("<summary>kernels/reduce.cuh"), "{html}");
+        assert!(
+            html.contains("<summary>kernels/exchange.cuh") && !html.contains("<summary>kernels/reduce.cuh"),
+            "{html}"
+        );
         assert!(text.contains("Included as before: ") && text.contains("kernels/reduce.cuh"), "{text}");
         let none = fused.headers_since(&fused);
         assert!(!none.html().contains("<details>") && none.text().starts_with("Included as before: "));
