@@ -6,8 +6,8 @@ use std::sync::Arc;
 use warpbook_device::{Element, Kernel, Samples, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::{
-    Check, Descriptor, Dtype, KernelSpec, KernelStats, Measurement, Part, PartGroup, Peaks, Problem, Right, Run, Rung,
-    Source, Tile, Traffic, TrainLog,
+    Check, Descriptor, Dtype, Inputs, KernelSpec, KernelStats, Measurement, Part, PartGroup, Peaks, Problem, Right,
+    Run, Rung, Source, Tile, Traffic, TrainLog,
 };
 
 /// The same work done in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there
@@ -74,8 +74,8 @@ pub struct Plan {
     pub title: String,
     /// How its records are read; the default fits work that is compared by time.
     pub descriptor: Descriptor,
-    /// What the inputs are drawn from, in a sentence.
-    pub inputs: String,
+    /// The data of the problems.
+    pub inputs: Inputs,
     /// The command that repeats it, with [`Plan::DEVICE`] in the place of the device.
     pub command: String,
     /// The sizes.

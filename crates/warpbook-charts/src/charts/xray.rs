@@ -12,6 +12,9 @@ use warpbook_record::{Problem, Run, Xray, XrayBlock, XrayWarp};
 
 /// Rectangles that the lanes of SMs have at most: what is drawn becomes coarser instead.
 const MOST_RECTS: usize = 7000;
+/// SMs that have a lane at most: a GPU with more of them shows every second, every third and so on.
+const MOST_SMS: usize = 512;
+const MOST_SMS_LIGHT: usize = 17;
 /// Warps that are drawn one by one, and their phases.
 const MOST_WARPS: usize = 14;
 const MOST_PHASES: usize = 60;
@@ -44,7 +47,7 @@ impl Options {
         if x.end_ns() == 0 {
             return Err(missing("X-ray", &x.problem));
         }
-        let picture = Picture::of(self.px(), x);
+        let picture = Picture::of(self, x);
         frame(self, run, x, &picture).draw(picture.height(), |canvas, top| picture.draw(canvas, top))
     }
 }
@@ -71,6 +74,9 @@ struct Picture<'x> {
     names: f64,
     end_ns: u64,
     sms: Vec<SmLane>,
+    /// SMs that the X-ray knows, of which `sms` may be a part.
+    all_sms: usize,
+    light: bool,
     /// Where the first SM has no block left, in nanoseconds.
     tail_ns: Option<u64>,
     warps: Vec<WarpLane<'x>>,
@@ -78,18 +84,35 @@ struct Picture<'x> {
 }
 
 impl<'x> Picture<'x> {
-    fn of(width: f64, x: &'x Xray) -> Self {
+    fn of(options: &Options, x: &'x Xray) -> Self {
+        let width = options.px();
         let names = if is_narrow(width) { 44.0 } else { 92.0 };
         let end_ns = x.end_ns().max(1);
         let mut columns = (width - 2.0 * MARGIN - names).max(40.0) as usize;
-        let mut sms = sm_lanes(x, end_ns, columns);
+        let known = known_sms(x);
+        let most = if options.light { MOST_SMS_LIGHT } else { MOST_SMS };
+        let every = known.len().div_ceil(most).max(1);
+        let shown: Vec<u64> = known.iter().copied().step_by(every).collect();
+        let mut sms = sm_lanes(x, &shown, end_ns, columns);
         while sms.iter().map(|l| l.runs.len()).sum::<usize>() > MOST_RECTS && columns > 8 {
             columns /= 2;
-            sms = sm_lanes(x, end_ns, columns);
+            sms = sm_lanes(x, &shown, end_ns, columns);
         }
         let largest = largest_kernel(x);
         let (warps, window) = warp_lanes(x, largest);
-        Self { of: x, width, names, end_ns, sms, tail_ns: x.tail(largest).map(|t| t.from_ns), warps, window }
+        let all_sms = known.len();
+        Self {
+            of: x,
+            width,
+            names,
+            end_ns,
+            sms,
+            all_sms,
+            light: options.light,
+            tail_ns: x.tail(largest).map(|t| t.from_ns),
+            warps,
+            window,
+        }
     }
 
     fn lane(&self) -> f64 {
@@ -129,7 +152,13 @@ impl<'x> Picture<'x> {
     }
 
     fn title(&self) -> String {
-        format!("{}: what most of each moment was", counted(self.sms.len(), "SM"))
+        format!("{}: what most of each moment was", self.shown_sms())
+    }
+
+    /// "132 SMs", or "33 of 132 SMs" where not all have a lane.
+    fn shown_sms(&self) -> String {
+        let all = counted(self.all_sms, "SM");
+        if self.sms.len() == self.all_sms { all } else { format!("{} of {all}", self.sms.len()) }
     }
 
     /// A heading over as many lines as it takes.
@@ -221,14 +250,21 @@ impl<'x> Picture<'x> {
             let (upper, lower) = (y + i as f64 * WARP + 1.0, y + (i as f64 + 1.0) * WARP - 1.0);
             let middle = f64::midpoint(upper, lower);
             canvas.elided(&warp.name, self.names - 6.0, (begin - 6.0, middle), At::Right, Font::SMALL)?;
-            for s in warp.spans.iter().filter(|s| s.to > from && s.from < to) {
+            let visible = || warp.spans.iter().filter(|s| s.to > from && s.from < to);
+            let draw = |s: &PhaseSpan<'_>| {
                 let place = self.of.phases.iter().position(|p| p == s.phase);
                 let (a, b) = (at(s.from), at(s.to));
+                canvas.rect((a + 0.2, (b - 0.2).max(a + 0.4)), (upper, lower), self.paint(place))
+            };
+            if self.light {
+                let data = MarkData { name: warp.name.clone(), ..MarkData::default() };
+                canvas.marked(&data, || visible().try_for_each(draw))?;
+                continue;
+            }
+            for s in visible() {
                 let value = time((s.to - s.from) as f64 / 1e3);
                 let data = MarkData { name: format!("{}: {}", warp.name, s.phase), value, ..MarkData::default() };
-                canvas.marked(&data, || {
-                    canvas.rect((a + 0.2, (b - 0.2).max(a + 0.4)), (upper, lower), self.paint(place))
-                })?;
+                canvas.marked(&data, || draw(s))?;
             }
         }
         let bottom = y + self.warps.len() as f64 * WARP;
@@ -286,12 +322,16 @@ fn leading(x: &Xray, block: &XrayBlock) -> Option<usize> {
     block.warps.iter().position(works).or(if block.warps.is_empty() { None } else { Some(0) })
 }
 
-/// Each SM with what most of every column was, equal columns joined.
-fn sm_lanes(x: &Xray, end_ns: u64, columns: usize) -> Vec<SmLane> {
+/// The SMs of an X-ray in order.
+fn known_sms(x: &Xray) -> Vec<u64> {
     let mut sms: Vec<u64> = x.sms.iter().map(|s| s.sm).chain(x.blocks.iter().map(|b| b.sm)).collect();
     sms.sort();
     sms.dedup();
-    sms.truncate(512);
+    sms
+}
+
+/// Lanes of these SMs, each with the phase that took most of every column; equal columns are joined.
+fn sm_lanes(x: &Xray, sms: &[u64], end_ns: u64, columns: usize) -> Vec<SmLane> {
     let column = (end_ns as f64 / columns as f64).max(1.0);
     let lane = |sm: u64| {
         let blocks: Vec<&XrayBlock> = x.blocks.iter().filter(|b| b.sm == sm).collect();
@@ -342,7 +382,7 @@ fn sm_lanes(x: &Xray, end_ns: u64, columns: usize) -> Vec<SmLane> {
             runs,
         }
     };
-    sms.into_iter().map(lane).collect()
+    sms.iter().copied().map(lane).collect()
 }
 
 /// The warps of the block with most warps whose marks are kept, and of the next ones while there is room; and a stretch of time in which single
@@ -485,7 +525,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
         ]),
         description: format!(
             "Lanes of {} over {end}, coloured by what the first computing warp of their blocks did, of {rung} on {}, {}{most}.",
-            counted(picture.sms.len(), "SM"),
+            picture.shown_sms(),
             device(run),
             label(&x.problem),
         ),

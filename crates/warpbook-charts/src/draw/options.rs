@@ -44,11 +44,13 @@ pub struct Options {
     pub picked: Vec<String>,
     /// What a reader expected, marked in a ladder.
     pub guess: Option<Guess>,
+    /// True for a picture that is stored in a notebook: an X-ray has fewer lanes, and each warp is one mark.
+    pub light: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { width: 720, window: None, picked: Vec::new(), guess: None }
+        Self { width: 720, window: None, picked: Vec::new(), guess: None, light: false }
     }
 }
 
@@ -66,6 +68,12 @@ impl Options {
     #[must_use]
     pub fn of_width(width: u32) -> Self {
         Self { width: width.clamp(*Self::WIDTHS.start(), *Self::WIDTHS.end()), ..Self::default() }
+    }
+
+    /// Draws fewer marks, see [`Options::light`](#structfield.light).
+    #[must_use]
+    pub fn lighter(self) -> Self {
+        Self { light: true, ..self }
     }
 
     pub(crate) fn px(&self) -> f64 {

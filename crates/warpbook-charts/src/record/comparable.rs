@@ -3,7 +3,7 @@
 use crate::draw::{ChartError, clean};
 use crate::record::names::{label, line_label};
 use crate::record::verdict::usable;
-use warpbook_record::{DeviceKind, L2State, Measurement, Policy, Problem, Run, TimedBy};
+use warpbook_record::{DeviceKind, Input, L2State, Measurement, Policy, Problem, Run, TimedBy};
 
 use crate::record::noise::LEAST_SAMPLES;
 
@@ -135,41 +135,25 @@ fn l2_difference(a: &Policy, b: &Policy) -> Option<String> {
     (a.l2 != b.l2).then(|| format!("one from {}, the other from {}", name(a.l2), name(b.l2)))
 }
 
-/// A clause of a policy's sentence on inputs: what it is about, empty where it is about everything, and what it says.
-type Clause = (String, String);
-
-/// "x evenly spaced; several features: Gaussian x" has two.
-fn clauses(policy: &Policy) -> Vec<Clause> {
-    let one = |clause: &str| match clause.split_once(": ") {
-        Some((about, says)) => (about.trim().to_ascii_lowercase(), says.trim().to_owned()),
-        None => (String::new(), clause.trim().to_owned()),
-    };
-    let text = clean(&policy.inputs);
-    text.split("; ").map(one).filter(|c| !c.1.is_empty()).collect()
-}
-
-/// What differs between the inputs of a problem. A clause that names some work is passed over where only one record has such a clause,
+/// The difference between the data of a problem in two records. An entry that names some work is passed over where only one record has such an entry,
 /// since the other did no such work, and where it names other work than this problem's.
 fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String> {
-    if a.inputs == b.inputs {
-        return None;
-    }
-    let (all_a, all_b) = (clauses(a), clauses(b));
-    let both: Vec<&String> = all_a.iter().map(|c| &c.0).filter(|about| all_b.iter().any(|c| c.0 == **about)).collect();
+    let named = |entry: &Input, work: &str| entry.work.eq_ignore_ascii_case(work);
+    let in_both: Vec<&str> = (a.inputs.entries().iter().map(|e| e.work.as_str()))
+        .filter(|work| b.inputs.entries().iter().any(|e| named(e, work)))
+        .collect();
     let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
     let called = format!("{} {line} {}", label(problem), clean(&problem.id)).to_ascii_lowercase();
-    let names_it: Vec<&String> =
-        both.iter().copied().filter(|n| !n.is_empty() && called.contains(n.as_str())).collect();
-    let says = |all: &[Clause]| {
-        let concerns = |about: &String| match about.as_str() {
-            "" => true,
-            _ if names_it.is_empty() => both.contains(&about),
-            _ => names_it.contains(&about),
-        };
-        let kept: Vec<String> = all.iter().filter(|c| concerns(&c.0)).map(|c| c.1.clone()).collect();
+    let of_problem = |work: &str| !work.is_empty() && called.contains(&clean(work).to_ascii_lowercase());
+    let its_own: Vec<&str> = in_both.iter().copied().filter(|work| of_problem(work)).collect();
+    // Where no entry names the problem, every entry of both records may be about it.
+    let concerning = if its_own.is_empty() { &in_both } else { &its_own };
+    let data = |policy: &Policy| -> String {
+        let concerns = |e: &&Input| e.work.is_empty() || concerning.iter().any(|work| named(e, work));
+        let kept: Vec<String> = policy.inputs.entries().iter().filter(concerns).map(|e| clean(&e.data)).collect();
         kept.join("; ")
     };
-    let (a, b) = (says(&all_a), says(&all_b));
+    let (a, b) = (data(a), data(b));
     (a != b).then(|| format!("one with inputs \u{201c}{a}\u{201d}, the other with \u{201c}{b}\u{201d}"))
 }
 
@@ -188,8 +172,9 @@ pub(crate) fn unlike_timing(a: &Run, b: &Run, problem: &Problem) -> Vec<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_record::Dtype;
+    use warpbook_record::{Dtype, Inputs};
 
+    /// The inputs as a sentence of an older record.
     fn policy(inputs: &str) -> Policy {
         Policy {
             timed_by: TimedBy::CudaEvents,
@@ -198,12 +183,12 @@ mod tests {
             samples: 5,
             budget_s: 1.0,
             batch_below_us: 50.0,
-            inputs: inputs.into(),
+            inputs: Inputs::of_sentence(inputs),
         }
     }
 
     #[test]
-    fn inputs_are_compared_clause_by_clause() {
+    fn inputs_are_compared_entry_by_entry() {
         let line = Problem::new("5 M points, 200 epochs", "5 M", vec![], Dtype::F32);
         let features = Problem::new("5 M points of several features", "5 M", vec![], Dtype::F32);
         let check = |a: &str, b: &str, of: &Problem, expect: bool| {
@@ -227,5 +212,7 @@ mod tests {
         );
         check("Philox", "zeros", &line, true);
         check("", "zeros", &line, true);
+        let entries = Inputs::of_all(plain).with("Several features", "Gaussian x");
+        assert_eq!(inputs_difference(&policy(&gaussian), &Policy { inputs: entries, ..policy("") }, &features), None);
     }
 }

@@ -4,7 +4,7 @@ use crate::common::{check_layout, check_svg};
 use crate::sample;
 use std::borrow::Cow;
 use warpbook_charts::*;
-use warpbook_record::{Define, Dtype, Grid, KernelSpec, L2State, Run, Runner, Schedule, Source, TimedBy};
+use warpbook_record::{Define, Dtype, Grid, Inputs, KernelSpec, L2State, Run, Runner, Schedule, Source, TimedBy};
 
 /// What holds for every comparison.
 pub fn check(of: &Comparison<'_>) {
@@ -180,8 +180,8 @@ fn what_differs_is_said_of_each_row_and_shown_anyway() {
     );
     check_row(&|r| r.policy.timed_by = TimedBy::WallClock, "cpu_1_thread", "");
     check_row(&|r| r.policy.l2 = L2State::Cold, "02_fused", "one from a warm L2, the other from a cold L2");
-    check_row(&|r| r.policy.inputs = "zeros".into(), "02_fused", "the other with \u{201c}zeros\u{201d}");
-    check_row(&|r| r.policy.inputs = "Philox; several features: Gaussian".into(), "02_fused", "");
+    check_row(&|r| r.policy.inputs = Inputs::of_all("zeros"), "02_fused", "the other with \u{201c}zeros\u{201d}");
+    check_row(&|r| r.policy.inputs = Inputs::of_all("Philox").with("several features", "Gaussian"), "02_fused", "");
     let few =
         |r: &mut Run| r.measurements.iter_mut().filter(|m| m.rung == "02_fused").for_each(|m| m.samples_us.truncate(2));
     check_row(&few, "02_fused", "2 samples in one of them");

@@ -3,7 +3,7 @@
 use crate::common::{QUANTITIES, all, cell, check_layout, check_svg, of_products};
 use crate::sample;
 use warpbook_charts::*;
-use warpbook_record::{ChartKind, DeviceKind, Dtype, L2State, Problem, Run, TimedBy};
+use warpbook_record::{ChartKind, DeviceKind, Dtype, Inputs, L2State, Problem, Run, TimedBy};
 
 #[test]
 fn records_as_they_come_are_drawn() {
@@ -169,7 +169,7 @@ fn what_differs_in_timing_is_said_below_a_sweep() {
     };
     check(&|r| r.policy.timed_by = TimedBy::WallClock, "one by CUDA events, the other by the host&apos;s clock");
     check(&|r| r.policy.l2 = L2State::Cold, "one from a warm L2, the other from a cold L2");
-    check(&|r| r.policy.inputs = "zeros".into(), "the other with \u{201c}zeros\u{201d}");
+    check(&|r| r.policy.inputs = Inputs::of_all("zeros"), "the other with \u{201c}zeros\u{201d}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::common::{check_layout, check_svg};
 use crate::sample;
 use warpbook_charts::*;
 use warpbook_record::ChartKind;
+use warpbook_record::xray::XraySm;
 
 /// The row of a kernel's figure.
 fn row<'c>(chart: &'c Chart, what: &str) -> Vec<&'c str> {
@@ -49,6 +50,24 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     assert!(said.contains("2 kernels of the run have no marks"), "{said}");
     assert!(chart.title.contains("what every SM does in 2.45"), "{}", chart.title);
     check_layout(&Options::phone().chart(&run, &problem, ChartKind::Xray).unwrap());
+}
+
+#[test]
+fn a_lighter_x_ray_says_how_many_sms_it_shows() {
+    let mut run = sample::xrayed();
+    // As many SMs as an H200 has; the others have no block.
+    let first = run.xrays[0].sms[0].clone();
+    run.xrays[0].sms.extend((0..132).map(|sm| XraySm { sm, ..first.clone() }));
+    let all = draw().xray_of(&run, &run.xrays[0]).unwrap();
+    let some = draw().lighter().xray_of(&run, &run.xrays[0]).unwrap();
+    check_layout(&some);
+    let lanes = |chart: &Chart| chart.svg.as_str().matches("data-name=\"SM ").count();
+    assert_eq!((lanes(&some), lanes(&all)), (17, 132));
+    assert!(some.description.starts_with("Lanes of 17 of 132 SMs"), "{}", some.description);
+    assert!(
+        some.svg.as_str().contains(">17 of 132 SMs: what most") && some.svg.as_str().len() < all.svg.as_str().len()
+    );
+    assert_eq!(some.table, all.table);
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub use xrayed::xrayed;
 
 use std::collections::BTreeMap;
 use warpbook_record::{
-    BandwidthPeak, ChartKind, Check, Column, Descriptor, DeviceInfo, DeviceKind, Dtype, Environment, L2State,
+    BandwidthPeak, ChartKind, Check, Column, Descriptor, DeviceInfo, DeviceKind, Dtype, Environment, Inputs, L2State,
     LossPoint, Measurement, MemoryLevel, Outcome, Part, PartGroup, Policy, Problem, Requires, Run, Rung, Runner,
     Schedule, SweepAxis, SweepPoint, TimedBy, Traffic, TrainLog, count, setting, short_count,
 };
@@ -131,7 +131,7 @@ pub fn empty(name: &str, kind: DeviceKind) -> Run {
         samples: 30,
         budget_s: 5.0,
         batch_below_us: 50.0,
-        inputs: "Philox".into(),
+        inputs: Inputs::of_all("Philox"),
     };
     Run {
         created: "2026-11-21T08:00:00Z".into(),

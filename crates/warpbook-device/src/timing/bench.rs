@@ -3,7 +3,7 @@
 use crate::cuda::capture::Busy;
 use crate::{Cancel, ClockWatch, CudaDevice, Result, Stream};
 use std::time::Instant;
-use warpbook_record::{L2State, Policy, TimedBy, stats};
+use warpbook_record::{Inputs, L2State, Policy, TimedBy, stats};
 
 /// The one way of taking times: warm-up, then samples until there are enough or the budget is spent.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ impl Bench {
 
     /// As a record states it.
     #[must_use]
-    pub fn policy(&self, on_gpu: bool, inputs: impl Into<String>) -> Policy {
+    pub fn policy(&self, on_gpu: bool, inputs: Inputs) -> Policy {
         Policy {
             timed_by: if on_gpu { TimedBy::CudaEvents } else { TimedBy::WallClock },
             l2: L2State::Warm,
@@ -63,7 +63,7 @@ impl Bench {
             samples: self.samples,
             budget_s: self.budget_s,
             batch_below_us: self.batch_below_us,
-            inputs: inputs.into(),
+            inputs,
         }
     }
 

@@ -13,7 +13,7 @@ use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joi
 use warpbook_lab::{Error, Experiment, Lab, Plan, Result};
 use warpbook_nn::ops::conv2d::cuda::{Method, Pass};
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis,
+    Baseline, ChartKind, Column, Descriptor, Dtype, Inputs, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis,
 };
 
 /// FLOP/s that a thread of a CPU reaches at least, and seconds that a pass may be expected to take there.
@@ -180,8 +180,8 @@ impl Experiment for Convolutions {
         Ok(Plan {
             title: "Convolutions".into(),
             descriptor: Self::descriptor(),
-            inputs: "images, gradients and weights standard Gaussian (Philox), rounded to their type; channels last"
-                .into(),
+            inputs: Inputs::of_all("images, gradients and weights standard Gaussian (Philox), rounded to their type")
+                .with("", "channels last"),
             main_problem: tasks.iter().find(longest).or(tasks.first()).map(Task::problem),
             ..settings::plan(self, self.problems(), self.selection.of(self.all_rungs(capability)))
         })

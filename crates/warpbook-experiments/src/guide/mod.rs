@@ -20,8 +20,8 @@ use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting};
 use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis, SweepPoint,
-    count, nearest,
+    Baseline, ChartKind, Column, Descriptor, Dtype, Inputs, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis,
+    SweepPoint, count, nearest,
 };
 
 /// A lesson of the guide: the same result in a slow way and in a fast one.
@@ -240,7 +240,7 @@ impl Experiment for Guide {
             name: pair.record.into(),
             title: pair.title.into(),
             descriptor: Self::descriptor(pair),
-            inputs: "numbers that follow from an element's place, the same on every device".into(),
+            inputs: Inputs::of_all("numbers that follow from an element's place, the same on every device"),
             main_problem: self.main_problem(),
             uncounted: pair.counters.is_empty().then(|| uncounted.into()),
             ..settings::plan(self, self.problems(), self.selection.of(self.all_rungs()))

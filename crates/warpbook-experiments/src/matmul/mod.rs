@@ -18,7 +18,7 @@ use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_dtype, parse_shape};
 use warpbook_lab::{Error, Experiment, Lab, Plan, Result};
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, DeviceInfo, Dtype, KernelSpec, KernelStats, Measurement, Problem,
+    Baseline, ChartKind, Column, Descriptor, DeviceInfo, Dtype, Inputs, KernelSpec, KernelStats, Measurement, Problem,
     Quantity, Run, Rung, SweepAxis,
 };
 
@@ -290,7 +290,7 @@ impl Experiment for Matmul {
         Ok(Plan {
             title: "Matrix product".into(),
             descriptor: Self::descriptor(),
-            inputs: "A and B standard Gaussian (Philox), rounded to their type".into(),
+            inputs: Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type"),
             // In the type that the ladder ends with, where it is there.
             main_problem: problems.iter().filter(is_standard).max_by_key(|p| p.dtype == Dtype::Bf16).cloned(),
             ..settings::plan(self, problems, self.selection.of(self.all_rungs()))

@@ -17,12 +17,14 @@ use warpbook_lab::activity::Timelines;
 use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_count, parse_real};
 use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
-use warpbook_record::{ChartKind, Column, Descriptor, MemoryLevel, Problem, Run, Rung, SweepAxis};
+use warpbook_record::{ChartKind, Column, Descriptor, Inputs, MemoryLevel, Problem, Run, Rung, SweepAxis};
 
 /// The most epochs: each is two nodes of a graph.
 const MAX_EPOCHS: u64 = 10_000;
 /// The most points, whatever the memory.
 const MAX_POINTS: u64 = 1 << 40;
+/// The work of data sets with several features, in a record's inputs.
+const SEVERAL: &str = "several features";
 
 /// The experiment, with its settings; the defaults are those of its published record.
 #[derive(Debug, Clone, PartialEq)]
@@ -279,16 +281,16 @@ impl Regression {
         }
     }
 
-    fn inputs(&self) -> String {
+    fn inputs(&self) -> Inputs {
         let ((w, b), (min, max)) = (self.line.truth, self.line.range);
         let one =
             format!("x evenly spaced on [{min}, {max}) in shuffled order, y = {w} x + {b} + Gaussian noise (Philox)");
-        let several = format!("several features: standard Gaussian x, y = sum of w x + {b} + Gaussian noise (Philox)");
+        let several = format!("standard Gaussian x, y = sum of w x + {b} + Gaussian noise (Philox)");
         let has = |several: bool| self.sizes().iter().any(|(_, features)| (*features > 1) == several);
         match (has(false), has(true)) {
-            (true, true) => format!("{one}; {several}"),
-            (_, true) => several,
-            _ => one,
+            (true, true) => Inputs::of_all(one).with(SEVERAL, several),
+            (_, true) => Inputs::default().with(SEVERAL, several),
+            _ => Inputs::of_all(one),
         }
     }
 

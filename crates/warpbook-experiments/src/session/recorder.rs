@@ -81,7 +81,7 @@ impl Recorder {
             notes.push(format!("Gone on with after step {first_step}; what was before is in another record."));
         }
         notes.extend(b.trainer.not_compared().map(str::to_owned));
-        let policy = lab.bench().policy(on_gpu, words::data_note(b.train));
+        let policy = lab.bench().policy(on_gpu, words::inputs(b.train));
         let mut run = Run {
             command: b.command.clone(),
             descriptor: descriptor(b.log_every, classified),

@@ -176,7 +176,7 @@ impl WholeTrainings {
             samples: u32::try_from(whole.trainings).unwrap_or(u32::MAX),
             budget_s: f64::INFINITY,
             batch_below_us: 0.0,
-            inputs: words::data_note(whole.train),
+            inputs: words::inputs(whole.train),
         };
         let mut run = Run {
             command: whole.command.clone(),

@@ -8,7 +8,7 @@ use warpbook_nn::ops::optimizer::groups::Rule;
 use warpbook_nn::ops::schedule::Schedule;
 use warpbook_nn::train::{Augmentation, Event, Loss, Place, Recipe, Samples, Score, Trainer, Views};
 use warpbook_ranks::Wire;
-use warpbook_record::{Dtype, Problem, count, setting};
+use warpbook_record::{Dtype, Inputs, Problem, count, setting};
 
 /// The recipe: names, each with what it is. All that decides what is trained is said, but for the data.
 pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
@@ -245,6 +245,14 @@ pub(super) fn data_label(samples: Samples<'_>) -> String {
 }
 
 /// What the samples are, as a sentence without its full stop.
+/// The samples as the data of a record.
+pub(super) fn inputs(samples: Samples<'_>) -> Inputs {
+    match samples {
+        Samples::Images(set) => Inputs::default().with(set.name(), set.origin().to_string()),
+        Samples::Rows(_) => Inputs::of_all(data_note(samples)),
+    }
+}
+
 pub(super) fn data_note(samples: Samples<'_>) -> String {
     match samples {
         Samples::Images(set) => set.note(),

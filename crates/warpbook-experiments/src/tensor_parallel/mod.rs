@@ -17,8 +17,8 @@ use warpbook_lab::settings::{
 };
 use warpbook_lab::{Error, Experiment, Lab, Plan, Result};
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, Dtype, Peaks, Problem, Quantity, Requires, Run, Rung, Runner, Span,
-    SweepAxis,
+    Baseline, ChartKind, Column, Descriptor, Dtype, Inputs, Peaks, Problem, Quantity, Requires, Run, Rung, Runner,
+    Span, SweepAxis,
 };
 
 /// The largest edge, as of the matrix product.
@@ -303,9 +303,8 @@ impl Experiment for TensorParallel {
         Ok(Plan {
             title: "Product over several GPUs".into(),
             descriptor: Self::descriptor(),
-            inputs:
-                "A and B standard Gaussian (Philox), rounded to their type; each GPU has its operands before the time is taken"
-                    .into(),
+            inputs: Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type")
+                .with("", "each GPU has its operands before the time is taken"),
             main_problem: problems.iter().find(is_standard).cloned(),
             ceilings: Some(Arc::new(move |lab, peaks| this.measure_links(lab, peaks))),
             ..settings::plan(self, problems, self.selection.of(Self::all_rungs()))

@@ -20,7 +20,7 @@ use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_count};
 use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
 use warpbook_nn::train::{Recipe, Way, ways, ways_with_product};
-use warpbook_record::{Baseline, ChartKind, Column, Descriptor, Problem, Quantity, Run, Rung, SweepAxis};
+use warpbook_record::{Baseline, ChartKind, Column, Descriptor, Inputs, Problem, Quantity, Run, Rung, SweepAxis};
 use workload::AMP_BATCHES;
 
 /// FLOP/s that a thread of a CPU reaches at least: half a core of ten years ago.
@@ -257,11 +257,12 @@ impl Training {
         }
     }
 
-    fn inputs(&self) -> String {
+    fn inputs(&self) -> Inputs {
         let mut networks = self.networks.clone();
         networks.dedup();
-        let of = |w: &Workload| format!("{}: {}", w.title(), self.files.note(*w, self.seed));
-        format!("{}; weights from seed {}", networks.iter().map(of).collect::<Vec<_>>().join("; "), self.seed)
+        let data =
+            networks.iter().fold(Inputs::default(), |all, w| all.with(w.title(), self.files.note(*w, self.seed)));
+        data.with("", format!("weights from seed {}", self.seed))
     }
 
     /// An error unless the settings make sense, and the files are there and the work can be done where a lab is given.

@@ -43,7 +43,7 @@ impl Profile {
                 Err(why) => notes.push(format!("The ceilings could not be measured: {why}")),
             }
         }
-        let policy = lab.bench().policy(on_gpu, "those of the program");
+        let policy = lab.bench().policy(on_gpu, "those of the program".into());
         Run {
             peaks,
             descriptor: Descriptor {

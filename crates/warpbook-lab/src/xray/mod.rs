@@ -32,14 +32,14 @@ pub struct XrayRun {
 }
 
 impl XrayRun {
-    /// The chart.
+    /// The chart with few enough marks for a notebook. The page draws the record with the lanes of all SMs.
     ///
     /// # Errors
     /// The record has no X-ray, as when somebody took it out.
     pub fn chart(&self) -> Result<Chart, ChartError> {
         let nothing = || ChartError::NothingToDraw("The record has no X-ray.".into());
         let problem = self.run.xrays.first().map(|x| x.problem.clone()).ok_or_else(nothing)?;
-        warpbook_charts::draw().xray(&self.run, &problem)
+        warpbook_charts::draw().lighter().xray(&self.run, &problem)
     }
 }
 

@@ -1,5 +1,5 @@
 use crate::problem::by_id;
-use crate::{BandwidthPeak, Check, Course, Dtype, MemoryLevel, Problem, Right, stats};
+use crate::{BandwidthPeak, Check, Course, Dtype, Inputs, MemoryLevel, Problem, Right, stats};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -103,8 +103,8 @@ pub struct Policy {
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub batch_below_us: f64,
-    /// What the inputs are drawn from.
-    pub inputs: String,
+    /// The data of the problems.
+    pub inputs: Inputs,
 }
 
 impl Policy {

@@ -308,6 +308,27 @@ mod tests {
         assert!(charts > 150 && outputs > 350, "{charts} charts in {outputs} outputs");
     }
 
+    /// Whoever clones the repository downloads these, and GitHub shows no notebook that is much larger.
+    #[test]
+    fn notebooks_with_their_outputs_stay_small() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");
+        let mut total = 0;
+        for file in fs::read_dir(folder).unwrap().flatten().map(|e| e.path()) {
+            if file.extension().is_some_and(|e| e == "ipynb") {
+                let bytes = fs::metadata(&file).unwrap().len();
+                assert!(bytes <= 1_500_000, "{}: {bytes} bytes", file.display());
+                total += bytes;
+            }
+        }
+        assert!(total <= 7_000_000, "{total} bytes");
+        let styles = |name: &str| {
+            let of = code_cells().into_iter().filter(move |(n, _)| n == name);
+            of.map(|(_, cell)| cell["outputs"].to_string().matches("<style>.wb{").count()).sum::<usize>()
+        };
+        let names: std::collections::BTreeSet<String> = code_cells().into_iter().map(|(name, _)| name).collect();
+        assert!(names.iter().all(|name| styles(name) <= 1), "a style is stored once: cargo xtask notebooks --write");
+    }
+
     #[test]
     fn every_notebook_says_since_when_its_outputs_are_stored() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");

@@ -269,7 +269,7 @@ pub(super) mod tests {
             created: String::new(),
             seed: 1,
             environment: lab.environment(),
-            policy: lab.bench().policy(true, ""),
+            policy: lab.bench().policy(true, "none".into()),
             cublaslt: (13, 0, 0),
             products: drawn.into_iter().zip(times).map(compared).collect(),
         }

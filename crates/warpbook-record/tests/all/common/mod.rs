@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use warpbook_record::{
     Access, BandwidthPeak, Baseline, ChartKind, Check, ClockReport, Column, ComputePeak, Define, Descriptor,
-    DeviceInfo, DeviceKind, Dtype, Environment, Grid, KernelSpec, KernelStats, L2State, LossPoint, Measurement,
+    DeviceInfo, DeviceKind, Dtype, Environment, Grid, Inputs, KernelSpec, KernelStats, L2State, LossPoint, Measurement,
     MemoryLevel, Outcome, Part, PartGroup, Peaks, Policy, Problem, ProblemData, Quantity, Requires, Run, Rung, Runner,
     Schedule, Span, SweepAxis, SweepPoint, Tile, TimedBy, Traffic, TrainLog, count, setting,
 };
@@ -57,7 +57,7 @@ fn policy() -> Policy {
         samples: 30,
         budget_s: f64::INFINITY,
         batch_below_us: 50.0,
-        inputs: "x evenly spaced and permuted, y with Gaussian noise by Philox".into(),
+        inputs: Inputs::of_all("x evenly spaced and permuted, y with Gaussian noise by Philox"),
     }
 }
 

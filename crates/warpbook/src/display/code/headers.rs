@@ -10,6 +10,8 @@ use warpbook_record::{Source, source_path};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headers {
     files: Vec<&'static Source>,
+    /// Headers that an earlier view has shown: only their names are.
+    known: Vec<&'static Source>,
 }
 
 impl Headers {
@@ -18,7 +20,20 @@ impl Headers {
         for source in sources {
             include(source, &mut files);
         }
-        Self { files }
+        Self { files, known: Vec::new() }
+    }
+
+    /// These headers, without the text of those that `older` has, too.
+    pub(crate) fn besides(self, older: &Self) -> Self {
+        let seen = |h: &&'static Source| older.files.iter().chain(&older.known).any(|o| o.path == h.path);
+        let (known, files) = self.files.into_iter().partition(seen);
+        Self { files, known }
+    }
+
+    /// The sentence about headers that were shown before; empty without any.
+    fn shown_before(&self) -> String {
+        let names: Vec<String> = self.known.iter().map(|h| source_path(h.path)).collect();
+        if names.is_empty() { String::new() } else { format!("Included as before: {}.", names.join(", ")) }
     }
 }
 
@@ -44,18 +59,22 @@ impl Show for Headers {
     fn html(&self) -> String {
         let unfolded =
             |h: &&Source| details(&summary(h), &format!("<pre class=\"wb-code\">{}</pre>", highlighted(h.text, 1)));
-        match self.files.is_empty() {
-            true => format!("<p class=\"wb-faint\">{}</p>", escape(&self.text())),
-            false => self.files.iter().map(unfolded).collect(),
+        if self.files.is_empty() {
+            return format!("<p class=\"wb-faint\">{}</p>", escape(&self.text()));
+        }
+        let unfolded: String = self.files.iter().map(unfolded).collect();
+        match self.shown_before() {
+            before if before.is_empty() => unfolded,
+            before => format!("{unfolded}<p class=\"wb-faint\">{}</p>", escape(&before)),
         }
     }
 
     /// Their names only: a source has hundreds of lines.
     fn text(&self) -> String {
-        match self.files.is_empty() {
-            true => "It includes no building blocks.".into(),
-            false => printable(&self.files.iter().map(|h| summary(h)).collect::<Vec<_>>().join("\n")),
-        }
+        let before = self.shown_before();
+        let lines: Vec<String> =
+            self.files.iter().map(|h| summary(h)).chain((!before.is_empty()).then_some(before)).collect();
+        if lines.is_empty() { "It includes no building blocks.".into() } else { printable(&lines.join("\n")) }
     }
 }
 
@@ -73,6 +92,17 @@ mod tests {
         assert_eq!(of("matmul/01_naive.cu"), ["matmul/gemm.cuh", "xray.cuh"]);
         assert!(of("matmul/13_persistent_cluster.cu").contains(&"matmul/wgmma.cuh"));
         assert!(of("peaks/fma.cu").is_empty());
+    }
+
+    #[test]
+    fn headers_that_an_older_view_has_are_only_named() {
+        let of = |file: &str| KernelView::file(file).unwrap();
+        let (fused, persistent) = (of("regression/02_fused.cu"), of("regression/05_persistent.cu"));
+        let (html, text) = (persistent.headers_since(&fused).html(), persistent.headers_since(&fused).text());
+        assert!(html.contains("kernels/exchange.cuh, ") && !html.contains("kernels/reduce.cuh, "), "{html}");
+        assert!(text.contains("Included as before: ") && text.contains("kernels/reduce.cuh"), "{text}");
+        let none = fused.headers_since(&fused);
+        assert!(!none.html().contains("<details>") && none.text().starts_with("Included as before: "));
     }
 
     #[test]

@@ -168,6 +168,12 @@ impl KernelView {
         Headers::of(self.parts.iter().map(|p| p.source.as_str()))
     }
 
+    /// Like [`KernelView::headers`], but of those that `older` includes, too, only the names.
+    #[must_use]
+    pub fn headers_since(&self, older: &Self) -> Headers {
+        self.headers().besides(&older.headers())
+    }
+
     /// What changed since an older view, as from one rung's file to the next's.
     #[must_use]
     pub fn since(&self, older: &Self) -> KernelDiff {
