@@ -323,7 +323,7 @@ impl Experiment for TrainingLoop {
         Ok(Plan {
             title: "Training loop".into(),
             descriptor: Self::descriptor(),
-            inputs: Inputs::of_all(self.files.note(Workload::Mnist, self.seed))
+            inputs: (self.files.inputs(Workload::Mnist, self.seed))
                 .with("", format!("weights from seed {}", self.seed)),
             main_problem: problems.first().cloned(),
             times_the_host: true,
