@@ -1,13 +1,13 @@
 //! The matrices of one problem on a GPU, and the rungs ready to multiply them.
 
-use super::{Matmul, cpu, form, launch, sides};
+use super::{Matmul, cpu, is_standard, launch, product_of};
 use std::sync::Arc;
 use warpbook_data::parallel::collect;
 use warpbook_device::{Bench, Buffer, Cublas, CublasLt, CudaDevice, LtPlan, Stream};
 use warpbook_gemm::philox::gaussians;
 use warpbook_gemm::storage::Storage;
 use warpbook_gemm::{Gemm, Judge, Plan, Product, Rehearsed, Verdict, rehearse};
-use warpbook_kernels::matmul::{Body, Form, LT_ALGORITHMS, Row, STANDARD_EDGE, WORKSPACE_BYTES, rows, shape_of};
+use warpbook_kernels::matmul::{Body, Form, LT_ALGORITHMS, Row, WORKSPACE_BYTES, rows};
 use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Check, Dtype, KernelSpec, Part, PartGroup, Problem, Run, Rung, Tile};
@@ -51,8 +51,7 @@ pub(super) fn compile_into_cache(device: &CudaDevice, jobs: &[(KernelSpec, Tile)
 impl<'a> Matrices<'a> {
     pub(super) fn draw(experiment: &'a Matmul, lab: &Lab, device: &'a CudaDevice, problem: &Problem) -> Result<Self> {
         lab.tell(&Event::Preparing(&format!("drawing {} and the reference", problem.label)));
-        let [m, n, k] = sides(problem);
-        let product = Product::new(m, n, k, form(problem));
+        let product = product_of(problem)?;
         let [a, b, c] = product.elements();
         let dtype = product.form.dtype;
         let matrix = |stream, elements| -> Result<Storage> {
@@ -67,7 +66,7 @@ impl<'a> Matrices<'a> {
         let judge = Judge::new(device, &product, &a, &b)?;
         let workspace = device.zeros(WORKSPACE_BYTES as usize)?;
         let on_gpu = Inputs { product, a, b, c, workspace, judge, stream: device.stream()? };
-        let on_cpu = cpu::Matrices::of(experiment, problem);
+        let on_cpu = cpu::Matrices::of(experiment, &product);
         Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
     }
 
@@ -133,8 +132,7 @@ impl<'a> Matrices<'a> {
         }
         let (best, times) = trials.fastest(&plans.iter().map(|c| c as &dyn Candidate).collect::<Vec<_>>())?;
         // Of a sweep the standard size is enough to see what a tile does.
-        let standard = shape_of(&self.problem) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE));
-        let kept = self.experiment.shapes.len() == 1 || standard;
+        let kept = self.experiment.shapes.len() == 1 || is_standard(&self.problem);
         for (candidate, samples) in plans.iter().zip(times).filter(|_| kept) {
             trials.keep(PartGroup::Tile, candidate.details().tile.unwrap_or_default(), samples.us);
         }

@@ -159,8 +159,8 @@ impl WholeTrainings {
         let rung = recorder::rung(whole.place, recipe);
         let told = words::recipe(recipe, &whole.place.to_string()).into_iter().filter(|(name, _)| name != "seed");
         let mut told: Vec<String> = told.map(|(name, what)| format!("{name}: {what}")).collect();
-        // `cargo xtask publish` reads it.
-        told.push(format!("steps of each training: {}", recipe.total_steps(whole.train.len())));
+        let steps = recipe.total_steps(whole.train.len());
+        told.push(format!("steps of each training: {steps}"));
         let mut notes = vec![whole.timed.note().to_owned(), format!("What was trained: {}.", told.join("; "))];
         notes.extend(whole.data_warning());
         if whole.held_out {
@@ -191,7 +191,10 @@ impl WholeTrainings {
             },
             problems: vec![problem.clone()],
             main_problem: Some(problem.id.clone()),
-            measurements: vec![Measurement::without_samples(rung.id.clone(), problem, Outcome::Measured)],
+            measurements: vec![Measurement {
+                steps: Some(steps),
+                ..Measurement::without_samples(rung.id.clone(), problem, Outcome::Measured)
+            }],
             rungs: vec![rung],
             notes,
             ..driver::begun(lab, "time-to-accuracy", "Time to an accuracy", policy)

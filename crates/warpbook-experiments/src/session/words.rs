@@ -244,23 +244,21 @@ pub(super) fn data_label(samples: Samples<'_>) -> String {
     }
 }
 
-/// What the samples are, as a sentence without its full stop.
-/// The samples as the data of a record.
+/// The samples as the inputs of a record.
 pub(super) fn inputs(samples: Samples<'_>) -> Inputs {
-    match samples {
-        Samples::Images(set) => Inputs::default().with(set.name(), set.origin().to_string()),
-        Samples::Rows(_) => Inputs::of_all(data_note(samples)),
-    }
+    let (work, data) = match samples {
+        Samples::Images(set) => (set.name().to_owned(), set.origin().to_string()),
+        Samples::Rows(rows) => match rows.seed() {
+            Some(seed) => (format!("{rows:?}, Gaussian"), format!("drawn by a program (seed {seed})")),
+            None => (format!("{rows:?}"), "own data".into()),
+        },
+    };
+    Inputs::default().with(work, data)
 }
 
+/// What the samples are, as a sentence without its full stop.
 pub(super) fn data_note(samples: Samples<'_>) -> String {
-    match samples {
-        Samples::Images(set) => set.note(),
-        Samples::Rows(rows) => match rows.seed() {
-            Some(seed) => format!("{rows:?}, Gaussian: drawn by a program (seed {seed})"),
-            None => format!("{rows:?}: own data"),
-        },
-    }
+    inputs(samples).to_string()
 }
 
 /// The remark that results with samples other than the published ones need.

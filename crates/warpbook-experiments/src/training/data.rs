@@ -9,6 +9,7 @@ use warpbook_data::philox::{gaussian, uniform};
 use warpbook_data::{self, Dataset, Origin, Rows, Splits, synthetic_digits};
 use warpbook_lab::{Error, Result};
 use warpbook_nn::train::Samples;
+use warpbook_record::Inputs;
 
 /// Batches of images that are drawn, and images at which there are fewer batches.
 const DRAWN_BATCHES: usize = 20;
@@ -111,6 +112,14 @@ impl Files {
                 format!("noise (seed {seed}), the brighter the higher its label, in place of CIFAR-10")
             }
             (_, Workload::AmpRecipe) => format!("{AMP_BATCHES} batches of Gaussian numbers (Philox, seed {seed})"),
+        }
+    }
+
+    /// The same as the inputs of a record.
+    pub(crate) fn inputs(&self, workload: Workload, seed: u64) -> Inputs {
+        match self.open(workload) {
+            Ok(Some(set)) => Inputs::default().with(set.train.name(), set.train.origin().to_string()),
+            _ => Inputs::of_all(self.note(workload, seed)),
         }
     }
 

@@ -3,8 +3,8 @@ pub(crate) mod epilogue;
 pub mod storage;
 
 use warpbook_device::LibraryGemm;
-use warpbook_kernels::matmul::Form;
-use warpbook_record::Dtype;
+use warpbook_kernels::matmul::{Form, shape_of, transposed};
+use warpbook_record::{Dtype, Problem};
 
 /// C = f(alpha op(A) op(B) + beta C), row-major.
 ///
@@ -41,6 +41,20 @@ pub struct Product {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub(crate) String);
+
+/// The product that a record's problem names, without gaps between rows. C of tf32 operands is f32.
+impl TryFrom<&Problem> for Product {
+    type Error = Malformed;
+
+    fn try_from(problem: &Problem) -> Result<Self, Malformed> {
+        let wrong = |what: &str| Malformed(format!("The problem `{}` {what}.", problem.label));
+        let (m, n, k) = shape_of(problem).ok_or_else(|| wrong("is not a matrix product"))?;
+        let side = |v: u64| u32::try_from(v).map_err(|_| wrong("has a side that does not fit into 32 bits"));
+        let ((trans_a, trans_b), dtype) = (transposed(problem), problem.dtype);
+        let out = if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype };
+        Ok(Self::new(side(m)?, side(n)?, side(k)?, Form { trans_a, trans_b, out, ..Form::plain(dtype) }))
+    }
+}
 
 /// Type and length of an array.
 #[derive(Debug, Clone, Copy)]
@@ -222,6 +236,18 @@ mod tests {
         assert!(p.validate().is_ok());
         assert!(p.leading(4, 5, 3).validate().unwrap_err().to_string().contains("lda is 4"));
         assert!(Product::new(0, 1, 1, form).validate().is_err());
+    }
+
+    #[test]
+    fn a_problem_of_a_record_becomes_a_product() {
+        let problem = |shape, dtype| warpbook_kernels::matmul::problem(shape, dtype, (false, true), 1);
+        let product = Product::try_from(&problem((2, 3, 5), Dtype::Tf32)).unwrap();
+        let form = Form { out: Dtype::F32, trans_b: true, ..Form::plain(Dtype::Tf32) };
+        assert_eq!(product, Product::new(2, 3, 5, form));
+        let wrong = |problem: &Problem| Product::try_from(problem).unwrap_err().to_string();
+        assert!(wrong(&problem((1 << 32, 3, 5), Dtype::F32)).contains("does not fit into 32 bits"));
+        let other = Problem::new("5 M points", "5 M", Vec::new(), Dtype::F32);
+        assert_eq!(wrong(&other), "The problem `5 M points` is not a matrix product.");
     }
 
     #[test]

@@ -106,6 +106,7 @@ impl Run {
             found => return Err(ReadError::Schema { found }),
         };
         run.resolve_problems().map_err(ReadError::NotARecord)?;
+        crate::format::older::upgrade(&mut run);
         Ok(run)
     }
 }

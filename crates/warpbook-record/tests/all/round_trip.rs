@@ -6,10 +6,11 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use warpbook_record::{
-    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, EpochPoint, KernelCounters,
-    LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, PowerAt, Problem,
-    ProblemData, Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size, SizeValue,
-    Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp,
+    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, EpochPoint, Inputs,
+    KernelCounters, LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, PowerAt,
+    Problem, ProblemData, Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size,
+    SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm,
+    XrayWarp,
 };
 
 const DTYPES: [Dtype; 6] = [Dtype::F64, Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16, Dtype::Other];
@@ -121,11 +122,11 @@ fn measurement() -> impl Strategy<Value = Measurement> {
     let maybe = || proptest::option::of(any::<u64>());
     let right = any::<(u64, u64)>().prop_map(|(correct, of)| Right { correct, of });
     let right = proptest::collection::vec(right, 0..3);
-    let counted = (proptest::collection::vec(traffic, 0..4), [maybe(), maybe()], any::<u64>(), right);
+    let counted = (proptest::collection::vec(traffic, 0..4), [maybe(), maybe(), maybe()], any::<u64>(), right);
     let texts = [proptest::option::of(text()), proptest::option::of(text())];
     (rung_id(), nth(), outcome, [times(), times()], proptest::option::weighted(0.8, check), counted, texts).prop_map(
         |(rung, problem, outcome, [samples_us, wall_us], check, counted, [tile, choice])| {
-            let (traffic, [flops, peak_bytes], samples_total, test) = counted;
+            let (traffic, [flops, peak_bytes, steps], samples_total, test) = counted;
             Measurement {
                 samples_us,
                 wall_us,
@@ -137,6 +138,7 @@ fn measurement() -> impl Strategy<Value = Measurement> {
                 flops,
                 peak_bytes,
                 test,
+                steps,
                 dtype: peak_bytes.map(|_| Dtype::Bf16),
                 ..Measurement::without_samples(rung, problem, outcome)
             }
@@ -486,6 +488,7 @@ fn run() -> impl Strategy<Value = Run> {
             (run.peaks.compute[0].dtype, run.peaks.compute[0].flops) = (dtype, work);
             run.peaks.compute[0].samples_us = samples;
             (run.policy.budget_s, run.policy.batch_below_us) = (budget_s, batch_below_us);
+            run.policy.inputs = Inputs::of_all(run.title.as_str()).with(run.experiment.as_str(), run.title.as_str());
             run
         },
     )

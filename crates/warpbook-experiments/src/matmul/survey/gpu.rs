@@ -14,11 +14,14 @@ use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Judge, Plan, Product, Tunin
 use warpbook_kernels::matmul::{LT_ALGORITHMS, WORKSPACE_BYTES};
 use warpbook_lab::experiment::{Candidate, Checked};
 use warpbook_lab::{Error, Event, Lab, Result};
-use warpbook_record::{Dtype, KernelSpec, Tile};
+use warpbook_record::{Dtype, Inputs, KernelSpec, Tile};
 
-/// What the inputs are, in a sentence.
-pub(super) const INPUTS: &str = "A and B standard Gaussian (Philox), rounded to their type; products that fit into L2 go through \
-                                 several sets of arrays in turn, up to 16, so that the inputs of large ones come from DRAM";
+/// The matrices, and the sets of arrays that they are in.
+pub(super) fn inputs() -> Inputs {
+    let sets = "products that fit into L2 go through several sets of arrays in turn, up to 16, so that the inputs of large ones come from DRAM";
+    Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type").with("", sets)
+}
+
 /// Sets of arrays that a product goes through, at most.
 const MOST_SETS: u64 = 16;
 /// Arrays begin at multiples of so many elements, which are 256 bytes.

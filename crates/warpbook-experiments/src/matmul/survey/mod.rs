@@ -102,7 +102,7 @@ impl Survey {
             products.push(compared);
         }
         let environment = lab.environment();
-        let policy = lab.bench().policy(true, gpu::INPUTS.into());
+        let policy = lab.bench().policy(true, gpu::inputs());
         let created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
         Ok(Report { seed: self.seed, created, environment, policy, cublaslt: library.version(), products })
     }
