@@ -1,4 +1,4 @@
-//! How parameters are stored while training, where activations are NHWC: PyTorch's are NCHW.
+//! Layout of parameters during training: activations are NHWC, PyTorch's are NCHW.
 
 use super::{Network, Op, ParamId, Shape};
 use warpbook_data::parallel::chunks;
@@ -6,23 +6,24 @@ use warpbook_data::parallel::chunks;
 /// The order of a vector's features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// As PyTorch has them.
+    /// Channel by channel, as in PyTorch.
     Plain,
-    /// Those of a flattened image, pixel by pixel instead of channel by channel.
+    /// A flattened image of this shape, pixel by pixel instead of channel by channel.
     Pixels([usize; 3]),
 }
 
 /// The layout of a network's parameters and vectors where images are NHWC.
 ///
-/// Flattening an NHWC image is then free: the columns of the linear layer that follows are permuted instead, once, when weights are
-/// loaded. Where that is not possible, as where features are added to others of another order, [`Arrangement::transposes`] says so.
+/// Flattening an NHWC image then costs nothing: instead, the columns of the following linear layer are permuted once, when weights are
+/// loaded. If that is impossible, for example because features are added to others in another order, [`Arrangement::transposes`] returns
+/// true.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrangement {
     params: Vec<Permutation>,
     transposes: bool,
 }
 
-/// The place of each element of a parameter.
+/// How the elements of a parameter are reordered for storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Permutation {
     Same,
@@ -55,7 +56,7 @@ fn transpose(from: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     to
 }
 
-/// `[outer][rows][columns]` as `[outer][columns][rows]`.
+/// Transposes each matrix of `[outer][rows][columns]` to `[outer][columns][rows]`.
 pub(crate) fn transpose_into(from: &[f32], to: &mut [f32], rows: usize, columns: usize) {
     let len = rows * columns;
     chunks(to, len, &|matrix, to| {
@@ -73,25 +74,25 @@ impl Arrangement {
         Self::find(network, false).unwrap_or_else(|| Self { transposes: true, ..Self::plain(network) })
     }
 
-    /// Whether flattening has to transpose the image.
+    /// Returns true if flattening has to transpose the image.
     #[must_use]
     pub fn transposes(&self) -> bool {
         self.transposes
     }
 
-    /// A parameter as it is stored, from PyTorch's layout.
+    /// Converts a parameter from PyTorch's layout to the stored layout.
     #[must_use]
     pub fn store(&self, param: ParamId, values: &[f32]) -> Vec<f32> {
         self.params[param].store(values)
     }
 
-    /// A parameter in PyTorch's layout, from what is stored.
+    /// Converts a stored parameter back to PyTorch's layout.
     #[must_use]
     pub fn load(&self, param: ParamId, stored: &[f32]) -> Vec<f32> {
         self.params[param].load(stored)
     }
 
-    /// The layout where images are NCHW: PyTorch's.
+    /// The layout for NCHW images, which is PyTorch's.
     pub(crate) fn identity(network: &Network) -> Self {
         Self { params: vec![Permutation::Same; network.params().len()], transposes: false }
     }
@@ -100,7 +101,7 @@ impl Arrangement {
         Self::find(network, true).expect("without permuted features, all orders agree")
     }
 
-    /// The layout; `None` where orders of features disagree, or the network's output would be permuted.
+    /// Finds the layout; `None` if orders of features disagree, or the network's output would be permuted.
     fn find(network: &Network, transposes: bool) -> Option<Self> {
         let mut params = vec![Permutation::Same; network.params().len()];
         let mut orders = vec![Order::Plain; network.values().len()];
@@ -130,7 +131,7 @@ impl Arrangement {
                     order
                 }
                 (Op::Add(other), _) if orders[other] != order => return None,
-                // Its author counts features as PyTorch does.
+                // A custom layer's author counts features as PyTorch does.
                 (Op::Own, _) if order != Order::Plain => return None,
                 _ => order,
             };

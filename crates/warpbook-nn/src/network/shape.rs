@@ -1,4 +1,4 @@
-//! Shapes of one sample.
+//! The shape of one sample.
 
 use crate::ops::Axis;
 use std::fmt;
@@ -8,14 +8,14 @@ use std::fmt;
 pub enum Shape {
     /// An image.
     Image {
-        /// Channels.
+        /// Number of channels.
         channels: usize,
-        /// Rows.
+        /// Number of rows.
         height: usize,
-        /// Columns.
+        /// Number of columns.
         width: usize,
     },
-    /// A vector of so many features.
+    /// A vector of this many features.
     Vector(usize),
 }
 
@@ -26,7 +26,7 @@ impl Shape {
         Self::Image { channels, height, width }
     }
 
-    /// Its elements, at most `usize::MAX`.
+    /// Number of elements, at most `usize::MAX`.
     #[must_use]
     pub fn elements(self) -> usize {
         match self {
@@ -35,7 +35,7 @@ impl Shape {
         }
     }
 
-    /// Channels of an image, features of a vector: what has a bias or a mean each.
+    /// Number of channels of an image or features of a vector: each has its own bias and mean.
     #[must_use]
     pub fn channels(self) -> usize {
         match self {
@@ -44,7 +44,7 @@ impl Shape {
         }
     }
 
-    /// Positions that a channel has: the pixels of an image, 1 of a vector.
+    /// Positions in a channel: the pixels of an image, 1 for a vector.
     #[must_use]
     pub fn positions(self) -> usize {
         match self {
@@ -54,7 +54,7 @@ impl Shape {
     }
 }
 
-/// As "64 x 12 x 12" (channels, height, width) or "9216".
+/// Writes "64 x 12 x 12" (channels, height, width) or "9216".
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -76,7 +76,7 @@ impl From<usize> for Shape {
     }
 }
 
-/// The positions of a window of `size` along an extent with a border on both sides; `None` where it does not fit, or a stride is 0.
+/// Number of window positions along an extent with a border on both sides; `None` if the window does not fit or the stride is 0.
 #[must_use]
 pub fn windows(extent: usize, size: usize, stride: usize, padding: usize) -> Option<usize> {
     Axis { size: extent, window: size, stride, padding }.output("network", "side").ok()

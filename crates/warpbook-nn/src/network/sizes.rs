@@ -5,7 +5,7 @@ use crate::ops::batch_norm::BatchNorm;
 use crate::ops::{conv2d, linear, pool};
 
 impl Network {
-    /// The sizes of a convolution for a batch; those of a 1 x 1 convolution to one filter of any other operation.
+    /// Sizes of a convolution for a batch; for any other operation, those of a 1 x 1 convolution with one filter.
     #[must_use]
     pub fn conv_geometry(&self, node: &Node, batch: usize) -> conv2d::Geometry {
         let (height, width, channels) = image(self.value(node.input));
@@ -16,7 +16,7 @@ impl Network {
         conv2d::Geometry { batch, height, width, channels, filters, kernel, stride, padding }
     }
 
-    /// The sizes of a pool for a batch; those of windows of one element of any other operation.
+    /// Sizes of a pool for a batch; for any other operation, those of windows of one element.
     #[must_use]
     pub fn pool_geometry(&self, node: &Node, batch: usize) -> pool::PoolGeometry {
         let (height, width, channels) = image(self.value(node.input));
@@ -34,7 +34,7 @@ impl Network {
         linear::Sizes { batch, inputs, outputs }
     }
 
-    /// The sizes of a batch normalisation, with its settings; with PyTorch's of any other operation.
+    /// Sizes and settings of a batch normalisation; for any other operation, PyTorch's settings.
     #[must_use]
     pub fn batch_norm_sizes(&self, node: &Node, batch: usize) -> BatchNorm {
         let input = self.value(node.input);
@@ -46,7 +46,7 @@ impl Network {
     }
 }
 
-/// Height, width and channels; a vector is an image of one pixel.
+/// Height, width and channels; a vector counts as an image of one pixel.
 fn image(shape: Shape) -> (usize, usize, usize) {
     match shape {
         Shape::Image { channels, height, width } => (height, width, channels),

@@ -1,11 +1,11 @@
-//! The CPU body.
+//! CPU implementation.
 
 use super::{Activation, check};
 use crate::ops::error::Result;
 use warpbook_data::parallel::{map, map2};
 use warpbook_gemm::{gelu, gelu_derivative};
 
-/// y = f(x). y is not read.
+/// Computes y = f(x). y is not read.
 ///
 /// # Errors
 /// The slices differ in length.
@@ -19,7 +19,7 @@ pub fn forward(f: Activation, x: &[f32], y: &mut [f32]) -> Result<()> {
     Ok(())
 }
 
-/// dx = dy f'(x). `kept` is what [`Activation::keeps`] says: y of [`Activation::Relu`], x of [`Activation::Gelu`]. dx is not read.
+/// Computes dx = dy f'(x). `kept` is y for [`Activation::Relu`] and x for [`Activation::Gelu`]: see [`Activation::keeps`]. dx is not read.
 ///
 /// # Errors
 /// The slices differ in length.

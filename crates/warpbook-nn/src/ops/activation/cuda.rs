@@ -1,4 +1,4 @@
-//! The CUDA body.
+//! CUDA implementation.
 #![allow(unsafe_code)]
 
 use super::{Activation, OP};
@@ -33,7 +33,7 @@ impl Activations {
         }
     }
 
-    /// y = f(x). y may be x.
+    /// Queues y = f(x). y may be x.
     ///
     /// # Errors
     /// The arrays differ in length, or hold another type; the launch is refused.
@@ -45,7 +45,7 @@ impl Activations {
         unsafe { kernel.launch(stream, kernel.shape(n as u64), &[x.bytes(), y.bytes(), &(n as u64)]) }
     }
 
-    /// dx = dy f'(x). `kept` is what [`Activation::keeps`] says. dx may be dy or `kept`.
+    /// Queues dx = dy f'(x). `kept` is the array that [`Activation::keeps`] names. dx may be dy or `kept`.
     ///
     /// # Errors
     /// As of [`Activations::forward`].

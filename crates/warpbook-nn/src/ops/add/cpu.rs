@@ -1,10 +1,10 @@
-//! The CPU body.
+//! CPU implementation.
 
 use super::check;
 use crate::ops::error::Result;
 use warpbook_data::parallel::{CHUNK, chunks, map2};
 
-/// y = a + b. y is not read.
+/// Computes y = a + b. y is not read.
 ///
 /// # Errors
 /// The slices differ in length.
@@ -15,7 +15,7 @@ pub fn forward(a: &[f32], b: &[f32], y: &mut [f32]) -> Result<()> {
     Ok(())
 }
 
-/// dx += dy.
+/// Computes dx += dy.
 ///
 /// # Errors
 /// The slices differ in length.

@@ -1,4 +1,4 @@
-//! The CUDA body.
+//! CUDA implementation.
 #![allow(unsafe_code)]
 
 use super::OP;
@@ -26,7 +26,7 @@ impl Add {
         Ok(Self { dtype, forward, accumulate })
     }
 
-    /// y = a + b. y may be a or b.
+    /// Queues y = a + b. y may be a or b.
     ///
     /// # Errors
     /// The arrays differ in length, or hold another type; the launch is refused.
@@ -38,7 +38,7 @@ impl Add {
         unsafe { self.forward.launch(stream, shape, &[a.bytes(), b.bytes(), y.bytes(), &(n as u64)]) }
     }
 
-    /// dx += dy.
+    /// Queues dx += dy.
     ///
     /// # Errors
     /// As of [`Add::forward`].
@@ -68,7 +68,7 @@ impl Weighted {
         Ok(Self { dtype, kernel })
     }
 
-    /// sum += share x, from 0 where `x` is the first; x becomes the sum, rounded.
+    /// Queues sum += share x, starting from 0 if `is_first`; x becomes the rounded sum.
     ///
     /// # Errors
     /// The arrays differ in length, or hold another type; the launch is refused.

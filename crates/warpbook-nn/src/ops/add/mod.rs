@@ -1,4 +1,5 @@
-//! The sum of a residual connection, y = a + b. Backwards dy goes to both; where a gradient is there already, it is added to it.
+//! The sum of a residual connection, y = a + b. In the backward pass dy goes to both terms; it is added to a gradient that is already
+//! there.
 
 pub mod cpu;
 pub mod cuda;

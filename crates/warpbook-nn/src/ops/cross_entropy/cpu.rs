@@ -1,10 +1,10 @@
-//! The CPU body. A row is computed in f64.
+//! CPU implementation. Each row is computed in f64.
 
 use super::{CrossEntropy, MeanLoss};
 use crate::ops::error::Result;
 use rayon::prelude::*;
 
-/// The loss of the logits, `[batch][classes]`, for the labels, `[batch]`, and its gradient times `scale`. dlogits is not read.
+/// Computes the loss of the logits, `[batch][classes]`, for the labels, `[batch]`, and its gradient times `scale`. dlogits is not read.
 ///
 /// # Errors
 /// A size is zero, a setting is out of range, a slice has not the length of its shape, or a label is not below `classes`.
@@ -26,7 +26,7 @@ pub fn loss_and_gradient(
     Ok(mean(c, &rows.collect::<Vec<_>>()))
 }
 
-/// The loss alone, to the same bits.
+/// Computes the loss alone, to the same bits.
 ///
 /// # Errors
 /// As of [`loss_and_gradient`].
@@ -36,7 +36,7 @@ pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<MeanLoss>
     Ok(mean(c, &rows.map(|(logits, label)| Row::of(c, logits, *label).loss()).collect::<Vec<_>>()))
 }
 
-/// Rows of a task at least.
+/// Fewest rows per task.
 const ROWS: usize = 16;
 
 fn mean(c: &CrossEntropy, rows: &[(f64, bool)]) -> MeanLoss {
@@ -44,14 +44,14 @@ fn mean(c: &CrossEntropy, rows: &[(f64, bool)]) -> MeanLoss {
     MeanLoss { mean: sum / c.batch as f64, correct: rows.iter().filter(|(_, correct)| *correct).count() }
 }
 
-/// The logits of a sample with what its loss and its gradient are computed from.
+/// The logits of a sample with the values from which its loss and gradient are computed.
 struct Row<'a> {
     logits: &'a [f32],
     label: usize,
     largest: usize,
-    /// Of the exponentials.
+    /// Sum of the exponentials.
     sum: f64,
-    /// The target of the label's class is the first more than that of every class, the second.
+    /// Target probability: every class has `every`, and the label's class `own` in addition.
     own: f64,
     spread: f64,
 }
@@ -64,12 +64,12 @@ impl<'a> Row<'a> {
         Self { sum: logits.iter().map(|logit| row.shifted(*logit).exp()).sum(), ..row }
     }
 
-    /// Less the largest, so that no exponential overflows.
+    /// Subtracts the largest logit, so that no exponential overflows.
     fn shifted(&self, logit: f32) -> f64 {
         f64::from(logit) - f64::from(self.logits[self.largest])
     }
 
-    /// The loss, and whether the largest logit is the label's.
+    /// Returns the loss, and true if the largest logit is the label's.
     fn loss(&self) -> (f64, bool) {
         let mut loss = self.sum.ln() - self.own * self.shifted(self.logits[self.label]);
         if self.spread > 0.0 {

@@ -1,11 +1,11 @@
-//! The CPU body: one matrix product each, whose bits do not depend on the number of threads.
+//! CPU implementation: one matrix product per pass, whose bits do not depend on the number of threads.
 
 use super::Sizes;
 use crate::ops::error::Result;
 use warpbook_data::parallel;
 use warpbook_gemm::cpu::{Operands, threaded};
 
-/// y = x W^T + b. y is not read.
+/// Computes y = x W^T + b. y is not read.
 ///
 /// # Errors
 /// A size is zero, or a slice has not the length of its shape.
@@ -20,7 +20,7 @@ pub fn forward(s: &Sizes, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y: &m
     Ok(threaded(&ops, y)?)
 }
 
-/// dx = dy W. dx is not read.
+/// Computes dx = dy W. dx is not read.
 ///
 /// # Errors
 /// As of [`forward`].
@@ -33,7 +33,7 @@ pub fn input_gradient(s: &Sizes, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> 
     Ok(threaded(&ops, dx)?)
 }
 
-/// dW = dy^T x, and db = the column sums of dy. Neither is read.
+/// Computes dW = dy^T x, and db as the column sums of dy. The results are not read.
 ///
 /// # Errors
 /// As of [`forward`].

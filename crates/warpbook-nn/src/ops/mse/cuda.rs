@@ -1,4 +1,4 @@
-//! The CUDA body.
+//! CUDA implementation.
 #![allow(unsafe_code)]
 
 use super::{OP, check};
@@ -29,7 +29,8 @@ impl SquaredErrorKernels {
         Ok(Self { dtype, squares, mean: Mean::Kernel(MeanLoss::new(device)?.into()) })
     }
 
-    /// The same as one kernel, whose last block computes the mean. Its launches are on one stream: they share the counter of blocks.
+    /// Like [`SquaredErrorKernels::new`], as one kernel whose last block computes the mean. All launches must be on one stream, because
+    /// they share the counter of blocks.
     ///
     /// # Errors
     /// As of [`SquaredErrorKernels::new`].
@@ -38,13 +39,14 @@ impl SquaredErrorKernels {
         Ok(Self { dtype, squares, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
     }
 
-    /// Elements of the workspace for `n` outputs.
+    /// Number of elements of the workspace for `n` outputs.
     #[must_use]
     pub fn blocks(&self, n: usize) -> usize {
         self.squares.shape(n as u64).grid[0] as usize
     }
 
-    /// The mean of (output - target)^2 into its slot, and where it is wanted its gradient times the loss scale, `[1]` or 1. The targets are f32.
+    /// Queues the mean of (output - target)^2 into its slot and, if requested, its gradient times the loss scale, `[1]` or 1. The targets
+    /// are f32.
     ///
     /// # Errors
     /// There are no elements, the arrays differ in length or hold another type; a launch is refused.
@@ -59,7 +61,8 @@ impl SquaredErrorKernels {
         self.loss_and_verdict(stream, (output, target), (loss_scale, 1.0, doutput), slots, &Verdict::none())
     }
 
-    /// The same with the gradient times `share`, and the step's verdict, where the kernel has a last block to decide it.
+    /// Like [`SquaredErrorKernels::loss_and_gradient`], with the gradient times `share`, and with the step's verdict if the kernel has a
+    /// last block to decide it.
     pub(crate) fn loss_and_verdict(
         &self,
         stream: &Stream,

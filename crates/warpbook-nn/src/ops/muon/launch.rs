@@ -1,4 +1,4 @@
-//! The launches of Muon. Types and lengths are checked before.
+//! Launches of Muon. Callers check types and lengths.
 #![allow(unsafe_code)]
 
 use super::cuda::{Arrays, Blocks};
@@ -7,7 +7,7 @@ use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::kernel_args::optional_array;
 use warpbook_kernels::Launch;
 
-/// A product of the iteration, as `kernels/nn/muon.cu` numbers them.
+/// A product of the iteration, with the numbers of `kernels/nn/muon.cu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Product {
     Gram = 0,

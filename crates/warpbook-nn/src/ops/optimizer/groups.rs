@@ -1,4 +1,4 @@
-//! Groups of parameters that are updated by settings of their own, as the `param_groups` of `torch.optim`.
+//! Groups of parameters with their own settings, like `param_groups` of `torch.optim`.
 
 use super::{OP, Optimizer};
 use crate::network::{Network, ParamSpec, Role};
@@ -7,34 +7,34 @@ use crate::ops::muon::Muon;
 use crate::ops::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 
-/// The most groups, those of the parameters that no group names among them.
+/// Largest number of groups, including the group of unnamed parameters.
 pub const MOST: usize = 64;
 
-/// Parameters, and how they are updated.
+/// A set of parameters, and how they are updated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// Names of parameters as `conv1.weight`; a `*` stands for any characters. The first group that names a parameter has it.
+    /// Names of parameters such as `conv1.weight`; a `*` stands for any characters. A parameter belongs to the first group that names it.
     pub params: String,
     /// Factor of the recipe's learning rate.
     pub rate: f64,
-    /// How the rate changes; `None` for the recipe's schedule. A rate of 0 leaves the weights as they are.
+    /// Schedule of the rate; `None` for the recipe's. A rate of 0 leaves the weights unchanged.
     pub schedule: Option<Schedule>,
-    /// Factor of the last direction, from 0 to below 1; `None` for the optimiser's.
+    /// Factor of the previous direction, from 0 to below 1; `None` for the optimiser's.
     pub momentum: Option<f64>,
-    /// Share of the weight that is added to the gradient; `None` for the optimiser's. Muon has none.
+    /// Factor of the weight that is added to the gradient; `None` for the optimiser's. Muon has none.
     pub weight_decay: Option<f64>,
-    /// Muon in place of SGD, for filters `[out][in][height][width]`.
+    /// Muon instead of SGD, for filters `[out][in][height][width]`.
     pub muon: Option<Muon>,
 }
 
 impl Group {
-    /// Parameters of these names, updated as all others.
+    /// Creates a group of parameters with these names, updated like all others.
     #[must_use]
     pub fn new(params: impl Into<String>) -> Self {
         Self { params: params.into(), rate: 1.0, schedule: None, momentum: None, weight_decay: None, muon: None }
     }
 
-    /// Whether its names are also this one.
+    /// Returns true if the group's names match this one.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let mut parts = self.params.split('*');
@@ -55,16 +55,16 @@ impl Group {
 pub struct Rule {
     /// Factor of the recipe's learning rate.
     pub rate: f64,
-    /// The schedule, where it is not the recipe's.
+    /// Schedule, if it is not the recipe's.
     pub schedule: Option<Schedule>,
-    /// SGD with its momentum and its weight decay; of Muon, its momentum.
+    /// SGD with its momentum and its weight decay; for Muon its momentum counts.
     pub optimizer: Optimizer,
-    /// Muon in place of SGD.
+    /// Muon instead of SGD.
     pub muon: Option<Muon>,
 }
 
 impl Rule {
-    /// Momentum, weight decay, and whether the momentum is Nesterov's.
+    /// Momentum, weight decay, and true if the momentum is Nesterov's.
     pub(crate) fn numbers(&self) -> (f64, f64, bool) {
         match self.optimizer {
             Optimizer::Sgd { momentum, nesterov, weight_decay } => (momentum, weight_decay, nesterov),
@@ -73,26 +73,27 @@ impl Rule {
     }
 }
 
-/// A network's parameters in groups.
+/// The groups of a network's parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouped {
-    /// The rules; the first is that of the parameters that no group names.
+    /// Rules; the first applies to the parameters that no group names.
     pub rules: Vec<Rule>,
-    /// Of each parameter the number of its rule; `None` of what is not trained, and of what is frozen.
+    /// Index of each parameter's rule; `None` if it is not trained or frozen.
     pub of: Vec<Option<usize>>,
 }
 
 impl Grouped {
-    /// Whether some parameters are updated by Muon.
+    /// Returns true if Muon updates some parameters.
     #[must_use]
     pub fn has_muon(&self) -> bool {
         self.rules.iter().any(|rule| rule.muon.is_some())
     }
 
-    /// The groups of a network's parameters; `None` where the optimiser alone says all: there are no groups and nothing is frozen.
+    /// Assigns a network's parameters to groups; `None` if there are no groups and nothing is frozen, so that the optimiser alone decides.
     ///
     /// # Errors
-    /// The optimiser is not SGD with momentum, a setting is out of range, a group has no parameters, or Muon one that is no filter.
+    /// The optimiser is not SGD with momentum, a setting is out of range, a group has no parameters, or a parameter of a Muon group is not
+    /// a filter.
     pub fn new(network: &Network, optimizer: &Optimizer, groups: &[Group]) -> Result<Option<Self>> {
         let is_frozen = network.params().iter().any(|p| p.frozen);
         if groups.is_empty() && !is_frozen {
@@ -123,8 +124,8 @@ impl Grouped {
         Ok(Some(Self { rules, of }))
     }
 
-    /// The learning rates of a step, one for each rule. `rate` is the recipe's at the step, `first` that at the start, and `time` the
-    /// schedule's.
+    /// Learning rates of a step, one per rule. `rate` is the recipe's rate at the step, `first` its initial rate, and `time` the schedule's
+    /// time.
     ///
     /// # Errors
     /// A setting of a schedule is out of range.

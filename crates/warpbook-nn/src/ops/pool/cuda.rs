@@ -1,4 +1,4 @@
-//! The CUDA body, for either layout of images.
+//! CUDA implementation, for both layouts of images.
 
 use super::launch::{self, PoolArgs};
 use super::{OP, PoolGeometry};
@@ -14,12 +14,12 @@ use warpbook_record::Dtype;
 pub struct Pooling {
     dtype: Dtype,
     max: [Kernel; 2],
-    /// Of windows next to each other, in words of 16 bytes; NHWC only.
+    /// Kernels for adjacent windows, in words of 16 bytes; NHWC only.
     adjacent: Option<[Kernel; 2]>,
     average: [Kernel; 2],
 }
 
-/// Elements of 16 bytes.
+/// Number of elements in 16 bytes.
 fn group(dtype: Dtype) -> usize {
     16 / dtype.bytes() as usize
 }
@@ -94,7 +94,7 @@ impl Pooling {
         launch::max_forward(&self.max[0], stream, sizes, (x, y), index, y.len() as u32)
     }
 
-    /// dx of dy, which goes to the elements that the index names.
+    /// Queues dx: dy goes to the elements that the index names.
     ///
     /// # Errors
     /// As of [`Pooling::max_forward`].
@@ -114,9 +114,9 @@ impl Pooling {
         launch::max_backward(&self.max[1], stream, sizes, index, (dy, dx))
     }
 
-    /// As [`Pooling::max_backward`], and through the ReLU whose output was pooled: `y` is the pool's output, and where it is not above 0
-    /// nothing goes back (where it is NaN, dy does). Of a dropout that was applied to the pool's output in place, whose zeros `y` has then,
-    /// `scale` is what it multiplied the others by, and so dy; otherwise 1.
+    /// Like [`Pooling::max_backward`], and through the ReLU whose output was pooled: `y` is the pool's output, and dy passes where it is
+    /// above 0 or NaN. If a dropout was applied to the pool's output in place, `y` has its zeros and `scale` is its factor; otherwise pass
+    /// 1.
     ///
     /// # Errors
     /// As of [`Pooling::max_forward`]; [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
@@ -140,7 +140,7 @@ impl Pooling {
         }
     }
 
-    /// Queues the gradient of windows next to each other; all was checked.
+    /// Queues the gradient of adjacent windows; the caller has checked everything.
     fn queue_adjacent(
         &self,
         kernel: &Kernel,
@@ -155,7 +155,7 @@ impl Pooling {
         launch::max_backward_adjacent(kernel, stream, sizes, index, (dy, mask, dx), windows)
     }
 
-    /// The sums over the windows divided by their size, padding included.
+    /// Queues the sums over the windows divided by their size, padding included.
     ///
     /// # Errors
     /// As of [`Pooling::max_forward`].
@@ -164,7 +164,7 @@ impl Pooling {
         launch::average(&self.average[0], stream, sizes, x, y)
     }
 
-    /// dx of dy, of which each element of a window gets an equal part.
+    /// Queues dx: each element of a window gets an equal share of dy.
     ///
     /// # Errors
     /// As of [`Pooling::max_forward`].

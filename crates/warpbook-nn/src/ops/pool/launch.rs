@@ -1,4 +1,4 @@
-//! The launches of pools. Types and lengths are checked before; of windows next to each other their sizes and the alignment too.
+//! Launches of pools. Callers check types and lengths, and for adjacent windows their sizes and the alignment too.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ unsafe impl KernelArg for PoolArgs {
     }
 }
 
-/// Over `n` elements of y, or words of 16 bytes of it, as the kernel takes them.
+/// Launches over `n` elements of y, or words of 16 bytes of it, as the kernel takes them.
 pub(super) fn max_forward(
     kernel: &Kernel,
     stream: &Stream,
@@ -45,7 +45,7 @@ pub(super) fn max_backward(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// Over rows and columns of windows, `n` words of 16 bytes in all.
+/// Launches over rows and columns of windows, `n` words of 16 bytes in all.
 pub(super) fn max_backward_adjacent(
     kernel: &Kernel,
     stream: &Stream,
@@ -61,7 +61,7 @@ pub(super) fn max_backward_adjacent(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// Averages, or their gradients, which both kernels compute for each element of `to`.
+/// Computes averages, or their gradients; both kernels have one thread per element of `to`.
 pub(super) fn average(
     kernel: &Kernel,
     stream: &Stream,

@@ -1,7 +1,7 @@
 use crate::ops::activation::Activation;
 use crate::ops::linear::Sizes;
 
-/// y of [`linear`](mod@crate::ops::linear).
+/// Computes y of [`linear`](mod@crate::ops::linear).
 #[must_use]
 pub fn linear(s: &Sizes, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
     let element = |at: usize| {
@@ -12,7 +12,7 @@ pub fn linear(s: &Sizes, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec
     (0..s.batch * s.outputs).map(element).collect()
 }
 
-/// dx of dy.
+/// Computes dx of a linear layer from dy.
 #[must_use]
 pub fn linear_input_gradient(s: &Sizes, dy: &[f64], weight: &[f64]) -> Vec<f64> {
     let element = |at: usize| {
@@ -22,7 +22,7 @@ pub fn linear_input_gradient(s: &Sizes, dy: &[f64], weight: &[f64]) -> Vec<f64> 
     (0..s.batch * s.inputs).map(element).collect()
 }
 
-/// dW of dy.
+/// Computes dW of a linear layer from x and dy.
 #[must_use]
 pub fn linear_weight_gradient(s: &Sizes, x: &[f64], dy: &[f64]) -> Vec<f64> {
     let element = |at: usize| {
@@ -32,13 +32,13 @@ pub fn linear_weight_gradient(s: &Sizes, x: &[f64], dy: &[f64]) -> Vec<f64> {
     (0..s.outputs * s.inputs).map(element).collect()
 }
 
-/// The column sums of dy, which has rows of `outputs`.
+/// Computes the column sums of dy, which has rows of `outputs`.
 #[must_use]
 pub fn linear_bias_gradient(dy: &[f64], outputs: usize) -> Vec<f64> {
     (0..outputs).map(|o| dy.iter().skip(o).step_by(outputs).sum()).collect()
 }
 
-/// erf(x) by its series or, where |x| is above 3, the continued fraction of erfc (Abramowitz and Stegun, 7.1.6 and 7.1.14).
+/// Computes erf(x) by its series or, for |x| above 3, by the continued fraction of erfc (Abramowitz and Stegun, 7.1.6 and 7.1.14).
 fn erf(x: f64) -> f64 {
     let z = x.abs();
     let value = if z <= 3.0 {
@@ -73,13 +73,13 @@ fn derivative(f: Activation, x: f64) -> f64 {
     }
 }
 
-/// y of x.
+/// Applies an activation.
 #[must_use]
 pub fn activation(f: Activation, x: &[f64]) -> Vec<f64> {
     x.iter().map(|x| apply(f, *x)).collect()
 }
 
-/// dx of dy; unlike the bodies it takes x always.
+/// Computes dx of an activation from dy; unlike the implementations it always takes x.
 #[must_use]
 pub fn activation_gradient(f: Activation, x: &[f64], dy: &[f64]) -> Vec<f64> {
     x.iter().zip(dy).map(|(x, dy)| dy * derivative(f, *x)).collect()

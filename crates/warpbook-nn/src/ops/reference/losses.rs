@@ -1,6 +1,6 @@
 use crate::ops::cross_entropy::CrossEntropy;
 
-/// The logarithms of softmax of a row.
+/// Logarithms of the softmax of a row.
 fn log_softmax(row: &[f64]) -> Vec<f64> {
     let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = row.iter().map(|v| (v - max).exp()).sum();
@@ -12,7 +12,7 @@ fn target(c: &CrossEntropy, label: u8, class: usize) -> f64 {
     s / c.classes as f64 + if class == usize::from(label) { 1.0 - s } else { 0.0 }
 }
 
-/// The mean loss.
+/// Mean cross entropy.
 #[must_use]
 pub fn cross_entropy(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -> f64 {
     let row = |(row, label): (&[f64], &u8)| -> f64 {
@@ -21,7 +21,7 @@ pub fn cross_entropy(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -> f64 {
     logits.chunks(c.classes).zip(labels).map(row).sum::<f64>() / c.batch as f64
 }
 
-/// The gradient of the mean loss.
+/// Gradient of the mean cross entropy.
 #[must_use]
 pub fn cross_entropy_gradient(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -> Vec<f64> {
     let row = |(row, label): (&[f64], &u8)| -> Vec<f64> {
@@ -31,13 +31,13 @@ pub fn cross_entropy_gradient(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -
     logits.chunks(c.classes).zip(labels).flat_map(row).collect()
 }
 
-/// The mean squared error.
+/// Mean squared error.
 #[must_use]
 pub fn mse(output: &[f64], target: &[f64]) -> f64 {
     output.iter().zip(target).map(|(o, t)| (o - t) * (o - t)).sum::<f64>() / output.len() as f64
 }
 
-/// The gradient of the mean squared error.
+/// Gradient of the mean squared error.
 #[must_use]
 pub fn mse_gradient(output: &[f64], target: &[f64]) -> Vec<f64> {
     output.iter().zip(target).map(|(o, t)| 2.0 * (o - t) / output.len() as f64).collect()

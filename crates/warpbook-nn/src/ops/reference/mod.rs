@@ -1,7 +1,8 @@
-//! The operations in f64, as their definitions say: loops over every index, one thread, no blocks and nothing shared with the bodies.
+//! The operations in f64, straight from their definitions: loops over every index, one thread, no blocks and nothing shared with the
+//! implementations.
 //!
-//! Every body, on the CPU and on a GPU, is tested against these, and the gradients here against finite differences
-//! ([`finite_difference`]). Slices have the lengths that the shapes say; others panic.
+//! Every implementation, on the CPU and on a GPU, is tested against these functions, and their gradients against finite differences
+//! ([`finite_difference`]). They panic if slices do not have the lengths of the shapes.
 
 mod layers;
 mod losses;
@@ -22,8 +23,8 @@ pub use windows::{
     max_pool, max_pool_gradient,
 };
 
-/// The gradient of `f` at `x` by central differences with a step of `step`: its error is of the order of the step's square, and of
-/// 1e-16 over the step.
+/// Gradient of `f` at `x` by central differences with a step of `step`: its error is of the order of the step's square, plus 1e-16 over the
+/// step.
 pub fn finite_difference(x: &[f64], step: f64, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let mut at = x.to_vec();
     let mut slope = |i: usize| {

@@ -11,14 +11,14 @@ pub fn moments(b: &BatchNorm, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     (0..b.channels).map(of_channel).unzip()
 }
 
-/// y of x by the statistics of the batch.
+/// Computes y with the batch's statistics.
 #[must_use]
 pub fn batch_norm(b: &BatchNorm, x: &[f64], gamma: &[f64], beta: &[f64]) -> Vec<f64> {
     let (mean, variance) = moments(b, x);
     batch_norm_with(b, x, gamma, beta, &mean, &variance)
 }
 
-/// y of x by given statistics.
+/// Computes y with given statistics.
 #[must_use]
 pub fn batch_norm_with(
     b: &BatchNorm,
@@ -35,7 +35,7 @@ pub fn batch_norm_with(
     x.iter().enumerate().map(element).collect()
 }
 
-/// dx, dgamma and dbeta of dy in training, by the chain rule through mean and variance.
+/// Computes dx, dgamma and dbeta in training, by the chain rule through mean and variance.
 #[must_use]
 pub fn batch_norm_gradient(b: &BatchNorm, x: &[f64], gamma: &[f64], dy: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let (mean, variance) = moments(b, x);

@@ -1,6 +1,6 @@
 use crate::ops::{conv2d, pool};
 
-/// One product of a convolution: where its factors and its sum are in x, weight and y.
+/// One product of a convolution: indices of its factors and its sum in x, weight and y.
 struct Term {
     x: usize,
     weight: usize,
@@ -12,7 +12,7 @@ fn position(output: usize, stride: usize, tap: usize, padding: usize, size: usiz
     (output * stride + tap).checked_sub(padding).filter(|at| *at < size)
 }
 
-/// Height and width of the output, counted: how many windows fit.
+/// Height and width of the output, found by counting the windows that fit.
 fn output(sides: [usize; 2], window: [usize; 2], stride: [usize; 2], padding: [usize; 2]) -> [usize; 2] {
     let fit = |side: usize| {
         let padded = sides[side] + 2 * padding[side];
@@ -52,7 +52,7 @@ fn conv2d_len(g: &conv2d::Geometry) -> usize {
     g.batch * oh * ow * g.filters
 }
 
-/// y of [`conv2d`](mod@crate::ops::conv2d).
+/// Computes y of [`conv2d`](mod@crate::ops::conv2d).
 #[must_use]
 pub fn conv2d(g: &conv2d::Geometry, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
     let mut y: Vec<f64> = (0..conv2d_len(g)).map(|i| bias.map_or(0.0, |b| b[i % g.filters])).collect();
@@ -60,7 +60,7 @@ pub fn conv2d(g: &conv2d::Geometry, x: &[f64], weight: &[f64], bias: Option<&[f6
     y
 }
 
-/// dx of dy.
+/// Computes dx of a convolution from dy.
 #[must_use]
 pub fn conv2d_input_gradient(g: &conv2d::Geometry, dy: &[f64], weight: &[f64]) -> Vec<f64> {
     let mut dx = vec![0.0; g.batch * g.height * g.width * g.channels];
@@ -68,7 +68,7 @@ pub fn conv2d_input_gradient(g: &conv2d::Geometry, dy: &[f64], weight: &[f64]) -
     dx
 }
 
-/// dweight of dy.
+/// Computes dweight of a convolution from dy.
 #[must_use]
 pub fn conv2d_weight_gradient(g: &conv2d::Geometry, x: &[f64], dy: &[f64]) -> Vec<f64> {
     let mut dweight = vec![0.0; g.filters * g.kernel[0] * g.kernel[1] * g.channels];
@@ -76,13 +76,13 @@ pub fn conv2d_weight_gradient(g: &conv2d::Geometry, x: &[f64], dy: &[f64]) -> Ve
     dweight
 }
 
-/// dbias of dy.
+/// Computes dbias of a convolution from dy.
 #[must_use]
 pub fn conv2d_bias_gradient(g: &conv2d::Geometry, dy: &[f64]) -> Vec<f64> {
     super::linear_bias_gradient(dy, g.filters)
 }
 
-/// For each element of y the elements of its window that lie in the image: their indices in the window and in x.
+/// For each element of y, the elements of its window that lie in the image: their indices in the window and in x.
 fn pool_windows(g: &pool::PoolGeometry) -> Vec<Vec<(usize, usize)>> {
     let [oh, ow] = output([g.height, g.width], g.size, g.stride, g.padding);
     let mut windows = Vec::new();
@@ -104,7 +104,7 @@ fn pool_windows(g: &pool::PoolGeometry) -> Vec<Vec<(usize, usize)>> {
     windows
 }
 
-/// Where in x the maximum of each window is, and its index in the window: the last NaN, or the first of the largest.
+/// For each window, the index of its maximum in x and in the window: the last NaN, or the first of the largest.
 fn maxima(g: &pool::PoolGeometry, x: &[f64]) -> Vec<(usize, usize)> {
     let choose = |window: &Vec<(usize, usize)>| {
         let nan = window.iter().rev().find(|(_, at)| x[*at].is_nan());
@@ -114,13 +114,13 @@ fn maxima(g: &pool::PoolGeometry, x: &[f64]) -> Vec<(usize, usize)> {
     pool_windows(g).iter().map(choose).collect()
 }
 
-/// y and the indices of the maxima.
+/// Computes y and the indices of the maxima.
 #[must_use]
 pub fn max_pool(g: &pool::PoolGeometry, x: &[f64]) -> (Vec<f64>, Vec<u8>) {
     maxima(g, x).into_iter().map(|(element, at)| (x[at], element as u8)).unzip()
 }
 
-/// dx of dy.
+/// Computes dx of a maximum pool from dy.
 #[must_use]
 pub fn max_pool_gradient(g: &pool::PoolGeometry, x: &[f64], dy: &[f64]) -> Vec<f64> {
     let mut dx = vec![0.0; x.len()];
@@ -128,14 +128,14 @@ pub fn max_pool_gradient(g: &pool::PoolGeometry, x: &[f64], dy: &[f64]) -> Vec<f
     dx
 }
 
-/// y of the average, zeros of the padding included.
+/// Computes y of an average pool, zeros of the padding included.
 #[must_use]
 pub fn average_pool(g: &pool::PoolGeometry, x: &[f64]) -> Vec<f64> {
     let size = (g.size[0] * g.size[1]) as f64;
     pool_windows(g).iter().map(|window| window.iter().map(|(_, at)| x[*at]).sum::<f64>() / size).collect()
 }
 
-/// dx of dy.
+/// Computes dx of an average pool from dy.
 #[must_use]
 pub fn average_pool_gradient(g: &pool::PoolGeometry, dy: &[f64]) -> Vec<f64> {
     let size = (g.size[0] * g.size[1]) as f64;

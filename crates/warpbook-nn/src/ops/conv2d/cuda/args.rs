@@ -1,10 +1,10 @@
-//! Arguments of the kernels that are structs of words.
+//! Kernel arguments that are structs of words.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 use warpbook_device::KernelArg;
 
-/// A struct of `N` words.
+/// A struct of `N` 32-bit words.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Words<const N: usize>(pub [u32; N]);

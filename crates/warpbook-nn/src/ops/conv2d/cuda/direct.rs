@@ -1,4 +1,4 @@
-//! The kernels that compute the definition.
+//! Kernels that compute convolutions by their definition.
 #![allow(unsafe_code)]
 
 use super::Forward;
@@ -10,7 +10,7 @@ use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{Pass, direct};
 
-/// The arrays of every function have the lengths of the shapes, and are f32.
+/// Kernels of the direct method. Callers pass f32 arrays with the lengths of the shapes.
 #[derive(Debug, Clone)]
 pub(super) struct Direct {
     g: Words<13>,

@@ -1,8 +1,8 @@
-//! The check of CPU bodies; that of kernels is in `tests/all/own_layer.rs`.
+//! Tests of the check of CPU bodies; `tests/all/own_layer.rs` tests kernels.
 
 use super::*;
 
-/// A layer y = f(x, p) of each element by itself.
+/// A layer y = f(x, p) that is element-wise.
 fn elementwise(
     f: fn(f32, f32) -> f32,
     by_x: fn(f32, f32, f32) -> f32,
@@ -37,7 +37,7 @@ fn a_right_layer_is_right() {
     assert_eq!(arrays, [("dx", 120), ("dp", 1)]);
     assert!(r.verdict().starts_with("mine is right for 2 x 4 x 5 on the CPU"), "{}", r.verdict());
     assert!(r.to_string().contains("against slopes of y"), "{r}");
-    // Curved, over a range that leaves out 0.
+    // Curved, over a range that excludes 0.
     let log = elementwise(|x, p| p * x.ln(), |x, p, dy| p / x * dy, |x, _, dy| x.ln() * dy);
     assert!(flaw(&log).contains("y[0]") && flaw(&log).contains("checked_between"), "{}", flaw(&log));
     let log = log.checked_between(0.1, 3.0);
@@ -54,7 +54,7 @@ fn a_kink_is_passed_over_and_a_step_function_cannot_be_checked() {
     let r = report(&leaky, [8, 13, 13]);
     assert!(r.is_right(), "{r}");
     let dx = &r.rows[0];
-    // Of standard Gaussian numbers 1.2 % are within 1/64 of 0.
+    // 1.2 % of standard Gaussian numbers are within 1/64 of 0.
     assert!((10..100).contains(&dx.passed_over), "{dx:?}");
     assert_eq!(dx.compared + dx.passed_over, 3 * 8 * 13 * 13);
     let comb = elementwise(|x, _| (x * 100.0).floor() / 100.0, |_, _, dy| dy, |_, _, _| 0.0);
