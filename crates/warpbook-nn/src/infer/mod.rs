@@ -151,7 +151,7 @@ impl Frozen {
     /// Reads a PNG or JPEG image and prepares it like the training images: see [`fit_image`].
     ///
     /// # Errors
-    /// Those of [`fit_image`].
+    /// Like [`fit_image`].
     pub fn image(&self, path: impl AsRef<Path>) -> Result<Fitted, warpbook_data::Error> {
         fit_image(path, self.shape, self.fit())
     }

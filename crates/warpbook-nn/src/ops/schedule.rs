@@ -82,7 +82,7 @@ impl Schedule {
     /// Learning rate at `time`; `rate` is a schedule's initial rate, or the highest of [`Schedule::OneCycle`].
     ///
     /// # Errors
-    /// A setting is out of range.
+    /// If a setting is out of range.
     pub fn at(&self, rate: f64, time: u64) -> Result<f64> {
         self.check()?;
         Ok(match *self {

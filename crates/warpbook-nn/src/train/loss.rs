@@ -1,4 +1,4 @@
-//! What a network is trained to make small.
+//! Loss functions that training minimises.
 
 use super::TrainError;
 use crate::ops::cross_entropy::{self, CrossEntropy};
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 pub enum Loss {
     /// Softmax with cross entropy, of logits and class labels.
     CrossEntropy {
-        /// Share of the target that is spread over all classes, from 0 to below 1 (Szegedy et al., 2016).
+        /// Fraction of the target that is spread over all classes, from 0 to below 1 (Szegedy et al., 2016).
         smoothing: f32,
     },
     /// The mean squared error over all elements, of outputs and values.
     Mse,
 }
 
-/// What the outputs of a batch are compared with.
+/// The targets of a batch's outputs.
 #[derive(Debug, Clone, Copy)]
 pub enum Target<'a> {
     /// Class labels, u8 `[batch]`.
@@ -30,17 +30,17 @@ pub enum Target<'a> {
 /// The loss of a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchLoss {
-    /// Its mean.
+    /// Mean over the batch.
     pub mean: f64,
-    /// Samples whose largest logit is that of their label; 0 of a loss without labels.
+    /// Number of samples whose largest logit is their label's; 0 for a loss without labels.
     pub correct: usize,
 }
 
 impl Loss {
-    /// The loss of outputs f32 `[batch][outputs]`, and where it is wanted its gradient times a scale.
+    /// Computes the loss of outputs f32 `[batch][outputs]` and, if requested, its gradient times a scale.
     ///
     /// # Errors
-    /// The target is not of the loss's kind, or a length does not fit.
+    /// If the target has another kind than the loss, or a length does not match.
     pub fn of(
         self,
         outputs: &[f32],

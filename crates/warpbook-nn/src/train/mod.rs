@@ -41,14 +41,14 @@ pub use training_rungs::{Way, ways, ways_with_product};
 use crate::ops::OpError;
 use crate::weights::WeightsError;
 
-/// Why a training cannot go on.
+/// Why a training cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// An operation refused.
+    /// An operation reports an error.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// The device refused.
+    /// The device reports an error.
     #[error(transparent)]
     Device(#[from] warpbook_device::Error),
     /// Weights cannot be read or written.
@@ -57,13 +57,13 @@ pub enum TrainError {
     /// A tensor cannot be made, moved or read.
     #[error(transparent)]
     Tensor(#[from] crate::tensor::TensorError),
-    /// The ranks cannot go on together.
+    /// The ranks cannot continue together.
     #[error(transparent)]
     Ranks(#[from] warpbook_ranks::Error),
-    /// A setting that makes no sense.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
-    /// A value that is not a number.
+    /// A value is not finite.
     #[error("{0}")]
     NotFinite(String),
 }

@@ -1,29 +1,29 @@
-//! How a data set comes out.
+//! Loss and accuracy of a network on a data set.
 
 use super::{BatchLoss, TrainError};
 
-/// How a data set comes out.
+/// Loss and accuracy of a network on a data set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
-    /// The mean loss.
+    /// Mean loss.
     pub loss: f64,
-    /// Samples that are classified as their label says.
+    /// Number of correctly classified samples.
     pub correct: usize,
-    /// Samples.
+    /// Number of samples.
     pub of: usize,
 }
 
 impl Score {
-    /// The share of samples that are right, from 0 to 1.
+    /// Fraction of correctly classified samples, from 0 to 1.
     #[must_use]
     pub fn accuracy(&self) -> f64 {
         self.correct as f64 / self.of.max(1) as f64
     }
 
-    /// An error unless the loss is a finite number: the accuracy says nothing then.
+    /// Checks that the loss is finite; otherwise the accuracy means nothing.
     ///
     /// # Errors
-    /// It is not.
+    /// If the loss is not finite.
     pub fn finite(self) -> Result<Self, TrainError> {
         if self.loss.is_finite() {
             return Ok(self);
@@ -35,7 +35,7 @@ impl Score {
         )))
     }
 
-    /// Of batches with so many samples each.
+    /// Combines batches with their numbers of samples.
     pub(crate) fn of(batches: impl IntoIterator<Item = (BatchLoss, usize)>) -> Self {
         let (mut sum, mut correct, mut of) = (0.0, 0, 0);
         for (loss, n) in batches {

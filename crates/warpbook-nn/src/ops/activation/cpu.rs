@@ -8,7 +8,7 @@ use warpbook_gemm::{gelu, gelu_derivative};
 /// Computes y = f(x). y is not read.
 ///
 /// # Errors
-/// The slices differ in length.
+/// If the slices differ in length.
 pub fn forward(f: Activation, x: &[f32], y: &mut [f32]) -> Result<()> {
     check(x.len(), &[("y", y.len())])?;
     match f {
@@ -22,7 +22,7 @@ pub fn forward(f: Activation, x: &[f32], y: &mut [f32]) -> Result<()> {
 /// Computes dx = dy f'(x). `kept` is y for [`Activation::Relu`] and x for [`Activation::Gelu`]: see [`Activation::keeps`]. dx is not read.
 ///
 /// # Errors
-/// The slices differ in length.
+/// If the slices differ in length.
 pub fn backward(f: Activation, kept: &[f32], dy: &[f32], dx: &mut [f32]) -> Result<()> {
     check(kept.len(), &[("dy", dy.len()), ("dx", dx.len())])?;
     match f {

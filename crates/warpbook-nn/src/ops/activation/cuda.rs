@@ -20,7 +20,7 @@ impl Activations {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [relu, relu_gradient, gelu, gelu_gradient] = load(device, warpbook_kernels::nn::activation(dtype))?;
         Ok(Self { dtype, relu: [relu, relu_gradient], gelu: [gelu, gelu_gradient] })
@@ -36,7 +36,7 @@ impl Activations {
     /// Queues y = f(x). y may be x.
     ///
     /// # Errors
-    /// The arrays differ in length, or hold another type; the launch is refused.
+    /// If the arrays differ in length, or hold another type; if the launch fails.
     pub fn forward(&self, stream: &Stream, f: Activation, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let n = x.len();
         Check(OP).arrays(self.dtype, &[("x", x, &[n]), ("y", y, &[n])])?;
@@ -48,7 +48,7 @@ impl Activations {
     /// Queues dx = dy f'(x). `kept` is the array that [`Activation::keeps`] names. dx may be dy or `kept`.
     ///
     /// # Errors
-    /// As of [`Activations::forward`].
+    /// Like [`Activations::forward`].
     pub fn backward(
         &self,
         stream: &Stream,

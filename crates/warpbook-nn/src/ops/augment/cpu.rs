@@ -7,7 +7,7 @@ use warpbook_data::parallel::chunks;
 /// Writes the images with these indices into `out`, `[indices.len()][height][width][channels]`, which is not read.
 ///
 /// # Errors
-/// A size is zero, a setting is out of range, a slice has another length than its shape, or an index is out of range.
+/// If a size is zero, a setting is out of range, a slice has another length than its shape, or an index is out of range.
 pub fn gather(a: &Augment<'_>, images: &[u8], indices: &[u32], out: &mut [f32]) -> Result<()> {
     gather_from(a, 0, images, indices, out)
 }
@@ -15,7 +15,7 @@ pub fn gather(a: &Augment<'_>, images: &[u8], indices: &[u32], out: &mut [f32]) 
 /// Like [`gather`], for slots that follow `first` others, as in a part of a batch.
 ///
 /// # Errors
-/// As of [`gather`].
+/// Like [`gather`].
 pub fn gather_from(a: &Augment<'_>, first: u32, images: &[u8], indices: &[u32], out: &mut [f32]) -> Result<()> {
     a.check(images.len(), indices, out.len())?;
     let len = a.image_len();

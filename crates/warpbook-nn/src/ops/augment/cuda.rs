@@ -53,7 +53,7 @@ impl Gather {
     /// ignored; for alternating flips [`Gather::steps_per_epoch`] determines the epoch.
     ///
     /// # Errors
-    /// A size is zero, or a setting is out of range; the compiler's and the device's.
+    /// If a size is zero, or a setting is out of range; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, a: &Augment<'_>, dtype: Dtype, layout: Layout) -> Result<Self> {
         a.check(0, &[], 0)?;
         let check = Check(OP);
@@ -103,7 +103,7 @@ impl Gather {
     /// `[count][channels][height][width]`; `step`, `[1]`, is the training step. An image whose index is out of range becomes NaN.
     ///
     /// # Errors
-    /// An array has not the length of its shape, or holds another type; the launch is refused.
+    /// If an array has another length than its shape, or holds another type; if the launch fails.
     pub fn gather(
         &self,
         stream: &Stream,
@@ -165,7 +165,7 @@ impl GatherRows {
     /// Compiles and loads the kernel.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [kernel] = load(device, [warpbook_kernels::nn::gather_rows(dtype)])?;
         Ok(Self { dtype, kernel })
@@ -175,7 +175,7 @@ impl GatherRows {
     /// range becomes NaN.
     ///
     /// # Errors
-    /// An array has not the length of its shape, or holds another type; the launch is refused.
+    /// If an array has another length than its shape, or holds another type; if the launch fails.
     pub fn gather(
         &self,
         stream: &Stream,

@@ -8,7 +8,7 @@ use warpbook_data::parallel::{chunks, column_sums};
 /// read.
 ///
 /// # Errors
-/// A size is zero, a setting is out of range, a slice has not the length of its shape, or there is a single row.
+/// If a size is zero, a setting is out of range, a slice has another length than its shape, or there is a single row.
 pub fn forward_training(
     b: &BatchNorm,
     x: &[f32],
@@ -31,7 +31,7 @@ pub struct JoinSums<'a> {
 /// Like [`forward_training`], with the statistics of all ranks' rows. `b` describes this rank's rows.
 ///
 /// # Errors
-/// As of [`forward_training`].
+/// Like [`forward_training`].
 pub fn forward_training_across(
     b: &BatchNorm,
     x: &[f32],
@@ -79,7 +79,7 @@ pub fn forward_training_across(
 /// Computes y from x with the running statistics. y is not read.
 ///
 /// # Errors
-/// A size is zero, a setting is out of range, or a slice has not the length of its shape.
+/// If a size is zero, a setting is out of range, or a slice has another length than its shape.
 pub fn forward_inference(
     b: &BatchNorm,
     x: &[f32],
@@ -103,7 +103,7 @@ pub fn forward_inference(
 /// Computes dx, dgamma and dbeta from dy after [`forward_training`], which saved `mean` and `inverse_deviation`. The results are not read.
 ///
 /// # Errors
-/// As of [`forward_training`].
+/// Like [`forward_training`].
 pub fn backward(
     b: &BatchNorm,
     x: &[f32],
@@ -120,7 +120,7 @@ pub fn backward(
 /// Like [`backward`], after [`forward_training_across`]; dgamma and dbeta cover this rank's rows only.
 ///
 /// # Errors
-/// As of [`forward_training`].
+/// Like [`forward_training`].
 #[expect(clippy::too_many_arguments, reason = "those of `backward`, and the ranks")]
 pub fn backward_across(
     b: &BatchNorm,

@@ -66,7 +66,7 @@ impl Normalisation {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype, layout: Layout) -> Result<Self> {
         let k = warpbook_kernels::nn::batch_norm(dtype, layout);
         let sums = load(device, [k.sums_forward, k.sums_backward])?;
@@ -140,8 +140,8 @@ impl Normalisation {
     /// otherwise.
     ///
     /// # Errors
-    /// A size is zero, a setting is out of range, an array has not the length of its shape or holds another type, there is a single row,
-    /// or there are 2^32 elements or more; a launch is refused.
+    /// If a size is zero, a setting is out of range, an array has another length than its shape or holds another type, there is a single
+    /// row, or there are 2^32 elements or more; if a launch fails.
     pub fn forward_training(
         &self,
         stream: &Stream,
@@ -173,7 +173,7 @@ impl Normalisation {
     /// Queues y with the running mean and variance.
     ///
     /// # Errors
-    /// As of [`Normalisation::forward_training`], but for the single row.
+    /// Like [`Normalisation::forward_training`], but for the single row.
     pub fn forward_inference(
         &self,
         stream: &Stream,
@@ -195,7 +195,7 @@ impl Normalisation {
     /// `across` ranks; dgamma and dbeta cover this rank's rows only.
     ///
     /// # Errors
-    /// As of [`Normalisation::forward_training`].
+    /// Like [`Normalisation::forward_training`].
     pub fn backward(
         &self,
         stream: &Stream,

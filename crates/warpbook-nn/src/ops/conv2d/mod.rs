@@ -38,7 +38,7 @@ impl Geometry {
     /// Height and width of the output, floor((size + 2 padding - kernel) / stride) + 1.
     ///
     /// # Errors
-    /// A size is zero, the kernel is larger than the padded image, or a padded side is 2^31 or longer.
+    /// If a size is zero, the kernel is larger than the padded image, or a padded side is 2^31 or longer.
     pub fn output(&self) -> Result<(usize, usize)> {
         let sizes = [("the batch", self.batch), ("channels", self.channels), ("filters", self.filters)];
         Check(OP).positive(&sizes)?;
@@ -49,7 +49,7 @@ impl Geometry {
     /// Operations of the forward pass without the bias, two per product. Each of the two gradients takes as many.
     ///
     /// # Errors
-    /// As of [`Geometry::output`].
+    /// Like [`Geometry::output`].
     pub fn flops(&self) -> Result<u64> {
         let (oh, ow) = self.output()?;
         let products = elements(&[self.batch, oh, ow, self.filters, self.window()]);
@@ -71,7 +71,7 @@ impl Geometry {
     /// Number of elements of y.
     ///
     /// # Errors
-    /// As of [`Geometry::output`].
+    /// Like [`Geometry::output`].
     pub fn output_len(&self) -> Result<usize> {
         let (oh, ow) = self.output()?;
         Ok(elements(&[self.batch, oh, ow, self.filters]))

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 /// Computes the loss of the logits, `[batch][classes]`, for the labels, `[batch]`, and its gradient times `scale`. dlogits is not read.
 ///
 /// # Errors
-/// A size is zero, a setting is out of range, a slice has not the length of its shape, or a label is not below `classes`.
+/// If a size is zero, a setting is out of range, a slice has another length than its shape, or a label is not below `classes`.
 pub fn loss_and_gradient(
     c: &CrossEntropy,
     logits: &[f32],
@@ -29,7 +29,7 @@ pub fn loss_and_gradient(
 /// Computes the loss alone, to the same bits.
 ///
 /// # Errors
-/// As of [`loss_and_gradient`].
+/// Like [`loss_and_gradient`].
 pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<MeanLoss> {
     c.check(logits.len(), labels, logits.len())?;
     let rows = logits.par_chunks(c.classes).zip(labels).with_min_len(ROWS);

@@ -99,7 +99,7 @@ impl LossKernels {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy(dtype)])?;
         Ok(Self { dtype, rows, mean: Mean::Kernel(MeanLoss::new(device)?.into()) })
@@ -109,7 +109,7 @@ impl LossKernels {
     /// the counter of blocks.
     ///
     /// # Errors
-    /// As of [`LossKernels::new`].
+    /// Like [`LossKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy_last(dtype)])?;
         Ok(Self { dtype, rows, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
@@ -125,7 +125,7 @@ impl LossKernels {
     /// `classes` makes the loss NaN.
     ///
     /// # Errors
-    /// A size is zero, a setting is out of range, an array has not the length of its shape or holds another type; a launch is refused.
+    /// If a size is zero, a setting is out of range, an array has another length than its shape or holds another type; if a launch fails.
     pub fn loss_and_gradient(
         &self,
         stream: &Stream,

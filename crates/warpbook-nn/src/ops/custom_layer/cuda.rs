@@ -62,7 +62,7 @@ impl OwnKernels {
     /// Compiles and loads both kernels.
     ///
     /// # Errors
-    /// As of [`compile`]; the device's.
+    /// Like [`compile`]; if the device reports an error.
     pub fn new(device: &CudaDevice, layer: &OwnLayer, input: Shape, layout: Layout, dtype: Dtype) -> Result<Self> {
         let sizes = OwnSizes::new(layer, input, 1, layout);
         let [forward, backward] = specs(layer, &sizes, dtype);
@@ -88,7 +88,7 @@ impl OwnKernels {
     /// are the gradients, f32.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub(crate) fn gradients(
         &self,
         device: &CudaDevice,
@@ -171,7 +171,7 @@ impl OwnKernels {
     /// Queues dx and the gradients of the parameters.
     ///
     /// # Errors
-    /// As of [`OwnKernels::forward`].
+    /// Like [`OwnKernels::forward`].
     pub fn backward(&self, stream: &Stream, batch: usize, with: &Backward<'_>) -> Result<()> {
         let Backward { x, y, dy, parameters, dx, gradients } = with;
         let sizes = self.sizes(batch);

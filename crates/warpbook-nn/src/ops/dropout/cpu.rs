@@ -9,7 +9,7 @@ use warpbook_data::philox::{blocks, philox4x32_4};
 /// Computes y = scale x where the mask keeps the element, else 0. y is not read.
 ///
 /// # Errors
-/// The probability is out of range, or the slices differ in length.
+/// If the probability is out of range, or the slices differ in length.
 pub fn forward(d: &Dropout, x: &[f32], y: &mut [f32]) -> Result<()> {
     forward_from(d, 0, x, y)
 }
@@ -17,7 +17,7 @@ pub fn forward(d: &Dropout, x: &[f32], y: &mut [f32]) -> Result<()> {
 /// Like [`forward`], for elements that follow `first` others, as in a part of a batch.
 ///
 /// # Errors
-/// As of [`forward`].
+/// Like [`forward`].
 pub fn forward_from(d: &Dropout, first: u64, x: &[f32], y: &mut [f32]) -> Result<()> {
     d.check(("x", x.len()), ("y", y.len()))?;
     masked(d, first, x, y);
@@ -27,7 +27,7 @@ pub fn forward_from(d: &Dropout, first: u64, x: &[f32], y: &mut [f32]) -> Result
 /// Computes dx from dy with the forward pass's mask. dx is not read.
 ///
 /// # Errors
-/// As of [`forward`].
+/// Like [`forward`].
 pub fn backward(d: &Dropout, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     backward_from(d, 0, dy, dx)
 }
@@ -35,7 +35,7 @@ pub fn backward(d: &Dropout, dy: &[f32], dx: &mut [f32]) -> Result<()> {
 /// Like [`backward`], for elements that follow `first` others.
 ///
 /// # Errors
-/// As of [`forward`].
+/// Like [`forward`].
 pub fn backward_from(d: &Dropout, first: u64, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     d.check(("dy", dy.len()), ("dx", dx.len()))?;
     masked(d, first, dy, dx);

@@ -22,7 +22,7 @@ impl Masks {
     /// Compiles and loads the kernel.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [kernel] = load(device, [warpbook_kernels::nn::dropout(dtype)])?;
         Ok(Self { dtype, kernel, begin: 0 })
@@ -38,7 +38,7 @@ impl Masks {
     /// [`Dropout::step`].
     ///
     /// # Errors
-    /// The probability is out of range, the arrays differ in length, or hold another type; the launch is refused.
+    /// If the probability is out of range, the arrays differ in length, or hold another type; if the launch fails.
     pub fn forward(&self, s: &Stream, d: &Dropout, step: &Slice<u32>, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         self.masked(s, d, step, [("x", x), ("y", y)])
     }
@@ -46,7 +46,7 @@ impl Masks {
     /// Queues dx from dy with the forward pass's mask. dx may be dy.
     ///
     /// # Errors
-    /// As of [`Masks::forward`].
+    /// Like [`Masks::forward`].
     pub fn backward(
         &self,
         s: &Stream,

@@ -35,7 +35,7 @@ impl Linear {
     /// Plans the products; compiles and loads their kernels.
     ///
     /// # Errors
-    /// A size is zero or 2^32 or more; no rung takes the type on this device; the compiler's and the device's.
+    /// If a size is zero or 2^32 or more; if no rung takes the type on this device; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, gemm: &Gemm, sizes: &Sizes, dtype: Dtype, with_bias: bool) -> Result<Self> {
         Self::by(ProductBy::Own, device, gemm, sizes, dtype, with_bias)
     }
@@ -43,7 +43,7 @@ impl Linear {
     /// Like [`Linear::new`], with `by` computing all products, forward and both gradients. The bias gradient has its own kernel.
     ///
     /// # Errors
-    /// As of [`Linear::new`]; the rung does not take the type; the library is not there, or has no algorithm for a product.
+    /// Like [`Linear::new`]; if the rung does not take the type; if the library is not there, or has no algorithm for a product.
     pub fn by(
         by: ProductBy,
         device: &CudaDevice,
@@ -91,8 +91,8 @@ impl Linear {
     /// Queues y = f(x W^T + b); pass a bias if and only if the layer was made with one.
     ///
     /// # Errors
-    /// An array has another length than its shape, holds another type or is not aligned, or the workspace is too small; if a bias is
-    /// missing or superfluous, or a ReLU is requested without one; a launch is refused.
+    /// If an array has another length than its shape, holds another type or is not aligned, or the workspace is too small; if a bias is
+    /// missing or superfluous, or a ReLU is requested without one; if a launch fails.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
         &self,
@@ -124,7 +124,7 @@ impl Linear {
     /// the ReLU that gave x, dx is the gradient before that ReLU.
     ///
     /// # Errors
-    /// As of [`Linear::forward`].
+    /// Like [`Linear::forward`].
     pub fn input_gradient(
         &self,
         stream: &Stream,
@@ -171,7 +171,7 @@ impl Linear {
     /// Queues the gradient of the bias alone.
     ///
     /// # Errors
-    /// The layer was made without a bias, or an array has not the length of its shape.
+    /// If the layer was made without a bias, or an array has another length than its shape.
     pub fn bias_gradient(
         &self,
         stream: &Stream,

@@ -7,7 +7,7 @@ use warpbook_data::parallel::{map2, sum};
 /// Computes the mean of (output - target)^2, and its gradient, 2 (output - target) / n, times `scale`. doutput is not read.
 ///
 /// # Errors
-/// There are no elements, or the slices differ in length.
+/// If there are no elements, or the slices differ in length.
 pub fn loss_and_gradient(output: &[f32], target: &[f32], scale: f32, doutput: &mut [f32]) -> Result<f64> {
     check(output.len(), target.len(), doutput.len())?;
     let n = output.len() as f64;
@@ -19,7 +19,7 @@ pub fn loss_and_gradient(output: &[f32], target: &[f32], scale: f32, doutput: &m
 /// Computes the mean of (output - target)^2 alone, to the same bits.
 ///
 /// # Errors
-/// As of [`loss_and_gradient`].
+/// Like [`loss_and_gradient`].
 pub fn loss(output: &[f32], target: &[f32]) -> Result<f64> {
     check(output.len(), target.len(), output.len())?;
     let squares = sum(output.len(), |range| {

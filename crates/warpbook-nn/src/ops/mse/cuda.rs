@@ -23,7 +23,7 @@ impl SquaredErrorKernels {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse(dtype)])?;
         Ok(Self { dtype, squares, mean: Mean::Kernel(MeanLoss::new(device)?.into()) })
@@ -33,7 +33,7 @@ impl SquaredErrorKernels {
     /// they share the counter of blocks.
     ///
     /// # Errors
-    /// As of [`SquaredErrorKernels::new`].
+    /// Like [`SquaredErrorKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse_last(dtype)])?;
         Ok(Self { dtype, squares, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
@@ -49,7 +49,7 @@ impl SquaredErrorKernels {
     /// are f32.
     ///
     /// # Errors
-    /// There are no elements, the arrays differ in length or hold another type; a launch is refused.
+    /// If there are no elements, the arrays differ in length or hold another type; if a launch fails.
     pub fn loss_and_gradient(
         &self,
         stream: &Stream,

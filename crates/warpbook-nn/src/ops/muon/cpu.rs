@@ -10,7 +10,7 @@ use warpbook_data::parallel::{CHUNK, chunks, sum};
 /// is Nesterov's.
 ///
 /// # Errors
-/// A setting is out of range, or a slice has another length than the weights.
+/// If a setting is out of range, or a slice has another length than the weights.
 pub fn step(
     muon: &Muon,
     (rate, momentum, nesterov): (f64, f64, bool),

@@ -56,7 +56,7 @@ impl Update {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// A setting is out of range; the compiler's and the device's.
+    /// If a setting is out of range; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, optimizer: Optimizer, dtype: Dtype) -> Result<Self> {
         optimizer.check()?;
         let update = optimizer.among(warpbook_kernels::nn::updates(dtype));
@@ -67,7 +67,7 @@ impl Update {
     /// Queues one step of all parameters.
     ///
     /// # Errors
-    /// An array has not the length of its shape, `state` another number of arrays; a launch is refused.
+    /// If an array has another length than its shape, `state` another number of arrays; if a launch fails.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
         let settings = Settings::of(&self.optimizer);
@@ -128,7 +128,7 @@ impl Norm {
     /// Compiles and loads the kernels for arrays of these types.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtypes: &[Dtype]) -> Result<Self> {
         let [_, norm] = load(device, warpbook_kernels::nn::norm(Dtype::F32))?;
         let squares = |dtype: &Dtype| Ok((*dtype, load(device, warpbook_kernels::nn::norm(*dtype))?[0].clone()));
@@ -145,7 +145,7 @@ impl Norm {
     /// is finite.
     ///
     /// # Errors
-    /// If `max_norm` is not above 0, an array has another length or type; a launch is refused.
+    /// If `max_norm` is not above 0, an array has another length or type; if a launch fails.
     pub fn queue(
         &self,
         stream: &Stream,

@@ -44,7 +44,8 @@ impl GroupedUpdate {
     /// each starting at a multiple of [`CELL`]; ranges of parameters without a rule are not read.
     ///
     /// # Errors
-    /// A setting is out of range, or a parameter does not start at a multiple of [`CELL`]; the compiler's and the device's.
+    /// If a setting is out of range, or a parameter does not start at a multiple of [`CELL`]; if compiling fails or the device reports an
+    /// error.
     pub fn new(
         device: &CudaDevice,
         (optimizer, grouped): (Optimizer, &Grouped),
@@ -99,7 +100,7 @@ impl GroupedUpdate {
     /// Queues one step of all parameters that have a rule.
     ///
     /// # Errors
-    /// An array has not the length of its shape, `state` is not one array; a launch is refused.
+    /// If an array has another length than its shape, `state` is not one array; if a launch fails.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>, rates: GroupRates<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
         let [momentum] = p.state else {

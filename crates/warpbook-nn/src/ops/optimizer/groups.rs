@@ -92,8 +92,8 @@ impl Grouped {
     /// Assigns a network's parameters to groups; `None` if there are no groups and nothing is frozen, so that the optimiser alone decides.
     ///
     /// # Errors
-    /// The optimiser is not SGD with momentum, a setting is out of range, a group has no parameters, or a parameter of a Muon group is not
-    /// a filter.
+    /// If the optimiser is not SGD with momentum, a setting is out of range, a group has no parameters, or a parameter of a Muon group is
+    /// not a filter.
     pub fn new(network: &Network, optimizer: &Optimizer, groups: &[Group]) -> Result<Option<Self>> {
         let is_frozen = network.params().iter().any(|p| p.frozen);
         if groups.is_empty() && !is_frozen {
@@ -128,7 +128,7 @@ impl Grouped {
     /// time.
     ///
     /// # Errors
-    /// A setting of a schedule is out of range.
+    /// If a setting of a schedule is out of range.
     pub fn rates(&self, rate: f64, first: f64, time: u64) -> Result<Vec<f64>> {
         let of = |rule: &Rule| Ok(rule.rate * rule.schedule.map_or(Ok(rate), |s| s.at(first, time))?);
         self.rules.iter().map(of).collect()

@@ -83,7 +83,7 @@ fn larger(x: &[f32], element: u8, y: &mut [f32], index: &mut [u8]) {
 /// Computes dx, adding dy to the elements that the index of [`max_forward`] names. dx is not read.
 ///
 /// # Errors
-/// As of [`max_forward`].
+/// Like [`max_forward`].
 pub fn max_backward(g: &PoolGeometry, index: &[u8], dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     g.check_index(index.len(), dy.len())?;
@@ -107,7 +107,7 @@ pub fn max_backward(g: &PoolGeometry, index: &[u8], dy: &[f32], dx: &mut [f32]) 
 /// Computes y, the sums over the windows divided by their size, padding included. y is not read.
 ///
 /// # Errors
-/// As of [`PoolGeometry::output`]; a slice has not the length of its shape.
+/// Like [`PoolGeometry::output`]; if a slice has another length than its shape.
 pub fn average_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("x", x.len()), ("y", y.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;
@@ -127,7 +127,7 @@ pub fn average_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32]) -> Result<()>
 /// Computes dx: each element of a window gets an equal share of dy. dx is not read.
 ///
 /// # Errors
-/// As of [`average_forward`].
+/// Like [`average_forward`].
 pub fn average_backward(g: &PoolGeometry, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;

@@ -28,7 +28,7 @@ impl Pooling {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype, layout: Layout) -> Result<Self> {
         let [max, max_gradient, average, average_gradient] = load(device, warpbook_kernels::nn::pool(dtype, layout))?;
         let adjacent = match layout {
@@ -38,15 +38,15 @@ impl Pooling {
         Ok(Self { dtype, max: [max, max_gradient], adjacent, average: [average, average_gradient] })
     }
 
-    /// Whether [`Pooling::max_backward_masked`] computes a maximum of these sizes: windows next to each other of NHWC images whose channels
-    /// are whole words of 16 bytes.
+    /// Returns true if [`Pooling::max_backward_masked`] supports a maximum of these sizes: adjacent windows of NHWC images whose channels
+    /// fill whole words of 16 bytes.
     #[must_use]
     pub fn masks(g: &PoolGeometry, dtype: Dtype, layout: Layout) -> bool {
         let adjacent = g.stride == g.size && g.padding == [0; 2];
         layout == Layout::Nhwc && adjacent && g.channels.is_multiple_of(group(dtype))
     }
 
-    /// The kernels of windows next to each other, where arrays, and the index, are aligned.
+    /// The kernels of adjacent windows, if arrays and index are aligned.
     fn adjacent(&self, g: &PoolGeometry, arrays: [&DeviceArray; 2], index: &Slice<u8>) -> Option<&[Kernel; 2]> {
         let fits = Self::masks(g, self.dtype, Layout::Nhwc)
             && arrays.iter().all(|a| a.address().is_aligned(16))
@@ -54,7 +54,7 @@ impl Pooling {
         self.adjacent.as_ref().filter(|_| fits)
     }
 
-    /// The kernels' sizes, if x and y have their lengths and types.
+    /// Checks the lengths and types of x and y, and returns the kernels' sizes.
     fn check(
         &self,
         g: &PoolGeometry,
@@ -73,10 +73,10 @@ impl Pooling {
         Ok(PoolArgs(words))
     }
 
-    /// The maxima and their indices in the windows, as [`max_forward`](super::cpu::max_forward) has them.
+    /// Queues the maxima and their indices in the windows, which equal those of [`max_forward`](super::cpu::max_forward).
     ///
     /// # Errors
-    /// As there; an array holds another type, or has 2^32 elements or more; the launch is refused.
+    /// Like [`max_forward`](super::cpu::max_forward); if an array holds another type, or has 2^32 elements or more; if the launch fails.
     pub fn max_forward(
         &self,
         stream: &Stream,
@@ -97,7 +97,7 @@ impl Pooling {
     /// Queues dx: dy goes to the elements that the index names.
     ///
     /// # Errors
-    /// As of [`Pooling::max_forward`].
+    /// Like [`Pooling::max_forward`].
     pub fn max_backward(
         &self,
         stream: &Stream,
@@ -119,7 +119,7 @@ impl Pooling {
     /// 1.
     ///
     /// # Errors
-    /// As of [`Pooling::max_forward`]; [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
+    /// Like [`Pooling::max_forward`]; if [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
     pub fn max_backward_masked(
         &self,
         stream: &Stream,
@@ -158,7 +158,7 @@ impl Pooling {
     /// Queues the sums over the windows divided by their size, padding included.
     ///
     /// # Errors
-    /// As of [`Pooling::max_forward`].
+    /// Like [`Pooling::max_forward`].
     pub fn average_forward(&self, stream: &Stream, g: &PoolGeometry, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let sizes = self.check(g, ("x", x), ("y", y))?;
         launch::average(&self.average[0], stream, sizes, x, y)
@@ -167,7 +167,7 @@ impl Pooling {
     /// Queues dx: each element of a window gets an equal share of dy.
     ///
     /// # Errors
-    /// As of [`Pooling::max_forward`].
+    /// Like [`Pooling::max_forward`].
     pub fn average_backward(
         &self,
         stream: &Stream,

@@ -34,7 +34,7 @@ impl PoolGeometry {
     /// Height and width of the output, floor((side + 2 padding - size) / stride) + 1.
     ///
     /// # Errors
-    /// A size is zero, a window is larger than the padded image, or the padding is more than half a window.
+    /// If a size is zero, a window is larger than the padded image, or the padding is more than half a window.
     pub fn output(&self) -> Result<(usize, usize)> {
         Check(OP).positive(&[("the batch", self.batch), ("channels", self.channels)])?;
         for (size, padding) in self.size.into_iter().zip(self.padding) {
@@ -54,7 +54,7 @@ impl PoolGeometry {
     /// Number of elements of y.
     ///
     /// # Errors
-    /// As of [`PoolGeometry::output`].
+    /// Like [`PoolGeometry::output`].
     pub fn output_len(&self) -> Result<usize> {
         let (oh, ow) = self.output()?;
         Ok(elements(&[self.batch, oh, ow, self.channels]))

@@ -1,4 +1,4 @@
-//! Passes of layers of the learner's own.
+//! Passes of custom layers.
 
 use super::CpuEngine;
 use crate::network::{Network, Node};
@@ -8,7 +8,7 @@ use crate::ops::custom_layer::{OwnLayer, OwnSizes};
 use crate::train::TrainError;
 use std::mem::take;
 
-/// An error where a layer cannot be computed on the CPU.
+/// Refuses a network with a layer that cannot be computed on the CPU.
 pub(super) fn ensure_bodies(network: &Network) -> Result<(), TrainError> {
     let without = |node: &&Node| node.own.as_ref().is_some_and(|own| !own.has_cpu_body());
     match network.nodes().iter().find(without) {
@@ -55,7 +55,7 @@ impl CpuEngine {
             gradients: &mut gradients,
         });
         for (id, (gradient, p)) in node.params.iter().zip(gradients.into_iter().zip(own.parameters())) {
-            // A vector that its author replaced may have another length.
+            // The author may have replaced a vector by one of another length.
             if gradient.len() != p.len() {
                 let why = format!(
                     "{}: the gradient of `{}` has {} elements; it needs {}.",

@@ -23,11 +23,11 @@ pub(crate) struct CpuTraining {
     grouped: Option<Grouped>,
     updates: u64,
     prepared: Option<Prepared>,
-    /// Where several ranks train, and their gradients on the way.
+    /// The ranks and their gradients in transit, if several ranks train.
     ranks: Option<(Ranks, Exchange)>,
 }
 
-/// Steps that are made over and over.
+/// Steps that are repeated.
 #[derive(Debug)]
 struct Prepared {
     set: Owned,
@@ -90,7 +90,7 @@ impl Targets {
 }
 
 impl CpuTraining {
-    /// For batches of at most so many samples, which are parts of the recipe's where several ranks train.
+    /// Creates a training with batches of at most this many samples, which are parts of the recipe's if several ranks train.
     pub fn new(recipe: &Recipe, batch: usize, weights: &Weights, ranks: Option<&Ranks>) -> Result<Self, TrainError> {
         let mut engine = CpuEngine::new(&recipe.network, recipe.part_of(batch), weights, &recipe.optimizer)?;
         engine.part.norm = ranks.filter(|ranks| ranks.options().synchronised_norm).cloned();
@@ -98,7 +98,7 @@ impl CpuTraining {
         Ok(Self { engine, recipe: recipe.clone(), grouped: recipe.grouped()?, updates: 0, prepared: None, ranks })
     }
 
-    /// Writes samples into the engine's input; those of training step `step` are augmented, and of others `view` is seen.
+    /// Writes samples into the engine's input; those of training step `step` are augmented, others are seen by `view`.
     fn gather(
         &mut self,
         samples: Samples<'_>,
@@ -161,9 +161,9 @@ impl CpuTraining {
     }
 }
 
-/// What replicas in one process do, step by step.
+/// Steps of replicas in one process.
 impl CpuTraining {
-    /// The gradients of a part of a global batch, by its share, with its own mean loss; nothing is updated.
+    /// Computes the gradients of a part of a global batch, weighted by its share, and its own mean loss; nothing is updated.
     pub fn part_gradients(
         &mut self,
         set: Samples<'_>,
@@ -176,7 +176,8 @@ impl CpuTraining {
         self.engine.backward(self.recipe.loss, targets.target(), indices.len(), share)
     }
 
-    /// Clips and updates by the gradients that are there; `samples` are those of an epoch. The norm is that before they were clipped, where they are.
+    /// Clips the present gradients and updates; `samples` is the number of samples of an epoch. If gradients are clipped, returns their
+    /// norm before that.
     pub fn apply(&mut self, samples: usize, (step, rate): (u64, f64)) -> Result<Option<f64>, TrainError> {
         let gradient_norm = self.recipe.clip.map(|most| self.engine.clip(most)).transpose()?;
         self.updates += 1;
@@ -205,14 +206,14 @@ impl CpuTraining {
         self.engine.weights()
     }
 
-    /// How many numbers the two take.
+    /// Number of floats of weights and of gradients.
     pub fn floats_of_weights_and_gradients(&self) -> [u64; 2] {
         self.engine.floats_of_weights_and_gradients()
     }
 }
 
 impl CpuTraining {
-    /// Gathers samples that begin at `first` of the global batch and are counted in it or not, and computes their outputs for a step.
+    /// Gathers samples that begin at `first` of the global batch, counted in it or not, and computes their outputs for a step.
     fn forward_of(
         &mut self,
         set: Samples<'_>,
@@ -225,8 +226,8 @@ impl CpuTraining {
         self.engine.forward(indices.len(), Mode::Training { seed: self.recipe.seed, step: step as u32 })
     }
 
-    /// The gradients of a batch, made in the recipe's parts, and its loss; or why the step broke. Dropout and augmentation draw by a sample's place in the batch, so
-    /// the parts have the draws of the whole.
+    /// Computes the gradients of a batch, in the recipe's parts, and its loss, or the reason why the step broke. Dropout and augmentation
+    /// draw by a sample's position in the batch, so the parts have the draws of the whole.
     fn gradients_of(
         &mut self,
         set: Samples<'_>,
@@ -253,7 +254,7 @@ impl CpuTraining {
             let share = n as f64 / indices.len() as f64;
             let by = (n, (scale * share) as f32);
             let loss = match &mut self.ranks {
-                // What is complete is on its way while the rest of the only part is computed.
+                // Complete gradients travel while the rest of the only part is computed.
                 Some((_, exchange)) if last == 0 => {
                     let after = &mut |node: usize, gradients: &[Vec<f32>]| exchange.after(node, gradients);
                     self.engine.backward_telling(self.recipe.loss, targets.target(), by, after)?
@@ -278,7 +279,7 @@ impl CpuTraining {
         if last > 0 {
             self.engine.gradients_mut().clone_from_slice(&sums);
             if let Some((_, exchange)) = &mut self.ranks {
-                // All of it, now that the last part is done; also of a step that broke, since every rank waits for every other.
+                // Sends everything after the last part, even if the step broke, because every rank waits for every other.
                 exchange.after(0, self.engine.gradients_mut());
             }
         }
@@ -288,8 +289,8 @@ impl CpuTraining {
         of_all
     }
 
-    /// The loss of the global batch, with the gradients and the running statistics of all ranks in place; or why the step broke.
-    /// `found` is the first operation of this rank's with an output that is no finite number.
+    /// Puts the gradients and running statistics of all ranks in place, and returns the loss of the global batch, or the reason why the
+    /// step broke. `found` is this rank's first operation with an output that is not finite.
     fn of_all(
         &mut self,
         loss: BatchLoss,

@@ -16,13 +16,13 @@ use warpbook_ranks::Shard;
 #[derive(Debug)]
 pub(in crate::train) struct CudaReplicas {
     all: Vec<CudaTraining>,
-    /// Where each one's work has got to.
+    /// Events that mark each replica's progress.
     here: Vec<Event>,
     shards: Vec<Shard>,
     gather: Vec<Gather>,
 }
 
-/// An array of gradients on the first GPU: where another GPU's are copied to, and the sum in f32.
+/// An array of gradients on the first GPU: the copy of another GPU's, and the sum in f32.
 #[derive(Debug)]
 struct Gather {
     weighted: Weighted,
@@ -45,7 +45,7 @@ impl CudaReplicas {
         let mut all = Vec::new();
         for ((device, options), shard) in gpus.iter().zip(shards) {
             first.connect(device)?;
-            // One thread launches passes; a graph of one device has no copies from another one.
+            // A single thread launches passes; a graph of one device cannot copy from another one.
             let options = CudaOptions { graph: false, dependent: false, last_block: false, ..**options };
             let mut replica = CudaTraining::new(device, &options, recipe, shard.len, weights, None)?;
             replica.place = shard.first;
@@ -56,7 +56,7 @@ impl CudaReplicas {
         Ok(Self { all, here, shards: shards.to_vec(), gather })
     }
 
-    /// The first GPU's weights, as all arrays that a forward pass reads, to all others.
+    /// Copies the first GPU's weights, as all arrays that a forward pass reads, to all others.
     fn broadcast(&self) -> Result<()> {
         let (first, others) = (&self.all[0], &self.all[1..]);
         self.here[0].record(&first.stream)?;
@@ -69,7 +69,7 @@ impl CudaReplicas {
         Ok(())
     }
 
-    /// The mean of all gradients over the global batch, on the first GPU.
+    /// Computes the mean of all gradients over the global batch, on the first GPU.
     fn gather(&self) -> Result<()> {
         let (first, others) = (&self.all[0], &self.all[1..]);
         for (other, event) in others.iter().zip(&self.here[1..]) {
@@ -92,7 +92,7 @@ impl CudaReplicas {
     }
 }
 
-/// GPUs that compute in the same way, each once, with parts of a batch that are equally large.
+/// Returns the GPUs, checking that they compute in the same way, are distinct, and have equally large parts of a batch.
 fn gpus<'a>(places: &'a [Place], shards: &[Shard]) -> Result<Vec<(&'a CudaDevice, &'a CudaOptions)>, TrainError> {
     let refused = |why: String| Err(TrainError::Setting(why));
     let of = |place: &'a Place| match place {
@@ -128,7 +128,7 @@ impl Replicas for CudaReplicas {
         for (replica, shard) in self.all.iter_mut().zip(&self.shards) {
             let part = p.part(shard);
             let rates = vec![p.learning_rate; super::SLOTS];
-            // Where each batch begins on a replica follows from its own samples; shares are counted when gradients are gathered.
+            // Where each batch begins on a replica depends on its own samples; shares are applied when gradients are gathered.
             let batches =
                 Batches { set: p.set, indices: &part, size: shard.len, learning_rates: &rates, step: 0, shards: &[] };
             replica.prepare_steps(&batches)?;
@@ -169,14 +169,14 @@ impl Replicas for CudaReplicas {
 }
 
 impl CudaTraining {
-    /// Weights, those in half, and running statistics.
+    /// Weights, half-precision weights, and running statistics.
     fn arrays_that_are_read(&self) -> Vec<DeviceArray> {
         let statistics = self.params.statistics().map(|s| (&s.running).into());
         let weights: DeviceArray = (&self.params.weights).into();
         std::iter::once(weights).chain(self.params.copy()).chain(statistics).collect()
     }
 
-    /// Gradients in f32 and in half.
+    /// Gradients in f32 and in half precision.
     fn gradients_that_travel(&self) -> Vec<DeviceArray> {
         let (exact, rounded) = self.params.gradients();
         let exact: DeviceArray = (&exact).into();
@@ -192,12 +192,12 @@ impl CudaTraining {
         }
     }
 
-    /// Queues the next prepared step until its gradients are there.
+    /// Queues the next prepared step up to its gradients.
     fn queue_gradients(&mut self) -> Result<(), TrainError> {
         self.queue_next(|program, stream| Ok(program.queue_part(stream, 0..program.update_begins())?))
     }
 
-    /// Queues the rest of it: of a replica without an update only what counts the step.
+    /// Queues the rest of the step: without `updates` only the counting of the step.
     fn queue_end(&self, updates: bool) -> Result<(), TrainError> {
         let Some(program) = self.repeated.as_ref().and_then(|r| self.program_of(r)) else {
             return Err(TrainError::Setting("No steps were prepared.".into()));

@@ -1,4 +1,4 @@
-//! The same state on all ranks: what rank 0 has, at the beginning and after it has read a checkpoint.
+//! Distributes rank 0's state to all ranks, at the beginning and after it has read a checkpoint.
 
 use super::Ranks;
 use crate::network::Network;
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use warpbook_gemm::Finding;
 
 impl Ranks {
-    /// An error unless all ranks train the same recipe on the same data, which the sentence tells.
+    /// Refuses ranks that train different recipes or data; the message tells which.
     pub(in crate::train) fn ensure_the_same(&self, recipe: &Recipe, data: Samples<'_>) -> Result<(), TrainError> {
         let options = self.options();
         let settings = Sha256::digest(format!("{recipe:?} {options:?}"));
@@ -31,7 +31,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Rank 0's state and step, on all ranks; `own` is this rank's, of the same network and optimiser.
+    /// Distributes rank 0's state and step to all ranks; `own` is this rank's, of the same network and optimiser.
     pub(in crate::train) fn share(
         &self,
         network: &Network,
@@ -61,7 +61,7 @@ impl Ranks {
         Ok((State { weights, slots, updates: word(1), scaler, kernels }, word(0)))
     }
 
-    /// Rank 0's kernels of matrix products, on all ranks: with them all compute the same bits.
+    /// Distributes rank 0's kernels of matrix products to all ranks, so that all compute the same bits.
     pub(in crate::train) fn kernels_of_first(&self, own: &[Finding]) -> Result<Vec<Finding>, TrainError> {
         let own = if self.rank() == 0 { own } else { &[] };
         let unreadable =

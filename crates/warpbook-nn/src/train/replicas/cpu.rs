@@ -1,4 +1,4 @@
-//! Replicas on the CPU, which work one after the other: the same copies and sums as on GPUs.
+//! Replicas on the CPU, which work one after the other, with the copies and sums of GPUs.
 
 use super::{Prepared, Replicas};
 use crate::train::cpu::{CpuTraining, Owned};
@@ -19,7 +19,7 @@ pub(super) struct CpuReplicas {
 #[derive(Debug)]
 struct Steps {
     set: Owned,
-    /// Of each replica.
+    /// Samples of each replica.
     parts: Vec<Vec<u32>>,
     learning_rate: f64,
 }

@@ -1,4 +1,4 @@
-//! A training that can be gone on with: weights, the optimiser's state, step and seed, in one safetensors file.
+//! Checkpoints: weights, the optimiser's state, step and seed in one safetensors file, from which a training can be resumed.
 
 use super::Trainer;
 use super::description::{Description, different_layer};
@@ -14,7 +14,7 @@ use std::path::Path;
 use warpbook_data::{Identity, names};
 use warpbook_gemm::Finding;
 
-/// What a checkpoint holds.
+/// Contents of a checkpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Checkpoint {
     pub state: State,
@@ -24,7 +24,7 @@ pub(super) struct Checkpoint {
     pub network: Option<Description>,
 }
 
-/// How the steps so far were made: a training that does it otherwise cannot go on with them. Rates may change, so they are not in it.
+/// Settings of the steps so far: a training with other ones cannot be resumed from them. Rates may change, so they are not included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Made {
     batch: usize,
@@ -40,7 +40,7 @@ impl Made {
         Self { batch: recipe.batch, shuffle: recipe.shuffle, optimizer: recipe.optimizer, groups }
     }
 
-    /// A sentence that names both, where the training that would go on is another.
+    /// If the training to be resumed differs, a sentence that names both settings.
     fn other(&self, now: &Self) -> Option<String> {
         if self.batch != now.batch {
             return Some(format!(
@@ -68,7 +68,7 @@ impl Made {
         None
     }
 
-    /// The optimiser in the words of a recipe's file, as "adam_w (betas [0.9,0.999], epsilon 1e-8, weight_decay 0.01)".
+    /// The optimiser in the words of a recipe's file, such as "adam_w (betas [0.9,0.999], epsilon 1e-8, weight_decay 0.01)".
     fn words(&self) -> String {
         let fields = serde_json::to_value(self.optimizer).ok();
         let fields = fields.as_ref().and_then(serde_json::Value::as_object).into_iter().flatten();
@@ -89,14 +89,14 @@ impl Made {
     }
 }
 
-/// What a checkpoint's metadata say.
+/// Contents of a checkpoint's metadata.
 #[derive(Serialize, Deserialize)]
 struct About {
     /// Version of the format.
     checkpoint: u32,
     step: u64,
     seed: u64,
-    /// Steps that changed the weights, where that is not all.
+    /// Number of steps that changed the weights, if that is not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     updates: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,10 +104,10 @@ struct About {
     /// Missing in checkpoints of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made: Option<Made>,
-    /// The network's description, with what it was trained on.
+    /// Description of the network and its training data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Description>,
-    /// The kernels of its matrix products on a GPU.
+    /// Kernels of its matrix products on a GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     kernels: Vec<Finding>,
 }
@@ -136,7 +136,7 @@ impl Checkpoint {
         Ok(weights::write(&arrays, Some(text), path)?)
     }
 
-    /// Reads a checkpoint that this recipe can go on with.
+    /// Reads a checkpoint from which this recipe can be resumed.
     pub fn load(recipe: &Recipe, path: &Path) -> Result<Self, TrainError> {
         let (network, optimizer) = (&recipe.network, &recipe.optimizer);
         let format = |why: String| WeightsError::Format { path: path.into(), why };
@@ -180,7 +180,8 @@ impl Checkpoint {
 }
 
 impl Trainer {
-    /// Writes weights, the optimiser's state, the step and what the network is to a safetensors file, to a temporary name first.
+    /// Writes weights, the optimiser's state, the step and a description of the network to a safetensors file. It is written under a
+    /// temporary name, then renamed.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -199,7 +200,7 @@ impl Trainer {
         Ok(Checkpoint { state, step: self.step, seed: self.recipe.seed, made, network })
     }
 
-    /// The most bytes that a checkpoint takes.
+    /// Largest number of bytes of a checkpoint.
     pub(super) fn checkpoint_bytes(&self) -> u64 {
         /// Bytes for an array's name and shape.
         const ARRAY: u64 = 256;
@@ -211,17 +212,17 @@ impl Trainer {
         HEADER + self.recipe.network.params().iter().map(of).sum::<u64>()
     }
 
-    /// The identity of the images that it is trained on.
+    /// Identity of the training images.
     fn identity(&self) -> Option<&Identity> {
         self.set.as_ref().map(|set| self.identity.get_or_init(|| set.identity()))
     }
 
-    /// Goes on from a checkpoint, to the same bits as without the interruption. Where several ranks train, rank 0 reads it and gives it to the others, whose
-    /// `path` is not used; it may be of another number of ranks.
+    /// Resumes from a checkpoint, to the same bits as without the interruption. If several ranks train, rank 0 reads it and sends it to the
+    /// others, whose `path` is not used; the number of ranks may differ.
     ///
     /// # Errors
-    /// The file cannot be read, or is of another network, optimiser, batch, order or seed, or of other images: the sentence names both. Checkpoints of
-    /// older versions do not say all of that: see [`Trainer::not_compared`].
+    /// If the file cannot be read, or is of another network, optimiser, batch, order or seed, or of other images: the message names both.
+    /// Checkpoints of older versions do not contain all of these: see [`Trainer::not_compared`].
     pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<(), TrainError> {
         if self.ranks.is_none() {
             return self.read(path.as_ref());
@@ -232,7 +233,7 @@ impl Trainer {
         self.share_state()
     }
 
-    /// A sentence on what the checkpoint that this training goes on from does not say, as those of older versions; so it could not be compared.
+    /// A sentence about settings that could not be compared, because the checkpoint of an older version lacks them.
     #[must_use]
     pub fn not_compared(&self) -> Option<&'static str> {
         self.not_compared
@@ -283,7 +284,7 @@ impl Trainer {
     }
 }
 
-/// The other way out, where a training cannot go on.
+/// Suggests the alternative if a training cannot be resumed.
 fn anew(path: &Path) -> String {
     format!(", or begin a new training with its weights: --init {}", path.display())
 }
@@ -295,7 +296,7 @@ mod tests {
     use warpbook_kernels::matmul::Form;
     use warpbook_record::Dtype;
 
-    /// A checkpoint names the kernels of its products; those without any, as of a CPU and of older versions, say nothing of them.
+    /// A checkpoint names the kernels of its products; checkpoints of a CPU and of older versions do not.
     #[test]
     fn kernels_are_kept_where_there_are_any() {
         let about = |kernels| About {

@@ -198,8 +198,8 @@ impl Convolution {
     /// Compiles and loads everything, and chooses tiles and splits for this geometry and device.
     ///
     /// # Errors
-    /// A size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
-    /// the type on this device, or cuDNN the convolution; there is no cuDNN; the compiler's and the device's.
+    /// If a size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
+    /// the type on this device, or cuDNN the convolution; if there is no cuDNN; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         Self::by(ProductBy::Own, device, gemm, geometry, form)
     }
@@ -208,7 +208,7 @@ impl Convolution {
     /// library, or a single kernel, such as your own. Other methods have no products.
     ///
     /// # Errors
-    /// Like [`Convolution::new`]; the kernel does not take the products.
+    /// Like [`Convolution::new`]; if the kernel does not take the products.
     pub fn by(by: ProductBy, device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         Self::build((gemm, by), device, geometry, form, [false; 2])
     }
@@ -336,8 +336,8 @@ impl Convolution {
     /// Queues y = f(x * w + b).
     ///
     /// # Errors
-    /// An array has not the length of its shape, holds another type or is not aligned; the workspace is too small; the pass's kernel pools;
-    /// a launch is refused.
+    /// If an array has another length than its shape, holds another type or is not aligned; if the workspace is too small; if the pass's
+    /// kernel pools; if a launch fails.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
         &self,
@@ -369,7 +369,7 @@ impl Convolution {
     /// ReLU that gave x, dx is the gradient before that ReLU.
     ///
     /// # Errors
-    /// As of [`Convolution::forward`].
+    /// Like [`Convolution::forward`].
     pub fn input_gradient(
         &self,
         stream: &Stream,
@@ -394,7 +394,7 @@ impl Convolution {
     /// Queues dw in f32 and, if requested, the bias gradient: the sums of dy over images and positions.
     ///
     /// # Errors
-    /// As of [`Convolution::forward`].
+    /// Like [`Convolution::forward`].
     pub fn weight_gradient(
         &self,
         stream: &Stream,

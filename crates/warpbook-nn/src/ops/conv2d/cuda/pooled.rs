@@ -70,7 +70,7 @@ impl Convolution {
     /// not stored.
     ///
     /// # Errors
-    /// As of [`Convolution::forward`]; the kernels do not pool.
+    /// Like [`Convolution::forward`]; if the kernels do not pool.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward_pooled(
         &self,
@@ -97,7 +97,7 @@ impl Convolution {
     /// [`Convolution::weight_gradient`], without dy in memory.
     ///
     /// # Errors
-    /// As of [`Convolution::forward`]; the kernel does not expand the gradient of maxima.
+    /// Like [`Convolution::forward`]; if the kernel does not expand the gradient of maxima.
     pub fn pooled_weight_gradient(
         &self,
         stream: &Stream,

@@ -21,7 +21,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The same for the backward pass, of the same bits; running statistics stay as they are.
+    /// Recomputes an operation for the backward pass, to the same bits; running statistics stay unchanged.
     pub(super) fn forward_again(&mut self, i: usize) -> Result<(), TrainError> {
         let before = self.passes.len();
         self.queue_forward(i)?;
@@ -106,7 +106,7 @@ impl Builder<'_> {
         let kernel = self.parts.kernels.normalisation()?;
         let mut b = self.network().batch_norm_sizes(node, self.n);
         if self.again {
-            // The running statistics have this batch's already.
+            // The running statistics already include this batch.
             b.momentum = 0.0;
         }
         let pixels = self.network().value(node.input).positions();

@@ -1,4 +1,4 @@
-//! What comes after the gradients: their norm, the step's verdict, the update, the end of the step.
+//! Passes after the gradients: their norm, the step's verdict, the update, the end of the step.
 
 use super::super::control::StepEnd;
 use super::super::kernels::UpdateKernels;
@@ -13,7 +13,7 @@ use std::ops::Range;
 use warpbook_device::{Error, Result, Slice};
 use warpbook_gemm::DeviceArray;
 
-/// All that an update works on.
+/// Arrays that an update works on.
 #[derive(Clone)]
 struct Updated {
     control: Control,
@@ -22,13 +22,13 @@ struct Updated {
     rounded: Option<DeviceArray>,
     state: Vec<Slice<f32>>,
     copy: Option<DeviceArray>,
-    /// The largest norm that is not clipped, where gradients are.
+    /// Largest norm that is not clipped, if gradients are clipped.
     clip: Option<f64>,
     scale: Option<Slice<f32>>,
 }
 
 impl Updated {
-    /// That of some parameters alone.
+    /// The arrays' ranges for some parameters.
     fn of(&self, range: Range<usize>) -> Self {
         let split = self.gradients.len();
         let (exact, rounded) =
@@ -68,7 +68,7 @@ impl Updated {
         NormOutputs { norm: &self.control.norm, clip: &self.control.clip, found: &self.control.overflow }
     }
 
-    /// Gradients in f32, and rounded ones.
+    /// Numbers of gradients in f32, and of rounded ones.
     fn gradient_lengths(&self) -> [usize; 2] {
         [self.gradients.len(), self.rounded.as_ref().map_or(0, DeviceArray::len)]
     }
@@ -78,12 +78,12 @@ impl Updated {
     }
 }
 
-/// The sums of squares that the norm is made of.
+/// The sums of squares from which the norm is computed.
 struct Squares {
-    /// Where something is ready before the end.
+    /// Set if some gradients are ready before the end.
     of_some: Option<SquaresOfSome>,
     workspace: Slice<f64>,
-    /// Of the workspace.
+    /// Used elements of the workspace.
     used: usize,
 }
 
@@ -105,20 +105,20 @@ impl Builder<'_> {
         Verdict::of(&step.recipe.optimizer, (&control.counters, &control.losses), overflow, updated.control())
     }
 
-    /// Room for what parameters were before a provisional update, where this step makes one.
+    /// Memory to save parameters before a provisional update, if this step makes one.
     fn kept(&self) -> Option<Slice<f32>> {
         self.ranks.as_ref().filter(|_| self.trains).and_then(|of| of.kept.clone())
     }
 
-    /// What the last block of the loss decides: the whole step, where no gradient can keep it from changing the weights, or where what is updated before
-    /// all gradients are known can be taken back.
+    /// The verdict of the loss's last block: it decides the whole step if no gradient can stop it, or if an update made before all
+    /// gradients are known can be reverted.
     pub(super) fn verdict_of_loss(&self, step: StepParts<'_>) -> Verdict {
         let gradients_decide = self.computes_norm(step) && self.kept().is_none();
         let decides = self.trains && self.part.is_none() && self.parts.options.last_block && !gradients_decide;
         if decides { self.verdict(step, None) } else { Verdict::none() }
     }
 
-    /// What comes after the backward passes of a batch of `n` samples.
+    /// Queues the passes that follow the backward passes of a batch of `n` samples.
     pub(super) fn update(&mut self, step: StepParts<'_>, n: usize) -> Result<()> {
         let backward_end = self.passes.len();
         match &step.kernels.update {
@@ -139,7 +139,7 @@ impl Builder<'_> {
                 self.by_last_blocks(step, n, (*update.clone(), norm.clone()))?
             }
         }
-        // The first that needs all gradients.
+        // The first pass that needs all gradients.
         let first = self.passes[backward_end..].iter_mut().find(|pass| !matches!(pass.on, On::Reduced(_)));
         if let Some(first) = first {
             first.on = if self.links { On::All } else { On::Both };
@@ -147,7 +147,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The norm and the step's verdict, which the update comes after.
+    /// Queues the norm and the step's verdict before the update.
     fn by_kernels(&mut self, step: StepParts<'_>, norm: Option<Norm>) -> Result<()> {
         let (updated, computes_norm) = (self.updated(step), norm.is_some());
         if let Some(norm) = norm {
@@ -172,7 +172,7 @@ impl Builder<'_> {
     ) -> Result<()> {
         let (updated, end, kept) = (self.updated(step), self.end(step, n), self.kept());
         let (ready, left) = self.take_ready(updated.weights.len());
-        // Where all gradients have to be seen first, they are updated together.
+        // If all gradients have to be checked first, they are updated together.
         let early = norm.is_none() || kept.is_some();
         let restore = kept.map(|kept| Ok::<_, Error>((update.restore(self.parts.device)?, kept))).transpose()?;
         if let (Some((restore, kept)), Some((first, _))) = (&restore, ready.first()) {
@@ -214,8 +214,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The reductions before the last one and the parameters that they make ready, those at the end first, and how many parameters are left: the first
-    /// ones. None is ready before the end where a batch is taken in parts.
+    /// Takes the reductions before the last one, with the parameters that they make ready (from the end), and the number of remaining
+    /// parameters, which are the first ones. None is ready before the end if a batch is taken in parts.
     fn take_ready(&mut self, parameters: usize) -> (Vec<(usize, Range<usize>)>, usize) {
         let mut left = parameters;
         let ready = if self.part.is_none() { std::mem::take(&mut self.ready) } else { Vec::new() };
@@ -227,7 +227,7 @@ impl Builder<'_> {
         (all.collect(), left)
     }
 
-    /// Room for the sums of the squares of all gradients: first those of the parameters that are left, then those of each reduction.
+    /// Allocates the sums of the squares of all gradients: first those of the remaining parameters, then those of each reduction.
     fn squares(
         &self,
         norm: &NormAndVerdict,
@@ -243,7 +243,7 @@ impl Builder<'_> {
         Ok(Squares { of_some, workspace, used })
     }
 
-    /// Adds up the squares of a reduction's gradients, next to later reductions.
+    /// Queues the squares of a reduction's gradients, next to later reductions.
     fn squares_of(&mut self, squares: &mut Squares, reduction: usize, of: Updated) {
         let (Some(of_some), first) = (squares.of_some.clone(), squares.used) else { return };
         squares.used += of_some.blocks(of.gradient_lengths());
@@ -260,7 +260,7 @@ impl Builder<'_> {
         step.control.end(n, what)
     }
 
-    /// The end of the step, unless the optimiser's last block makes it.
+    /// Queues the end of the step, unless the optimiser's last block makes it.
     pub(super) fn finish(&mut self, step: StepParts<'_>, n: usize) {
         if self.trains && self.parts.options.last_block {
             return;

@@ -69,7 +69,8 @@ impl Reference {
     /// `dtype`.
     ///
     /// # Errors
-    /// A size is zero or too large; an array has not the length of its shape, or holds another type; the device's.
+    /// If a size is zero or too large; if an array has another length than its shape, or holds another type; if the device reports an
+    /// error.
     pub fn new(
         device: &CudaDevice,
         geometry: &Geometry,
@@ -102,7 +103,7 @@ impl Reference {
     /// transforms.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn judge(&self, out: Dtype, transformed: bool) -> Result<Judge> {
         let of_transforms = if transformed { OF_TRANSFORMS * stored(self.dtype).epsilon() } else { 0.0 };
         // The bits that tf32 loses cancel out less in a short sum.
