@@ -1,4 +1,4 @@
-//! A training run of PyTorch's, step by step: `WARPBOOK_GOLDEN` names the folder that holds it, `WARPBOOK_DATA` that of MNIST.
+//! A training run of PyTorch, step by step: `WARPBOOK_GOLDEN` names the folder that holds it, `WARPBOOK_DATA` that of MNIST.
 
 #[path = "golden/reference.rs"]
 mod reference;
@@ -28,7 +28,7 @@ struct Golden {
 }
 
 impl Golden {
-    /// What PyTorch left, where it is there; otherwise says that the test was skipped.
+    /// Opens PyTorch's files if they exist; otherwise reports that the test was skipped.
     fn open(test: &str) -> Option<Self> {
         let (Some(folder), Some(_)) = (std::env::var_os("WARPBOOK_GOLDEN"), std::env::var_os("WARPBOOK_DATA")) else {
             let all_have_to_run = std::env::var("WARPBOOK_REQUIRE_GPU").as_deref() == Ok("1");
@@ -88,7 +88,7 @@ impl Golden {
     }
 }
 
-/// Puts the images from `first` on into the engine, and gives their labels.
+/// Writes the images starting at `first` into the engine, and returns their labels.
 fn fill(engine: &mut CpuEngine, set: &Dataset, first: usize, n: usize) -> Vec<u8> {
     let normalise = Augment {
         channels: 1,
@@ -115,7 +115,7 @@ fn twenty_steps_on_the_cpu_follow_pytorch() {
     let optimizer = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 };
     let mut engine = golden.engine(&optimizer);
     let loss = Loss::CrossEntropy { smoothing: 0.0 };
-    // All hundred where time is no matter.
+    // All hundred if time does not matter.
     let steps = std::env::var("WARPBOOK_GOLDEN_STEPS").ok().and_then(|s| s.parse().ok()).unwrap_or(20);
     let expected = golden.losses();
     let started = std::time::Instant::now();
@@ -146,7 +146,7 @@ fn twenty_steps_on_the_cpu_follow_pytorch() {
     }
 }
 
-/// Bounds of the relative errors as of [`bounds`].
+/// Checks the relative errors of losses against [`bounds`].
 fn check_losses(what: &str, got: &[f64], want: &[f64], [first, twenty, all, mean]: [f64; 4]) {
     for (step, (got, want)) in got.iter().zip(want).enumerate() {
         let bound = match step {
@@ -164,7 +164,7 @@ fn check_losses(what: &str, got: &[f64], want: &[f64], [first, twenty, all, mean
     }
 }
 
-/// The bounds of a precision: of the first loss, of the first twenty, of all, and of the mean of the last fifty.
+/// Bounds of a precision: for the first loss, the first twenty, all, and the mean of the last fifty.
 fn bounds(precision: Precision) -> [f64; 4] {
     if precision == Precision::Fp32 { [1e-5, 2e-4, 0.03, 0.03] } else { [0.01, 0.01, 0.06, 0.02] }
 }
@@ -182,7 +182,7 @@ fn every_rung_follows_pytorch() {
         }
         let mut options = way.options;
         if way.base.is_some() {
-            // A library's weight gradients are in fp16 with its products: at the usual scale some overflow, and their steps are skipped.
+            // With fp16 products a library's weight gradients are in fp16: at the usual scale some overflow, and their steps are skipped.
             options.scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
         }
         let (got, _) = golden.on(&Place::Cuda(device.clone(), options), 20);
@@ -207,7 +207,7 @@ fn a_hundred_steps_on_a_gpu_follow_pytorch() {
     }
 }
 
-/// The first images of a run, and what a first step with them begins with.
+/// The first images of a run, and the state before the first step with them.
 struct FirstStep {
     network: Network,
     weights: Weights,
@@ -225,7 +225,7 @@ impl FirstStep {
         Self { network: engine.network().clone(), weights: engine.weights().unwrap(), x, labels }
     }
 
-    /// As the engine stores them.
+    /// Converts weights to the engine's layout.
     fn stored(&self, w: &Weights) -> Vec<Vec<f64>> {
         let arrangement = Arrangement::of(&self.network);
         let stored = |(id, v): (usize, &Vec<f32>)| arrangement.store(id, v).iter().map(|v| f64::from(*v)).collect();
@@ -236,7 +236,7 @@ impl FirstStep {
         gradients(&self.network, &self.stored(&self.weights), self.x.clone(), &self.labels, types)
     }
 
-    /// The errors of gradients, each with the name of its parameter.
+    /// Errors of gradients, each with the name of its parameter.
     fn errors(&self, got: &[Vec<f64>], want: &[Vec<f64>]) -> Vec<(&str, f64)> {
         let names = self.network.params().iter().map(|spec| &*spec.name);
         names.zip(got.iter().zip(want).map(|(got, want)| relative_error(got, want))).collect()
@@ -273,7 +273,7 @@ fn rounding_changes_the_gradients_of_the_first_step_by_what_a_type_explains() {
         for types in Types::of(precision) {
             let errors = step.errors(&step.reference(types), &exact);
             println!("{precision}: {}", line(&errors));
-            // Most of it is the choice of other maxima, of values that are nearly the same.
+            // Most of it is the choice of other maxima, among values that are nearly the same.
             let (least, most) = match precision {
                 Precision::Fp32 => (1e-8, 1e-6),
                 Precision::Tf32 | Precision::AmpFp16 => (1e-3, 5e-2),

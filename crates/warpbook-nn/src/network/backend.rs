@@ -4,9 +4,9 @@ use super::layer::{Kind, Layer};
 use crate::ops::conv2d::cuda::Method;
 use warpbook_gemm::ProductBy;
 
-/// How a GPU computes a layer, forward and both gradients, if not as the training's options say for all layers.
+/// The backends that compute a layer on a GPU, forward and backward, where it overrides the training's options.
 ///
-/// It is set in code only: a layer's text, files and checkpoints do not contain it, and the CPU ignores it.
+/// Set in code only: a layer's text, files and checkpoints do not contain it, and the CPU ignores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct By {
     /// Method of a convolution.

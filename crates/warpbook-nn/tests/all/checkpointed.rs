@@ -21,7 +21,7 @@ fn recipe(network: Network) -> Recipe {
     Recipe { network, optimizer: Optimizer::adam(), learning_rate: 1e-3, batch: 16, steps, ..Recipe::mnist() }
 }
 
-/// What [`bits`] tells of a training, and its bytes.
+/// The results of [`bits`], and the bytes of the training.
 type Bits = (Vec<u64>, Vec<Vec<u32>>, Vec<Vec<u32>>, u64);
 
 /// Losses, weights with running statistics, and gradients.

@@ -1,4 +1,4 @@
-//! Data-parallel training in one process: replicas against one training with the same batch.
+//! Data-parallel training in one process: replicas are compared with one training of the same batch.
 
 use warpbook_data::synthetic_digits;
 use warpbook_device::{CudaDevice, testing};
@@ -12,7 +12,7 @@ fn recipe(network: Network) -> Recipe {
     Recipe { network, batch: 24, learning_rate: 0.02, ..Recipe::mnist() }
 }
 
-/// With dropout and augmentation, which draw by the place in the batch.
+/// With dropout and augmentation, which draw by the position in the batch.
 fn drawing() -> Recipe {
     let layers = [conv2d(4, 5), relu(), max_pool(2), flatten(), dropout(0.3), linear(12), relu(), linear(10)];
     let augmentation = Some(Augmentation::new(2, true));

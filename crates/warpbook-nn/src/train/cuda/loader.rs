@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use warpbook_data::Dataset;
 use warpbook_device::{CudaDevice, Event, Pinned, Slice, Stream};
 
-/// Whether a data set is kept in device memory.
+/// When a data set is kept in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Residency {
@@ -23,7 +23,7 @@ pub enum Residency {
 /// How batches get to the GPU. The order of the samples does not depend on it, and neither do the losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loader {
-    /// Whether the data set is kept in device memory; the other fields matter only if it is not.
+    /// When the data set is kept in device memory; the other fields matter only if it is not.
     pub resident: Residency,
     /// Number of threads that gather a batch; 0 to use the training thread.
     pub workers: usize,

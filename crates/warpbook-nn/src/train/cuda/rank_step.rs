@@ -103,7 +103,7 @@ impl RankStep {
         self.buckets.iter().enumerate().map(of).collect()
     }
 
-    /// What the passes of a step with this part of a global batch know about the ranks.
+    /// Describes the ranks for the passes of a step with this part of a global batch.
     pub fn of_step(&self, shard: Shard) -> OfRanks {
         let norm = self.ranks.options().synchronised_norm.then(|| self.communicator.clone());
         OfRanks { shard, norm, kept: self.kept.clone() }

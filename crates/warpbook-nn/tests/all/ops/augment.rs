@@ -26,7 +26,7 @@ fn images(n: usize) -> Vec<u8> {
     (0..n * 60).map(|i| (i * 37 % 251) as u8).collect()
 }
 
-/// An element as the documentation says.
+/// An element, computed from the documentation.
 fn element(a: &Augment<'_>, image: &[u8], slot: u32, [y, x, c]: [usize; 3]) -> f32 {
     let words = philox4x32_4(a.seed, [slot, 0, 0x6175_6772, a.step]);
     let places = 2 * a.padding as u64 + 1;

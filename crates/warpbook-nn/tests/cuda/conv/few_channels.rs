@@ -1,4 +1,4 @@
-//! The kernels of few channels, on what they take and on what they do not.
+//! Kernels for few channels, on supported and unsupported shapes.
 
 use super::bench::{Bench, LAYOUTS};
 use super::case::Case;
@@ -9,8 +9,8 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Form, Method};
 use warpbook_record::Dtype;
 
-/// Shapes that the kernels of few channels take: one to four steps of taps, several parts of an image, filters that are no multiples of 32,
-/// strides, images smaller than the window.
+/// Supported shapes: one to four steps of taps, several parts of an image, filters that are not multiples of 32, strides, images smaller
+/// than the window.
 fn few_shapes() -> Vec<Geometry> {
     let of = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
     vec![
@@ -34,7 +34,7 @@ fn check_few(test: &str, dtype: Dtype) {
         assert!(Convolution::new(&device, &bench.gemm, &g, form).unwrap().is_few(), "{g:?}");
         Case::new(g, dtype).check(&bench, Method::FewChannels, Layout::Nhwc);
     }
-    // What they do not take.
+    // Unsupported shapes.
     for g in odd_shapes() {
         let case = Case::new(g, dtype);
         LAYOUTS.into_iter().for_each(|layout| case.check(&bench, Method::FewChannels, layout));

@@ -1,4 +1,4 @@
-//! Our methods of a convolution.
+//! This project's methods of a convolution.
 
 use super::bench::{Bench, LAYOUTS, TYPES, random};
 use super::case::Case;
@@ -48,7 +48,7 @@ fn im2col_in_bf16_is_the_reference() {
     check_all("im2col_in_bf16_is_the_reference", Dtype::Bf16, Method::Im2col);
 }
 
-/// A learner's kernel computes convolutions by their columns, in one panel and in several.
+/// A user-written kernel computes convolutions by their columns, in one panel and in several.
 #[test]
 fn im2col_by_a_kernel_of_one_s_own_is_the_reference() {
     let Some(device) = testing::gpu("im2col_by_a_kernel_of_one_s_own_is_the_reference") else { return };
@@ -90,7 +90,7 @@ fn implicit_gemm_of_turing_is_the_reference() {
     check_all("implicit_gemm_of_turing_is_the_reference", Dtype::F16, Method::ImplicitGemmTuring);
 }
 
-/// It can be forced on every GPU, and is what one below 8.0 runs in fp16 whatever it is told.
+/// It can be forced on every GPU; one below 8.0 runs it in fp16 whatever is requested.
 #[test]
 fn turing_s_product_runs_where_it_is_asked_for_or_needed() {
     let Some(device) = testing::gpu("turing_s_product_runs_where_it_is_asked_for_or_needed") else { return };
@@ -168,7 +168,7 @@ fn nan_passes_through_relu_and_mask_and_a_graph_replays() {
         b.stream.synchronize().unwrap();
         let (y, dx) = (y.to_f32().unwrap(), dx.to_f32().unwrap());
         for i in 0..128 {
-            // NaN times 0 is NaN, so that all of its pixel is, where the mask lets it through.
+            // NaN times 0 is NaN, so the whole pixel is NaN where the mask lets it through.
             let of_nan = i / 8 == 1;
             let expect = if x[i] > 0.0 { x[i] } else { 0.0 };
             assert!(if of_nan { y[i].is_nan() } else { y[i] == expect }, "{method:?}: y[{i}] is {} of {}", y[i], x[i]);

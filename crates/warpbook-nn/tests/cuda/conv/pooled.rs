@@ -1,4 +1,4 @@
-//! Convolutions with a pool in their epilogue, against the same convolution and a pool after it, forwards and of the weight gradient.
+//! Convolutions with a pool in their epilogue are compared with a convolution followed by a pool, forward and for the weight gradient.
 
 use super::bench::{Bench, Guarded, Poisoned, random};
 use super::shapes::{layers, square};
@@ -40,7 +40,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// With a few values that are no numbers, if asked for.
+    /// Creates inputs; `with_nan` adds a few NaNs.
     fn new(b: &Bench<'_>, g: &Geometry, dtype: Dtype, with_nan: bool) -> Self {
         let mut x = random(g.input_len(), 1, dtype);
         if with_nan {
@@ -59,7 +59,7 @@ fn pool_of(g: &Geometry) -> (pool::PoolGeometry, usize) {
     (pool, batch * (height / 2) * (width / 2) * channels)
 }
 
-/// The maxima and their places by two kernels.
+/// Computes the maxima and their positions with two kernels.
 fn apart(
     b: &Bench<'_>,
     g: &Geometry,
@@ -90,7 +90,7 @@ fn check(b: &Bench<'_>, g: &Geometry, form: Form, with_nan: bool) {
         let what = format!("{g:?}, {form:?}, bias {}, {epilogue:?}, NaN {with_nan}", bias.is_some());
         let (want, want_index) = apart(b, g, form, &a, bias, epilogue);
         let y = Guarded::new(b.device, want.len(), form.dtype);
-        // Bytes have no guard of their own: 64 before and after.
+        // The bytes have no guards of their own: add 64 before and after.
         let index = b.device.zeros::<u8>(want.len() + 128).unwrap();
         index.fill_bytes(0xff).unwrap();
         let run = |index: Option<&Slice<u8>>| {
@@ -125,7 +125,7 @@ fn check_all(test: &str, dtype: Dtype, method: Method) {
 }
 
 /// Shapes whose weight gradient expands that of the maxima: one to four steps of taps, even and odd sides, several images of a block and
-/// several blocks of an image, which begin at odd rows too, strides, and filters that are no multiples of 32.
+/// several blocks of an image, which begin at odd rows too, strides, and filters that are not multiples of 32.
 fn unpooled_shapes() -> Vec<Geometry> {
     let sides = |height, width, g: Geometry| Geometry { height, width, ..g };
     let of = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
@@ -154,7 +154,7 @@ fn unpooled_shapes() -> Vec<Geometry> {
     ]
 }
 
-/// What the gradient of maxima comes with: any places and values, zeros of both signs and values that are no numbers among them.
+/// Inputs besides the gradient of maxima: arbitrary positions and values, including zeros of both signs and NaNs.
 struct Unpooling {
     x: DeviceArray,
     dy: DeviceArray,
@@ -164,7 +164,7 @@ struct Unpooling {
 }
 
 impl Unpooling {
-    /// `with_nan`: in the gradient of one filter, and in the image of a pixel.
+    /// `with_nan`: NaNs in the gradient of one filter, and in the image of a pixel.
     fn new(b: &Bench<'_>, g: &Geometry, dtype: Dtype, with_nan: bool) -> Self {
         let (_, len) = pool_of(g);
         let (mut x, mut dy) = (random(g.input_len(), 1, dtype), random(len, 2, dtype));
@@ -181,7 +181,7 @@ impl Unpooling {
             dy.iter_mut().skip(3).step_by(g.filters).step_by(5).for_each(|v| *v = f32::NAN);
             x[g.input_len() / 2] = f32::NAN;
         }
-        // All four places, in no order, with bytes of 0xff around them.
+        // All four positions, in no order, with bytes of 0xff around them.
         let places: Vec<u8> = random(len, 4, Dtype::F32).iter().map(|v| (v.to_bits() >> 5) as u8 % 4).collect();
         let guard = [0xff; 64];
         let places = b.buffer(&[&guard[..], &places, &guard].concat());
@@ -192,7 +192,7 @@ impl Unpooling {
         (self.places.range(64..64 + self.len), scale.map(|scale| (&self.mask, scale)))
     }
 
-    /// dw, then db, by two kernels.
+    /// Computes dw, then db, with two kernels.
     fn apart(&self, b: &Bench<'_>, g: &Geometry, form: Form, scale: Option<f32>) -> Vec<f32> {
         let (convolution, (pool, _)) = (Convolution::new(b.device, &b.gemm, g, form).unwrap(), pool_of(g));
         let pooling = Pooling::new(b.device, form.dtype, Layout::Nhwc).unwrap();

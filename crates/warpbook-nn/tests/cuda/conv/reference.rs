@@ -1,4 +1,4 @@
-//! The reference in f64 on the device, which large convolutions are held against.
+//! The reference in f64 on the device, with which large convolutions are compared.
 
 use super::bench::{Bench, TYPES, random};
 use super::shapes::{layers, odd_shapes};

@@ -1,4 +1,4 @@
-//! The convolutions that every method is tried on.
+//! The convolutions on which every method is tested.
 
 use warpbook_nn::ops::conv2d::Geometry;
 
@@ -12,13 +12,13 @@ pub fn square(
     Geometry { batch, height: size, width: size, channels, filters, kernel, stride, padding }
 }
 
-/// Shapes with odd sizes, every way for a window to lie in the padding, and channels of every alignment.
+/// Shapes with odd sizes, windows in the padding in every possible way, and channels of every alignment.
 pub fn odd_shapes() -> Vec<Geometry> {
     let of = |kernel, stride, padding, width, g: Geometry| Geometry { kernel, stride, padding, width, ..g };
     vec![
         square(1, 1, [1, 1], [1, 1, 0]),
         square(3, 1, [5, 8], [3, 1, 1]),
-        // A kernel larger than the image, and more padding than it takes.
+        // A kernel larger than the image, and more padding than it uses.
         square(2, 3, [8, 16], [5, 1, 2]),
         square(2, 3, [16, 8], [2, 3, 5]),
         square(2, 7, [1, 33], [3, 3, 0]),
@@ -32,7 +32,7 @@ pub fn odd_shapes() -> Vec<Geometry> {
     ]
 }
 
-/// The layers of the networks that are trained, at a small batch.
+/// The layers of the trained networks, at a small batch.
 pub fn layers() -> Vec<Geometry> {
     vec![
         square(3, 28, [1, 32], [3, 1, 0]),

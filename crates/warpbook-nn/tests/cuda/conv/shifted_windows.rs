@@ -1,4 +1,4 @@
-//! Hopper's kernels of shifted windows, on what they take and on what they do not.
+//! Hopper's kernels of shifted windows, on supported and unsupported shapes.
 
 use super::bench::{Bench, LAYOUTS};
 use super::case::Case;
@@ -9,7 +9,7 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Form, Method};
 use warpbook_record::Dtype;
 
-/// Shapes that Hopper's windows take: several tiles of an image and of a block, several rows of channels, wide and rectangular windows.
+/// Supported shapes: several tiles of an image and of a block, several rows of channels, wide and rectangular windows.
 fn shifted_shapes() -> Vec<Geometry> {
     let of = |kernel, padding, width, g: Geometry| Geometry { kernel, padding, width, ..g };
     vec![
@@ -18,7 +18,7 @@ fn shifted_shapes() -> Vec<Geometry> {
         square(3, 16, [32, 64], [3, 1, 1]),
         square(5, 8, [64, 128], [3, 1, 1]),
         square(300, 8, [64, 32], [3, 1, 1]),
-        // dx: fewer stages than the tile has warpgroups, and several tiles a block.
+        // dx: fewer stages than the tile has warpgroups, and several tiles per block.
         square(300, 8, [64, 128], [3, 1, 1]),
         square(2, 12, [64, 64], [5, 1, 2]),
         square(600, 12, [32, 64], [5, 1, 2]),
@@ -41,7 +41,7 @@ fn check_shifted(test: &str, dtype: Dtype) {
         assert_eq!(made.is_shifted(), [is_hopper; 3], "{g:?}");
         Case::new(g, dtype).check(&bench, Method::ShiftedWindows, Layout::Nhwc);
     }
-    // What it does not take.
+    // Unsupported shapes.
     for g in odd_shapes() {
         let case = Case::new(g, dtype);
         LAYOUTS.into_iter().for_each(|layout| case.check(&bench, Method::ShiftedWindows, layout));

@@ -62,7 +62,7 @@ pub(super) struct Reduction {
     pub launch: Launch,
 }
 
-/// What a step on one of several ranks knows about the others.
+/// The other ranks, as a step on one of them sees them.
 #[derive(Debug, Clone)]
 pub(super) struct OfRanks {
     /// This rank's samples.
