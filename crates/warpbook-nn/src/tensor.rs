@@ -148,7 +148,7 @@ impl Tensor {
     /// If the type is none of these, or the driver fails.
     pub fn to_dtype(&self, dtype: Dtype) -> Result<Self, TensorError> {
         if !matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
-            let why = format!("A tensor's elements are fp32, fp16 or bf16; {} is none of them.", dtype.label());
+            let why = format!("A tensor's elements are fp32, fp16 or bf16, not {}.", dtype.label());
             return Err(TensorError::Unfit(why));
         }
         if dtype == self.dtype() {

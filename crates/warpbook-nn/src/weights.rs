@@ -91,8 +91,8 @@ impl Weights {
         for (spec, values) in self.specs.iter().zip(&self.values) {
             if let Some(at) = values.iter().position(|v| !v.is_finite()) {
                 return Err(WeightsError::Mismatch(format!(
-                    "{} has the value {} at element {at} of {}: every weight has to be a finite number. The training that it is of has diverged, so \
-                     take an earlier checkpoint, or train again with a lower learning rate.",
+                    "{} has the value {} at element {at} of {}: every weight has to be a finite number. The training that made them has \
+                     diverged: use an earlier checkpoint, or train again with a lower learning rate.",
                     spec.name,
                     values[at],
                     values.len()
@@ -157,14 +157,14 @@ impl Weights {
         names.sort_unstable();
         if let Some(prefix) = wrapper(network, &names) {
             return Err(WeightsError::Mismatch(format!(
-                "The names of the tensors begin with `{prefix}`, which a wrapper has added, such as DistributedDataParallel (`module.`) or torch.compile \
+                "The tensors' names begin with `{prefix}`, which a wrapper added, such as DistributedDataParallel (`module.`) or torch.compile \
                  (`_orig_mod.`). Save the state_dict() of the model inside it: model.module.state_dict(), or model._orig_mod.state_dict()."
             )));
         }
         if let Some(unknown) = names.iter().find(|n| network.params().iter().all(|s| s.name != **n)) {
             let known: Vec<&str> = network.params().iter().map(|s| s.name.as_str()).collect();
             let why = format!(
-                "The file has a tensor `{unknown}`, which the network does not have. Its parameters: {}.",
+                "The file has a tensor `{unknown}`, which is not one of the network's parameters: {}.",
                 known.join(", ")
             );
             return Err(WeightsError::Mismatch(why));

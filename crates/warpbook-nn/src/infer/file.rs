@@ -82,7 +82,7 @@ impl Frozen {
                 // A checkpoint needs no recipe.
                 let recipe = if describes_a_network(text.as_deref()) { "" } else { "RECIPE " };
                 return Err(TrainError::Setting(format!(
-                    "{shown} is not a frozen network. Make one of it: warpbook freeze {recipe}{shown} --out FILE"
+                    "{shown} is not a frozen network. Convert it: warpbook freeze {recipe}{shown} --out FILE"
                 )));
             }
         }
@@ -210,7 +210,7 @@ mod tests {
         std::fs::write(&path, "text").unwrap();
         check("not a safetensors file");
         Weights::init(&Recipe::mnist().network, 1).save(&path).unwrap();
-        check("Make one of it: warpbook freeze RECIPE ");
+        check("Convert it: warpbook freeze RECIPE ");
         // Lengths stay, so the file's offsets stay valid.
         let whole = bytes(&small());
         let replaced = |from: &str, to: &str| {

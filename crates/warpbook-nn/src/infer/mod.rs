@@ -109,7 +109,7 @@ impl Frozen {
         let [channels, ..] = self.shape;
         if self.classes.is_empty() || self.classes.len() > 256 || self.network.output() != self.classes.len().into() {
             return refuse(format!(
-                "The network has {} outputs, and there are {} classes; there can be 1 to 256, an output each.",
+                "The network has {} outputs, and there are {} classes; it needs 1 to 256 classes, with one output each.",
                 self.network.output(),
                 self.classes.len()
             ));

@@ -152,7 +152,7 @@ impl Predictor {
             for (i, logits) in logits.chunks(self.outputs).enumerate() {
                 if logits.iter().any(|v| !v.is_finite()) {
                     return Err(TrainError::NotFinite(format!(
-                        "The network's outputs for image {} are no finite numbers: its weights are damaged, its training went wrong, or fp16 does not reach as far.",
+                        "The network's outputs for image {} are not finite numbers: its weights are damaged, its training went wrong, or they exceed the range of fp16.",
                         first + i
                     )));
                 }

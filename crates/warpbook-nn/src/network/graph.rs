@@ -127,7 +127,7 @@ impl Builder {
         let (before, after) = (self.found.values[at], self.found.values[end]);
         if before != after {
             return Err(NetworkError(format!(
-                "{name}: its branch makes {after} of {before}, so the two cannot be added. Change stride, padding or filters so that \
+                "{name}: its branch turns {before} into {after}, so the two cannot be added. Change stride, padding or filters so that \
                  the shape stays the same."
             )));
         }
@@ -162,7 +162,7 @@ impl Builder {
         };
         if weight.max(output.elements()) > MOST_ELEMENTS {
             return Err(NetworkError(format!(
-                "{name} makes {output} of {input}: its weight or its output would have more than 2^31 elements. Make it smaller."
+                "{name} turns {input} into {output}: its weight or its output would have more than 2^31 elements. Make it smaller."
             )));
         }
         Ok(())

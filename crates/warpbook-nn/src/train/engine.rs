@@ -152,7 +152,7 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
 
     /// Makes the next of the prepared steps one operation at a time, each waited for.
     fn step_by_operation(&mut self, _after: AfterOperation<'_>) -> Result<(), TrainError> {
-        Err(TrainError::Setting("A step is made one operation at a time on a GPU only.".into()))
+        Err(TrainError::Setting("Steps can be made one operation at a time on a GPU only.".into()))
     }
 
     /// Waits for the queued steps, as long as all ranks live.

@@ -68,7 +68,7 @@ impl Precision {
         }
         let here = gpu.compute_capability.map_or_else(String::new, |(major, minor)| format!(" of {major}.{minor}"));
         Err(TrainError::Setting(format!(
-            "{self} needs {}, and {} is one{here}: choose {} or {}.",
+            "{self} needs {}; {} is a GPU{here}: choose {} or {}.",
             requires.sentence(),
             gpu.name,
             Self::AmpFp16,
@@ -114,7 +114,7 @@ impl std::str::FromStr for Precision {
     fn from_str(name: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name).join(", ");
         let is = |p: &Self| p.name() == name || p.name().strip_prefix("amp-") == Some(name);
-        Self::ALL.into_iter().find(is).ok_or_else(|| format!("`{name}` is none of {}.", known()))
+        Self::ALL.into_iter().find(is).ok_or_else(|| format!("Unknown precision `{name}`: choose one of {}.", known()))
     }
 }
 

@@ -115,7 +115,7 @@ impl<I: Iterator<Item = u32>> Load<I> {
     fn fill(&self, batch: &mut Batch) -> Result<(), TrainError> {
         let (set, workers, n) = (&self.set, self.workers.as_ref(), batch.indices.len());
         if let Some(i) = batch.indices.iter().find(|i| **i as usize >= set.len()) {
-            let why = format!("The order names image {i}, and the data set has {}, numbered from 0.", set.len());
+            let why = format!("The order names image {i}, but the data set has {} images, numbered from 0.", set.len());
             return Err(TrainError::Setting(why));
         }
         match (&mut batch.place, &self.copies) {
@@ -174,7 +174,7 @@ impl Prefetcher {
         load: Load<I>,
     ) -> Result<Self, TrainError> {
         if load.batch == 0 {
-            return Err(TrainError::Setting("A batch of 0 images holds nothing: choose 1 or more.".into()));
+            return Err(TrainError::Setting("A batch needs at least 1 image; it has 0.".into()));
         }
         let (room, free) = channel();
         let (loads, loaded) = channel();
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(batches.next_batch().unwrap().map(Batch::len), Some(20));
         assert_eq!(batches.next_batch().unwrap().map(Batch::len), Some(20));
         let missing = batches.next_batch().unwrap_err().to_string();
-        assert_eq!(missing, "The order names image 50, and the data set has 50, numbered from 0.");
+        assert_eq!(missing, "The order names image 50, but the data set has 50 images, numbered from 0.");
         assert!(batches.next_batch().unwrap().is_none());
     }
 

@@ -94,13 +94,13 @@ impl Recipe {
         let [takes, makes] = [self.network.input(), self.network.output()].map(crate::network::Shape::elements);
         if (takes, makes) != (features, outputs) {
             return refuse(format!(
-                "The network takes {takes} numbers and makes {makes}, and the samples have {features} and {outputs} targets: change \
-                 its input and its last layer."
+                "The network has {takes} inputs and {makes} outputs, and the samples have {features} features and {outputs} targets: \
+                 change the network's input and its last layer."
             ));
         }
         if self.loss != Loss::Mse {
             return refuse(
-                "Samples with numbers as targets have no classes: their loss is the mean squared error.".into(),
+                "Samples with numbers as targets have no classes: use the mean squared error as the loss.".into(),
             );
         }
         self.validate_settings()

@@ -425,7 +425,7 @@ fn what_is_wrong_is_found_and_named() {
         &["y[2][3][4][6] is not written"],
     );
     check(with("if (i < n) {", "if (i < n && i != 5) {"), &["dx[0][0][0][5] is not written"]);
-    check(with("y[i] = v /", "y[i] = blockIdx.x + clock() + 0 * v /"), &["y is not the same on every run"]);
+    check(with("y[i] = v /", "y[i] = blockIdx.x + clock() + 0 * v /"), &["y differs between runs"]);
     check(with("y[i] = v /", "y[i] = logf(v) /"), &["y[", "checked_between"]);
     // An index for NCHW is right in that layout only.
     let nchw = SOFTMAX

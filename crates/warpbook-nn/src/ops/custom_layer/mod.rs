@@ -271,7 +271,7 @@ impl OwnLayer {
             return Some("its source is empty; write the kernels `forward` and `backward`.".into());
         }
         if d.threads == 0 || !d.threads.is_multiple_of(32) || d.threads > 1024 {
-            return Some(format!("{} threads a block: choose a multiple of 32 up to 1024.", d.threads));
+            return Some(format!("{} threads per block: choose a multiple of 32 up to 1024.", d.threads));
         }
         if d.parameters.len() > MOST_PARAMETERS {
             return Some(format!("it has {} parameters; there can be {MOST_PARAMETERS}.", d.parameters.len()));
@@ -280,7 +280,7 @@ impl OwnLayer {
             return Some("its output has no elements; each size is at least 1.".into());
         }
         if d.inputs.is_some_and(|[low, high]| !(low < high && low.is_finite() && high.is_finite())) {
-            return Some("it is to be checked between numbers of which the first is not the smaller one.".into());
+            return Some("its checked inputs lie between two numbers, the first of which is not below the second.".into());
         }
         d.parameters.iter().enumerate().find_map(|(i, p)| flaw_of(p, &d.parameters[..i]))
     }
@@ -298,7 +298,7 @@ fn flaw_of(p: &OwnParameter, before: &[OwnParameter]) -> Option<String> {
     }
     if TAKEN.contains(&&**name) || before.iter().any(|o| o.name == *name) {
         return Some(format!(
-            "`{name}` is the name of another argument of its kernels; give the parameter another one."
+            "`{name}` is already the name of another argument of its kernels; choose another name for the parameter."
         ));
     }
     if p.is_empty() || p.len() > MOST_ELEMENTS {

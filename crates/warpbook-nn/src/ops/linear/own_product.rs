@@ -28,7 +28,7 @@ pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype) -> 
     }
     let plain = Form { out: stored(dtype), ..Form::plain(dtype) };
     let forms = [
-        ("Forwards, y = x Wᵀ, where b is transposed", Form { trans_b: true, ..plain }),
+        ("Forward, y = x Wᵀ, where b is transposed", Form { trans_b: true, ..plain }),
         ("In the input gradient, dx = dy W", plain),
         ("In the weight gradient, dW = dyᵀ x, where a is transposed", Form { trans_a: true, ..plain }),
     ];
@@ -40,7 +40,7 @@ pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype) -> 
             Rehearsed::Right => continue,
             Rehearsed::Wrong(flaw) => flaw.to_string(),
             Rehearsed::Outside { sizes: [m, n, k], .. } => {
-                format!("In a product of {m} x {n} x {k}, memory around C was written. Look at the guards of the edge.")
+                format!("In a product of {m} x {n} x {k}, memory around C was written. Check the guards at the edge.")
             }
         };
         return Ok(Some(format!("{pass}: {found}")));

@@ -100,7 +100,7 @@ impl Grouped {
             return Ok(None);
         }
         let check = Check(OP);
-        let allowed = "SGD with a momentum above 0, where parameters are in groups or frozen";
+        let allowed = "SGD with a momentum above 0 if parameters are in groups or frozen";
         let slots = optimizer.state_slots();
         check.value("the optimiser", optimizer.name(), optimizer.name() == "SGD" && slots == 1, allowed)?;
         check.value("the number of groups", groups.len(), groups.len() < MOST, "at most 63")?;
@@ -113,7 +113,7 @@ impl Grouped {
         let of: Vec<Option<usize>> = network.params().iter().map(of).collect();
         for (at, group) in groups.iter().enumerate() {
             let mut its = network.params().iter().zip(&of).filter(|(_, of)| **of == Some(at + 1)).map(|(p, _)| p);
-            let allowed = "names of parameters that are trained, none of which an earlier group has";
+            let allowed = "names of trained parameters, at least one of which is in no earlier group";
             check.value("the parameters of a group", &group.params, its.clone().next().is_some(), allowed)?;
             let wrong = its.find(|p| group.muon.is_some() && !is_filter(p));
             if let Some(wrong) = wrong {
@@ -145,7 +145,7 @@ fn rule(optimizer: &Optimizer, group: &Group) -> Result<Rule> {
             op: OP,
             name: "the optimiser",
             value: optimizer.name().into(),
-            allowed: "SGD, where parameters are in groups",
+            allowed: "SGD if parameters are in groups",
         });
     };
     let check = Check(OP);

@@ -39,7 +39,7 @@ pub(super) fn join(device: &CudaDevice, ranks: &Ranks) -> Result<Communicator, T
     let all = ranks.all_gather(&id)?;
     let id: [u8; 128] = all[0].as_slice().try_into().map_err(|_| {
         TrainError::Setting(
-            "Rank 0 has sent no identifier of NCCL's: start the same version of Warpbook as every rank.".into(),
+            "Rank 0 sent no NCCL identifier: start the same version of Warpbook on every rank.".into(),
         )
     })?;
     Ok(Communicator::new(device, NcclId::of(id), (ranks.rank(), ranks.world()), JOIN)?)

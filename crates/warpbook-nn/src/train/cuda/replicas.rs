@@ -100,18 +100,18 @@ fn gpus<'a>(places: &'a [Place], shards: &[Shard]) -> Result<Vec<(&'a CudaDevice
         Place::Cpu => None,
     };
     let Some(gpus) = places.iter().map(of).collect::<Option<Vec<_>>>() else {
-        return refused("One process trains on several GPUs or on the CPU, not on both.".into());
+        return refused("One process can train on several GPUs or on the CPU, not on both.".into());
     };
     for (i, (device, options)) in gpus.iter().enumerate() {
         if gpus[..i].iter().any(|(other, _)| other.info().index == device.info().index) {
             return refused(format!("cuda:{} is named twice: name every GPU once.", device.info().index));
         }
         if **options != *gpus[0].1 {
-            return refused("The GPUs of one process train in the same precision, with the same options.".into());
+            return refused("The GPUs of one process have to train in the same precision, with the same options.".into());
         }
         if options.precision.scales_the_loss() {
             return refused(format!(
-                "{} scales the loss, and one process with several GPUs does not: train in fp32, tf32 or bf16, or with a process a GPU (--gpus).",
+                "{} scales the loss, and one process with several GPUs does not: train in fp32, tf32 or bf16, or with one process per GPU (--gpus).",
                 options.precision
             ));
         }
@@ -187,7 +187,7 @@ impl CudaTraining {
         match self.repeated.as_ref().map(|r| &r.source) {
             Some(Source::Resident(_)) => Ok(()),
             _ => Err(TrainError::Setting(
-                "One process with several GPUs keeps all images in their memory: there is not enough of it, or --resident off was said.".into(),
+                "One process with several GPUs keeps all images in their memory: there is not enough of it, or --resident off was given.".into(),
             )),
         }
     }

@@ -83,12 +83,12 @@ impl DataParallel {
         let shards: Vec<Shard> = (0..n).map(|i| shard(batch, i, n)).collect();
         if n == 0 || batch < n {
             return Err(TrainError::Setting(format!(
-                "A batch of {batch} cannot be split over {n} devices: name one device at least, and as many samples as devices."
+                "A batch of {batch} cannot be split over {n} devices: name at least one device, and at least one sample per device."
             )));
         }
         if recipe.accumulate > 1 {
             return Err(TrainError::Setting(format!(
-                "Several devices of one process share out a whole batch: leave accumulate = {} out, or train with ranks.",
+                "Several devices of one process need a whole batch: leave out accumulate = {}, or train with ranks.",
                 recipe.accumulate
             )));
         }

@@ -44,23 +44,23 @@ impl Made {
     fn other(&self, now: &Self) -> Option<String> {
         if self.batch != now.batch {
             return Some(format!(
-                "The checkpoint was made with batches of {}, and this training has batches of {}, so the same step is at another place in the data. Set \
-                 the same batch",
+                "The checkpoint was made with batches of {}, and this training has batches of {}, so the steps do not match the data. Set the \
+                 same batch",
                 self.batch, now.batch
             ));
         }
         if self.shuffle != now.shuffle {
             let words = |shuffled| if shuffled { "shuffled" } else { "in their order" };
             return Some(format!(
-                "The checkpoint was made of samples {}, and this training takes them {}: some would come twice, and others not at all. Set it the \
-                 same",
+                "The checkpoint was trained on samples {}, and this training takes them {}: some would come twice, and others not at all. Choose the \
+                 same order",
                 words(self.shuffle),
                 words(now.shuffle)
             ));
         }
         if self.optimizer != now.optimizer || self.groups != now.groups {
             return Some(format!(
-                "The checkpoint is of another optimiser: {}, and this training has {}. Set the same optimiser",
+                "The checkpoint has another optimiser: {}, and this training has {}. Set the same optimiser",
                 self.words(),
                 now.words()
             ));
@@ -147,7 +147,7 @@ impl Checkpoint {
         let Some(About { step, seed, updates, scaler, made, network: described, kernels, .. }) = about else {
             let path = path.display();
             return Err(TrainError::Setting(format!(
-                "{path} is not a checkpoint: it holds weights without a training to go on with. Read weights with --init {path}"
+                "{path} is not a checkpoint: it holds weights, but no training to resume. Read weights with --init {path}"
             )));
         };
         if seed != recipe.seed {
@@ -167,7 +167,7 @@ impl Checkpoint {
         let slots = slots.collect::<Result<Vec<_>, _>>()?;
         let extra = slot_prefix(optimizer.state_slots());
         if tensors.names().iter().any(|n| n.starts_with(&extra)) {
-            return Err(TrainError::Setting(format!("{}: the checkpoint is of another optimiser.", path.display())));
+            return Err(TrainError::Setting(format!("{}: the checkpoint has another optimiser.", path.display())));
         }
         Ok(Self {
             state: State { weights, slots, updates: updates.unwrap_or(step), scaler, kernels },
@@ -242,12 +242,12 @@ impl Trainer {
     fn read(&mut self, path: &Path) -> Result<(), TrainError> {
         let checkpoint = Checkpoint::load(&self.recipe, path)?;
         self.not_compared = checkpoint.made.is_none().then_some(
-            "The checkpoint is of an older version, which did not note the batch, the optimiser's settings and the data: whether they are the same was not compared.",
+            "The checkpoint is of an older version, which did not record the batch, the optimiser's settings and the data, so these could not be compared.",
         );
         if let Some(description) = &checkpoint.network {
             let network = description.network().ok();
             if let Some(why) = network.and_then(|of| different_layer(&of, &self.recipe.network)) {
-                let why = format!("The checkpoint is of another network: {why}. Name the same network{}", anew(path));
+                let why = format!("The checkpoint has another network: {why}. Choose the same network{}", anew(path));
                 return Err(TrainError::Setting(why));
             }
             self.ensure_same_data(description, path)?;
@@ -276,7 +276,7 @@ impl Trainer {
             return Ok(());
         }
         Err(TrainError::Setting(format!(
-            "The checkpoint was trained on {then}, of {}; this training is on {now}, of {}. Name the same images{}",
+            "The checkpoint was trained on {then}, of {}; this training is on {now}, of {}. Choose the same images{}",
             names(classes),
             names(set.classes()),
             anew(path)

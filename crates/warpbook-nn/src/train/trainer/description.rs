@@ -130,7 +130,7 @@ impl Trained {
     pub fn ensure_same_network(&self, recipe: &Recipe) -> Result<(), TrainError> {
         different_layer(&self.recipe.network, &recipe.network).map_or(Ok(()), |why| {
             Err(TrainError::Setting(format!(
-                "The checkpoint is of another network than the recipe {}: {why}.",
+                "The checkpoint has another network than the recipe {}: {why}.",
                 recipe.name
             )))
         })

@@ -28,7 +28,7 @@ impl Trainer {
             let world = ranks.world();
             if batch < world {
                 return Err(TrainError::Setting(format!(
-                    "A batch of {batch} has fewer samples than there are ranks, {world}: choose a batch of {world} at least, or fewer ranks."
+                    "A batch of {batch} has fewer samples than there are ranks, {world}: choose a batch of at least {world}, or fewer ranks."
                 )));
             }
             if matches!(place, Place::Cuda(..)) && !batch.is_multiple_of(world) {

@@ -73,7 +73,7 @@ fn a_kernel_of_one_s_own_is_the_reference_or_is_told_what_is_wrong() {
     let transposes_only = LOOP.replace("index_a(row, kk, lda)", "row * lda + kk");
     let stored = |value: &str| format!("c[(size_t)row * ldc + column] = from_float<Out>({value});");
     for (name, passage, by, says) in [
-        ("rows", LOOP, only_rows, "Forwards, y = x W"),
+        ("rows", LOOP, only_rows, "Forward, y = x W"),
         ("columns", LOOP, transposes_only, "In the weight gradient"),
         ("sums", STORE, stored("sum"), "C's old value, times beta, is missing or wrong"),
     ] {

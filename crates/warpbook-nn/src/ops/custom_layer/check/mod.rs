@@ -239,7 +239,7 @@ fn checked(layer: &OwnLayer, input: Shape) -> Result<Shape> {
     let flaw = layer.flaw().or_else(|| {
         let fits = [input, layer.output_of(input)].iter().all(|s| (1..=most).contains(&s.elements()));
         (!fits).then(|| {
-            format!("is checked with 1 to {most} elements a sample, and not with {input}; take a smaller shape")
+            format!("can be checked with 1 to {most} elements per sample, not with {input}; choose another shape")
         })
     });
     flaw.map_or(Ok(input), |why| Err(unsupported(layer, why)))
@@ -283,7 +283,7 @@ fn twice(body: &mut dyn Body, inputs: &Inputs) -> Result<(Vec<f32>, Gradients), 
     let (again, gradients_again) = once(body, inputs)?;
     let same = |name: &str, a: &[f32], b: &[f32]| match a.iter().zip(b).position(|(a, b)| a.to_bits() != b.to_bits()) {
         Some(i) => Err(Stop::Flaw(format!(
-            "{name} is not the same on every run ({}): {} and {} at element {i}. Blocks may be writing the same element, or adding to it \
+            "{name} differs between runs ({}): {} and {} at element {i}. Blocks may be writing the same element, or adding to it \
              with atomics.",
             body.form(),
             a[i],
