@@ -30,7 +30,7 @@ pub struct Tensors {
 
 impl Tensors {
     /// Copies weights to tensors with PyTorch's names and shapes, in fp32 on the CPU.
-    pub(crate) fn of(weights: &Weights, prefix: &str, kept: impl Fn(bool) -> bool) -> Result<Self, TensorError> {
+    pub(crate) fn from_weights(weights: &Weights, prefix: &str, kept: impl Fn(bool) -> bool) -> Result<Self, TensorError> {
         let pairs = weights.specs().iter().zip(weights.values()).filter(|(spec, _)| kept(spec.role.is_trained()));
         let tensor = |(spec, values): (&crate::network::ParamSpec, &Vec<f32>)| {
             Ok((format!("{prefix}{}", spec.name), Tensor::new(spec.shape.clone(), values.clone())?))
@@ -114,7 +114,7 @@ impl Model {
     /// If the weights do not match the network's parameters.
     pub fn new(network: &Network, weights: &Weights) -> Result<Self, TrainError> {
         let checked = Weights::new(network, weights.values().to_vec())?;
-        Ok(Self { network: network.clone(), weights: Tensors::of(&checked, "", |_| true)? })
+        Ok(Self { network: network.clone(), weights: Tensors::from_weights(&checked, "", |_| true)? })
     }
 
     /// The network.
@@ -192,7 +192,7 @@ impl OptimizerState {
     ) -> Result<Self, TensorError> {
         let mut tensors = Tensors::default();
         for (prefix, slot) in slots {
-            tensors.others(Tensors::of(slot, prefix, |is_trained| is_trained)?);
+            tensors.others(Tensors::from_weights(slot, prefix, |is_trained| is_trained)?);
         }
         Ok(Self { optimizer, tensors, updates, scaler })
     }

@@ -439,7 +439,7 @@ mod tests {
         const HUGE: u64 = 1 << 40;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("w.safetensors");
-        let of = |start: &[u8], bytes: u64| {
+        let error_of_file = |start: &[u8], bytes: u64| {
             fs::write(&path, start).unwrap();
             File::options().write(true).open(&path).unwrap().set_len(bytes).unwrap();
             assert!(metadata_of_file(&path).is_none());
@@ -456,7 +456,7 @@ mod tests {
             (&good, good.len() as u64 - 1),
             (b"", 0),
         ] {
-            let why = of(start, bytes);
+            let why = error_of_file(start, bytes);
             assert!(why.contains("is not a safetensors file, or it is damaged"), "{why}");
         }
     }

@@ -158,8 +158,8 @@ fn check_losses(what: &str, got: &[f64], want: &[f64], [first, twenty, all, mean
         assert!(error <= bound, "{what}, step {step}: loss {got}, PyTorch's {want}, relative error {error:.1e}");
     }
     if got.len() == want.len() {
-        let of = |losses: &[f64]| losses[50..].iter().sum::<f64>() / 50.0;
-        let error = (of(got) / of(want) - 1.0).abs();
+        let mean_of_last = |losses: &[f64]| losses[50..].iter().sum::<f64>() / 50.0;
+        let error = (mean_of_last(got) / mean_of_last(want) - 1.0).abs();
         assert!(error <= mean, "{what}: the mean of the last 50 losses is off by {error:.1e}");
     }
 }
@@ -218,7 +218,7 @@ struct FirstStep {
 impl FirstStep {
     const SAMPLES: usize = 32;
 
-    fn of(golden: &Golden) -> Self {
+    fn new(golden: &Golden) -> Self {
         let mut engine = golden.engine(&Optimizer::sgd());
         let labels = fill(&mut engine, &golden.data.train, 0, Self::SAMPLES);
         let x = engine.input(Self::SAMPLES).iter().map(|v| f64::from(*v)).collect();
@@ -227,7 +227,7 @@ impl FirstStep {
 
     /// Converts weights to the engine's layout.
     fn stored(&self, w: &Weights) -> Vec<Vec<f64>> {
-        let arrangement = Arrangement::of(&self.network);
+        let arrangement = Arrangement::new(&self.network);
         let stored = |(id, v): (usize, &Vec<f32>)| arrangement.store(id, v).iter().map(|v| f64::from(*v)).collect();
         w.values().iter().enumerate().map(stored).collect()
     }
@@ -251,7 +251,7 @@ fn line(errors: &[(&str, f64)]) -> String {
 #[test]
 fn gradients_of_the_first_step_are_those_in_f64() {
     let Some(golden) = Golden::open("gradients_of_the_first_step_are_those_in_f64") else { return };
-    let step = FirstStep::of(&golden);
+    let step = FirstStep::new(&golden);
     let mut engine = golden.engine(&Optimizer::sgd());
     fill(&mut engine, &golden.data.train, 0, FirstStep::SAMPLES);
     engine.forward(FirstStep::SAMPLES, Mode::Training { seed: 1, step: 0 }).unwrap();
@@ -267,10 +267,10 @@ fn rounding_changes_the_gradients_of_the_first_step_by_what_a_type_explains() {
     let Some(golden) = Golden::open("rounding_changes_the_gradients_of_the_first_step_by_what_a_type_explains") else {
         return;
     };
-    let step = FirstStep::of(&golden);
+    let step = FirstStep::new(&golden);
     let exact = step.reference(Types::EXACT);
     for precision in Precision::ALL {
-        for types in Types::of(precision) {
+        for types in Types::for_precision(precision) {
             let errors = step.errors(&step.reference(types), &exact);
             println!("{precision}: {}", line(&errors));
             // Most of it is the choice of other maxima, among values that are nearly the same.
@@ -290,7 +290,7 @@ fn gradients_of_the_first_step_on_a_gpu_are_those_in_f64() {
     const TEST: &str = "gradients_of_the_first_step_on_a_gpu_are_those_in_f64";
     let Some(device) = testing::gpu(TEST) else { return };
     let Some(golden) = Golden::open(TEST) else { return };
-    let step = FirstStep::of(&golden);
+    let step = FirstStep::new(&golden);
     let recipe = Recipe { batch: FirstStep::SAMPLES, ..golden.recipe(1) };
     let mut wrong = Vec::new();
     for precision in Precision::ALL.into_iter().filter(|p| p.requires().met_by(device.info().compute_capability)) {
@@ -303,7 +303,7 @@ fn gradients_of_the_first_step_on_a_gpu_are_those_in_f64() {
         // is off by 2e-2, 5e-2 and 2e-2.
         let bound = if precision == Precision::Fp32 { 1e-5 } else { 5e-3 };
         let errors: Vec<_> =
-            Types::of(precision).into_iter().map(|types| step.errors(&got, &step.reference(types))).collect();
+            Types::for_precision(precision).into_iter().map(|types| step.errors(&got, &step.reference(types))).collect();
         errors.iter().for_each(|errors| println!("{precision}: {}", line(errors)));
         println!("{precision}, nothing rounded: {}", line(&step.errors(&got, &step.reference(Types::EXACT))));
         if !errors.iter().any(|errors| errors.iter().all(|(_, error)| *error <= bound)) {

@@ -186,11 +186,11 @@ fn two_gpus_train_as_one_with_the_same_global_batch() {
 
 /// Scales at which the first steps overflow, found by halving them: in all gradients, and in few.
 fn overflowing() -> Vec<CudaOptions> {
-    let of = |init_scale| {
+    let scaled_from = |init_scale| {
         let scaler = GradScaler { init_scale, ..GradScaler::default() };
         CudaOptions { scaler, ..CudaOptions::new(Precision::AmpFp16) }
     };
-    [2f32.powi(26), 2f32.powi(21)].map(of).into()
+    [2f32.powi(26), 2f32.powi(21)].map(scaled_from).into()
 }
 
 /// Optimisers with different numbers of state arrays.
@@ -282,13 +282,13 @@ fn synchronised_statistics_are_those_of_the_global_batch() {
                 most(&mut a.iter().map(|v| f64::from(*v)).zip(b.iter().map(|v| f64::from(*v)))),
             ]
         };
-        let of = |synchronised_norm| RanksOptions { synchronised_norm, ..RanksOptions::default() };
-        let together = on_both(&devices, &recipe, options, of(true));
+        let options_with = |synchronised_norm| RanksOptions { synchronised_norm, ..RanksOptions::default() };
+        let together = on_both(&devices, &recipe, options, options_with(true));
         assert!(together[0] == together[1], "{precision:?}: both have the same bits");
         let allowed = if precision == Precision::Fp32 { 2e-3 } else { 3e-2 };
         let [losses, statistics] = differs(&together);
         assert!(losses <= allowed && statistics <= allowed, "{precision:?}: {losses:.1e} and {statistics:.1e}");
-        let [of_own_rows, _] = differs(&on_both(&devices, &recipe, options, of(false)));
+        let [of_own_rows, _] = differs(&on_both(&devices, &recipe, options, options_with(false)));
         assert!(of_own_rows > losses, "{precision:?}: each rank's own statistics differ by {of_own_rows:.1e}");
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn fold(network: &Network, weights: &Weights) -> Result<(Network, Wei
     let mut folded: HashMap<usize, Folded> = HashMap::new();
     for (i, node) in network.nodes().iter().enumerate() {
         if let (Some(target), Op::BatchNorm { epsilon, .. }) = (into[i], node.op) {
-            let layer = folded.entry(target).or_insert_with(|| Folded::of(&network.nodes()[target], &weights));
+            let layer = folded.entry(target).or_insert_with(|| Folded::new(&network.nodes()[target], &weights));
             layer.scale(&node.params.iter().map(|p| &weights.values()[*p][..]).collect::<Vec<_>>(), epsilon);
         }
     }
@@ -82,7 +82,7 @@ struct Folded {
 }
 
 impl Folded {
-    fn of(node: &Node, weights: &Weights) -> Self {
+    fn new(node: &Node, weights: &Weights) -> Self {
         let param = |i: usize| -> Option<Vec<f64>> {
             let values = &weights.values()[*node.params.get(i)?];
             Some(values.iter().map(|v| f64::from(*v)).collect())
@@ -121,11 +121,11 @@ mod tests {
             let mut values = vec![0.0; spec.len()];
             philox::fill_uniforms(&mut values, 3, id as u32, 0);
             let spread = 2.0 / (spec.fan_in as f32).sqrt();
-            let of = |v: f32| match spec.role {
+            let rescaled = |v: f32| match spec.role {
                 Role::RunningVariance | Role::Scale => 0.3 + v,
                 _ => (v - 0.5) * spread,
             };
-            values.into_iter().map(of).collect()
+            values.into_iter().map(rescaled).collect()
         };
         Weights::new(network, network.params().iter().enumerate().map(value).collect()).unwrap()
     }

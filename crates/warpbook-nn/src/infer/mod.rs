@@ -214,6 +214,6 @@ impl Frozen {
         let mut predictor = self.predictor(set.len().clamp(1, BATCH))?;
         let batches = set.images().chunks(BATCH * set.pixels()).zip(set.labels().chunks(BATCH));
         let losses = batches.map(|(images, labels)| Ok((predictor.loss(images, labels, self.loss)?, labels.len())));
-        Score::of(losses.collect::<Result<Vec<_>, TrainError>>()?).finite()
+        Score::from_batches(losses.collect::<Result<Vec<_>, TrainError>>()?).finite()
     }
 }

@@ -19,7 +19,7 @@ pub struct Prediction {
 
 impl Prediction {
     /// Applies the softmax to an image's outputs.
-    fn of(logits: &[f32]) -> Self {
+    fn from_logits(logits: &[f32]) -> Self {
         let largest = logits.iter().fold(f32::NEG_INFINITY, |m, v| m.max(*v));
         let powers: Vec<f64> = logits.iter().map(|v| (f64::from(*v) - f64::from(largest)).exp()).collect();
         let sum: f64 = powers.iter().sum();
@@ -156,7 +156,7 @@ impl Predictor {
                         first + i
                     )));
                 }
-                all.push(Prediction::of(logits));
+                all.push(Prediction::from_logits(logits));
             }
         }
         Ok(all)
@@ -178,7 +178,7 @@ impl Predictor {
     /// The loss of one batch.
     pub(super) fn loss(&mut self, images: &[u8], labels: &[u8], loss: Loss) -> Result<BatchLoss, TrainError> {
         let logits = self.batch_outputs(images)?;
-        loss.of(&logits, Target::Labels(labels), None)
+        loss.evaluate(&logits, Target::Labels(labels), None)
     }
 
     /// Returns the bytes of an image. It is an error if `images` is not a whole number of images.
@@ -213,11 +213,11 @@ mod tests {
 
     #[test]
     fn probabilities_are_those_of_a_softmax() {
-        let p = Prediction::of(&[0.0, 2f32.ln(), 0.0]);
+        let p = Prediction::from_logits(&[0.0, 2f32.ln(), 0.0]);
         assert_eq!((p.class, p.confidence), (1, 0.5));
         assert_eq!(p.probabilities, [0.25, 0.5, 0.25]);
         assert_eq!(p.top(2), [(1, 0.5), (0, 0.25)]);
-        let far = Prediction::of(&[1e30, -1e30]);
+        let far = Prediction::from_logits(&[1e30, -1e30]);
         assert_eq!((far.class, far.probabilities), (0, vec![1.0, 0.0]));
     }
 }

@@ -35,7 +35,7 @@ enum Permutation {
 }
 
 impl Permutation {
-    fn of(channels: usize, pixels: usize) -> Self {
+    fn pixel_order(channels: usize, pixels: usize) -> Self {
         if channels == 1 || pixels == 1 { Self::Same } else { Self::Pixels { channels, pixels } }
     }
 
@@ -70,7 +70,7 @@ pub(crate) fn transpose_into(from: &[f32], to: &mut [f32], rows: usize, columns:
 impl Arrangement {
     /// The layout for a network.
     #[must_use]
-    pub fn of(network: &Network) -> Self {
+    pub fn new(network: &Network) -> Self {
         Self::find(network, false).unwrap_or_else(|| Self { transposes: true, ..Self::plain(network) })
     }
 
@@ -110,12 +110,12 @@ impl Arrangement {
             let order = orders[node.input];
             orders[node.output] = match (node.op, input) {
                 (Op::Conv2d(c), _) => {
-                    params[node.params[0]] = Permutation::of(input.channels(), c.kernel[0] * c.kernel[1]);
+                    params[node.params[0]] = Permutation::pixel_order(input.channels(), c.kernel[0] * c.kernel[1]);
                     Order::Plain
                 }
                 (Op::Linear { .. }, _) => {
                     if let Order::Pixels([channels, height, width]) = order {
-                        params[node.params[0]] = Permutation::of(channels, height * width);
+                        params[node.params[0]] = Permutation::pixel_order(channels, height * width);
                     }
                     Order::Plain
                 }
@@ -126,7 +126,7 @@ impl Arrangement {
                 }
                 (Op::BatchNorm { .. }, _) => {
                     if let Order::Pixels([channels, height, width]) = order {
-                        node.params.iter().for_each(|p| params[*p] = Permutation::of(channels, height * width));
+                        node.params.iter().for_each(|p| params[*p] = Permutation::pixel_order(channels, height * width));
                     }
                     order
                 }
@@ -152,7 +152,7 @@ mod tests {
             [conv2d(3, 2).padding(1), relu(), flatten(), batch_norm(), dropout(0.1), linear(2)],
         )
         .unwrap();
-        let a = Arrangement::of(&n);
+        let a = Arrangement::new(&n);
         assert!(!a.transposes());
         let count = |p: usize| (0..n.params()[p].len()).map(|i| i as f32).collect::<Vec<f32>>();
         // Filter 0: channel 0 has 0 to 3, channel 1 has 4 to 7.
@@ -169,10 +169,10 @@ mod tests {
     #[test]
     fn features_of_two_orders_are_not_added() {
         let n = Network::new([2, 3, 3], [flatten(), residual([linear(18)]), linear(2)]).unwrap();
-        assert!(Arrangement::of(&n).transposes());
+        assert!(Arrangement::new(&n).transposes());
         let ends_flat = Network::new([2, 3, 3], [flatten()]).unwrap();
-        assert!(Arrangement::of(&ends_flat).transposes());
+        assert!(Arrangement::new(&ends_flat).transposes());
         let grey = Network::new([1, 3, 3], [flatten()]).unwrap();
-        assert!(!Arrangement::of(&grey).transposes());
+        assert!(!Arrangement::new(&grey).transposes());
     }
 }

@@ -70,13 +70,13 @@ mod tests {
             linear(2),
         ];
         let network = Network::new([2, 6, 6], layers).unwrap();
-        let of = |i: usize| network.nodes()[i].by;
+        let backend_of = |i: usize| network.nodes()[i].by;
         let stock = Some(Method::Stock);
-        assert_eq!(of(0), By { convolution: stock, product: None });
-        assert_eq!(of(1), By { convolution: Some(Method::Im2col), product: Some(ProductBy::Tiled) });
-        assert_eq!((of(2).convolution, of(3), of(4)), (stock, By::default(), By::default()));
-        assert_eq!((of(5).product, of(6).product), (Some(ProductBy::Naive), Some(ProductBy::Stock)));
-        assert_eq!(of(7), By::default());
+        assert_eq!(backend_of(0), By { convolution: stock, product: None });
+        assert_eq!(backend_of(1), By { convolution: Some(Method::Im2col), product: Some(ProductBy::Tiled) });
+        assert_eq!((backend_of(2).convolution, backend_of(3), backend_of(4)), (stock, By::default(), By::default()));
+        assert_eq!((backend_of(5).product, backend_of(6).product), (Some(ProductBy::Naive), Some(ProductBy::Stock)));
+        assert_eq!(backend_of(7), By::default());
         // A network rebuilt from its layers keeps the choice; their text, as in files, does not.
         let again = Network::new(network.input(), network.layers()).unwrap();
         assert_eq!(again, network);

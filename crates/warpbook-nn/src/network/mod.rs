@@ -187,11 +187,11 @@ impl Network {
     /// Initial value of each element of a custom layer's parameter; 0 for any other parameter.
     #[must_use]
     pub fn initial(&self, id: ParamId) -> f32 {
-        let of = |node: &Node| {
+        let initial_in = |node: &Node| {
             let place = node.params.iter().position(|p| *p == id)?;
             Some(node.own.as_ref()?.parameters().get(place)?.initial)
         };
-        self.nodes.iter().find_map(of).unwrap_or(0.0)
+        self.nodes.iter().find_map(initial_in).unwrap_or(0.0)
     }
 
     /// Number of trained numbers.
@@ -300,8 +300,8 @@ mod tests {
         check(vec![conv2d(0, 1)], &["at least one filter"]);
         check(vec![batch_norm().epsilon(-1.0)], &["epsilon is -1"]);
         check(vec![relu().window([2, 2])], &["`relu` has no window"]);
-        check(vec![conv2d(usize::MAX, 1)], &["conv1 makes", "2^31"]);
-        check(vec![flatten(), linear(1 << 30)], &["fc1 makes", "2^31"]);
+        check(vec![conv2d(usize::MAX, 1)], &["conv1 turns", "2^31"]);
+        check(vec![flatten(), linear(1 << 30)], &["fc1 turns", "2^31"]);
         assert!(refused([0, 6, 6], vec![flatten()]).contains("0 x 6 x 6"));
     }
 }

@@ -30,7 +30,7 @@ unsafe impl KernelArg for Settings {
 }
 
 impl Settings {
-    pub fn of(optimizer: &Optimizer) -> Self {
+    pub fn new(optimizer: &Optimizer) -> Self {
         let adam = |[beta1, beta2]: [f64; 2], epsilon, decay, decoupled| Self {
             momentum_or_beta1: beta1,
             beta2,
@@ -95,7 +95,7 @@ impl Verdict {
 
     /// The verdict of a step: `counters` `[4]` and `losses` are the training's, `overflow` is the norm's finding. It writes
     /// `control.found`, without which nothing is decided.
-    pub fn of(
+    pub fn new(
         optimizer: &Optimizer,
         (counters, losses): (&Slice<u32>, &Slice<f64>),
         overflow: Option<&Slice<u32>>,
@@ -105,7 +105,7 @@ impl Verdict {
         let lengths = [counters.len(), rate_and_steps.len(), step.len()];
         assert_eq!(lengths, [4, 2, super::optimizer::cuda::STEP_WORDS], "the arrays are those of a training");
         let args = VerdictArgs {
-            settings: Settings::of(optimizer),
+            settings: Settings::new(optimizer),
             counters: counters.at(0),
             losses: losses.at(0),
             overflow: first(overflow),
@@ -198,7 +198,7 @@ unsafe impl KernelArg for End {
 }
 
 impl End {
-    pub fn of(e: Ended<'_>) -> Self {
+    pub fn new(e: Ended<'_>) -> Self {
         let (slots, [n, count]) = (e.skipped.len(), e.samples);
         assert_eq!([e.counters.len(), e.scales.len(), e.norms.len()], [4, slots, slots], "the rings are as long");
         let args = EndArgs {

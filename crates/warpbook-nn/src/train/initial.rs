@@ -123,7 +123,7 @@ fn covariance(set: &Dataset, [rows, columns]: [usize; 2], mean: &[f32], deviatio
     let images = set.images()[..count * image_len].par_chunks(image_len);
     let sums = images.map(of_image).reduce(zeros, add);
     let n = (count * down * over) as f64;
-    let of = |e: usize| {
+    let mean_and_deviation = |e: usize| {
         let channel = e / (rows * columns);
         (f64::from(mean[channel]) * 255.0, f64::from(deviation[channel]) * 255.0)
     };
@@ -131,7 +131,7 @@ fn covariance(set: &Dataset, [rows, columns]: [usize; 2], mean: &[f32], deviatio
     let mut at = len;
     for a in 0..len {
         for b in 0..=a {
-            let ((mean_a, deviation_a), (mean_b, deviation_b)) = (of(a), of(b));
+            let ((mean_a, deviation_a), (mean_b, deviation_b)) = (mean_and_deviation(a), mean_and_deviation(b));
             let [sum_a, sum_b, product] = [sums[a], sums[b], sums[at]].map(|s| s as f64 / n);
             let value = (product - mean_a * sum_b - mean_b * sum_a + mean_a * mean_b) / (deviation_a * deviation_b);
             (covariance[a * len + b], covariance[b * len + a]) = (value, value);

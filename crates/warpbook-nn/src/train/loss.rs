@@ -41,7 +41,7 @@ impl Loss {
     ///
     /// # Errors
     /// If the target has another kind than the loss, or a length does not match.
-    pub fn of(
+    pub fn evaluate(
         self,
         outputs: &[f32],
         target: Target<'_>,

@@ -36,7 +36,7 @@ impl Score {
     }
 
     /// Combines batches with their numbers of samples.
-    pub(crate) fn of(batches: impl IntoIterator<Item = (BatchLoss, usize)>) -> Self {
+    pub(crate) fn from_batches(batches: impl IntoIterator<Item = (BatchLoss, usize)>) -> Self {
         let (mut sum, mut correct, mut of) = (0.0, 0, 0);
         for (loss, n) in batches {
             sum += loss.mean * n as f64;
@@ -54,11 +54,11 @@ mod tests {
     #[test]
     fn a_score_weighs_batches_by_their_samples() {
         let batch = |mean, correct| BatchLoss { mean, correct };
-        let score = Score::of([(batch(1.0, 3), 4), (batch(4.0, 0), 2)]);
+        let score = Score::from_batches([(batch(1.0, 3), 4), (batch(4.0, 0), 2)]);
         assert_eq!(score, Score { loss: 2.0, correct: 3, of: 6 });
-        assert_eq!((score.accuracy(), Score::of([]).accuracy()), (0.5, 0.0));
+        assert_eq!((score.accuracy(), Score::from_batches([]).accuracy()), (0.5, 0.0));
         assert_eq!(score.finite().unwrap(), score);
-        let broken = Score::of([(batch(f64::NAN, 0), 1), (batch(1.0, 1), 1)]);
+        let broken = Score::from_batches([(batch(f64::NAN, 0), 1), (batch(1.0, 1), 1)]);
         assert!(broken.loss.is_nan() && broken.finite().unwrap_err().to_string().contains("is NaN"));
     }
 }

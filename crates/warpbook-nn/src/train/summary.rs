@@ -175,13 +175,13 @@ mod tests {
 
     #[test]
     fn precision_and_optimizer_change_the_memory() {
-        let of = |precision, optimizer| {
+        let memory_with = |precision, optimizer| {
             let recipe = Recipe { optimizer, batch: 64, ..Recipe::mnist() };
             recipe.summary(&CudaOptions::new(precision)).memory
         };
-        let (plain, adam) = (of(Precision::Fp32, Optimizer::sgd()), of(Precision::Fp32, Optimizer::adam()));
+        let (plain, adam) = (memory_with(Precision::Fp32, Optimizer::sgd()), memory_with(Precision::Fp32, Optimizer::adam()));
         assert_eq!((plain.state, adam.state, adam.activations), (0, 2 * plain.weights, plain.activations));
-        let half = of(Precision::AmpBf16, Optimizer::sgd());
+        let half = memory_with(Precision::AmpBf16, Optimizer::sgd());
         assert_eq!((half.half_copy, half.weights), (plain.weights / 2, plain.weights));
         // The linear layers' gradients are in half precision.
         assert!(2 * half.gradients >= plain.gradients && half.gradients < plain.gradients * 6 / 10);

@@ -37,11 +37,11 @@ fn trained(place: &Place, recipe: Recipe) -> (Vec<StepOutcome>, Trainer) {
 
 /// Largest difference of a value, relative to the largest of its parameter.
 fn apart(a: &Weights, b: &Weights) -> f64 {
-    let of = |(a, b): (&Vec<f32>, &Vec<f32>)| {
+    let difference = |(a, b): (&Vec<f32>, &Vec<f32>)| {
         let most = b.iter().fold(1e-12f32, |m, v| m.max(v.abs()));
         a.iter().zip(b).map(|(a, b)| f64::from((a - b).abs() / most)).fold(0.0, f64::max)
     };
-    a.values().iter().zip(b.values()).map(of).fold(0.0, f64::max)
+    a.values().iter().zip(b.values()).map(difference).fold(0.0, f64::max)
 }
 
 fn assert_alike(what: &str, got: &(Vec<StepOutcome>, Trainer), want: &(Vec<StepOutcome>, Trainer), bound: f64) {
@@ -78,14 +78,14 @@ fn a_batch_in_parts_trains_as_the_batch_at_once() {
 #[test]
 fn dropout_and_augmentation_are_those_of_the_whole_batch_and_clipping_is_of_the_sum() {
     let layers = || vec![conv2d(4, 5), relu(), max_pool(2), flatten(), dropout(0.3), linear(24), relu(), linear(10)];
-    let of = |accumulate| Recipe {
+    let in_parts = |accumulate| Recipe {
         augmentation: Some(Augmentation::new(2, true)),
         clip: Some(0.5),
         ..recipe(layers(), Optimizer::sgd(), accumulate)
     };
-    let whole = trained(&Place::Cpu, of(1));
+    let whole = trained(&Place::Cpu, in_parts(1));
     for segments in [1, 3] {
-        let r = of(4);
+        let r = in_parts(4);
         let r = Recipe { network: r.network.checkpointed(segments).unwrap(), ..r };
         assert_alike(&format!("{segments} segments"), &trained(&Place::Cpu, r), &whole, 1e-5);
     }
@@ -239,15 +239,15 @@ fn a_gpu_s_batch_in_parts_trains_as_the_batch_at_once_and_draws_the_same() {
                     linear(10),
                 ]
             };
-            let of = |accumulate| Recipe {
+            let in_parts = |accumulate| Recipe {
                 augmentation: Some(Augmentation::new(2, true)),
                 clip: Some(5.0),
                 ..recipe(layers(), momentum, accumulate)
             };
-            let whole = trained(&place, of(1));
+            let whole = trained(&place, in_parts(1));
             for accumulate in [2, 5] {
                 let what = format!("{precision} in {accumulate} parts, graph {graph}, overlap {overlap}");
-                let (outcomes, trainer) = trained(&place, of(accumulate));
+                let (outcomes, trainer) = trained(&place, in_parts(accumulate));
                 for (step, (a, b)) in outcomes.iter().zip(&whole.0).enumerate() {
                     assert!(
                         (a.loss - b.loss).abs() <= bound * b.loss,
@@ -259,7 +259,7 @@ fn a_gpu_s_batch_in_parts_trains_as_the_batch_at_once_and_draws_the_same() {
                 }
                 let off = apart(&trainer.weights().unwrap(), &whole.1.weights().unwrap());
                 assert!(off <= bound, "{what}: weights differ by {off:.1e}");
-                let again = trained(&place, of(accumulate));
+                let again = trained(&place, in_parts(accumulate));
                 assert!(
                     again.1.weights().unwrap() == trainer.weights().unwrap(),
                     "{what}: other bits on the second run"

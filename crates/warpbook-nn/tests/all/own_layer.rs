@@ -246,8 +246,8 @@ fn a_network_has_its_shapes_names_and_words() {
     assert_eq!(n.summary(2).rows[1].layer, "own swish");
     assert_eq!(n, Network::new(SHAPE, layers()).unwrap());
     assert_eq!(n, Network::new(n.input(), n.layers()).unwrap(), "as layers again");
-    let of = |swish: OwnLayer| Network::new(SHAPE, [own(&swish)]).unwrap();
-    assert!(of(swish()) == of(swish()) && of(swish()) != of(swish().threads(64)));
+    let network_with = |swish: OwnLayer| Network::new(SHAPE, [own(&swish)]).unwrap();
+    assert!(network_with(swish()) == network_with(swish()) && network_with(swish()) != network_with(swish().threads(64)));
     // Initial values, and weights in a file.
     let w = Weights::init(&n, 7);
     assert_eq!((w.get("swish1.beta"), w.get("mean1.w")), (Some(&[1.0][..]), Some(&[1.0; 4][..])));
@@ -264,9 +264,9 @@ fn a_network_has_its_shapes_names_and_words() {
 #[test]
 fn features_of_a_flattened_image_are_in_pytorch_s_order() {
     let after = Network::new(SHAPE, [flatten(), own(&swish()), linear(3)]).unwrap();
-    assert!(Arrangement::of(&after).transposes(), "its author counts features as PyTorch does");
+    assert!(Arrangement::new(&after).transposes(), "its author counts features as PyTorch does");
     let before = Network::new(SHAPE, [own(&swish()), flatten(), linear(3)]).unwrap();
-    assert!(!Arrangement::of(&before).transposes());
+    assert!(!Arrangement::new(&before).transposes());
 }
 
 #[test]
@@ -452,15 +452,15 @@ fn a_kernel_that_does_not_fit_its_launch_is_an_error() {
 
 /// Types, layouts and launch methods.
 fn options() -> Vec<CudaOptions> {
-    let of = |precision| CudaOptions { fused: false, ..CudaOptions::new(precision) };
-    let best = of(Precision::Fp32);
+    let options_in = |precision| CudaOptions { fused: false, ..CudaOptions::new(precision) };
+    let best = options_in(Precision::Fp32);
     vec![
         best,
         CudaOptions { layout: Layout::Nchw, ..best },
         CudaOptions { graph: false, overlap: false, ..best },
-        of(Precision::AmpFp16),
-        of(Precision::AmpBf16),
-        CudaOptions { layout: Layout::Nchw, ..of(Precision::AmpBf16) },
+        options_in(Precision::AmpFp16),
+        options_in(Precision::AmpBf16),
+        CudaOptions { layout: Layout::Nchw, ..options_in(Precision::AmpBf16) },
     ]
 }
 

@@ -311,8 +311,8 @@ fn slopes(layers: Vec<Layer>) -> (f64, f64) {
         .iter()
         .enumerate()
         .map(|(id, s)| {
-            let of = |i: usize| if s.role.is_trained() { philox::gaussian(6, i as u64, id as u32) } else { 0.0 };
-            (0..s.len()).map(of).collect()
+            let direction = |i: usize| if s.role.is_trained() { philox::gaussian(6, i as u64, id as u32) } else { 0.0 };
+            (0..s.len()).map(direction).collect()
         })
         .collect();
     let moved = |step: f32| {

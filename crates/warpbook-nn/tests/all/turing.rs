@@ -128,13 +128,13 @@ fn linear_products(recipe: &Recipe) -> Vec<Product> {
         let word = |n: usize| u32::try_from(n).unwrap();
         let inputs = word(recipe.network.value(node.input).elements());
         let (batch, outputs) = (word(recipe.batch), word(features));
-        let of = |[m, n, k]: [u32; 3], form| Product::new(m, n, k, form);
+        let product_of = |[m, n, k]: [u32; 3], form| Product::new(m, n, k, form);
         let forward = [Epilogue::None, Epilogue::Bias, Epilogue::BiasRelu, Epilogue::BiasGelu]
-            .map(|epilogue| of([batch, outputs, inputs], Form { trans_b: true, epilogue, ..plain }));
+            .map(|epilogue| product_of([batch, outputs, inputs], Form { trans_b: true, epilogue, ..plain }));
         let backward = [Epilogue::None, Epilogue::ReluMask]
-            .map(|epilogue| of([batch, inputs, outputs], Form { epilogue, ..plain }));
+            .map(|epilogue| product_of([batch, inputs, outputs], Form { epilogue, ..plain }));
         let weights =
-            [Dtype::F16, Dtype::F32].map(|out| of([outputs, inputs, batch], Form { trans_a: true, out, ..plain }));
+            [Dtype::F16, Dtype::F32].map(|out| product_of([outputs, inputs, batch], Form { trans_a: true, out, ..plain }));
         forward.into_iter().chain(backward).chain(weights).collect::<Vec<_>>()
     };
     let linear = recipe.network.nodes().iter().filter_map(|node| match node.op {
@@ -185,8 +185,8 @@ fn every_product_of_an_fp16_training_has_a_rung_on_a_t4() {
     assert!(kernels.len() >= 8, "{}", kernels.len());
     check_all(&kernels);
     // bf16 would be computed without tensor cores, and tf32 not at all: trainings in them are refused.
-    let of = |dtype| choose(&Product::new(512, 128, 9216, Form::plain(dtype)), &t4(), &Findings::default());
-    assert!(of(Dtype::Tf32).is_none() && of(Dtype::Bf16).is_some_and(|c| c.row.rung.id == "07_warp_tile"));
+    let choice_for = |dtype| choose(&Product::new(512, 128, 9216, Form::plain(dtype)), &t4(), &Findings::default());
+    assert!(choice_for(Dtype::Tf32).is_none() && choice_for(Dtype::Bf16).is_some_and(|c| c.row.rung.id == "07_warp_tile"));
 }
 
 /// A layer's request for shifted windows or the implicit product falls back on older GPUs too.

@@ -78,15 +78,15 @@ impl Node {
         let zeros = vec![0.0; m * n];
         let before = before.unwrap_or(&zeros);
         let rows: Vec<usize> = (0..m).collect();
-        let of = |a: &[f32], b: &[f32], c: &[f32], alpha, beta| {
+        let expected = |a: &[f32], b: &[f32], c: &[f32], alpha, beta| {
             let (lda, ldb, ldc) = (p.lda as usize, p.ldb as usize, p.ldc as usize);
             let (trans_a, trans_b) = (p.form.trans_a, p.form.trans_b);
             let ops = Operands { a, b, m, n, k, lda, ldb, ldc, trans_a, trans_b, alpha, beta };
             reference_rows(&ops, c, &rows).unwrap()
         };
         let abs = |v: &[f32]| v.iter().map(|v| v.abs()).collect::<Vec<_>>();
-        let want = of(&a, &b, before, p.alpha, p.beta);
-        let scale = of(&abs(&a), &abs(&b), &abs(before), p.alpha.abs(), p.beta.abs());
+        let want = expected(&a, &b, before, p.alpha, p.beta);
+        let scale = expected(&abs(&a), &abs(&b), &abs(before), p.alpha.abs(), p.beta.abs());
         let bias = self.bias.to_vec().unwrap();
         let Tolerance(tolerance) = Tolerance::product(p.form.dtype, p.k.into());
         for (i, got) in c.storage.to_f32().unwrap().iter().enumerate() {

@@ -20,11 +20,11 @@ fn weights(network: &Network) -> Weights {
         let mut values = vec![0.0; spec.len()];
         philox::fill_uniforms(&mut values, 3, id as u32, 0);
         let spread = 3.0 / (spec.fan_in as f32).sqrt();
-        let of = |v: f32| match spec.role {
+        let rescaled = |v: f32| match spec.role {
             Role::RunningVariance | Role::Scale => 0.5 + v,
             _ => (v - 0.5) * spread,
         };
-        values.into_iter().map(of).collect()
+        values.into_iter().map(rescaled).collect()
     };
     Weights::new(network, network.params().iter().enumerate().map(value).collect()).unwrap()
 }
@@ -53,7 +53,7 @@ fn own() -> Vec<Frozen> {
         vec![conv2d(3, 1).strides([2, 3]), flatten(), residual([linear(36), relu()]), linear(CLASSES), batch_norm()],
         vec![residual([dropout(0.5)]), flatten(), linear(CLASSES)],
     ];
-    let of = |layers| {
+    let frozen_of = |layers| {
         let recipe = Recipe {
             mean: vec![0.4, 0.5],
             deviation: vec![0.3, 0.25],
@@ -62,7 +62,7 @@ fn own() -> Vec<Frozen> {
         };
         frozen(Network::new(SHAPE, layers).unwrap(), recipe)
     };
-    networks.into_iter().map(of).collect()
+    networks.into_iter().map(frozen_of).collect()
 }
 
 fn pixels(frozen: &Frozen, n: usize) -> Vec<u8> {

@@ -268,7 +268,7 @@ fn laid_out(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> V
 
 /// Windows that are adjacent, overlapping and apart; a single image of one pixel; windows larger than the image.
 fn pools() -> [pool::PoolGeometry; 7] {
-    let of = |[batch, height, width, channels]: [usize; 4], size, stride, padding| pool::PoolGeometry {
+    let geometry = |[batch, height, width, channels]: [usize; 4], size, stride, padding| pool::PoolGeometry {
         batch,
         height,
         width,
@@ -278,13 +278,13 @@ fn pools() -> [pool::PoolGeometry; 7] {
         padding,
     };
     [
-        of([3, 7, 9, 5], [2, 2], [2, 2], [0, 0]),
-        of([3, 7, 9, 5], [3, 2], [2, 1], [1, 1]),
-        of([3, 7, 9, 5], [3, 3], [1, 2], [1, 0]),
-        of([1, 1, 1, 1], [1, 1], [1, 1], [0, 0]),
-        of([1, 11, 8, 3], [2, 2], [3, 3], [0, 0]),
-        of([2, 2, 1, 7], [3, 3], [1, 1], [1, 1]),
-        of([5, 8, 4, 17], [4, 4], [4, 4], [0, 0]),
+        geometry([3, 7, 9, 5], [2, 2], [2, 2], [0, 0]),
+        geometry([3, 7, 9, 5], [3, 2], [2, 1], [1, 1]),
+        geometry([3, 7, 9, 5], [3, 3], [1, 2], [1, 0]),
+        geometry([1, 1, 1, 1], [1, 1], [1, 1], [0, 0]),
+        geometry([1, 11, 8, 3], [2, 2], [3, 3], [0, 0]),
+        geometry([2, 2, 1, 7], [3, 3], [1, 1], [1, 1]),
+        geometry([5, 8, 4, 17], [4, 4], [4, 4], [0, 0]),
     ]
 }
 
@@ -355,8 +355,8 @@ fn windows_next_to_each_other_are_pooled_as_others_and_masked() {
             // Without a dropout after it, and with one of a quarter.
             for scale in [1.0, 4.0 / 3.0] {
                 kernels.max_backward_masked(&b.stream, &g, (&index_at, &y_at, scale), &dy_at, &dx_at).unwrap();
-                let of = |(dy, y): (&f32, &f32)| if *y <= 0.0 { 0.0 } else { rounded(*dy * scale, b.dtype) };
-                let masked: Vec<f32> = dy.iter().zip(&y).map(of).collect();
+                let masked = |(dy, y): (&f32, &f32)| if *y <= 0.0 { 0.0 } else { rounded(*dy * scale, b.dtype) };
+                let masked: Vec<f32> = dy.iter().zip(&y).map(masked).collect();
                 pool::cpu::max_backward(&g, &index, &masked, &mut dx).unwrap();
                 assert_eq!(b.values(&dx_at), dx, "{g:?}, {scale}");
             }
@@ -536,8 +536,8 @@ fn batch_norm_is_that_of_the_cpu() {
             let running = Running { mean: &mut mean, variance: &mut variance };
             let keep = Saved { mean: &mut saved, inverse_deviation: &mut inverse };
             batch_norm::cpu::forward_training(&shape, &x, [&gamma, &beta], &mut y, running, keep).unwrap();
-            let of = [&mut dgamma[..], &mut dbeta];
-            batch_norm::cpu::backward(&shape, &x, &gamma, [&saved, &inverse], &dy, &mut dx, of).unwrap();
+            let gradients = [&mut dgamma[..], &mut dbeta];
+            batch_norm::cpu::backward(&shape, &x, &gamma, [&saved, &inverse], &dy, &mut dx, gradients).unwrap();
             batch_norm::cpu::forward_inference(&shape, &x, [&gamma, &beta], [&mean, &variance], &mut inferred).unwrap();
             for layout in LAYOUTS {
                 let kernels = batch_norm::cuda::Normalisation::new(b.device, b.dtype, layout).unwrap();
@@ -555,9 +555,9 @@ fn batch_norm_is_that_of_the_cpu() {
                 let (affine, saved_pair): ([&Slice<f32>; 2], [&Slice<f32>; 2]) =
                     ([&gamma_at, &beta_at], [&saved_at, &inverse_at]);
                 let running: [&Slice<f32>; 2] = [&mean_at, &variance_at];
-                let (s, of) = (&b.stream, (&shape, pixels));
+                let (s, gradients) = (&b.stream, (&shape, pixels));
                 let t = tolerance(b.dtype);
-                kernels.forward_training(s, of, (&x_at, &y_at), affine, (running, saved_pair), work).unwrap();
+                kernels.forward_training(s, gradients, (&x_at, &y_at), affine, (running, saved_pair), work).unwrap();
                 close("y", &b.values(&y_at), &wide(&lay(&y)), t);
                 let vectors =
                     [(&mean_at, &mean), (&variance_at, &variance), (&saved_at, &saved), (&inverse_at, &inverse)];
@@ -565,12 +565,12 @@ fn batch_norm_is_that_of_the_cpu() {
                     close("statistics", &b.slice(got), &wide(want), 1e-6);
                 }
                 kernels
-                    .backward(s, of, [&x_at, &dy_at, &dx_at], (&gamma_at, saved_pair), [&dgamma_at, &dbeta_at], work)
+                    .backward(s, gradients, [&x_at, &dy_at, &dx_at], (&gamma_at, saved_pair), [&dgamma_at, &dbeta_at], work)
                     .unwrap();
                 close("dx", &b.values(&dx_at), &wide(&lay(&dx)), t);
                 close("dgamma", &b.slice(&dgamma_at), &wide(&dgamma), 2e-6);
                 close("dbeta", &b.slice(&dbeta_at), &wide(&dbeta), 2e-6);
-                kernels.forward_inference(s, of, (&x_at, &y_at), (affine, running), &lines).unwrap();
+                kernels.forward_inference(s, gradients, (&x_at, &y_at), (affine, running), &lines).unwrap();
                 close("y in inference", &b.values(&y_at), &wide(&lay(&inferred)), t);
             }
         }

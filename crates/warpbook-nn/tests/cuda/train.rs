@@ -77,12 +77,12 @@ fn cuda(device: &CudaDevice, options: CudaOptions) -> Place {
 /// Largest difference of a parameter's values, relative to their norm.
 fn difference(a: &Weights, b: &Weights) -> (f64, String) {
     let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
-    let of = |a: &[f32], b: &[f32]| {
+    let relative = |a: &[f32], b: &[f32]| {
         let apart = norm(&mut a.iter().zip(b).map(|(a, b)| f64::from(*a) - f64::from(*b)));
         apart / norm(&mut b.iter().map(|b| f64::from(*b))).max(1e-3)
     };
     let all = a.specs().iter().zip(a.values().iter().zip(b.values()));
-    all.map(|(s, (a, b))| (of(a, b), s.name.clone())).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
+    all.map(|(s, (a, b))| (relative(a, b), s.name.clone())).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
 }
 
 /// All options in f32, which differ in rounding alone.

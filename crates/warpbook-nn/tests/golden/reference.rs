@@ -26,7 +26,7 @@ impl Types {
     pub const EXACT: Self = Self { stored: Dtype::F64, operands: Dtype::F64, linear_truncates: false, scale: 1.0 };
 
     /// Types of a training's first step; several if they depend on the GPU's kernels.
-    pub fn of(precision: Precision) -> Vec<Self> {
+    pub fn for_precision(precision: Precision) -> Vec<Self> {
         let scale = if precision.scales_the_loss() { GradScaler::default().init_scale } else { 1.0 };
         let (stored, operands) = (precision.activations(), precision.products());
         let types = |linear_truncates| Self { stored, operands, linear_truncates, scale: scale.into() };
@@ -118,14 +118,14 @@ pub fn relative_error(got: &[f64], want: &[f64]) -> f64 {
 #[test]
 fn a_tf32_is_rounded_to_the_nearest_or_cut_off() {
     let network = warpbook_nn::network::mnist_cnn(0.0, 0.0);
-    let of = |name: &str| network.nodes().iter().find(|node| node.name == name).unwrap();
+    let node_of = |name: &str| network.nodes().iter().find(|node| node.name == name).unwrap();
     let unit = 1.0 / 1024.0;
-    let [cut, nearest] = Types::of(Precision::Tf32)[..] else { panic!("two") };
+    let [cut, nearest] = Types::for_precision(Precision::Tf32)[..] else { panic!("two") };
     for (v, down, near) in
         [(1.0 + 1.9 * unit, 1.0 + unit, 1.0 + 2.0 * unit), (-1.0 - 1.4 * unit, -1.0 - unit, -1.0 - unit)]
     {
-        assert_eq!(cut.operand(of("fc1"), &[v]), [down]);
-        assert_eq!([cut.operand(of("conv1"), &[v]), nearest.operand(of("fc1"), &[v])], [[near], [near]]);
+        assert_eq!(cut.operand(node_of("fc1"), &[v]), [down]);
+        assert_eq!([cut.operand(node_of("conv1"), &[v]), nearest.operand(node_of("fc1"), &[v])], [[near], [near]]);
         let stored = f64::from(v as f32);
         assert_eq!((cut.store(vec![v]), Types::EXACT.store(vec![v])), (vec![stored], vec![v]));
     }

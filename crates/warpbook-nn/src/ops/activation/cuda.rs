@@ -26,7 +26,7 @@ impl Activations {
         Ok(Self { dtype, relu: [relu, relu_gradient], gelu: [gelu, gelu_gradient] })
     }
 
-    fn of(&self, f: Activation) -> &[Kernel; 2] {
+    fn kernels(&self, f: Activation) -> &[Kernel; 2] {
         match f {
             Activation::Relu => &self.relu,
             Activation::Gelu => &self.gelu,
@@ -40,7 +40,7 @@ impl Activations {
     pub fn forward(&self, stream: &Stream, f: Activation, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let n = x.len();
         Check(OP).arrays(self.dtype, &[("x", x, &[n]), ("y", y, &[n])])?;
-        let [kernel, _] = self.of(f);
+        let [kernel, _] = self.kernels(f);
         // SAFETY: relu_forward(x, y, n) or gelu_forward(x, y, n); types and lengths were checked.
         unsafe { kernel.launch(stream, kernel.shape(n as u64), &[x.bytes(), y.bytes(), &(n as u64)]) }
     }
@@ -59,7 +59,7 @@ impl Activations {
     ) -> Result<()> {
         let n = kept.len();
         Check(OP).arrays(self.dtype, &[("x or y", kept, &[n]), ("dy", dy, &[n]), ("dx", dx, &[n])])?;
-        let [_, kernel] = self.of(f);
+        let [_, kernel] = self.kernels(f);
         let args: [&dyn warpbook_device::KernelArg; 4] = [kept.bytes(), dy.bytes(), dx.bytes(), &(n as u64)];
         // SAFETY: relu_backward(y, dy, dx, n) or gelu_backward(x, dy, dx, n); types and lengths were checked.
         unsafe { kernel.launch(stream, kernel.shape(n as u64), &args) }

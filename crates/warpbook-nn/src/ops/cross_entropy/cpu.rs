@@ -19,7 +19,7 @@ pub fn loss_and_gradient(
     let factor = f64::from(scale) / c.batch as f64;
     let rows = logits.par_chunks(c.classes).zip(labels).zip(dlogits.par_chunks_mut(c.classes)).with_min_len(ROWS);
     let rows = rows.map(|((logits, label), out)| {
-        let row = Row::of(c, logits, *label);
+        let row = Row::new(c, logits, *label);
         row.gradient(factor, out);
         row.loss()
     });
@@ -33,7 +33,7 @@ pub fn loss_and_gradient(
 pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<MeanLoss> {
     c.check(logits.len(), labels, logits.len())?;
     let rows = logits.par_chunks(c.classes).zip(labels).with_min_len(ROWS);
-    Ok(mean(c, &rows.map(|(logits, label)| Row::of(c, logits, *label).loss()).collect::<Vec<_>>()))
+    Ok(mean(c, &rows.map(|(logits, label)| Row::new(c, logits, *label).loss()).collect::<Vec<_>>()))
 }
 
 /// Fewest rows per task.
@@ -57,7 +57,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of(c: &CrossEntropy, logits: &'a [f32], label: u8) -> Self {
+    fn new(c: &CrossEntropy, logits: &'a [f32], label: u8) -> Self {
         let (smoothing, largest) = (f64::from(c.smoothing), largest(logits));
         let spread = smoothing / c.classes as f64;
         let row = Self { logits, label: label.into(), largest, sum: 0.0, own: 1.0 - smoothing, spread };

@@ -46,7 +46,7 @@ pub(super) fn unsupported(layer: &OwnLayer, why: impl Into<String>) -> Error {
 
 /// Returns the statistics of both kernels, or an error if one is missing.
 fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
-    let of = |i: usize| {
+    let entry_stats = |i: usize| {
         let missing = || {
             let (entry, signature) = (ENTRIES[i], &layer.signatures()[i]);
             // For C++ a function of this name with other parameters is another function, whose mangled name ends in the parameters.
@@ -60,15 +60,15 @@ fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
         };
         compiled.stats_of(ENTRIES[i]).cloned().ok_or_else(missing)
     };
-    Ok([of(0)?, of(1)?])
+    Ok([entry_stats(0)?, entry_stats(1)?])
 }
 
 /// Adds the expected parameters to a compiler error that complains about others.
 pub(super) fn explained(layer: &OwnLayer, error: Error) -> Error {
     let Error::Compile(mut compile) = error else { return error };
     for d in compile.diagnostics.iter_mut().filter(|d| d.is_error) {
-        let of = ENTRIES.iter().position(|e| d.message.contains(&format!("\"{e}\"")));
-        let Some(i) = of.filter(|_| d.message.contains("linkage") || d.message.contains("redeclared")) else {
+        let entry_index = ENTRIES.iter().position(|e| d.message.contains(&format!("\"{e}\"")));
+        let Some(i) = entry_index.filter(|_| d.message.contains("linkage") || d.message.contains("redeclared")) else {
             continue;
         };
         d.message = format!("`{}` has other parameters; write `{}`", ENTRIES[i], layer.signatures()[i]);

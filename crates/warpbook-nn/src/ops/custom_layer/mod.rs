@@ -246,8 +246,8 @@ impl OwnLayer {
     /// Declarations of its parameters and of their gradients in its kernels: `const float* beta`, `float* dbeta`.
     fn arguments(&self) -> [String; 2] {
         ["const float* ", "float* d"].map(|before| {
-            let of = |p: &OwnParameter| format!("{before}{}, ", p.name);
-            self.0.parameters.iter().map(of).collect()
+            let argument = |p: &OwnParameter| format!("{before}{}, ", p.name);
+            self.0.parameters.iter().map(argument).collect()
         })
     }
 

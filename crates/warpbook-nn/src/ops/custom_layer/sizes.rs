@@ -100,8 +100,8 @@ mod tests {
     #[test]
     fn elements_lie_where_the_layout_says() {
         let layer = OwnLayer::new("a", "x").output(5);
-        let of = |layout| OwnSizes::new(&layer, [2, 3, 4].into(), 6, layout);
-        let (nhwc, nchw) = (of(Layout::Nhwc), of(Layout::Nchw));
+        let sizes_in = |layout| OwnSizes::new(&layer, [2, 3, 4].into(), 6, layout);
+        let (nhwc, nchw) = (sizes_in(Layout::Nhwc), sizes_in(Layout::Nchw));
         assert_eq!((nhwc.index(1, 1, 2, 3), nchw.index(1, 1, 2, 3)), (24 + 23, 24 + 23), "the last of a sample");
         assert_eq!((nhwc.index(0, 1, 0, 2), nchw.index(0, 1, 0, 2)), (5, 14));
         assert_eq!((nhwc.out_index(2, 3, 0, 0), nchw.out_index(2, 3, 0, 0)), (13, 13));

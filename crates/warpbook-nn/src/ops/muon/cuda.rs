@@ -146,15 +146,15 @@ impl Filters {
         }
         let [direction, start, product, update] = &self.kernels;
         launch::direction(direction, stream, (&self.table, self.blocks), a, (&self.directions, &self.partial))?;
-        let of = (&self.directions, &self.partial);
-        launch::start(start, stream, (&self.table, self.blocks), (a.step, of), self.muon, (&self.work, &self.factors))?;
+        let directions = (&self.directions, &self.partial);
+        let workspace = (&self.work, &self.factors);
+        launch::start(start, stream, (&self.table, self.blocks), (a.step, directions), self.muon, workspace)?;
         for iteration in 0..self.muon.steps {
             for what in launch::Product::ALL {
                 launch::product(product, stream, (&self.table, self.blocks), a.step, (what, iteration), &self.work)?;
             }
         }
-        let of = (&self.work, &self.factors);
-        launch::update(update, stream, (&self.table, self.blocks), a, self.muon.steps, of)
+        launch::update(update, stream, (&self.table, self.blocks), a, self.muon.steps, workspace)
     }
 }
 

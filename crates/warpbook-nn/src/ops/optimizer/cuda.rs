@@ -70,7 +70,7 @@ impl Update {
     /// If an array has another length than its shape, `state` another number of arrays; if a launch fails.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
-        let settings = Settings::of(&self.optimizer);
+        let settings = Settings::new(&self.optimizer);
         launch::prepare(&self.prepare, stream, &settings, control)?;
         launch::update(&self.update, stream, &settings, control.step, p)
     }

@@ -113,7 +113,7 @@ impl GroupedUpdate {
             ("the rates", rates.rates.len(), &[rates.rates.len() / groups, groups]),
             ("the numbers of the groups", self.numbers.len(), &[groups, GROUP_NUMBERS]),
         ])?;
-        launch::prepare(&self.prepare, stream, &Settings::of(&self.optimizer), control)?;
+        launch::prepare(&self.prepare, stream, &Settings::new(&self.optimizer), control)?;
         let tables = (&self.cells, &self.numbers);
         grouped_launch::update(&self.update, stream, tables, (control.step, rates, self.groups), (p, momentum))?;
         let arrays = Arrays {

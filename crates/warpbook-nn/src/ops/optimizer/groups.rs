@@ -130,8 +130,8 @@ impl Grouped {
     /// # Errors
     /// If a setting of a schedule is out of range.
     pub fn rates(&self, rate: f64, first: f64, time: u64) -> Result<Vec<f64>> {
-        let of = |rule: &Rule| Ok(rule.rate * rule.schedule.map_or(Ok(rate), |s| s.at(first, time))?);
-        self.rules.iter().map(of).collect()
+        let rule_rate = |rule: &Rule| Ok(rule.rate * rule.schedule.map_or(Ok(rate), |s| s.at(first, time))?);
+        self.rules.iter().map(rule_rate).collect()
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
         let biases = Group { rate: 2.0, weight_decay: Some(0.0), ..Group::new("*.bias") };
         let n = network();
         let g = Grouped::new(&n, &sgd(), &[muon, biases]).unwrap().unwrap();
-        let of = |name: &str| g.of[n.params().iter().position(|p| p.name == name).unwrap()];
+        let rule_of = |name: &str| g.of[n.params().iter().position(|p| p.name == name).unwrap()];
         let found = [
             "whiten.weight",
             "whiten.bias",
@@ -213,7 +213,7 @@ mod tests {
             "bn1.running_mean",
             "fc1.weight",
         ]
-        .map(of);
+        .map(rule_of);
         assert_eq!(found, [None, Some(2), Some(1), Some(0), Some(2), None, Some(0)]);
         assert_eq!(g.rules[1].numbers(), (0.6, 0.0, true));
         assert_eq!((g.rules[0].numbers(), g.rules[2].numbers()), ((0.9, 0.1, true), (0.9, 0.0, true)));

@@ -32,7 +32,7 @@ impl UpdateAndEnd {
     /// Queues one step of all parameters with the numbers in `control.step`, which a [`Verdict`] has written, and the end of the step.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>, end: &End) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
-        let settings = Settings::of(&self.optimizer);
+        let settings = Settings::new(&self.optimizer);
         launch::update_and_end(&self.update, stream, (&settings, control.step), p, (&self.arrived, end))
     }
 
@@ -61,7 +61,7 @@ impl UpdateOfSome {
     /// Queues the update with the numbers in `control.step`, like [`UpdateAndEnd::step`].
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
-        launch::update(&self.update, stream, &Settings::of(&self.optimizer), control.step, p)
+        launch::update(&self.update, stream, &Settings::new(&self.optimizer), control.step, p)
     }
 }
 

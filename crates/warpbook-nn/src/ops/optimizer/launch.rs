@@ -24,7 +24,7 @@ pub(super) fn update(
     step: &Slice<u32>,
     p: Parameters<'_>,
 ) -> Result<()> {
-    let sizes = Sizes::of(p);
+    let sizes = Sizes::new(p);
     // SAFETY: sgd(settings, step, weights, gradients, rounded, split, copy, n), or with one or two arrays of state before the copy.
     unsafe { kernel.launch(stream, kernel.shape(sizes.n), &update_args(settings, step, p, &sizes)) }
 }
@@ -37,7 +37,7 @@ pub(super) fn update_and_end(
     p: Parameters<'_>,
     (arrived, end): (&Slice<u32>, &End),
 ) -> Result<()> {
-    let sizes = Sizes::of(p);
+    let sizes = Sizes::new(p);
     let mut args = update_args(settings, step, p, &sizes);
     args.extend([arrived as &dyn KernelArg, end]);
     // SAFETY: sgd_last(settings, step, weights, gradients, rounded, split, copy, n, arrived, end), or with one or two arrays of state before the
@@ -75,7 +75,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(p: Parameters<'_>) -> Self {
+    fn new(p: Parameters<'_>) -> Self {
         Self { n: p.weights.len() as u64, split: p.gradients.len() as u64 }
     }
 }

@@ -82,7 +82,7 @@ enum Kept {
 }
 
 impl Kept {
-    fn of(network: &Network, node: &Node, batch: usize) -> Self {
+    fn new(network: &Network, node: &Node, batch: usize) -> Self {
         let output = network.value(node.output);
         match node.op {
             Op::Pool(p) if p.kind == PoolKind::Max => Self::Places(vec![0; output.elements() * batch]),
@@ -130,7 +130,7 @@ impl CpuEngine {
         custom_layer::ensure_bodies(network)?;
         optimizer.check()?;
         ensure_it_fits(network, batch, optimizer)?;
-        let arrangement = Arrangement::of(network);
+        let arrangement = Arrangement::new(network);
         let stored = arranged(network, &arrangement, weights)?;
         let trained = |id: ParamId| network.params()[id].role.is_trained();
         let zeros = |id: usize| if trained(id) { vec![0.0; stored[id].len()] } else { Vec::new() };
@@ -138,7 +138,7 @@ impl CpuEngine {
         let again = segments::recomputed(network);
         let place = |(shape, again): (&Shape, &bool)| vec![0.0; if *again { 0 } else { shape.elements() * batch }];
         let activations = |_| network.values().iter().zip(&again).map(place).collect::<Vec<_>>();
-        let kept = network.nodes().iter().map(|node| Kept::of(network, node, batch)).collect();
+        let kept = network.nodes().iter().map(|node| Kept::new(network, node, batch)).collect();
         let ids = 0..stored.len();
         Ok(Self {
             gradients: ids.clone().map(zeros).collect(),
@@ -240,7 +240,7 @@ impl CpuEngine {
     /// Returns the optimiser's state in PyTorch's layout, one set per slot; zeros for untrained parameters.
     pub(super) fn state(&self) -> Result<Vec<Weights>, TrainError> {
         let slots = self.state.iter().map(Vec::len).max().unwrap_or(0);
-        let of = |slot: usize| {
+        let slot_weights = |slot: usize| {
             let all: Vec<Vec<f32>> = self
                 .state
                 .iter()
@@ -249,7 +249,7 @@ impl CpuEngine {
                 .collect();
             self.in_pytorch_layout(&all)
         };
-        (0..slots).map(of).collect()
+        (0..slots).map(slot_weights).collect()
     }
 
     /// Restores weights and the optimiser's state.
@@ -300,7 +300,7 @@ impl CpuEngine {
     /// # Errors
     /// Like [`CpuEngine::backward`].
     pub fn loss(&self, loss: Loss, target: Target<'_>, n: usize) -> Result<BatchLoss, TrainError> {
-        loss.of(self.outputs(n), target, None)
+        loss.evaluate(self.outputs(n), target, None)
     }
 
     /// Returns true if an output of the last forward pass has an element that is not finite.
@@ -355,7 +355,7 @@ impl CpuEngine {
         let outputs = self.network.output().elements() * n;
         let gradient = &mut self.value_gradients[last][..outputs];
         let values = &self.values[last][..outputs];
-        let batch_loss = trace_span!("loss").in_scope(|| loss.of(values, target, Some((scale, gradient))))?;
+        let batch_loss = trace_span!("loss").in_scope(|| loss.evaluate(values, target, Some((scale, gradient))))?;
         let mut written = vec![false; self.values.len()];
         written[last] = true;
         for segment in self.network.segments().into_iter().rev() {

@@ -48,7 +48,7 @@ pub(in crate::train) enum Owned {
 }
 
 impl Owned {
-    pub fn of(samples: Samples<'_>) -> Self {
+    pub fn new(samples: Samples<'_>) -> Self {
         match samples {
             Samples::Images(set) => Self::Images(set.clone()),
             Samples::Rows(rows) => Self::Rows(rows.clone()),
@@ -70,7 +70,7 @@ enum Targets {
 }
 
 impl Targets {
-    fn of(samples: Samples<'_>, indices: &[u32]) -> Self {
+    fn new(samples: Samples<'_>, indices: &[u32]) -> Self {
         match samples {
             Samples::Images(set) => Self::Labels(indices.iter().map(|i| set.labels()[*i as usize]).collect()),
             Samples::Rows(rows) => {
@@ -172,7 +172,7 @@ impl CpuTraining {
         part: &Shard,
     ) -> Result<BatchLoss, TrainError> {
         self.forward_of(set, indices, step, (part.first, part.len > 0))?;
-        let (targets, share) = (Targets::of(set, indices), part.weight() as f32);
+        let (targets, share) = (Targets::new(set, indices), part.weight() as f32);
         self.engine.backward(self.recipe.loss, targets.target(), indices.len(), share)
     }
 
@@ -248,7 +248,7 @@ impl CpuTraining {
             let (n, of) = (part.len(), &indices[part.clone()]);
             let begun = Instant::now();
             self.forward_of(set, of, step, (first + part.start, counts))?;
-            let targets = Targets::of(set, of);
+            let targets = Targets::new(set, of);
             trace.add(RankThread::Compute, "forward", begun);
             let begun = Instant::now();
             let share = n as f64 / indices.len() as f64;
@@ -363,15 +363,15 @@ impl Engine for CpuTraining {
             if self.recipe.views == Views::One {
                 outputs.extend_from_slice(self.engine.outputs(n));
             }
-            let loss = self.recipe.loss.of(&outputs, Targets::of(set, &indices).target(), None)?;
+            let loss = self.recipe.loss.evaluate(&outputs, Targets::new(set, &indices).target(), None)?;
             batches.push((loss, indices.len()));
         }
-        Ok(Score::of(batches))
+        Ok(Score::from_batches(batches))
     }
 
     fn prepare_steps(&mut self, b: &Batches<'_>) -> Result<(), TrainError> {
         self.prepared = Some(Prepared {
-            set: Owned::of(b.set),
+            set: Owned::new(b.set),
             indices: b.indices.to_vec(),
             size: b.size,
             learning_rates: b.learning_rates.to_vec(),

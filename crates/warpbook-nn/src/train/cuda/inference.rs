@@ -75,10 +75,10 @@ impl CudaInference {
         }
         let (options, arrangement) = options.arranged(network);
         let dtype = options.precision.activations();
-        let fusion = FusionPlan::of(network, &options, device.info().compute_capability);
+        let fusion = FusionPlan::new(network, &options, device.info().compute_capability);
         let layout = memory::plan(network, &fusion, batch, dtype, Purpose::Inference);
         let (pixels, outputs) = (network.input().elements(), network.output().elements());
-        let params_bytes = ParamBytes::of(network, None, dtype).total();
+        let params_bytes = ParamBytes::new(network, None, dtype).total();
         let bytes = params_bytes + layout.peak_bytes() as u64 + (batch * (pixels + 4)) as u64;
         device.ensure_free(format!("A network with batches of {batch}"), bytes)?;
         let params = Params::new(device, network, arrangement, None, dtype, None)?;

@@ -161,8 +161,8 @@ impl Staging {
 
     /// The slots as data sets of a batch each.
     pub fn sets(&self) -> Vec<Resident> {
-        let of = |s: &Slot| Resident::Images { set: None, images: s.images.clone(), labels: s.labels.clone() };
-        self.slots.iter().map(of).collect()
+        let as_data_set = |s: &Slot| Resident::Images { set: None, images: s.images.clone(), labels: s.labels.clone() };
+        self.slots.iter().map(as_data_set).collect()
     }
 
     /// Gathers a batch, queues its copy, and makes `stream` wait for it from now on. Returns its slot, which [`Staging::consumed`] gives
@@ -207,15 +207,15 @@ mod tests {
     fn workers_gather_what_one_thread_gathers() {
         let set = synthetic_digits(50, 10, 1).train;
         let indices = [7, 3, 49, 7, 0];
-        let of = |workers: usize| {
+        let gathered_by = |workers: usize| {
             let pool = (workers > 0).then(|| rayon::ThreadPoolBuilder::new().num_threads(workers).build().unwrap());
             let (mut images, mut labels) = (vec![0; 5 * 784], vec![0; 5]);
             gather(&set, &indices, pool.as_ref(), &mut images, &mut labels);
             (images, labels)
         };
-        let (images, labels) = of(0);
+        let (images, labels) = gathered_by(0);
         assert_eq!(images[2 * 784..3 * 784], set.images()[49 * 784..]);
         assert_eq!((images[..784] == images[3 * 784..4 * 784], labels[1]), (true, set.labels()[3]));
-        assert!(of(3) == (images, labels));
+        assert!(gathered_by(3) == (images, labels));
     }
 }

@@ -121,7 +121,7 @@ impl CudaTraining {
         device.reset_peak();
         let (free, _) = device.memory()?;
         let dtype = options.precision.activations();
-        let fusion = FusionPlan::of(network, &options, device.info().compute_capability);
+        let fusion = FusionPlan::new(network, &options, device.info().compute_capability);
         let slots = Some(recipe.optimizer.state_slots());
         ensure_it_fits(device, recipe, &options, &fusion, batch)?;
         let communicator = ranks.map(|ranks| rank_step::join(device, ranks)).transpose()?;
@@ -345,8 +345,8 @@ impl CudaTraining {
         };
         let mut all = Vec::with_capacity(rates.len() * grouped.rules.len());
         for (step, rate) in (step..).zip(rates) {
-            let of = self.recipe.group_rates(grouped, *rate, step, per_epoch)?;
-            all.extend(of.into_iter().map(|rate| rate as f32));
+            let group_rates = self.recipe.group_rates(grouped, *rate, step, per_epoch)?;
+            all.extend(group_rates.into_iter().map(|rate| rate as f32));
         }
         Ok(if all.is_empty() { Ok(()) } else { to.range(..all.len()).write(&all) }?)
     }
@@ -525,7 +525,7 @@ impl Engine for CudaTraining {
             let losses = outcomes.iter().map(|o| BatchLoss { mean: o.loss, correct: o.correct });
             batches.extend(losses.zip(indices.chunks(self.batch).map(<[u32]>::len)));
         }
-        Ok(Score::of(batches))
+        Ok(Score::from_batches(batches))
     }
 
     fn weights(&self) -> Result<Weights, TrainError> {

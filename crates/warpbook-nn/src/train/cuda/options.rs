@@ -61,7 +61,7 @@ impl CudaOptions {
 
     /// Returns the options with a layout that suits the network, and the order of its parameters.
     pub(super) fn arranged(mut self, network: &Network) -> (Self, Arrangement) {
-        let arrangement = Arrangement::of(network);
+        let arrangement = Arrangement::new(network);
         // If a flattened image is added to other features, its order has to be PyTorch's.
         if arrangement.transposes() {
             self.layout = Layout::Nchw;

@@ -56,7 +56,7 @@ pub(in crate::train) struct ParamBytes {
 
 impl ParamBytes {
     /// Bytes that [`Params::new`] allocates. `slots`: arrays of the optimiser's state; `None` without training.
-    pub fn of(network: &Network, slots: Option<usize>, dtype: Dtype) -> Self {
+    pub fn new(network: &Network, slots: Option<usize>, dtype: Dtype) -> Self {
         let padded = |s: &ParamSpec| s.len().next_multiple_of(ALIGNMENT) as u64;
         let halves = is_half(dtype);
         let mut bytes = Self::default();
@@ -143,8 +143,8 @@ impl Params {
 
     /// Range of each parameter in the array of its kind, and its number of rows.
     pub fn places_of_rows(&self) -> Vec<FilterPlace> {
-        let of = |(at, spec): (&Range<usize>, &ParamSpec)| FilterPlace { at: at.clone(), out: spec.shape[0] };
-        self.places.iter().zip(self.network.params()).map(of).collect()
+        let filter_place = |(at, spec): (&Range<usize>, &ParamSpec)| FilterPlace { at: at.clone(), out: spec.shape[0] };
+        self.places.iter().zip(self.network.params()).map(filter_place).collect()
     }
 
     /// A weight in the type that products read.
@@ -163,8 +163,8 @@ impl Params {
 
     /// A parameter in f32.
     pub fn master(&self, id: ParamId) -> Slice<f32> {
-        let of = if self.network.params()[id].role.is_trained() { &self.weights } else { &self.statistics.running };
-        of.range(self.places[id].clone())
+        let array = if self.network.params()[id].role.is_trained() { &self.weights } else { &self.statistics.running };
+        array.range(self.places[id].clone())
     }
 
     /// Gradient of a trained parameter, except for a linear layer's weight.
@@ -176,10 +176,10 @@ impl Params {
     pub fn gradient_bytes(&self) -> Vec<usize> {
         let half = self.rounded.as_ref().map_or(4, |_| 2);
         let is_half = |place: &Range<usize>| self.rounded.is_some() && place.start >= self.gradients.len();
-        let of = |(place, spec): (&Range<usize>, &ParamSpec)| {
+        let bytes_of = |(place, spec): (&Range<usize>, &ParamSpec)| {
             if spec.role.is_trained() && is_half(place) { half } else { 4 }
         };
-        self.places.iter().zip(self.network.params()).map(of).collect()
+        self.places.iter().zip(self.network.params()).map(bytes_of).collect()
     }
 
     /// Range of a parameter in the array of its kind; trained half-precision ones follow those in f32.
@@ -263,11 +263,11 @@ impl Params {
     }
 
     fn unpacked(&self, trained: &[f32], running: &[f32]) -> Result<Weights, TrainError> {
-        let of = |(id, spec): (usize, &ParamSpec)| {
+        let loaded = |(id, spec): (usize, &ParamSpec)| {
             let from = if spec.role.is_trained() { trained } else { running };
             self.arrangement.load(id, &from[self.places[id].clone()])
         };
-        Ok(Weights::new(&self.network, self.network.params().iter().enumerate().map(of).collect())?)
+        Ok(Weights::new(&self.network, self.network.params().iter().enumerate().map(loaded).collect())?)
     }
 }
 

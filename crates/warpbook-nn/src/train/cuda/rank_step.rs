@@ -58,12 +58,12 @@ impl RankStep {
     ) -> Result<Self, TrainError> {
         let communicator = Arc::new(communicator);
         let planned = plan_buckets(network, &params.gradient_bytes(), ranks.options().bucket_bytes);
-        let of = |bucket: &Bucket| {
+        let reduced_arrays = |bucket: &Bucket| {
             let node = first_node(network, bucket);
             let bias = network.nodes()[node].params.get(1);
             (node, bias.is_none_or(|id| bucket.params.contains(id)), arrays(params, bucket))
         };
-        let buckets = planned.iter().map(of).collect();
+        let buckets = planned.iter().map(reduced_arrays).collect();
         // The running statistics are reduced after the buckets.
         let link = Link::new(device, planned.len() + 1)?;
         let ready = ready(params, &planned);
@@ -90,7 +90,7 @@ impl RankStep {
     /// The reductions of a step: each bucket with the operation after whose backward pass it is ready. Each rank's gradients already are
     /// its share of the mean over the global batch, since NCCL reduces windows by sums only.
     pub fn reductions(&self) -> Vec<Reduction> {
-        let of = |(i, (node, with_bias, arrays)): (usize, &(usize, bool, Vec<DeviceArray>))| {
+        let reduction = |(i, (node, with_bias, arrays)): (usize, &(usize, bool, Vec<DeviceArray>))| {
             let (communicator, arrays) = (self.communicator.clone(), arrays.clone());
             Reduction {
                 node: *node,
@@ -100,7 +100,7 @@ impl RankStep {
                 launch: Box::new(move |s| reduce(&communicator, s, &arrays, NcclReduce::Sum)),
             }
         };
-        self.buckets.iter().enumerate().map(of).collect()
+        self.buckets.iter().enumerate().map(reduction).collect()
     }
 
     /// Describes the ranks for the passes of a step with this part of a global batch.
@@ -168,11 +168,11 @@ fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
     let begin_of =
         |bucket: &Bucket| bucket.params.iter().map(|id| params.place(*id).start).filter(|at| *at >= tail).min();
     let [but_the_last @ .., _] = buckets else { return Vec::new() };
-    let of = |bucket| {
+    let ready_range = |bucket| {
         let begin = begin_of(bucket).unwrap_or(end).min(end);
         begin..std::mem::replace(&mut end, begin)
     };
-    but_the_last.iter().map(of).collect()
+    but_the_last.iter().map(ready_range).collect()
 }
 
 /// A bucket's gradients as few arrays: neighbours in memory are merged, padding between them included.
@@ -191,11 +191,11 @@ fn arrays(params: &Params, bucket: &Bucket) -> Vec<DeviceArray> {
         }
     }
     let exact: DeviceArray = (&exact).into();
-    let of = |run: Range<usize>| match &rounded {
+    let array_of = |run: Range<usize>| match &rounded {
         Some(rounded) if run.start >= split => rounded.range(run.start - split..run.end - split),
         _ => exact.range(run),
     };
-    runs.into_iter().map(of).collect()
+    runs.into_iter().map(array_of).collect()
 }
 
 /// Refuses two ranks on one GPU, which NCCL would refuse with an unclear message.

@@ -95,11 +95,11 @@ impl CudaReplicas {
 /// Returns the GPUs, checking that they compute in the same way, are distinct, and have equally large parts of a batch.
 fn gpus<'a>(places: &'a [Place], shards: &[Shard]) -> Result<Vec<(&'a CudaDevice, &'a CudaOptions)>, TrainError> {
     let refused = |why: String| Err(TrainError::Setting(why));
-    let of = |place: &'a Place| match place {
+    let gpu_of = |place: &'a Place| match place {
         Place::Cuda(device, options) => Some((device, options)),
         Place::Cpu => None,
     };
-    let Some(gpus) = places.iter().map(of).collect::<Option<Vec<_>>>() else {
+    let Some(gpus) = places.iter().map(gpu_of).collect::<Option<Vec<_>>>() else {
         return refused("One process can train on several GPUs or on the CPU, not on both.".into());
     };
     for (i, (device, options)) in gpus.iter().enumerate() {

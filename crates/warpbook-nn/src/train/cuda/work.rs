@@ -114,7 +114,7 @@ impl StepWork<'_> {
         let last = self.network().values().len() - 1;
         let ([inputs, outputs], element) = ([0, last].map(|v| self.elements(v)), self.element());
         let slots = self.recipe.optimizer.state_slots();
-        let held = ParamBytes::of(self.network(), Some(slots), self.options.precision.activations());
+        let held = ParamBytes::new(self.network(), Some(slots), self.options.precision.activations());
         let (read, written) = match name {
             "images" => (inputs, inputs * element),
             "rows" => (4 * (inputs + outputs), element * inputs + 4 * outputs),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn check_with(recipe: &Recipe, options: CudaOptions, expect: &[(&str, u64, u64, u64)]) {
-        let fusion = FusionPlan::of(&recipe.network, &options, Some(HOPPER));
+        let fusion = FusionPlan::new(&recipe.network, &options, Some(HOPPER));
         let work = StepWork { recipe, options: &options, fusion: &fusion, n: 10 };
         for (name, flops, read, written) in expect {
             let o = work.operation(name);
@@ -203,7 +203,7 @@ mod tests {
         );
         // Momentum is read and written, weights too; gradients are read.
         let options = CudaOptions::new(Precision::Fp32);
-        let fusion = FusionPlan::of(&recipe.network, &options, Some(HOPPER));
+        let fusion = FusionPlan::new(&recipe.network, &options, Some(HOPPER));
         let work = StepWork { recipe: &recipe, options: &options, fusion: &fusion, n: 10 };
         let o = work.operation("optimiser");
         assert!((4 * 1_199_882 * 5..4 * 1_199_882 * 5 + 4096).contains(&o.bytes), "{o:?}");

@@ -75,8 +75,8 @@ mod tests {
     fn buckets_go_from_the_last_layer_to_the_first() {
         let network = network();
         let names = |buckets: &[Bucket]| -> Vec<Vec<String>> {
-            let of = |b: &Bucket| b.params.iter().map(|id| network.params()[*id].name.clone()).collect();
-            buckets.iter().map(of).collect()
+            let names_of = |b: &Bucket| b.params.iter().map(|id| network.params()[*id].name.clone()).collect();
+            buckets.iter().map(names_of).collect()
         };
         let each = names(&plan_buckets(&network, &all(&network, 4), 1));
         assert_eq!(each[0], ["fc1.weight", "fc1.bias"]);

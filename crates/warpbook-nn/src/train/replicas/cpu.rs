@@ -35,7 +35,7 @@ impl CpuReplicas {
 impl Replicas for CpuReplicas {
     fn prepare(&mut self, p: &Prepared<'_>) -> Result<(), TrainError> {
         let parts = self.shards.iter().map(|shard| p.part(shard)).collect();
-        self.steps = Some(Steps { set: Owned::of(p.set), parts, learning_rate: p.learning_rate });
+        self.steps = Some(Steps { set: Owned::new(p.set), parts, learning_rate: p.learning_rate });
         self.made = 0;
         self.outcomes.iter_mut().for_each(Vec::clear);
         Ok(())

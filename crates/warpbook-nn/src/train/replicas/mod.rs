@@ -152,7 +152,7 @@ impl DataParallel {
     pub fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
         let all = self.replicas.outcomes(count)?;
         let steps = all.iter().map(Vec::len).min().unwrap_or(0);
-        let of = |step: usize| {
+        let global_outcome = |step: usize| {
             let parts = || all.iter().map(|outcomes| outcomes[step]).zip(&self.shards);
             StepOutcome {
                 loss: parts().map(|(o, shard)| o.loss * shard.weight()).sum(),
@@ -160,7 +160,7 @@ impl DataParallel {
                 ..all[0][step]
             }
         };
-        Ok((0..steps).map(of).collect())
+        Ok((0..steps).map(global_outcome).collect())
     }
 
     /// Reads the current weights.

@@ -35,7 +35,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    fn of(recipe: &Recipe) -> Self {
+    fn new(recipe: &Recipe) -> Self {
         let groups = recipe.groups.iter().map(|g| Group { rate: 1.0, schedule: None, ..g.clone() }).collect();
         Self { batch: recipe.batch, shuffle: recipe.shuffle, optimizer: recipe.optimizer, groups }
     }
@@ -156,7 +156,7 @@ impl Checkpoint {
                 recipe.seed
             )));
         }
-        if let Some(other) = made.as_ref().and_then(|made| made.other(&Made::of(recipe))) {
+        if let Some(other) = made.as_ref().and_then(|made| made.other(&Made::new(recipe))) {
             return Err(TrainError::Setting(format!("{other}{}", anew(path))));
         }
         let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with(STATE))?;
@@ -191,12 +191,12 @@ impl Trainer {
 
     /// Collects the current state for saving.
     pub(super) fn now(&self) -> Result<Checkpoint, TrainError> {
-        let mut network = Description::of(&self.recipe, self.source.as_ref());
+        let mut network = Description::new(&self.recipe, self.source.as_ref());
         if let (Some(network), Some(set)) = (&mut network, &self.set) {
             network.classes = Some(set.classes().to_vec());
             network.trained_on = self.identity().cloned();
         }
-        let (state, made) = (self.engine.state()?, Some(Made::of(&self.recipe)));
+        let (state, made) = (self.engine.state()?, Some(Made::new(&self.recipe)));
         Ok(Checkpoint { state, step: self.step, seed: self.recipe.seed, made, network })
     }
 
@@ -208,8 +208,8 @@ impl Trainer {
         const HEADER: u64 = 1 << 17;
         let slots = self.recipe.optimizer.state_slots();
         let arrays = |trained: bool| if trained { 1 + slots } else { 1 };
-        let of = |spec: &ParamSpec| arrays(spec.role.is_trained()) as u64 * (4 * spec.len() as u64 + ARRAY);
-        HEADER + self.recipe.network.params().iter().map(of).sum::<u64>()
+        let bytes_of = |spec: &ParamSpec| arrays(spec.role.is_trained()) as u64 * (4 * spec.len() as u64 + ARRAY);
+        HEADER + self.recipe.network.params().iter().map(bytes_of).sum::<u64>()
     }
 
     /// Identity of the training images.

@@ -36,7 +36,7 @@ pub(crate) struct Description {
 
 impl Description {
     /// Describes a recipe; `None` if the network takes vectors, or has a custom layer, whose source is in a program.
-    pub fn of(recipe: &Recipe, source: Option<&Source>) -> Option<Self> {
+    pub fn new(recipe: &Recipe, source: Option<&Source>) -> Option<Self> {
         let Shape::Image { channels, height, width } = recipe.network.input() else { return None };
         let is_written = recipe.network.nodes().iter().all(|node| node.own.is_none());
         is_written.then(|| Self {
@@ -204,10 +204,10 @@ mod tests {
 
     #[test]
     fn networks_without_images_or_words_are_not_described() {
-        assert_eq!(Description::of(&Recipe::amp_recipe(), None), None);
+        assert_eq!(Description::new(&Recipe::amp_recipe(), None), None);
         let own = crate::network::own(&crate::ops::custom_layer::OwnLayer::new("mine", "its kernels"));
         let network = Network::new([1, 28, 28], [own, flatten(), linear(10)]).unwrap();
-        assert_eq!(Description::of(&Recipe { network, ..Recipe::mnist() }, None), None);
-        assert!(Description::of(&Recipe::cifar10(), None).is_some());
+        assert_eq!(Description::new(&Recipe { network, ..Recipe::mnist() }, None), None);
+        assert!(Description::new(&Recipe::cifar10(), None).is_some());
     }
 }

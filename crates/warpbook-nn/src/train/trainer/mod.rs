@@ -93,10 +93,10 @@ impl Trainer {
         data: impl Into<Samples<'a>>,
         weights: Option<&Weights>,
     ) -> Result<Self, TrainError> {
-        Self::of(place, recipe, data.into(), weights, None)
+        Self::build(place, recipe, data.into(), weights, None)
     }
 
-    pub(super) fn of(
+    pub(super) fn build(
         place: &Place,
         recipe: Recipe,
         data: Samples<'_>,

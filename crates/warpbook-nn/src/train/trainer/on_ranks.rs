@@ -50,7 +50,7 @@ impl Trainer {
                 return Err(TrainError::Setting(why.into()));
             }
             ranks.ensure_the_same(&recipe, data)?;
-            let mut trainer = Self::of(place, recipe.clone(), data, weights, Some(ranks))?;
+            let mut trainer = Self::build(place, recipe.clone(), data, weights, Some(ranks))?;
             trainer.share_state()?;
             Ok(trainer)
         };

@@ -39,7 +39,7 @@ impl Way {
             Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
         }
         // An operation in an epilogue is no kernel.
-        let fusion = FusionPlan::of(&recipe.network, &self.options, compute_capability);
+        let fusion = FusionPlan::new(&recipe.network, &self.options, compute_capability);
         let own_kernel = |skips: fn(&NodePlan) -> bool| -> Vec<(usize, &Node)> {
             nodes.iter().enumerate().filter(|(i, _)| !skips(&fusion.nodes[*i])).collect()
         };
@@ -99,10 +99,10 @@ impl Way {
     /// A kernel of a custom layer: forward or backward.
     fn own(&self, network: &Network, node: &Node, which: usize) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
-        let of = |own| {
+        let spec_of = |own| {
             custom_layer::specs(own, &OwnSizes::new(own, network.value(node.input), 1, layout), dtype)[which].clone()
         };
-        node.own.iter().map(of).collect()
+        node.own.iter().map(spec_of).collect()
     }
 
     fn backward(&self, network: &Network, fusion: &FusionPlan, (i, node): (usize, &Node)) -> Vec<KernelSpec> {

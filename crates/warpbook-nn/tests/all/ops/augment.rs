@@ -125,12 +125,12 @@ fn a_border_may_mirror_the_image() {
 
 #[test]
 fn flips_alternate_from_a_choice_at_random() {
-    let of = |epoch, step, index| Augment { flip: true, epoch: Some(epoch), step, ..plain() }.draw_of(7, index).flip;
-    let first: Vec<bool> = (0..1000).map(|i| of(0, 3, i)).collect();
+    let flipped = |epoch, step, index| Augment { flip: true, epoch: Some(epoch), step, ..plain() }.draw_of(7, index).flip;
+    let first: Vec<bool> = (0..1000).map(|i| flipped(0, 3, i)).collect();
     let count = first.iter().filter(|f| **f).count();
     assert!((430..570).contains(&count), "{count} of 1000 are mirrored");
     for (index, first) in (0..).zip(&first) {
-        assert_eq!([1, 2, 3].map(|epoch| of(epoch, 9 + epoch, index)), [!first, *first, !first]);
+        assert_eq!([1, 2, 3].map(|epoch| flipped(epoch, 9 + epoch, index)), [!first, *first, !first]);
     }
     assert!(!Augment { epoch: Some(1), ..plain() }.draw_of(0, 0).flip, "without flips there are none");
 }

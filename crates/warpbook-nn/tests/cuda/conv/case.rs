@@ -61,7 +61,7 @@ impl Case {
         let convolution =
             Convolution::by(by, b.device, &b.gemm, g, form).unwrap_or_else(|e| panic!("{}: {e}", what("new")));
         let same = convolution.is_deterministic();
-        let more = Rounding::of(&convolution, stored(dtype));
+        let more = Rounding::new(&convolution, stored(dtype));
         let (oh, ow) = g.output().unwrap();
         let (of_x, of_y) = ([g.height * g.width, g.channels], [oh * ow, g.filters]);
         let of_weight = [g.kernel[0] * g.kernel[1], g.channels];
@@ -131,7 +131,7 @@ struct Rounding {
 }
 
 impl Rounding {
-    fn of(convolution: &Convolution, stored: Dtype) -> Self {
+    fn new(convolution: &Convolution, stored: Dtype) -> Self {
         let Some(plans) = convolution.library_plans() else { return Self { twice: 0.0, transforms: [0.0; 3] } };
         let transforms =
             plans.map(|plan| if plan.is_some_and(CudnnPlan::transforms) { 16.0 * stored.epsilon() } else { 0.0 });

@@ -12,7 +12,7 @@ use warpbook_record::Dtype;
 /// Supported shapes: one to four steps of taps, several parts of an image, filters that are not multiples of 32, strides, images smaller
 /// than the window.
 fn few_shapes() -> Vec<Geometry> {
-    let of = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
+    let with_sizes = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
     vec![
         square(1, 1, [1, 8], [1, 1, 0]),
         square(3, 28, [1, 32], [3, 1, 0]),
@@ -21,7 +21,7 @@ fn few_shapes() -> Vec<Geometry> {
         square(2, 9, [5, 40], [3, 1, 2]),
         square(2, 17, [7, 64], [3, 1, 1]),
         square(2, 2, [1, 8], [5, 1, 2]),
-        of([1, 7], [3, 2], [0, 3], square(3, 40, [2, 24], [1, 1, 0])),
+        with_sizes([1, 7], [3, 2], [0, 3], square(3, 40, [2, 24], [1, 1, 0])),
         square(1, 224, [3, 64], [4, 4, 0]),
     ]
 }

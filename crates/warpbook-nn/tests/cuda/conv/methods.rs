@@ -128,11 +128,11 @@ fn sums_over_many_splits_and_panels_are_the_reference() {
     let panels = square(7, 40, [16, 3], [9, 1, 4]);
     let case = Case::new(panels, Dtype::F16);
     for layout in LAYOUTS {
-        let of = |batch| {
+        let with_batch = |batch| {
             let form = Form { method: Method::Im2col, dtype: Dtype::F16, layout };
             Convolution::new(&device, &bench.gemm, &Geometry { batch, ..panels }, form).unwrap().workspace_bytes()
         };
-        assert!(of(7) < 7 * of(1) && of(7) <= 64 << 20, "7 images take more than one panel: {} {}", of(7), of(1));
+        assert!(with_batch(7) < 7 * with_batch(1) && with_batch(7) <= 64 << 20, "7 images take more than one panel: {} {}", with_batch(7), with_batch(1));
         case.check(&bench, Method::Im2col, layout);
     }
 }

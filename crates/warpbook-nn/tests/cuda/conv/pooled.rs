@@ -12,7 +12,7 @@ use warpbook_record::Dtype;
 
 /// Even and odd sides, several tiles of an image and images of a tile, wide images, channels and filters of every kernel.
 fn shapes() -> Vec<Geometry> {
-    let of = |kernel, stride, padding, width, g: Geometry| Geometry { kernel, stride, padding, width, ..g };
+    let with_sizes = |kernel, stride, padding, width, g: Geometry| Geometry { kernel, stride, padding, width, ..g };
     let mut all = vec![
         square(1, 2, [1, 8], [1, 1, 0]),
         square(3, 9, [3, 24], [3, 1, 1]),
@@ -25,9 +25,9 @@ fn shapes() -> Vec<Geometry> {
         square(2, 12, [64, 64], [5, 1, 2]),
         square(300, 8, [64, 32], [3, 1, 1]),
         square(2, 3, [32, 128], [2, 1, 0]),
-        of([1, 4], [1, 1], [0, 3], 5, square(3, 8, [64, 32], [1, 1, 0])),
-        of([3, 3], [1, 1], [1, 1], 150, square(2, 5, [32, 32], [1, 1, 0])),
-        of([3, 3], [1, 2], [1, 1], 150, square(2, 5, [3, 32], [1, 1, 0])),
+        with_sizes([1, 4], [1, 1], [0, 3], 5, square(3, 8, [64, 32], [1, 1, 0])),
+        with_sizes([3, 3], [1, 1], [1, 1], 150, square(2, 5, [32, 32], [1, 1, 0])),
+        with_sizes([3, 3], [1, 2], [1, 1], 150, square(2, 5, [3, 32], [1, 1, 0])),
     ];
     all.extend(layers());
     all
@@ -128,7 +128,7 @@ fn check_all(test: &str, dtype: Dtype, method: Method) {
 /// several blocks of an image, which begin at odd rows too, strides, and filters that are not multiples of 32.
 fn unpooled_shapes() -> Vec<Geometry> {
     let sides = |height, width, g: Geometry| Geometry { height, width, ..g };
-    let of = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
+    let with_sizes = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
     let rgb = |batch, height, width| sides(height, width, square(batch, 1, [3, 32], [3, 1, 1]));
     vec![
         square(1, 2, [1, 8], [1, 1, 0]),
@@ -148,7 +148,7 @@ fn unpooled_shapes() -> Vec<Geometry> {
         square(3, 40, [3, 24], [3, 2, 1]),
         square(2, 17, [7, 64], [3, 1, 1]),
         square(40, 16, [7, 64], [3, 1, 1]),
-        of([1, 7], [3, 2], [0, 3], square(3, 40, [2, 24], [1, 1, 0])),
+        with_sizes([1, 7], [3, 2], [0, 3], square(3, 40, [2, 24], [1, 1, 0])),
         // Three rows of y in each part of an image.
         square(1, 224, [3, 64], [4, 4, 0]),
     ]
@@ -188,7 +188,7 @@ impl Unpooling {
         Self { x: b.input(&x, dtype), dy: b.input(&dy, dtype), mask: b.input(&mask, dtype), places, len }
     }
 
-    fn of(&self, scale: Option<f32>) -> (Slice<u8>, Option<(&DeviceArray, f32)>) {
+    fn places_and_mask(&self, scale: Option<f32>) -> (Slice<u8>, Option<(&DeviceArray, f32)>) {
         (self.places.range(64..64 + self.len), scale.map(|scale| (&self.mask, scale)))
     }
 
@@ -200,7 +200,7 @@ impl Unpooling {
         dy.bytes().fill_bytes(0xff).unwrap();
         let [dw, db] = [g.weight_len(), g.filters].map(|len| Guarded::new(b.device, len, Dtype::F32));
         let workspace = Poisoned::new(b.device, convolution.workspace_bytes()).workspace();
-        let (places, mask) = self.of(scale);
+        let (places, mask) = self.places_and_mask(scale);
         match mask {
             Some((y, scale)) => {
                 let index = (&places, y, scale);
@@ -225,10 +225,10 @@ fn check_unpooling(b: &Bench<'_>, g: &Geometry, form: Form, with_nan: bool) {
     for scale in [None, Some(1.0), Some(1.0 / 0.7)] {
         let what = format!("{g:?}, {form:?}, scale {scale:?}, NaN {with_nan}");
         let want = a.apart(b, g, form, scale);
-        let (places, mask) = a.of(scale);
-        let of = PooledGradient { dy: &a.dy, places: &places, mask };
+        let (places, mask) = a.places_and_mask(scale);
+        let gradient = PooledGradient { dy: &a.dy, places: &places, mask };
         let queue = |dbias: Option<&Slice<f32>>| {
-            convolution.pooled_weight_gradient(&b.stream, &a.x, &of, &dw.f32(), dbias, &workspace).unwrap();
+            convolution.pooled_weight_gradient(&b.stream, &a.x, &gradient, &dw.f32(), dbias, &workspace).unwrap();
         };
         let mut got = dw.written(&what, b, &poisoned, || queue(Some(&db.f32())));
         let without_bias = dw.written(&what, b, &poisoned, || queue(None));
@@ -295,25 +295,25 @@ fn a_gradient_of_maxima_that_no_kernel_expands_is_refused() {
     let [pooled, both] =
         [Convolution::pooled, Convolution::unpooling].map(|load| load(&device, &b.gemm, &few, form).unwrap());
     let workspace = Poisoned::new(&device, pooled.workspace_bytes().max(both.workspace_bytes())).workspace();
-    let (places, mask) = a.of(Some(1.0));
+    let (places, mask) = a.places_and_mask(Some(1.0));
     let dw = Guarded::new(&device, few.weight_len(), Dtype::F32).f32();
     let refused = |c: &Convolution, of: PooledGradient<'_>| {
         c.pooled_weight_gradient(&b.stream, &a.x, &of, &dw, None, &workspace).unwrap_err().to_string()
     };
-    let of = PooledGradient { dy: &a.dy, places: &places, mask };
-    let error = refused(&pooled, of);
+    let gradient = PooledGradient { dy: &a.dy, places: &places, mask };
+    let error = refused(&pooled, gradient);
     assert!(error.contains("`weight_gradient`") && error.contains("Convolution::unpooling"), "{error}");
     let dy = Guarded::new(&device, few.output_len().unwrap(), Dtype::F16).array();
     let error = both.weight_gradient(&b.stream, &a.x, &dy, &dw, None, &workspace).unwrap_err().to_string();
     assert!(error.contains("`pooled_weight_gradient`") && error.contains("Convolution::pooled"), "{error}");
     let (short, odd) = (a.places.range(64..64 + a.len - 8), a.places.range(65..65 + a.len));
-    for (of, part) in [
-        (PooledGradient { dy: &dy, ..of }, "the gradient of the maxima"),
-        (PooledGradient { mask: Some((&dy, 1.0)), ..of }, "the mask"),
-        (PooledGradient { places: &short, ..of }, "places of the maxima"),
-        (PooledGradient { places: &odd, ..of }, "multiple of 8"),
+    for (gradient, part) in [
+        (PooledGradient { dy: &dy, ..gradient }, "the gradient of the maxima"),
+        (PooledGradient { mask: Some((&dy, 1.0)), ..gradient }, "the mask"),
+        (PooledGradient { places: &short, ..gradient }, "places of the maxima"),
+        (PooledGradient { places: &odd, ..gradient }, "multiple of 8"),
     ] {
-        let error = refused(&both, of);
+        let error = refused(&both, gradient);
         assert!(error.contains(part), "{error}");
     }
 }

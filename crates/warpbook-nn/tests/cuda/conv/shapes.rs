@@ -14,7 +14,7 @@ pub fn square(
 
 /// Shapes with odd sizes, windows in the padding in every possible way, and channels of every alignment.
 pub fn odd_shapes() -> Vec<Geometry> {
-    let of = |kernel, stride, padding, width, g: Geometry| Geometry { kernel, stride, padding, width, ..g };
+    let with_sizes = |kernel, stride, padding, width, g: Geometry| Geometry { kernel, stride, padding, width, ..g };
     vec![
         square(1, 1, [1, 1], [1, 1, 0]),
         square(3, 1, [5, 8], [3, 1, 1]),
@@ -27,8 +27,8 @@ pub fn odd_shapes() -> Vec<Geometry> {
         square(5, 6, [40, 24], [1, 1, 0]),
         square(2, 10, [8, 64], [3, 1, 1]),
         square(1, 9, [33, 3], [3, 1, 1]),
-        of([1, 4], [2, 1], [0, 3], 5, square(3, 8, [16, 24], [1, 1, 0])),
-        of([6, 2], [1, 3], [2, 0], 12, square(2, 4, [8, 8], [1, 1, 0])),
+        with_sizes([1, 4], [2, 1], [0, 3], 5, square(3, 8, [16, 24], [1, 1, 0])),
+        with_sizes([6, 2], [1, 3], [2, 0], 12, square(2, 4, [8, 8], [1, 1, 0])),
     ]
 }
 

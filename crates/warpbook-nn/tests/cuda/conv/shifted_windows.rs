@@ -11,7 +11,7 @@ use warpbook_record::Dtype;
 
 /// Supported shapes: several tiles of an image and of a block, several rows of channels, wide and rectangular windows.
 fn shifted_shapes() -> Vec<Geometry> {
-    let of = |kernel, padding, width, g: Geometry| Geometry { kernel, padding, width, ..g };
+    let with_sizes = |kernel, padding, width, g: Geometry| Geometry { kernel, padding, width, ..g };
     vec![
         square(1, 1, [32, 32], [1, 1, 0]),
         square(3, 26, [32, 64], [3, 1, 0]),
@@ -25,8 +25,8 @@ fn shifted_shapes() -> Vec<Geometry> {
         square(3, 7, [128, 96], [3, 1, 1]),
         square(2, 9, [32, 128], [2, 1, 0]),
         square(2, 3, [32, 32], [5, 1, 1]),
-        of([1, 4], [0, 3], 5, square(3, 8, [64, 32], [1, 1, 0])),
-        of([3, 3], [1, 1], 150, square(2, 5, [32, 32], [1, 1, 0])),
+        with_sizes([1, 4], [0, 3], 5, square(3, 8, [64, 32], [1, 1, 0])),
+        with_sizes([3, 3], [1, 1], 150, square(2, 5, [32, 32], [1, 1, 0])),
         square(2, 20, [64, 64], [1, 1, 0]),
     ]
 }

@@ -28,9 +28,9 @@ impl Want {
     }
 
     pub fn plus(&self, bias: &[f32]) -> Self {
-        let of = |i: usize| f64::from(bias[i % bias.len()]);
-        let scales = self.scales.iter().enumerate().map(|(i, v)| v + of(i).abs()).collect();
-        Self { scales, ..self.map(|i, v| v + of(i)) }
+        let bias_of = |i: usize| f64::from(bias[i % bias.len()]);
+        let scales = self.scales.iter().enumerate().map(|(i, v)| v + bias_of(i).abs()).collect();
+        Self { scales, ..self.map(|i, v| v + bias_of(i)) }
     }
 
     pub fn relu(&self) -> Self {

@@ -96,8 +96,8 @@ impl OwnReport {
             Some(flaw) => flaw.clone(),
             None if self.rows.is_empty() => format!("{} compiles; it was not run.", self.layer),
             None => {
-                let of = |r: &OwnRow| r.error / r.tolerance;
-                let worst = self.rows.iter().map(of).fold(0.0, f64::max);
+                let relative_error = |r: &OwnRow| r.error / r.tolerance;
+                let worst = self.rows.iter().map(relative_error).fold(0.0, f64::max);
                 format!(
                     "{} is right for {} on {}: the largest error is {:.0} % of what rounding and the step allow.",
                     self.layer,

@@ -117,7 +117,7 @@ impl Control {
         let s = what.scaler.copied().unwrap_or_default();
         let scaler =
             Scaler { growth: s.growth_factor, backoff: s.backoff_factor, interval: s.growth_interval, unused: 0 };
-        End::of(Ended {
+        End::new(Ended {
             samples: [n, self.order.len()].map(|size| u32::try_from(size).unwrap_or(u32::MAX)),
             scaler,
             counters: &self.counters,
@@ -134,14 +134,14 @@ impl Control {
     pub fn outcomes(&self, count: usize, what: StepEnd<'_>) -> Result<Vec<StepOutcome>> {
         let (losses, correct, skipped) = (self.losses.to_vec()?, self.correct.to_vec()?, self.skipped.to_vec()?);
         let (scales, norms) = (self.scales.to_vec()?, self.norms.to_vec()?);
-        let of = |i: usize| StepOutcome {
+        let outcome_of = |i: usize| StepOutcome {
             loss: losses[i],
             correct: correct[i] as usize,
             skipped: skipped[i] != 0,
             loss_scale: what.scaler.map(|_| scales[i]),
             gradient_norm: what.norm_is_computed.then_some(norms[i]),
         };
-        Ok((0..count).map(of).collect())
+        Ok((0..count).map(outcome_of).collect())
     }
 
     /// Number of updates so far.

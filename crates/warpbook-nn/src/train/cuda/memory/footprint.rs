@@ -26,13 +26,13 @@ pub(in crate::train) struct Footprint {
 /// Plans a network's training on an H200, with an optimiser of this many slots.
 pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize, options: &CudaOptions) -> Footprint {
     let (options, _) = options.arranged(network);
-    let (fusion, dtype) = (FusionPlan::of(network, &options, Some(HOPPER)), options.precision.activations());
+    let (fusion, dtype) = (FusionPlan::new(network, &options, Some(HOPPER)), options.precision.activations());
     let layout = super::plan(network, &fusion, batch, dtype, options.purpose());
     let nodes = network.nodes().iter().enumerate();
     let again = nodes.clone().filter(|(i, _)| fusion.computes_again(network.nodes(), *i));
     Footprint {
         again_flops: again.map(|(_, node)| network.node_flops(node)).sum::<u64>().saturating_mul(batch as u64),
-        params: ParamBytes::of(network, Some(slots), dtype),
+        params: ParamBytes::new(network, Some(slots), dtype),
         nodes: nodes.map(|(i, node)| super::node_bytes(&layout, &fusion, node, i)).collect(),
         input: super::input_bytes(&layout),
         unshared: layout.blocks().iter().map(|b| b.bytes as u64).sum(),
@@ -42,14 +42,14 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
 
 /// Bytes of the f32 sums of gradients over the parts of a batch; 0 if it is not split.
 pub(in crate::train) fn sums_of_gradients(recipe: &Recipe) -> u64 {
-    if recipe.accumulate > 1 { ParamBytes::of(&recipe.network, None, Dtype::F32).weights } else { 0 }
+    if recipe.accumulate > 1 { ParamBytes::new(&recipe.network, None, Dtype::F32).weights } else { 0 }
 }
 
 /// Bytes of a training with batches of this size, without its data and the workspaces of products.
 fn bytes(recipe: &Recipe, options: &CudaOptions, fusion: &FusionPlan, batch: usize) -> u64 {
     let dtype = options.precision.activations();
     let planned = super::plan(&recipe.network, fusion, batch, dtype, options.purpose()).peak_bytes() as u64;
-    let params = ParamBytes::of(&recipe.network, Some(recipe.optimizer.state_slots()), dtype);
+    let params = ParamBytes::new(&recipe.network, Some(recipe.optimizer.state_slots()), dtype);
     planned + params.total() + sums_of_gradients(recipe)
 }
 

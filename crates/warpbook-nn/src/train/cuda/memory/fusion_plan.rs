@@ -180,7 +180,7 @@ impl<'a> Planner<'a> {
 
 impl FusionPlan {
     /// Plans a network on a GPU of this compute capability.
-    pub fn of(network: &Network, options: &CudaOptions, compute_capability: Option<(u32, u32)>) -> Self {
+    pub fn new(network: &Network, options: &CudaOptions, compute_capability: Option<(u32, u32)>) -> Self {
         let dtype = options.precision.activations();
         let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
         let form = |conv: &Node| {
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_masked_pool_takes_the_factor_of_the_dropout_after_it() {
-        let of = |masks: bool, layers: Vec<Layer>| {
+        let fused_dropouts = |masks: bool, layers: Vec<Layer>| {
             let n = Network::new([2, 6, 6], layers).unwrap();
             let s = FusionPlan::with(&n, true, |_| masks, |_, _| false);
             let nodes = s.nodes.iter();
@@ -322,9 +322,9 @@ mod tests {
             (nodes.map(|node| node.dropout).collect::<Vec<_>>(), skips)
         };
         let layers = |before: Layer| vec![conv2d(2, 3), before, max_pool(2), dropout(0.5), flatten(), linear(2)];
-        let (after, done) = of(true, layers(relu()));
+        let (after, done) = fused_dropouts(true, layers(relu()));
         assert_eq!((after[2], &done[..4]), (Some(3), &[false, true, false, true][..]));
-        for (after, done) in [of(false, layers(relu())), of(true, layers(gelu()))] {
+        for (after, done) in [fused_dropouts(false, layers(relu())), fused_dropouts(true, layers(gelu()))] {
             assert!(after.iter().all(Option::is_none) && !done[3], "the pool's output is no mask");
         }
     }
@@ -360,16 +360,16 @@ mod tests {
         // Without a mask the ReLU's gradient reads the pool's input.
         assert!(pools(&FusionPlan::with(&n, true, |_| false, |_, _| true)).iter().all(Option::is_none));
         assert!(pools(&FusionPlan::with(&n, false, |_| true, |_, _| true)).iter().all(Option::is_none));
-        let of = |layers: Vec<Layer>| {
+        let fused_pools = |layers: Vec<Layer>| {
             let n = Network::new([2, 6, 6], layers).unwrap();
             pools(&FusionPlan::with(&n, true, |_| true, |_, _| true))
         };
         let conv = || conv2d(2, 3).padding(1);
-        assert_eq!(of(vec![conv(), max_pool(2), flatten(), linear(2)])[0], Some(1), "without a ReLU");
-        assert_eq!(of(vec![conv(), relu(), avg_pool(2), flatten(), linear(2)])[0], None);
-        assert_eq!(of(vec![conv(), gelu(), max_pool(2), flatten(), linear(2)])[0], None);
+        assert_eq!(fused_pools(vec![conv(), max_pool(2), flatten(), linear(2)])[0], Some(1), "without a ReLU");
+        assert_eq!(fused_pools(vec![conv(), relu(), avg_pool(2), flatten(), linear(2)])[0], None);
+        assert_eq!(fused_pools(vec![conv(), gelu(), max_pool(2), flatten(), linear(2)])[0], None);
         assert_eq!(
-            of(vec![conv(), residual([conv()]), max_pool(2), flatten(), linear(2)])[0],
+            fused_pools(vec![conv(), residual([conv()]), max_pool(2), flatten(), linear(2)])[0],
             None,
             "it is read twice"
         );

@@ -38,7 +38,7 @@ struct Times {
 }
 
 impl Times {
-    fn of(network: &Network, fusion: &FusionPlan, trains: bool) -> Self {
+    fn new(network: &Network, fusion: &FusionPlan, trains: bool) -> Self {
         let count = network.nodes().len();
         let mut times = Self { count, backward: Vec::new(), again: vec![None; count] };
         if !trains {
@@ -192,7 +192,7 @@ pub(in crate::train) fn plan(
     let nodes = network.nodes();
     let trains = purpose != Purpose::Inference;
     let overlaps = purpose == Purpose::Training { overlaps: true };
-    let planner = MemoryPlanner { network, fusion, times: Times::of(network, fusion, trains), batch, overlaps };
+    let planner = MemoryPlanner { network, fusion, times: Times::new(network, fusion, trains), batch, overlaps };
     let (times, count) = (&planner.times, network.values().len());
     let bytes = |value: ValueId| network.value(value).elements().saturating_mul(batch * dtype.bytes() as usize);
     let (mut values, mut gradients) = (vec![Life::default(); count], vec![Life::default(); count]);
@@ -281,12 +281,12 @@ pub(in crate::train) fn input_bytes(layout: &ArenaLayout) -> u64 {
 
 /// Bytes that operation `i` adds to a plan.
 pub(in crate::train) fn node_bytes(layout: &ArenaLayout, fusion: &FusionPlan, node: &Node, i: usize) -> NodeBytes {
-    let of = |name: &str| layout.get(name).map_or(0, |block| block.bytes as u64);
+    let bytes_of = |name: &str| layout.get(name).map_or(0, |block| block.bytes as u64);
     let buffer = fusion.buffer[node.output];
     let [output, gradient] =
-        if buffer == node.output { [of(&value_name(buffer)), of(&gradient_name(buffer))] } else { [0, 0] };
+        if buffer == node.output { [bytes_of(&value_name(buffer)), bytes_of(&gradient_name(buffer))] } else { [0, 0] };
     let other = [kept_name(i), join_name(i), scratch_name(i, false), scratch_name(i, true)];
-    let twice = |name: &str| of(name) + of(&again(name));
+    let twice = |name: &str| bytes_of(name) + bytes_of(&again(name));
     let output = if output > 0 { twice(&value_name(buffer)) } else { 0 };
     NodeBytes { output, gradient, other: other.iter().map(|name| twice(name)).sum() }
 }
@@ -391,9 +391,9 @@ mod tests {
         for fused in [false, true] {
             let n = mnist_cnn(0.25, 0.5);
             let fusion = FusionPlan::with(&n, fused, |_| true, |_, _| false);
-            let of = |purpose| plan(&n, &fusion, 512, Dtype::F16, purpose);
-            let layout = of(Purpose::Training { overlaps: false });
-            let overlapping = of(Purpose::Training { overlaps: true });
+            let plan_for = |purpose| plan(&n, &fusion, 512, Dtype::F16, purpose);
+            let layout = plan_for(Purpose::Training { overlaps: false });
+            let overlapping = plan_for(Purpose::Training { overlaps: true });
             assert!(overlapping.peak_bytes() > layout.peak_bytes(), "gradients are kept longer");
             let blocks = layout.blocks();
             for (i, a) in blocks.iter().enumerate() {

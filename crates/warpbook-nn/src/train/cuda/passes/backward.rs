@@ -184,8 +184,8 @@ impl Builder<'_> {
                     let mask = self.pool_mask(pool)?;
                     self.push(&node.name, "weight gradient", move |s| {
                         let mask = mask.as_ref().map(|(mask, scale)| (mask, *scale));
-                        let of = PooledGradient { dy: &dy, places: &places, mask };
-                        c.pooled_weight_gradient(s, &x, &of, &dw, db.as_ref(), &workspace)
+                        let pooled = PooledGradient { dy: &dy, places: &places, mask };
+                        c.pooled_weight_gradient(s, &x, &pooled, &dw, db.as_ref(), &workspace)
                     });
                 } else {
                     self.push(&node.name, "weight gradient", move |s| {

@@ -292,12 +292,12 @@ impl<'a> Builder<'a> {
     /// Adds a part's gradients to those of earlier parts, in f32. The gradients' own arrays then hold the sum.
     fn add_up(&mut self, step: StepParts<'_>) -> Result<()> {
         let (Some(part), Some(sums)) = (self.part, &step.kernels.sums) else { return Ok(()) };
-        let of = (self.n as f32 / part.of as f32, part.at == 0);
+        let share_and_first = (self.n as f32 / part.of as f32, part.at == 0);
         let (exact, rounded) = self.parts.params.gradients();
         let arrays: Vec<DeviceArray> = std::iter::once((&exact).into()).chain(rounded).collect();
         let sums = sums.clone();
         self.push("sum of gradients", "", move |s| {
-            sums.iter().zip(&arrays).try_for_each(|((kernel, sum), array)| kernel.queue(s, array, of, sum))
+            sums.iter().zip(&arrays).try_for_each(|((kernel, sum), array)| kernel.queue(s, array, share_and_first, sum))
         });
         self.last_on(On::Both);
         Ok(())

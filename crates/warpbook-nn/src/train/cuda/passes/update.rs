@@ -29,7 +29,7 @@ struct Updated {
 
 impl Updated {
     /// The arrays' ranges for some parameters.
-    fn of(&self, range: Range<usize>) -> Self {
+    fn slice(&self, range: Range<usize>) -> Self {
         let split = self.gradients.len();
         let (exact, rounded) =
             (range.start.min(split)..range.end.min(split), range.start.max(split)..range.end.max(split));
@@ -102,7 +102,7 @@ impl Builder<'_> {
 
     fn verdict(&self, step: StepParts<'_>, overflow: Option<&Slice<u32>>) -> Verdict {
         let (control, updated) = (step.control, self.updated(step));
-        Verdict::of(&step.recipe.optimizer, (&control.counters, &control.losses), overflow, updated.control())
+        Verdict::new(&step.recipe.optimizer, (&control.counters, &control.losses), overflow, updated.control())
     }
 
     /// Memory to save parameters before a provisional update, if this step makes one.
@@ -151,12 +151,13 @@ impl Builder<'_> {
     fn by_kernels(&mut self, step: StepParts<'_>, norm: Option<Norm>) -> Result<()> {
         let (updated, computes_norm) = (self.updated(step), norm.is_some());
         if let Some(norm) = norm {
-            let of = updated;
-            let arrays: Vec<DeviceArray> = std::iter::once((&of.gradients).into()).chain(of.rounded.clone()).collect();
+            let all = updated;
+            let arrays: Vec<DeviceArray> =
+                std::iter::once((&all.gradients).into()).chain(all.rounded.clone()).collect();
             let lengths: Vec<usize> = arrays.iter().map(DeviceArray::len).collect();
             let workspace = self.parts.device.zeros::<f64>(norm.blocks(&lengths))?.range(..);
             self.push("norm of the gradients", "", move |s| {
-                norm.queue(s, &arrays, of.most(), of.scale.as_ref(), &workspace, of.norm_outputs())
+                norm.queue(s, &arrays, all.most(), all.scale.as_ref(), &workspace, all.norm_outputs())
             });
         }
         let judge = step.control.clone();
@@ -176,20 +177,21 @@ impl Builder<'_> {
         let early = norm.is_none() || kept.is_some();
         let restore = kept.map(|kept| Ok::<_, Error>((update.restore(self.parts.device)?, kept))).transpose()?;
         if let (Some((restore, kept)), Some((first, _))) = (&restore, ready.first()) {
-            let (restore, kept, of) = (restore.clone(), kept.clone(), updated.of(left..updated.weights.len()));
-            self.push("optimiser,", "weights kept", move |s| restore.keep(s, of.parameters(), &kept));
+            let (restore, kept) = (restore.clone(), kept.clone());
+            let early_ones = updated.slice(left..updated.weights.len());
+            self.push("optimiser,", "weights kept", move |s| restore.keep(s, early_ones.parameters(), &kept));
             self.last_on(On::Reduced(*first));
         }
         let mut squares = norm.as_ref().map(|norm| self.squares(norm, &updated, (&ready, left))).transpose()?;
         for (reduction, range) in &ready {
-            let of = updated.of(range.clone());
+            let bucket = updated.slice(range.clone());
             if let Some(squares) = &mut squares {
-                self.squares_of(squares, *reduction, of.clone());
+                self.squares_of(squares, *reduction, bucket.clone());
             }
             if early {
                 let update = update.of_some(self.parts.device)?;
                 self.push("optimiser,", &format!("bucket {}", reduction + 1), move |s| {
-                    update.step(s, of.parameters(), of.control())
+                    update.step(s, bucket.parameters(), bucket.control())
                 });
                 self.last_on(On::Reduced(*reduction));
             }
@@ -197,19 +199,19 @@ impl Builder<'_> {
         if let (Some(norm), Some(Squares { workspace, .. })) = (norm, squares) {
             let verdict = self.verdict(step, Some(&step.control.overflow));
             let verdict = if restore.is_some() { verdict.withdrawing() } else { verdict };
-            let of = updated.of(0..left);
+            let remaining = updated.slice(0..left);
             self.push("norm of the gradients", "", move |s| {
-                let (arrays, to) = ((&of.gradients, of.rounded.as_ref()), (of.norm_outputs(), &verdict));
-                norm.queue(s, arrays, (of.most(), of.scale.as_ref()), &workspace, to)
+                let (arrays, to) = ((&remaining.gradients, remaining.rounded.as_ref()), (remaining.norm_outputs(), &verdict));
+                norm.queue(s, arrays, (remaining.most(), remaining.scale.as_ref()), &workspace, to)
             });
         }
         if let Some((restore, kept)) = restore {
-            let of = updated.of(left..updated.weights.len());
+            let early_ones = updated.slice(left..updated.weights.len());
             self.push("optimiser,", "taken back", move |s| {
-                restore.queue(s, (&of.control.counters, of.control()), of.parameters(), &kept)
+                restore.queue(s, (&early_ones.control.counters, early_ones.control()), early_ones.parameters(), &kept)
             });
         }
-        let rest = if early { updated.of(0..left) } else { updated };
+        let rest = if early { updated.slice(0..left) } else { updated };
         self.push("optimiser", "", move |s| update.step(s, rest.parameters(), rest.control(), &end));
         Ok(())
     }
@@ -235,9 +237,9 @@ impl Builder<'_> {
         (ready, left): (&[(usize, Range<usize>)], usize),
     ) -> Result<Squares> {
         let of_some = (!ready.is_empty()).then(|| norm.of_some(self.parts.device)).transpose()?;
-        let used = norm.blocks(updated.of(0..left).gradient_lengths());
+        let used = norm.blocks(updated.slice(0..left).gradient_lengths());
         let of_ready = |of: &SquaresOfSome| -> usize {
-            ready.iter().map(|(_, range)| of.blocks(updated.of(range.clone()).gradient_lengths())).sum()
+            ready.iter().map(|(_, range)| of.blocks(updated.slice(range.clone()).gradient_lengths())).sum()
         };
         let workspace = self.parts.device.zeros::<f64>(used + of_some.as_ref().map_or(0, of_ready))?.range(..);
         Ok(Squares { of_some, workspace, used })

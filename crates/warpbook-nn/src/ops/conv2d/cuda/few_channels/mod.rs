@@ -49,7 +49,7 @@ impl Parts {
     /// one with the largest parts. `None` if a row of windows does not fit into shared memory.
     fn new(s: &Shapes, multiple: u32, at_once: u32) -> Option<Self> {
         let pitch = ((s.y[1] - 1) * s.stride[1] + s.kernel[1]).checked_mul(s.channels)?;
-        let of = |count: u32| {
+        let split_into = |count: u32| {
             let rows = s.y[0].div_ceil(count).next_multiple_of(multiple);
             let height = (rows - 1) * s.stride[0] + s.kernel[0];
             Self { count: s.y[0].div_ceil(rows), rows, height, pitch }
@@ -60,7 +60,7 @@ impl Parts {
                 (u64::from(s.batch) * u64::from(parts.count)).div_ceil(u64::from((at_once / groups(s)).max(1)));
             in_turn * u64::from((parts.rows * s.y[1]).div_ceil(PIXELS_AT_ONCE) + LOAD)
         };
-        (1..=s.y[0]).map(of).filter(fits).min_by_key(time)
+        (1..=s.y[0]).map(split_into).filter(fits).min_by_key(time)
     }
 }
 
@@ -97,8 +97,8 @@ impl Few {
         if specs.iter().any(|spec| spec.requires.as_ref().is_some_and(|r| !r.met_by(info.compute_capability))) {
             return Ok(None);
         }
-        let of = |spec: &KernelSpec| u32::try_from(spec.tiles[0].size(Dim::BlocksPerSm)).unwrap_or(1);
-        let at_once = specs.each_ref().map(|spec| info.multiprocessors.max(1) * of(spec));
+        let blocks_per_sm = |spec: &KernelSpec| u32::try_from(spec.tiles[0].size(Dim::BlocksPerSm)).unwrap_or(1);
+        let at_once = specs.each_ref().map(|spec| info.multiprocessors.max(1) * blocks_per_sm(spec));
         let Some(parts) = parts(shapes, pool[0], at_once) else { return Ok(None) };
         let [forward, gradient] = specs.map(|spec| device.kernel(&spec, &spec.tiles[0]));
         let units = shapes.batch * parts[1].count;

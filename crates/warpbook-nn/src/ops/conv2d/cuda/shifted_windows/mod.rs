@@ -44,7 +44,7 @@ struct Image {
 }
 
 impl Image {
-    fn of(pass: Pass, s: &Shapes) -> Option<Self> {
+    fn for_pass(pass: Pass, s: &Shapes) -> Option<Self> {
         let Shapes { batch, channels, filters, kernel, .. } = *s;
         Some(match pass {
             Pass::Forward => {
@@ -104,7 +104,7 @@ impl Division {
     /// tile, or two tiles and the weights do not fit into shared memory.
     fn new(image: &Image, windowed: Windowed, tile: &Tile, multiprocessors: u32) -> Option<Self> {
         let positions = u32::try_from(tile.size(Dim::Bm)).unwrap_or(u32::MAX);
-        let of = |rows, pitch, tiles, tiles_across, across, end| {
+        let division = |rows, pitch, tiles, tiles_across, across, end| {
             let empty = Self { rows, pitch, tiles, tiles_across, across, ..Self::default() };
             empty.filled(image, tile, end, multiprocessors)
         };
@@ -115,7 +115,7 @@ impl Division {
                 let most = ((positions + kw - 1) / pitch).min(height);
                 let tiles = height.div_ceil((most > 0).then_some(most)?);
                 // The windows of the last positions, which are not stored, end behind the tile.
-                of(height.div_ceil(tiles), pitch, tiles, 1, 0, positions + (kh - 1) * pitch + kw - 1)
+                division(height.div_ceil(tiles), pitch, tiles, 1, 0, positions + (kh - 1) * pitch + kw - 1)
             }
             Windowed::Blocks | Windowed::Pooled => {
                 let (parts, down_all, across_all) = (positions / 64, height.div_ceil(8), width.div_ceil(8));
@@ -124,7 +124,7 @@ impl Division {
                     let (pitch, tiles_across) = (across * 8 + kw - 1, across_all.div_ceil(across));
                     // Left-over parts multiply data behind the tile.
                     let end = (parts.div_ceil(across) * 8 + kh - 1) * pitch;
-                    of(down * 8, pitch, down_all.div_ceil(down) * tiles_across, tiles_across, across, end)
+                    division(down * 8, pitch, down_all.div_ceil(down) * tiles_across, tiles_across, across, end)
                 });
                 divisions.min_by_key(|division| (division.cost, division.box_bytes))
             }
@@ -208,7 +208,7 @@ pub(super) struct Job<'a> {
 /// kernel does not support the convolution.
 fn plan(job: Job<'_>, multiprocessors: u32) -> Option<(Image, (KernelSpec, Tile, Division))> {
     let Job { pass, dtype, pool, shapes } = job;
-    let image = Image::of(pass, shapes).filter(|_| takes(dtype, shapes))?;
+    let image = Image::for_pass(pass, shapes).filter(|_| takes(dtype, shapes))?;
     Some((image, choose(&image, (pass, dtype, pool), multiprocessors)?))
 }
 
