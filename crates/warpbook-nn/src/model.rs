@@ -30,7 +30,11 @@ pub struct Tensors {
 
 impl Tensors {
     /// Copies weights to tensors with PyTorch's names and shapes, in fp32 on the CPU.
-    pub(crate) fn from_weights(weights: &Weights, prefix: &str, kept: impl Fn(bool) -> bool) -> Result<Self, TensorError> {
+    pub(crate) fn from_weights(
+        weights: &Weights,
+        prefix: &str,
+        kept: impl Fn(bool) -> bool,
+    ) -> Result<Self, TensorError> {
         let pairs = weights.specs().iter().zip(weights.values()).filter(|(spec, _)| kept(spec.role.is_trained()));
         let tensor = |(spec, values): (&crate::network::ParamSpec, &Vec<f32>)| {
             Ok((format!("{prefix}{}", spec.name), Tensor::new(spec.shape.clone(), values.clone())?))

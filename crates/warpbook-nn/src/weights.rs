@@ -170,17 +170,17 @@ impl Weights {
             return Err(WeightsError::Mismatch(why));
         }
         let read = |spec: &ParamSpec| read(tensors, &spec.name, spec, &names);
-        Self::of_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
+        Self::with_finite_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
     }
 
     /// Creates weights from a file's values, which must all be finite.
-    fn of_values(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, WeightsError> {
+    fn with_finite_values(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, WeightsError> {
         let all = Self { specs: network.params().to_vec(), values };
         all.ensure_finite()?;
         Ok(all)
     }
 
-    /// Adds the arrays of trained parameters to those of a file, under names with a prefix; other parameters get zeros.
+    /// Reads the arrays of trained parameters, whose names in the file have a prefix; other parameters get zeros.
     pub(crate) fn with_prefix(
         network: &Network,
         tensors: &SafeTensors<'_>,
@@ -194,7 +194,7 @@ impl Weights {
                 Ok(vec![0.0; spec.len()])
             }
         };
-        Self::of_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
+        Self::with_finite_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
     }
 
     /// Writes a safetensors file under a temporary name, then renames it.

@@ -302,8 +302,10 @@ fn gradients_of_the_first_step_on_a_gpu_are_those_in_f64() {
         // change the reference of tf32 by up to 4e-3, those of bf16 and fp16 by 3e-3 and 2e-3. A reference that rounds nothing
         // is off by 2e-2, 5e-2 and 2e-2.
         let bound = if precision == Precision::Fp32 { 1e-5 } else { 5e-3 };
-        let errors: Vec<_> =
-            Types::for_precision(precision).into_iter().map(|types| step.errors(&got, &step.reference(types))).collect();
+        let errors: Vec<_> = Types::for_precision(precision)
+            .into_iter()
+            .map(|types| step.errors(&got, &step.reference(types)))
+            .collect();
         errors.iter().for_each(|errors| println!("{precision}: {}", line(errors)));
         println!("{precision}, nothing rounded: {}", line(&step.errors(&got, &step.reference(Types::EXACT))));
         if !errors.iter().any(|errors| errors.iter().all(|(_, error)| *error <= bound)) {

@@ -126,7 +126,9 @@ impl Arrangement {
                 }
                 (Op::BatchNorm { .. }, _) => {
                     if let Order::Pixels([channels, height, width]) = order {
-                        node.params.iter().for_each(|p| params[*p] = Permutation::pixel_order(channels, height * width));
+                        node.params
+                            .iter()
+                            .for_each(|p| params[*p] = Permutation::pixel_order(channels, height * width));
                     }
                     order
                 }

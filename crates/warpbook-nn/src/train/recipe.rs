@@ -220,7 +220,7 @@ impl Recipe {
 
     /// Number of samples of the largest part of a batch of `n`.
     #[must_use]
-    pub fn part_of(&self, n: usize) -> usize {
+    pub fn largest_part(&self, n: usize) -> usize {
         n.div_ceil(self.accumulate.max(1))
     }
 
@@ -358,7 +358,11 @@ mod tests {
         assert_eq!(parts(4, 2), vec![0..1, 1..2], "the last batch of an epoch may be smaller than that");
         for (accumulate, n) in [(1, 7), (3, 7), (7, 7), (5, 128), (9, 2)] {
             let r = Recipe { accumulate, ..Recipe::mnist() };
-            assert_eq!(r.parts(n).iter().map(ExactSizeIterator::len).max(), Some(r.part_of(n)), "{accumulate} {n}");
+            assert_eq!(
+                r.parts(n).iter().map(ExactSizeIterator::len).max(),
+                Some(r.largest_part(n)),
+                "{accumulate} {n}"
+            );
         }
     }
 

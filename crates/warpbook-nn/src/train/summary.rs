@@ -134,7 +134,7 @@ impl Recipe {
     /// and a GPU's options.
     #[must_use]
     pub fn summary(&self, options: &CudaOptions) -> Summary {
-        let mut summary = Summary::new(&self.network, self.part_of(self.batch), &self.optimizer, options);
+        let mut summary = Summary::new(&self.network, self.largest_part(self.batch), &self.optimizer, options);
         summary.memory.gradients += cuda::sums_of_gradients(self);
         summary
     }
@@ -179,7 +179,8 @@ mod tests {
             let recipe = Recipe { optimizer, batch: 64, ..Recipe::mnist() };
             recipe.summary(&CudaOptions::new(precision)).memory
         };
-        let (plain, adam) = (memory_with(Precision::Fp32, Optimizer::sgd()), memory_with(Precision::Fp32, Optimizer::adam()));
+        let (plain, adam) =
+            (memory_with(Precision::Fp32, Optimizer::sgd()), memory_with(Precision::Fp32, Optimizer::adam()));
         assert_eq!((plain.state, adam.state, adam.activations), (0, 2 * plain.weights, plain.activations));
         let half = memory_with(Precision::AmpBf16, Optimizer::sgd());
         assert_eq!((half.half_copy, half.weights), (plain.weights / 2, plain.weights));

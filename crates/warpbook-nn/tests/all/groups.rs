@@ -153,10 +153,10 @@ fn grouped_steps_are_the_references() {
                 assert!(got[rest.clone()] == start[rest], "what is between parameters stays");
             }
             if let Some(copy) = &copy {
-                let of_step =
+                let for_step =
                     |i: usize| places.iter().zip(&grouped.of).any(|(p, of)| of.is_some() && p.at.contains(&i));
                 let halves = copy.to_f32().unwrap();
-                let wrong = (0..n).filter(|i| of_step(*i)).find(|i| halves[*i] != rounded(got[*i], dtype));
+                let wrong = (0..n).filter(|i| for_step(*i)).find(|i| halves[*i] != rounded(got[*i], dtype));
                 assert_eq!(wrong, None, "the copy is the weights, rounded");
             }
         }

@@ -247,7 +247,9 @@ fn a_network_has_its_shapes_names_and_words() {
     assert_eq!(n, Network::new(SHAPE, layers()).unwrap());
     assert_eq!(n, Network::new(n.input(), n.layers()).unwrap(), "as layers again");
     let network_with = |swish: OwnLayer| Network::new(SHAPE, [own(&swish)]).unwrap();
-    assert!(network_with(swish()) == network_with(swish()) && network_with(swish()) != network_with(swish().threads(64)));
+    assert!(
+        network_with(swish()) == network_with(swish()) && network_with(swish()) != network_with(swish().threads(64))
+    );
     // Initial values, and weights in a file.
     let w = Weights::init(&n, 7);
     assert_eq!((w.get("swish1.beta"), w.get("mean1.w")), (Some(&[1.0][..]), Some(&[1.0; 4][..])));

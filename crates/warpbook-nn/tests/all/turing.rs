@@ -92,11 +92,11 @@ fn with_every_tile(spec: KernelSpec) -> Vec<(KernelSpec, Tile)> {
 fn ways_say_what_they_need() {
     for way in ways() {
         let Way { id, requires, options, .. } = &way;
-        let (is_windows, is_few) = (id.starts_with("10_windows"), id.starts_with("11_few_channels"));
+        let (is_windows, uses_few_channels) = (id.starts_with("10_windows"), id.starts_with("11_few_channels"));
         let expected = match options.precision {
             _ if id.starts_with("12_dependent_launch") => Requires::AtLeast(9, 0),
             _ if is_windows => Requires::Exactly("sm_90a".into()),
-            _ if is_few => Requires::AtLeast(8, 0),
+            _ if uses_few_channels => Requires::AtLeast(8, 0),
             Precision::Fp32 | Precision::AmpFp16 => Requires::AtLeast(7, 5),
             Precision::Tf32 | Precision::AmpBf16 => Requires::AtLeast(8, 0),
         };
@@ -133,8 +133,8 @@ fn linear_products(recipe: &Recipe) -> Vec<Product> {
             .map(|epilogue| product_of([batch, outputs, inputs], Form { trans_b: true, epilogue, ..plain }));
         let backward = [Epilogue::None, Epilogue::ReluMask]
             .map(|epilogue| product_of([batch, inputs, outputs], Form { epilogue, ..plain }));
-        let weights =
-            [Dtype::F16, Dtype::F32].map(|out| product_of([outputs, inputs, batch], Form { trans_a: true, out, ..plain }));
+        let weights = [Dtype::F16, Dtype::F32]
+            .map(|out| product_of([outputs, inputs, batch], Form { trans_a: true, out, ..plain }));
         forward.into_iter().chain(backward).chain(weights).collect::<Vec<_>>()
     };
     let linear = recipe.network.nodes().iter().filter_map(|node| match node.op {
@@ -186,7 +186,9 @@ fn every_product_of_an_fp16_training_has_a_rung_on_a_t4() {
     check_all(&kernels);
     // bf16 would be computed without tensor cores, and tf32 not at all: trainings in them are refused.
     let choice_for = |dtype| choose(&Product::new(512, 128, 9216, Form::plain(dtype)), &t4(), &Findings::default());
-    assert!(choice_for(Dtype::Tf32).is_none() && choice_for(Dtype::Bf16).is_some_and(|c| c.row.rung.id == "07_warp_tile"));
+    assert!(
+        choice_for(Dtype::Tf32).is_none() && choice_for(Dtype::Bf16).is_some_and(|c| c.row.rung.id == "07_warp_tile")
+    );
 }
 
 /// A layer's request for shifted windows or the implicit product falls back on older GPUs too.

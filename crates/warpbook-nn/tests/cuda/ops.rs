@@ -565,7 +565,14 @@ fn batch_norm_is_that_of_the_cpu() {
                     close("statistics", &b.slice(got), &wide(want), 1e-6);
                 }
                 kernels
-                    .backward(s, gradients, [&x_at, &dy_at, &dx_at], (&gamma_at, saved_pair), [&dgamma_at, &dbeta_at], work)
+                    .backward(
+                        s,
+                        gradients,
+                        [&x_at, &dy_at, &dx_at],
+                        (&gamma_at, saved_pair),
+                        [&dgamma_at, &dbeta_at],
+                        work,
+                    )
                     .unwrap();
                 close("dx", &b.values(&dx_at), &wide(&lay(&dx)), t);
                 close("dgamma", &b.slice(&dgamma_at), &wide(&dgamma), 2e-6);

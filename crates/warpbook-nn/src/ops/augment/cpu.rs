@@ -24,12 +24,12 @@ pub fn gather_from(a: &Augment<'_>, first: u32, images: &[u8], indices: &[u32], 
         (0..a.channels).map(|c| std::array::from_fn(|value| a.normalised(value as u8, c))).collect();
     chunks(out, len, &|slot, out| {
         let image = &images[indices[slot] as usize * len..][..len];
-        one(a, image, a.draw_of(first.wrapping_add(slot as u32), indices[slot]), &values, out);
+        write_image(a, image, a.draw_of(first.wrapping_add(slot as u32), indices[slot]), &values, out);
     });
     Ok(())
 }
 
-fn one(a: &Augment<'_>, image: &[u8], draw: Draw, values: &[[f32; 256]], out: &mut [f32]) {
+fn write_image(a: &Augment<'_>, image: &[u8], draw: Draw, values: &[[f32; 256]], out: &mut [f32]) {
     let inside = |at: usize, size: usize| match at.checked_sub(a.padding) {
         Some(at) if at >= size => a.reflect.then(|| 2 * size - 2 - at),
         None => a.reflect.then(|| a.padding - at),

@@ -114,7 +114,7 @@ impl Normalisation {
     }
 
     /// Returns the sums over all rows that the statistics cover, and the shape with which kernels read them.
-    fn sums_of_all<'a>(
+    fn totals_over_ranks<'a>(
         &self,
         stream: &Stream,
         s: Shape,
@@ -163,7 +163,7 @@ impl Normalisation {
         Self::check_workspace(b, workspace)?;
         let sums = &self.sums[0];
         launch::sums_forward(sums, stream, self.sums_shape(sums, s), s, x, workspace.sums)?;
-        let (of_all, totals) = self.sums_of_all(stream, s, workspace)?;
+        let (of_all, totals) = self.totals_over_ranks(stream, s, workspace)?;
         let factors = [b.epsilon, b.momentum];
         let written = [running_mean, running_variance, mean, inverse];
         launch::statistics(&self.statistics, stream, of_all, totals, factors, written)?;
@@ -219,7 +219,7 @@ impl Normalisation {
         launch::sums_backward(kernel, stream, self.sums_shape(kernel, s), s, [x, dy], [mean, inverse], sums)?;
         launch::lines(&self.lines, stream, s, sums, [gamma, inverse, lines], Some([dgamma, dbeta]))?;
         if let Some(across) = across {
-            let (of_all, totals) = self.sums_of_all(stream, s, workspace)?;
+            let (of_all, totals) = self.totals_over_ranks(stream, s, workspace)?;
             // Placeholder rows have no gradient; this rank's own sums keep it zero.
             if across.counts {
                 launch::lines(&self.lines, stream, of_all, totals, [gamma, inverse, lines], None)?;

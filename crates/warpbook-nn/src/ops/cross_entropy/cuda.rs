@@ -178,7 +178,7 @@ impl LossKernels {
         let shape = self.rows.shape(32 * c.batch as u64);
         match &self.mean {
             Mean::Kernel(mean) => {
-                // SAFETY: cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits), a warp a row and
+                // SAFETY: cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits), one warp per row and
                 // ROWS rows a block of 256 threads; types and lengths were checked.
                 unsafe { self.rows.launch(stream, shape, &args) }?;
                 mean.queue(stream, check, workspace.losses, Some(workspace.hits), c.batch, to)

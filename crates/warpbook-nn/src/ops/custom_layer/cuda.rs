@@ -1,6 +1,6 @@
 //! CUDA implementation.
 
-use super::kernel::{explained, unsupported};
+use super::kernel::{explain, unsupported};
 use super::{Blocks, OwnLayer, OwnSizes, compile, launch, specs};
 use crate::network::Shape;
 use crate::ops::Layout;
@@ -67,7 +67,7 @@ impl OwnKernels {
         let sizes = OwnSizes::new(layer, input, 1, layout);
         let [forward, backward] = specs(layer, &sizes, dtype);
         compile(layer, &sizes, dtype, device.compiler()?, &device.architecture_of(&forward))?;
-        let load = |spec| device.kernel(spec, &spec.tiles[0]).map_err(|e| explained(layer, e));
+        let load = |spec| device.kernel(spec, &spec.tiles[0]).map_err(|e| explain(layer, e));
         let (forward, backward) = (load(&forward)?, load(&backward)?);
         Ok(Self { layer: layer.clone(), input, layout, dtype, forward, backward })
     }

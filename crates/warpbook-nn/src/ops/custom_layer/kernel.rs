@@ -36,7 +36,7 @@ pub fn compile(
         return Err(unsupported(layer, why));
     }
     let [spec, _] = specs(layer, sizes, dtype);
-    let compiled = compiler.compile(&spec, &spec.tiles[0], architecture).map_err(|e| explained(layer, e))?;
+    let compiled = compiler.compile(&spec, &spec.tiles[0], architecture).map_err(|e| explain(layer, e))?;
     entries(layer, &compiled)
 }
 
@@ -64,7 +64,7 @@ fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
 }
 
 /// Adds the expected parameters to a compiler error that complains about others.
-pub(super) fn explained(layer: &OwnLayer, error: Error) -> Error {
+pub(super) fn explain(layer: &OwnLayer, error: Error) -> Error {
     let Error::Compile(mut compile) = error else { return error };
     for d in compile.diagnostics.iter_mut().filter(|d| d.is_error) {
         let entry_index = ENTRIES.iter().position(|e| d.message.contains(&format!("\"{e}\"")));

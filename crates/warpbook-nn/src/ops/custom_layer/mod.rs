@@ -280,7 +280,9 @@ impl OwnLayer {
             return Some("its output has no elements; each size is at least 1.".into());
         }
         if d.inputs.is_some_and(|[low, high]| !(low < high && low.is_finite() && high.is_finite())) {
-            return Some("its checked inputs lie between two numbers, the first of which is not below the second.".into());
+            return Some(
+                "its checked inputs lie between two numbers, the first of which is not below the second.".into(),
+            );
         }
         d.parameters.iter().enumerate().find_map(|(i, p)| flaw_of(p, &d.parameters[..i]))
     }

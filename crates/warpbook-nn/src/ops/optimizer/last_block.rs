@@ -43,21 +43,21 @@ impl UpdateAndEnd {
     }
 
     /// Loads the update of some parameters; [`UpdateAndEnd::step`] then updates the others.
-    pub fn of_some(&self, device: &CudaDevice) -> Result<UpdateOfSome> {
+    pub fn partial(&self, device: &CudaDevice) -> Result<PartialUpdate> {
         let [update] = load(device, [self.optimizer.among(nn::updates(self.dtype))])?;
-        Ok(UpdateOfSome { optimizer: self.optimizer, dtype: self.dtype, update })
+        Ok(PartialUpdate { optimizer: self.optimizer, dtype: self.dtype, update })
     }
 }
 
 /// An update of some parameters that does not end the step.
 #[derive(Debug, Clone)]
-pub(crate) struct UpdateOfSome {
+pub(crate) struct PartialUpdate {
     optimizer: Optimizer,
     dtype: Dtype,
     update: Kernel,
 }
 
-impl UpdateOfSome {
+impl PartialUpdate {
     /// Queues the update with the numbers in `control.step`, like [`UpdateAndEnd::step`].
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
@@ -75,7 +75,7 @@ pub(crate) struct Restore {
 
 impl Restore {
     /// Saves weights and state before the update: `kept` is `[1 + state arrays][n]`.
-    pub fn keep(&self, stream: &Stream, p: Parameters<'_>, kept: &Slice<f32>) -> Result<()> {
+    pub fn save(&self, stream: &Stream, p: Parameters<'_>, kept: &Slice<f32>) -> Result<()> {
         let n = self.check(p, kept)?;
         let all = std::iter::once(p.weights).chain(p.state);
         all.enumerate().try_for_each(|(i, array)| stream.copy(array, &kept.range(i * n..(i + 1) * n)))
@@ -131,10 +131,10 @@ impl NormAndVerdict {
     }
 
     /// Loads the kernel for the sums of squares of some gradients; [`NormAndVerdict::queue`] then sums the others.
-    pub fn of_some(&self, device: &CudaDevice) -> Result<SquaresOfSome> {
+    pub fn partial(&self, device: &CudaDevice) -> Result<PartialSquares> {
         let [[exact, _], [rounded, _]] = [Dtype::F32, self.dtype].map(nn::norm);
         let [exact, rounded] = load(device, [exact, rounded])?;
-        Ok(SquaresOfSome { dtype: self.dtype, exact, rounded })
+        Ok(PartialSquares { dtype: self.dtype, exact, rounded })
     }
 
     /// Queues the norm of all gradients, its factor for `max_norm` (infinity for no clipping), the test whether it is finite, and the
@@ -168,13 +168,13 @@ impl NormAndVerdict {
 
 /// Sums of the squares of some gradients, for the norm of all.
 #[derive(Debug, Clone)]
-pub(crate) struct SquaresOfSome {
+pub(crate) struct PartialSquares {
     dtype: Dtype,
     exact: Kernel,
     rounded: Kernel,
 }
 
-impl SquaresOfSome {
+impl PartialSquares {
     /// Number of sums for these numbers of f32 gradients and of rounded ones.
     pub fn blocks(&self, lengths: [usize; 2]) -> usize {
         blocks(&self.exact, lengths[0]) + blocks(&self.rounded, lengths[1])

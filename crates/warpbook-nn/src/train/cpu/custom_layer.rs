@@ -22,7 +22,13 @@ impl CpuEngine {
         node.params.iter().map(|id| &self.weights[*id][..]).collect()
     }
 
-    pub(super) fn own_forward(&self, node: &Node, n: usize, x: &[f32], y: &mut [f32]) -> Result<(), TrainError> {
+    pub(super) fn custom_layer_forward(
+        &self,
+        node: &Node,
+        n: usize,
+        x: &[f32],
+        y: &mut [f32],
+    ) -> Result<(), TrainError> {
         let Some((own, body)) = node.own.as_ref().and_then(|own| Some((own, own.cpu()?))) else {
             return Err(TrainError::Setting(OwnLayer::without_cpu_body(&node.name)));
         };
@@ -31,7 +37,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    pub(super) fn own_backward(
+    pub(super) fn custom_layer_backward(
         &mut self,
         node: &Node,
         n: usize,

@@ -269,18 +269,18 @@ impl CpuEngine {
     }
 
     /// Copies the weights and running statistics of another engine for the same network.
-    fn take_weights_of(&mut self, other: &Self) {
+    fn copy_weights_from(&mut self, other: &Self) {
         self.weights.iter_mut().zip(&other.weights).for_each(|(to, from)| to.copy_from_slice(from));
     }
 
     /// Adds the gradients of another engine for the same network.
-    fn add_gradients_of(&mut self, other: &Self) {
+    fn add_gradients_from(&mut self, other: &Self) {
         for (sum, gradients) in self.gradients.iter_mut().zip(&other.gradients) {
             sum.iter_mut().zip(gradients).for_each(|(sum, g)| *sum += g);
         }
     }
 
-    fn floats_of_weights_and_gradients(&self) -> [u64; 2] {
+    fn weight_and_gradient_floats(&self) -> [u64; 2] {
         [&self.weights, &self.gradients].map(|arrays| arrays.iter().map(|a| a.len() as u64).sum())
     }
 
@@ -291,7 +291,7 @@ impl CpuEngine {
     }
 
     /// Restores running statistics.
-    pub(super) fn put_back(&mut self, statistics: Vec<(ParamId, Vec<f32>)>) {
+    pub(super) fn restore_statistics(&mut self, statistics: Vec<(ParamId, Vec<f32>)>) {
         statistics.into_iter().for_each(|(id, values)| self.weights[id] = values);
     }
 
@@ -339,11 +339,11 @@ impl CpuEngine {
     /// # Errors
     /// If the target does not match the loss or the batch.
     pub fn backward(&mut self, loss: Loss, target: Target<'_>, n: usize, scale: f32) -> Result<BatchLoss, TrainError> {
-        self.backward_telling(loss, target, (n, scale), &mut |_, _| {})
+        self.backward_with_callback(loss, target, (n, scale), &mut |_, _| {})
     }
 
     /// Like [`CpuEngine::backward`]; calls `after` with the index of each operation whose gradients are complete, and all gradients.
-    pub(super) fn backward_telling(
+    pub(super) fn backward_with_callback(
         &mut self,
         loss: Loss,
         target: Target<'_>,

@@ -48,7 +48,7 @@ impl CpuEngine {
             },
             Op::Flatten => self.flatten(input, x, y, Direction::Forward),
             Op::Add(other) => add::cpu::forward(&self.values[other][..y.len()], x, y)?,
-            Op::Own => self.own_forward(node, n, x, y)?,
+            Op::Own => self.custom_layer_forward(node, n, x, y)?,
             Op::BatchNorm { .. } => {}
         }
         Ok(())
@@ -110,7 +110,7 @@ impl CpuEngine {
                 return self.join(node.input, dy, written);
             }
             Op::BatchNorm { .. } => return self.batch_norm_backward(i, node, n, dy, written),
-            Op::Own => return self.own_backward(node, n, dy, written),
+            Op::Own => return self.custom_layer_backward(node, n, dy, written),
             Op::Conv2d(_) | Op::Linear { .. } => self.weight_gradient(node, n, dy)?,
             _ => {}
         }

@@ -76,7 +76,7 @@ impl CpuEngine {
     }
 
     /// Name of the first operation of the last training step with an output that is not finite; recomputes values that were not kept.
-    pub(crate) fn find_not_finite(&mut self, n: usize) -> Result<Option<String>, TrainError> {
+    pub(crate) fn find_first_not_finite(&mut self, n: usize) -> Result<Option<String>, TrainError> {
         // The other ranks do not take part in the search.
         let norm = self.part.norm.take();
         let found = self.find(n);

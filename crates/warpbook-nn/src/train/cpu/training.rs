@@ -92,7 +92,7 @@ impl Targets {
 impl CpuTraining {
     /// Creates a training with batches of at most this many samples, which are parts of the recipe's if several ranks train.
     pub fn new(recipe: &Recipe, batch: usize, weights: &Weights, ranks: Option<&Ranks>) -> Result<Self, TrainError> {
-        let mut engine = CpuEngine::new(&recipe.network, recipe.part_of(batch), weights, &recipe.optimizer)?;
+        let mut engine = CpuEngine::new(&recipe.network, recipe.largest_part(batch), weights, &recipe.optimizer)?;
         engine.part.norm = ranks.filter(|ranks| ranks.options().synchronised_norm).cloned();
         let ranks = ranks.map(|ranks| (ranks.clone(), Exchange::new(ranks, &recipe.network)));
         Ok(Self { engine, recipe: recipe.clone(), grouped: recipe.grouped()?, updates: 0, prepared: None, ranks })
@@ -149,7 +149,7 @@ impl CpuTraining {
         let loss = match self.gradients_of(set, indices, step, shard)? {
             Ok(loss) => loss,
             Err(broken) => {
-                self.engine.put_back(statistics);
+                self.engine.restore_statistics(statistics);
                 return Ok(Err(broken));
             }
         };
@@ -171,7 +171,7 @@ impl CpuTraining {
         step: u64,
         part: &Shard,
     ) -> Result<BatchLoss, TrainError> {
-        self.forward_of(set, indices, step, (part.first, part.len > 0))?;
+        self.forward_part(set, indices, step, (part.first, part.len > 0))?;
         let (targets, share) = (Targets::new(set, indices), part.weight() as f32);
         self.engine.backward(self.recipe.loss, targets.target(), indices.len(), share)
     }
@@ -193,13 +193,13 @@ impl CpuTraining {
     }
 
     /// Copies the weights and running statistics of another replica.
-    pub fn take_weights_of(&mut self, other: &Self) {
-        self.engine.take_weights_of(&other.engine);
+    pub fn copy_weights_from(&mut self, other: &Self) {
+        self.engine.copy_weights_from(&other.engine);
     }
 
     /// Adds the gradients of another replica to this one's.
-    pub fn add_gradients_of(&mut self, other: &Self) {
-        self.engine.add_gradients_of(&other.engine);
+    pub fn add_gradients_from(&mut self, other: &Self) {
+        self.engine.add_gradients_from(&other.engine);
     }
 
     pub fn engine_weights(&self) -> Result<Weights, TrainError> {
@@ -207,14 +207,14 @@ impl CpuTraining {
     }
 
     /// Number of floats of weights and of gradients.
-    pub fn floats_of_weights_and_gradients(&self) -> [u64; 2] {
-        self.engine.floats_of_weights_and_gradients()
+    pub fn weight_and_gradient_floats(&self) -> [u64; 2] {
+        self.engine.weight_and_gradient_floats()
     }
 }
 
 impl CpuTraining {
     /// Gathers samples that begin at `first` of the global batch, counted in it or not, and computes their outputs for a step.
-    fn forward_of(
+    fn forward_part(
         &mut self,
         set: Samples<'_>,
         indices: &[u32],
@@ -247,7 +247,7 @@ impl CpuTraining {
         for (at, part) in parts.iter().enumerate() {
             let (n, of) = (part.len(), &indices[part.clone()]);
             let begun = Instant::now();
-            self.forward_of(set, of, step, (first + part.start, counts))?;
+            self.forward_part(set, of, step, (first + part.start, counts))?;
             let targets = Targets::new(set, of);
             trace.add(RankThread::Compute, "forward", begun);
             let begun = Instant::now();
@@ -257,7 +257,7 @@ impl CpuTraining {
                 // Complete gradients travel while the rest of the only part is computed.
                 Some((_, exchange)) if last == 0 => {
                     let after = &mut |node: usize, gradients: &[Vec<f32>]| exchange.after(node, gradients);
-                    self.engine.backward_telling(self.recipe.loss, targets.target(), by, after)?
+                    self.engine.backward_with_callback(self.recipe.loss, targets.target(), by, after)?
                 }
                 _ => self.engine.backward(self.recipe.loss, targets.target(), by.0, by.1)?,
             };
@@ -272,7 +272,7 @@ impl CpuTraining {
                 }
             }
             if !loss.mean.is_finite() {
-                found = self.engine.find_not_finite(n)?;
+                found = self.engine.find_first_not_finite(n)?;
                 break;
             }
         }
@@ -284,14 +284,14 @@ impl CpuTraining {
             }
         }
         let begun = Instant::now();
-        let of_all = self.of_all(whole, found, shard);
+        let global_loss = self.global_loss(whole, found, shard);
         trace.add(RankThread::Compute, "wait for the ranks", begun);
-        of_all
+        global_loss
     }
 
     /// Puts the gradients and running statistics of all ranks in place, and returns the loss of the global batch, or the reason why the
     /// step broke. `found` is this rank's first operation with an output that is not finite.
-    fn of_all(
+    fn global_loss(
         &mut self,
         loss: BatchLoss,
         found: Option<String>,
@@ -303,7 +303,7 @@ impl CpuTraining {
             return Ok(if loss.mean.is_finite() { Ok(loss) } else { Err(Broken { loss: loss.mean, layer }) });
         };
         let (mean, correct) = match ranks.outcome((loss.mean, loss.correct), shard, || Ok(layer))? {
-            Ok(of_all) => of_all,
+            Ok(global_loss) => global_loss,
             Err(broken) => {
                 exchange.give_up();
                 return Ok(Err(broken));
@@ -321,7 +321,7 @@ impl CpuTraining {
             let all = reduced.wait()?;
             let mut rest = all.iter();
             statistics.iter_mut().flat_map(|(_, v)| v).zip(&mut rest).for_each(|(v, sum)| *v = *sum);
-            engine.put_back(statistics);
+            engine.restore_statistics(statistics);
         }
         Ok(Ok(BatchLoss { mean, correct }))
     }

@@ -225,7 +225,7 @@ impl UpdateKernels {
         let gradients = if dtype == Dtype::F32 { vec![Dtype::F32] } else { vec![Dtype::F32, dtype] };
         let norm = computes_norm.then(|| Norm::new(device, &gradients)).transpose()?;
         if let Some(grouped) = grouped {
-            let places = (params.weights.len(), &params.places_of_rows()[..]);
+            let places = (params.weights.len(), &params.filter_places()[..]);
             let update = GroupedUpdate::new(device, (optimizer, grouped), places, dtype)?;
             let rates = device.zeros(SLOTS * grouped.rules.len())?.range(..);
             return Ok(Self::Groups { update: update.into(), rates, norm });

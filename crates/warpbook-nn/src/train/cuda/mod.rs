@@ -117,7 +117,7 @@ impl CudaTraining {
         let grouped = recipe.grouped()?;
         options.last_block = options.has_last_blocks(recipe);
         // Samples that pass through the network at once.
-        let (step_batch, batch) = (batch, recipe.part_of(batch));
+        let (step_batch, batch) = (batch, recipe.largest_part(batch));
         device.reset_peak();
         let (free, _) = device.memory()?;
         let dtype = options.precision.activations();
@@ -177,7 +177,7 @@ impl CudaTraining {
 
     /// Where samples are found; they are copied to the device if they are kept there.
     fn source(&mut self, samples: Samples<'_>) -> Result<Source, TrainError> {
-        if let Some(at) = self.sets.iter().position(|r| r.is(samples)) {
+        if let Some(at) = self.sets.iter().position(|r| r.holds(samples)) {
             return Ok(Source::Resident(at));
         }
         match samples {
@@ -285,16 +285,16 @@ impl CudaTraining {
             all.extend(rank_step.statistics(&self.params, shard));
             all
         });
-        let ranks = self.rank_step.as_ref().zip(shard).map(|(rank_step, shard)| rank_step.of_step(shard));
+        let ranks = self.rank_step.as_ref().zip(shard).map(|(rank_step, shard)| rank_step.for_step(shard));
         let batch = (n, trains);
         // All ranks make the programs of training steps at the same time.
         let others = self.rank_step.as_ref().filter(|_| trains && shard.is_some()).map(|together| &together.ranks);
         if let Some(others) = others.filter(|ranks| ranks.rank() > 0) {
-            self.gemm.take(&others.kernels_of_first(&[])?);
+            self.gemm.take(&others.share_kernels(&[])?);
         }
         let passes = passes::passes(parts, step, &self.sets[set], batch, ranks, &mut self.workspaces, reductions)?;
         if let Some(others) = others.filter(|ranks| ranks.rank() == 0) {
-            others.kernels_of_first(&self.gemm.chosen())?;
+            others.share_kernels(&self.gemm.chosen())?;
         }
         let name = if trains { "a training step" } else { "an evaluation" };
         let program = Program::new((&self.stream, &self.others), name, passes, self.options.graph)?;
@@ -326,7 +326,7 @@ impl CudaTraining {
             None => self.stream.synchronize()?,
         }
         self.free[1] = self.free[1].min(self.device.memory()?.0);
-        let outcomes = self.control.outcomes(sizes.len(), self.what(trains))?;
+        let outcomes = self.control.outcomes(sizes.len(), self.step_end(trains))?;
         if let Some(scale) = outcomes.last().and_then(|o| o.loss_scale) {
             self.gradient_scale = scale;
         }
@@ -351,7 +351,7 @@ impl CudaTraining {
         Ok(if all.is_empty() { Ok(()) } else { to.range(..all.len()).write(&all) }?)
     }
 
-    fn what(&self, trains: bool) -> StepEnd<'_> {
+    fn step_end(&self, trains: bool) -> StepEnd<'_> {
         let norm_is_computed = trains && self.options.computes_norm(&self.recipe);
         StepEnd { trains, norm_is_computed, scaler: self.options.scaler().filter(|_| trains) }
     }
@@ -373,7 +373,7 @@ impl CudaTraining {
     }
 
     /// Outcomes of the steps over the global batches, from those of this rank's parts.
-    fn of_all(
+    fn global_outcomes(
         &mut self,
         ranks: &Ranks,
         b: &Batches<'_>,
@@ -388,9 +388,9 @@ impl CudaTraining {
         let mut name = Vec::new();
         if rank == ranks.rank() {
             let (batch, shard) = (b.each()[at], b.shards.get(at).copied());
-            name = self.first_not_finite(source, (batch, shard), b.step + at as u64)?.into_bytes();
+            name = self.find_first_not_finite(source, (batch, shard), b.step + at as u64)?.into_bytes();
         } else {
-            self.params.put_statistics_back(&self.stream)?;
+            self.params.restore_statistics(&self.stream)?;
         }
         let named = ranks.all_gather(&name)?;
         let layer = format!("{} on rank {rank}", String::from_utf8_lossy(&named[rank]));
@@ -398,14 +398,14 @@ impl CudaTraining {
     }
 
     /// The first operation of a step's forward pass with an output that is not finite.
-    fn first_not_finite(
+    fn find_first_not_finite(
         &mut self,
         source: &Source,
         (indices, shard): (&[u32], Option<Shard>),
         step: u64,
     ) -> Result<String, TrainError> {
         self.control.begin(&Self::order(source, indices, indices.len()), &[], step)?;
-        self.params.put_statistics_back(&self.stream)?;
+        self.params.restore_statistics(&self.stream)?;
         let mut found = "the loss".to_owned();
         self.with_batch(source, (indices, shard), true, |program, stream| {
             // For a batch in parts, the passes of all parts, which change no weights.
@@ -423,7 +423,7 @@ impl CudaTraining {
             Ok(stream.synchronize()?)
         })?;
         // The repeated forward pass has changed them again.
-        self.params.put_statistics_back(&self.stream)?;
+        self.params.restore_statistics(&self.stream)?;
         self.stream.synchronize()?;
         Ok(found)
     }
@@ -439,7 +439,7 @@ impl Engine for CudaTraining {
         let at = (b.step, self.per_epoch(b.set.len()));
         let mut outcomes = self.run(&source, (b.indices, b.size), b.learning_rates, at, true, b.shards)?;
         if let Some(ranks) = self.rank_step.as_ref().map(|t| t.ranks.clone()) {
-            return self.of_all(&ranks, b, &source, outcomes);
+            return self.global_outcomes(&ranks, b, &source, outcomes);
         }
         let Some(at) = outcomes.iter().position(|o| !o.loss.is_finite()) else {
             return Ok(Trained { outcomes, broken: None });
@@ -447,7 +447,7 @@ impl Engine for CudaTraining {
         let loss = outcomes[at].loss;
         outcomes.truncate(at);
         let end = ((at + 1) * b.size).min(b.indices.len());
-        let layer = self.first_not_finite(&source, (&b.indices[at * b.size..end], None), b.step + at as u64)?;
+        let layer = self.find_first_not_finite(&source, (&b.indices[at * b.size..end], None), b.step + at as u64)?;
         Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
     }
 
@@ -507,7 +507,7 @@ impl Engine for CudaTraining {
         let queued = self.repeated.as_ref().map_or(0, |r| r.queued);
         let count = count.min(queued).min(SLOTS);
         self.wait()?;
-        let all = self.control.outcomes(SLOTS, self.what(true))?;
+        let all = self.control.outcomes(SLOTS, self.step_end(true))?;
         Ok((queued - count..queued).map(|step| all[step % SLOTS]).collect())
     }
 

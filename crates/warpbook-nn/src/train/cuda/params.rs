@@ -142,7 +142,7 @@ impl Params {
     }
 
     /// Range of each parameter in the array of its kind, and its number of rows.
-    pub fn places_of_rows(&self) -> Vec<FilterPlace> {
+    pub fn filter_places(&self) -> Vec<FilterPlace> {
         let filter_place = |(at, spec): (&Range<usize>, &ParamSpec)| FilterPlace { at: at.clone(), out: spec.shape[0] };
         self.places.iter().zip(self.network.params()).map(filter_place).collect()
     }
@@ -236,7 +236,7 @@ impl Params {
     }
 
     /// Queues restoring the statistics from before the step that broke.
-    pub fn put_statistics_back(&self, stream: &Stream) -> warpbook_device::Result<()> {
+    pub fn restore_statistics(&self, stream: &Stream) -> warpbook_device::Result<()> {
         self.statistics().map_or(Ok(()), |s| stream.copy(&s.before, &s.running))
     }
 

@@ -38,9 +38,7 @@ pub(super) fn join(device: &CudaDevice, ranks: &Ranks) -> Result<Communicator, T
     let id = if ranks.rank() == 0 { NcclId::new(device)?.bytes().to_vec() } else { Vec::new() };
     let all = ranks.all_gather(&id)?;
     let id: [u8; 128] = all[0].as_slice().try_into().map_err(|_| {
-        TrainError::Setting(
-            "Rank 0 sent no NCCL identifier: start the same version of Warpbook on every rank.".into(),
-        )
+        TrainError::Setting("Rank 0 sent no NCCL identifier: start the same version of Warpbook on every rank.".into())
     })?;
     Ok(Communicator::new(device, NcclId::of(id), (ranks.rank(), ranks.world()), JOIN)?)
 }
@@ -104,7 +102,7 @@ impl RankStep {
     }
 
     /// Describes the ranks for the passes of a step with this part of a global batch.
-    pub fn of_step(&self, shard: Shard) -> OfRanks {
+    pub fn for_step(&self, shard: Shard) -> OfRanks {
         let norm = self.ranks.options().synchronised_norm.then(|| self.communicator.clone());
         OfRanks { shard, norm, kept: self.kept.clone() }
     }

@@ -51,7 +51,7 @@ impl CudaReplicas {
             replica.place = shard.first;
             all.push(replica);
         }
-        let gather = all[0].gradients_that_travel().iter().map(|of| Gather::new(first, of)).collect::<Result<_>>()?;
+        let gather = all[0].gradient_arrays().iter().map(|of| Gather::new(first, of)).collect::<Result<_>>()?;
         let here = gpus.iter().map(|(device, _)| device.event()).collect::<Result<_>>()?;
         Ok(Self { all, here, shards: shards.to_vec(), gather })
     }
@@ -62,7 +62,7 @@ impl CudaReplicas {
         self.here[0].record(&first.stream)?;
         for other in others {
             other.stream.wait(&self.here[0])?;
-            for (from, to) in first.arrays_that_are_read().iter().zip(other.arrays_that_are_read()) {
+            for (from, to) in first.forward_arrays().iter().zip(other.forward_arrays()) {
                 other.stream.copy_across(from.bytes(), to.bytes())?;
             }
         }
@@ -77,10 +77,10 @@ impl CudaReplicas {
             first.stream.wait(event)?;
         }
         let share = |i: usize| self.shards[i].weight() as f32;
-        for (at, (own, gather)) in first.gradients_that_travel().iter().zip(&self.gather).enumerate() {
+        for (at, (own, gather)) in first.gradient_arrays().iter().zip(&self.gather).enumerate() {
             gather.weighted.queue(&first.stream, own, (share(0), true), &gather.sum)?;
             for (i, other) in others.iter().enumerate() {
-                let from = &other.gradients_that_travel()[at];
+                let from = &other.gradient_arrays()[at];
                 first.stream.copy_across(from.bytes(), gather.staged.bytes())?;
                 gather.weighted.queue(&first.stream, &gather.staged, (share(i + 1), false), &gather.sum)?;
             }
@@ -107,7 +107,9 @@ fn gpus<'a>(places: &'a [Place], shards: &[Shard]) -> Result<Vec<(&'a CudaDevice
             return refused(format!("cuda:{} is named twice: name every GPU once.", device.info().index));
         }
         if **options != *gpus[0].1 {
-            return refused("The GPUs of one process have to train in the same precision, with the same options.".into());
+            return refused(
+                "The GPUs of one process have to train in the same precision, with the same options.".into(),
+            );
         }
         if options.precision.scales_the_loss() {
             return refused(format!(
@@ -164,20 +166,20 @@ impl Replicas for CudaReplicas {
 
     fn copied_bytes(&self) -> [u64; 2] {
         let bytes = |arrays: Vec<DeviceArray>| arrays.iter().map(|a| a.bytes().len() as u64).sum();
-        [bytes(self.all[0].arrays_that_are_read()), bytes(self.all[0].gradients_that_travel())]
+        [bytes(self.all[0].forward_arrays()), bytes(self.all[0].gradient_arrays())]
     }
 }
 
 impl CudaTraining {
     /// Weights, half-precision weights, and running statistics.
-    fn arrays_that_are_read(&self) -> Vec<DeviceArray> {
+    fn forward_arrays(&self) -> Vec<DeviceArray> {
         let statistics = self.params.statistics().map(|s| (&s.running).into());
         let weights: DeviceArray = (&self.params.weights).into();
         std::iter::once(weights).chain(self.params.copy()).chain(statistics).collect()
     }
 
     /// Gradients in f32 and in half precision.
-    fn gradients_that_travel(&self) -> Vec<DeviceArray> {
+    fn gradient_arrays(&self) -> Vec<DeviceArray> {
         let (exact, rounded) = self.params.gradients();
         let exact: DeviceArray = (&exact).into();
         std::iter::once(exact).chain(rounded).filter(|a| !a.is_empty()).collect()

@@ -35,7 +35,7 @@ impl Resident {
         })
     }
 
-    pub fn is(&self, samples: Samples<'_>) -> bool {
+    pub fn holds(&self, samples: Samples<'_>) -> bool {
         match (self, samples) {
             (Self::Images { set: Some(own), .. }, Samples::Images(set)) => {
                 Arc::ptr_eq(own.images(), set.images()) && Arc::ptr_eq(own.labels(), set.labels())

@@ -26,12 +26,12 @@ impl StepWork<'_> {
     /// The operation with a pass's name, such as "conv1 forward". Work that is negligible counts as 0, as does uncertain work: the
     /// arithmetic of custom layers is unknown.
     pub fn operation(&self, name: &str) -> StepOperation {
-        let of_node = |node: &Node| {
+        let node_work = |node: &Node| {
             let pass = name.strip_prefix(&node.name)?.strip_prefix(' ')?;
             // A recomputation is the forward pass once more.
-            self.of_node(node, if pass == "recomputation" { "forward" } else { pass })
+            self.node_work(node, if pass == "recomputation" { "forward" } else { pass })
         };
-        let work = self.network().nodes().iter().find_map(of_node).unwrap_or_else(|| self.around(name));
+        let work = self.network().nodes().iter().find_map(node_work).unwrap_or_else(|| self.other_work(name));
         let Work { flops, read, written } = work;
         StepOperation { name: name.to_owned(), flops, bytes: read + written, written_bytes: written }
     }
@@ -58,11 +58,11 @@ impl StepWork<'_> {
         self.network().nodes().iter().position(|n| std::ptr::eq(n, node))
     }
 
-    fn of_node(&self, node: &Node, pass: &str) -> Option<Work> {
+    fn node_work(&self, node: &Node, pass: &str) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
         let masked = self.place(node).is_some_and(|i| self.fusion.nodes[i].mask);
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
-            return self.of_product(node, pass, masked);
+            return self.product_work(node, pass, masked);
         }
         // The position of each maximum takes one byte per output.
         let places = match node.op {
@@ -86,7 +86,7 @@ impl StepWork<'_> {
     }
 
     /// Work of a convolution or a linear layer: each pass has the forward pass's operations.
-    fn of_product(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
+    fn product_work(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
         // If the epilogue computes a maximum, the maxima and their positions are written.
         let (nodes, place) = (self.network().nodes(), self.place(node));
@@ -110,7 +110,7 @@ impl StepWork<'_> {
     }
 
     /// Work around the layers. The work of last blocks, or of small kernels instead, is negligible.
-    fn around(&self, name: &str) -> Work {
+    fn other_work(&self, name: &str) -> Work {
         let last = self.network().values().len() - 1;
         let ([inputs, outputs], element) = ([0, last].map(|v| self.elements(v)), self.element());
         let slots = self.recipe.optimizer.state_slots();

@@ -164,7 +164,7 @@ impl Ranks {
     }
 
     /// Broadcasts rank 0's value.
-    pub(in crate::train) fn of_first(&self, value: u64) -> Result<u64, TrainError> {
+    pub(in crate::train) fn broadcast_from_first(&self, value: u64) -> Result<u64, TrainError> {
         self.queue(move |ranks| ranks.of_first(value)).wait()
     }
 

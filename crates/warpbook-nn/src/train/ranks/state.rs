@@ -10,7 +10,7 @@ use warpbook_gemm::Finding;
 
 impl Ranks {
     /// Refuses ranks that train different recipes or data; the message tells which.
-    pub(in crate::train) fn ensure_the_same(&self, recipe: &Recipe, data: Samples<'_>) -> Result<(), TrainError> {
+    pub(in crate::train) fn ensure_same_training(&self, recipe: &Recipe, data: Samples<'_>) -> Result<(), TrainError> {
         let options = self.options();
         let settings = Sha256::digest(format!("{recipe:?} {options:?}"));
         let samples = match data {
@@ -57,12 +57,12 @@ impl Ranks {
         let slots = own.slots.iter().map(shared).collect::<Result<_, _>>()?;
         let scaler =
             (word(2) == 1).then(|| ScalerState { scale: f32::from_bits(word(3) as u32), steps: word(4) as u32 });
-        let kernels = self.kernels_of_first(&own.kernels)?;
+        let kernels = self.share_kernels(&own.kernels)?;
         Ok((State { weights, slots, updates: word(1), scaler, kernels }, word(0)))
     }
 
     /// Distributes rank 0's kernels of matrix products to all ranks, so that all compute the same bits.
-    pub(in crate::train) fn kernels_of_first(&self, own: &[Finding]) -> Result<Vec<Finding>, TrainError> {
+    pub(in crate::train) fn share_kernels(&self, own: &[Finding]) -> Result<Vec<Finding>, TrainError> {
         let own = if self.rank() == 0 { own } else { &[] };
         let unreadable =
             |why: serde_json::Error| TrainError::Setting(format!("Rank 0's kernels cannot be read: {why}."));

@@ -32,11 +32,11 @@ pub(in crate::train) struct Pending<R>(mpsc::Receiver<warpbook_ranks::Result<R>>
 impl<R> Pending<R> {
     /// Waits for the result.
     pub fn wait(self) -> Result<R, TrainError> {
-        Ok(self.0.recv().unwrap_or_else(|_| Err(over()))?)
+        Ok(self.0.recv().unwrap_or_else(|_| Err(already_ended()))?)
     }
 }
 
-fn over() -> Error {
+fn already_ended() -> Error {
     Error::Lost("The ranks have ended their work already.".into())
 }
 

@@ -45,7 +45,7 @@ impl Replicas for CpuReplicas {
         let Some(steps) = &self.steps else { return Err(TrainError::Setting("No steps were prepared.".into())) };
         let (Some((first, others)), set) = (self.all.split_first_mut(), steps.set.samples()) else { return Ok(()) };
         for other in &mut *others {
-            other.take_weights_of(first);
+            other.copy_weights_from(first);
         }
         let mut losses = Vec::new();
         for (i, (replica, shard)) in std::iter::once(&mut *first).chain(&mut *others).zip(&self.shards).enumerate() {
@@ -61,7 +61,7 @@ impl Replicas for CpuReplicas {
             return Err(TrainError::NotFinite(format!("Step {step}: the loss is {mean}. Lower the learning rate.")));
         }
         for other in &*others {
-            first.add_gradients_of(other);
+            first.add_gradients_from(other);
         }
         let gradient_norm = first.apply(set.len(), (self.made as u64 - 1, steps.learning_rate))?;
         for (outcomes, loss) in self.outcomes.iter_mut().zip(losses) {
@@ -84,6 +84,6 @@ impl Replicas for CpuReplicas {
     }
 
     fn copied_bytes(&self) -> [u64; 2] {
-        self.all[0].floats_of_weights_and_gradients().map(|floats| 4 * floats)
+        self.all[0].weight_and_gradient_floats().map(|floats| 4 * floats)
     }
 }

@@ -41,7 +41,7 @@ impl Made {
     }
 
     /// If the training to be resumed differs, a sentence that names both settings.
-    fn other(&self, now: &Self) -> Option<String> {
+    fn difference_from(&self, now: &Self) -> Option<String> {
         if self.batch != now.batch {
             return Some(format!(
                 "The checkpoint was made with batches of {}, and this training has batches of {}, so the steps do not match the data. Set the \
@@ -156,8 +156,8 @@ impl Checkpoint {
                 recipe.seed
             )));
         }
-        if let Some(other) = made.as_ref().and_then(|made| made.other(&Made::new(recipe))) {
-            return Err(TrainError::Setting(format!("{other}{}", anew(path))));
+        if let Some(other) = made.as_ref().and_then(|made| made.difference_from(&Made::new(recipe))) {
+            return Err(TrainError::Setting(format!("{other}{}", or_start_anew(path))));
         }
         let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with(STATE))?;
         let slots = (0..optimizer.state_slots()).map(|slot| {
@@ -247,7 +247,10 @@ impl Trainer {
         if let Some(description) = &checkpoint.network {
             let network = description.network().ok();
             if let Some(why) = network.and_then(|of| different_layer(&of, &self.recipe.network)) {
-                let why = format!("The checkpoint has another network: {why}. Choose the same network{}", anew(path));
+                let why = format!(
+                    "The checkpoint has another network: {why}. Choose the same network{}",
+                    or_start_anew(path)
+                );
                 return Err(TrainError::Setting(why));
             }
             self.ensure_same_data(description, path)?;
@@ -264,7 +267,7 @@ impl Trainer {
                  the same{}",
                 of.mean,
                 of.deviation,
-                anew(path)
+                or_start_anew(path)
             )));
         }
         let (Some(set), Some(now), Some(then), Some(classes)) =
@@ -279,13 +282,13 @@ impl Trainer {
             "The checkpoint was trained on {then}, of {}; this training is on {now}, of {}. Choose the same images{}",
             names(classes),
             names(set.classes()),
-            anew(path)
+            or_start_anew(path)
         )))
     }
 }
 
 /// Suggests the alternative if a training cannot be resumed.
-fn anew(path: &Path) -> String {
+fn or_start_anew(path: &Path) -> String {
     format!(", or begin a new training with its weights: --init {}", path.display())
 }
 

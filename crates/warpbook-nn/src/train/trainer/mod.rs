@@ -107,16 +107,16 @@ impl Trainer {
         let batch = recipe.batch.min(data.len()).div_ceil(ranks.map_or(1, Ranks::world));
         if matches!(place, Place::Cpu) {
             // Before the weights are drawn, which may be too large themselves.
-            cpu::ensure_it_fits(&recipe.network, recipe.part_of(batch), &recipe.optimizer)?;
+            cpu::ensure_it_fits(&recipe.network, recipe.largest_part(batch), &recipe.optimizer)?;
         }
         let initial = weights.map_or_else(|| recipe.initial_weights(data), |w| Ok(w.clone()))?;
         let mut trainer = Self::with_batch(place.clone(), recipe, batch, &initial, ranks)?;
-        trainer.note(data);
+        trainer.remember_samples(data);
         Ok(trainer)
     }
 
     /// Records the training samples for its checkpoints.
-    pub(super) fn note(&mut self, samples: Samples<'_>) {
+    pub(super) fn remember_samples(&mut self, samples: Samples<'_>) {
         let set = if let Samples::Images(set) = samples { Some(set) } else { None };
         let same =
             |a: &Dataset, b: &Dataset| Arc::ptr_eq(a.images(), b.images()) && Arc::ptr_eq(a.labels(), b.labels());
@@ -336,7 +336,7 @@ impl Trainer {
         if self.writes() {
             self.ensure_it_can_be_kept()?;
         }
-        self.note(train);
+        self.remember_samples(train);
         let (size, log_every) = (self.recipe.batch, log_every.max(1));
         let per_epoch = train.len().div_ceil(size) as u64;
         let last = until.min(self.recipe.total_steps(train.len()));
@@ -363,7 +363,7 @@ impl Trainer {
                 Batches { set: train, indices, size: self.size(), learning_rates: &rates, step: self.step, shards };
             let began = Instant::now();
             let trained = self.engine.train(&batches)?;
-            pace.made(steps, began.elapsed());
+            pace.record(steps, began.elapsed());
             let epoch = epoch as u32 + 1;
             let mut flow = Flow::Continue;
             for (i, (outcome, rate)) in trained.outcomes.iter().zip(&rates).enumerate() {
@@ -399,7 +399,7 @@ impl Trainer {
             }
             if whole || kept_at.elapsed() >= KEEP_EVERY {
                 // A checkpoint that cannot be written now may be written later.
-                self.keep(listener)?;
+                self.write_checkpoint(listener)?;
                 (kept_at, kept_step) = (Instant::now(), step);
             }
             if flow == Flow::Stop || out_of_time {
@@ -408,7 +408,7 @@ impl Trainer {
             }
         }
         if kept_step < self.step || self.kept.0 != self.checkpoint {
-            self.keep(listener)?.map_or(Ok(()), |why| Err(TrainError::Setting(why)))?;
+            self.write_checkpoint(listener)?.map_or(Ok(()), |why| Err(TrainError::Setting(why)))?;
         }
         Ok(ended)
     }
@@ -421,7 +421,7 @@ impl Trainer {
 
     /// Writes the checkpoint, if one is wanted: to its own path, or else into the folder for temporary files. Returns the reason if both
     /// fail.
-    fn keep(&mut self, listener: &mut dyn FnMut(Event) -> Flow) -> Result<Option<String>, TrainError> {
+    fn write_checkpoint(&mut self, listener: &mut dyn FnMut(Event) -> Flow) -> Result<Option<String>, TrainError> {
         let Some(path) = self.checkpoint.clone().filter(|_| self.writes()) else { return Ok(None) };
         let now = self.now()?;
         let Err(why) = now.save(&path) else {

@@ -49,7 +49,7 @@ impl Trainer {
                 let why = "Batch normalisation over all ranks takes the statistics of a whole batch, and accumulate makes it in parts: leave one of them out.";
                 return Err(TrainError::Setting(why.into()));
             }
-            ranks.ensure_the_same(&recipe, data)?;
+            ranks.ensure_same_training(&recipe, data)?;
             let mut trainer = Self::build(place, recipe.clone(), data, weights, Some(ranks))?;
             trainer.share_state()?;
             Ok(trainer)
@@ -120,7 +120,7 @@ impl Trainer {
     /// Number of steps to make next, by rank 0's clock.
     pub(super) fn agreed_steps(&self, steps: u64) -> Result<u64, TrainError> {
         match &self.ranks {
-            Some(ranks) if self.limits().0.is_some() => ranks.of_first(steps),
+            Some(ranks) if self.limits().0.is_some() => ranks.broadcast_from_first(steps),
             _ => Ok(steps),
         }
     }

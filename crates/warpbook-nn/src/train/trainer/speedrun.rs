@@ -97,7 +97,9 @@ impl Trainer {
 
     fn ensure_one_rank(&self) -> Result<(), TrainError> {
         if self.ranks.is_some() {
-            return Err(TrainError::Setting("A training without interruption runs on one rank only: train with epochs instead.".into()));
+            return Err(TrainError::Setting(
+                "A training without interruption runs on one rank only: train with epochs instead.".into(),
+            ));
         }
         Ok(())
     }

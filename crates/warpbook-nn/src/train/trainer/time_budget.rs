@@ -25,7 +25,7 @@ impl Pace {
     }
 
     /// Records the time that some steps took.
-    pub fn made(&mut self, steps: u64, time: Duration) {
+    pub fn record(&mut self, steps: u64, time: Duration) {
         self.step_s = Some(time.as_secs_f64() / steps.max(1) as f64);
     }
 
@@ -65,14 +65,14 @@ mod tests {
     fn steps_are_as_many_as_the_time_left_allows() {
         let mut pace = Pace::new(Some(Duration::from_secs(1000)));
         assert_eq!(pace.steps(128), 1, "nothing is known yet");
-        pace.made(4, Duration::from_secs(40));
+        pace.record(4, Duration::from_secs(40));
         assert_eq!(pace.steps(128), 100);
         assert_eq!(pace.steps(64), 64);
-        pace.made(1, Duration::from_secs(5000));
+        pace.record(1, Duration::from_secs(5000));
         assert_eq!(pace.steps(128), 1);
         assert!(!pace.is_over());
         let mut used_up = Pace::new(Some(Duration::ZERO));
-        used_up.made(1, Duration::ZERO);
+        used_up.record(1, Duration::ZERO);
         assert!(used_up.is_over() && used_up.steps(128) == 1);
         let endless = Pace::new(None);
         assert!(!endless.is_over() && endless.steps(128) == 128);

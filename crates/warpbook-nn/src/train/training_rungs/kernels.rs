@@ -166,9 +166,9 @@ impl Way {
                     return few.into_iter().chain(dx).chain(gradient_sums_of(&geometry, layout, true)).collect();
                 }
                 // Shifted windows sum dy too.
-                let is_shifted = shifted(Pass::WeightGradient).is_some();
-                let sums = if has_bias && !is_shifted { bias() } else { vec![] };
-                let total = gradient_sums_of(&geometry, layout, is_shifted);
+                let uses_shifted_windows = shifted(Pass::WeightGradient).is_some();
+                let sums = if has_bias && !uses_shifted_windows { bias() } else { vec![] };
+                let total = gradient_sums_of(&geometry, layout, uses_shifted_windows);
                 Pass::ALL.into_iter().filter_map(spec).chain(sums).chain(total).collect()
             }
         }

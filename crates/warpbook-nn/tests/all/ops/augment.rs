@@ -125,7 +125,8 @@ fn a_border_may_mirror_the_image() {
 
 #[test]
 fn flips_alternate_from_a_choice_at_random() {
-    let flipped = |epoch, step, index| Augment { flip: true, epoch: Some(epoch), step, ..plain() }.draw_of(7, index).flip;
+    let flipped =
+        |epoch, step, index| Augment { flip: true, epoch: Some(epoch), step, ..plain() }.draw_of(7, index).flip;
     let first: Vec<bool> = (0..1000).map(|i| flipped(0, 3, i)).collect();
     let count = first.iter().filter(|f| **f).count();
     assert!((430..570).contains(&count), "{count} of 1000 are mirrored");

@@ -31,7 +31,7 @@ fn check_few(test: &str, dtype: Dtype) {
     let bench = Bench::new(&device);
     let form = Form { method: Method::FewChannels, dtype, layout: Layout::Nhwc };
     for g in few_shapes() {
-        assert!(Convolution::new(&device, &bench.gemm, &g, form).unwrap().is_few(), "{g:?}");
+        assert!(Convolution::new(&device, &bench.gemm, &g, form).unwrap().uses_few_channels(), "{g:?}");
         Case::new(g, dtype).check(&bench, Method::FewChannels, Layout::Nhwc);
     }
     // Unsupported shapes.

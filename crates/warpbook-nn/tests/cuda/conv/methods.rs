@@ -101,10 +101,10 @@ fn turing_s_product_runs_where_it_is_asked_for_or_needed() {
         Convolution::new(&device, &b.gemm, &g, Form { method, dtype, layout })
     };
     for layout in LAYOUTS {
-        assert!(new(Method::ImplicitGemmTuring, Dtype::F16, layout).unwrap().is_turing());
+        assert!(new(Method::ImplicitGemmTuring, Dtype::F16, layout).unwrap().uses_turing_kernels());
         for method in [Method::ImplicitGemm, Method::ShiftedWindows] {
-            assert_eq!(new(method, Dtype::F16, layout).unwrap().is_turing(), is_old, "{method:?}");
-            assert!(!new(method, Dtype::F32, layout).unwrap().is_turing(), "{method:?}");
+            assert_eq!(new(method, Dtype::F16, layout).unwrap().uses_turing_kernels(), is_old, "{method:?}");
+            assert!(!new(method, Dtype::F32, layout).unwrap().uses_turing_kernels(), "{method:?}");
         }
         for dtype in [Dtype::F32, Dtype::Tf32, Dtype::Bf16] {
             let error = new(Method::ImplicitGemmTuring, dtype, layout).unwrap_err().to_string();
@@ -132,7 +132,12 @@ fn sums_over_many_splits_and_panels_are_the_reference() {
             let form = Form { method: Method::Im2col, dtype: Dtype::F16, layout };
             Convolution::new(&device, &bench.gemm, &Geometry { batch, ..panels }, form).unwrap().workspace_bytes()
         };
-        assert!(with_batch(7) < 7 * with_batch(1) && with_batch(7) <= 64 << 20, "7 images take more than one panel: {} {}", with_batch(7), with_batch(1));
+        assert!(
+            with_batch(7) < 7 * with_batch(1) && with_batch(7) <= 64 << 20,
+            "7 images take more than one panel: {} {}",
+            with_batch(7),
+            with_batch(1)
+        );
         case.check(&bench, Method::Im2col, layout);
     }
 }

@@ -38,7 +38,7 @@ fn check_shifted(test: &str, dtype: Dtype) {
     for g in shifted_shapes() {
         let made = Convolution::new(&device, &bench.gemm, &g, form(Layout::Nhwc)).unwrap();
         let is_hopper = device.info().compute_capability == Some((9, 0));
-        assert_eq!(made.is_shifted(), [is_hopper; 3], "{g:?}");
+        assert_eq!(made.uses_shifted_windows(), [is_hopper; 3], "{g:?}");
         Case::new(g, dtype).check(&bench, Method::ShiftedWindows, Layout::Nhwc);
     }
     // Unsupported shapes.

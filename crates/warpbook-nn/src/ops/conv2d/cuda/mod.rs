@@ -275,17 +275,17 @@ impl Convolution {
 
     /// For each pass (forward, input gradient, weight gradient), true if [`Method::ShiftedWindows`] itself computes it.
     #[must_use]
-    pub fn is_shifted(&self) -> [bool; 3] {
+    pub fn uses_shifted_windows(&self) -> [bool; 3] {
         match &self.body {
-            Body::Implicit(b) => b.is_shifted(),
+            Body::Implicit(b) => b.uses_shifted_windows(),
             _ => [false; 3],
         }
     }
 
     /// Returns true if [`Method::ImplicitGemmTuring`] computes it.
     #[must_use]
-    pub fn is_turing(&self) -> bool {
-        matches!(&self.body, Body::Implicit(b) if b.is_turing())
+    pub fn uses_turing_kernels(&self) -> bool {
+        matches!(&self.body, Body::Implicit(b) if b.uses_turing_kernels())
     }
 
     /// Bytes of workspace that the largest pass needs: sums split over blocks, columns, and copies of operands.
@@ -311,8 +311,8 @@ impl Convolution {
 
     /// Returns true if [`Method::FewChannels`] itself computes the forward pass and the weight gradient.
     #[must_use]
-    pub fn is_few(&self) -> bool {
-        matches!(&self.body, Body::Implicit(b) if b.is_few())
+    pub fn uses_few_channels(&self) -> bool {
+        matches!(&self.body, Body::Implicit(b) if b.uses_few_channels())
     }
 
     /// Compiler and device statistics of a pass's own kernel; empty for im2col and libraries.

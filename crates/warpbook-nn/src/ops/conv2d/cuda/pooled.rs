@@ -44,14 +44,14 @@ impl Convolution {
     /// and [`Method::FewChannels`] itself computes the weight gradient.
     #[must_use]
     pub fn unpools(geometry: &Geometry, form: Form, compute_capability: Option<(u32, u32)>) -> bool {
-        let is_few = form.method.on(compute_capability, form.dtype) == Method::FewChannels;
+        let uses_few_channels = form.method.on(compute_capability, form.dtype) == Method::FewChannels;
         let has_kernels = || {
             let specs = few_specs_of(form.dtype, geometry, form.layout, [true; 2]);
             specs.is_some_and(|specs| {
                 specs.iter().all(|spec| spec.requires.as_ref().is_none_or(|r| r.met_by(compute_capability)))
             })
         };
-        is_few && Self::pools(geometry, form) && has_kernels()
+        uses_few_channels && Self::pools(geometry, form) && has_kernels()
     }
 
     /// Like [`Convolution::pooled`], but its weight gradient is [`Convolution::pooled_weight_gradient`] too.

@@ -29,7 +29,7 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
     let (fusion, dtype) = (FusionPlan::new(network, &options, Some(HOPPER)), options.precision.activations());
     let layout = super::plan(network, &fusion, batch, dtype, options.purpose());
     let nodes = network.nodes().iter().enumerate();
-    let again = nodes.clone().filter(|(i, _)| fusion.computes_again(network.nodes(), *i));
+    let again = nodes.clone().filter(|(i, _)| fusion.recomputes(network.nodes(), *i));
     Footprint {
         again_flops: again.map(|(_, node)| network.node_flops(node)).sum::<u64>().saturating_mul(batch as u64),
         params: ParamBytes::new(network, Some(slots), dtype),

@@ -165,7 +165,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Records which part of an operation's output the backward pass reads.
-    fn keep(&mut self, i: usize) {
+    fn note_kept(&mut self, i: usize) {
         let node = &self.nodes[i];
         let keeps = match node.op {
             Op::Own => Kept::Values,
@@ -214,7 +214,7 @@ impl FusionPlan {
                 planner.fuse_pool(i, &pools);
                 planner.fuse_dropout(i);
             }
-            planner.keep(i);
+            planner.note_kept(i);
         }
         let again = network.recomputed(&planner.plan.buffer);
         FusionPlan { again, ..planner.plan }
@@ -252,7 +252,7 @@ impl FusionPlan {
     }
 
     /// Returns true if operation i is recomputed for the backward pass.
-    pub fn computes_again(&self, nodes: &[Node], i: usize) -> bool {
+    pub fn recomputes(&self, nodes: &[Node], i: usize) -> bool {
         self.again[self.buffer[self.writes(nodes, i)]]
     }
 
@@ -268,7 +268,7 @@ impl FusionPlan {
     }
 
     /// The value whose gradient operation i reads: the output of the maximum after it, if its weight gradient expands that.
-    pub fn reads_backwards(&self, nodes: &[Node], i: usize) -> ValueId {
+    pub fn backward_input(&self, nodes: &[Node], i: usize) -> ValueId {
         nodes[self.unpooled(i).unwrap_or(i)].output
     }
 
@@ -392,7 +392,7 @@ mod tests {
         let unpools: Vec<bool> = s.nodes.iter().map(|node| node.unpools).collect();
         assert_eq!((&unpools[..4], s.unpooled(0), s.unpooled(3)), (&[true, false, false, false][..], Some(2), None));
         assert_eq!([1, 2, 5].map(|i| skips(&s, i)), [[true; 2], [true; 2], [true, false]]);
-        assert_eq!((s.reads_backwards(n.nodes(), 0), s.reads_backwards(n.nodes(), 3)), (3, 4));
+        assert_eq!((s.backward_input(n.nodes(), 0), s.backward_input(n.nodes(), 3)), (3, 4));
         let stored: Vec<bool> = (0..8).map(|v| s.stores_gradient(n.nodes(), v)).collect();
         assert_eq!(stored, [false, false, false, true, true, true, true, true]);
         // Without a ReLU; behind a dropout of the input; and with no kernel that supports it.

@@ -51,7 +51,7 @@ impl Times {
             now
         };
         for segment in network.segments().into_iter().rev() {
-            for i in segment.clone().filter(|i| fusion.computes_again(network.nodes(), *i)) {
+            for i in segment.clone().filter(|i| fusion.recomputes(network.nodes(), *i)) {
                 times.again[i] = Some(next());
             }
             segment.rev().for_each(|i| times.backward[i] = next());
@@ -226,7 +226,7 @@ pub(in crate::train) fn plan(
         if multiplies(&node.op) {
             let read = planner.weight_gradient(i);
             used_backwards(node.input, read);
-            gradients[buffer(fusion.reads_backwards(nodes, i))].at(read);
+            gradients[buffer(fusion.backward_input(nodes, i))].at(read);
             if let Some(pool) = fusion.unpooled(i).filter(|pool| fusion.nodes[*pool].mask) {
                 used_backwards(nodes[pool].output, read);
             }
@@ -317,12 +317,12 @@ impl Memory {
     }
 
     /// The first `len` elements of a recomputed value's buffer.
-    pub fn value_again(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
+    pub fn recomputed_value(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
         self.array(&again(&value_name(buffer)), len)
     }
 
     /// Like [`Memory::kept`], for recomputed operations.
-    pub fn kept_again<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
+    pub fn recomputed_kept<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
         Ok(self.arena.planned::<T>(&again(&kept_name(i)))?.range(..len))
     }
 
@@ -347,7 +347,7 @@ impl Memory {
     }
 
     /// Temporary memory of a node that is recomputed.
-    pub fn scratch_again(&self, i: usize, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
+    pub fn recomputation_scratch(&self, i: usize, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
         self.scratch_of(&again(&scratch_name(i, false)), sums, lines)
     }
 

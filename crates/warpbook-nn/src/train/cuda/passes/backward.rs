@@ -17,7 +17,7 @@ impl Builder<'_> {
         if !fusion.needs_gradient(node.output) || fusion.nodes[i].skips_backward {
             return Ok(());
         }
-        let dy = self.gradient(fusion.reads_backwards(self.network().nodes(), i))?;
+        let dy = self.gradient(fusion.backward_input(self.network().nodes(), i))?;
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
             self.weight_gradient(i, &dy)?;
         }
@@ -29,7 +29,7 @@ impl Builder<'_> {
             return self.batch_norm_backward(i, dy);
         }
         if node.op == Op::Own {
-            return self.own_backward(i, dy);
+            return self.custom_layer_backward(i, dy);
         }
         if !needed {
             return Ok(());
@@ -163,7 +163,7 @@ impl Builder<'_> {
         let workspace = Workspace::new(device, sums.workspace_bytes())?;
         let dy = dy.clone();
         self.push(&node.name, "weight gradient", move |s| sums.queue(s, &dy, &db, &workspace));
-        self.last_on(On::Side);
+        self.run_last_on(On::Side);
         Ok(())
     }
 
@@ -203,14 +203,14 @@ impl Builder<'_> {
                     linear.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &of_weights)
                 });
                 if let Some(db) = later {
-                    self.last_on(on);
+                    self.run_last_on(on);
                     self.reduce(i);
                     self.push(&node.name, "bias gradient", move |s| l.bias_gradient(s, &of_bias, &db, &workspace));
                 }
             }
             None => {}
         }
-        self.last_on(on);
+        self.run_last_on(on);
         self.reduce(i);
         Ok(())
     }

@@ -11,14 +11,14 @@ impl Builder<'_> {
         self.node(i).params.iter().map(|id| self.parts.params.master(*id)).collect()
     }
 
-    pub(super) fn own_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) {
+    pub(super) fn custom_layer_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) {
         let Some(kernels) = self.parts.kernels.own[i].clone() else { return };
         let (n, parameters) = (self.n, self.own_parameters(i));
         self.push(&self.node(i).name, "forward", move |s| kernels.forward(s, n, (&x, &y), &parameters));
     }
 
     /// Computes the gradients of the input and of the parameters.
-    pub(super) fn own_backward(&mut self, i: usize, dy: DeviceArray) -> Result<(), TrainError> {
+    pub(super) fn custom_layer_backward(&mut self, i: usize, dy: DeviceArray) -> Result<(), TrainError> {
         let (n, node, fusion, memory) = (self.n, self.node(i), self.parts.fusion, self.parts.memory);
         let Some(kernels) = self.parts.kernels.own[i].clone() else { return Ok(()) };
         let needed = fusion.needs_gradient(node.input);

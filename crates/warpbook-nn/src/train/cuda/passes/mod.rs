@@ -299,7 +299,7 @@ impl<'a> Builder<'a> {
         self.push("sum of gradients", "", move |s| {
             sums.iter().zip(&arrays).try_for_each(|((kernel, sum), array)| kernel.queue(s, array, share_and_first, sum))
         });
-        self.last_on(On::Both);
+        self.run_last_on(On::Both);
         Ok(())
     }
 
@@ -313,8 +313,8 @@ impl<'a> Builder<'a> {
         for segment in self.network().segments().into_iter().rev() {
             let before = self.passes.len();
             let nodes = self.network().nodes();
-            let again: Vec<usize> = segment.clone().filter(|i| self.parts.fusion.computes_again(nodes, *i)).collect();
-            again.iter().try_for_each(|i| self.forward_again(*i))?;
+            let again: Vec<usize> = segment.clone().filter(|i| self.parts.fusion.recomputes(nodes, *i)).collect();
+            again.iter().try_for_each(|i| self.recompute_forward(*i))?;
             if !again.is_empty() {
                 // The second stream may still read memory that is written here.
                 if self.passes.len() == before {
@@ -357,7 +357,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Moves the last pass to this stream.
-    fn last_on(&mut self, on: On) {
+    fn run_last_on(&mut self, on: On) {
         if let Some(last) = self.passes.last_mut() {
             last.on = on;
         }
@@ -375,22 +375,26 @@ impl<'a> Builder<'a> {
 
     fn value(&self, value: ValueId) -> Result<DeviceArray> {
         let (buffer, len) = (self.parts.fusion.buffer[value], self.len(value));
-        if self.is_again(value) {
-            self.parts.memory.value_again(buffer, len)
+        if self.is_recomputed(value) {
+            self.parts.memory.recomputed_value(buffer, len)
         } else {
             self.parts.memory.value(buffer, len)
         }
     }
 
     /// Returns true if a value is now the recomputed one.
-    fn is_again(&self, value: ValueId) -> bool {
+    fn is_recomputed(&self, value: ValueId) -> bool {
         self.again && self.parts.fusion.again[self.parts.fusion.buffer[value]]
     }
 
     /// Positions of a pool's maxima.
     fn places(&self, pool: usize, len: usize) -> Result<Slice<u8>> {
         let memory = self.parts.memory;
-        if self.is_again(self.node(pool).output) { memory.kept_again(pool, len) } else { memory.kept(pool, len) }
+        if self.is_recomputed(self.node(pool).output) {
+            memory.recomputed_kept(pool, len)
+        } else {
+            memory.kept(pool, len)
+        }
     }
 
     fn gradient(&self, value: ValueId) -> Result<DeviceArray> {
@@ -499,7 +503,7 @@ impl<'a> Builder<'a> {
         let gradient = self.trains.then(|| self.gradient(last)).transpose()?;
         let to = self.part.map_or_else(|| step.control.loss_slots(), |part| step.control.part_slots(part.at));
         let scale = self.parts.options.scaler().map(|_| step.control.scale.clone()).filter(|_| self.trains);
-        let verdict = self.verdict_of_loss(step);
+        let verdict = self.loss_verdict(step);
         // Share of the gradient: the ranks' gradients are added up.
         let share = self.ranks.as_ref().map_or(1.0, |of| of.shard.weight());
         match (&step.kernels.loss, step.recipe.loss) {

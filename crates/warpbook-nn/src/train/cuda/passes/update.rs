@@ -6,7 +6,7 @@ use super::super::program::On;
 use super::{Builder, StepParts};
 use crate::ops::optimizer::cuda::{Control as UpdateControl, Norm, NormOutputs, Parameters};
 use crate::ops::optimizer::grouped::GroupRates;
-use crate::ops::optimizer::last_block::{NormAndVerdict, SquaresOfSome, UpdateAndEnd};
+use crate::ops::optimizer::last_block::{NormAndVerdict, PartialSquares, UpdateAndEnd};
 use crate::ops::step_launch::{End, Verdict};
 use crate::train::cuda::control::Control;
 use std::ops::Range;
@@ -81,7 +81,7 @@ impl Updated {
 /// The sums of squares from which the norm is computed.
 struct Squares {
     /// Set if some gradients are ready before the end.
-    of_some: Option<SquaresOfSome>,
+    partial: Option<PartialSquares>,
     workspace: Slice<f64>,
     /// Used elements of the workspace.
     used: usize,
@@ -112,7 +112,7 @@ impl Builder<'_> {
 
     /// The verdict of the loss's last block: it decides the whole step if no gradient can stop it, or if an update made before all
     /// gradients are known can be reverted.
-    pub(super) fn verdict_of_loss(&self, step: StepParts<'_>) -> Verdict {
+    pub(super) fn loss_verdict(&self, step: StepParts<'_>) -> Verdict {
         let gradients_decide = self.computes_norm(step) && self.kept().is_none();
         let decides = self.trains && self.part.is_none() && self.parts.options.last_block && !gradients_decide;
         if decides { self.verdict(step, None) } else { Verdict::none() }
@@ -124,19 +124,19 @@ impl Builder<'_> {
         match &step.kernels.update {
             UpdateKernels::Separate { update, norm } => {
                 let (update, updated) = (update.clone(), self.updated(step));
-                self.by_kernels(step, norm.clone())?;
+                self.norm_with_kernels(step, norm.clone())?;
                 self.push("optimiser", "", move |s| update.step(s, updated.parameters(), updated.control()));
             }
             UpdateKernels::Groups { update, rates, norm } => {
                 let (update, rates, updated) = (update.clone(), rates.clone(), self.updated(step));
-                self.by_kernels(step, norm.clone())?;
+                self.norm_with_kernels(step, norm.clone())?;
                 self.push("optimiser", "", move |s| {
                     let rates = GroupRates { counters: &updated.control.counters, rates: &rates };
                     update.step(s, updated.parameters(), updated.control(), rates)
                 });
             }
             UpdateKernels::LastBlocks { update, norm } => {
-                self.by_last_blocks(step, n, (*update.clone(), norm.clone()))?
+                self.update_with_last_blocks(step, n, (*update.clone(), norm.clone()))?
             }
         }
         // The first pass that needs all gradients.
@@ -148,7 +148,7 @@ impl Builder<'_> {
     }
 
     /// Queues the norm and the step's verdict before the update.
-    fn by_kernels(&mut self, step: StepParts<'_>, norm: Option<Norm>) -> Result<()> {
+    fn norm_with_kernels(&mut self, step: StepParts<'_>, norm: Option<Norm>) -> Result<()> {
         let (updated, computes_norm) = (self.updated(step), norm.is_some());
         if let Some(norm) = norm {
             let all = updated;
@@ -165,7 +165,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn by_last_blocks(
+    fn update_with_last_blocks(
         &mut self,
         step: StepParts<'_>,
         n: usize,
@@ -179,21 +179,21 @@ impl Builder<'_> {
         if let (Some((restore, kept)), Some((first, _))) = (&restore, ready.first()) {
             let (restore, kept) = (restore.clone(), kept.clone());
             let early_ones = updated.slice(left..updated.weights.len());
-            self.push("optimiser,", "weights kept", move |s| restore.keep(s, early_ones.parameters(), &kept));
-            self.last_on(On::Reduced(*first));
+            self.push("optimiser,", "weights kept", move |s| restore.save(s, early_ones.parameters(), &kept));
+            self.run_last_on(On::Reduced(*first));
         }
         let mut squares = norm.as_ref().map(|norm| self.squares(norm, &updated, (&ready, left))).transpose()?;
         for (reduction, range) in &ready {
             let bucket = updated.slice(range.clone());
             if let Some(squares) = &mut squares {
-                self.squares_of(squares, *reduction, bucket.clone());
+                self.queue_squares(squares, *reduction, bucket.clone());
             }
             if early {
-                let update = update.of_some(self.parts.device)?;
+                let update = update.partial(self.parts.device)?;
                 self.push("optimiser,", &format!("bucket {}", reduction + 1), move |s| {
                     update.step(s, bucket.parameters(), bucket.control())
                 });
-                self.last_on(On::Reduced(*reduction));
+                self.run_last_on(On::Reduced(*reduction));
             }
         }
         if let (Some(norm), Some(Squares { workspace, .. })) = (norm, squares) {
@@ -201,7 +201,8 @@ impl Builder<'_> {
             let verdict = if restore.is_some() { verdict.withdrawing() } else { verdict };
             let remaining = updated.slice(0..left);
             self.push("norm of the gradients", "", move |s| {
-                let (arrays, to) = ((&remaining.gradients, remaining.rounded.as_ref()), (remaining.norm_outputs(), &verdict));
+                let (arrays, to) =
+                    ((&remaining.gradients, remaining.rounded.as_ref()), (remaining.norm_outputs(), &verdict));
                 norm.queue(s, arrays, (remaining.most(), remaining.scale.as_ref()), &workspace, to)
             });
         }
@@ -236,24 +237,24 @@ impl Builder<'_> {
         updated: &Updated,
         (ready, left): (&[(usize, Range<usize>)], usize),
     ) -> Result<Squares> {
-        let of_some = (!ready.is_empty()).then(|| norm.of_some(self.parts.device)).transpose()?;
+        let partial = (!ready.is_empty()).then(|| norm.partial(self.parts.device)).transpose()?;
         let used = norm.blocks(updated.slice(0..left).gradient_lengths());
-        let of_ready = |of: &SquaresOfSome| -> usize {
+        let of_ready = |of: &PartialSquares| -> usize {
             ready.iter().map(|(_, range)| of.blocks(updated.slice(range.clone()).gradient_lengths())).sum()
         };
-        let workspace = self.parts.device.zeros::<f64>(used + of_some.as_ref().map_or(0, of_ready))?.range(..);
-        Ok(Squares { of_some, workspace, used })
+        let workspace = self.parts.device.zeros::<f64>(used + partial.as_ref().map_or(0, of_ready))?.range(..);
+        Ok(Squares { partial, workspace, used })
     }
 
     /// Queues the squares of a reduction's gradients, next to later reductions.
-    fn squares_of(&mut self, squares: &mut Squares, reduction: usize, of: Updated) {
-        let (Some(of_some), first) = (squares.of_some.clone(), squares.used) else { return };
-        squares.used += of_some.blocks(of.gradient_lengths());
+    fn queue_squares(&mut self, squares: &mut Squares, reduction: usize, of: Updated) {
+        let (Some(partial), first) = (squares.partial.clone(), squares.used) else { return };
+        squares.used += partial.blocks(of.gradient_lengths());
         let sums = squares.workspace.range(first..squares.used);
         self.push("norm of the gradients,", &format!("bucket {}", reduction + 1), move |s| {
-            of_some.queue(s, (&of.gradients, of.rounded.as_ref()), &sums)
+            partial.queue(s, (&of.gradients, of.rounded.as_ref()), &sums)
         });
-        self.last_on(On::Reduced(reduction));
+        self.run_last_on(On::Reduced(reduction));
     }
 
     fn end(&self, step: StepParts<'_>, n: usize) -> End {

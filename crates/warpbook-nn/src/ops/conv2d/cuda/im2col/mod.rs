@@ -101,7 +101,7 @@ impl Im2col {
         let in_16_bytes = u32::try_from(16 / form.dtype.bytes()).unwrap_or(1);
         // A user's kernel is tried on rows that follow each other without a gap.
         let ld = if by.names_a_rung() { shapes.taps() } else { shapes.taps().next_multiple_of(in_16_bytes) };
-        let of_image = u64::from(shapes.output_pixels()) * bytes_of_pixel(shapes, ld);
+        let of_image = u64::from(shapes.output_pixels()) * pixel_bytes(shapes, ld);
         let images = u32::try_from(PANEL_BYTES / of_image).unwrap_or(u32::MAX).clamp(1, shapes.batch);
         let elements = u64::from(images * shapes.output_pixels()) * u64::from(ld);
         Check(OP).value("the number of elements of a panel's columns", elements, elements < 1 << 31, "below 2^31")?;
@@ -116,7 +116,7 @@ impl Im2col {
     /// Bytes of a panel's columns and, in NCHW, of its rows.
     fn panel_bytes(&self) -> u64 {
         let pixels = u64::from(self.images) * u64::from(self.shapes.output_pixels());
-        (pixels * bytes_of_pixel(&self.shapes, self.ld) + 16).next_multiple_of(Workspace::ALIGNMENT)
+        (pixels * pixel_bytes(&self.shapes, self.ld) + 16).next_multiple_of(Workspace::ALIGNMENT)
     }
 
     pub fn workspace_bytes(&self) -> u64 {
@@ -249,7 +249,7 @@ impl Im2col {
 }
 
 /// Bytes of a patch, in f32 as its gradient is, and, in NCHW, of an output pixel's filters.
-fn bytes_of_pixel(shapes: &Shapes, ld: u32) -> u64 {
+fn pixel_bytes(shapes: &Shapes, ld: u32) -> u64 {
     let filters = if shapes.layout == Layout::Nchw { shapes.filters } else { 0 };
     4 * (u64::from(ld) + u64::from(filters))
 }

@@ -219,14 +219,14 @@ impl Implicit {
         }
     }
 
-    pub fn is_shifted(&self) -> [bool; 3] {
-        let is_shifted = |body: &Body| matches!(body, Body::Shifted(_));
+    pub fn uses_shifted_windows(&self) -> [bool; 3] {
+        let uses_shifted_windows = |body: &Body| matches!(body, Body::Shifted(_));
         let gradient = matches!(self.weight_gradient, Gradient::Shifted(_));
-        let forward = matches!(&self.forward, Forwards::By(body) if is_shifted(body));
-        [forward, is_shifted(&self.input_gradient), gradient]
+        let forward = matches!(&self.forward, Forwards::By(body) if uses_shifted_windows(body));
+        [forward, uses_shifted_windows(&self.input_gradient), gradient]
     }
 
-    pub fn is_turing(&self) -> bool {
+    pub fn uses_turing_kernels(&self) -> bool {
         self.method == Method::ImplicitGemmTuring
     }
 
@@ -235,7 +235,7 @@ impl Implicit {
         !matches!(self.weight_gradient, Gradient::Gathered(..))
     }
 
-    pub fn is_few(&self) -> bool {
+    pub fn uses_few_channels(&self) -> bool {
         matches!(self.weight_gradient, Gradient::Few(_))
     }
 
