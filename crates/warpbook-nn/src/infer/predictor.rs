@@ -3,7 +3,7 @@
 use super::Frozen;
 use crate::ops::augment::{self, Augment};
 use crate::ops::optimizer::Optimizer;
-use crate::train::{BatchLoss, CpuEngine, CudaInference, Loss, Mode, Place, Target, TrainError};
+use crate::train::{CpuEngine, CudaInference, Loss, MeanLoss, Mode, Place, Target, TrainError};
 use warpbook_device::{Bench, Samples};
 
 /// The classification of an image.
@@ -176,7 +176,7 @@ impl Predictor {
     }
 
     /// The loss of one batch.
-    pub(super) fn loss(&mut self, images: &[u8], labels: &[u8], loss: Loss) -> Result<BatchLoss, TrainError> {
+    pub(super) fn loss(&mut self, images: &[u8], labels: &[u8], loss: Loss) -> Result<MeanLoss, TrainError> {
         let logits = self.batch_outputs(images)?;
         loss.evaluate(&logits, Target::Labels(labels), None)
     }

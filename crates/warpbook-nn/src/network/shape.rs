@@ -29,27 +29,27 @@ impl Shape {
     /// Number of elements, at most `usize::MAX`.
     #[must_use]
     pub fn elements(self) -> usize {
-        match self {
-            Self::Image { channels, height, width } => channels.saturating_mul(height).saturating_mul(width),
-            Self::Vector(features) => features,
-        }
+        self.channels().saturating_mul(self.positions())
     }
 
     /// Number of channels of an image or features of a vector: each has its own bias and mean.
     #[must_use]
     pub fn channels(self) -> usize {
-        match self {
-            Self::Image { channels, .. } => channels,
-            Self::Vector(features) => features,
-        }
+        self.sides()[0]
     }
 
     /// Positions in a channel: the pixels of an image, 1 for a vector.
     #[must_use]
     pub fn positions(self) -> usize {
+        let [_, height, width] = self.sides();
+        height.saturating_mul(width)
+    }
+
+    /// Channels, height and width; a vector counts as an image of one pixel.
+    pub(crate) fn sides(self) -> [usize; 3] {
         match self {
-            Self::Image { height, width, .. } => height.saturating_mul(width),
-            Self::Vector(_) => 1,
+            Self::Image { channels, height, width } => [channels, height, width],
+            Self::Vector(features) => [features, 1, 1],
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The sizes of operations for a batch.
 
-use super::{Network, Node, Op, Shape};
+use super::{Network, Node, Op};
 use crate::ops::batch_norm::BatchNorm;
 use crate::ops::{conv2d, linear, pool};
 
@@ -8,7 +8,7 @@ impl Network {
     /// Sizes of a convolution for a batch; for any other operation, those of a 1 x 1 convolution with one filter.
     #[must_use]
     pub fn conv_geometry(&self, node: &Node, batch: usize) -> conv2d::Geometry {
-        let (height, width, channels) = image(self.value(node.input));
+        let [channels, height, width] = self.value(node.input).sides();
         let (filters, kernel, stride, padding) = match node.op {
             Op::Conv2d(c) => (c.filters, c.kernel, c.stride, c.padding),
             _ => (1, [1; 2], [1; 2], [0; 2]),
@@ -19,7 +19,7 @@ impl Network {
     /// Sizes of a pool for a batch; for any other operation, those of windows of one element.
     #[must_use]
     pub fn pool_geometry(&self, node: &Node, batch: usize) -> pool::PoolGeometry {
-        let (height, width, channels) = image(self.value(node.input));
+        let [channels, height, width] = self.value(node.input).sides();
         let (size, stride, padding) = match node.op {
             Op::Pool(p) => (p.size, p.stride, p.padding),
             _ => ([1; 2], [1; 2], [0; 2]),
@@ -43,13 +43,5 @@ impl Network {
             Op::BatchNorm { momentum, epsilon, .. } => BatchNorm { momentum, epsilon, ..sizes },
             _ => sizes,
         }
-    }
-}
-
-/// Height, width and channels; a vector counts as an image of one pixel.
-fn image(shape: Shape) -> (usize, usize, usize) {
-    match shape {
-        Shape::Image { channels, height, width } => (height, width, channels),
-        Shape::Vector(features) => (1, 1, features),
     }
 }

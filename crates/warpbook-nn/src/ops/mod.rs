@@ -12,6 +12,7 @@
 
 pub mod activation;
 pub mod add;
+mod args;
 pub mod augment;
 pub mod batch_norm;
 pub mod conv2d;
@@ -29,6 +30,7 @@ pub mod schedule;
 pub(crate) mod step_launch;
 mod window;
 
+pub(crate) use args::Words;
 pub use error::{OpError, Result};
 pub use warpbook_kernels::nn::Layout;
 pub(crate) use window::Axis;

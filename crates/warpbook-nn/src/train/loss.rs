@@ -1,7 +1,7 @@
 //! Loss functions that training minimises.
 
 use super::TrainError;
-use crate::ops::cross_entropy::{self, CrossEntropy};
+use crate::ops::cross_entropy::{self, CrossEntropy, MeanLoss};
 use crate::ops::mse;
 use serde::{Deserialize, Serialize};
 
@@ -27,15 +27,6 @@ pub enum Target<'a> {
     Values(&'a [f32]),
 }
 
-/// The loss of a batch.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BatchLoss {
-    /// Mean over the batch.
-    pub mean: f64,
-    /// Number of samples whose largest logit is their label's; 0 for a loss without labels.
-    pub correct: usize,
-}
-
 impl Loss {
     /// Computes the loss of outputs f32 `[batch][outputs]` and, if requested, its gradient times a scale.
     ///
@@ -46,22 +37,21 @@ impl Loss {
         outputs: &[f32],
         target: Target<'_>,
         gradient: Option<(f32, &mut [f32])>,
-    ) -> Result<BatchLoss, TrainError> {
+    ) -> Result<MeanLoss, TrainError> {
         match (self, target) {
             (Self::CrossEntropy { smoothing }, Target::Labels(labels)) => {
                 let c = CrossEntropy { batch: labels.len(), classes: outputs.len() / labels.len().max(1), smoothing };
-                let loss = match gradient {
+                Ok(match gradient {
                     Some((scale, to)) => cross_entropy::cpu::loss_and_gradient(&c, outputs, labels, scale, to),
                     None => cross_entropy::cpu::loss(&c, outputs, labels),
-                }?;
-                Ok(BatchLoss { mean: loss.mean, correct: loss.correct })
+                }?)
             }
             (Self::Mse, Target::Values(values)) => {
                 let mean = match gradient {
                     Some((scale, to)) => mse::cpu::loss_and_gradient(outputs, values, scale, to),
                     None => mse::cpu::loss(outputs, values),
                 }?;
-                Ok(BatchLoss { mean, correct: 0 })
+                Ok(MeanLoss { mean, correct: 0 })
             }
             (Self::CrossEntropy { .. }, Target::Values(_)) => Err(TrainError::Setting(
                 "Cross entropy needs class labels; these targets are values: their loss is the mean squared error."

@@ -18,12 +18,13 @@ mod summary;
 mod trainer;
 mod training_rungs;
 
+pub use crate::ops::cross_entropy::MeanLoss;
 pub use cpu::{CpuEngine, Mode};
 pub(crate) use cuda::CudaInference;
 pub use cuda::{CudaOptions, Loader, Residency};
 pub use engine::{ScalerState, StepOperation, StepOutcome};
 pub use initial::Initial;
-pub use loss::{BatchLoss, Loss, Target};
+pub use loss::{Loss, Target};
 pub use memory_check::ensure_host_memory;
 pub use place::Place;
 pub use precision::{GradScaler, Precision, PrecisionRow, PrecisionTable};

@@ -1,6 +1,6 @@
 //! Loss and accuracy of a network on a data set.
 
-use super::{BatchLoss, TrainError};
+use super::{MeanLoss, TrainError};
 
 /// Loss and accuracy of a network on a data set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,7 +36,7 @@ impl Score {
     }
 
     /// Combines batches with their numbers of samples.
-    pub(crate) fn from_batches(batches: impl IntoIterator<Item = (BatchLoss, usize)>) -> Self {
+    pub(crate) fn from_batches(batches: impl IntoIterator<Item = (MeanLoss, usize)>) -> Self {
         let (mut sum, mut correct, mut of) = (0.0, 0, 0);
         for (loss, n) in batches {
             sum += loss.mean * n as f64;
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_score_weighs_batches_by_their_samples() {
-        let batch = |mean, correct| BatchLoss { mean, correct };
+        let batch = |mean, correct| MeanLoss { mean, correct };
         let score = Score::from_batches([(batch(1.0, 3), 4), (batch(4.0, 0), 2)]);
         assert_eq!(score, Score { loss: 2.0, correct: 3, of: 6 });
         assert_eq!((score.accuracy(), Score::from_batches([]).accuracy()), (0.5, 0.0));

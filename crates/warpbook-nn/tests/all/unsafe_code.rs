@@ -11,7 +11,7 @@ const OTHERS: [&str; 9] = [
     "ops/activation/cuda.rs",
     "ops/add/cuda.rs",
     "ops/augment/cuda.rs",
-    "ops/conv2d/cuda/args.rs",
+    "ops/args.rs",
     "ops/conv2d/cuda/direct.rs",
     "ops/cross_entropy/cuda.rs",
     "ops/dropout/cuda.rs",

@@ -35,16 +35,16 @@ impl LossSlots<'_> {
 /// The kernel that adds up block losses.
 #[derive(Debug, Clone)]
 pub(crate) enum Mean {
-    Kernel(Box<MeanLoss>),
+    Kernel(Box<MeanKernel>),
     /// The last block of the loss kernel, with the counter of arrived blocks: 0 between launches.
     LastBlock(Slice<u32>),
 }
 
 /// The kernel that adds up block losses.
 #[derive(Debug, Clone)]
-pub(crate) struct MeanLoss(Kernel);
+pub(crate) struct MeanKernel(Kernel);
 
-impl MeanLoss {
+impl MeanKernel {
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let [kernel] = load(device, [warpbook_kernels::nn::mean_loss()])?;
         Ok(Self(kernel))
@@ -102,7 +102,7 @@ impl LossKernels {
     /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy(dtype)])?;
-        Ok(Self { dtype, rows, mean: Mean::Kernel(MeanLoss::new(device)?.into()) })
+        Ok(Self { dtype, rows, mean: Mean::Kernel(MeanKernel::new(device)?.into()) })
     }
 
     /// Like [`LossKernels::new`], as one kernel whose last block computes the mean. All launches must be on one stream, because they share

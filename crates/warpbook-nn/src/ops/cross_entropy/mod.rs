@@ -20,7 +20,7 @@ pub struct CrossEntropy {
     pub smoothing: f32,
 }
 
-/// Loss and accuracy of a batch.
+/// The mean loss of a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanLoss {
     /// Mean loss over the rows.

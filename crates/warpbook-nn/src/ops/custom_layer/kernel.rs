@@ -1,6 +1,5 @@
 //! Compilation of a layer's source, with messages that tell the author what to change.
 
-use super::sizes::sides;
 use super::{OwnLayer, OwnSizes};
 use warpbook_device::{Compiled, Compiler, Error, Result};
 use warpbook_kernels::nn::{OwnForm, own_layer};
@@ -14,8 +13,8 @@ pub(crate) fn specs(layer: &OwnLayer, sizes: &OwnSizes, dtype: Dtype) -> [Kernel
     let form = OwnForm {
         dtype,
         layout: sizes.layout,
-        input: sides(sizes.input),
-        output: sides(sizes.output),
+        input: sizes.input.sides(),
+        output: sizes.output.sides(),
         threads: layer.0.threads,
     };
     own_layer(layer.name(), layer.source(), layer.parameters().len(), form)

@@ -17,17 +17,9 @@ pub struct OwnSizes {
     pub layout: Layout,
 }
 
-/// Channels, height and width; a vector counts as an image of one pixel.
-pub(super) fn sides(shape: Shape) -> [usize; 3] {
-    match shape {
-        Shape::Image { channels, height, width } => [channels, height, width],
-        Shape::Vector(features) => [features, 1, 1],
-    }
-}
-
 /// Index of an element in an array of samples of this shape.
 pub(super) fn element(shape: Shape, layout: Layout, [n, c, row, column]: [usize; 4]) -> usize {
-    let [channels, height, width] = sides(shape);
+    let [channels, height, width] = shape.sides();
     match layout {
         Layout::Nhwc => ((n * height + row) * width + column) * channels + c,
         Layout::Nchw => ((n * channels + c) * height + row) * width + column,

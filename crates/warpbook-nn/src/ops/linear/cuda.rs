@@ -207,6 +207,6 @@ fn no_bias() -> Error {
 }
 
 /// The type in which elements of a type are stored.
-pub(super) fn stored(dtype: Dtype) -> Dtype {
+pub(crate) fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }

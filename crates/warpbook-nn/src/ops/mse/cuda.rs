@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::{OP, check};
-use crate::ops::cross_entropy::cuda::{LossSlots, Mean, MeanLoss};
+use crate::ops::cross_entropy::cuda::{LossSlots, Mean, MeanKernel};
 use crate::ops::error::Check;
 use crate::ops::error::one;
 use crate::ops::step_launch::Verdict;
@@ -26,7 +26,7 @@ impl SquaredErrorKernels {
     /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse(dtype)])?;
-        Ok(Self { dtype, squares, mean: Mean::Kernel(MeanLoss::new(device)?.into()) })
+        Ok(Self { dtype, squares, mean: Mean::Kernel(MeanKernel::new(device)?.into()) })
     }
 
     /// Like [`SquaredErrorKernels::new`], as one kernel whose last block computes the mean. All launches must be on one stream, because

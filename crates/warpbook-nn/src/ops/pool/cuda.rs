@@ -2,8 +2,8 @@
 
 use super::launch::{self, PoolArgs};
 use super::{OP, PoolGeometry};
-use crate::ops::Layout;
 use crate::ops::error::Check;
+use crate::ops::{Layout, Words};
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::load;
@@ -70,7 +70,7 @@ impl Pooling {
         for (word, size) in words.iter_mut().zip(sizes.iter().chain(&g.stride).chain(&g.padding)) {
             *word = check.word("a size", *size)?;
         }
-        Ok(PoolArgs(words))
+        Ok(Words(words))
     }
 
     /// Queues the maxima and their indices in the windows, which equal those of [`max_forward`](super::cpu::max_forward).

@@ -1,22 +1,13 @@
 //! Launches of pools. Callers check types and lengths, and for adjacent windows their sizes and the alignment too.
 #![allow(unsafe_code)]
 
-use std::ffi::c_void;
+use crate::ops::Words;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::optional_array;
 
 /// `Pool` of `kernels/nn/pool.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct PoolArgs(pub(super) [u32; 12]);
-
-// SAFETY: the layout is that of the kernel's struct: twelve words.
-unsafe impl KernelArg for PoolArgs {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
+pub(super) type PoolArgs = Words<12>;
 
 /// Launches over `n` elements of y, or words of 16 bytes of it, as the kernel takes them.
 pub(super) fn max_forward(

@@ -3,18 +3,19 @@
 use super::CpuEngine;
 use crate::network::{Network, Node};
 use crate::ops::Layout;
-use crate::ops::custom_layer::cpu::{CpuBackward, CpuForward};
+use crate::ops::custom_layer::cpu::{CpuBackward, CpuBody, CpuForward};
 use crate::ops::custom_layer::{OwnLayer, OwnSizes};
 use crate::train::TrainError;
 use std::mem::take;
 
 /// Refuses a network with a layer that cannot be computed on the CPU.
 pub(super) fn ensure_bodies(network: &Network) -> Result<(), TrainError> {
-    let without = |node: &&Node| node.own.as_ref().is_some_and(|own| !own.has_cpu_body());
-    match network.nodes().iter().find(without) {
-        Some(node) => Err(TrainError::Setting(OwnLayer::without_cpu_body(&node.name))),
-        None => Ok(()),
-    }
+    network.nodes().iter().filter(|node| node.own.is_some()).try_for_each(|node| body_of(node).map(drop))
+}
+
+fn body_of(node: &Node) -> Result<(&OwnLayer, &CpuBody), TrainError> {
+    let body = node.own.as_ref().and_then(|own| Some((own, own.cpu()?)));
+    body.ok_or_else(|| TrainError::Setting(OwnLayer::without_cpu_body(&node.name)))
 }
 
 impl CpuEngine {
@@ -29,9 +30,7 @@ impl CpuEngine {
         x: &[f32],
         y: &mut [f32],
     ) -> Result<(), TrainError> {
-        let Some((own, body)) = node.own.as_ref().and_then(|own| Some((own, own.cpu()?))) else {
-            return Err(TrainError::Setting(OwnLayer::without_cpu_body(&node.name)));
-        };
+        let (own, body) = body_of(node)?;
         let sizes = OwnSizes::new(own, self.network.value(node.input), n, Layout::Nhwc);
         body.forward(CpuForward { sizes, x, parameters: &self.own_parameters(node), y });
         Ok(())
@@ -44,9 +43,7 @@ impl CpuEngine {
         dy: &[f32],
         written: &mut [bool],
     ) -> Result<(), TrainError> {
-        let Some((own, body)) = node.own.as_ref().and_then(|own| Some((own, own.cpu()?))) else {
-            return Err(TrainError::Setting(OwnLayer::without_cpu_body(&node.name)));
-        };
+        let (own, body) = body_of(node)?;
         let sizes = OwnSizes::new(own, self.network.value(node.input), n, Layout::Nhwc);
         let mut gradients: Vec<Vec<f32>> = node.params.iter().map(|id| take(&mut self.gradients[*id])).collect();
         gradients.iter_mut().for_each(|g| g.fill(0.0));

@@ -8,7 +8,7 @@ mod training;
 pub(super) use training::{CpuTraining, Owned};
 
 use super::memory_check::ensure_host_memory;
-use super::{BatchLoss, Loss, Ranks, Target, TrainError};
+use super::{Loss, MeanLoss, Ranks, Target, TrainError};
 use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind, Shape};
 use crate::ops::muon;
 use crate::ops::optimizer::groups::Grouped;
@@ -299,7 +299,7 @@ impl CpuEngine {
     ///
     /// # Errors
     /// Like [`CpuEngine::backward`].
-    pub fn loss(&self, loss: Loss, target: Target<'_>, n: usize) -> Result<BatchLoss, TrainError> {
+    pub fn loss(&self, loss: Loss, target: Target<'_>, n: usize) -> Result<MeanLoss, TrainError> {
         loss.evaluate(self.outputs(n), target, None)
     }
 
@@ -338,7 +338,7 @@ impl CpuEngine {
     ///
     /// # Errors
     /// If the target does not match the loss or the batch.
-    pub fn backward(&mut self, loss: Loss, target: Target<'_>, n: usize, scale: f32) -> Result<BatchLoss, TrainError> {
+    pub fn backward(&mut self, loss: Loss, target: Target<'_>, n: usize, scale: f32) -> Result<MeanLoss, TrainError> {
         self.backward_with_callback(loss, target, (n, scale), &mut |_, _| {})
     }
 
@@ -349,7 +349,7 @@ impl CpuEngine {
         target: Target<'_>,
         (n, scale): (usize, f32),
         after: &mut dyn FnMut(usize, &[Vec<f32>]),
-    ) -> Result<BatchLoss, TrainError> {
+    ) -> Result<MeanLoss, TrainError> {
         let _span = trace_span!("backward").entered();
         let last = self.values.len() - 1;
         let outputs = self.network.output().elements() * n;

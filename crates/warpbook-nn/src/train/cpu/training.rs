@@ -5,7 +5,7 @@ use crate::ops::augment::{self, Augment, Draw};
 use crate::ops::optimizer::groups::Grouped;
 use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, Trained};
 use crate::train::ranks::{Exchange, RankThread};
-use crate::train::{BatchLoss, Ranks, Recipe, Samples, Score, Target, TrainError, Views};
+use crate::train::{MeanLoss, Ranks, Recipe, Samples, Score, Target, TrainError, Views};
 use crate::weights::Weights;
 use std::ops::Range;
 use std::sync::Arc;
@@ -170,7 +170,7 @@ impl CpuTraining {
         indices: &[u32],
         step: u64,
         part: &Shard,
-    ) -> Result<BatchLoss, TrainError> {
+    ) -> Result<MeanLoss, TrainError> {
         self.forward_part(set, indices, step, (part.first, part.len > 0))?;
         let (targets, share) = (Targets::new(set, indices), part.weight() as f32);
         self.engine.backward(self.recipe.loss, targets.target(), indices.len(), share)
@@ -234,7 +234,7 @@ impl CpuTraining {
         indices: &[u32],
         step: u64,
         shard: Option<&Shard>,
-    ) -> Result<Result<BatchLoss, Broken>, TrainError> {
+    ) -> Result<Result<MeanLoss, Broken>, TrainError> {
         let trace = self.ranks.as_ref().map(|(ranks, _)| ranks.trace().clone()).unwrap_or_default();
         let parts = self.recipe.parts(indices.len());
         let (first, counts) = shard.map_or((0, true), |s| (s.first, s.len > 0));
@@ -243,7 +243,7 @@ impl CpuTraining {
             exchange.give_up();
         }
         let last = parts.len() - 1;
-        let (mut whole, mut found, mut sums) = (BatchLoss { mean: 0.0, correct: 0 }, None, Vec::new());
+        let (mut whole, mut found, mut sums) = (MeanLoss { mean: 0.0, correct: 0 }, None, Vec::new());
         for (at, part) in parts.iter().enumerate() {
             let (n, of) = (part.len(), &indices[part.clone()]);
             let begun = Instant::now();
@@ -293,10 +293,10 @@ impl CpuTraining {
     /// step broke. `found` is this rank's first operation with an output that is not finite.
     fn global_loss(
         &mut self,
-        loss: BatchLoss,
+        loss: MeanLoss,
         found: Option<String>,
         shard: Option<&Shard>,
-    ) -> Result<Result<BatchLoss, Broken>, TrainError> {
+    ) -> Result<Result<MeanLoss, Broken>, TrainError> {
         let engine = &mut self.engine;
         let layer = found.unwrap_or_else(|| "the loss".into());
         let (Some((ranks, exchange)), Some(shard)) = (&mut self.ranks, shard) else {
@@ -323,7 +323,7 @@ impl CpuTraining {
             statistics.iter_mut().flat_map(|(_, v)| v).zip(&mut rest).for_each(|(v, sum)| *v = *sum);
             engine.restore_statistics(statistics);
         }
-        Ok(Ok(BatchLoss { mean, correct }))
+        Ok(Ok(MeanLoss { mean, correct }))
     }
 }
 

@@ -19,7 +19,7 @@ mod resident;
 mod work;
 
 use super::engine::{AfterOperation, Batches, Broken, Engine, State, Trained};
-use super::{BatchLoss, Ranks, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
+use super::{MeanLoss, Ranks, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::ops::optimizer::groups::Grouped;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
@@ -522,7 +522,7 @@ impl Engine for CudaTraining {
         for first in part.clone().step_by(at_once) {
             let indices: Vec<u32> = (first as u32..(first + at_once).min(part.end) as u32).collect();
             let outcomes = self.run(&source, (&indices, self.batch), &[], (0, 1), false, &[])?;
-            let losses = outcomes.iter().map(|o| BatchLoss { mean: o.loss, correct: o.correct });
+            let losses = outcomes.iter().map(|o| MeanLoss { mean: o.loss, correct: o.correct });
             batches.extend(losses.zip(indices.chunks(self.batch).map(<[u32]>::len)));
         }
         Ok(Score::from_batches(batches))

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::Forward;
-use super::args::Words;
 use super::shapes::Shapes;
+use crate::ops::Words;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{load, optional, optional_array};

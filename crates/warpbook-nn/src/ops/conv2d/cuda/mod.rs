@@ -3,7 +3,6 @@
 //!
 //! Images are NHWC with weights `[filters][kh][kw][channels]`, or NCHW with `[filters][channels][kh][kw]`.
 
-mod args;
 mod direct;
 mod few_channels;
 mod im2col;
@@ -17,6 +16,7 @@ mod stock;
 use super::{Geometry, OP};
 use crate::ops::Layout;
 use crate::ops::error::Check;
+use crate::ops::linear::cuda::stored;
 use direct::Direct;
 pub(crate) use few_channels::specs_of as few_specs_of;
 use im2col::Im2col;
@@ -472,11 +472,6 @@ impl Convolution {
         check.arrays(dtype, &[(y_name, y, &self.image_shape(sides, self.geometry.filters))])?;
         workspace.check(self.workspace_bytes()).map_err(refused)
     }
-}
-
-/// The type in which elements of a type are stored.
-fn stored(dtype: Dtype) -> Dtype {
-    if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }
 
 #[cfg(test)]

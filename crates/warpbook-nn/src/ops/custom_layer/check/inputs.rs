@@ -1,7 +1,7 @@
 //! Inputs with which a layer is checked.
 
 use super::super::OwnLayer;
-use super::super::sizes::{element, sides};
+use super::super::sizes::element;
 use crate::network::Shape;
 use crate::ops::Layout;
 use warpbook_data::philox;
@@ -65,7 +65,7 @@ impl Inputs {
 
 /// Converts images in NCHW to the other layout (`to` NHWC), or back.
 pub(super) fn reordered(values: &[f32], shape: Shape, to: Layout) -> Vec<f32> {
-    let [channels, height, width] = sides(shape);
+    let [channels, height, width] = shape.sides();
     let from = if to == Layout::Nhwc { Layout::Nchw } else { Layout::Nhwc };
     let mut out = vec![0.0; values.len()];
     for n in 0..values.len() / shape.elements().max(1) {

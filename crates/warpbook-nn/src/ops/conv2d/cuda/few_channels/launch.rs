@@ -1,7 +1,7 @@
 //! Launches of the kernels for few channels. Callers check lengths, types and alignment.
 #![allow(unsafe_code)]
 
-use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::Words;
 use crate::ops::conv2d::cuda::{Forward, PooledGradient};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;

@@ -2,10 +2,10 @@
 
 mod launch;
 
-use super::args::Words;
 use super::shapes::{Shapes, divisor};
 use super::{Forward, PooledGradient};
 use crate::ops::Layout;
+use crate::ops::Words;
 use crate::ops::conv2d::Geometry;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;

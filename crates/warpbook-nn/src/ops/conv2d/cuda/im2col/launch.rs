@@ -1,7 +1,7 @@
 //! Launches around the products of im2col. Callers pass arrays with the type of the form and the lengths of the panel.
 #![allow(unsafe_code)]
 
-use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{Kernel, KernelArg, Result, Stream};
 use warpbook_gemm::DeviceArray;

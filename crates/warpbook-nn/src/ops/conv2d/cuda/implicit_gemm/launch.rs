@@ -1,8 +1,8 @@
 //! Launches of the implicit product. Callers check lengths, types and alignment.
 #![allow(unsafe_code)]
 
+use crate::ops::Words;
 use crate::ops::conv2d::cuda::Forward;
-use crate::ops::conv2d::cuda::args::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;

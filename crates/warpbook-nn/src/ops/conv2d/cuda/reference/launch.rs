@@ -1,7 +1,7 @@
 //! Launch of a convolution's reference.
 #![allow(unsafe_code)]
 
-use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{Buffer, Kernel, KernelArg, Result, Stream};
 use warpbook_gemm::DeviceArray;

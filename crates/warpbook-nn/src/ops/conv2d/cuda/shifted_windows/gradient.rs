@@ -3,7 +3,7 @@
 
 use super::launch::launch_gradient;
 use super::{H200_MULTIPROCESSORS, LONGEST_SIDE, MOST_STAGES, SWIZZLE_BYTES, takes};
-use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Slice, Stream, TensorMap};
 use warpbook_gemm::DeviceArray;

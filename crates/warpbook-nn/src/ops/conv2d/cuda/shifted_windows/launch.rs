@@ -1,7 +1,7 @@
 //! Launches of the products of shifted windows. Callers check lengths, types and alignment.
 #![allow(unsafe_code)]
 
-use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::Words;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream, TensorMap};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{optional, optional_array};

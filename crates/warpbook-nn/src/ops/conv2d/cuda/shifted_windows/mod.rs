@@ -4,9 +4,9 @@ mod gradient;
 mod launch;
 
 use super::Forward;
-use super::args::Words;
 use super::shapes::Shapes;
 use crate::ops::Layout;
+use crate::ops::Words;
 use crate::ops::conv2d::Geometry;
 pub(super) use gradient::WindowGradient;
 use launch::{Arrays, launch};
