@@ -32,9 +32,9 @@ pub(super) fn fold(network: &Network, weights: &Weights) -> Result<(Network, Wei
     let of_names: HashMap<&str, &Folded> = folded.iter().map(|(i, f)| (&*network.nodes()[*i].name, f)).collect();
     let frozen = Network::new(network.input(), layers).map_err(|e| TrainError::Setting(e.to_string()))?;
     let values = frozen.params().iter().map(|spec| {
-        let (layer, of) = spec.name.rsplit_once('.').unwrap_or((&spec.name, ""));
+        let (layer, parameter) = spec.name.rsplit_once('.').unwrap_or((&spec.name, ""));
         match of_names.get(layer) {
-            Some(f) => (if of == "weight" { &f.weight } else { &f.bias }).iter().map(|v| *v as f32).collect(),
+            Some(f) => (if parameter == "weight" { &f.weight } else { &f.bias }).iter().map(|v| *v as f32).collect(),
             None => weights.get(&spec.name).unwrap_or_default().to_vec(),
         }
     });

@@ -259,8 +259,8 @@ impl Builder {
             Op::BatchNorm { scale, .. } => !scale && role == Role::Scale,
             _ => false,
         };
-        let made = specs.into_iter().map(|(of, shape, role, fan_in)| ParamSpec {
-            name: format!("{name}.{of}"),
+        let made = specs.into_iter().map(|(suffix, shape, role, fan_in)| ParamSpec {
+            name: format!("{name}.{suffix}"),
             shape,
             role,
             fan_in,

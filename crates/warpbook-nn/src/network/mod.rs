@@ -285,7 +285,7 @@ mod tests {
         check(vec![conv2d(8, 3), conv2d(8, 5)], &["conv2 (conv2d 8, 5x5)", "8 x 4 x 4", "5 x 5"]);
         check(vec![linear(4)], &["fc1 (linear 4)", "3 x 6 x 6", "a `flatten` layer before it"]);
         check(vec![flatten(), conv2d(8, 3)], &["conv1", "108 features", "before the `flatten` layer"]);
-        check(vec![residual([conv2d(8, 3)])], &["residual1", "8 x 4 x 4 of 3 x 6 x 6"]);
+        check(vec![residual([conv2d(8, 3)])], &["residual1", "3 x 6 x 6 into 8 x 4 x 4"]);
         check(vec![residual([])], &["residual1 has no layers"]);
         check(vec![dropout(1.0)], &["dropout1", "less than 1"]);
         check(vec![dropout(f32::NAN)], &["dropout1", "NaN"]);

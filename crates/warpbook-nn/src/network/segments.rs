@@ -65,16 +65,16 @@ impl Network {
         let segment = self.segment_of();
         let last = self.cuts.len();
         let mut user = vec![None; self.values.len()];
-        let mut again = vec![true; self.values.len()];
+        let mut recomputed = vec![true; self.values.len()];
         for (i, node) in self.nodes.iter().enumerate() {
             let other = if let Op::Add(other) = node.op { Some(other) } else { None };
             for value in other.into_iter().chain([node.input, node.output]) {
                 let b = buffer[value];
-                again[b] &= segment[i] != last && *user[b].get_or_insert(segment[i]) == segment[i];
+                recomputed[b] &= segment[i] != last && *user[b].get_or_insert(segment[i]) == segment[i];
             }
         }
-        again[buffer[0]] = false;
-        (0..self.values.len()).map(|value| again[value] && buffer[value] == value).collect()
+        recomputed[buffer[0]] = false;
+        (0..self.values.len()).map(|value| recomputed[value] && buffer[value] == value).collect()
     }
 }
 
@@ -102,12 +102,12 @@ mod tests {
         let layers = [conv(), relu(), residual([conv(), gelu(), conv(), gelu()]), conv(), flatten(), linear(2)];
         let network = Network::new([4, 6, 6], layers).unwrap();
         let all: Vec<usize> = (0..network.values().len()).collect();
-        assert!(network.recomputed(&all).iter().all(|again| !again));
+        assert!(network.recomputed(&all).iter().all(|recomputed| !recomputed));
         // Segments: conv1, relu1 | conv2, gelu1 | conv3, gelu2, residual1 | conv4, flatten1 | fc1
         let network = network.checkpointed(5).unwrap();
         assert_eq!(network.segments(), [0..2, 2..4, 4..7, 7..9, 9..10]);
-        let again = network.recomputed(&all);
-        let kept: Vec<usize> = all.into_iter().filter(|v| !again[*v]).collect();
+        let recomputed = network.recomputed(&all);
+        let kept: Vec<usize> = all.into_iter().filter(|v| !recomputed[*v]).collect();
         assert_eq!(kept, [0, 2, 4, 7, 9, 10], "the input, what relu1, gelu1, residual1, flatten1 and fc1 write");
     }
 }

@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(taken, [true, false, true, false]);
         assert_eq!(
             Precision::AmpBf16.check(&t4).unwrap_err().to_string(),
-            "amp-bf16 needs a GPU of compute capability 8.0 or later, and Tesla T4 is one of 7.5: choose amp-fp16 or fp32."
+            "amp-bf16 needs a GPU of compute capability 8.0 or later; Tesla T4 is a GPU of 7.5: choose amp-fp16 or fp32."
         );
         let a100 = DeviceInfo { compute_capability: Some((8, 0)), ..t4 };
         assert!(Precision::ALL.iter().all(|p| p.check(&a100).is_ok()));

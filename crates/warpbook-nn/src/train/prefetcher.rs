@@ -290,7 +290,7 @@ mod tests {
     fn what_cannot_be_loaded_is_refused() {
         let set = synthetic_digits(50, 10, 1).train;
         let none = Prefetcher::on_cpu(&set, 0, 0..50).unwrap_err().to_string();
-        assert!(none.contains("choose 1 or more"), "{none}");
+        assert!(none.contains("at least 1 image"), "{none}");
         let mut batches = Prefetcher::on_cpu(&set, 20, 0..60).unwrap();
         assert_eq!(batches.next_batch().unwrap().map(Batch::len), Some(20));
         assert_eq!(batches.next_batch().unwrap().map(Batch::len), Some(20));

@@ -251,13 +251,13 @@ impl Recipe {
     /// Learning rates of every rule at a step, counted from 0; `rate` is the recipe's at that step.
     pub(super) fn group_rates(
         &self,
-        of: &Grouped,
+        grouped: &Grouped,
         rate: f64,
         step: u64,
         per_epoch: u64,
     ) -> Result<Vec<f64>, TrainError> {
         let time = if self.schedule_by_step { step } else { step / per_epoch.max(1) };
-        Ok(of.rates(rate, self.learning_rate, time)?)
+        Ok(grouped.rates(rate, self.learning_rate, time)?)
     }
 
     /// Checks the settings for images of this shape, `[channels, height, width]`, and this many classes.
@@ -380,8 +380,8 @@ mod tests {
         check(Recipe { deviation: vec![0.0], ..Recipe::mnist() }, [1, 28, 28], "above 0");
         check(Recipe { steps: Some(0), ..Recipe::mnist() }, [1, 28, 28], "0 steps");
         check(Recipe { batch: 0, ..Recipe::mnist() }, [1, 28, 28], "at least 1");
-        check(Recipe { accumulate: 0, ..Recipe::mnist() }, [1, 28, 28], "in 0 parts");
-        check(Recipe { accumulate: 513, ..Recipe::mnist() }, [1, 28, 28], "from 1 to the samples of a batch");
+        check(Recipe { accumulate: 0, ..Recipe::mnist() }, [1, 28, 28], "into 0 parts");
+        check(Recipe { accumulate: 513, ..Recipe::mnist() }, [1, 28, 28], "from 1 to the batch's number of samples");
         check(Recipe { learning_rate: f64::NAN, ..Recipe::mnist() }, [1, 28, 28], "NaN");
         assert!(
             Recipe::mnist().validate([1, 28, 28], 47).unwrap_err().to_string().contains("`linear` with 47 outputs")

@@ -8,6 +8,6 @@ use super::error::{Check, Result};
 
 pub(crate) const OP: &str = "add";
 
-pub(crate) fn check(name: &'static str, len: usize, of: usize) -> Result<()> {
-    Check(OP).lengths(&[(name, len, &[of])])
+pub(crate) fn check(name: &'static str, len: usize, expected: usize) -> Result<()> {
+    Check(OP).lengths(&[(name, len, &[expected])])
 }

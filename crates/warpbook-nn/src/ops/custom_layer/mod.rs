@@ -281,7 +281,7 @@ impl OwnLayer {
         }
         if d.inputs.is_some_and(|[low, high]| !(low < high && low.is_finite() && high.is_finite())) {
             return Some(
-                "its checked inputs lie between two numbers, the first of which is not below the second.".into(),
+                "its inputs are checked between two numbers, the first of which is not below the second.".into(),
             );
         }
         d.parameters.iter().enumerate().find_map(|(i, p)| flaw_of(p, &d.parameters[..i]))
@@ -341,7 +341,7 @@ mod tests {
         check(fine().threads(100), "multiple of 32");
         check(fine().threads(2048), "up to 1024");
         check(fine().output([0, 1, 1]), "no elements");
-        check(fine().checked_between(1.0, 0.0), "smaller");
+        check(fine().checked_between(1.0, 0.0), "not below");
         check(fine().parameter("dy", [1], 0.0), "another argument");
         check(fine().parameter("a", [1], 0.0).parameter("a", [1], 0.0), "another argument");
         check(fine().parameter("1a", [1], 0.0), "not a name for a parameter");

@@ -109,10 +109,11 @@ impl Grouped {
             rules.push(rule(optimizer, group)?);
         }
         let find = |p: &ParamSpec| groups.iter().position(|g| g.has(&p.name)).map_or(0, |at| at + 1);
-        let of = |p: &ParamSpec| (p.role.is_trained() && !p.frozen).then(|| find(p));
-        let of: Vec<Option<usize>> = network.params().iter().map(of).collect();
+        let rule_of = |p: &ParamSpec| (p.role.is_trained() && !p.frozen).then(|| find(p));
+        let rule_of: Vec<Option<usize>> = network.params().iter().map(rule_of).collect();
         for (at, group) in groups.iter().enumerate() {
-            let mut its = network.params().iter().zip(&of).filter(|(_, of)| **of == Some(at + 1)).map(|(p, _)| p);
+            let mut its =
+                network.params().iter().zip(&rule_of).filter(|(_, rule)| **rule == Some(at + 1)).map(|(p, _)| p);
             let allowed = "names of trained parameters, at least one of which is in no earlier group";
             check.value("the parameters of a group", &group.params, its.clone().next().is_some(), allowed)?;
             let wrong = its.find(|p| group.muon.is_some() && !is_filter(p));
@@ -121,7 +122,7 @@ impl Grouped {
                 check.value("a parameter of Muon", &wrong.name, false, allowed)?;
             }
         }
-        Ok(Some(Self { rules, of }))
+        Ok(Some(Self { rules, of: rule_of }))
     }
 
     /// Learning rates of a step, one per rule. `rate` is the recipe's rate at the step, `first` its initial rate, and `time` the schedule's
@@ -230,8 +231,8 @@ mod tests {
         };
         check(Optimizer::adam(), Group::new("*"), "SGD with a momentum above 0");
         check(Optimizer::sgd(), Group::new("*"), "SGD with a momentum above 0");
-        check(sgd(), Group::new("conv9.*"), "names of parameters that are trained");
-        check(sgd(), Group::new("whiten.weight"), "names of parameters that are trained");
+        check(sgd(), Group::new("conv9.*"), "names of trained parameters");
+        check(sgd(), Group::new("whiten.weight"), "names of trained parameters");
         check(sgd(), Group { rate: f64::NAN, ..Group::new("*") }, "the rate of a group is NaN");
         check(sgd(), Group { momentum: Some(1.0), ..Group::new("*") }, "the momentum of a group is 1");
         let muon = Group { muon: Some(Muon::default()), ..Group::new("fc1.weight") };

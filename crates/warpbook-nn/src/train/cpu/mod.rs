@@ -47,7 +47,7 @@ pub struct CpuEngine {
     /// Further inputs of each node's backward pass.
     kept: Vec<Kept>,
     /// For each value, true if it exists only while its segment is computed.
-    again: Vec<bool>,
+    recomputed: Vec<bool>,
     most_bytes: u64,
     /// Mode of the last forward pass.
     mode: Mode,
@@ -135,9 +135,10 @@ impl CpuEngine {
         let trained = |id: ParamId| network.params()[id].role.is_trained();
         let zeros = |id: usize| if trained(id) { vec![0.0; stored[id].len()] } else { Vec::new() };
         let state = |id: usize| (0..if trained(id) { optimizer.state_slots() } else { 0 }).map(|_| zeros(id)).collect();
-        let again = segments::recomputed(network);
-        let place = |(shape, again): (&Shape, &bool)| vec![0.0; if *again { 0 } else { shape.elements() * batch }];
-        let activations = |_| network.values().iter().zip(&again).map(place).collect::<Vec<_>>();
+        let recomputed = segments::recomputed(network);
+        let place =
+            |(shape, recomputed): (&Shape, &bool)| vec![0.0; if *recomputed { 0 } else { shape.elements() * batch }];
+        let activations = |_| network.values().iter().zip(&recomputed).map(place).collect::<Vec<_>>();
         let kept = network.nodes().iter().map(|node| Kept::new(network, node, batch)).collect();
         let ids = 0..stored.len();
         Ok(Self {
@@ -146,7 +147,7 @@ impl CpuEngine {
             values: activations(()),
             value_gradients: activations(()),
             kept,
-            again: again.clone(),
+            recomputed: recomputed.clone(),
             most_bytes: 0,
             mode: Mode::Inference,
             part: Part::default(),
@@ -211,7 +212,7 @@ impl CpuEngine {
     /// If `n` exceeds the engine's batch.
     #[must_use]
     pub fn output_gradient(&self, operation: &str, n: usize) -> Option<&[f32]> {
-        let node = self.network.nodes().iter().find(|node| node.name == operation && !self.again[node.output])?;
+        let node = self.network.nodes().iter().find(|node| node.name == operation && !self.recomputed[node.output])?;
         Some(&self.value_gradients[node.output][..self.network.value(node.output).elements() * n])
     }
 
@@ -407,8 +408,10 @@ impl CpuEngine {
     /// # Errors
     /// If a setting is out of range, or there are fewer rates than rules.
     pub fn update_groups(&mut self, grouped: &Grouped, rates: &[f64], step: u64) -> Result<(), TrainError> {
-        for (id, of) in grouped.of.iter().enumerate() {
-            let Some((rule, rate)) = of.and_then(|of| grouped.rules.get(of).zip(rates.get(of))) else { continue };
+        for (id, rule) in grouped.of.iter().enumerate() {
+            let Some((rule, rate)) = rule.and_then(|rule| grouped.rules.get(rule).zip(rates.get(rule))) else {
+                continue;
+            };
             let (weights, gradients, state) = (&mut self.weights[id], &self.gradients[id], &mut self.state[id]);
             match (rule.muon, state.as_mut_slice()) {
                 (Some(muon), [momentum]) => {

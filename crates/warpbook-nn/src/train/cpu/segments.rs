@@ -14,12 +14,12 @@ pub(super) fn recomputed(network: &Network) -> Vec<bool> {
 
 /// Floats per sample: those of values that are always kept, and those of the largest segment's inner values.
 pub(super) fn value_floats(network: &Network) -> [usize; 2] {
-    let again = recomputed(network);
+    let recomputed = recomputed(network);
     let len = |value: usize| network.value(value).elements();
-    let kept = (0..again.len()).filter(|v| !again[*v]).map(len).fold(0, usize::saturating_add);
+    let kept = (0..recomputed.len()).filter(|v| !recomputed[*v]).map(len).fold(0, usize::saturating_add);
     let inner = |segment: Range<usize>| {
         let outputs = segment.map(|i| network.nodes()[i].output);
-        outputs.filter(|v| again[*v]).map(len).fold(0, usize::saturating_add)
+        outputs.filter(|v| recomputed[*v]).map(len).fold(0, usize::saturating_add)
     };
     [kept, network.segments().into_iter().map(inner).max().unwrap_or(0)]
 }
@@ -27,7 +27,7 @@ pub(super) fn value_floats(network: &Network) -> [usize; 2] {
 impl CpuEngine {
     /// The recomputed values that a segment's operations write.
     fn inner(&self, segment: &Range<usize>) -> Vec<usize> {
-        segment.clone().map(|i| self.network.nodes()[i].output).filter(|v| self.again[*v]).collect()
+        segment.clone().map(|i| self.network.nodes()[i].output).filter(|v| self.recomputed[*v]).collect()
     }
 
     /// Allocates a segment's inner values, and optionally their gradients.
@@ -58,7 +58,7 @@ impl CpuEngine {
     ) -> Result<(), TrainError> {
         for i in segment.clone() {
             let node = self.network.nodes()[i].clone();
-            if !is_first && !self.again[node.output] {
+            if !is_first && !self.recomputed[node.output] {
                 continue;
             }
             // Taken out, so that the other values can be read while this one is written.

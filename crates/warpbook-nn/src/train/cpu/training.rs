@@ -245,10 +245,10 @@ impl CpuTraining {
         let last = parts.len() - 1;
         let (mut whole, mut found, mut sums) = (MeanLoss { mean: 0.0, correct: 0 }, None, Vec::new());
         for (at, part) in parts.iter().enumerate() {
-            let (n, of) = (part.len(), &indices[part.clone()]);
+            let (n, part_indices) = (part.len(), &indices[part.clone()]);
             let begun = Instant::now();
-            self.forward_part(set, of, step, (first + part.start, counts))?;
-            let targets = Targets::new(set, of);
+            self.forward_part(set, part_indices, step, (first + part.start, counts))?;
+            let targets = Targets::new(set, part_indices);
             trace.add(RankThread::Compute, "forward", begun);
             let begun = Instant::now();
             let share = n as f64 / indices.len() as f64;

@@ -205,7 +205,8 @@ impl StepKernels {
 fn sums(device: &CudaDevice, params: &Params) -> Result<Vec<(Weighted, Slice<f32>)>> {
     let (exact, rounded) = params.gradients();
     let arrays = std::iter::once(DeviceArray::from(&exact)).chain(rounded);
-    let sum = |of: DeviceArray| Ok((Weighted::new(device, of.dtype())?, device.zeros::<f32>(of.len())?.range(..)));
+    let sum =
+        |array: DeviceArray| Ok((Weighted::new(device, array.dtype())?, device.zeros::<f32>(array.len())?.range(..)));
     arrays.map(sum).collect()
 }
 

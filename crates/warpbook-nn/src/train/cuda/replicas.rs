@@ -31,10 +31,14 @@ struct Gather {
 }
 
 impl Gather {
-    fn new(device: &CudaDevice, of: &DeviceArray) -> Result<Self> {
-        let size = of.dtype().bytes() as usize;
-        let staged = DeviceArray::of_bytes(&device.zeros::<u8>(of.len() * size)?.range(..), of.dtype());
-        Ok(Self { weighted: Weighted::new(device, of.dtype())?, staged, sum: device.zeros::<f32>(of.len())?.range(..) })
+    fn new(device: &CudaDevice, array: &DeviceArray) -> Result<Self> {
+        let size = array.dtype().bytes() as usize;
+        let staged = DeviceArray::of_bytes(&device.zeros::<u8>(array.len() * size)?.range(..), array.dtype());
+        Ok(Self {
+            weighted: Weighted::new(device, array.dtype())?,
+            staged,
+            sum: device.zeros::<f32>(array.len())?.range(..),
+        })
     }
 }
 
@@ -51,7 +55,7 @@ impl CudaReplicas {
             replica.place = shard.first;
             all.push(replica);
         }
-        let gather = all[0].gradient_arrays().iter().map(|of| Gather::new(first, of)).collect::<Result<_>>()?;
+        let gather = all[0].gradient_arrays().iter().map(|array| Gather::new(first, array)).collect::<Result<_>>()?;
         let here = gpus.iter().map(|(device, _)| device.event()).collect::<Result<_>>()?;
         Ok(Self { all, here, shards: shards.to_vec(), gather })
     }

@@ -246,7 +246,7 @@ impl Trainer {
         );
         if let Some(description) = &checkpoint.network {
             let network = description.network().ok();
-            if let Some(why) = network.and_then(|of| different_layer(&of, &self.recipe.network)) {
+            if let Some(why) = network.and_then(|network| different_layer(&network, &self.recipe.network)) {
                 let why = format!(
                     "The checkpoint has another network: {why}. Choose the same network{}",
                     or_start_anew(path)
@@ -258,20 +258,20 @@ impl Trainer {
         self.go_on(&checkpoint.state, checkpoint.step)
     }
 
-    fn ensure_same_data(&self, of: &Description, path: &Path) -> Result<(), TrainError> {
+    fn ensure_same_data(&self, description: &Description, path: &Path) -> Result<(), TrainError> {
         let prepared = (&self.recipe.mean, &self.recipe.deviation);
-        if (&of.mean, &of.deviation) != prepared {
+        if (&description.mean, &description.deviation) != prepared {
             let (mean, deviation) = prepared;
             return Err(TrainError::Setting(format!(
                 "The checkpoint was trained on images with mean {:?} and deviation {:?}, and this training has mean {mean:?} and deviation {deviation:?}. Set \
                  the same{}",
-                of.mean,
-                of.deviation,
+                description.mean,
+                description.deviation,
                 or_start_anew(path)
             )));
         }
         let (Some(set), Some(now), Some(then), Some(classes)) =
-            (&self.set, self.identity(), &of.trained_on, &of.classes)
+            (&self.set, self.identity(), &description.trained_on, &description.classes)
         else {
             return Ok(());
         };

@@ -102,7 +102,7 @@ impl Convolution {
         &self,
         stream: &Stream,
         x: &DeviceArray,
-        of: &PooledGradient<'_>,
+        maxima_gradient: &PooledGradient<'_>,
         dweight: &Slice<f32>,
         dbias: Option<&Slice<f32>>,
         workspace: &Workspace,
@@ -110,14 +110,14 @@ impl Convolution {
         self.check_unpools(true)?;
         let (oh, ow) = self.geometry.output()?;
         let sides = [oh / 2, ow / 2];
-        self.check_sides(("x", x), None, (("the gradient of the maxima", of.dy), sides), workspace)?;
-        if let Some((mask, _)) = of.mask {
+        self.check_sides(("x", x), None, (("the gradient of the maxima", maxima_gradient.dy), sides), workspace)?;
+        if let Some((mask, _)) = maxima_gradient.mask {
             self.check_sides(("x", x), None, (("the mask", mask), sides), workspace)?;
         }
-        check_places(of.places, of.dy)?;
+        check_places(maxima_gradient.places, maxima_gradient.dy)?;
         self.check_gradients(dweight, dbias)?;
         match &self.body {
-            Body::Implicit(b) => b.pooled_weight_gradient(stream, (x, of), dweight, dbias, workspace),
+            Body::Implicit(b) => b.pooled_weight_gradient(stream, (x, maxima_gradient), dweight, dbias, workspace),
             Body::Direct(_) | Body::Im2col(_) | Body::Stock(_) => Err(no_unpooling()),
         }
     }

@@ -16,7 +16,7 @@ const MOST: usize = 4096;
 
 /// The array whose element is changed.
 #[derive(Debug, Clone, Copy)]
-enum Of {
+enum Variable {
     X,
     Parameter(usize),
 }
@@ -51,9 +51,9 @@ impl<'a> Slopes<'a> {
 
     /// Adds a row for dx and one for each parameter.
     pub fn check(&self, report: &mut OwnReport, body: &mut dyn Body, gradients: &Gradients) -> Result<(), Stop> {
-        self.array(report, body, ("dx".into(), Of::X), &gradients.dx)?;
+        self.array(report, body, ("dx".into(), Variable::X), &gradients.dx)?;
         for (i, name) in self.inputs.names.iter().enumerate() {
-            self.array(report, body, (format!("d{name}"), Of::Parameter(i)), &gradients.of_parameters[i])?;
+            self.array(report, body, (format!("d{name}"), Variable::Parameter(i)), &gradients.of_parameters[i])?;
         }
         Ok(())
     }
@@ -62,14 +62,14 @@ impl<'a> Slopes<'a> {
         &self,
         report: &mut OwnReport,
         body: &mut dyn Body,
-        (name, of): (String, Of),
+        (name, array): (String, Variable),
         got: &[f32],
     ) -> Result<(), Stop> {
         let mut changed = self.inputs.clone();
         let elements = evenly(got.len());
         let mut all = Vec::with_capacity(elements.len());
         for at in elements {
-            let d = self.central(body, &mut changed, (of, at), 1.0)?;
+            let d = self.central(body, &mut changed, (array, at), 1.0)?;
             all.push(Compared { at, got: got[at].into(), slope: d.slope, noise: d.noise });
         }
         let norm = |f: fn(&Compared) -> f64| (all.iter().map(|c| f(c) * f(c)).sum::<f64>() / all.len() as f64).sqrt();
@@ -80,7 +80,7 @@ impl<'a> Slopes<'a> {
         let (mut passed_over, mut compared, mut wrong) = (0, Vec::new(), 0);
         for mut c in all {
             if !is_right(&c) {
-                let Some((slope, noise)) = self.refined(body, &mut changed, (of, c.at), tolerance(&c))? else {
+                let Some((slope, noise)) = self.refined(body, &mut changed, (array, c.at), tolerance(&c))? else {
                     passed_over += 1;
                     continue;
                 };
@@ -91,7 +91,7 @@ impl<'a> Slopes<'a> {
         }
         let ratio = |c: &Compared| (c.got - c.slope).abs() / tolerance(c);
         let worst = compared.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-        let at = |i| self.place(of, i);
+        let at = |i| self.place(array, i);
         if let Some(w) = worst {
             let unit = w.slope.abs().max(scale).max(f64::MIN_POSITIVE);
             report.rows.push(OwnRow {
@@ -125,10 +125,10 @@ impl<'a> Slopes<'a> {
         }
     }
 
-    fn place(&self, of: Of, i: usize) -> String {
-        match of {
-            Of::X => place(i, self.inputs.input),
-            Of::Parameter(p) => place(i, Shape::Vector(self.inputs.parameters[p].len())).replacen("[0]", "", 1),
+    fn place(&self, array: Variable, i: usize) -> String {
+        match array {
+            Variable::X => place(i, self.inputs.input),
+            Variable::Parameter(p) => place(i, Shape::Vector(self.inputs.parameters[p].len())).replacen("[0]", "", 1),
         }
     }
 
@@ -137,7 +137,7 @@ impl<'a> Slopes<'a> {
         &self,
         body: &mut dyn Body,
         changed: &mut Inputs,
-        what: (Of, usize),
+        what: (Variable, usize),
         part: f32,
     ) -> Result<Difference, Stop> {
         let (above, high) = self.at(body, changed, what, part)?;
@@ -162,18 +162,18 @@ impl<'a> Slopes<'a> {
         &self,
         body: &mut dyn Body,
         changed: &mut Inputs,
-        (of, at): (Of, usize),
+        (array, at): (Variable, usize),
         steps: f32,
     ) -> Result<(Vec<f32>, f32), Stop> {
-        let before = self.value((of, at));
-        let step = match of {
-            Of::X => STEP * self.inputs.scale,
-            Of::Parameter(_) => STEP * before.abs().max(1.0 / 16.0),
+        let before = self.value((array, at));
+        let step = match array {
+            Variable::X => STEP * self.inputs.scale,
+            Variable::Parameter(_) => STEP * before.abs().max(1.0 / 16.0),
         };
         let moved = before + steps * step;
-        let set = |changed: &mut Inputs, v: f32| match of {
-            Of::X => changed.x[at] = v,
-            Of::Parameter(p) => changed.parameters[p][at] = v,
+        let set = |changed: &mut Inputs, v: f32| match array {
+            Variable::X => changed.x[at] = v,
+            Variable::Parameter(p) => changed.parameters[p][at] = v,
         };
         set(changed, moved);
         let y = body.forward(changed, false)?;
@@ -182,10 +182,10 @@ impl<'a> Slopes<'a> {
     }
 
     /// The element's value before it is moved.
-    fn value(&self, (of, at): (Of, usize)) -> f32 {
-        match of {
-            Of::X => self.inputs.x[at],
-            Of::Parameter(p) => self.inputs.parameters[p][at],
+    fn value(&self, (array, at): (Variable, usize)) -> f32 {
+        match array {
+            Variable::X => self.inputs.x[at],
+            Variable::Parameter(p) => self.inputs.parameters[p][at],
         }
     }
 
@@ -195,7 +195,7 @@ impl<'a> Slopes<'a> {
         &self,
         body: &mut dyn Body,
         changed: &mut Inputs,
-        what: (Of, usize),
+        what: (Variable, usize),
         tolerance: f64,
     ) -> Result<Option<(f64, f64)>, Stop> {
         let mut slopes = [0.0; 2];
@@ -221,7 +221,7 @@ impl<'a> Slopes<'a> {
     /// Describes a pattern that the differences have in common.
     fn pattern(&self, name: &str, compared: &[Compared]) -> String {
         let sum = |f: &dyn Fn(&Compared) -> f64| compared.iter().map(f).sum::<f64>();
-        let near = |residual: f64, of: f64| residual <= 1e-4 * of;
+        let near = |residual: f64, norm: f64| residual <= 1e-4 * norm;
         if compared.iter().all(|c| c.got == 0.0) {
             return format!(" {name} is 0 everywhere.");
         }

@@ -29,9 +29,9 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
     let (fusion, dtype) = (FusionPlan::new(network, &options, Some(HOPPER)), options.precision.activations());
     let layout = super::plan(network, &fusion, batch, dtype, options.purpose());
     let nodes = network.nodes().iter().enumerate();
-    let again = nodes.clone().filter(|(i, _)| fusion.recomputes(network.nodes(), *i));
+    let recomputed = nodes.clone().filter(|(i, _)| fusion.recomputes(network.nodes(), *i));
     Footprint {
-        again_flops: again.map(|(_, node)| network.node_flops(node)).sum::<u64>().saturating_mul(batch as u64),
+        again_flops: recomputed.map(|(_, node)| network.node_flops(node)).sum::<u64>().saturating_mul(batch as u64),
         params: ParamBytes::new(network, Some(slots), dtype),
         nodes: nodes.map(|(i, node)| super::node_bytes(&layout, &fusion, node, i)).collect(),
         input: super::input_bytes(&layout),

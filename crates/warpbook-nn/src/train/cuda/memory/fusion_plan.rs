@@ -11,7 +11,7 @@ pub(in crate::train) struct FusionPlan {
     /// The buffer of each value.
     pub buffer: Vec<usize>,
     /// For each buffer, true if it is written again for the backward pass: see [`Network::checkpointed`].
-    pub again: Vec<bool>,
+    pub recomputed: Vec<bool>,
     /// Plan of each operation.
     pub nodes: Vec<NodePlan>,
 }
@@ -77,7 +77,7 @@ impl<'a> Planner<'a> {
         }
         let plan = FusionPlan {
             buffer: (0..values).collect(),
-            again: Vec::new(),
+            recomputed: Vec::new(),
             nodes: vec![NodePlan::default(); nodes.len()],
         };
         Self { nodes, readers, producer, kept: vec![Kept::Nothing; values], plan }
@@ -216,8 +216,8 @@ impl FusionPlan {
             }
             planner.note_kept(i);
         }
-        let again = network.recomputed(&planner.plan.buffer);
-        FusionPlan { again, ..planner.plan }
+        let recomputed = network.recomputed(&planner.plan.buffer);
+        FusionPlan { recomputed, ..planner.plan }
     }
 
     /// Adds weight gradients that expand the gradient of the maximum in their convolution's epilogue, if `unpools` permits it and the
@@ -253,7 +253,7 @@ impl FusionPlan {
 
     /// Returns true if operation i is recomputed for the backward pass.
     pub fn recomputes(&self, nodes: &[Node], i: usize) -> bool {
-        self.again[self.buffer[self.writes(nodes, i)]]
+        self.recomputed[self.buffer[self.writes(nodes, i)]]
     }
 
     /// Returns true if a value is stored: the input of a pool in an epilogue is not.

@@ -34,13 +34,13 @@ struct Times {
     /// Time of each operation's backward pass; empty in inference.
     backward: Vec<usize>,
     /// Time at which each operation is recomputed, if it is.
-    again: Vec<Option<usize>>,
+    recomputation: Vec<Option<usize>>,
 }
 
 impl Times {
     fn new(network: &Network, fusion: &FusionPlan, trains: bool) -> Self {
         let count = network.nodes().len();
-        let mut times = Self { count, backward: Vec::new(), again: vec![None; count] };
+        let mut times = Self { count, backward: Vec::new(), recomputation: vec![None; count] };
         if !trains {
             return times;
         }
@@ -52,7 +52,7 @@ impl Times {
         };
         for segment in network.segments().into_iter().rev() {
             for i in segment.clone().filter(|i| fusion.recomputes(network.nodes(), *i)) {
-                times.again[i] = Some(next());
+                times.recomputation[i] = Some(next());
             }
             segment.rev().for_each(|i| times.backward[i] = next());
         }
@@ -65,8 +65,8 @@ impl Times {
 
     /// The time by which the second stream has surely finished work given to it at `time`: before a segment is recomputed, and at the end.
     fn joined(&self, time: usize) -> usize {
-        let joins = self.again.iter().flatten().copied().filter(|again| *again > time);
-        joins.min().map_or_else(|| self.backward[0], |again| again - 1)
+        let joins = self.recomputation.iter().flatten().copied().filter(|next| *next > time);
+        joins.min().map_or_else(|| self.backward[0], |next| next - 1)
     }
 
     /// Time at which the outputs are read.
@@ -97,7 +97,7 @@ fn value_name(buffer: usize) -> String {
 }
 
 /// Name of an array that is written again for the backward pass.
-fn again(name: &str) -> String {
+fn recomputed_name(name: &str) -> String {
     format!("{name} again")
 }
 
@@ -147,9 +147,9 @@ impl MemoryPlanner<'_> {
                         .filter(|conv| self.fusion.nodes[*conv].unpools)
                         .map_or(backward, |conv| self.weight_gradient(conv));
                     let last = last.unwrap_or(forward);
-                    if let Some(time) = self.times.again[by.unwrap_or(i)] {
+                    if let Some(time) = self.times.recomputation[by.unwrap_or(i)] {
                         plan.add(kept_name(i), len, first, forward);
-                        plan.add(again(&kept_name(i)), len, time, last);
+                        plan.add(recomputed_name(&kept_name(i)), len, time, last);
                     } else {
                         plan.add(kept_name(i), len, first, last);
                     }
@@ -163,8 +163,8 @@ impl MemoryPlanner<'_> {
                     let Some(time) = time else { continue };
                     let scratch = 8 * batch_norm::cuda::Normalisation::sums_len(&b) + 12 * b.channels;
                     plan.add(scratch_name(i, backwards), scratch, time, time);
-                    if let Some(time) = self.times.again[i].filter(|_| !backwards) {
-                        plan.add(again(&scratch_name(i, false)), scratch, time, time);
+                    if let Some(time) = self.times.recomputation[i].filter(|_| !backwards) {
+                        plan.add(recomputed_name(&scratch_name(i, false)), scratch, time, time);
                     }
                 }
             }
@@ -197,7 +197,7 @@ pub(in crate::train) fn plan(
     let bytes = |value: ValueId| network.value(value).elements().saturating_mul(batch * dtype.bytes() as usize);
     let (mut values, mut gradients) = (vec![Life::default(); count], vec![Life::default(); count]);
     // Lives of recomputed values, starting at the recomputation.
-    let mut again_values = vec![Life::default(); count];
+    let mut recomputed_values = vec![Life::default(); count];
     let buffer = |value: ValueId| fusion.buffer[value];
     values[buffer(0)].at(0);
     values[buffer(count - 1)].at(times.loss());
@@ -210,8 +210,9 @@ pub(in crate::train) fn plan(
             if fusion.is_stored(nodes, read) {
                 values[buffer(read)].at(forward);
                 // Inputs from an earlier segment are kept, and so used as they are.
-                let lives = if trains && fusion.again[buffer(read)] { &mut again_values } else { &mut values };
-                lives[buffer(read)].at(times.again[i]);
+                let lives =
+                    if trains && fusion.recomputed[buffer(read)] { &mut recomputed_values } else { &mut values };
+                lives[buffer(read)].at(times.recomputation[i]);
             }
         }
         for read in others.into_iter().chain([node.input, node.output]) {
@@ -220,7 +221,7 @@ pub(in crate::train) fn plan(
             }
         }
         let mut used_backwards = |value: ValueId, time: Option<usize>| {
-            let lives = if fusion.again[buffer(value)] { &mut again_values } else { &mut values };
+            let lives = if fusion.recomputed[buffer(value)] { &mut recomputed_values } else { &mut values };
             lives[buffer(value)].at(time);
         };
         if multiplies(&node.op) {
@@ -252,8 +253,8 @@ pub(in crate::train) fn plan(
     }
     let sizes: Vec<usize> =
         (0..count).map(|b| (0..count).filter(|v| buffer(*v) == b).map(bytes).max().unwrap_or(0)).collect();
-    let names: [fn(usize) -> String; 3] = [value_name, |b| again(&value_name(b)), gradient_name];
-    for (lives, name) in [&values, &again_values, &gradients].into_iter().zip(names) {
+    let names: [fn(usize) -> String; 3] = [value_name, |b| recomputed_name(&value_name(b)), gradient_name];
+    for (lives, name) in [&values, &recomputed_values, &gradients].into_iter().zip(names) {
         for (b, life) in lives.iter().enumerate() {
             if let Some((first, last)) = life.0 {
                 plan.add(name(b), sizes[b], first, last);
@@ -286,7 +287,7 @@ pub(in crate::train) fn node_bytes(layout: &ArenaLayout, fusion: &FusionPlan, no
     let [output, gradient] =
         if buffer == node.output { [bytes_of(&value_name(buffer)), bytes_of(&gradient_name(buffer))] } else { [0, 0] };
     let other = [kept_name(i), join_name(i), scratch_name(i, false), scratch_name(i, true)];
-    let twice = |name: &str| bytes_of(name) + bytes_of(&again(name));
+    let twice = |name: &str| bytes_of(name) + bytes_of(&recomputed_name(name));
     let output = if output > 0 { twice(&value_name(buffer)) } else { 0 };
     NodeBytes { output, gradient, other: other.iter().map(|name| twice(name)).sum() }
 }
@@ -318,12 +319,12 @@ impl Memory {
 
     /// The first `len` elements of a recomputed value's buffer.
     pub fn recomputed_value(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
-        self.array(&again(&value_name(buffer)), len)
+        self.array(&recomputed_name(&value_name(buffer)), len)
     }
 
     /// Like [`Memory::kept`], for recomputed operations.
     pub fn recomputed_kept<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
-        Ok(self.arena.planned::<T>(&again(&kept_name(i)))?.range(..len))
+        Ok(self.arena.planned::<T>(&recomputed_name(&kept_name(i)))?.range(..len))
     }
 
     /// The first `len` elements of the buffer of a value's gradient.
@@ -348,7 +349,7 @@ impl Memory {
 
     /// Temporary memory of a node that is recomputed.
     pub fn recomputation_scratch(&self, i: usize, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
-        self.scratch_of(&again(&scratch_name(i, false)), sums, lines)
+        self.scratch_of(&recomputed_name(&scratch_name(i, false)), sums, lines)
     }
 
     fn scratch_of(&self, name: &str, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {

@@ -105,7 +105,7 @@ impl Builder<'_> {
         let node = self.node(i);
         let kernel = self.parts.kernels.normalisation()?;
         let mut b = self.network().batch_norm_sizes(node, self.n);
-        if self.again {
+        if self.is_recomputing {
             // The running statistics already include this batch.
             b.momentum = 0.0;
         }
@@ -113,7 +113,7 @@ impl Builder<'_> {
         let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|p| self.parts.params.master(node.params[p]));
         let sums = Normalisation::sums_len(&b);
         let (memory, lines) = (self.parts.memory, 3 * b.channels);
-        let (sums, lines) = if self.again {
+        let (sums, lines) = if self.is_recomputing {
             memory.recomputation_scratch(i, sums, lines)?
         } else {
             memory.scratch(i, false, sums, lines)?

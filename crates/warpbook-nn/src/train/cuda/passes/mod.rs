@@ -84,9 +84,9 @@ struct AcrossRanks {
 impl AcrossRanks {
     /// Calls a pass's kernels with the means to join the ranks' statistics, if they share them.
     fn with<R>(this: Option<&Self>, call: impl FnOnce(Option<Across<'_>>) -> R) -> R {
-        let Some(of) = this else { return call(None) };
-        let add = |stream: &Stream, totals: &Slice<f64>| of.ranks.sum(stream, totals);
-        call(Some(Across { rows: of.rows, counts: of.counts, totals: &of.totals, add: &add }))
+        let Some(across) = this else { return call(None) };
+        let add = |stream: &Stream, totals: &Slice<f64>| across.ranks.sum(stream, totals);
+        call(Some(Across { rows: across.rows, counts: across.counts, totals: &across.totals, add: &add }))
     }
 }
 
@@ -130,7 +130,7 @@ struct Builder<'a> {
     /// Targets of a batch of rows.
     targets: Option<Slice<f32>>,
     /// True after the loss, when recomputed values are read from their new places.
-    again: bool,
+    is_recomputing: bool,
     passes: Vec<Pass>,
     /// Reductions that are still to be queued, in the order in which they become ready, and whether there ever was one.
     reductions: VecDeque<Reduction>,
@@ -147,7 +147,7 @@ struct Part {
     /// Position of its first sample in the batch.
     first: usize,
     /// Number of samples of the batch.
-    of: usize,
+    batch_len: usize,
 }
 
 /// Name of the pass that follows all parts of a batch.
@@ -171,7 +171,7 @@ pub(super) fn passes(
         for (at, part) in first.iter().enumerate() {
             let mut builder = Builder::new(parts, part.len(), trains, workspaces)?;
             builder.passes = passes;
-            builder.part = Some(Part { at, first: part.start, of: n });
+            builder.part = Some(Part { at, first: part.start, batch_len: n });
             builder.ranks = ranks.clone();
             builder.gradients(step, set)?;
             passes = builder.passes;
@@ -180,7 +180,7 @@ pub(super) fn passes(
     let last = all.last().cloned().unwrap_or(0..n);
     let mut builder = Builder::new(parts, last.len(), trains, workspaces)?;
     builder.passes = passes;
-    builder.part = (all.len() > 1).then_some(Part { at: all.len() - 1, first: last.start, of: n });
+    builder.part = (all.len() > 1).then_some(Part { at: all.len() - 1, first: last.start, batch_len: n });
     builder.ranks = ranks;
     builder.links = !reductions.is_empty();
     builder.reductions = reductions.into();
@@ -264,7 +264,7 @@ impl<'a> Builder<'a> {
             products,
             workspaces,
             targets: None,
-            again: false,
+            is_recomputing: false,
             passes: Vec::new(),
             reductions: VecDeque::new(),
             links: false,
@@ -292,7 +292,7 @@ impl<'a> Builder<'a> {
     /// Adds a part's gradients to those of earlier parts, in f32. The gradients' own arrays then hold the sum.
     fn add_up(&mut self, step: StepParts<'_>) -> Result<()> {
         let (Some(part), Some(sums)) = (self.part, &step.kernels.sums) else { return Ok(()) };
-        let share_and_first = (self.n as f32 / part.of as f32, part.at == 0);
+        let share_and_first = (self.n as f32 / part.batch_len as f32, part.at == 0);
         let (exact, rounded) = self.parts.params.gradients();
         let arrays: Vec<DeviceArray> = std::iter::once((&exact).into()).chain(rounded).collect();
         let sums = sums.clone();
@@ -309,13 +309,13 @@ impl<'a> Builder<'a> {
 
     /// Goes through the segments from the last: recomputation, then gradients.
     fn backward_all(&mut self) -> std::result::Result<(), TrainError> {
-        self.again = true;
+        self.is_recomputing = true;
         for segment in self.network().segments().into_iter().rev() {
             let before = self.passes.len();
             let nodes = self.network().nodes();
-            let again: Vec<usize> = segment.clone().filter(|i| self.parts.fusion.recomputes(nodes, *i)).collect();
-            again.iter().try_for_each(|i| self.recompute_forward(*i))?;
-            if !again.is_empty() {
+            let operations: Vec<usize> = segment.clone().filter(|i| self.parts.fusion.recomputes(nodes, *i)).collect();
+            operations.iter().try_for_each(|i| self.recompute_forward(*i))?;
+            if !operations.is_empty() {
                 // The second stream may still read memory that is written here.
                 if self.passes.len() == before {
                     self.push("recomputation", "", |_| Ok(()));
@@ -328,7 +328,7 @@ impl<'a> Builder<'a> {
                 Ok::<_, TrainError>(())
             })?;
         }
-        self.again = false;
+        self.is_recomputing = false;
         Ok(())
     }
 
@@ -384,7 +384,7 @@ impl<'a> Builder<'a> {
 
     /// Returns true if a value is now the recomputed one.
     fn is_recomputed(&self, value: ValueId) -> bool {
-        self.again && self.parts.fusion.again[self.parts.fusion.buffer[value]]
+        self.is_recomputing && self.parts.fusion.recomputed[self.parts.fusion.buffer[value]]
     }
 
     /// Positions of a pool's maxima.
@@ -505,7 +505,7 @@ impl<'a> Builder<'a> {
         let scale = self.parts.options.scaler().map(|_| step.control.scale.clone()).filter(|_| self.trains);
         let verdict = self.loss_verdict(step);
         // Share of the gradient: the ranks' gradients are added up.
-        let share = self.ranks.as_ref().map_or(1.0, |of| of.shard.weight());
+        let share = self.ranks.as_ref().map_or(1.0, |ranks| ranks.shard.weight());
         match (&step.kernels.loss, step.recipe.loss) {
             (LossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {
                 let c = CrossEntropy { batch: n, classes: outputs.len() / n, smoothing };

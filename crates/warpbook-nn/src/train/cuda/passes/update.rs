@@ -37,9 +37,9 @@ impl Updated {
         Self {
             weights: self.weights.range(range.clone()),
             gradients: self.gradients.range(exact),
-            rounded: self.rounded.as_ref().filter(|_| !rounded.is_empty()).map(|of| of.range(rounded)),
-            state: self.state.iter().map(|of| of.range(range.clone())).collect(),
-            copy: self.copy.as_ref().map(|of| of.range(range)),
+            rounded: self.rounded.as_ref().filter(|_| !rounded.is_empty()).map(|array| array.range(rounded)),
+            state: self.state.iter().map(|array| array.range(range.clone())).collect(),
+            copy: self.copy.as_ref().map(|array| array.range(range)),
             ..self.clone()
         }
     }
@@ -107,7 +107,7 @@ impl Builder<'_> {
 
     /// Memory to save parameters before a provisional update, if this step makes one.
     fn kept(&self) -> Option<Slice<f32>> {
-        self.ranks.as_ref().filter(|_| self.trains).and_then(|of| of.kept.clone())
+        self.ranks.as_ref().filter(|_| self.trains).and_then(|ranks| ranks.kept.clone())
     }
 
     /// The verdict of the loss's last block: it decides the whole step if no gradient can stop it, or if an update made before all
@@ -239,20 +239,20 @@ impl Builder<'_> {
     ) -> Result<Squares> {
         let partial = (!ready.is_empty()).then(|| norm.partial(self.parts.device)).transpose()?;
         let used = norm.blocks(updated.slice(0..left).gradient_lengths());
-        let of_ready = |of: &PartialSquares| -> usize {
-            ready.iter().map(|(_, range)| of.blocks(updated.slice(range.clone()).gradient_lengths())).sum()
+        let of_ready = |norm: &PartialSquares| -> usize {
+            ready.iter().map(|(_, range)| norm.blocks(updated.slice(range.clone()).gradient_lengths())).sum()
         };
         let workspace = self.parts.device.zeros::<f64>(used + partial.as_ref().map_or(0, of_ready))?.range(..);
         Ok(Squares { partial, workspace, used })
     }
 
     /// Queues the squares of a reduction's gradients, next to later reductions.
-    fn queue_squares(&mut self, squares: &mut Squares, reduction: usize, of: Updated) {
+    fn queue_squares(&mut self, squares: &mut Squares, reduction: usize, updated: Updated) {
         let (Some(partial), first) = (squares.partial.clone(), squares.used) else { return };
-        squares.used += partial.blocks(of.gradient_lengths());
+        squares.used += partial.blocks(updated.gradient_lengths());
         let sums = squares.workspace.range(first..squares.used);
         self.push("norm of the gradients,", &format!("bucket {}", reduction + 1), move |s| {
-            partial.queue(s, (&of.gradients, of.rounded.as_ref()), &sums)
+            partial.queue(s, (&updated.gradients, updated.rounded.as_ref()), &sums)
         });
         self.run_last_on(On::Reduced(reduction));
     }

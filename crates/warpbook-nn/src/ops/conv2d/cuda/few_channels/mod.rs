@@ -134,11 +134,19 @@ impl Few {
         &self,
         stream: &Stream,
         x: &DeviceArray,
-        of: &PooledGradient<'_>,
+        maxima_gradient: &PooledGradient<'_>,
         out: &Slice<f32>,
     ) -> Result<()> {
         let shape = grid(&self.gradient, self.splits * groups(&self.shapes));
-        launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, of.dy], Some(of), out)
+        launch::gradient(
+            &self.gradient,
+            stream,
+            shape,
+            Words(self.words(1)),
+            [x, maxima_gradient.dy],
+            Some(maxima_gradient),
+            out,
+        )
     }
 
     /// The kernels' `Few` struct for the forward or backward pass.

@@ -313,15 +313,15 @@ impl Implicit {
     pub fn pooled_weight_gradient(
         &self,
         stream: &Stream,
-        (x, of): (&DeviceArray, &PooledGradient<'_>),
+        (x, maxima_gradient): (&DeviceArray, &PooledGradient<'_>),
         dweight: &Slice<f32>,
         dbias: Option<&Slice<f32>>,
         workspace: &Workspace,
     ) -> Result<()> {
-        aligned([("the gradient of the maxima", of.dy)])?;
-        aligned(of.mask.map(|(mask, _)| ("the mask", mask)))?;
+        aligned([("the gradient of the maxima", maxima_gradient.dy)])?;
+        aligned(maxima_gradient.mask.map(|(mask, _)| ("the mask", mask)))?;
         self.queue_parts(stream, (dweight, dbias), workspace, |out| match &self.weight_gradient {
-            Gradient::Few(few) => few.pooled_gradients(stream, x, of, out),
+            Gradient::Few(few) => few.pooled_gradients(stream, x, maxima_gradient, out),
             Gradient::Gathered(..) | Gradient::Shifted(_) => Err(no_unpooling()),
         })
     }
