@@ -1,5 +1,7 @@
 //! A training run of PyTorch, step by step: `WARPBOOK_GOLDEN` names the folder that holds it, `WARPBOOK_DATA` that of MNIST.
 
+#[path = "in_f64/mod.rs"]
+mod in_f64;
 #[path = "golden/reference.rs"]
 mod reference;
 

@@ -1,6 +1,7 @@
 //! Groups of parameters, Muon, frozen layers, alternating flips and averaged views: trainings on the CPU, and on a GPU compared with f64
 //! and the CPU.
 
+use crate::in_f64::{ParameterState, muon_step, optimizer_step};
 use warpbook_data::philox::gaussian;
 use warpbook_data::synthetic_digits;
 use warpbook_device::testing;
@@ -13,7 +14,6 @@ use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::ops::optimizer::cuda::{Control, Parameters, STEP_WORDS};
 use warpbook_nn::ops::optimizer::grouped::{GroupRates, GroupedUpdate};
 use warpbook_nn::ops::optimizer::groups::{Group, Grouped, Rule};
-use warpbook_nn::ops::reference::{ParameterState, muon_step, optimizer_step};
 use warpbook_nn::ops::schedule::Schedule;
 use warpbook_nn::train::{
     Augmentation, CudaOptions, Flow, GradScaler, Initial, Place, Precision, Recipe, StepOutcome, Trainer, Views,

@@ -5,6 +5,8 @@ mod checkpointed;
 mod data_parallel;
 mod golden_small;
 mod groups;
+#[path = "../in_f64/mod.rs"]
+mod in_f64;
 mod ops;
 mod own_layer;
 mod ranks;

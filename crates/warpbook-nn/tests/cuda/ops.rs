@@ -1,5 +1,6 @@
 //! CUDA implementations of the operations are compared with the f64 reference and the CPU implementations.
 
+use crate::in_f64 as reference;
 use half::{bf16, f16};
 use warpbook_data::philox::gaussian;
 use warpbook_device::{Buffer, CudaDevice, Slice, Stream, testing};
@@ -12,7 +13,7 @@ use warpbook_nn::ops::batch_norm::{self, BatchNorm, Running, Saved};
 use warpbook_nn::ops::cross_entropy::{self, CrossEntropy};
 use warpbook_nn::ops::dropout::{self, Dropout};
 use warpbook_nn::ops::optimizer::{self, Optimizer, clip};
-use warpbook_nn::ops::{Layout, add, mse, pool, reference};
+use warpbook_nn::ops::{Layout, add, mse, pool};
 use warpbook_record::Dtype;
 
 /// Lengths that are not whole groups, and one that takes several steps of the grid.

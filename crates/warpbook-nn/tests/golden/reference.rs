@@ -1,9 +1,9 @@
 //! Gradients of a network in f64, from arrays that are rounded where an engine rounds them: sums are exact.
 
+use crate::in_f64 as reference;
 use warpbook_gemm::storage::rounded;
 use warpbook_nn::network::{Network, Node, Op};
 use warpbook_nn::ops::cross_entropy::CrossEntropy;
-use warpbook_nn::ops::reference;
 use warpbook_nn::train::{GradScaler, Precision};
 use warpbook_record::Dtype;
 

@@ -1,6 +1,6 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
+use crate::in_f64 as reference;
 use warpbook_nn::ops::batch_norm::{BatchNorm, Running, Saved, cpu};
-use warpbook_nn::ops::reference;
 
 struct Case {
     b: BatchNorm,

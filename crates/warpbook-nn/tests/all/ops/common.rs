@@ -1,6 +1,6 @@
+use crate::in_f64::finite_difference;
 use warpbook_data::philox::gaussian;
 use warpbook_nn::ops::OpError;
-use warpbook_nn::ops::reference::finite_difference;
 
 /// Gaussian random numbers, different for each `stream`.
 pub fn random(n: usize, stream: u32) -> Vec<f32> {

@@ -1,7 +1,7 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
+use crate::in_f64 as reference;
 use proptest::prelude::*;
 use warpbook_nn::ops::conv2d::{Geometry, cpu};
-use warpbook_nn::ops::reference;
 
 fn square(
     batch: usize,

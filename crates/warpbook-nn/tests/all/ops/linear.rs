@@ -1,6 +1,6 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
+use crate::in_f64 as reference;
 use warpbook_nn::ops::linear::{Sizes, cpu};
-use warpbook_nn::ops::reference;
 
 /// Returns y, dx, dweight, dbias of random arrays.
 fn run(s: &Sizes, [x, weight, bias, dy]: [&[f32]; 4]) -> Vec<Vec<f32>> {

@@ -1,6 +1,7 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
+use crate::in_f64 as reference;
 use warpbook_nn::ops::cross_entropy::{self, CrossEntropy, MeanLoss};
-use warpbook_nn::ops::{mse, reference};
+use warpbook_nn::ops::mse;
 
 fn labels(batch: usize, classes: usize) -> Vec<u8> {
     (0..batch).map(|i| (i * 7 % classes) as u8).collect()

@@ -1,6 +1,6 @@
 use super::common::{close, random, refused, same_bits, wide};
+use crate::in_f64::muon_step;
 use warpbook_nn::ops::muon::{Muon, cpu};
-use warpbook_nn::ops::reference::muon_step;
 
 /// Filters with fewer rows than columns, with more, and square ones; tiles divide the sizes of the last one only.
 const SHAPES: [[usize; 2]; 5] = [[24, 100], [70, 36], [33, 33], [1, 9], [64, 128]];

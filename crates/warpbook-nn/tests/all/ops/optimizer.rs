@@ -1,6 +1,6 @@
 use super::common::{close, random, refused, same_bits, wide};
+use crate::in_f64::{ParameterState, optimizer_step};
 use warpbook_nn::ops::optimizer::{Optimizer, clip, cpu};
-use warpbook_nn::ops::reference::{ParameterState, optimizer_step};
 
 fn all() -> Vec<Optimizer> {
     let sgd = |momentum, nesterov, weight_decay| Optimizer::Sgd { momentum, nesterov, weight_decay };

@@ -1,7 +1,7 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
+use crate::in_f64 as reference;
 use proptest::prelude::*;
 use warpbook_nn::ops::pool::{PoolGeometry, cpu};
-use warpbook_nn::ops::reference;
 
 fn check(g: &PoolGeometry, x: &[f32]) {
     let n = g.output_len().unwrap();

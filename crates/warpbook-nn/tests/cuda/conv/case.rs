@@ -2,11 +2,12 @@
 
 use super::bench::{Bench, Guarded, Poisoned, random, stored};
 use super::want::{Want, wide};
+use crate::in_f64 as reference;
 use warpbook_device::CudnnPlan;
 use warpbook_gemm::ProductBy;
+use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
-use warpbook_nn::ops::{Layout, reference};
 use warpbook_record::Dtype;
 
 /// Converts an array `[outer][pixels][channels]`, images or filters, to the layout.

@@ -1,4 +1,4 @@
-use crate::ops::optimizer::Optimizer;
+use warpbook_nn::ops::optimizer::Optimizer;
 
 /// The state of an optimizer for one parameter; empty before the first step.
 #[derive(Debug, Clone, Default, PartialEq)]

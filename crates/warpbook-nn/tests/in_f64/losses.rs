@@ -1,4 +1,4 @@
-use crate::ops::cross_entropy::CrossEntropy;
+use warpbook_nn::ops::cross_entropy::CrossEntropy;
 
 /// Logarithms of the softmax of a row.
 fn log_softmax(row: &[f64]) -> Vec<f64> {
@@ -13,7 +13,6 @@ fn target(c: &CrossEntropy, label: u8, class: usize) -> f64 {
 }
 
 /// Mean cross entropy.
-#[must_use]
 pub fn cross_entropy(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -> f64 {
     let row = |(row, label): (&[f64], &u8)| -> f64 {
         log_softmax(row).iter().enumerate().map(|(class, log)| -target(c, *label, class) * log).sum()
@@ -22,7 +21,6 @@ pub fn cross_entropy(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -> f64 {
 }
 
 /// Gradient of the mean cross entropy.
-#[must_use]
 pub fn cross_entropy_gradient(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -> Vec<f64> {
     let row = |(row, label): (&[f64], &u8)| -> Vec<f64> {
         let softmax = log_softmax(row).into_iter().map(f64::exp).enumerate();
@@ -32,13 +30,11 @@ pub fn cross_entropy_gradient(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -
 }
 
 /// Mean squared error.
-#[must_use]
 pub fn mse(output: &[f64], target: &[f64]) -> f64 {
     output.iter().zip(target).map(|(o, t)| (o - t) * (o - t)).sum::<f64>() / output.len() as f64
 }
 
 /// Gradient of the mean squared error.
-#[must_use]
 pub fn mse_gradient(output: &[f64], target: &[f64]) -> Vec<f64> {
     output.iter().zip(target).map(|(o, t)| 2.0 * (o - t) / output.len() as f64).collect()
 }

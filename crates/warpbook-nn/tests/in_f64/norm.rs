@@ -1,7 +1,6 @@
-use crate::ops::batch_norm::BatchNorm;
+use warpbook_nn::ops::batch_norm::BatchNorm;
 
 /// Mean and biased variance of each channel.
-#[must_use]
 pub fn moments(b: &BatchNorm, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let of_channel = |c: usize| {
         let column = || x.iter().skip(c).step_by(b.channels);
@@ -12,14 +11,12 @@ pub fn moments(b: &BatchNorm, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// Computes y with the batch's statistics.
-#[must_use]
 pub fn batch_norm(b: &BatchNorm, x: &[f64], gamma: &[f64], beta: &[f64]) -> Vec<f64> {
     let (mean, variance) = moments(b, x);
     batch_norm_with(b, x, gamma, beta, &mean, &variance)
 }
 
 /// Computes y with given statistics.
-#[must_use]
 pub fn batch_norm_with(
     b: &BatchNorm,
     x: &[f64],
@@ -36,7 +33,6 @@ pub fn batch_norm_with(
 }
 
 /// Computes dx, dgamma and dbeta in training, by the chain rule through mean and variance.
-#[must_use]
 pub fn batch_norm_gradient(b: &BatchNorm, x: &[f64], gamma: &[f64], dy: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let (mean, variance) = moments(b, x);
     let n = b.rows as f64;

@@ -1,8 +1,7 @@
-use crate::ops::activation::Activation;
-use crate::ops::linear::Sizes;
+use warpbook_nn::ops::activation::Activation;
+use warpbook_nn::ops::linear::Sizes;
 
-/// Computes y of [`linear`](mod@crate::ops::linear).
-#[must_use]
+/// Computes y of [`linear`](mod@warpbook_nn::ops::linear).
 pub fn linear(s: &Sizes, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
     let element = |at: usize| {
         let (row, output) = (at / s.outputs, at % s.outputs);
@@ -13,7 +12,6 @@ pub fn linear(s: &Sizes, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec
 }
 
 /// Computes dx of a linear layer from dy.
-#[must_use]
 pub fn linear_input_gradient(s: &Sizes, dy: &[f64], weight: &[f64]) -> Vec<f64> {
     let element = |at: usize| {
         let (row, input) = (at / s.inputs, at % s.inputs);
@@ -23,7 +21,6 @@ pub fn linear_input_gradient(s: &Sizes, dy: &[f64], weight: &[f64]) -> Vec<f64> 
 }
 
 /// Computes dW of a linear layer from x and dy.
-#[must_use]
 pub fn linear_weight_gradient(s: &Sizes, x: &[f64], dy: &[f64]) -> Vec<f64> {
     let element = |at: usize| {
         let (output, input) = (at / s.inputs, at % s.inputs);
@@ -33,7 +30,6 @@ pub fn linear_weight_gradient(s: &Sizes, x: &[f64], dy: &[f64]) -> Vec<f64> {
 }
 
 /// Computes the column sums of dy, which has rows of `outputs`.
-#[must_use]
 pub fn linear_bias_gradient(dy: &[f64], outputs: usize) -> Vec<f64> {
     (0..outputs).map(|o| dy.iter().skip(o).step_by(outputs).sum()).collect()
 }
@@ -74,13 +70,11 @@ fn derivative(f: Activation, x: f64) -> f64 {
 }
 
 /// Applies an activation.
-#[must_use]
 pub fn activation(f: Activation, x: &[f64]) -> Vec<f64> {
     x.iter().map(|x| apply(f, *x)).collect()
 }
 
 /// Computes dx of an activation from dy; unlike the implementations it always takes x.
-#[must_use]
 pub fn activation_gradient(f: Activation, x: &[f64], dy: &[f64]) -> Vec<f64> {
     x.iter().zip(dy).map(|(x, dy)| dy * derivative(f, *x)).collect()
 }

@@ -3,13 +3,14 @@
 //!
 //! Every implementation, on the CPU and on a GPU, is tested against these functions, and their gradients against finite differences
 //! ([`finite_difference`]). They panic if slices do not have the lengths of the shapes.
+#![allow(dead_code, unused_imports, reason = "each executable uses some of the operations")]
 
 mod layers;
 mod losses;
 mod muon;
 mod norm;
 mod optimizer;
-mod windows;
+mod pool;
 
 pub use layers::{
     activation, activation_gradient, linear, linear_bias_gradient, linear_input_gradient, linear_weight_gradient,
@@ -18,10 +19,8 @@ pub use losses::{cross_entropy, cross_entropy_gradient, mse, mse_gradient};
 pub use muon::muon_step;
 pub use norm::{batch_norm, batch_norm_gradient, batch_norm_with, moments};
 pub use optimizer::{ParameterState, optimizer_step};
-pub use windows::{
-    average_pool, average_pool_gradient, conv2d, conv2d_bias_gradient, conv2d_input_gradient, conv2d_weight_gradient,
-    max_pool, max_pool_gradient,
-};
+pub use pool::{average_pool, average_pool_gradient, max_pool, max_pool_gradient};
+pub use warpbook_nn::ops::reference::{conv2d, conv2d_bias_gradient, conv2d_input_gradient, conv2d_weight_gradient};
 
 /// Gradient of `f` at `x` by central differences with a step of `step`: its error is of the order of the step's square, plus 1e-16 over the
 /// step.

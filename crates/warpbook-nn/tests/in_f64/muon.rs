@@ -1,6 +1,6 @@
-use crate::ops::muon::{COEFFICIENTS, EPSILON, Muon};
+use warpbook_nn::ops::muon::{COEFFICIENTS, EPSILON, Muon};
 
-/// Makes one step of Muon for a filter `[out][columns]`, in f64, as [`crate::ops::muon`] defines it. `numbers` are the rate and the
+/// Makes one step of Muon for a filter `[out][columns]`, in f64, as [`warpbook_nn::ops::muon`] defines it. `numbers` are the rate and the
 /// momentum's factor.
 pub fn muon_step(
     muon: &Muon,
