@@ -78,9 +78,3 @@ pub fn conv2d_weight_gradient(g: &conv2d::Geometry, x: &[f64], dy: &[f64]) -> Ve
     each_term(g, |t| dweight[t.weight] += dy[t.y] * x[t.x]);
     dweight
 }
-
-/// Computes dbias of a convolution from dy.
-#[must_use]
-pub fn conv2d_bias_gradient(g: &conv2d::Geometry, dy: &[f64]) -> Vec<f64> {
-    (0..g.filters).map(|filter| dy.iter().skip(filter).step_by(g.filters).sum()).collect()
-}

@@ -1,4 +1,5 @@
 use warpbook_nn::ops::activation::Activation;
+use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::linear::Sizes;
 
 /// Computes y of [`linear`](mod@warpbook_nn::ops::linear).
@@ -32,6 +33,11 @@ pub fn linear_weight_gradient(s: &Sizes, x: &[f64], dy: &[f64]) -> Vec<f64> {
 /// Computes the column sums of dy, which has rows of `outputs`.
 pub fn linear_bias_gradient(dy: &[f64], outputs: usize) -> Vec<f64> {
     (0..outputs).map(|o| dy.iter().skip(o).step_by(outputs).sum()).collect()
+}
+
+/// Computes dbias of a convolution from dy.
+pub fn conv2d_bias_gradient(g: &Geometry, dy: &[f64]) -> Vec<f64> {
+    linear_bias_gradient(dy, g.filters)
 }
 
 /// Computes erf(x) by its series or, for |x| above 3, by the continued fraction of erfc (Abramowitz and Stegun, 7.1.6 and 7.1.14).

@@ -13,14 +13,15 @@ mod optimizer;
 mod pool;
 
 pub use layers::{
-    activation, activation_gradient, linear, linear_bias_gradient, linear_input_gradient, linear_weight_gradient,
+    activation, activation_gradient, conv2d_bias_gradient, linear, linear_bias_gradient, linear_input_gradient,
+    linear_weight_gradient,
 };
 pub use losses::{cross_entropy, cross_entropy_gradient, mse, mse_gradient};
 pub use muon::muon_step;
 pub use norm::{batch_norm, batch_norm_gradient, batch_norm_with, moments};
 pub use optimizer::{ParameterState, optimizer_step};
 pub use pool::{average_pool, average_pool_gradient, max_pool, max_pool_gradient};
-pub use warpbook_nn::ops::reference::{conv2d, conv2d_bias_gradient, conv2d_input_gradient, conv2d_weight_gradient};
+pub use warpbook_nn::ops::reference::{conv2d, conv2d_input_gradient, conv2d_weight_gradient};
 
 /// Gradient of `f` at `x` by central differences with a step of `step`: its error is of the order of the step's square, plus 1e-16 over the
 /// step.
