@@ -100,7 +100,7 @@ fn what_cannot_be_split_is_refused() {
     assert!(why(0, 24).contains("at least one device"));
     assert!(why(3, 2).contains("A batch of 2 cannot be split over 3 devices"));
     let in_parts = DataParallel::new(&vec![Place::Cpu; 2], Recipe { accumulate: 2, ..plain() }, &set, None);
-    assert!(in_parts.unwrap_err().to_string().contains("leave accumulate = 2 out"));
+    assert!(in_parts.unwrap_err().to_string().contains("leave out accumulate = 2"));
     let mut unprepared = DataParallel::new(&vec![Place::Cpu; 2], plain(), &set, None).unwrap();
     assert!(unprepared.queue_step().unwrap_err().to_string().contains("No steps were prepared"));
     let mut diverges =
