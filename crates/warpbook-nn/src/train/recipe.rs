@@ -89,7 +89,7 @@ impl std::str::FromStr for Views {
         let found = Self::NAMED.into_iter().find(|(known, _)| *known == name.replace('-', "_"));
         found.map(|(_, views)| views).ok_or_else(|| {
             let names: Vec<String> = Self::NAMED.iter().map(|(name, _)| name.replace('_', "-")).collect();
-            format!("Unknown views `{name}`: choose one of {}.", names.join(", "))
+            format!("Unknown views `{name}`: choose from {}.", names.join(", "))
         })
     }
 }
@@ -335,7 +335,7 @@ mod tests {
             assert!((views.all().iter().map(|(_, share)| share).sum::<f32>() - 1.0).abs() < 1e-6);
         }
         let why = "many".parse::<Views>().unwrap_err();
-        assert_eq!(why, "Unknown views `many`: choose one of one, flips, flips-and-shifts.");
+        assert_eq!(why, "Unknown views `many`: choose from one, flips, flips-and-shifts.");
     }
 
     #[test]
