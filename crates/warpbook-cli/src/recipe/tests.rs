@@ -318,7 +318,7 @@ fn groups_are_read_and_told() {
     };
     refused("[[groups]]\nrate = 1", "`groups.params` is missing");
     refused("[[groups]]\nparams = \"fc1.weight\"\nmuon = true", "Muon is for filters");
-    refused("[[groups]]\nparams = \"conv7.*\"", "names of parameters that are trained");
+    refused("[[groups]]\nparams = \"conv7.*\"", "names of trained parameters");
     refused("[[groups]]\nparams = \"*\"\nschedule = { kind = \"constant\", by = \"step\" }", "is the recipe's");
     refused("[initial]\nfactors = [1]", "`initial.factors` is a list");
 }
