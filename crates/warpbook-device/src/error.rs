@@ -93,7 +93,7 @@ pub enum Error {
         shared: u32,
         /// The CUDA error.
         why: String,
-        /// Whether the device can no longer be used by this process.
+        /// True if the device can no longer be used by this process.
         sticky: bool,
     },
     /// A graph was refused, or one of its kernels failed.
@@ -105,7 +105,7 @@ pub enum Error {
         kernels: Vec<String>,
         /// The CUDA error.
         why: String,
-        /// Whether the device can no longer be used by this process.
+        /// True if the device can no longer be used by this process.
         sticky: bool,
     },
     /// An arena has no room for a slice.
@@ -139,7 +139,7 @@ pub enum Error {
         what: String,
         /// The CUDA error.
         why: String,
-        /// Whether the device can no longer be used by this process.
+        /// True if the device can no longer be used by this process.
         sticky: bool,
     },
     /// An earlier kernel has ended the context.
@@ -177,13 +177,13 @@ const RESTART: &str = " This process cannot use the GPU any more: restart the ke
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Whether it says that this library is not there: not that it is and does not work.
+    /// Returns true if it says that this library is not there: not that it is and does not work.
     #[must_use]
     pub fn is_missing(&self, library: Library) -> bool {
         matches!(self, Self::Library { which, fault: None, .. } if *which == library)
     }
 
-    /// Whether nothing more can be run on the device by this process.
+    /// Returns true if nothing more can be run on the device by this process.
     #[must_use]
     pub fn is_sticky(&self) -> bool {
         match self {
@@ -245,7 +245,7 @@ pub struct Diagnostic {
     pub line: u32,
     /// The column that its caret points at, counted from 1, if it has one.
     pub column: Option<u32>,
-    /// Whether it is an error; a warning otherwise.
+    /// True if it is an error; a warning otherwise.
     pub is_error: bool,
     /// In the compiler's words.
     pub message: String,

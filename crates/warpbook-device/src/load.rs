@@ -24,7 +24,7 @@ impl CudaDevice {
     /// The same, compiled whether or not it lies on the disk, and not kept there: see [`Compiler::compile_anew`](crate::Compiler::compile_anew).
     ///
     /// # Errors
-    /// As of [`CudaDevice::kernel`].
+    /// The errors of [`CudaDevice::kernel`].
     pub fn kernel_anew(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
         let architecture = self.architecture_of(spec);
         let compiled = self.compiler()?.compile_anew(spec, tile, &architecture)?;

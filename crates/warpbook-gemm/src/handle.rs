@@ -174,7 +174,7 @@ impl Gemm {
     /// The plan of a product whose A and B are aligned so. It is compiled and loaded at the first call.
     ///
     /// # Errors
-    /// As of [`Gemm::choice`]; a malformed product; the compiler's and the device's.
+    /// The errors of [`Gemm::choice`]; a malformed product; the compiler's and the device's.
     pub fn plan(&self, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         self.plan_from(ProductBy::Own, product, aligned)
     }
@@ -182,7 +182,7 @@ impl Gemm {
     /// The plan of a product of arrays that begin at multiples of 16 bytes, by what it is told to be computed by.
     ///
     /// # Errors
-    /// As of [`Gemm::plan`]; the library is not there, or has no algorithm for the product.
+    /// The errors of [`Gemm::plan`]; the library is not there, or has no algorithm for the product.
     pub fn plan_by(&self, by: ProductBy, product: &Product) -> Result<Planned> {
         Ok(match by {
             ProductBy::Stock => {
@@ -254,7 +254,7 @@ impl Gemm {
     /// alignment, or after [`Gemm::plan`], it compiles nothing and allocates no device memory, so it can be captured.
     ///
     /// # Errors
-    /// As of [`Gemm::plan`] and [`Plan::launch_checked`].
+    /// The errors of [`Gemm::plan`] and [`Plan::launch_checked`].
     pub fn gemm(&self, stream: &Stream, product: &Product, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
         self.plan_for(product, arrays)?.launch_checked(stream, arrays, workspace)
     }

@@ -96,7 +96,7 @@ impl OwnProduct {
         &self.0.name
     }
 
-    /// Whether it was found to be right in a type, in this process.
+    /// Returns true if it was found to be right in a type, in this process.
     #[must_use]
     pub fn is_right(self, dtype: Dtype) -> bool {
         self.0.right.lock().unwrap_or_else(PoisonError::into_inner).contains(&dtype)

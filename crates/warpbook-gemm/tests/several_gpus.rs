@@ -81,7 +81,7 @@ fn teams(all: &[CudaDevice]) -> Vec<Vec<CudaDevice>> {
     teams
 }
 
-/// Whether all can access the first one's memory.
+/// Returns true if all can access the first one's memory.
 fn are_linked(team: &[CudaDevice]) -> bool {
     team.iter().all(|device| team[0].connect(device).unwrap() != Route::Host)
 }

@@ -117,7 +117,7 @@ unsafe fn opened<'a, T>(
 /// A caller's array of one of the stored types.
 ///
 /// # Safety
-/// As of [`warpbook_device::CudaDevice::borrow_array`].
+/// The requirements of [`warpbook_device::CudaDevice::borrow_array`].
 unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<DeviceArray> {
     /// # Safety
     /// As of `array`.
@@ -138,7 +138,7 @@ unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) 
 /// The same, or nothing where the pointer is null.
 ///
 /// # Safety
-/// As of [`array`].
+/// The requirements of [`array`].
 unsafe fn optional(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<Option<DeviceArray>> {
     if at.is_null() {
         return Ok(None);
@@ -150,7 +150,7 @@ unsafe fn optional(session: &Session, at: *const c_void, len: usize, dtype: Dtyp
 /// A caller's array of f32, or nothing where the pointer is null.
 ///
 /// # Safety
-/// As of [`array`].
+/// The requirements of [`array`].
 unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option<Slice<f32>>> {
     if at.is_null() {
         return Ok(None);

@@ -100,7 +100,7 @@ impl Session {
     /// Queues a product, computed by a kernel of [`Session::kernel`]; 0: by what Warpbook chooses.
     ///
     /// # Errors
-    /// As of [`Gemm::gemm`]; no kernel has the number.
+    /// The errors of [`Gemm::gemm`]; no kernel has the number.
     pub fn product(&self, queue: &Queue, (product, kernel): (&Product, u32), arrays: &DeviceArrays) -> Result<()> {
         let named = || {
             let by = kernel.checked_sub(1).and_then(|at| locked(&self.kernels).get(at as usize).copied());
@@ -121,7 +121,7 @@ impl Session {
     /// The kernels of a convolution.
     ///
     /// # Errors
-    /// As of [`Convolution::new`].
+    /// The errors of [`Convolution::new`].
     pub fn convolution(&self, of: &Convolution2d) -> Result<Arc<Convolution>> {
         let form = Form { method: Method::FewChannels, dtype: of.dtype, layout: of.layout };
         kept(&self.convolutions, (of.geometry, form), || Convolution::new(&self.device, &self.gemm, &of.geometry, form))
@@ -158,7 +158,7 @@ pub enum ConvolutionPass {
         weight: DeviceArray,
         /// f32 `[filters]`.
         bias: Option<Slice<f32>>,
-        /// Whether f is a ReLU.
+        /// True if f is a ReLU.
         relu: bool,
         /// The result.
         y: DeviceArray,

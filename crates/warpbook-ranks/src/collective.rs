@@ -56,19 +56,19 @@ pub trait Collective: Send + std::fmt::Debug {
     /// Replaces the values by their sum or mean over the ranks, element by element.
     ///
     /// # Errors
-    /// As of [`Collective::broadcast`].
+    /// The errors of [`Collective::broadcast`].
     fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()>;
 
     /// The bytes of all ranks, in their order; the lengths may differ.
     ///
     /// # Errors
-    /// As of [`Collective::broadcast`].
+    /// The errors of [`Collective::broadcast`].
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>>;
 
     /// Waits until all ranks are here.
     ///
     /// # Errors
-    /// As of [`Collective::broadcast`].
+    /// The errors of [`Collective::broadcast`].
     fn barrier(&mut self) -> Result<()> {
         self.all_gather(&[]).map(drop)
     }
@@ -88,7 +88,7 @@ pub trait Collective: Send + std::fmt::Debug {
     /// The sums of f64 numbers over the ranks, added in the order of the ranks: metrics.
     ///
     /// # Errors
-    /// As of [`Collective::broadcast`].
+    /// The errors of [`Collective::broadcast`].
     fn sum_f64(&mut self, values: &[f64]) -> Result<Vec<f64>> {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let mut sums = vec![0.0; values.len()];
@@ -102,7 +102,7 @@ pub trait Collective: Send + std::fmt::Debug {
     /// The number that rank 0 has.
     ///
     /// # Errors
-    /// As of [`Collective::broadcast`].
+    /// The errors of [`Collective::broadcast`].
     fn of_first(&mut self, value: u64) -> Result<u64> {
         let all = self.all_gather(&value.to_le_bytes())?;
         Ok(all.first().and_then(|b| b.as_slice().try_into().ok()).map_or(value, u64::from_le_bytes))

@@ -28,7 +28,7 @@ const LAST_LINES: Duration = Duration::from_secs(5);
 pub struct Line {
     /// Who.
     pub rank: usize,
-    /// Whether to stderr.
+    /// True if to stderr.
     pub is_error: bool,
     /// The line without its end; what is no UTF-8 is replaced.
     pub text: String,

@@ -97,7 +97,7 @@ pub(crate) struct Seen {
     pub heard: Instant,
     pub begun: u64,
     pub waiting: Duration,
-    /// Whether it has said goodbye.
+    /// True if it has said goodbye.
     pub left: bool,
 }
 

@@ -10,7 +10,7 @@ pub struct Compiled {
     pub cubin: Vec<u8>,
     /// What the assembler said of each entry in the file.
     pub stats: Vec<KernelStats>,
-    /// Whether it came from the disk.
+    /// True if it came from the disk.
     pub from_cache: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn stats(code: &[u8], log: &str, file: &str, architecture: &str) -> V
     cubin::resources(code).into_iter().map(of_entry).collect()
 }
 
-/// Whether a log speaks of the entries of this cubin, each once and with its registers, and of no others.
+/// Returns true if a log speaks of the entries of this cubin, each once and with its registers, and of no others.
 pub(crate) fn tells_of(log: &str, code: &[u8]) -> bool {
     let (logged, there) = (parse_log(log), cubin::resources(code));
     let is_told = |r: &cubin::Resources| {

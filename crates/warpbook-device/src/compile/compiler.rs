@@ -20,7 +20,7 @@ impl Compiler {
     /// Loads NVRTC for a driver that supports `driver_cuda`, or any where there is no driver.
     ///
     /// # Errors
-    /// Those of [`Nvrtc::load`].
+    /// The errors of [`Nvrtc::load`].
     pub fn new(driver_cuda: Option<(u32, u32)>) -> Result<Self> {
         Ok(Self { nvrtc: Nvrtc::load(driver_cuda)?, headers: warpbook_kernels::HEADERS, cache: Cache::of_user() })
     }
@@ -48,7 +48,7 @@ impl Compiler {
     /// The same, without looking for it on the disk or keeping it there: what the first call of a kernel costs that nobody has compiled.
     ///
     /// # Errors
-    /// As of [`Compiler::compile`].
+    /// The errors of [`Compiler::compile`].
     pub fn compile_anew(&self, spec: &KernelSpec, tile: &Tile, architecture: &str) -> Result<Compiled> {
         self.compile_with(None, spec, tile, architecture)
     }

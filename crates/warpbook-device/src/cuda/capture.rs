@@ -109,7 +109,7 @@ impl Queueing<'_> {
         Some(captured.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether the stream takes part in a capture.
+    /// Returns true if the stream takes part in a capture.
     pub(crate) fn is_captured(&self) -> bool {
         self.captured().is_some()
     }

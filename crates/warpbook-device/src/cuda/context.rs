@@ -20,7 +20,7 @@ pub(crate) fn describe(e: DriverError) -> String {
     driver::describe(e.0 as i32)
 }
 
-/// Whether the context is of no use after this error.
+/// Returns true if the context is of no use after this error.
 pub(crate) fn is_sticky(e: DriverError) -> bool {
     const STICKY: [Code; 11] = [
         Code::CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -99,7 +99,7 @@ impl Inner {
         self.context.bind_to_thread().map_err(|e| self.error("Choosing the device", e))
     }
 
-    /// Whether something of this device can be given back: its context, made current here, is still good for that.
+    /// Returns true if something of this device can be given back: its context, made current here, is still good for that.
     pub(crate) fn may_free(&self) -> bool {
         !self.abandoned.load(Ordering::Relaxed) && self.context.bind_to_thread().is_ok()
     }
@@ -218,14 +218,14 @@ impl CudaDevice {
         self.0.driver_cuda
     }
 
-    /// Whether it was given up because a kernel on it does not end. A process that ends in the ordinary way would then wait for that
+    /// Returns true if it was given up because a kernel on it does not end. A process that ends in the ordinary way would then wait for that
     /// kernel: it uses [`exit_at_once`].
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.0.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Whether the two share one opened device: what was made for the one can be used with the other.
+    /// Returns true if the two share one opened device: what was made for the one can be used with the other.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -237,7 +237,7 @@ impl CudaDevice {
         self.0.uuid.as_deref()
     }
 
-    /// Whether a kernel may be launched before its predecessor has ended: since compute capability 9.0, and in graphs
+    /// Returns true if a kernel may be launched before its predecessor has ended: since compute capability 9.0, and in graphs
     /// since CUDA 12.3.
     #[must_use]
     pub fn has_programmatic_launch(&self) -> bool {

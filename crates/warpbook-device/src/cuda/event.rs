@@ -73,10 +73,10 @@ impl Event {
             .map_err(|e| self.device.error("Waiting for an event", e))
     }
 
-    /// Whether what was queued before the event has ended, as for one that was never recorded.
+    /// Returns true if what was queued before the event has ended, as for one that was never recorded.
     ///
     /// # Errors
-    /// As of [`Event::synchronize`].
+    /// The errors of [`Event::synchronize`].
     pub fn has_happened(&self) -> Result<bool> {
         self.device.bind()?;
         // SAFETY: the handle is live.

@@ -44,7 +44,7 @@ impl Stream {
     /// Nothing runs yet.
     ///
     /// # Errors
-    /// Those of `work`, and the driver's where something cannot be captured.
+    /// The errors of `work`, and the driver's where something cannot be captured.
     ///
     /// # Safety
     /// What the captured launches touch lives as long as the graph.
@@ -59,7 +59,7 @@ impl Stream {
     /// block that what their arguments point to lives as long as the graph. The resources and clones of their slices do.
     ///
     /// # Errors
-    /// Those of `work`, and the driver's where something cannot be captured.
+    /// The errors of `work`, and the driver's where something cannot be captured.
     pub fn capture_owning<R: Send + Sync + 'static>(
         &self,
         name: impl Into<String>,

@@ -250,10 +250,10 @@ impl Kernel {
     /// Queues a launch with options.
     ///
     /// # Errors
-    /// As of [`Kernel::launch`].
+    /// The errors of [`Kernel::launch`].
     ///
     /// # Safety
-    /// As of [`Kernel::launch`].
+    /// The requirements of [`Kernel::launch`].
     pub unsafe fn launch_with(
         &self,
         stream: &Stream,

@@ -46,11 +46,11 @@ pub struct Stream {
     pub(crate) raw: sys::CUstream,
     /// Not used twice in a process, unlike the driver's handle.
     pub(crate) id: u64,
-    /// Whether the handle is destroyed with it.
+    /// True if the handle is destroyed with it.
     owned: bool,
     /// What was launched last: an error that shows later is told with its name.
     last: Mutex<Option<Last>>,
-    /// Whether kernels that wait for their predecessor are launched before it has ended.
+    /// True if kernels that wait for their predecessor are launched before it has ended.
     dependent: AtomicBool,
     /// How often something was queued.
     queued: Arc<AtomicU64>,
@@ -95,7 +95,7 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    /// Whether its last use may still be under way; an error is left to those who wait for the stream.
+    /// Returns true if its last use may still be under way; an error is left to those who wait for the stream.
     fn is_under_way(&self) -> bool {
         !self.event.has_happened().unwrap_or(true)
     }
@@ -193,7 +193,7 @@ impl Stream {
     /// Waits for all that was queued, but no longer than so many seconds.
     ///
     /// # Errors
-    /// As of [`Stream::synchronize`]; [`Error::StillRunning`] after that time, and from then on the device cannot be used by this
+    /// The errors of [`Stream::synchronize`]; [`Error::StillRunning`] after that time, and from then on the device cannot be used by this
     /// process: nothing of it is freed any more, since that would wait for the kernel too.
     pub fn synchronize_within(&self, limit_s: f64) -> Result<()> {
         let begun = Instant::now();
@@ -225,7 +225,7 @@ impl Stream {
     /// it is for the caller to end what hangs.
     ///
     /// # Errors
-    /// As of [`Stream::synchronize`].
+    /// The errors of [`Stream::synchronize`].
     pub fn synchronize_unless(&self, gives_up: &mut dyn FnMut() -> bool) -> Result<bool> {
         let mut asked = Instant::now();
         loop {

@@ -146,7 +146,7 @@ impl Nvtx {
         Ok(Self { path: path.to_owned(), _file: Some(file) })
     }
 
-    /// Whether a tool takes part.
+    /// Returns true if a tool takes part.
     ///
     /// # Safety
     /// The function keeps to the protocol.

@@ -26,7 +26,7 @@ impl Stream {
     /// Queues setting every element of a slice. Elements have 1, 2 or 4 bytes; others do not compile.
     ///
     /// # Errors
-    /// As of [`Stream::fill`].
+    /// The errors of [`Stream::fill`].
     pub fn fill_value<T: Element>(&self, to: &Slice<T>, value: T) -> Result<()> {
         const { assert!(matches!(size_of::<T>(), 1 | 2 | 4), "elements to be filled have 1, 2 or 4 bytes") };
         self.on_device("A fill", to.bytes(), &[to.memory()], || {
@@ -49,7 +49,7 @@ impl Stream {
     /// Queues a copy within device memory.
     ///
     /// # Errors
-    /// As of [`Stream::fill`].
+    /// The errors of [`Stream::fill`].
     ///
     /// # Panics
     /// If the slices have different lengths, or overlap.

@@ -14,7 +14,7 @@ pub struct MemoryPoint {
     pub at: Instant,
     /// Bytes that were allocated, or freed where it is negative.
     pub change: i64,
-    /// Whether it was an array of a [`crate::Pool`], for which the driver is not asked; else an allocation by the driver.
+    /// True if it was an array of a [`crate::Pool`], for which the driver is not asked; else an allocation by the driver.
     pub of_pool: bool,
     /// As [`crate::CudaDevice::allocated`], afterwards; the segments of pools are part of it.
     pub allocated: u64,
@@ -45,7 +45,7 @@ pub(crate) struct MemoryCounters {
     pub(crate) peak: AtomicU64,
     pool_allocated: AtomicU64,
     pool_reserved: AtomicU64,
-    /// Whether there may be a watch: without one an allocation takes no lock.
+    /// True if there may be a watch: without one an allocation takes no lock.
     watched: AtomicBool,
     watches: Mutex<Vec<Weak<Log>>>,
 }

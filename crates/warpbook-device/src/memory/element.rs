@@ -39,7 +39,7 @@ impl DevicePtr {
         self.0
     }
 
-    /// Whether it is a multiple of so many bytes.
+    /// Returns true if it is a multiple of so many bytes.
     #[must_use]
     pub const fn is_aligned(self, bytes: u64) -> bool {
         self.0.is_multiple_of(bytes)
@@ -56,7 +56,7 @@ macro_rules! parts_of_arrays {
                 self.len
             }
 
-            /// Whether it has none.
+            /// Returns true if it has none.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len == 0

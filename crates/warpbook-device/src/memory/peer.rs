@@ -29,7 +29,7 @@ impl fmt::Display for Route {
 }
 
 impl CudaDevice {
-    /// Whether it can read and write the memory of another device.
+    /// Returns true if it can read and write the memory of another device.
     ///
     /// # Errors
     /// The driver's.

@@ -49,7 +49,7 @@ impl CudaDevice {
     /// A page-locked host array with these values.
     ///
     /// # Errors
-    /// As of [`CudaDevice::pinned`].
+    /// The errors of [`CudaDevice::pinned`].
     pub fn pinned_from<T: Element>(&self, values: &[T]) -> Result<Pinned<T>> {
         let pinned = self.pinned(values.len())?;
         pinned.write()?.copy_from_slice(values);

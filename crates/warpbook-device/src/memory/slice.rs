@@ -75,7 +75,7 @@ impl<T> Slice<T> {
         DevicePtr(self.address + (index * size_of::<T>()) as u64)
     }
 
-    /// Whether two slices have a byte in common.
+    /// Returns true if two slices have a byte in common.
     #[must_use]
     pub fn overlaps<U>(&self, other: &Slice<U>) -> bool {
         let end = |address: u64, bytes: usize| address + bytes as u64;

@@ -64,7 +64,7 @@ fn malformed(shape: BoxShape<'_>, needs: &str) -> Error {
 }
 
 impl MatrixShape {
-    /// Whether TMA takes a matrix of these rows at this address: both have to be multiples of 16 bytes.
+    /// Returns true if TMA takes a matrix of these rows at this address: both have to be multiples of 16 bytes.
     #[must_use]
     pub fn suits(dtype: Dtype, ld: u64, address: DevicePtr) -> bool {
         address.0.is_multiple_of(16) && (ld * dtype.bytes()).is_multiple_of(16)

@@ -71,7 +71,7 @@ impl Bench {
     /// so a region with a setup is never repeated within a sample.
     ///
     /// # Errors
-    /// Those of the closures, the driver's, and [`Error::Cancelled`](crate::Error::Cancelled).
+    /// The errors of the closures, the driver's, and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn cuda(
         &self,
         device: &CudaDevice,
@@ -176,7 +176,7 @@ impl Bench {
     /// Times `region` by the host's clock.
     ///
     /// # Errors
-    /// Those of the closure, and [`Error::Cancelled`](crate::Error::Cancelled).
+    /// The errors of the closure, and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn cpu(&self, region: impl FnMut() -> Result<()>) -> Result<Samples> {
         self.cpu_checked(None, region, || true)
     }
@@ -185,7 +185,7 @@ impl Bench {
     /// untimed; if it says no, that repetition is the only sample.
     ///
     /// # Errors
-    /// As of [`Bench::cpu`].
+    /// The errors of [`Bench::cpu`].
     pub fn cpu_checked(
         &self,
         mut setup: Option<&mut dyn FnMut() -> Result<()>>,

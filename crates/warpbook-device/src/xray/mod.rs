@@ -117,7 +117,7 @@ impl Xray {
     /// What one run records: `run` queues it on the stream.
     ///
     /// # Errors
-    /// Those of the run and the device; [`Error::StillRunning`] after `limit_s` seconds; the clocks could not be compared.
+    /// The errors of the run and the device; [`Error::StillRunning`] after `limit_s` seconds; the clocks could not be compared.
     pub fn record(&self, stream: &Stream, limit_s: f64, run: impl FnOnce() -> Result<()>) -> Result<Marks> {
         let all = self.marking.marked();
         all.iter().try_for_each(|m| m.clear())?;

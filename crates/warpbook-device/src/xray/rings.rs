@@ -25,7 +25,7 @@ pub(crate) struct Marking(Mutex<MarkingState>);
 struct MarkingState {
     begun: bool,
     on: bool,
-    /// Whether a run is being recorded.
+    /// True if a run is being recorded.
     recording: bool,
     marked: Vec<Arc<Marked>>,
     unmarked: Vec<UnmarkedKernel>,
@@ -74,7 +74,7 @@ impl Marking {
         self.lock().unmarked.clone()
     }
 
-    /// Whether a run is being recorded.
+    /// Returns true if a run is being recorded.
     pub(super) fn set_recording(&self, recording: bool) {
         self.lock().recording = recording;
     }
@@ -88,7 +88,7 @@ impl Marking {
         }
     }
 
-    /// Whether kernels that are loaded now get their marks.
+    /// Returns true if kernels that are loaded now get their marks.
     pub(crate) fn is_on(&self) -> bool {
         self.lock().on
     }

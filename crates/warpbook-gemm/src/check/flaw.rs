@@ -87,7 +87,7 @@ impl Reference {
 }
 
 impl Evidence<'_> {
-    /// Whether a value is `want` within the rounding errors of its type.
+    /// Returns true if a value is `want` within the rounding errors of its type.
     fn is_close(&self, got: f32, want: f64, size: f64) -> bool {
         let Tolerance(tolerance) = Tolerance::product(self.dtype, self.sizes[2] as u64);
         let tiny = if self.out == Dtype::F16 { 1e-7 } else { 1e-37 };

@@ -35,7 +35,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether every element is within the tolerance.
+    /// Returns true if every element is within the tolerance.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.wrong == 0 && self.max_error <= self.tolerance

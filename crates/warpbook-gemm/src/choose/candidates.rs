@@ -14,7 +14,7 @@ pub(crate) struct Candidate<'r> {
     pub tile: &'r Tile,
     /// What is expected, copies included.
     pub estimate: Estimate,
-    /// Whether its costs were measured; others are derived from the device's rates.
+    /// True if its costs were measured; others are derived from the device's rates.
     pub is_measured: bool,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn measured_cost(row: &Row, tile: &Tile, product: &Product, device: &
     costs(row, product, device)?.tiles.iter().find(|cost| *cost.tile == *tile.id).copied()
 }
 
-/// Whether a block on the device has enough shared memory for a tile.
+/// Returns true if a block on the device has enough shared memory for a tile.
 pub(crate) fn fits(tile: &Tile, device: &DeviceInfo) -> bool {
     device.shared_bytes_per_block.is_none_or(|most| tile.dynamic_shared_bytes() <= most)
 }

@@ -26,10 +26,10 @@ pub struct Finding {
     /// Type of C, where it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out: Option<Dtype>,
-    /// Whether A is stored transposed.
+    /// True if A is stored transposed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trans_a: bool,
-    /// Whether B is stored transposed.
+    /// True if B is stored transposed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trans_b: bool,
     /// Elements from row to row of A, B and C, where there are gaps between rows.
@@ -63,13 +63,13 @@ impl Finding {
         }
     }
 
-    /// Whether it is of this product, whatever its epilogue and its factors.
+    /// Returns true if it is of this product, whatever its epilogue and its factors.
     #[must_use]
     pub fn is_of(&self, product: &Product) -> bool {
         self.is_like(&Self::new(product, "", "", 0.0))
     }
 
-    /// Whether another one is of the same product.
+    /// Returns true if another one is of the same product.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.key() == other.key()
     }

@@ -183,7 +183,7 @@ pub fn naive(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
 /// Blocks that fit into the caches, packed in the order in which they are read, and a tile of C in vector registers; one thread.
 ///
 /// # Errors
-/// As of [`naive`].
+/// The errors of [`naive`].
 pub fn blocked(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     product(ops, c, Threads::One)
 }
@@ -191,7 +191,7 @@ pub fn blocked(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
 /// As [`blocked`], with the bands of rows divided among the threads of the current rayon pool.
 ///
 /// # Errors
-/// As of [`naive`].
+/// The errors of [`naive`].
 pub fn threaded(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     product(ops, c, Threads::All)
 }
@@ -199,7 +199,7 @@ pub fn threaded(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
 /// The `gemm` crate, on all threads of the current rayon pool.
 ///
 /// # Errors
-/// As of [`naive`].
+/// The errors of [`naive`].
 pub fn library(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     library::gemm(ops, c)
 }
@@ -414,7 +414,7 @@ impl Packed {
 /// `c` is C before the product; at beta 0 it is not read and may be empty. Works on all threads of the rayon pool.
 ///
 /// # Errors
-/// As of [`naive`], and a row that C does not have.
+/// The errors of [`naive`], and a row that C does not have.
 pub fn reference_rows(ops: &Operands<'_>, c: &[f32], rows: &[usize]) -> Result<Vec<f64>, GemmError> {
     /// Sums of a task, which stay in the L1 cache while B streams through.
     const ROWS: usize = 32;

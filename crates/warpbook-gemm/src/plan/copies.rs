@@ -11,7 +11,7 @@ const ALIGNMENT: u64 = 1024;
 /// The copy of a panel of A or B into the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Whether it is transposed on the way.
+    /// True if it is transposed on the way.
     pub transpose: bool,
     /// Elements from one row of the copy to the next.
     pub ld: u32,
@@ -48,7 +48,7 @@ impl CopyArgs {
         Self { from: DevicePtr::NULL, to: DevicePtr::NULL, rows: 0, columns: 0, ld_from: 0, ld_to: 0 };
 }
 
-/// Whether one launch copies both operands: where both are copied, and neither is transposed.
+/// Returns true if one launch copies both operands: where both are copied, and neither is transposed.
 pub(crate) fn in_one_launch(copies: [Option<Layout>; 2]) -> bool {
     copies.iter().all(|copy| copy.is_some_and(|layout| !layout.transpose))
 }

@@ -86,7 +86,7 @@ impl Plan {
     /// [`Plan::launch_checked`], and waits for it, for at most `limit_s` seconds if given.
     ///
     /// # Errors
-    /// As of [`Plan::launch_checked`] and [`Stream::synchronize_within`].
+    /// The errors of [`Plan::launch_checked`] and [`Stream::synchronize_within`].
     pub fn run(
         &self,
         stream: &Stream,
@@ -133,7 +133,7 @@ impl Step {
     /// Queues the launch.
     ///
     /// # Safety
-    /// As of [`Plan::launch`], where the arrays are not kept.
+    /// The requirements of [`Plan::launch`], where the arrays are not kept.
     unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
         // SAFETY: the caller's.
         unsafe {

@@ -45,7 +45,7 @@ pub struct Plan {
     bias_gradient: Option<ColumnSums>,
     /// The parts of k that leave their sums in the workspace, and the kernel that adds them.
     parts: Option<(Parts, Kernel)>,
-    /// Whether the rung cuts tiles along k, and how it does so of a product where they are cut.
+    /// True if the rung cuts tiles along k, and how it does so of a product where they are cut.
     streams: bool,
     streamed: Option<Streamed>,
     rung: String,

@@ -108,7 +108,7 @@ impl DeviceArray {
         self.bytes.len() / self.dtype.bytes() as usize
     }
 
-    /// Whether it has no elements.
+    /// Returns true if it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()

@@ -32,7 +32,7 @@ pub struct Product {
     pub alpha: f32,
     /// Factor of C.
     pub beta: f32,
-    /// Whether the bias gradient is computed too, f32 `[n]`: alpha times the column sums of op(B), plus beta times what the array
+    /// True if the bias gradient is computed too, f32 `[n]`: alpha times the column sums of op(B), plus beta times what the array
     /// holds. It is the row that C would have for a row of ones in op(A): for a weight gradient dW = X^T dY, the gradient of the bias.
     pub bias_gradient: bool,
 }

@@ -45,7 +45,7 @@ impl Storage {
     /// An array of zeros in a window of all ranks: see [`Communicator::zeros`].
     ///
     /// # Errors
-    /// As of [`Communicator::zeros`].
+    /// The errors of [`Communicator::zeros`].
     pub fn zeros_of_ranks(ranks: &Communicator, len: usize, dtype: Dtype, limit: Duration) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => Self::F16(ranks.zeros(len, limit)?),
@@ -116,7 +116,7 @@ impl Storage {
         }
     }
 
-    /// Whether it has no elements.
+    /// Returns true if it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

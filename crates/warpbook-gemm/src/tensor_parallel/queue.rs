@@ -25,7 +25,7 @@ impl TensorParallel {
     /// What each GPU does when in a run; of several runs the one of median length. It waits for the stream.
     ///
     /// # Errors
-    /// As of [`TensorParallel::queue`].
+    /// The errors of [`TensorParallel::queue`].
     pub fn timeline(&self, stream: &Stream) -> Result<Timeline> {
         for _ in 0..WARM {
             self.queue(stream)?;

@@ -99,7 +99,7 @@ impl CublasLt {
     /// Finds cuBLASLt where [`Cublas::open`](crate::Cublas::open) finds cuBLAS, and opens it on a device.
     ///
     /// # Errors
-    /// As of [`Cublas::open`](crate::Cublas::open).
+    /// The errors of [`Cublas::open`](crate::Cublas::open).
     pub fn open(device: &CudaDevice) -> Result<Self> {
         let libraries = LOADED.load(Some(device.driver_cuda()))?;
         let raw = libraries.create(&device.0, libraries.lt.create)?;
@@ -125,7 +125,7 @@ impl CublasLt {
     /// As [`CublasLt::plans`], for a product of arrays that are aligned as these addresses of A, B and C.
     ///
     /// # Errors
-    /// As of [`CublasLt::plans`].
+    /// The errors of [`CublasLt::plans`].
     pub fn plans_at(
         &self,
         call: &LibraryGemm,
@@ -216,7 +216,7 @@ impl CublasLt {
     /// once, on arrays of its own where there is room for them, so a capture loads nothing.
     ///
     /// # Errors
-    /// As of [`CublasLt::plans`].
+    /// The errors of [`CublasLt::plans`].
     pub fn first_plan(&self, call: &LibraryGemm, alignment: u64, workspace_bytes: u64) -> Result<LtPlan> {
         let [a, b, c] = call.bytes().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let at = DevicePtr(alignment.clamp(1, ALIGNMENT));
@@ -303,7 +303,7 @@ impl LtPlan {
     /// Queues the product of slices, as [`LtPlan::launch`] does. A graph that captures it owns them.
     ///
     /// # Errors
-    /// As of [`LtPlan::launch`]; a slice is too short or of another device, or C overlaps another.
+    /// The errors of [`LtPlan::launch`]; a slice is too short or of another device, or C overlaps another.
     pub fn launch_checked(&self, stream: &Stream, [a, b, c]: [&Slice<u8>; 3], workspace: &Slice<u8>) -> Result<()> {
         let refused = |why: String| Err(Error::Unsupported { what: "A product of cuBLASLt".into(), why });
         for (name, slice, needed) in
@@ -328,7 +328,7 @@ impl LtPlan {
     }
 
     /// # Safety
-    /// As of [`LtPlan::launch`].
+    /// The requirements of [`LtPlan::launch`].
     unsafe fn queue(
         &self,
         stream: &Stream,

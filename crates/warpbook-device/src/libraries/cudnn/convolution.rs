@@ -118,7 +118,7 @@ impl LibraryConvolution {
         }
     }
 
-    /// Whether an engine computes what its type promises: fp32 without tensor cores, inputs as they are, sums in f32.
+    /// Returns true if an engine computes what its type promises: fp32 without tensor cores, inputs as they are, sums in f32.
     pub(super) fn permits(&self, notes: &[Note]) -> bool {
         let has = |note| notes.contains(&note);
         let is_wide = matches!(self.dtype, Dtype::F32 | Dtype::Tf32);

@@ -78,7 +78,7 @@ impl Cudnn {
     /// on this device choose the same engine, another process may choose another, and it may give other bits on every run.
     ///
     /// # Errors
-    /// Those of [`Cudnn::plans`] and [`Cudnn::plan`].
+    /// The errors of [`Cudnn::plans`] and [`Cudnn::plan`].
     pub fn fastest(
         &self,
         shape: &LibraryConvolution,

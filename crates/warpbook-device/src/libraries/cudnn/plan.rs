@@ -61,7 +61,7 @@ impl CudnnPlan {
         self.built.workspace_bytes as u64
     }
 
-    /// Whether it gives the same bits on every run.
+    /// Returns true if it gives the same bits on every run.
     #[must_use]
     pub fn is_deterministic(&self) -> bool {
         self.built.suggestion.is_deterministic()
@@ -79,7 +79,7 @@ impl CudnnPlan {
         self.built.suggestion.rank
     }
 
-    /// Whether it transforms its operands (FFT or Winograd), which rounds more than sums of products do.
+    /// Returns true if it transforms its operands (FFT or Winograd), which rounds more than sums of products do.
     #[must_use]
     pub fn transforms(&self) -> bool {
         let notes = &self.built.suggestion.notes;

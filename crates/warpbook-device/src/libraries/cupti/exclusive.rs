@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-/// Whether activity is being recorded.
+/// True if activity is being recorded.
 pub(super) static RECORDING: AtomicBool = AtomicBool::new(false);
-/// Whether counters are being read.
+/// True if counters are being read.
 pub(super) static COLLECTING: AtomicBool = AtomicBool::new(false);

@@ -36,7 +36,7 @@ impl Recorder {
     /// microseconds longer then.
     ///
     /// # Errors
-    /// Those of [`Recorder::start`].
+    /// The errors of [`Recorder::start`].
     pub fn with_calls(device: &CudaDevice) -> Result<Self> {
         Self::begin(device, true)
     }
@@ -70,7 +70,7 @@ impl Recorder {
         self.session.pop();
     }
 
-    /// Whether CUPTI is attached to this process, by this recorder or one before: then each launch takes the host a little longer.
+    /// Returns true if CUPTI is attached to this process, by this recorder or one before: then each launch takes the host a little longer.
     #[must_use]
     pub fn is_attached() -> bool {
         session::is_registered()

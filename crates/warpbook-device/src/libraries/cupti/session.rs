@@ -40,7 +40,7 @@ struct Store {
     recorded: Recorded,
 }
 
-/// Whether a session has been begun in this process.
+/// Returns true if a session has been begun in this process.
 pub(super) fn is_registered() -> bool {
     REGISTERED.get().is_some()
 }
@@ -182,7 +182,7 @@ impl Session {
         self.library.check("a range", unsafe { (self.library.calls.push)(OWN_RANGES, id) })
     }
 
-    /// Whether there was one.
+    /// Returns true if there was one.
     pub fn pop(&self) -> bool {
         let mut id = 0;
         // SAFETY: the pointer is to a live integer.

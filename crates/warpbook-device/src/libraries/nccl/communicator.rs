@@ -176,7 +176,7 @@ impl Communicator {
     /// Queues the sum of an array of doubles over the ranks, in place on all.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     pub fn sum(&self, stream: &Stream, array: &Slice<f64>) -> Result<()> {
         self.all_reduce_of(stream, &array.cast(), (FLOAT64, array.len()), SUM)
     }
@@ -208,7 +208,7 @@ impl Communicator {
     /// Queues the reduction of all ranks' `from` into `to` of rank `root`, which may be its `from`; those of the others are not written.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     ///
     /// # Panics
     /// If the two have different lengths.
@@ -233,7 +233,7 @@ impl Communicator {
     /// Queues the reduction of `from`; every rank gets its part of the sum, `to`, which is a `world`th of it.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     ///
     /// # Panics
     /// If `from` is not `world` times as long as `to`.
@@ -259,7 +259,7 @@ impl Communicator {
     /// Queues the collection of all ranks' `from` in `to`, in their order.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     ///
     /// # Panics
     /// If `to` is not `world` times as long as `from`.
@@ -275,7 +275,7 @@ impl Communicator {
     /// Queues a copy of rank `root`'s array to all.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     pub fn broadcast(&self, stream: &Stream, array: &Slice<u8>, root: usize) -> Result<()> {
         let (address, count, root) = (array.at(0).0, array.bytes(), c_int::try_from(root).unwrap_or(-1));
         self.queue(stream, "a broadcast", &[array], || {
@@ -289,7 +289,7 @@ impl Communicator {
     /// Queues sending an array to a rank, which receives it.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     pub fn send(&self, stream: &Stream, array: &Slice<u8>, to: usize) -> Result<()> {
         let (address, count, to) = (array.at(0).0, array.bytes(), c_int::try_from(to).unwrap_or(-1));
         self.queue(stream, "sending", &[array], || {
@@ -301,7 +301,7 @@ impl Communicator {
     /// Queues receiving what a rank sends.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     pub fn receive(&self, stream: &Stream, array: &Slice<u8>, from: usize) -> Result<()> {
         let (address, count, from) = (array.at(0).0, array.bytes(), c_int::try_from(from).unwrap_or(-1));
         self.queue(stream, "receiving", &[array], || {
@@ -314,7 +314,7 @@ impl Communicator {
     /// the same thread too.
     ///
     /// # Errors
-    /// Those of the operations, and NCCL's.
+    /// The errors of the operations, and NCCL's.
     pub fn group<R>(&self, operations: impl FnOnce() -> Result<R>) -> Result<R> {
         self.device.bind()?;
         // SAFETY: it has no preconditions, and is ended below on the same thread.

@@ -33,7 +33,7 @@ pub struct PowerReading {
     pub watts: Option<f64>,
     /// The power cap: the most that it may draw on average, in watts, before its clocks are lowered.
     pub limit_watts: Option<f64>,
-    /// Whether its clocks are held down by the power cap now.
+    /// True if its clocks are held down by the power cap now.
     pub capped: bool,
 }
 

@@ -36,7 +36,7 @@ impl Arena {
     /// An arena for a plan, of its peak bytes, to be cut by [`Arena::planned`]; nothing is left for [`Arena::slice`].
     ///
     /// # Errors
-    /// As of [`Arena::new`].
+    /// The errors of [`Arena::new`].
     pub fn with_layout(device: &CudaDevice, layout: ArenaLayout) -> Result<Self> {
         let arena = Self::new(device, layout.peak_bytes())?;
         arena.room.lock().unwrap_or_else(PoisonError::into_inner).used = layout.peak_bytes();

@@ -63,7 +63,7 @@ impl Counters {
     /// Sets the counters of a device up. The library is searched for as [`Recorder::start`] does.
     ///
     /// # Errors
-    /// Those of [`Recorder::find`], and [`Error::NotCounted`] with what is missing: rights, a later CUPTI, a GPU that has counters.
+    /// The errors of [`Recorder::find`], and [`Error::NotCounted`] with what is missing: rights, a later CUPTI, a GPU that has counters.
     pub fn open(device: &CudaDevice) -> Result<Self> {
         let (version, path) = Recorder::find(Some(device.driver_cuda()))?;
         let only = Only::claim()?;
@@ -116,7 +116,7 @@ impl Counters {
     /// Counts a run as a whole, whatever it launches.
     ///
     /// # Errors
-    /// As of [`Counters::of_kernels`].
+    /// The errors of [`Counters::of_kernels`].
     pub fn of_run(
         &self,
         metrics: &[&str],
