@@ -1,4 +1,4 @@
-//! What is known of the CPU.
+//! The CPU's name and number of threads.
 
 use warpbook_record::{DeviceInfo, DeviceKind};
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use warpbook_record::{DeviceInfo, DeviceKind};
 
-/// Which device is wanted.
+/// The device that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
     /// The CUDA device with most multiprocessors, or the CPU where there is no CUDA.
@@ -20,10 +20,10 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// What `WARPBOOK_DEVICE` says; the best device where it says nothing.
+    /// Reads the choice from `WARPBOOK_DEVICE`; the best device if it is not set.
     ///
     /// # Errors
-    /// [`Error::BadChoice`].
+    /// [`Error::BadChoice`] if the variable names no device.
     pub fn from_env() -> Result<Self> {
         match std::env::var("WARPBOOK_DEVICE") {
             Ok(text) if !text.trim().is_empty() => text.parse(),
@@ -105,7 +105,7 @@ impl Device {
     }
 }
 
-/// All devices of the machine, and what would be needed for those that are missing.
+/// All devices of the machine, and the reasons why others cannot be used.
 #[derive(Debug, Clone)]
 pub struct Inventory {
     /// CUDA devices in their order, then the CPU.

@@ -1,10 +1,10 @@
-//! What can go wrong, and what to do about it.
+//! Errors of a device, each with a remedy.
 
 use crate::libraries::library::Library;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What can go wrong with a device, each with what to do about it.
+/// An error of a device; its message says what to do about it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -53,7 +53,7 @@ pub enum Error {
     NoSuchDevice {
         /// The index asked for.
         index: u32,
-        /// How many CUDA devices there are.
+        /// Number of CUDA devices.
         count: u32,
     },
     /// A measurement was asked for with numbers that it cannot be made with; the sentence says which can.
@@ -127,7 +127,7 @@ pub enum Error {
         "{what} needs page-locked memory that the host can still {loan}: drop what `Pinned::{loan}` returned first."
     )]
     PinnedInUse {
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
         /// What the host may do with the memory: "read" or "write".
         loan: &'static str,
@@ -135,7 +135,7 @@ pub enum Error {
     /// Any other CUDA call failed.
     #[error("{what} failed: {why}.{}", if *.sticky { RESTART } else { "" })]
     Cuda {
-        /// What was tried.
+        /// The operation that was tried.
         what: String,
         /// The CUDA error.
         why: String,
@@ -152,7 +152,7 @@ pub enum Error {
     StillRunning {
         /// Its entry.
         kernel: String,
-        /// How long was waited, in seconds.
+        /// Time limit in seconds.
         limit_s: f64,
     },
     /// Something that a kernel does not take.
@@ -230,13 +230,13 @@ pub struct CompileError {
     pub path: String,
     /// The architecture it was compiled for.
     pub architecture: String,
-    /// What the compiler complains of, in its order; warnings too.
+    /// The compiler's messages in its order, warnings included.
     pub diagnostics: Vec<Diagnostic>,
     /// The whole log.
     pub log: String,
 }
 
-/// One complaint of the compiler.
+/// One message of the compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The file, as in `kernels/regression/02_fused.cu`.
@@ -247,7 +247,7 @@ pub struct Diagnostic {
     pub column: Option<u32>,
     /// True if it is an error; a warning otherwise.
     pub is_error: bool,
-    /// In the compiler's words.
+    /// The message in the compiler's words.
     pub message: String,
     /// The text of the line.
     pub text: Option<String>,

@@ -1,4 +1,4 @@
-//! What tests begin with that need a GPU, or files whose place is known only at run time.
+//! Helpers for tests that need a GPU, or files whose place is known only at run time.
 
 pub use crate::cuda::driver::THROUGH_CUDARC as DRIVER_FUNCTIONS;
 use crate::{Choice, Clocks, CudaDevice, Device, KernelMarks, Marks};
@@ -24,10 +24,10 @@ pub fn gpu(test: &str) -> Option<CudaDevice> {
     }
 }
 
-/// All GPUs, the first one first; none where there is none, which [`skip`] notes.
+/// Returns all GPUs, the first one first; empty if there is none, which [`skip`] notes.
 ///
 /// # Panics
-/// As [`gpu`].
+/// As [`gpu`] does.
 #[must_use]
 #[track_caller]
 pub fn gpus(test: &str) -> Vec<CudaDevice> {
@@ -39,10 +39,10 @@ pub fn gpus(test: &str) -> Vec<CudaDevice> {
     std::iter::once(first).chain(further).collect()
 }
 
-/// Two GPUs; a machine with one cannot run the test, which is no fault of it.
+/// Returns two GPUs, or `None` on a machine with one, which cannot run the test; this is no failure.
 ///
 /// # Panics
-/// As [`gpu`].
+/// As [`gpu`] does.
 #[must_use]
 #[track_caller]
 pub fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {

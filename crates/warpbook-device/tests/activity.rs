@@ -66,7 +66,7 @@ fn kernels(activities: &[Activity]) -> Vec<&Activity> {
     activities.iter().filter(|a| matches!(a.kind, ActivityKind::Kernel { .. })).collect()
 }
 
-/// What replays of the graph gave: the kernels of each, all of one launch.
+/// Checks what replays of the graph recorded: the kernels of each replay belong to one launch.
 fn check_replays(activities: &[Activity], event_us: f64) {
     // A fill of a graph may run as a kernel of the driver's.
     let kernels: Vec<&Activity> = kernels(activities).into_iter().filter(|a| KERNELS.contains(&&*a.name)).collect();

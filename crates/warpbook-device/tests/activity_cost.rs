@@ -1,4 +1,4 @@
-//! What is left of a recorder once it is finished, in a process that has had no other.
+//! The remaining cost of a finished recorder, in a process that has had no other.
 
 mod common;
 

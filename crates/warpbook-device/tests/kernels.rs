@@ -196,7 +196,7 @@ fn launch_bounds_limit_registers_and_spill_the_rest() {
     }
 }
 
-/// What `work` makes of each item, in their order.
+/// Returns the result of `work` for each item, in their order.
 fn on_all_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let take = || {

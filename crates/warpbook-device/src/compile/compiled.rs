@@ -8,14 +8,14 @@ use warpbook_record::KernelStats;
 pub struct Compiled {
     /// The machine code.
     pub cubin: Vec<u8>,
-    /// What the assembler said of each entry in the file.
+    /// Each entry's registers, spills and other numbers, from the assembler's log.
     pub stats: Vec<KernelStats>,
     /// True if it came from the disk.
     pub from_cache: bool,
 }
 
 impl Compiled {
-    /// What the assembler said of one entry.
+    /// Returns the assembler's numbers for one entry.
     #[must_use]
     pub fn stats_of(&self, entry: &str) -> Option<&KernelStats> {
         self.stats.iter().find(|s| s.entry == entry)
@@ -52,7 +52,7 @@ pub(crate) fn tells_of(log: &str, code: &[u8]) -> bool {
     logged.len() == there.len() && there.iter().all(is_told)
 }
 
-/// What `ptxas -v` says of an entry.
+/// One entry's numbers as `ptxas -v` prints them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Logged<'a> {
     entry: &'a str,

@@ -25,7 +25,7 @@ impl Compiler {
         Ok(Self { nvrtc: Nvrtc::load(driver_cuda)?, headers: warpbook_kernels::HEADERS, cache: Cache::of_user() })
     }
 
-    /// One that compiles with other building blocks, and keeps nothing.
+    /// Returns a compiler with other building blocks that keeps nothing.
     #[cfg(test)]
     pub(crate) fn with_headers(headers: &'static [Source]) -> Result<Self> {
         Ok(Self { headers, cache: Cache::none(), ..Self::new(None)? })
@@ -45,7 +45,8 @@ impl Compiler {
         self.compile_with(Some(&self.cache), spec, tile, architecture)
     }
 
-    /// The same, without looking for it on the disk or keeping it there: what the first call of a kernel costs that nobody has compiled.
+    /// Compiles like [`Compiler::compile`], but neither reads from the disk nor keeps the result there: this is the cost of a kernel's first
+    /// call before anybody has compiled it.
     ///
     /// # Errors
     /// The errors of [`Compiler::compile`].

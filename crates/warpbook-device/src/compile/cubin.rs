@@ -1,4 +1,4 @@
-//! What a cubin says of its kernels. It is an ELF file; its section `.nv.info` holds attributes of each entry.
+//! Reads each kernel's numbers from a cubin. It is an ELF file; its section `.nv.info` holds attributes of each entry.
 //!
 //! The assembler's log says the same and more, but not every NVRTC puts it into its own log.
 

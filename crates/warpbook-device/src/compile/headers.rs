@@ -1,4 +1,4 @@
-//! Where a kernel's headers come from: its author, our building blocks, a path, C's library, CUDA's folders.
+//! Finds a kernel's headers: from its author, our building blocks, a path, the C library or CUDA's folders.
 
 use crate::libraries::places::{site_packages, toolkits};
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ const OF_HOST: [&str; 12] = [
     "thread",
     "vector",
 ];
-/// The same for those that CUDA has for kernels, as in <cuda/std/array>.
+/// Headers of the standard library that CUDA has for kernels, as in <cuda/std/array>.
 const OF_BOTH: [&str; 11] = [
     "array",
     "atomic",

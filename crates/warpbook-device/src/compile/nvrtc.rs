@@ -90,7 +90,7 @@ impl Nvrtc {
         LOADED.load(driver_cuda).map(Self)
     }
 
-    /// Where it was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.file.path
@@ -169,7 +169,7 @@ impl Nvrtc {
     }
 }
 
-/// What a compilation made.
+/// The result of a compilation.
 pub(crate) struct Compilation {
     pub cubin: Vec<u8>,
     pub log: String,

@@ -1,6 +1,6 @@
-//! What captures under way have queued, so that their graphs can own it.
+//! Keeps a list of everything that running captures have queued, so that their graphs can own it.
 //!
-//! Whether an operation runs or becomes part of a graph is decided by the state of its stream at the moment it is queued. So that
+//! A stream's state at the moment of queueing decides if an operation runs or becomes part of a graph. So that
 //! the answer is certain, an operation holds [`CAPTURES`] for reading while it asks and queues, and whatever changes the
 //! state of a stream (a capture that begins or ends, a wait that joins a stream to one) holds it for writing.
 
@@ -25,7 +25,7 @@ type Captures = BTreeMap<u64, Mutex<Captured>>;
 thread_local! {
     /// The captures that this thread has begun.
     static OF_THIS_THREAD: Cell<usize> = const { Cell::new(0) };
-    /// What this thread does that nothing else may be timed in.
+    /// Number of captures and timings on this thread, during which nothing else may be timed.
     static BUSY: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -54,7 +54,7 @@ impl Drop for Busy {
 /// The captures under way in this process, by the driver's number, which is not used twice.
 static CAPTURES: RwLock<Captures> = RwLock::new(Captures::new());
 
-/// What a capture has queued so far.
+/// Everything that a capture has queued so far.
 #[derive(Default)]
 pub(crate) struct Captured {
     kept: Vec<Keep>,
@@ -80,7 +80,7 @@ impl Captured {
         }
     }
 
-    /// What the graph keeps, its page-locked arrays (each once, in an order that is the same for all graphs) and the names of its
+    /// Returns the objects that the graph keeps alive, its page-locked arrays (each once, in an order that is the same for all graphs) and the names of its
     /// kernels.
     pub(crate) fn into_parts(self) -> (Vec<Keep>, Vec<PinnedUse>, Vec<Arc<str>>) {
         let mut pinned = self.pinned;
@@ -103,7 +103,7 @@ pub(crate) struct Queueing<'s> {
 }
 
 impl Queueing<'_> {
-    /// What the capture has queued so far, if the stream takes part in one.
+    /// Returns the list of the capture that the stream takes part in, if any.
     pub(crate) fn captured(&self) -> Option<MutexGuard<'_, Captured>> {
         let captured = self.captures.get(&self.id?)?;
         Some(captured.lock().unwrap_or_else(PoisonError::into_inner))
@@ -162,9 +162,9 @@ impl Stream {
 
 /// Held while a stream may be joined to a capture.
 enum Joining {
-    /// Nothing is being captured, and nothing begins to be.
+    /// No capture is running, and none can begin.
     Nothing { _captures: RwLockReadGuard<'static, Captures> },
-    /// Nothing is queued meanwhile.
+    /// Nothing else can be queued meanwhile.
     Capture { _captures: RwLockWriteGuard<'static, Captures> },
 }
 
@@ -196,7 +196,7 @@ impl CudaDevice {
     /// Waits for all that was queued on any stream.
     ///
     /// # Errors
-    /// That of work that failed.
+    /// The error of any work that failed.
     pub fn synchronize(&self) -> Result<()> {
         self.0.bind()?;
         // It would break the capture of another thread.

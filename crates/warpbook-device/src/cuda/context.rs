@@ -39,7 +39,7 @@ pub(crate) fn is_sticky(e: DriverError) -> bool {
     STICKY.iter().any(|code| *code as i32 == e.0 as i32)
 }
 
-/// What every buffer, stream and kernel of a device shares.
+/// The state that all buffers, streams and kernels of a device share.
 pub(crate) struct Inner {
     pub(crate) context: Arc<CudaContext>,
     pub(crate) info: DeviceInfo,
@@ -49,7 +49,7 @@ pub(crate) struct Inner {
     pub(crate) memory: MemoryCounters,
     pub(crate) streams: Streams,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    /// What copies go through: waiting for it waits for nothing else, and disturbs no capture on another thread.
+    /// Stream for copies: waiting for it waits for nothing else, and disturbs no capture on another thread.
     pub(crate) transfers: sys::CUstream,
     /// The error that ended the context; every launch asks for it.
     lost: OnceLock<String>,
@@ -72,12 +72,12 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// As [`CudaDevice::has_programmatic_launch`].
+    /// See [`CudaDevice::has_programmatic_launch`].
     pub(crate) fn has_programmatic_launch(&self) -> bool {
         self.info.compute_capability >= Some((9, 0)) && self.driver_cuda >= (12, 3)
     }
 
-    /// What another module keeps with the device, one of each type; it is made when it is first asked for.
+    /// Returns the state that another module keeps with the device, one of each type, made on first use.
     pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut extensions = self.extensions.lock().unwrap_or_else(PoisonError::into_inner);
         let extension = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
@@ -231,7 +231,7 @@ impl CudaDevice {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// As NVML knows it, "GPU-...".
+    /// The device's UUID in NVML's spelling, "GPU-...".
     #[must_use]
     pub fn uuid(&self) -> Option<&str> {
         self.0.uuid.as_deref()
@@ -244,10 +244,10 @@ impl CudaDevice {
         self.0.has_programmatic_launch()
     }
 
-    /// What compiles for it.
+    /// Returns the compiler for this device.
     ///
     /// # Errors
-    /// NVRTC is missing.
+    /// If NVRTC is missing.
     pub fn compiler(&self) -> Result<&Compiler> {
         self.0.compiler.get_or_init(|| Compiler::new(Some(self.0.driver_cuda))).as_ref().map_err(Clone::clone)
     }

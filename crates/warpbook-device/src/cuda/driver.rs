@@ -10,7 +10,7 @@ use warpbook_record::{DeviceInfo, DeviceKind};
 /// The oldest CUDA whose driver has every call that is used; cudarc is pinned to the same (`cuda-12000`).
 const MINIMUM: (u32, u32) = (12, 0);
 
-/// All functions that are called through cudarc. Every driver since CUDA 12.0 has them.
+/// All driver functions that are called through cudarc. Every driver since CUDA 12.0 has them.
 #[rustfmt::skip]
 pub const THROUGH_CUDARC: [&str; 63] = [
     "cuCtxEnablePeerAccess", "cuCtxGetCurrent", "cuCtxGetStreamPriorityRange", "cuCtxSetCurrent", "cuCtxSynchronize", "cuDeviceCanAccessPeer",
@@ -52,7 +52,7 @@ struct Driver {
 
 /// The newest CUDA version that the driver supports, if it can be used.
 ///
-/// Nothing else of the driver is called before this has said yes.
+/// Call this before any other function of the driver.
 pub(crate) fn driver() -> Result<(u32, u32)> {
     found().map(|driver| driver.cuda)
 }

@@ -49,12 +49,12 @@ impl Event {
         Ok(Self { device: device.0.clone(), raw })
     }
 
-    /// The same while another thread may capture.
+    /// Creates an event with a time while another thread may be capturing.
     pub(crate) fn timed(device: &CudaDevice) -> Result<Self> {
         relaxed(|| Self::new(device))
     }
 
-    /// One that takes no time, which costs the device less.
+    /// Creates an event without a time, which costs the device less.
     pub(crate) fn untimed(device: &Arc<Inner>) -> Result<Self> {
         device.bind()?;
         let raw = relaxed(|| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING))
@@ -65,7 +65,7 @@ impl Event {
     /// Waits until what was queued before the event has ended; not at all for an event that was never recorded.
     ///
     /// # Errors
-    /// That of the work before it, where it failed.
+    /// The error of the work before it, if that failed.
     pub fn synchronize(&self) -> Result<()> {
         self.device.bind()?;
         // SAFETY: the handle is live.
@@ -90,7 +90,7 @@ impl Event {
     /// Microseconds from this event to a later one; both must have happened.
     ///
     /// # Errors
-    /// One of them was not recorded or has not happened yet.
+    /// If one of them was not recorded or has not happened yet.
     pub fn elapsed_us(&self, end: &Self) -> Result<f64> {
         self.device.bind()?;
         // SAFETY: both handles are live.

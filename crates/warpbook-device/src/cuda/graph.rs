@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Launches captured once, to be replayed as one.
 ///
-/// It owns what it replays as far as that is known: the kernels, slices and buffers that were passed to them, the memory of fills
+/// The graph owns what it replays as far as it is known: the kernels, slices and buffers that were passed to them, the memory of fills
 /// and copies, and what was given to [`Stream::capture_owning`].
 pub struct Graph {
     device: Arc<Inner>,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Graph {
     }
 }
 
-/// What has to live as long as a graph can be launched.
+/// Objects that must live as long as the graph can be launched.
 struct Replayed {
     _kept: Vec<Keep>,
     pinned: Vec<PinnedUse>,
@@ -47,7 +47,7 @@ impl Stream {
     /// The errors of `work`, and the driver's where something cannot be captured.
     ///
     /// # Safety
-    /// What the captured launches touch lives as long as the graph.
+    /// All memory that the captured launches touch must live as long as the graph.
     pub unsafe fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
         self.capture_owning("unnamed", (), |()| work())
     }
@@ -113,7 +113,7 @@ impl Stream {
 }
 
 impl Graph {
-    /// The same graph under another name, by which errors tell of it.
+    /// Sets the graph's name, which errors mention.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.label = Arc::new(GraphLabel { name: name.into(), kernels: self.label.kernels.clone() });

@@ -63,12 +63,12 @@ unsafe impl<T> KernelArg for Buffer<T> {
     }
 }
 
-/// What a launch may ask for in addition to its shape.
+/// Options of a launch in addition to its shape.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaunchOptions {
     /// The kernel may begin before its predecessor on the stream has ended, and waits for it by itself.
     pub programmatic: bool,
-    /// All blocks are resident at once.
+    /// True if all blocks must be resident at once.
     pub cooperative: bool,
     /// Blocks of a cluster in x.
     pub cluster: Option<u32>,
@@ -90,7 +90,7 @@ pub struct Kernel {
     spec: KernelSpec,
     tile: Tile,
     max_threads: u32,
-    /// What hears of its launches.
+    /// Observer of the kernel's launches.
     watch: Option<Arc<dyn LaunchWatch>>,
 }
 
@@ -139,7 +139,7 @@ impl Kernel {
         Ok(Self { module, function, name, stats, spec, tile, max_threads, watch: None })
     }
 
-    /// The same kernel, whose launches `watch` hears of.
+    /// Returns the kernel with an observer of its launches.
     pub(crate) fn watched(self, watch: Arc<dyn LaunchWatch>) -> Self {
         Self { watch: Some(watch), ..self }
     }
@@ -148,7 +148,7 @@ impl Kernel {
         &self.module
     }
 
-    /// What the compiler and the device say of it.
+    /// Numbers from the compiler and the device: registers, shared memory, occupancy.
     #[must_use]
     pub fn stats(&self) -> &KernelStats {
         &self.stats
@@ -195,11 +195,11 @@ impl Kernel {
         Ok(())
     }
 
-    /// How many clusters of so many blocks can be resident at once in a launch of that shape; 0 where the device has none that
+    /// Number of clusters of `blocks` blocks that can be resident at once in a launch of that shape; 0 if the device has no clusters that
     /// large. Clusters of more than eight blocks are allowed from then on: not every chip has them, so ask first.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn resident_clusters(&self, blocks: u32, shape: Launch) -> Result<u32> {
         let device = &self.module.device;
         device.bind()?;
@@ -326,7 +326,7 @@ fn config(shape: Launch, stream: sys::CUstream, attributes: &mut [sys::CUlaunchA
     }
 }
 
-/// How many blocks of so many threads fit onto a multiprocessor, and the share of its warps that this is.
+/// Returns how many blocks of `threads` threads fit onto a multiprocessor, and the share of its warps that they occupy.
 fn fit(device: &Inner, function: sys::CUfunction, threads: u32, dynamic_shared_bytes: u32) -> Result<(u32, f64)> {
     // SAFETY: the caller's function is a live module's.
     let blocks = unsafe {

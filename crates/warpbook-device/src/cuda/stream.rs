@@ -48,13 +48,13 @@ pub struct Stream {
     pub(crate) id: u64,
     /// True if the handle is destroyed with it.
     owned: bool,
-    /// What was launched last: an error that shows later is told with its name.
+    /// The last launch, which errors that show later mention.
     last: Mutex<Option<Last>>,
     /// True if kernels that wait for their predecessor are launched before it has ended.
     dependent: AtomicBool,
-    /// How often something was queued.
+    /// Number of operations queued so far.
     queued: Arc<AtomicU64>,
-    /// What copies to other devices use.
+    /// Memory lent to copies to other devices.
     pub(crate) lent: Mutex<Vec<Lent>>,
 }
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// What a graph is called in errors.
+/// A graph's name in errors.
 pub(crate) struct GraphLabel {
     pub(crate) name: String,
     pub(crate) kernels: Vec<Arc<str>>,
@@ -150,8 +150,8 @@ impl Stream {
         self.queued.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// From now on kernels whose row says that they wait for their predecessor are launched on this stream before it has ended, where the
-    /// device can: what a launch costs is hidden behind it. Other kernels, and copies, wait as before.
+    /// Makes the stream launch kernels whose row says that they wait for their predecessor before it has ended, if the
+    /// device can: this hides the cost of a launch. Other kernels, and copies, wait as before.
     pub fn make_dependent(&self) {
         self.dependent.store(true, Ordering::Relaxed);
     }
@@ -160,10 +160,10 @@ impl Stream {
         self.dependent.load(Ordering::Relaxed)
     }
 
-    /// Waits for all that was queued.
+    /// Waits for all work queued on the stream.
     ///
     /// # Errors
-    /// That of a kernel that failed, with the name of the last one launched, or of the last graph and its kernels.
+    /// The error of a kernel that failed, with the name of the last one launched, or of the last graph and its kernels.
     pub fn synchronize(&self) -> Result<()> {
         self.wait_for_all()?;
         self.give_back();

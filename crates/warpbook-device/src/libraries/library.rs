@@ -18,15 +18,15 @@ pub enum Library {
     Cupti,
 }
 
-/// What is known of a library before it is loaded.
+/// Description of a library, known before it is loaded.
 pub(crate) struct About {
     pub name: &'static str,
-    /// How an error begins where there is none.
+    /// Beginning of the error if the library is missing.
     missing: &'static str,
     /// The packages of pip for a driver of CUDA 13 or later and for one of CUDA 12.
     pub packages: [&'static str; 2],
     is_in_toolkit: bool,
-    /// What the variable of the environment names, in words.
+    /// Description of what the environment variable names.
     place: &'static str,
     /// The variable of the environment that says where it is: nothing else will do then.
     pub variable: &'static str,
@@ -34,11 +34,11 @@ pub(crate) struct About {
     pub file: &'static str,
     /// Folders below `nvidia` in pip's.
     pip: &'static [&'static str],
-    /// What the system's loader is asked for.
+    /// Names to ask the system's loader for.
     names: &'static [&'static str],
     /// Folders of a toolkit.
     toolkit: &'static [&'static str],
-    /// Whether a file of this name is the library.
+    /// Returns true if a file of this name is the library.
     is_named: fn(&str) -> bool,
 }
 
@@ -160,7 +160,7 @@ impl About {
         newest_in(folder, self.is_named)
     }
 
-    /// What to try, in this order: pip's folders, the loader, the toolkits.
+    /// Paths to try, in this order: pip's folders, the loader, the toolkits.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for site in site_packages() {

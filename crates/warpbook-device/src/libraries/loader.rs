@@ -1,4 +1,4 @@
-//! How a shared library is found and loaded, and how its functions are declared.
+//! Finds and loads shared libraries, and declares their functions.
 //!
 //! cudarc's own loaders know the libraries' names only up to the CUDA that they are pinned to, do not know pip's folders, and panic where a library or
 //! one of its functions is missing. Here both are errors that say what to do.
@@ -80,7 +80,7 @@ impl SharedLibrary {
     }
 }
 
-/// One of NVIDIA's libraries, as [`Loaded`] looks for it.
+/// One of NVIDIA's libraries, for [`Loaded`] to look for.
 pub(crate) trait Loadable: Sized {
     const WHICH: Library;
 
@@ -152,10 +152,10 @@ pub(crate) fn failed<T: Loadable>(place: &Path, why: String) -> Error {
     Error::Library { which: T::WHICH, driver_cuda: None, fault: Some((place.to_owned(), why)) }
 }
 
-/// A text of one of NVIDIA's libraries, which has none for what it does not know.
+/// Reads a string of one of NVIDIA's libraries, which return null for values they do not know.
 ///
 /// # Safety
-/// It is null, or ends with a zero.
+/// The pointer must be null or point to a string that ends with a zero.
 pub(crate) unsafe fn text(of: *const c_char) -> Option<String> {
     // SAFETY: as the caller says.
     (!of.is_null()).then(|| unsafe { CStr::from_ptr(of) }.to_string_lossy().into_owned())

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What a tool sets.
+/// Environment variable that a tool sets.
 const VARIABLE: &str = "NVTX_INJECTION64_PATH";
 /// `NVTX_ETID_CALLBACKS` and `NVTX_ETID_VERSIONINFO`.
 const CALLBACKS: u32 = 1;
@@ -33,7 +33,7 @@ type Initialize = unsafe extern "C" fn(GetExportTable) -> c_int;
 type Push = unsafe extern "C" fn(*const c_char) -> c_int;
 type Pop = unsafe extern "C" fn() -> c_int;
 
-/// Where a tool puts its functions, module by module.
+/// Function slots that a tool fills, by module.
 static SLOTS: [[Slot; MOST]; SIZES.len()] =
     [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST] }; SIZES.len()];
 
@@ -192,7 +192,7 @@ mod tests {
         0
     }
 
-    /// What a tool does: asks for the tables and puts its functions in.
+    /// Acts as a tool: asks for the tables and fills in its functions.
     unsafe extern "C" fn initialize(tables: GetExportTable) -> c_int {
         // SAFETY: the protocol's own calls; the layouts are those above, which another test holds against the headers'.
         unsafe {
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(*HEARD.lock().unwrap(), ["step", "load", "end", "end"]);
     }
 
-    /// As in nvtxTypes.h.
+    /// The numbers are from nvtxTypes.h.
     #[test]
     fn layouts_are_those_of_the_headers() {
         use std::mem::offset_of;

@@ -1,4 +1,4 @@
-//! Where NVIDIA's libraries lie that no loader looks for: pip's folders and the toolkit's.
+//! Folders of NVIDIA's libraries that no loader searches: pip's and the toolkit's.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ fn of_environment(environment: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Where the CUDA toolkit may be.
+/// Folders that may hold a CUDA toolkit.
 pub(crate) fn toolkits() -> Vec<PathBuf> {
     [variable("CUDA_HOME"), variable("CUDA_PATH"), Some("/usr/local/cuda".into())].into_iter().flatten().collect()
 }

@@ -35,7 +35,7 @@ impl CudaDevice {
     }
 }
 
-/// One allocation, shared by the slices of it.
+/// One allocation, shared by its slices.
 pub(crate) struct Allocation {
     pub(crate) device: Arc<Inner>,
     pub(crate) address: u64,

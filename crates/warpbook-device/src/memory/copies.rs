@@ -1,6 +1,6 @@
 //! Fills and copies that are queued on a stream, as launches are, and captured into graphs with them.
 //!
-//! All return once they are queued. What runs needs no owner: memory is freed only after the work under way. What is
+//! All functions return as soon as the work is queued. What runs needs no owner: memory is freed only after the work under way. What is
 //! captured is owned by the graph.
 
 use crate::memory::allocation::Allocation;
@@ -78,11 +78,11 @@ impl Stream {
         })
     }
 
-    /// How long the driver makes the host wait in the call of an asynchronous copy from ordinary, pageable memory, and how long the copy takes in all:
+    /// Measures how long the host waits in the driver's call of an asynchronous copy from ordinary, pageable memory, and how long the copy takes in all,
     /// for comparison with [`Stream::copy_to_device`], whose call only queues. The stream is idle before, and the copy has ended after.
     ///
     /// # Errors
-    /// While the stream is captured; as of [`Stream::fill`].
+    /// If the stream is being captured, and the errors of [`Stream::fill`].
     ///
     /// # Panics
     /// If the two have different lengths.

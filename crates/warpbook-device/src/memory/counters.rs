@@ -1,4 +1,4 @@
-//! How much device memory there is in use.
+//! Counts the device memory in use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,7 +7,7 @@ use std::time::Instant;
 /// Points that a [`MemoryWatch`] keeps between two calls of [`MemoryWatch::take`].
 const MOST_POINTS: usize = 1 << 20;
 
-/// What memory a device's arrays hold, at the moment when that changed.
+/// Memory of a device's arrays right after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryPoint {
     /// When.
@@ -16,7 +16,7 @@ pub struct MemoryPoint {
     pub change: i64,
     /// True if it was an array of a [`crate::Pool`], for which the driver is not asked; else an allocation by the driver.
     pub of_pool: bool,
-    /// As [`crate::CudaDevice::allocated`], afterwards; the segments of pools are part of it.
+    /// Value of [`crate::CudaDevice::allocated`] afterwards; the segments of pools are part of it.
     pub allocated: u64,
     /// Bytes of all pools' arrays that are in use.
     pub pool_allocated: u64,
@@ -75,7 +75,7 @@ impl MemoryCounters {
         }
     }
 
-    /// What there is, of a change of so many bytes.
+    /// Returns the current amounts, for a change of `change` bytes.
     fn point(&self, change: i64, of_pool: bool) -> MemoryPoint {
         let [allocated, pool_allocated, pool_reserved] =
             [&self.now, &self.pool_allocated, &self.pool_reserved].map(|c| c.load(Ordering::Relaxed));

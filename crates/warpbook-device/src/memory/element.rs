@@ -46,7 +46,7 @@ impl DevicePtr {
     }
 }
 
-/// What arrays on the device and page-locked ones have in common; each has a field `len` and a function `part`.
+/// Functions that arrays on the device and page-locked ones share; each type has a field `len` and a function `part`.
 macro_rules! parts_of_arrays {
     ($array:ident) => {
         impl<T> $array<T> {

@@ -1,18 +1,18 @@
 //! Copies from one GPU's memory to another's.
 //!
-//! Where two devices can read and write each other's memory (over NVLink, or PCIe below one switch), peer access is enabled and a copy engine
-//! moves the bytes from one to the other. Where they cannot, the same call of the driver moves them through host memory.
+//! If two devices can read and write each other's memory (over NVLink, or PCIe below one switch), peer access is enabled and a copy engine
+//! moves the bytes from one to the other. If they cannot, the same driver call moves them through host memory.
 
 use crate::{CudaDevice, Element, Error, Result, Slice, Stream};
 use cudarc::driver::sys::{self, cudaError_enum as Code};
 use std::fmt;
 
-/// How a copy gets from one device's memory to another's.
+/// Route of a copy from one device's memory to another's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
     /// Within the memory of one device.
     Within,
-    /// From device to device.
+    /// Directly from device to device.
     Peer,
     /// Through host memory, since the devices cannot access each other's.
     Host,

@@ -142,14 +142,14 @@ impl<T> Drop for PinnedWrite<'_, T> {
     }
 }
 
-/// What the host or the device does with an array.
+/// Access of the host or the device to an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// What the host has borrowed.
+/// Parts that the host has borrowed.
 #[derive(Debug, Default)]
 struct Loans {
     readers: usize,
@@ -187,7 +187,7 @@ impl Loans {
 struct Pending {
     stream: u64,
     event: Event,
-    /// One of the copies queued on the stream writes to the array.
+    /// True if one of the copies queued on the stream writes to the array.
     writes: bool,
 }
 

@@ -89,10 +89,10 @@ impl<T> Slice<T> {
 parts_of_arrays!(Slice);
 
 impl<T: Element> Slice<T> {
-    /// The same bytes as elements of another type.
+    /// Returns the slice's bytes as elements of another type.
     ///
     /// # Panics
-    /// If they are no whole number of such elements, or not aligned for them.
+    /// If the bytes are not a whole number of such elements, or not aligned for them.
     #[must_use]
     pub fn cast<U: Element>(&self) -> Slice<U> {
         let (bytes, size) = (self.bytes(), size_of::<U>().max(1));

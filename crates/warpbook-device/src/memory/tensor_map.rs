@@ -27,7 +27,7 @@ unsafe impl KernelArg for TensorMap {
     }
 }
 
-/// What [`TensorMap::new`] is told.
+/// Shape and tile of a matrix for [`TensorMap::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatrixShape {
     /// Type of the elements: `F32` (also for `Tf32`), `F16` or `Bf16`.
@@ -44,7 +44,7 @@ pub struct MatrixShape {
     pub box_columns: u32,
 }
 
-/// What [`TensorMap::of_boxes`] is told; the dimension whose elements are adjacent comes first.
+/// Shape and box of an array for [`TensorMap::of_boxes`]; the dimension whose elements are adjacent comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoxShape<'a> {
     /// Type of the elements: `F32` (also for `Tf32`), `F16` or `Bf16`.

@@ -1,4 +1,4 @@
-//! How long a piece of work takes: samples on a device or on the CPU.
+//! Measures how long a piece of work takes: samples on a device or on the CPU.
 
 use crate::cuda::capture::Busy;
 use crate::{Cancel, ClockWatch, CudaDevice, Result, Stream};
@@ -30,11 +30,11 @@ impl Default for Bench {
 /// Times of a region.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Samples {
-    /// By CUDA events, or by the CPU's clock for work on the CPU; in microseconds.
+    /// Times in microseconds by CUDA events, or by the CPU's clock for work on the CPU.
     pub us: Vec<f64>,
-    /// By the CPU's clock, launch and final synchronisation included; in microseconds.
+    /// Times in microseconds by the CPU's clock, launch and final synchronisation included.
     pub wall_us: Vec<f64>,
-    /// How often the region was repeated within one sample.
+    /// Repetitions of the region within one sample.
     pub batch: u32,
 }
 
@@ -47,13 +47,13 @@ impl Samples {
 }
 
 impl Bench {
-    /// One that keeps within a short time, for a first look.
+    /// Returns a bench that takes only a short time, for a first look.
     #[must_use]
     pub fn quick() -> Self {
         Self { warmup: 1, samples: 7, budget_s: 0.5, ..Self::default() }
     }
 
-    /// As a record states it.
+    /// Returns the policy as a record states it.
     #[must_use]
     pub fn policy(&self, on_gpu: bool, inputs: Inputs) -> Policy {
         Policy {
@@ -181,8 +181,8 @@ impl Bench {
         self.cpu_checked(None, region, || true)
     }
 
-    /// The same, where `setup` comes before each repetition and is not timed, as in [`Bench::cuda`], and `go_on` looks at what the first repetition gave,
-    /// untimed; if it says no, that repetition is the only sample.
+    /// Like [`Bench::cpu`], but runs `setup` untimed before each repetition, as in [`Bench::cuda`], and lets `go_on` judge the result of the first repetition,
+    /// untimed; if it returns false, that repetition is the only sample.
     ///
     /// # Errors
     /// The errors of [`Bench::cpu`].

@@ -13,16 +13,16 @@ use std::sync::atomic::Ordering;
 /// A moment of a program, on every stream that there is and that is not being captured.
 #[derive(Debug, Default)]
 pub struct Mark {
-    /// How much was queued until then, and the event.
+    /// By stream: the number of operations queued until then, and the event.
     of_stream: BTreeMap<u64, (u64, Event)>,
 }
 
-/// What a part of a program did on a stream.
+/// Time that a part of a program took on a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamTime {
     /// The stream's number, counted in this process from 0; that of copies which the host waits for is `u64::MAX`.
     pub stream: u64,
-    /// From the clock's start, in microseconds.
+    /// Start in microseconds from the clock's start.
     pub start_us: f64,
     /// Until what was queued last had ended.
     pub duration_us: f64,
@@ -73,11 +73,11 @@ impl EventTimes {
         })
     }
 
-    /// What was done between two moments that have passed on the device, on each stream that something was queued on. A stream that was made in between
-    /// counts from the first moment; one that was dropped in between is missing.
+    /// Returns the work between two moments that have passed on the device, for each stream that something was queued on. A stream made in between
+    /// counts from the first moment; one dropped in between is missing.
     ///
     /// # Errors
-    /// The driver's, as where the device was not waited for.
+    /// The driver's errors, for example if the device has not reached the moments.
     pub fn between(&self, begin: &Mark, end: &Mark) -> Result<Vec<StreamTime>> {
         let mut times = Vec::new();
         for (stream, (after, last)) in &end.of_stream {

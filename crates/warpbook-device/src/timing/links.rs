@@ -7,7 +7,7 @@ use warpbook_record::{Access, BandwidthPeak, Dtype, LinkCurve, LinkPoint, LinkTr
 /// The sizes that are measured: a factor of four from one to the next.
 const LEAST_BYTES: u64 = 64 << 10;
 const MOST_BYTES: u64 = 256 << 20;
-/// What is left free of a GPU's memory.
+/// Bytes of a GPU's memory that stay free.
 const RESERVE: u64 = 1 << 30;
 
 /// The sizes in bytes that fit into so much free memory, `arrays` of them at once.

@@ -292,7 +292,7 @@ pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
 struct Datasheet {
     bytes_per_s: f64,
     fp32_flops_per_s: f64,
-    /// Of f16 with f32 sums, without sparsity.
+    /// Peak for f16 with f32 sums, without sparsity.
     fp16_flops_per_s: f64,
 }
 

@@ -8,7 +8,7 @@ use warpbook_record::Dim;
 /// Rounds of reads in a launch, and of exchanges: long enough that beginning and end do not count.
 const READ_ROUNDS: u32 = 2000;
 const EXCHANGE_ROUNDS: u32 = 1000;
-/// How long a block waits for another before it gives up.
+/// Time after which a block stops waiting for another.
 const LIMIT_NS: u64 = 2_000_000_000;
 /// Rounds over an array that fits into L2.
 const CACHE_ROUNDS: u32 = 64;

@@ -10,7 +10,7 @@ pub(super) struct Probe {
     pub(super) received: i64,
 }
 
-/// What one launch of the kernel that asks has found.
+/// Answers of one launch of the kernel that compares clocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Probes {
     /// The SM that asked.
@@ -21,7 +21,7 @@ pub(super) struct Probes {
     pub(super) stamps: [(i64, u64); 2],
 }
 
-/// How far a clock is ahead of that of the reference.
+/// How far a clock is ahead of the reference SM's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Offset {
     clocks: f64,
@@ -56,7 +56,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Of what was asked before a run and after it. `None` where no time has passed in between.
+    /// Fits clocks to the answers before and after a run. `None` if no time has passed in between.
     pub(super) fn of(before: &Probes, after: &Probes) -> Option<Self> {
         let zero = Offset { clocks: 0.0, error: 0.0 };
         let mut offsets = BTreeMap::from([(before.reference, zero)]);
@@ -74,7 +74,7 @@ impl Clocks {
         (clocks_per_ns.is_finite() && clocks_per_ns > 0.0).then_some(Self { offsets, clocks_per_ns })
     }
 
-    /// Those of SMs whose offsets and errors in clocks are known.
+    /// Returns the clocks of SMs whose offsets and errors in clocks are known.
     pub(crate) fn known(sms: &[(u32, f64, f64)], clocks_per_ns: f64) -> Self {
         let offsets = sms.iter().map(|(sm, clocks, error)| (*sm, Offset { clocks: *clocks, error: *error })).collect();
         Self { offsets, clocks_per_ns }
@@ -86,7 +86,7 @@ impl Clocks {
         Some((clock as f64 - self.offsets.get(&sm)?.clocks) / self.clocks_per_ns)
     }
 
-    /// How far such a time may be off that of the reference SM, either way, in nanoseconds.
+    /// Error of such a time relative to the reference SM, in nanoseconds either way.
     #[must_use]
     pub fn error_ns(&self, sm: u32) -> Option<f64> {
         Some(self.offsets.get(&sm)?.error / self.clocks_per_ns)

@@ -2,12 +2,12 @@
 
 use warpbook_kernels::xray::Marks;
 
-/// What a warp has marked: phases by their places, each with the SM's clock.
+/// Marks of a warp: phases by their indices, each with the SM's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarpMarks {
     /// The SM that it ran on.
     pub sm: u32,
-    /// Each mark's phase, and the clock of that SM.
+    /// Phase of each mark, and the clock of that SM.
     pub marks: Vec<(u8, u64)>,
     /// The places in `marks` before which marks are missing, as the ring had no room for them.
     pub gaps: Vec<usize>,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the device does.
+    /// Writes marks as the device does.
     fn write(ring: &mut [[u32; 2]], sm: u32, marks: &[(u8, u64)]) {
         let half = ring.len() / 2;
         let before = marks[0].1.saturating_sub(7);

@@ -30,12 +30,12 @@ pub struct Xray {
     clocks: Kernel,
 }
 
-/// What a run of marked kernels has left.
+/// Marks of one run of marked kernels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marks {
-    /// Each kernel with marks that was launched.
+    /// Launched kernels with marks.
     pub kernels: Vec<KernelMarks>,
-    /// Those that were launched without.
+    /// Launched kernels without marks.
     pub unmarked: Vec<UnmarkedKernel>,
     /// The clocks of the SMs.
     pub clocks: Clocks,
@@ -56,20 +56,20 @@ pub struct KernelMarks {
     pub blocks: u64,
     /// Warps of a block.
     pub warps: u64,
-    /// Of each warp that has recorded something its block, its place in it, and its marks.
+    /// Block, warp within the block, and marks of each warp that has recorded something.
     pub marks: Vec<(u64, u64, WarpMarks)>,
 }
 
-/// What the clocks' kernel writes for a block: two lines of words.
+/// Words that the clocks' kernel writes for a block: two lines.
 const CLOCK_WORDS: usize = 32;
-/// How long it waits for an answer.
+/// Time after which it stops waiting for an answer.
 const CLOCK_LIMIT_NS: u64 = 2_000_000_000;
 
 impl Xray {
-    /// From now on kernels of this device (and its clones) that are loaded have their marks.
+    /// Makes kernels of this device (and its clones) that are loaded from now on have marks.
     ///
     /// # Errors
-    /// Another one lives; the compiler's.
+    /// If another one exists; the compiler's errors.
     pub fn begin(device: &CudaDevice) -> Result<Self> {
         let spec = sm_clocks();
         let mut clocks = device.kernel(&spec, &spec.tiles[0])?;
@@ -91,7 +91,7 @@ impl Xray {
         self.marking.pause();
     }
 
-    /// How many modules have been compiled with marks.
+    /// Number of modules compiled with marks.
     #[must_use]
     pub fn marked(&self) -> usize {
         self.marking.marked().len()
@@ -114,10 +114,10 @@ impl Xray {
         Ok(bytes)
     }
 
-    /// What one run records: `run` queues it on the stream.
+    /// Records one run; `run` queues it on the stream.
     ///
     /// # Errors
-    /// The errors of the run and the device; [`Error::StillRunning`] after `limit_s` seconds; the clocks could not be compared.
+    /// The errors of the run and the device; [`Error::StillRunning`] after `limit_s` seconds; an error if the clocks could not be compared.
     pub fn record(&self, stream: &Stream, limit_s: f64, run: impl FnOnce() -> Result<()>) -> Result<Marks> {
         let all = self.marking.marked();
         all.iter().try_for_each(|m| m.clear())?;

@@ -17,7 +17,7 @@ const CAPACITY: std::ops::RangeInclusive<u64> = 8..=8192;
 /// Bytes of a record.
 const RECORD: u64 = 8;
 
-/// Whether kernels are compiled with their marks, and those that were.
+/// State of marking: if kernels are compiled with their marks, and the modules that were.
 #[derive(Default)]
 pub(crate) struct Marking(Mutex<MarkingState>);
 
@@ -236,7 +236,7 @@ impl Marked {
     }
 }
 
-/// As the device declares it.
+/// The ring's symbol as the device declares it.
 #[repr(C)]
 struct Symbol {
     records: u64,

@@ -34,7 +34,7 @@ fn shape(dtype: Dtype, channels_last: bool) -> LibraryConvolution {
     }
 }
 
-/// All 24 bits of a float between 1 and 2, or its negative.
+/// Returns a float between 1 and 2 that uses all 24 bits, or its negative.
 fn fine(seed: u64, i: usize) -> f32 {
     let word = (i as u64 + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9 ^ (seed << 13));
     let size = f32::from_bits(0x3f80_0000 | ((word ^ (word >> 31)) as u32 & 0x007f_ffff));

@@ -1,4 +1,4 @@
-//! What graphs capture, own and say of themselves, on a real GPU.
+//! Tests what graphs capture and own, and their descriptions, on a real GPU.
 
 use crate::common::{axpy, kernel};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use warpbook_device::{Arena, Buffer, CudaDevice, Error, Event, Graph, Kernel, Pi
 
 const N: usize = 1000;
 
-/// What one step needs.
+/// Arrays and kernels of one step.
 struct Step {
     axpy: Kernel,
     input: Pinned<f32>,

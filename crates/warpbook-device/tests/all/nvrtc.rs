@@ -1,4 +1,4 @@
-//! What the compiler says of kernels that are wrong. Needs NVRTC and no GPU.
+//! Tests the compiler's messages for wrong kernels. Needs NVRTC and no GPU.
 
 use warpbook_device::{Compiler, Error};
 use warpbook_record::{Grid, KernelSpec, KernelStats, Source, Tile};

@@ -44,7 +44,7 @@ pub(super) const PREF_ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
 /// `CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE`: parts of a sum are kept in f32.
 pub(super) const REDUCE_IN_COMPUTE_TYPE: u32 = 2;
 
-/// What cuBLAS may use in addition to the matrices, in bytes; NVIDIA advises half of it for Hopper.
+/// Workspace of cuBLAS in bytes, in addition to the matrices; NVIDIA advises half of it for Hopper.
 pub(super) const WORKSPACE_BYTES: usize = 64 << 20;
 /// The strictest alignment that cuBLASLt asks about, in bytes, and that of every buffer.
 pub(super) const ALIGNMENT: u64 = 256;
@@ -168,7 +168,7 @@ impl Loadable for Libraries {
         Ok(Self { calls, lt, file, _lt_file: lt_file })
     }
 
-    /// One whose version is not known is passed over.
+    /// A library whose version is unknown is skipped.
     fn cuda_major(&self) -> Option<u32> {
         Some(version(self.calls.property).map_or(u32::MAX, |(major, ..)| major))
     }

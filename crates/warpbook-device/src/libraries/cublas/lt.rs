@@ -22,7 +22,7 @@ pub struct CublasLt(Arc<LtHandle>);
 struct LtHandle {
     libraries: Arc<Libraries>,
     device: Arc<Inner>,
-    /// One call at a time, as cuBLAS's.
+    /// Locked for each call, as cuBLAS's handle is.
     raw: Mutex<Handle>,
     name: Arc<str>,
 }
@@ -52,7 +52,7 @@ impl std::fmt::Debug for CublasLt {
 struct OwnedDescriptor {
     raw: LtDescriptor,
     destroy: Destroy,
-    /// What `destroy` is in.
+    /// Keeps the library with `destroy` loaded.
     _libraries: Arc<Libraries>,
 }
 
@@ -122,7 +122,7 @@ impl CublasLt {
         self.plans_at(call, [DevicePtr::NULL; 3], requested, workspace_bytes)
     }
 
-    /// As [`CublasLt::plans`], for a product of arrays that are aligned as these addresses of A, B and C.
+    /// Like [`CublasLt::plans`], for arrays with the alignment of these addresses of A, B and C.
     ///
     /// # Errors
     /// The errors of [`CublasLt::plans`].
@@ -241,7 +241,7 @@ impl CublasLt {
     }
 }
 
-/// What the algorithms for one product share.
+/// State that the algorithms for one product share.
 struct LtProblem {
     lt: Arc<LtHandle>,
     call: LibraryGemm,
@@ -271,7 +271,7 @@ impl LtPlan {
         self.workspace_bytes
     }
 
-    /// How many times over its blocks fill the device, by the library's estimate.
+    /// Number of waves: how many times over its blocks fill the device, by the library's estimate.
     #[must_use]
     pub fn waves(&self) -> f32 {
         self.waves

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Cublas {
     libraries: Arc<Libraries>,
     device: Arc<Inner>,
-    /// One call at a time: stream and product belong together.
+    /// Locked for each call: setting the stream and queueing the product belong together.
     state: Mutex<HandleState>,
     workspace: Buffer<u8>,
     name: Arc<str>,
@@ -69,7 +69,7 @@ impl Cublas {
         version(self.libraries.calls.property).unwrap_or_default()
     }
 
-    /// Where it was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.libraries.file.path

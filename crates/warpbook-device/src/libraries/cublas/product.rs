@@ -27,17 +27,17 @@ pub struct LibraryGemm {
     pub trans_a: bool,
     /// B is stored `[n][ldb]`.
     pub trans_b: bool,
-    /// What the product is multiplied with.
+    /// Factor of the product.
     pub alpha: f32,
-    /// What C is multiplied with before the product is added.
+    /// Factor of C before the product is added.
     pub beta: f32,
-    /// Of A and B: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`.
+    /// Type of A and B: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`.
     pub dtype: Dtype,
-    /// Of C: that of A and B, or `F32`.
+    /// Type of C: the same as A and B, or `F32`.
     pub out: Dtype,
 }
 
-/// The same product as the column-major libraries see it: `first` is B, `second` is A.
+/// The product as the column-major libraries see it: `first` is B, `second` is A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ColumnMajor {
     /// Rows and columns of what is computed, and the length of the sums.
@@ -48,7 +48,7 @@ pub(super) struct ColumnMajor {
     pub lds: [c_int; 3],
     /// Rows and columns of `first`, `second` and C as they are stored.
     pub stored: [(u64, u64); 3],
-    /// Of the elements of A and B, of those of C, and of the arithmetic.
+    /// Library's number for the type of A and B; `out` and `compute` are those of C and of the arithmetic.
     pub data: c_int,
     pub out: c_int,
     pub compute: c_int,
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// What BLAS does with the arguments of gemm, in its column-major order.
+    /// Reference of BLAS's gemm, in its column-major order.
     fn column_major_gemm(p: &ColumnMajor, alpha: f32, first: &[f32], second: &[f32], beta: f32, c: &mut [f32]) {
         let [ld_first, ld_second, ld_c] = p.lds.map(|ld| ld as usize);
         let at = |x: &[f32], op, ld, i, j| if op == OP_T { x[i * ld + j] } else { x[j * ld + i] };

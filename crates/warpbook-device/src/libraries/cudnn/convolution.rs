@@ -25,7 +25,7 @@ pub struct LibraryConvolution {
     pub stride: [u32; 2],
     /// Zeros added at each end of a side.
     pub padding: [u32; 2],
-    /// Of x, y and the weight: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`. Sums are in f32.
+    /// Type of x, y and the weight: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`. Sums are in f32.
     pub dtype: Dtype,
     /// Images are NHWC and the weight is `[filters][kh][kw][channels]`; otherwise NCHW and `[filters][channels][kh][kw]`.
     pub channels_last: bool,

@@ -79,7 +79,7 @@ impl Value for Other {
 pub(super) struct Descriptor {
     raw: RawDescriptor,
     library: Arc<Cudnn9>,
-    /// Those that it was given, which it may point to.
+    /// Other descriptors that this one may point to.
     parts: Vec<Arc<Descriptor>>,
 }
 
@@ -127,7 +127,7 @@ impl Descriptor {
         self.with(attribute, &[Other(part.raw)])
     }
 
-    /// It as it stays from now on, checked by the library. Of a plan this compiles or loads kernels.
+    /// Lets the library check the descriptor, after which it cannot change. For a plan this compiles or loads kernels.
     pub fn finalized(self) -> Result<Arc<Self>, Status> {
         // SAFETY: the descriptor is a live one.
         done(unsafe { (self.library.calls.finalize)(self.raw) })?;
@@ -145,7 +145,7 @@ impl Descriptor {
         Ok(room[..usize::try_from(there).unwrap_or(0).min(N)].to_vec())
     }
 
-    /// One value of an attribute.
+    /// Returns an attribute that has a single value.
     pub fn value<T: Value>(&self, attribute: c_int, empty: T) -> Result<T, Status> {
         Ok(self.values(attribute, [empty])?.first().copied().unwrap_or(empty))
     }

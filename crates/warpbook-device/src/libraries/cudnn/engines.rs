@@ -147,7 +147,7 @@ impl Cudnn {
 #[derive(Default)]
 struct FastestEngines(Mutex<HashMap<Searched, usize>>);
 
-/// What an engine was looked for: a convolution, its pass and the bytes of workspace.
+/// Key of a search for engines: a convolution, its pass and the bytes of workspace.
 type Searched = (LibraryConvolution, ConvolutionPass, u64);
 
 impl FastestEngines {

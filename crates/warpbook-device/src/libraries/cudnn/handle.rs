@@ -15,7 +15,7 @@ pub struct Cudnn(pub(super) Arc<Opened>);
 pub(super) struct Opened {
     pub library: Arc<Cudnn9>,
     pub device: Arc<Inner>,
-    /// One call at a time: stream and convolution belong together.
+    /// Locked for each call: setting the stream and queueing the convolution belong together.
     pub raw: Mutex<Handle>,
     pub name: Arc<str>,
 }
@@ -76,7 +76,7 @@ impl Cudnn {
         version(self.0.library.calls.property).unwrap_or_default()
     }
 
-    /// Where it was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.library.file.path

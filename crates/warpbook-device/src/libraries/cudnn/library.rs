@@ -35,10 +35,10 @@ library! {
         fn unmake(RawDescriptor) -> Status = "cudnnBackendDestroyDescriptor";
         /// The attribute's name, the type of its values, their number, and the values.
         fn set(RawDescriptor, c_int, c_int, i64, *const c_void) -> Status = "cudnnBackendSetAttribute";
-        /// As of `set`, with room for so many values, and the number that there are.
+        /// Like `set`, with room for `count` values; returns the number that there are.
         fn get(RawDescriptor, c_int, c_int, i64, *mut i64, *mut c_void) -> Status = "cudnnBackendGetAttribute";
         fn finalize(RawDescriptor) -> Status = "cudnnBackendFinalize";
-        /// Of an execution plan and a variant pack.
+        /// Arguments: an execution plan and a variant pack.
         fn execute(Handle, RawDescriptor, RawDescriptor) -> Status = "cudnnBackendExecute";
     }
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError};
 const TIMES: u32 = 5;
 const IN_A_ROW: u32 = 4;
 
-/// One engine, ready to run. A graph that has captured it keeps it, as its kernels are unloaded with it.
+/// One engine, ready to run. A graph that captured it must keep it alive: its kernels are unloaded with it.
 pub(super) struct BuiltPlan {
     /// `Some` until it is dropped.
     pub descriptor: Option<Arc<Descriptor>>,

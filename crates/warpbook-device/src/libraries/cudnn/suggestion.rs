@@ -72,7 +72,7 @@ fn described(
 /// An engine that the heuristics suggest, and how it is to be run.
 pub(super) struct Suggestion {
     pub configuration: Arc<Descriptor>,
-    /// What the configuration is of.
+    /// Keeps the heuristics that the configuration came from alive.
     _heuristics: Arc<Descriptor>,
     pub engine: i64,
     pub notes: Vec<Note>,
@@ -85,7 +85,7 @@ impl Suggestion {
         !self.notes.contains(&note::NOT_DETERMINISTIC)
     }
 
-    /// In words, as "engine 46 on tensor cores".
+    /// Describes the engine, as "engine 46 on tensor cores".
     pub fn words(&self) -> String {
         let has = |note| self.notes.contains(&note);
         let method = match () {
@@ -98,7 +98,7 @@ impl Suggestion {
     }
 }
 
-/// What one of the heuristics suggests.
+/// Returns the engines that one of the heuristics suggests.
 pub(super) fn suggested(
     library: &Arc<Cudnn9>,
     graph: &Arc<Descriptor>,

@@ -1,4 +1,4 @@
-//! One profiler at a time in this process: a recorder of activity or a reader of counters.
+//! Allows one profiler at a time in this process: a recorder of activity or a reader of counters.
 
 use std::sync::atomic::AtomicBool;
 

@@ -68,7 +68,7 @@ impl Loadable for Cupti {
         Ok(Self { calls, _file: Some(file), path: path.to_owned(), version })
     }
 
-    /// From 13.0 on the version is that of CUDA, as 130001; before, versions were counted.
+    /// Since 13.0 the version is CUDA's, as 130001; earlier versions were counted up.
     fn cuda_major(&self) -> Option<u32> {
         Some(if self.version < 10_000 { 12 } else { self.version / 10_000 })
     }

@@ -1,6 +1,6 @@
-//! Recordings of what a GPU did and when: kernels, copies and fills with true times, inside of graphs too.
+//! Records what a GPU did and when: kernels, copies and fills with true times, inside graphs too.
 //!
-//! From CUPTI's activity records, which the driver's profiling interface writes where the library is present.
+//! The data are CUPTI's activity records, which the driver's profiling interface writes if the library is present.
 
 use super::activity::Recorded;
 use super::library::LOADED;
@@ -32,8 +32,8 @@ impl Recorder {
         Self::begin(device, false)
     }
 
-    /// The same, which records the host's calls of the driver too, and the id by which [`Recorder::enter`] was called before. Each call takes the host some
-    /// microseconds longer then.
+    /// Like [`Recorder::start`], but also records the host's driver calls and the id of the last [`Recorder::enter`]. Each call then takes the host some
+    /// microseconds longer.
     ///
     /// # Errors
     /// The errors of [`Recorder::start`].
@@ -57,10 +57,10 @@ impl Recorder {
         self.session.now_ns()
     }
 
-    /// From here on what this thread asks the driver for is counted to this id, until [`Recorder::leave`]: see [`Recorded::ranges`]. Ranges may be nested.
+    /// Assigns driver calls of this thread to this id until [`Recorder::leave`]: see [`Recorded::ranges`]. Ranges may be nested.
     ///
     /// # Errors
-    /// [`crate::Error::NotRecorded`] where CUPTI fails.
+    /// [`crate::Error::NotRecorded`] if CUPTI fails.
     pub fn enter(&self, id: u64) -> Result<()> {
         self.session.push(id)
     }
@@ -85,11 +85,11 @@ impl Recorder {
         Ok((library.version, library.path.clone()))
     }
 
-    /// What has been recorded since the start, or since this was called last. Wait for the work first, as by
+    /// Returns the records since the start or the last call. Wait for the work first, for example with
     /// [`crate::Stream::synchronize`]: an activity that has not ended comes later, or is lost.
     ///
     /// # Errors
-    /// [`crate::Error::NotRecorded`] where CUPTI fails.
+    /// [`crate::Error::NotRecorded`] if CUPTI fails.
     pub fn take(&self) -> Result<Recorded> {
         self.session.take()
     }
@@ -102,7 +102,7 @@ impl Recorder {
         self.session.take()
     }
 
-    /// Where the library was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.session.library().path

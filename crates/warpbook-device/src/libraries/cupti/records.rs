@@ -182,7 +182,7 @@ fn node(graph: u32, node: u64) -> Option<(u32, u64)> {
 mod tests {
     use super::*;
 
-    /// As `offsetof` says of the headers of CUDA 12.9 (`CUpti_ActivityKernel9`) and 13.0 (`CUpti_ActivityKernel10`).
+    /// The numbers are `offsetof` in the headers of CUDA 12.9 (`CUpti_ActivityKernel9`) and 13.0 (`CUpti_ActivityKernel10`).
     #[test]
     fn fields_lie_where_the_headers_have_them() {
         use std::mem::offset_of;

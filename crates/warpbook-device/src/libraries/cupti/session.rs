@@ -33,7 +33,7 @@ static STORE: Mutex<Store> = Mutex::new(Store {
     recorded: Recorded { activities: Vec::new(), calls: Vec::new(), ranges: BTreeMap::new(), lost: 0 },
 });
 
-/// What has come back of the buffers.
+/// Records from the buffers that came back.
 struct Store {
     /// CUPTI's time at the recorder's start.
     zero: u64,

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use warpbook_record::Dtype;
 
-/// What a reduction makes of the ranks' values.
+/// Operation of a reduction over the ranks' values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NcclReduce {
     /// Their sum.
@@ -41,7 +41,7 @@ pub struct Communicator {
     pub(super) nccl: Arc<Nccl2>,
     pub(super) device: Arc<Inner>,
     pub(super) handle: NcclHandle,
-    /// One call at a time.
+    /// Held during each call.
     calls: Mutex<()>,
     rank: usize,
     world: usize,
@@ -158,7 +158,7 @@ impl Communicator {
         self.nccl.version.unsigned_abs()
     }
 
-    /// Where the library was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.nccl.file.path
@@ -328,7 +328,7 @@ impl Communicator {
         Ok(done)
     }
 
-    /// What has gone wrong since, as a connection that ended; `None` where nothing has.
+    /// Returns an error that has occurred since, such as a closed connection; `None` if there is none.
     #[must_use]
     pub fn async_error(&self) -> Option<String> {
         if self.is_aborted.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! What names a communicator, and calls of NCCL.
+//! The id of a communicator, and calls of NCCL.
 
 use super::library::{LOADED, Nccl2, RawCommunicator, UniqueId};
 use crate::cuda::context::Inner;
@@ -8,7 +8,7 @@ use crate::{CudaDevice, Error, Result};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// What all ranks of a communicator have in common: rank 0 makes it, and the others are given its bytes.
+/// Id that all ranks of a communicator share: rank 0 makes it and sends its bytes to the others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NcclId([u8; 128]);
 
@@ -38,7 +38,7 @@ impl NcclId {
         self.0
     }
 
-    /// That of these bytes.
+    /// Returns the id with these bytes.
     #[must_use]
     pub fn of(bytes: [u8; 128]) -> Self {
         Self(bytes)

@@ -40,7 +40,7 @@ library! {
     pub(super) struct WindowCalls {
         fn allocate(*mut *mut c_void, usize) -> Status = "ncclMemAlloc";
         fn free(*mut c_void) -> Status = "ncclMemFree";
-        /// All ranks call it at the same time.
+        /// Collective: all ranks must call it at the same time.
         fn register(RawCommunicator, *mut c_void, usize, *mut *mut c_void, c_int) -> Status = "ncclCommWindowRegister";
         fn deregister(RawCommunicator, *mut c_void) -> Status = "ncclCommWindowDeregister";
     }
@@ -51,7 +51,7 @@ library! {
     pub(super) struct NcclCalls {
         fn version(*mut c_int) -> Status = "ncclGetVersion";
         fn error_string(Status) -> *const c_char = "ncclGetErrorString";
-        /// From version 2.13 on.
+        /// Exists since version 2.13.
         fn last_error(RawCommunicator) -> *const c_char = "ncclGetLastError", optional;
         fn unique_id(*mut UniqueId) -> Status = "ncclGetUniqueId";
         fn init(*mut RawCommunicator, c_int, UniqueId, c_int) -> Status = "ncclCommInitRank";
@@ -88,7 +88,7 @@ pub(super) struct Nccl2 {
 /// Loaded once a process.
 pub(super) static LOADED: Loaded<Nccl2> = Loaded::new();
 
-/// What NCCL reads from the environment when its first communicator is made, unless the user has set it: no multicast over NVLink, and 24 blocks for a
+/// Variables that NCCL reads when its first communicator is made, set here unless the user has set them: no multicast over NVLink, and 24 blocks for a
 /// reduction of windows. Left to itself, version 2.28 takes so few on Hopper that large arrays take longer than without a window; 16 are enough for
 /// a reduction alone, 24 next to products.
 pub const NCCL_SETTINGS: [(&str, &str); 2] = [("NCCL_NVLS_ENABLE", "0"), ("NCCL_SYM_CTAS", "24")];

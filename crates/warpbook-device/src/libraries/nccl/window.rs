@@ -77,7 +77,7 @@ mod tests {
     use crate::{Library, NcclId, NcclReduce, Slice};
     use warpbook_record::Dtype;
 
-    /// One thread a GPU, as the ranks are processes: sums of windows, queued and captured, and what is left afterwards.
+    /// One thread for each GPU, as the ranks are processes: sums of windows, queued and captured, and what remains afterwards.
     #[test]
     fn windows_are_reduced_to_the_sums_of_all_ranks() {
         let name = "windows_are_reduced_to_the_sums_of_all_ranks";

@@ -4,7 +4,7 @@ use crate::libraries::loader::{Handle, SharedLibrary, Status, library};
 use std::ffi::{CStr, CString, c_char, c_uint, c_ulonglong};
 use std::sync::OnceLock;
 
-/// Where the driver puts it; the loader knows the folder.
+/// The driver's file name; the loader knows the folder.
 const NAME: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
 /// `NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE`.
 const VERSION_BYTES: usize = 80;

@@ -16,7 +16,7 @@ pub fn driver_version() -> Option<String> {
     Nvml::get()?.driver_version()
 }
 
-/// One reading of a GPU by its number. NVML counts all GPUs, CUDA those that `CUDA_VISIBLE_DEVICES` leaves.
+/// Reads a GPU's clocks by its number. NVML numbers all GPUs, CUDA only those that `CUDA_VISIBLE_DEVICES` leaves.
 pub(crate) fn snapshot_of_index(index: u32) -> Option<ClockReport> {
     let device = CudaDevice::open(index).ok()?;
     let watch = ClockWatch::new(device.uuid());
@@ -24,7 +24,7 @@ pub(crate) fn snapshot_of_index(index: u32) -> Option<ClockReport> {
     watch.report()
 }
 
-/// What NVML says of a GPU at one moment.
+/// One reading of a GPU's power and clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PowerReading {
     /// The clock of the SMs in MHz.
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// What `nvidia-smi` says of a GPU.
+    /// Asks `nvidia-smi` for one value of a GPU.
     fn smi(uuid: &str, what: &str) -> Option<String> {
         let query = [format!("--id={uuid}"), format!("--query-gpu={what}"), "--format=csv,noheader,nounits".into()];
         let output = Command::new("nvidia-smi").args(query).output().ok().filter(|o| o.status.success())?;

@@ -23,10 +23,10 @@ impl std::fmt::Debug for Arena {
 }
 
 impl Arena {
-    /// An arena of so many bytes, to be cut by [`Arena::slice`].
+    /// Returns an arena of `bytes` bytes, to be cut by [`Arena::slice`].
     ///
     /// # Errors
-    /// It does not fit; this is said before anything is allocated.
+    /// If it does not fit; this is checked before anything is allocated.
     pub fn new(device: &CudaDevice, bytes: usize) -> Result<Self> {
         let memory = Allocation::zeros(device, bytes, format!("An arena of {bytes} bytes"))?;
         let room = Mutex::new(Room { bytes, used: 0 });
@@ -100,7 +100,7 @@ impl Arena {
     }
 }
 
-/// How far an arena is used.
+/// Size of an arena, and how much of it is used.
 #[derive(Debug)]
 struct Room {
     bytes: usize,

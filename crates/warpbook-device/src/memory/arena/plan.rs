@@ -1,8 +1,8 @@
-//! Where the arrays of an arena lie, so that those that are not in use at the same time share memory.
+//! Lays out the arrays of an arena so that those that are not in use at the same time share memory.
 
 use crate::memory::allocation::ALIGNMENT;
 
-/// Which arrays an arena holds, and when each is in use, so that arrays that are never in use at the same time share memory.
+/// The arrays of an arena and their lifetimes. Arrays that are never in use at the same time share memory.
 ///
 /// Time is counted in steps of any kind, such as the launches of a training step in their order. Where work runs on several
 /// streams, a lifetime has to cover every step that may run at the same time.
@@ -22,7 +22,7 @@ pub struct Block {
     pub first_use: usize,
     /// The last step that uses it.
     pub last_use: usize,
-    /// Where it begins, in bytes from the start of the arena: a multiple of 256. 0 until it is laid out.
+    /// Offset in bytes from the start of the arena, a multiple of 256; 0 until it is laid out.
     pub offset: usize,
 }
 
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// What is wrong with a layout, if anything.
+    /// Returns a description of what is wrong with a layout, if anything.
     fn fault(layout: &ArenaLayout) -> Option<String> {
         let blocks = layout.blocks();
         for (i, a) in blocks.iter().enumerate() {

@@ -117,7 +117,7 @@ impl Pool {
         Ok(Pooled { slice: Slice::new(memory, place.offset as usize, len), place, pool: self.0.clone() })
     }
 
-    /// What is in use and what is reserved.
+    /// Returns the bytes in use and the bytes reserved.
     #[must_use]
     pub fn used(&self) -> PoolUse {
         self.0.state().plan.used()

@@ -1,4 +1,4 @@
-//! Which block of which segment an array of a [`Pool`](crate::Pool) gets: plain numbers, without a device.
+//! Decides which block of which segment an array of a [`Pool`](crate::Pool) gets: plain numbers, without a device.
 //!
 //! The sizes and rules are those that PyTorch's caching allocator documents (CUDA semantics, "Memory management", and the comment at
 //! the head of c10/cuda/CUDACachingAllocator.cpp): arrays are rounded to 512 bytes; those up to 1 MiB share segments of 2 MiB, those up
@@ -14,7 +14,7 @@ const MIDDLE: u64 = 10 << 20;
 const MIDDLE_SEGMENT: u64 = 20 << 20;
 const LARGE_ROUNDED: u64 = 2 << 20;
 
-/// Where an array lies.
+/// Position of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub segment: usize,
@@ -24,11 +24,11 @@ pub(crate) struct Place {
 /// Bytes of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolUse {
-    /// In arrays that are in use, rounded as the pool rounds them; PyTorch's `memory_allocated`.
+    /// Bytes of arrays in use, rounded as the pool rounds them; PyTorch's `memory_allocated`.
     pub allocated: u64,
     /// The most of these there has been; `max_memory_allocated`.
     pub peak_allocated: u64,
-    /// In segments, used or not; `memory_reserved`.
+    /// Bytes of segments, used or not; `memory_reserved`.
     pub reserved: u64,
     /// The most of these there has been; `max_memory_reserved`.
     pub peak_reserved: u64,
@@ -87,7 +87,7 @@ fn segment_for(block: u64) -> u64 {
 }
 
 impl PoolPlan {
-    /// Which list a segment's free blocks are in: small arrays leave the large segments whole.
+    /// List that a segment's free blocks are in: small arrays leave the large segments whole.
     fn class(&self, segment: usize) -> usize {
         let bytes: u64 = self.segments[segment].values().map(|b| b.bytes).sum();
         usize::from(bytes > SMALL_SEGMENT)

@@ -11,17 +11,17 @@ use std::ffi::{CStr, CString, c_char, c_void};
 /// `CUPTI_UserReplay`: the program is run again for each pass.
 const USER_REPLAY: u32 = 3;
 
-/// What values are of: `CUPTI_AutoRange` or `CUPTI_UserRange`.
+/// Range of a value: `CUPTI_AutoRange` or `CUPTI_UserRange`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ranges {
-    /// Each kernel.
+    /// One range for each kernel.
     Kernels = 1,
-    /// All that runs between two calls.
+    /// One range for all work between two calls.
     Whole = 2,
 }
 
 impl Profiler {
-    /// Those of some metrics that a chip has, in their order.
+    /// Returns those of `metrics` that a chip has, in their order.
     pub fn known(&self, chip: &CStr, metrics: &[&str]) -> Result<Vec<String>> {
         // Of a chip or a library that does not work all would be missing.
         drop(Host::new(self, chip)?);
@@ -29,7 +29,7 @@ impl Profiler {
         Ok(metrics.iter().filter(has).map(|m| (*m).to_owned()).collect())
     }
 
-    /// How often a program has to run for these metrics.
+    /// Number of times that a program has to run for these metrics.
     pub fn passes(&self, chip: &CStr, metrics: &[String]) -> Result<usize> {
         let image = Host::new(self, chip)?.image(&Names::of(metrics.iter().map(String::as_str))?)?;
         self.passes_of(&image)
@@ -71,7 +71,7 @@ impl Names {
     }
 }
 
-/// What turns names into what the hardware is told, and counts into values.
+/// Translates names of metrics into the hardware's configuration, and counts into values.
 struct Host<'l> {
     library: &'l Profiler,
     raw: *mut c_void,
@@ -84,7 +84,7 @@ impl<'l> Host<'l> {
         Ok(Self { library, raw })
     }
 
-    /// What the hardware is told to count.
+    /// Returns the configuration of the hardware.
     fn image(&self, names: &Names) -> Result<Image8> {
         let Self { library, raw } = self;
         let (host, calls) = (*raw, &library.calls);
@@ -151,7 +151,7 @@ impl Drop for Target<'_> {
     }
 }
 
-/// What was counted.
+/// Values of all ranges.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Collected {
     /// The values of each range, in the order of the metrics.
@@ -248,10 +248,10 @@ pub(super) unsafe fn collect(
     Ok(Collected { values, passes: made, dropped })
 }
 
-/// What a program is asked for in a pass.
+/// A step of a pass, which the program carries out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// What is not counted, as inputs that a run changes.
+    /// Uncounted preparation, such as restoring inputs that a run changes.
     Before,
     /// The run itself, until the device is done.
     Run,

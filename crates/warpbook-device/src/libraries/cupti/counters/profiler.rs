@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) type Function<P> = unsafe extern "C" fn(*mut P) -> Status;
 
-/// What evaluates counters, which CUPTI loads by this name: found where it lies next to CUPTI.
+/// Library that evaluates counters. CUPTI loads it by this name, so it is found next to CUPTI.
 const EVALUATOR: &str = if cfg!(windows) { "nvperf_host.dll" } else { "libnvperf_host.so" };
 /// `CUPTI_PROFILER_CONFIGURATION_SUPPORTED`.
 const SUPPORTED: u32 = 3;
@@ -140,7 +140,7 @@ impl Profiler {
         Err(Error::NotCounted { why: why.unwrap_or("CUPTI says that it is not supported here").into() })
     }
 
-    /// As "GH100".
+    /// Returns the chip's name, as "GH100".
     pub fn chip(&self, index: u32) -> Result<CString> {
         let found =
             self.ask("the chip", self.calls.chip_name, ChipName { index: index as usize, ..ChipName::new() })?;

@@ -14,11 +14,11 @@ pub const MOST_KERNELS: usize = 256;
 /// Values that were counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// By NVIDIA's names, those that the chip has.
+    /// NVIDIA's names of the metrics that the chip has.
     pub metrics: Vec<String>,
     /// The values of each kernel in the order of the launches, or of the whole run, in the order of the metrics; NaN where there is none.
     pub values: Vec<Vec<f64>>,
-    /// How often the program ran.
+    /// Number of times that the program ran.
     pub passes: usize,
     /// Kernels that there was no room for.
     pub dropped: usize,
@@ -93,7 +93,7 @@ impl Counters {
         self.version
     }
 
-    /// Where the library was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.library.path
@@ -162,10 +162,10 @@ impl Drop for Counters {
     }
 }
 
-/// Which of some metrics a chip has, as "GH100", and how often a program would have to run for them. Needs CUPTI, and no GPU.
+/// Returns those of `metrics` that a chip (as "GH100") has, and how often a program would have to run for them. Needs CUPTI, but no GPU.
 ///
 /// # Errors
-/// [`Error::Library`] or [`Error::NotCounted`], as for a chip that CUPTI does not know.
+/// [`Error::Library`] or [`Error::NotCounted`], for example if CUPTI does not know the chip.
 pub fn counter_passes(chip: &str, metrics: &[&str]) -> Result<(Vec<String>, usize)> {
     let (_, path): (u32, PathBuf) = Recorder::find(None)?;
     let library = Profiler::open(&path)?;

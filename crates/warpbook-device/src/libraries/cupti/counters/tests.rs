@@ -28,7 +28,7 @@ mod fake {
         pub passes: usize,
         pub ranges: usize,
         pub most: usize,
-        /// What a call refuses with.
+        /// A call to refuse, with its status.
         pub refused: Option<(&'static str, Status)>,
         pub replay: Option<(u32, u32)>,
     }
