@@ -1,11 +1,11 @@
-//! What computes a product: our choice of a rung, NVIDIA's library, a rung as a beginner writes it, or a kernel that a learner wrote.
+//! The backends that can compute a product: our choice of a rung, NVIDIA's library, a rung as a beginner writes it, or a kernel that a learner wrote.
 
 use crate::OwnProduct;
 use std::fmt;
 use std::path::Path;
 use warpbook_kernels::matmul::{Fallback, Row, rows};
 
-/// What computes the products of linear layers on a GPU, forwards and both gradients.
+/// Backend for the products of linear layers on a GPU, forwards and both gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ProductBy {
     /// The rung of the catalogue that [`crate::Gemm`] chooses for each size.
@@ -18,16 +18,16 @@ pub enum ProductBy {
     Naive,
     /// The rung with 32 x 32 tiles in shared memory. It takes no tf32.
     Tiled,
-    /// The same rung with tiles of 16 x 16.
+    /// Like [`Self::Tiled`], with tiles of 16 x 16.
     Tiled16,
-    /// The same rung with tiles of 8 x 8.
+    /// Like [`Self::Tiled`], with tiles of 8 x 8.
     Tiled8,
     /// A kernel with one tile: a learner's, or a rung by its id.
     Kernel(OwnProduct),
 }
 
 impl ProductBy {
-    /// Those that have a name of their own.
+    /// All backends that have a fixed name.
     pub const ALL: [Self; 6] = [Self::Own, Self::Stock, Self::Naive, Self::Tiled, Self::Tiled16, Self::Tiled8];
 
     /// Reads what computes linear layers: one of [`ProductBy::ALL`] by its name, or what [`OwnProduct::read`] reads.

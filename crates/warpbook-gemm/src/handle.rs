@@ -1,4 +1,4 @@
-//! One entry to all products: chooses, plans and checks.
+//! The entry point for all products: chooses a kernel, plans and checks.
 
 use crate::choose::measured;
 use crate::{
@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpbook_device::{CublasLt, CudaDevice, Cudnn, Error, Result, Stream};
 use warpbook_kernels::matmul::{Form, Operands, Row, rows};
 
-/// Products on a device: chooses rung and tile by type, shape and device, and keeps the plans.
+/// Multiplies matrices on a device: chooses rung and tile by type, shape and device, and keeps the plans.
 ///
-/// It owns no arrays: each call is given a [`Workspace`], so that products on different streams may run at once.
+/// The handle owns no arrays: each call is given a [`Workspace`], so that products on different streams may run at once.
 #[derive(Debug)]
 pub struct Gemm {
     device: CudaDevice,
-    /// What is published for the device.
+    /// Findings published for the device.
     published: Findings,
-    /// What the first plan of a product may spend on timing; `None` where nothing is timed.
+    /// Time that the first plan of a product may spend on timing; `None` if nothing is timed.
     budget: Option<Budget>,
     /// The kernels that its products have, or are to have.
     chosen: Mutex<Findings>,
@@ -37,7 +37,7 @@ fn opened<L: Clone>(library: &Mutex<Option<L>>, open: impl FnOnce() -> Result<L>
     })
 }
 
-/// What a plan was made for.
+/// Key of a kept plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     by: ProductBy,
@@ -93,13 +93,13 @@ impl Gemm {
         }
     }
 
-    /// The same with another budget for the first plan of a product; `None` times nothing.
+    /// Sets the budget for the first plan of a product; `None` times nothing.
     #[must_use]
     pub fn within(self, budget: Option<Budget>) -> Self {
         Self { budget, ..self }
     }
 
-    /// The same without what is published for the device.
+    /// Ignores the findings published for the device.
     #[must_use]
     pub fn without_published(self) -> Self {
         Self { published: Findings::default(), ..self }

@@ -18,13 +18,13 @@ const LARGEST: i64 = 1 << 20;
 /// The rung that a file takes the place of, unless another one is named.
 const USUAL: &str = "02_coalesced";
 
-/// A kernel of one's own for the products of linear layers: a row of the catalogue with another source and one tile.
+/// A kernel written by the user for the products of linear layers: a row of the catalogue with another source and one tile.
 ///
-/// It is a handle that can be copied. The kernel behind it is kept until the process ends, once for each distinct kernel.
+/// The handle is `Copy`. The kernel behind it is kept until the process ends, once for each distinct kernel.
 #[derive(Clone, Copy)]
 pub struct OwnProduct(&'static Kept);
 
-/// What a handle leads to.
+/// The kernel behind a handle.
 struct Kept {
     name: String,
     row: Row,

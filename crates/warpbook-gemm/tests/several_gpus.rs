@@ -174,7 +174,7 @@ fn communicators(test: &str, devices: &[CudaDevice]) -> Option<Arc<Vec<Communica
     }
 }
 
-/// With one GPU, a communicator of one; its rows are in place, and so is all of K.
+/// With one GPU there is a communicator of one; its rows are in place, and so is all of K.
 #[test]
 fn nccl_gives_the_same_as_copies() {
     let name = "nccl_gives_the_same_as_copies";

@@ -19,17 +19,17 @@ pub struct CProduct {
     pub k: u32,
     /// Elements from one row of A, as it is stored, to the next.
     pub lda: u32,
-    /// The same of B.
+    /// Leading dimension of B.
     pub ldb: u32,
-    /// The same of C.
+    /// Leading dimension of C.
     pub ldc: u32,
     /// Type of A and B: 0 f32, 1 tf32 (stored as f32), 2 f16, 3 bf16.
     pub dtype: i32,
     /// Type of C: 0 f32, 2 f16, 3 bf16.
     pub out: i32,
-    /// Whether A is stored transposed, k x m: 0 or 1.
+    /// 1 if A is stored transposed, k x m; else 0.
     pub trans_a: i32,
-    /// Whether B is stored transposed, n x k: 0 or 1.
+    /// 1 if B is stored transposed, n x k; else 0.
     pub trans_b: i32,
     /// f: 0 nothing, 1 bias, 2 bias and ReLU, 3 ReLU's mask, 4 GELU, 5 bias and GELU.
     pub epilogue: i32,
@@ -59,7 +59,7 @@ pub struct CConvolution {
     pub stride: [u32; 2],
     /// Zeros added at each end of a side.
     pub padding: [u32; 2],
-    /// As of [`CProduct`], of images and weight; sums and gradients of weights are f32.
+    /// Type of images and weight, numbered as in [`CProduct`]; sums and gradients of weights are f32.
     pub dtype: i32,
     /// 0: channels last, images `[batch][height][width][channels]` and weight `[filters][kh][kw][channels]`; 1: channels first.
     pub layout: i32,
@@ -72,7 +72,7 @@ pub struct Convolution2d {
     pub geometry: Geometry,
     /// Type of images and weight.
     pub dtype: Dtype,
-    /// How images lie in memory.
+    /// Layout of images in memory.
     pub layout: Layout,
 }
 
@@ -80,7 +80,7 @@ fn refused<T>(what: &str, number: i32, known: &str) -> Result<T> {
     Err(Error::Unsupported { what: format!("{what} {number}"), why: format!("is not known; it is one of {known}") })
 }
 
-/// One of a list, by its number.
+/// Returns an element of a list by its number.
 fn numbered<T: Copy>(what: &str, number: i32, all: &[T], known: &str) -> Result<T> {
     let found = usize::try_from(number).ok().and_then(|i| all.get(i)).copied();
     found.map_or_else(|| refused(what, number, known), Ok)

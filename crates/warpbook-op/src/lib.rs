@@ -52,7 +52,7 @@ fn keep(why: &str) {
     LAST_ERROR.with_borrow_mut(|last| *last = text);
 }
 
-/// What a call gives, or `None` and its error kept: no panic may pass into C.
+/// Returns the result of a call, or `None` and keeps its error: no panic may pass into C.
 fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => return Some(value),
@@ -120,7 +120,7 @@ unsafe fn opened<'a, T>(
 /// The requirements of [`warpbook_device::CudaDevice::borrow_array`].
 unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<DeviceArray> {
     /// # Safety
-    /// As of `array`.
+    /// The requirements of `array`.
     unsafe fn of<T: Element>(session: &Session, at: *const c_void, len: usize) -> Result<Slice<T>> {
         // SAFETY: as the caller promises.
         unsafe { session.device().borrow_array(at as u64, len) }
@@ -135,7 +135,7 @@ unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) 
     }
 }
 
-/// The same, or nothing where the pointer is null.
+/// Like [`array`], but returns `None` for a null pointer.
 ///
 /// # Safety
 /// The requirements of [`array`].
@@ -213,10 +213,10 @@ pub unsafe extern "C" fn warpbook_gemm(
     })
 }
 
-/// Queues y = f(x * w + b), f being a ReLU where `relu` is not 0. `bias` is f32 `[filters]` or null.
+/// Queues y = f(x * w + b), where f is a ReLU unless `relu` is 0. `bias` is f32 `[filters]` or null.
 ///
 /// # Safety
-/// As for [`warpbook_gemm()`].
+/// The requirements of [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_forward(
     session: *const Session,
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn warpbook_conv2d_forward(
 /// Queues dx of dy and w; with `mask`, which has the shape and type of x, dx is 0 where it is 0 or less.
 ///
 /// # Safety
-/// As for [`warpbook_gemm()`].
+/// The requirements of [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
     session: *const Session,
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
 /// Queues dw, f32 in the weight's layout, and the bias gradient, f32 `[filters]`, where `dbias` is not null.
 ///
 /// # Safety
-/// As for [`warpbook_gemm()`].
+/// The requirements of [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_weight_gradient(
     session: *const Session,

@@ -1,4 +1,4 @@
-//! What is kept between calls: plans by product and by convolution, a stream and a workspace for each stream of the caller.
+//! State kept between calls: plans by product and by convolution, a stream and a workspace for each stream of the caller.
 
 use crate::arguments::Convolution2d;
 use std::collections::HashMap;
@@ -169,7 +169,7 @@ pub enum ConvolutionPass {
         dy: DeviceArray,
         /// The weight.
         weight: DeviceArray,
-        /// In the shape of x: dx is 0 where it is 0 or less.
+        /// Array in the shape of x: dx is 0 where it is 0 or less.
         mask: Option<DeviceArray>,
         /// The result.
         dx: DeviceArray,

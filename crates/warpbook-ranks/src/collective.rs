@@ -1,8 +1,8 @@
-//! What ranks compute together.
+//! Collective operations of the ranks.
 
 use crate::{Aborter, Result};
 
-/// What a reduction makes of the ranks' values.
+/// Operation of a reduction over the ranks' values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduce {
     /// Their sum.
@@ -76,7 +76,7 @@ pub trait Collective: Send + std::fmt::Debug {
     /// Ends the work of all ranks, whose operations then fail with this reason and this rank's number.
     fn abort(&self, why: &str);
 
-    /// What does the same as [`Collective::abort`] from any thread.
+    /// Returns a function that does the same as [`Collective::abort`] from any thread.
     fn aborter(&self) -> Aborter;
 
     /// Waits until all ranks have done their work, and ends the group.

@@ -1,4 +1,4 @@
-//! What can go wrong between ranks, each with what to do about it.
+//! Errors between ranks, each with a remedy.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub enum Error {
         rank: usize,
         /// Host and port.
         address: String,
-        /// How long it tried.
+        /// Time spent trying.
         waited: Duration,
         /// The last error.
         why: String,
@@ -49,11 +49,11 @@ pub enum Error {
     Missing {
         /// The ranks that did not.
         missing: Vec<usize>,
-        /// Of how many.
+        /// Number of ranks.
         world: usize,
         /// Host and port.
         address: String,
-        /// How long rank 0 waited.
+        /// Time that rank 0 waited.
         waited: Duration,
     },
     /// The ranks do not fit together; the sentence says how.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long is waited for what.
+/// Time limits for waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// For all ranks to come to the rendezvous.
@@ -42,7 +42,7 @@ impl Limits {
     }
 }
 
-/// How long a rank that has ended waits for the others' goodbyes.
+/// Time that a rank that has ended waits for the others' goodbyes.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The connections to rank 0, or rank 0's to the others, and what they tell.
@@ -50,9 +50,9 @@ const GOODBYE: Duration = Duration::from_secs(5);
 struct Control {
     rank: usize,
     shared: Arc<Shared>,
-    /// In the order of the ranks: rank 0 has one to each other rank, and they have one to rank 0.
+    /// Connections by rank: rank 0 has one to each other rank, and they have one to rank 0.
     streams: Vec<Mutex<TcpStream>>,
-    /// What is known of all ranks; at other ranks only the first counts.
+    /// State of all ranks; at other ranks only the first entry counts.
     seen: Mutex<Vec<Seen>>,
 }
 
@@ -248,7 +248,7 @@ impl Group {
         self.limits
     }
 
-    /// What ends the work of all from another thread.
+    /// Returns a handle that ends the work of all ranks from another thread.
     #[must_use]
     pub fn aborter(&self) -> Aborter {
         Aborter(self.control.clone())

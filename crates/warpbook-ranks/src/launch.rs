@@ -20,7 +20,7 @@ const LAUNCHER: &str = "WARPBOOK_LAUNCHER";
 pub const ENDED_BY_ANOTHER: i32 = 4;
 /// Between two looks at the processes.
 const POLL: Duration = Duration::from_millis(10);
-/// What is waited for the last lines of processes that have ended.
+/// Time to wait for the last lines of processes that have ended.
 const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// A line that a rank has written.
@@ -34,12 +34,12 @@ pub struct Line {
     pub text: String,
 }
 
-/// How ranks ended.
+/// Result of a launch: how the ranks ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// The exit code: 0, or that of the rank that failed first by itself; 1 where a signal ended it.
     pub code: i32,
-    /// Which rank failed first and how, where one did.
+    /// The rank that failed first and how, if one did.
     pub failed: Option<String>,
     /// The process of each rank; all have ended.
     pub processes: Vec<u32>,
@@ -48,15 +48,15 @@ pub struct Outcome {
 /// Ranks to be started on this machine.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// What runs as every rank.
+    /// Program to run as every rank.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// How many.
+    /// Number of ranks.
     pub ranks: usize,
-    /// What is added to their environment; a variable that is there already stays.
+    /// Variables added to their environment; a variable that is there already stays.
     pub environment: Vec<(String, String)>,
-    /// How long the others have to end by themselves after one has failed.
+    /// Time for the others to end by themselves after one has failed.
     pub grace: Duration,
     /// Set from outside to interrupt: 1 passes Ctrl-C on to the ranks, more kills them.
     pub interrupted: Arc<AtomicU32>,
@@ -205,7 +205,7 @@ impl Launch {
     }
 }
 
-/// How a process ended, in words.
+/// Describes how a process ended.
 fn how(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("ended with exit code {code}"),
@@ -228,7 +228,7 @@ fn by_signal(_: ExitStatus) -> String {
     "was ended".into()
 }
 
-/// What no other run has: random numbers of the system, which the standard library's hash tables take too.
+/// Returns a token that no other run has: random numbers of the system, which the standard library's hash tables use, too.
 fn token() -> String {
     let word = || RandomState::new().hash_one(std::process::id());
     format!("{:016x}{:016x}", word(), word())

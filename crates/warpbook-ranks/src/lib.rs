@@ -26,5 +26,5 @@ pub use launch::{ENDED_BY_ANOTHER, Launch, Line, Outcome, end_with_launcher, lau
 pub use placement::{Launcher, Placement};
 pub use shard::{Shard, shard};
 
-/// What joining, launching and collectives come to.
+/// Result of joining, launching and collectives.
 pub type Result<T> = std::result::Result<T, Error>;

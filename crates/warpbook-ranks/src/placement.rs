@@ -33,9 +33,9 @@ const MOST: usize = 16_384;
 /// A rank's place among the others, and where they meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// Which rank it is, from 0.
+    /// The process's rank, from 0.
     pub rank: usize,
-    /// Which of its machine it is, from 0: the number of its GPU.
+    /// Number among the ranks of its machine, from 0, and of its GPU.
     pub local_rank: usize,
     /// Ranks in all.
     pub world: usize,
@@ -43,14 +43,14 @@ pub struct Placement {
     pub host: String,
     /// The port where rank 0 listens.
     pub port: u16,
-    /// What all ranks of this run have in common, and no others: who does not know it is turned away. It is sent as it is, so it keeps runs apart
+    /// Token that all ranks of this run share: a process that does not know it is turned away. It is sent unencrypted, so it keeps runs apart
     /// and keeps nothing secret.
     pub token: String,
     /// Who started it.
     pub launcher: Launcher,
 }
 
-/// What our own launcher sets in addition to `RANK`, `LOCAL_RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`.
+/// Variable that our own launcher sets in addition to `RANK`, `LOCAL_RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`.
 pub(crate) const TOKEN: &str = "WARPBOOK_TOKEN";
 pub(crate) const LAUNCHED: &str = "WARPBOOK_LAUNCHED";
 
@@ -60,15 +60,15 @@ const SLURM_PORTS: (u64, u64) = (20_000, 10_000);
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Placement {
-    /// What this process's environment says: `None` where no launcher has started it, or only this rank.
+    /// Reads the placement from this process's environment: `None` if no launcher has started it, or only this rank.
     ///
-    /// In this order: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`, as torchrun and our own launcher set them;
+    /// It tries in this order: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`, as torchrun and our own launcher set them;
     /// `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS`, and `SLURM_LOCALID`, as srun; `OMPI_COMM_WORLD_RANK`, `_SIZE` and
-    /// `_LOCAL_RANK`, as mpirun. `MASTER_ADDR` and `MASTER_PORT` go first where they are set. Without them SLURM's ranks meet at the first machine of the
+    /// `_LOCAL_RANK`, as mpirun. `MASTER_ADDR` and `MASTER_PORT` take precedence if they are set. Without them SLURM's ranks meet at the first machine of the
     /// job step, at a port made of the job's number.
     ///
     /// # Errors
-    /// A variable is missing or makes no sense; the sentence names it.
+    /// If a variable is missing or makes no sense; the message names it.
     pub fn from_environment() -> Result<Option<Self>> {
         Self::of(&|name| std::env::var(name).ok().filter(|v| !v.trim().is_empty()))
     }
@@ -153,7 +153,7 @@ fn port(name: &str, text: &str) -> Result<u16> {
     text.trim().parse().ok().filter(|port| *port > 0).ok_or_else(wrong)
 }
 
-/// Where rank 0 listens.
+/// Returns the host and port where rank 0 listens.
 fn master(get: Lookup<'_>, launcher: Launcher) -> Result<(String, u16)> {
     let host = match (get("MASTER_ADDR"), launcher) {
         (Some(host), _) => host.trim().trim_matches(['[', ']']).to_owned(),
@@ -212,7 +212,7 @@ fn first_host(list: &str) -> Option<String> {
     (!host.is_empty()).then_some(host)
 }
 
-/// What the ranks of a run have in common: set by the user or by our launcher, or else the name that the launcher has for the run.
+/// Returns the token that the ranks of a run share: set by the user or by our launcher, or else the launcher's name for the run.
 fn token(get: Lookup<'_>) -> String {
     let job = || {
         let slurm = get("SLURM_JOB_ID").map(|job| format!("{job}.{}", get("SLURM_STEP_ID").unwrap_or_default()));

@@ -1,4 +1,4 @@
-//! How ranks find each other: all greet rank 0, which tells each where its neighbour is.
+//! Lets ranks find each other: all greet rank 0, which tells each where its neighbour is.
 
 use crate::error::others;
 use crate::group::Limits;
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAdd
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// How long somebody who has connected may take to say who it is.
+/// Time that a new connection may take to identify itself.
 const GREETING: Duration = Duration::from_secs(5);
 /// Between two looks at who has come, and between two attempts to connect.
 const POLL: Duration = Duration::from_millis(10);
@@ -22,9 +22,9 @@ const NEXT_WORD: Duration = Duration::from_secs(10);
 
 /// A rank's connections.
 pub(crate) struct Met {
-    /// To the others at rank 0, in their order; to rank 0 at the others.
+    /// Connections to the other ranks in their order, at rank 0; to rank 0 at the others.
     pub control: Vec<TcpStream>,
-    /// To the next rank, and from the one before.
+    /// Connections to the next rank, and from the one before.
     pub ring: [TcpStream; 2],
 }
 
@@ -171,7 +171,7 @@ fn host(
     Ok(Met { ring: neighbours(p, &ring, next, deadline)?, control })
 }
 
-/// Which rank somebody is, and the port of its ring; `None` of a stranger; an error that ends the rendezvous where the ranks do not fit together.
+/// Returns a guest's rank and the port of its ring; `None` for a stranger; an error that ends the rendezvous if the ranks do not match.
 fn take(p: &Placement, guests: &[Option<(TcpStream, SocketAddr, u16)>], guest: &Guest) -> Result<Option<(usize, u16)>> {
     let Ok(Message::Hello { token, rank, world, port }) = &guest.greeting else {
         refuse(&guest.stream, "it does not speak as a rank of Warpbook does");
@@ -239,7 +239,7 @@ fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
     Ok(Met { ring: neighbours(p, &ring, next, deadline + margin)?, control: vec![stream] })
 }
 
-/// Where a rank's neighbour reaches it; rank 0 is where it was found.
+/// Returns the address of a rank's neighbour; rank 0 is at the address where it was found.
 fn place_of(places: &[(String, u16)], rank: usize, first: IpAddr) -> Result<SocketAddr> {
     let (host, port) = &places[rank];
     let ip = if host.is_empty() { Ok(first) } else { host.parse() };

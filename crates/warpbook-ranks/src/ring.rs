@@ -10,14 +10,14 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a wait looks whether the work is over.
+/// Interval at which a wait checks if the work is over.
 const POLL: Duration = Duration::from_millis(50);
-/// What is waited for the reason of a neighbour's end.
+/// Time to wait for the reason of a neighbour's end.
 const REASON: Duration = Duration::from_secs(3);
 /// The most bytes of a broadcast's message, so that the next rank has begun to pass on before the last byte is there.
 const PIECE: usize = 256 << 10;
 
-/// What the ranks are doing, which a message's head says.
+/// Operation code in a message header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {

@@ -1,4 +1,4 @@
-//! Which samples of a global batch belong to which rank.
+//! Divides the samples of a global batch among the ranks.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ impl Shard {
         self.first..self.first + self.len
     }
 
-    /// What its mean counts in the mean over the global batch.
+    /// Weight of the shard's mean in the mean over the global batch.
     #[must_use]
     pub fn weight(&self) -> f64 {
         self.len as f64 / self.global.max(1) as f64

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the threads of a rank know of its work, and of the end of it.
+/// State of a rank's work that its threads share, including why it ended.
 #[derive(Debug)]
 pub(crate) struct Shared {
     started: Instant,
@@ -91,7 +91,7 @@ impl Shared {
     }
 }
 
-/// What rank 0 knows of a rank.
+/// State of a rank as rank 0 sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub heard: Instant,
@@ -101,7 +101,7 @@ pub(crate) struct Seen {
     pub left: bool,
 }
 
-/// What is wrong with the ranks, if anything is; `seen` is in their order, with rank 0's own.
+/// Returns what is wrong with the ranks, if anything is; `seen` is in their order, with rank 0's own.
 pub(crate) fn judge(seen: &[Seen], silence: Duration, stall: Duration) -> Option<String> {
     for (rank, s) in seen.iter().enumerate().skip(1).filter(|(_, s)| !s.left) {
         if s.heard.elapsed() > silence {
@@ -133,14 +133,14 @@ pub(crate) fn judge(seen: &[Seen], silence: Duration, stall: Duration) -> Option
     })
 }
 
-/// That nothing was heard of a rank.
+/// Message for a rank that has been silent.
 pub(crate) fn silent(rank: usize, time: Duration) -> String {
     format!(
         "Rank {rank} has not been heard of for {time:.0?}: its process was stopped, or its machine or the network is down."
     )
 }
 
-/// That the connection of a rank ended.
+/// Message for a rank whose connection ended.
 pub(crate) fn died(rank: usize) -> String {
     format!("Rank {rank} died: its connection has ended, and it did not say why.")
 }

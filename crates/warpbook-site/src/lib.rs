@@ -1,7 +1,7 @@
 //! A web site for this machine only: what `warpbook view --live` and the developer's commands show in a browser.
 //!
-//! It answers at 127.0.0.1, to whoever calls it by that name: another site's name that was made to point here is refused. Each of a browser's
-//! connections is answered for itself, as browsers keep them open for minutes.
+//! It answers at 127.0.0.1, to callers that use that name: another site's name that was made to point here is refused. Each of a browser's
+//! connections has its own task, as browsers keep them open for minutes.
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-/// How many ports are tried after the first.
+/// Number of ports to try after the first.
 const PORTS: u16 = 100;
 /// After a connection that could not be taken, as when too many files are open.
 const RESPITE: Duration = Duration::from_millis(50);
@@ -36,10 +36,10 @@ pub struct Port {
 }
 
 impl Port {
-    /// The first free one of `from` and the hundred after it; any free one for 0.
+    /// Takes the first free port of `from` and the hundred after it; any free one for 0.
     ///
     /// # Errors
-    /// Where none of them is free.
+    /// If none of them is free.
     pub fn free(from: u16) -> io::Result<Self> {
         let last = from.saturating_add(PORTS);
         let listener = (from..=last).find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
@@ -57,7 +57,7 @@ impl Port {
     }
 }
 
-/// What an address holds.
+/// The content at an address.
 #[derive(Debug)]
 pub struct Found {
     /// The bytes.
@@ -82,7 +82,7 @@ impl Site {
     /// slash, as it was sent, without its query.
     ///
     /// # Errors
-    /// Where the system has no thread or no poll for it.
+    /// If the system has no thread or no poll for it.
     pub fn start<F>(port: Port, find: F) -> io::Result<Self>
     where
         F: Fn(&str) -> Result<Found, u16> + Send + Sync + 'static,
@@ -217,7 +217,7 @@ mod tests {
         Site::start(Port::free(0).unwrap(), find).unwrap()
     }
 
-    /// What comes for a request after its first line, over a connection that is closed then.
+    /// Returns the response to a request with this first line, over a connection that is then closed.
     fn asked(site: &Site, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", site.port)).unwrap();
         write!(stream, "{request}Connection: close\r\n\r\n").unwrap();

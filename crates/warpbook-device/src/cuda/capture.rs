@@ -25,7 +25,7 @@ type Captures = BTreeMap<u64, Mutex<Captured>>;
 thread_local! {
     /// The captures that this thread has begun.
     static OF_THIS_THREAD: Cell<usize> = const { Cell::new(0) };
-    /// Number of captures and timings on this thread, during which nothing else may be timed.
+    /// Number of measurements running on this thread, during which nothing else may be timed.
     static BUSY: Cell<usize> = const { Cell::new(0) };
 }
 

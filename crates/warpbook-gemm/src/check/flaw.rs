@@ -22,13 +22,13 @@ pub struct Evidence<'a> {
     pub b: &'a [f32],
     /// C, `[m][n]`.
     pub got: &'a [f32],
-    /// Whether an element of C has not been written, `[m][n]`.
+    /// True for each element of C that has not been written, `[m][n]`.
     pub unwritten: &'a [bool],
     /// The result of a second run.
     pub again: &'a [f32],
 }
 
-/// What is wrong with a result.
+/// Description of what is wrong with a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flaw {
     /// m, n and k.
@@ -175,7 +175,7 @@ impl Evidence<'_> {
         })
     }
 
-    /// Whether elements were written to the wrong place.
+    /// Checks if elements were written to the wrong place; returns a sentence if so.
     fn other_place(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
         let [m, n, _] = self.sizes;
         let close = |at: usize, of: usize| self.is_close(self.got[at], reference.want[of], reference.size[of]);
@@ -213,7 +213,7 @@ impl Evidence<'_> {
         wrong.iter().copied().step_by((wrong.len() / 16).max(1)).take(16)
     }
 
-    /// Whether A or B was read transposed, or both were swapped.
+    /// Checks if A or B was read transposed, or both were swapped; returns a sentence if so.
     fn other_operands(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
         let [m, n, k] = self.sizes;
         // For other shapes these would read outside the arrays.
@@ -238,7 +238,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// Whether all terms were added, and once each.
+    /// Checks if a term is missing or was added twice; returns a sentence if so.
     fn other_terms(&self, wrong: &[usize]) -> Option<String> {
         let [_, n, k] = self.sizes;
         let terms = |i: usize| -> Vec<f64> {

@@ -1,4 +1,4 @@
-//! What can run a product on a device, with the time that each is expected to take.
+//! Lists the kernels that can run a product on a device, with their expected times.
 
 use crate::Product;
 use crate::choose::cost_model::{Estimate, Limits, derived, estimate};
@@ -12,7 +12,7 @@ pub(crate) struct Candidate<'r> {
     pub row: &'r Row,
     /// The tile.
     pub tile: &'r Tile,
-    /// What is expected, copies included.
+    /// Expected time, copies included.
     pub estimate: Estimate,
     /// True if its costs were measured; others are derived from the device's rates.
     pub is_measured: bool,
@@ -45,7 +45,7 @@ pub(crate) fn candidates<'r>(rows: &'r [Row], product: &Product, device: &Device
     all
 }
 
-/// One of a row's tiles for a product; `None` where a block on the device has too little shared memory, or the workspace is too small.
+/// Returns the candidate of a row's tile for a product; `None` if a block on the device has too little shared memory, or the workspace is too small.
 pub(crate) fn candidate<'r>(
     row: &'r Row,
     tile: &'r Tile,

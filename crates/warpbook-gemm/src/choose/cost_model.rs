@@ -14,7 +14,7 @@ use warpbook_record::{DeviceInfo, Dim, Dtype, Tile};
 /// Bytes of a line of L2, and of a row of a tile that TMA loads.
 const LINE_BYTES: u64 = 128;
 
-/// What is expected of a product with a tile, in microseconds.
+/// Expected times of a product with a tile, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
     /// Launches, one for each panel of C.
@@ -41,7 +41,7 @@ impl Estimate {
     }
 }
 
-/// What the tiles of a product share on a device.
+/// Constants of a device that the tiles of a product share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limits {
     /// Microseconds in which an SM gets a line that TMA loads.
@@ -56,9 +56,9 @@ pub(crate) struct Limits {
     dram_mib_us: f64,
     /// Microseconds in which an SM multiplies 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
     tensor_us: f64,
-    /// How many times as long as on an H200 an SM takes for what a tile costs.
+    /// Factor from an H200's time to this device's for the costs of a tile on an SM.
     slower: f64,
-    /// Where they come from, to be added to a sentence.
+    /// Origin of the constants, a phrase to add to a sentence.
     pub origin: &'static str,
 }
 
@@ -73,7 +73,7 @@ const H200: Limits = Limits {
     origin: "",
 };
 
-/// The same multiprocessors next to slower memory, and a lower clock when all of them multiply. What is read by many at a time was
+/// An H100 has the same multiprocessors, slower memory, and a lower clock when all of them multiply. Rates of reads shared by many blocks were
 /// measured on an H200 only.
 const H100: Limits = Limits {
     line_us: 0.000_890,
@@ -91,7 +91,7 @@ const MEASURED_SMS: u32 = 132;
 const MEASURED_MHZ: f64 = 1980.0;
 
 impl Limits {
-    /// Of a device: measured on an H200 and on an H100. Another device's are an H100's in proportion to its SMs and its clock, and say so.
+    /// Returns a device's constants: measured on an H200 and on an H100. Another device's are an H100's in proportion to its SMs and its clock, and say so.
     pub fn of(device: &DeviceInfo) -> Self {
         let is = |name: &str| device.name.split([' ', '-']).any(|word| word == name);
         let (nearest, is_known) = match (is("H200"), is("H100")) {
@@ -127,14 +127,14 @@ const UNALIGNED_LINE_US: f64 = 0.0234;
 /// Microseconds in which an SM stores 64 x 64 elements of C from registers.
 const STORE_US: f64 = 0.131;
 
-/// How many times as long waves after the first take where a block stores a large tile from registers: nothing overlaps its stores,
-/// and the tiles come in no order that reuses L2. The same for lines of C in pieces.
+/// Factor for waves after the first if a block stores a large tile from registers: nothing overlaps its stores,
+/// and the tiles come in no order that reuses L2. The next constant is the factor for lines of C in pieces.
 const LARGE_FROM_REGISTERS: f64 = 1.11;
 
 /// Microseconds of a transposing copy, and of each MiB that it copies.
 const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 
-/// The same of a copy into rows of a multiple of 16 bytes, which takes both operands in one launch.
+/// The two constants for a copy into rows of a multiple of 16 bytes, which takes both operands in one launch.
 const REPACK_US: [f64; 2] = [1.57, 0.558];
 
 /// Microseconds of adding the sums of all parts of k, and of each MiB of them.
@@ -146,7 +146,7 @@ const DERIVED_US: [f64; 2] = [1.7, 2.0];
 /// The share of an SM's multiply-adds that warp instructions and CUDA cores reach: about what the ladder's rungs do.
 const REACHED: f64 = 0.6;
 
-/// What a tile costs whose costs nobody has measured: by the multiply-adds of an SM in a cycle, at the device's highest clock.
+/// Derives the costs of a tile that nobody has measured: from the multiply-adds of an SM in a cycle, at the device's highest clock.
 pub(crate) fn derived(tile: &Tile, can: &Capabilities, product: &Product, device: &DeviceInfo) -> Cost {
     let bytes = product.form.dtype.bytes() as f64;
     let of_cuda_cores = if device.compute_capability <= Some((8, 0)) { 64.0 } else { 128.0 };
@@ -205,7 +205,7 @@ pub(crate) fn estimate(
     }
 }
 
-/// How a product's k is divided for a row's tile, so that it is expected to take the least time; `None` where the sums do not fit into the
+/// Divides a product's k for a row's tile so that it is expected to take the least time; `None` if the sums do not fit into the
 /// workspace.
 pub(crate) fn parts(
     row: &Row,
@@ -348,7 +348,7 @@ fn straddling(ld: u32, bytes: u64) -> f64 {
     1.0 - step as f64 / LINE_BYTES as f64
 }
 
-/// How often a line of A or of B is read for 128 bytes of k while `clusters` are resident, the more often read of the two: by all
+/// Returns how often a line of A or of B is read for 128 bytes of k while `clusters` are resident, the larger of the two: by all
 /// tiles of a row or of a column, and again for each row of an operand that the line has a part of.
 fn readers_of_a_line(
     tile: &Tile,
@@ -381,7 +381,7 @@ fn row_lengths(product: &Product, copies: [Option<Layout>; 2]) -> [u32; 2] {
     [of(copies[0], product.lda), of(copies[1], product.ldb)]
 }
 
-/// How many times 64 x 64 elements of C a block stores.
+/// Number of times that a block stores 64 x 64 elements of C.
 fn stored(tile: &Tile, product: &Product) -> f64 {
     let [rows, columns] =
         [(Dim::Bm, product.m), (Dim::Bn, product.n)].map(|(dim, side)| tile.size(dim).min(side.into()));
@@ -468,7 +468,7 @@ mod tests {
         assert!(us(&can) < us(&whole) / 3.0, "{}", us(&can));
     }
 
-    /// The same product from memory takes longer on an H100. Nothing else is taken for either without a word.
+    /// A product from memory takes longer on an H100; the constants of other devices say that they are derived.
     #[test]
     fn what_tiles_share_depends_on_the_device() {
         let row = rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap();
@@ -547,7 +547,7 @@ mod tests {
         assert_eq!(lines_loaded(&pair, &can, &product((512, 512, 512), false, false), [None; 2]), [128.0, 192.0]);
     }
 
-    /// All tiles of a row read the same A, and rows of 48 bytes share their lines.
+    /// All tiles of a row read the same rows of A, and rows of 48 bytes share their lines.
     #[test]
     fn lines_that_all_blocks_read_are_counted() {
         let can = rows().iter().find(|r| r.rung.id == "15_split_k").unwrap().capabilities().unwrap().clone();

@@ -9,7 +9,7 @@ use warpbook_record::{DeviceInfo, Dtype, Tile};
 
 /// The published findings, a file a device: `data/findings/make.py` makes them of records.
 const PUBLISHED: [&str; 1] = [include_str!("../../../../data/findings/nvidia-h200.json")];
-/// How far a product may be from another whose finding is tried for it: the sum of the differences of their sides' binary logarithms.
+/// Largest distance of a product from another whose finding is tried for it: the sum of the differences of their sides' binary logarithms.
 const NEAR: f64 = 1.5;
 
 /// The fastest rung and tile that was found for a product.
@@ -74,7 +74,7 @@ impl Finding {
         self.key() == other.key()
     }
 
-    /// What tells its product from others.
+    /// Returns the key that distinguishes its product from others.
     pub(crate) fn key(&self) -> impl Ord + std::hash::Hash + use<> {
         let types = [Some(self.dtype), self.out].map(|dtype| dtype.map(Dtype::label));
         (self.m, self.n, self.k, types, self.trans_a, self.trans_b, self.leading)
@@ -92,7 +92,7 @@ impl Finding {
         row.obstacle(product.form, device.compute_capability).is_none().then_some((row, tile))
     }
 
-    /// How far its product is from another one of the same kind; `None` of another kind: type, transpositions, or how rows are aligned.
+    /// Returns the distance of its product from another one of the same kind; `None` if they differ in type, transpositions, or alignment of rows.
     fn distance(&self, p: &Product) -> Option<f64> {
         let width = |dtype: Dtype| if dtype.bytes() == 2 { Dtype::F16 } else { dtype };
         let own = Product::new(self.m, self.n, self.k, p.form);
@@ -115,13 +115,13 @@ fn usual_out(dtype: Dtype) -> Dtype {
 /// Findings of products. Never required.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Findings {
-    /// One for each product.
+    /// Findings, one for each product.
     #[serde(default)]
     pub findings: Vec<Finding>,
 }
 
 impl Findings {
-    /// Those that are published for a device; none for most.
+    /// Returns the findings published for a device; empty for most.
     #[must_use]
     pub fn published(device: &DeviceInfo) -> Self {
         static ALL: LazyLock<Vec<Published>> = LazyLock::new(|| {
@@ -160,7 +160,7 @@ pub(crate) struct Published {
     pub device: String,
     /// Its multiprocessors: devices of one name may differ in them.
     pub multiprocessors: u32,
-    /// Where the times are from.
+    /// Origin of the times.
     pub from: String,
     pub findings: Vec<Finding>,
 }

@@ -16,7 +16,7 @@ use warpbook_record::DeviceInfo;
 /// Timing is silent below this.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// What is told of timing that takes longer than a second.
+/// Called with a message when timing takes longer than a second.
 type Listener = Box<dyn Fn(&str) + Send + Sync>;
 static LISTENER: OnceLock<Listener> = OnceLock::new();
 
@@ -25,7 +25,7 @@ pub fn tell_of_tuning(listener: impl Fn(&str) + Send + Sync + 'static) {
     let _ = LISTENER.set(Box::new(listener));
 }
 
-/// What this process has found, by [`path_of`]. All handles share it, so that several on one kind of device choose alike where nothing can
+/// Findings of this process, by [`path_of`]. All handles share it, so that several on one kind of device choose alike even if nothing can
 /// be written. It is locked while a product is timed, as two that are timed at once disturb each other.
 static FOUND: LazyLock<Mutex<HashMap<PathBuf, Finding>>> = LazyLock::new(Mutex::default);
 
@@ -83,8 +83,8 @@ fn read(path: &Path) -> Option<Finding> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// Where a finding is kept, below the folder of caches: a small file for each, which is replaced as a whole, so that several processes may
-/// write. Its folder is that of the device, the driver, and the version of the kernels.
+/// Returns the path of a finding below the folder of caches: a small file for each, which is replaced as a whole, so that several processes may
+/// write. The folder is named by the device, the driver and the version of the kernels.
 fn path_of(device: &CudaDevice, product: &Product) -> PathBuf {
     Path::new("products").join(folder_of(device.info(), &driver_version().unwrap_or_default())).join(file_of(product))
 }

@@ -1,4 +1,4 @@
-//! Which rung and tile computes a product: see `README.md`.
+//! Chooses the rung and tile that compute a product: see `README.md`.
 
 pub(crate) mod candidates;
 pub(crate) mod cost_model;
@@ -210,7 +210,7 @@ pub(crate) mod tests {
         assert!(choose(&product, &device("T4", (7, 5), 40), &Findings::default()).is_none());
     }
 
-    /// Whatever its id, a new row is chosen by its costs and its fallback.
+    /// A new row is chosen by its costs and its fallback, not by its id.
     #[test]
     fn a_new_row_is_chosen_by_what_it_says() {
         let product = Product::new(4096, 4096, 4096, form(Dtype::Bf16));

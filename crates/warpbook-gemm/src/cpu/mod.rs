@@ -62,7 +62,7 @@ pub enum GemmError {
     /// Rows would overlap.
     #[error("The rows of {name} have {width} elements, so its leading dimension must be at least that; it is {ld}.")]
     LeadingDimension {
-        /// Which matrix.
+        /// Name of the matrix.
         name: &'static str,
         /// Elements in a row.
         width: usize,
@@ -74,7 +74,7 @@ pub enum GemmError {
         "{name} is stored as {rows} rows of {width} with a leading dimension of {ld}, which takes {needed} elements; the slice has {len}."
     )]
     TooShort {
-        /// Which matrix.
+        /// Name of the matrix.
         name: &'static str,
         /// Its rows, as stored.
         rows: usize,
@@ -188,7 +188,7 @@ pub fn blocked(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     product(ops, c, Threads::One)
 }
 
-/// As [`blocked`], with the bands of rows divided among the threads of the current rayon pool.
+/// Like [`blocked`], with the bands of rows divided among the threads of the current rayon pool.
 ///
 /// # Errors
 /// The errors of [`naive`].

@@ -23,7 +23,7 @@ pub enum HostArray<'a> {
     Bf16(&'a [bf16]),
 }
 
-/// The same, to be written.
+/// An array of the host to write to.
 #[derive(Debug)]
 pub enum HostArrayMut<'a> {
     /// `F32` and `Tf32`.
@@ -112,19 +112,19 @@ impl<'a> HostArrays<'a> {
         Self { a: a.into(), b: b.into(), c: c.into(), bias: None, mask: None, bias_gradient: None }
     }
 
-    /// The same with a bias.
+    /// Adds a bias.
     #[must_use]
     pub fn bias(self, bias: &'a [f32]) -> Self {
         Self { bias: Some(bias), ..self }
     }
 
-    /// The same with a mask.
+    /// Adds a mask.
     #[must_use]
     pub fn mask(self, mask: impl Into<HostArray<'a>>) -> Self {
         Self { mask: Some(mask.into()), ..self }
     }
 
-    /// The same with an array for the bias gradient.
+    /// Adds an array for the bias gradient.
     #[must_use]
     pub fn bias_gradient(self, bias_gradient: &'a mut [f32]) -> Self {
         Self { bias_gradient: Some(bias_gradient), ..self }
@@ -201,7 +201,7 @@ impl Inputs<'_> {
         apply(self.product.form.epilogue, v, bias, mask)
     }
 
-    /// In place: alpha op(A) op(B) + beta C is computed in C.
+    /// Computes alpha op(A) op(B) + beta C in place, in C.
     fn write_f32(&self, ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
         library(ops, c)?;
         if self.product.form.epilogue != Epilogue::None {
@@ -212,7 +212,7 @@ impl Inputs<'_> {
         Ok(())
     }
 
-    /// By way of an array of f32.
+    /// Computes the product in an array of f32, then rounds it.
     fn write_16_bits<T: Copy + Send>(
         &self,
         ops: &Operands<'_>,

@@ -10,7 +10,7 @@ use warpbook_kernels::matmul::{Epilogue, WORKSPACE_BYTES};
 use warpbook_kernels::nn;
 use warpbook_record::Dtype;
 
-/// Where arrays of a library's product begin, in bytes.
+/// Alignment of the arrays of a library's product, in bytes.
 const ALIGNMENT: u64 = 16;
 
 /// The kernels for what a library does not do where we ask it for a product or a convolution: biases, ReLUs, masks, and weight gradients
@@ -42,7 +42,7 @@ impl AfterLibrary {
     /// Checks that an array has this type and at least `len` elements.
     ///
     /// # Errors
-    /// It does not; the message names the array.
+    /// If it does not; the message names the array.
     pub fn holds(&self, name: &str, array: &DeviceArray, len: usize) -> Result<()> {
         array.spec().holds(name, ArraySpec { dtype: self.dtype, len }).map_err(refused)
     }
@@ -132,7 +132,7 @@ impl Planned {
     /// Queues it, like [`Plan::launch_checked`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn launch_checked(&self, stream: &Stream, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
         match self {
             Self::Kernel(plan) => plan.launch_checked(stream, arrays, workspace),

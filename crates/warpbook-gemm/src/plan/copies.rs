@@ -15,13 +15,13 @@ pub(crate) struct Layout {
     pub transpose: bool,
     /// Elements from one row of the copy to the next.
     pub ld: u32,
-    /// Where it starts in the workspace.
+    /// Offset in the workspace in bytes.
     pub offset: u64,
     /// Its size.
     pub bytes: u64,
 }
 
-/// What is copied before a product, and how much of it at a time.
+/// Operands to copy before a product, and how much of them at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layouts {
     /// The copies of A and B, where they are needed.
@@ -111,7 +111,7 @@ impl Layouts {
         Some(layouts)
     }
 
-    /// Where the workspace is free behind the copies.
+    /// Offset of the free part of the workspace behind the copies.
     pub fn end(&self) -> u64 {
         self.copies.iter().flatten().map(|c| (c.offset + c.bytes).next_multiple_of(ALIGNMENT)).max().unwrap_or(0)
     }

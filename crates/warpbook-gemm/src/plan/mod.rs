@@ -1,4 +1,4 @@
-//! One way to compute one product: kernels compiled and loaded, launches known.
+//! Plans one way to compute one product: kernels compiled and loaded, launches known.
 
 mod args_launch;
 pub(crate) mod copies;
@@ -19,7 +19,7 @@ use warpbook_kernels::Launch;
 use warpbook_kernels::matmul::{Form, Operands, Row, column_sums, sum_parts};
 use warpbook_record::{Dim, Dtype, Grid, KernelSpec, KernelStats, Tile};
 
-/// Whether A and B start at multiples of 16 bytes.
+/// True for A and for B if they start at multiples of 16 bytes.
 pub type Aligned = [bool; 2];
 
 /// One way to compute one product on one device.
@@ -30,12 +30,12 @@ pub type Aligned = [bool; 2];
 pub struct Plan {
     device: CudaDevice,
     product: Product,
-    /// What the kernel is compiled for: copies may store A and B another way.
+    /// Form that the kernel is compiled for: copies may store A and B another way.
     given: Form,
     kernel: Kernel,
     options: LaunchOptions,
     operands: Operands,
-    /// Whether A and B have to start at multiples of 16 bytes.
+    /// True for A and for B if they have to start at multiples of 16 bytes.
     needs_aligned: Aligned,
     /// The largest grid of resident blocks: devices differ in how many clusters they hold.
     most_blocks: u32,
@@ -59,7 +59,7 @@ struct ColumnSums {
     total: Kernel,
     /// Rows of a chunk.
     rows: u32,
-    /// Where the sums of the chunks start in the workspace, f32 `[chunks][n]`.
+    /// Offset in the workspace of the chunks' sums, f32 `[chunks][n]`.
     offset: u64,
     bytes: u64,
 }
@@ -69,7 +69,7 @@ struct ColumnSums {
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack, or once for each launch in a bound plan")]
 pub(crate) enum Step {
     ColumnSums(Summed),
-    /// Of one operand, or of both.
+    /// A copy of one operand or of both.
     Copy(Copied, Option<Copied>),
     Multiply(Multiplied),
     SumParts(Added),
@@ -267,7 +267,7 @@ impl Plan {
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
-    /// What is cut along k of the first panel.
+    /// Describes the tiles that are cut along k in the first panel.
     fn cut_tiles(&self) -> Option<String> {
         if !self.streams {
             return None;

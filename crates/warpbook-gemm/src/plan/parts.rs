@@ -10,14 +10,14 @@ const STAGE_BYTES: u64 = 128;
 /// Columns that a thread adds, as one word of 16 bytes.
 pub(crate) const COLUMNS: u32 = 4;
 
-/// How k is divided, and where the sums lie.
+/// The parts that k is divided into, and the place of their sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// How many parts.
+    /// Number of parts.
     pub count: u32,
     /// Elements from one row of a part's sums to the next.
     pub ld: u32,
-    /// Where the sums start in the workspace, behind the copies; f32 `[count][rows of the panel][ld]`.
+    /// Offset of the sums in the workspace, behind the copies; f32 `[count][rows of the panel][ld]`.
     pub offset: u64,
     /// Their size.
     pub bytes: u64,

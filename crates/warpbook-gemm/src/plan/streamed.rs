@@ -21,17 +21,17 @@ const LEAST_BLOCKS: u64 = 4;
 /// Bytes of the flag of a warpgroup's partial sums.
 const FLAG_BYTES: u64 = 8;
 
-/// How the tiles of a product are cut on a device, and where its blocks exchange sums.
+/// How the tiles of a product are cut on a device, and the memory where its blocks exchange sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Streamed {
     cutting: Cutting,
-    /// Where the partial sums start in the workspace, behind the copies.
+    /// Offset of the partial sums in the workspace, behind the copies.
     offset: u64,
     /// Their size; the flags follow.
     sums_bytes: u64,
     /// The size of sums and flags.
     pub bytes: u64,
-    /// What a flag holds while it is up. No other plan of this process has the same.
+    /// Value of a raised flag. No other plan of this process has the same.
     ticket: u64,
 }
 
@@ -45,13 +45,13 @@ pub(crate) struct ExchangeArgs {
 }
 
 impl ExchangeArgs {
-    /// Where no tile is cut.
+    /// Returns the plan that cuts no tile.
     pub fn none() -> Self {
         Self { sums: DevicePtr::NULL, flags: DevicePtr::NULL, ticket: 0 }
     }
 }
 
-/// Which tiles of a product are cut, by what is resident of them at once.
+/// Decides which tiles of a product are cut, from the number that is resident at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cutting {
     /// Rows and columns of C that a cluster computes.
@@ -79,7 +79,7 @@ impl Cutting {
         u64::from(m).div_ceil(rows) * u64::from(n).div_ceil(columns)
     }
 
-    /// How many of them are cut, the last ones; none where the last wave is full, or k too short.
+    /// Number of tiles to cut, the last ones; 0 if the last wave is full, or k too short.
     pub fn cut(&self, m: u32, n: u32) -> u32 {
         let tiles = self.tiles(m, n);
         let left = tiles % self.clusters;
@@ -114,7 +114,7 @@ impl Streamed {
         })
     }
 
-    /// How many tiles of a panel of C are cut, counted in clusters.
+    /// Number of cut tiles in a panel of C, counted in clusters.
     pub fn cut(&self, m: u32, n: u32) -> u32 {
         self.cutting.cut(m, n)
     }
@@ -124,7 +124,7 @@ impl Streamed {
         self.cutting.tiles(m, n)
     }
 
-    /// Where it ends in the workspace.
+    /// End of its part of the workspace in bytes.
     pub fn end(&self) -> u64 {
         self.offset + self.bytes
     }

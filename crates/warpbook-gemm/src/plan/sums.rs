@@ -14,15 +14,15 @@ const CHUNKS: u32 = 512;
 /// Rows of a chunk, at least.
 const LEAST_ROWS: u32 = 64;
 
-/// How the values of a column lie.
+/// Layout of the values of a column.
 #[derive(Debug, Clone, Copy)]
 pub enum RowsOf {
-    /// In `[rows][n]`.
+    /// Rows of a matrix, `[rows][n]`.
     Matrix {
         /// Rows of the matrix.
         rows: u32,
     },
-    /// In `[images][n][pixels]`.
+    /// Pixels of images, `[images][n][pixels]`.
     Images {
         /// Images of the batch.
         images: u32,
@@ -38,7 +38,7 @@ pub struct Sums {
     first: First,
     /// Adds the rows that the first level leaves.
     total: Kernel,
-    /// How many those are.
+    /// Number of rows.
     rows: u32,
 }
 

@@ -22,7 +22,7 @@ impl MatrixElement for half::bf16 {
     const DTYPE: Dtype = Dtype::Bf16;
 }
 
-/// Where a product's arrays are on the device. Those that the product does not use are not accessed, and may be null.
+/// Addresses of a product's arrays on the device. Arrays that the product does not use are not accessed, and may be null.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrays {
     /// A as it is stored.
@@ -201,21 +201,21 @@ impl DeviceArrays {
         Self { a: a.into(), b: b.into(), c: c.into(), epilogue, bias_gradient: None }
     }
 
-    /// The same with a bias.
+    /// Adds a bias.
     #[must_use]
     pub fn bias(mut self, bias: impl Into<DeviceArray>) -> Self {
         self.epilogue.bias = Some(bias.into());
         self
     }
 
-    /// The same with a mask.
+    /// Adds a mask.
     #[must_use]
     pub fn mask(mut self, mask: impl Into<DeviceArray>) -> Self {
         self.epilogue.mask = Some(mask.into());
         self
     }
 
-    /// The same with an array for the bias gradient.
+    /// Adds an array for the bias gradient.
     #[must_use]
     pub fn bias_gradient(self, bias_gradient: impl Into<DeviceArray>) -> Self {
         Self { bias_gradient: Some(bias_gradient.into()), ..self }
@@ -258,10 +258,10 @@ impl Workspace {
     /// The alignment of a workspace in bytes.
     pub const ALIGNMENT: u64 = 256;
 
-    /// A workspace of so many bytes.
+    /// Returns a workspace of `bytes` bytes.
     ///
     /// # Errors
-    /// It does not fit into device memory.
+    /// If it does not fit into device memory.
     pub fn new(device: &CudaDevice, bytes: u64) -> Result<Self> {
         Ok(Self(device.zeros(usize::try_from(bytes).unwrap_or(usize::MAX))?.range(..)))
     }
@@ -272,10 +272,10 @@ impl Workspace {
         Self(slice)
     }
 
-    /// A workspace for plans that are launched one after another on a stream.
+    /// Returns a workspace for plans that are launched one after another on a stream.
     ///
     /// # Errors
-    /// It does not fit into device memory.
+    /// If it does not fit into device memory.
     pub fn for_plans<'p>(device: &CudaDevice, plans: impl IntoIterator<Item = &'p Plan>) -> Result<Self> {
         Self::new(device, plans.into_iter().map(Plan::workspace_bytes).max().unwrap_or(0))
     }
@@ -286,7 +286,7 @@ impl Workspace {
         self.0.bytes() as u64
     }
 
-    /// All of it, as a library takes it.
+    /// Returns all of the workspace, as a library takes it.
     #[must_use]
     pub fn slice(&self) -> &Slice<u8> {
         &self.0
@@ -301,7 +301,7 @@ impl Workspace {
         self.0.range(at(offset)..at(offset.saturating_add(bytes)))
     }
 
-    /// All of it from an offset on.
+    /// Returns the rest of the workspace after an offset in bytes.
     pub fn after(&self, offset: u64) -> Self {
         Self(self.part(offset, self.bytes().saturating_sub(offset)))
     }

@@ -84,13 +84,13 @@ impl Product {
         Self { m, n, k, lda, ldb, ldc: n, form, alpha: 1.0, beta: 0.0, bias_gradient: false }
     }
 
-    /// The same with these leading dimensions.
+    /// Sets the leading dimensions.
     #[must_use]
     pub fn leading(self, lda: u32, ldb: u32, ldc: u32) -> Self {
         Self { lda, ldb, ldc, ..self }
     }
 
-    /// The same with these factors.
+    /// Sets the factors of the product and of C.
     #[must_use]
     pub fn scaled(self, alpha: f32, beta: f32) -> Self {
         Self { alpha, beta, ..self }
@@ -115,7 +115,7 @@ impl Product {
         }
     }
 
-    /// The same with the bias gradient.
+    /// Asks for the bias gradient, too.
     #[must_use]
     pub fn with_bias_gradient(self) -> Self {
         Self { bias_gradient: true, ..self }

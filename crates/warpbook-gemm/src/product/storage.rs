@@ -18,10 +18,10 @@ pub enum Storage {
 }
 
 impl Storage {
-    /// An array of these values, rounded to a type: to the nearest, ties to even.
+    /// Returns an array of these values, rounded to a type: to the nearest, ties to even.
     ///
     /// # Errors
-    /// It does not fit into device memory.
+    /// If it does not fit into device memory.
     pub fn from_f32(device: &CudaDevice, values: &[f32], dtype: Dtype) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => Self::F16(device.buffer_from(&parallel::to_f16(values))?),
@@ -30,10 +30,10 @@ impl Storage {
         })
     }
 
-    /// An array of zeros.
+    /// Returns an array of zeros.
     ///
     /// # Errors
-    /// It does not fit into device memory.
+    /// If it does not fit into device memory.
     pub fn zeros(device: &CudaDevice, len: usize, dtype: Dtype) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => Self::F16(device.zeros(len)?),
@@ -81,10 +81,10 @@ impl Storage {
         }
     }
 
-    /// Which elements still have all bits set, as after `fill_bytes(0xff)`: no arithmetic gives such a NaN.
+    /// Returns true for each element that still has all bits set, as after `fill_bytes(0xff)`: no arithmetic gives such a NaN.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn untouched(&self) -> Result<Vec<bool>> {
         Ok(match self {
             Self::F32(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u32::MAX).collect(),

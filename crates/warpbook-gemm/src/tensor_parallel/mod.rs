@@ -1,10 +1,10 @@
-//! A product over several GPUs of one process: tensor parallelism, by rows and by K.
+//! Computes a product on several GPUs of one process: tensor parallelism, by rows and by K.
 //!
 //! - **By rows** each GPU has some rows of A and all of B, and computes these rows of C. The first GPU's are in place; the others send theirs.
 //! - **By K** each GPU has some columns of A and the same rows of B, and computes a partial product of the size of C, in f32. The first GPU adds them up,
 //!   in the order of the GPUs (NCCL: in its own), and rounds once to the type of C.
 //!
-//! Either way C is computed in panels of rows: while a GPU multiplies a panel, the one before is on its way to the first GPU. What multiplies is the kernel
+//! Either way C is computed in panels of rows: while a GPU multiplies a panel, the one before is on its way to the first GPU. The kernel is the one
 //! that [`Gemm`] chooses for one GPU, with the same tile everywhere and panels that end where its tiles do. So a product by rows has the bits of one
 //! GPU's. One by K has other sums: to the error of a product each further GPU adds a rounding of f32, 2^-24 of the sum of the magnitudes.
 //!
@@ -12,8 +12,8 @@
 //! the communication, tile by tile while the next tiles are multiplied. There are no panels, and nothing is left to be copied at the end.
 //!
 //! Otherwise communication is by copies from GPU to GPU, which copy engines make while all SMs multiply, or by NCCL, whose kernels need SMs of both GPUs. A
-//! kernel of ours that fills a GPU leaves them none before it has ended, so with NCCL the first GPU works in panels too, and all that communicates is on
-//! streams that come first where SMs are free.
+//! persistent kernel of this project occupies every SM until it finishes, so with NCCL the first GPU works in panels, too, and all communication is on
+//! streams of higher priority.
 //!
 //! The same device may be named several times where NCCL is not involved: its shares are then computed on streams of their own, which shows that the order
 //! of all work is right, and is no faster.
@@ -48,13 +48,13 @@ const ASSUMED_LINK: f64 = 200e9;
 /// How a product is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Split {
-    /// By the rows of A and C.
+    /// Each GPU computes some rows of C.
     Rows,
-    /// By the terms of the sums.
+    /// Each GPU adds up some terms of every sum.
     K,
 }
 
-/// What carries results to the first GPU.
+/// The way results travel to the first GPU.
 #[derive(Debug, Clone)]
 pub enum Carrier {
     /// Copies from GPU to GPU, or through host memory where the GPUs cannot access each other's.
@@ -65,39 +65,39 @@ pub enum Carrier {
     Nccl(Arc<Vec<Communicator>>),
 }
 
-/// How a product is computed over several GPUs.
+/// Options of a product over several GPUs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How it is split.
+    /// How the product is split.
     pub split: Split,
-    /// What carries panels to the first GPU.
+    /// The way panels travel to the first GPU.
     pub carrier: Carrier,
     /// Panels of a GPU; `None` leaves them to [`copied_panels`], or to [`panel_count`] where all have to be alike: by K, and with NCCL. With [`Carrier::Stores`] there is one.
     pub panels: Option<u32>,
-    /// What the link moves, in bytes a second, where it was measured: the choice of panels goes by it.
+    /// Measured speed of the link in bytes a second, if known: the number of panels is chosen by it.
     pub link_bytes_per_s: Option<f64>,
 }
 
 impl Options {
-    /// By copies, with a number of panels that is chosen.
+    /// Returns options for copies, with a number of panels that is chosen.
     #[must_use]
     pub fn new(split: Split) -> Self {
         Self { split, carrier: Carrier::Copies, panels: None, link_bytes_per_s: None }
     }
 
-    /// The same by stores of the kernels that multiply.
+    /// Lets the multiplying kernels store into the first GPU's memory.
     #[must_use]
     pub fn stores(self) -> Self {
         Self { carrier: Carrier::Stores, ..self }
     }
 
-    /// The same by NCCL.
+    /// Communicates by NCCL.
     #[must_use]
     pub fn nccl(self, communicators: Arc<Vec<Communicator>>) -> Self {
         Self { carrier: Carrier::Nccl(communicators), ..self }
     }
 
-    /// The same with so many panels on each GPU, or as many as there are tiles, if those are fewer.
+    /// Sets the number of panels on each GPU, which is at most the number of tiles.
     #[must_use]
     pub fn panels(self, panels: u32) -> Self {
         Self { panels: Some(panels), ..self }
@@ -109,7 +109,7 @@ impl Options {
 struct Panel {
     rows: Range<u32>,
     multiply: BoundPlan,
-    /// What is computed: a part of C, or of the partial product.
+    /// The computed part of C, or of the partial product.
     result: DeviceArray,
     /// After its multiplication.
     computed: Event,
@@ -121,14 +121,14 @@ struct Panel {
 #[derive(Debug)]
 struct Member {
     device: CudaDevice,
-    /// Where it multiplies; the first does so on the caller's stream.
+    /// Stream that multiplies; `None` for the first GPU, which uses the caller's stream.
     multiplying: Option<Stream>,
-    /// Where it communicates, and the first adds up.
+    /// Stream that communicates; the first GPU's also adds up.
     communicating: Stream,
     /// After all of its communication.
     done: Event,
     panels: Vec<Panel>,
-    /// What it multiplies.
+    /// The GPU's share of the rows, or of k.
     share: Range<u32>,
     a: DeviceArray,
     b: DeviceArray,
@@ -149,11 +149,11 @@ pub struct TensorParallel {
     kernel: String,
 }
 
-/// What adds up partial products.
+/// Adds up partial products.
 #[derive(Debug)]
 struct Sum {
     add: AddPartials,
-    /// What other GPUs have sent, a partial product after the other.
+    /// Partial products from the other GPUs, one after the other.
     received: Buffer<f32>,
 }
 
@@ -170,7 +170,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// That of a product on one GPU.
+    /// Returns the kernel that is chosen for one GPU.
     fn of(device: &CudaDevice, product: &Product) -> Result<Self> {
         let plan = Gemm::untuned(device).plan(product, [true; 2])?;
         let row = rows().into_iter().find(|r| r.rung.id == plan.rung());
@@ -350,7 +350,7 @@ impl TensorParallel {
         }
     }
 
-    /// What multiplies, who has which share, in how many panels, and how they get to the first GPU; in sentences.
+    /// Describes in sentences what multiplies, who has which share, in how many panels, and how they get to the first GPU.
     #[must_use]
     pub fn description(&self) -> String {
         let shares: Vec<String> = self
@@ -452,7 +452,7 @@ struct Part {
     by_k: bool,
     /// Its rows of C are those of the first GPU.
     stores: bool,
-    /// Of its rows.
+    /// Panels of the rows.
     panels: Vec<Range<u32>>,
 }
 

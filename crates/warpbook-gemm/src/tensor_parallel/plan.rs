@@ -5,7 +5,7 @@ use std::ops::Range;
 /// The most panels that are chosen; more may be asked for.
 pub(super) const MOST_CHOSEN: u32 = 16;
 
-/// How often the last panel is halved at most.
+/// Largest number of halvings of the last panel.
 const MOST_HALVINGS: u32 = 3;
 
 /// Microseconds that a panel is taken to cost in addition to its work: launches, and an event that another GPU waits for. An assumption; the choice
@@ -60,7 +60,8 @@ pub fn panel_count(most: u32, compute_us: impl Fn(u32) -> f64, copy_us: f64) -> 
     (1..=most.clamp(1, MOST_CHOSEN)).min_by(|a, b| expected(*a).total_cmp(&expected(*b))).unwrap_or(1)
 }
 
-/// The same panels, of which the last is halved so many times as it is at least two units: what comes last has no multiplication to hide behind.
+/// Like [`panels`], with the last one halved as often as it has at least two units, at most `halvings` times: no multiplication hides
+/// its communication.
 ///
 /// # Panics
 /// If the unit is 0.

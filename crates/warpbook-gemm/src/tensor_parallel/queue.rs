@@ -1,4 +1,4 @@
-//! The order of a run: which stream does what, and what waits for what.
+//! Queues a run: decides which stream does what, and which waits for which.
 //!
 //! All streams wait for an event of the caller's stream first, and the caller's stream waits for all of them at the end. So a run begins after what the caller
 //! has queued before, runs of one product follow one another, and events on the caller's stream time all of it.
@@ -22,7 +22,7 @@ impl TensorParallel {
         self.queue_traced(stream, &mut None)
     }
 
-    /// What each GPU does when in a run; of several runs the one of median length. It waits for the stream.
+    /// Returns the timeline of a run, that is, of several runs the one of median length. It waits for the stream.
     ///
     /// # Errors
     /// The errors of [`TensorParallel::queue`].
@@ -101,7 +101,7 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// The same by NCCL. What receives waits for the panel too: a kernel that waits for a sender holds SMs that could multiply meanwhile.
+    /// Sends the rows by NCCL. The receiver waits for the panel, too: a kernel that waits for a sender holds SMs that could multiply meanwhile.
     fn send_rows(&self, all: &[Communicator], panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         let senders: Vec<(usize, &Member, &Panel)> = self
             .members
@@ -206,7 +206,7 @@ impl TensorParallel {
         })
     }
 
-    /// Where a panel begins in C.
+    /// Offset of a panel's first element in C.
     fn first_element(&self, panel: &Panel) -> usize {
         panel.rows.start as usize * self.product.n as usize
     }
@@ -217,7 +217,7 @@ impl TensorParallel {
         self.arrays.c.range(at..at + panel.result.len())
     }
 
-    /// How it is split.
+    /// How the product is split.
     #[must_use]
     pub fn split(&self) -> Split {
         self.split

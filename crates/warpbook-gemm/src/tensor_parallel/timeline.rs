@@ -1,11 +1,11 @@
-//! What each GPU did in one run of a product, by events.
+//! The timeline of each GPU in one run of a product, by events.
 //!
 //! Each GPU has a clock of its own. An event that goes from the first GPU to another and back bounds the difference of the two on both sides; the
 //! middle is taken, and half of the way there and back is the error that is stated.
 
 use warpbook_device::{CudaDevice, Event, Result, Stream};
 
-/// What a [`Stretch`] was spent on.
+/// The work of a [`Stretch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// A product of a panel.
@@ -17,7 +17,7 @@ pub enum Doing {
 }
 
 impl Doing {
-    /// As a timeline names it.
+    /// Its name in a timeline.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -33,13 +33,13 @@ impl Doing {
 pub struct Stretch {
     /// Whose it is, by its place among the devices.
     pub rank: usize,
-    /// What it was spent on.
+    /// The work that took the time.
     pub doing: Doing,
     /// The panel, counted from 0.
     pub panel: usize,
-    /// From the start of the run, in microseconds.
+    /// Start in microseconds from the start of the run.
     pub start_us: f64,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub duration_us: f64,
     /// Bytes that crossed to the first GPU.
     pub bytes: Option<u64>,
@@ -54,9 +54,9 @@ impl Stretch {
 /// One run of a product over several GPUs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
-    /// In the order in which they were queued.
+    /// Stretches in the order in which they were queued.
     pub stretches: Vec<Stretch>,
-    /// From the start of the run to its end, in microseconds.
+    /// Time from the start of the run to its end, in microseconds.
     pub whole_us: f64,
     /// The most by which the clocks of two GPUs may be apart, in microseconds.
     pub clock_error_us: f64,
@@ -82,7 +82,7 @@ impl Timeline {
     }
 }
 
-/// The same time as intervals that do not overlap, in their order.
+/// Merges intervals that overlap, and sorts them.
 fn union(mut all: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut apart: Vec<(f64, f64)> = Vec::new();
@@ -140,7 +140,7 @@ impl Trace {
         Ok(())
     }
 
-    /// What was queued, once all of it has ended; `begin` and `end` are events of the first GPU around all of it.
+    /// Reads the times once all the work has ended; `begin` and `end` are events of the first GPU around all of it.
     pub fn read(self, clocks: &Clocks, [begin, end]: [&Event; 2]) -> Result<Timeline> {
         let zero = clocks.at(0, begin)?;
         let mut stretches = Vec::new();
@@ -155,13 +155,13 @@ impl Trace {
 /// The clocks of several GPUs, set against that of the first.
 #[derive(Debug)]
 pub(super) struct Clocks {
-    /// Of each GPU an event, and when it happened by the first one's clock, in microseconds.
+    /// Each GPU's zero: an event, and its time by the first GPU's clock in microseconds.
     zeros: Vec<(Event, f64)>,
     error_us: f64,
 }
 
 impl Clocks {
-    /// How often an event goes there and back; the fastest counts.
+    /// Number of round trips of an event; the fastest counts.
     const ROUNDS: usize = 8;
 
     /// Asks the GPUs, whose streams are idle.

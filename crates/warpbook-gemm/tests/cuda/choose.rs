@@ -99,7 +99,7 @@ fn kernels_from_elsewhere_are_taken() {
     assert_eq!(gemm.plan(&product, [true; 2]).unwrap().tile(), first.tile());
 }
 
-/// What a T4, an A100 and a consumer's card would choose runs and is right here.
+/// The choices for a T4, an A100 and a consumer's card run and are right on this device.
 #[test]
 fn what_other_gpus_choose_is_right() {
     let Some(device) = testing::gpu("what_other_gpus_choose_is_right") else { return };

@@ -24,9 +24,9 @@ struct Case {
     host: [Vec<f32>; 4],
     arrays: [Storage; 4],
     c: Storage,
-    /// What C holds before.
+    /// Values of C before the product.
     c0: Vec<f32>,
-    /// What the bias gradient holds before.
+    /// Values of the bias gradient before the product.
     sums0: Vec<f32>,
 }
 
@@ -303,7 +303,7 @@ fn every_tile_of_every_rung_is_right() {
     }
 }
 
-/// What the first tiles alone do not show: k in slices and clusters, and blocks of k that some of them go without.
+/// Covers what the first tiles alone do not show: k in slices and clusters, and blocks that some slices of k do not have.
 #[test]
 fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     let Some(device) = testing::gpu("every_tile_that_shares_k_takes_every_form_and_odd_shapes") else { return };
@@ -356,7 +356,7 @@ fn a_k_in_many_parts_is_right() {
     }
 }
 
-/// With an odd n: rows that lie apart and begin anywhere, and factors.
+/// Returns the product with padded rows that begin anywhere, and factors, if n is odd.
 fn loose_where_odd(tight: Product) -> Product {
     if tight.n.is_multiple_of(2) {
         return tight;

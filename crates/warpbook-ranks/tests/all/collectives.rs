@@ -10,7 +10,7 @@ fn limits() -> Limits {
     Limits { join: Duration::from_secs(60), silence: Duration::from_secs(30), stall: Duration::from_secs(60) }
 }
 
-/// What each rank makes of its group, in the order of the ranks.
+/// Returns each rank's result of `work`, in the order of the ranks.
 fn together<R: Send>(world: usize, work: impl Fn(&mut Group) -> R + Sync) -> Vec<R> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -8,9 +8,9 @@ use warpbook_ranks::{
     launched_listener,
 };
 
-/// What a process that is a rank does; the test of this name is nothing else.
+/// Job of a process that is a rank; the test of this name does nothing else.
 const JOB: &str = "WARPBOOK_TEST_JOB";
-/// Nothing here takes longer, on a machine that is busy with other things.
+/// Time limit of everything here, on a machine that is busy with other things.
 const LONG: Duration = Duration::from_secs(90);
 
 fn limits() -> Limits {

@@ -48,7 +48,7 @@ pub(super) struct ColumnMajor {
     pub lds: [c_int; 3],
     /// Rows and columns of `first`, `second` and C as they are stored.
     pub stored: [(u64, u64); 3],
-    /// Library's number for the type of A and B; `out` and `compute` are those of C and of the arithmetic.
+    /// Library's numbers for the type of A and B, the type of C (`out`) and the arithmetic (`compute`).
     pub data: c_int,
     pub out: c_int,
     pub compute: c_int,
