@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Tells the temporary files of one process apart.
+/// Distinguishes the temporary files of one process.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
-/// The most links that are followed: as many as Linux follows.
+/// Largest number of links to follow, which is Linux's limit.
 const MOST_LINKS: usize = 40;
 
 /// Writes a file under a temporary name in its folder and renames it, so that an older file stays whole until the new one is complete. The bytes are
@@ -92,7 +92,7 @@ pub fn read_file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The file that a path leads to: a link is followed to its end, whether a file is there or not.
+/// Returns the file that a path leads to: a link is followed to its end, even if no file is there.
 ///
 /// # Errors
 /// If the links form a circle.
@@ -109,7 +109,7 @@ fn make_folder_of(path: &Path) -> io::Result<()> {
     path.parent().filter(|p| !p.as_os_str().is_empty()).map_or(Ok(()), fs::create_dir_all)
 }
 
-/// A temporary file next to the one that it becomes; it is removed unless it was renamed.
+/// A temporary file next to its final place; it is removed unless it was renamed.
 struct Part(PathBuf);
 
 impl Part {
@@ -123,12 +123,12 @@ impl Part {
         Ok(Self(path.with_file_name(name)))
     }
 
-    /// Opens it, with the permissions of the file that it is to replace.
+    /// Opens it with the permissions of the file that it will replace.
     fn create(&self, path: &Path) -> io::Result<File> {
         remove_left_over(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")));
         let file = File::create(&self.0)?;
         // The lock is held until the file is closed: it tells others that this process is alive. On a file system without locks, the process number
-        // has to do.
+        // has to be enough.
         let _ = file.try_lock();
         if let Ok(old) = fs::metadata(path) {
             file.set_permissions(old.permissions())?;
@@ -157,7 +157,7 @@ fn remove_left_over(folder: &Path) {
     }
 }
 
-/// The process in ".c.st.123-0.part".
+/// Returns the process in a name such as ".c.st.123-0.part".
 fn process_of(name: &str) -> Option<u32> {
     let (file, end) = name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.')?;
     let (process, number) = end.split_once('-').filter(|_| !file.is_empty())?;
@@ -165,7 +165,7 @@ fn process_of(name: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-/// Reports whether a process has ended, as far as can be known here: outside Linux, only that it is another process.
+/// Returns true if a process has ended, as far as can be known here: outside Linux, only that it is another process.
 fn is_gone(process: u32) -> bool {
     process != std::process::id() && !Path::new("/proc").join(process.to_string()).exists()
 }

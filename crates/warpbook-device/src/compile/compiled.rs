@@ -1,4 +1,4 @@
-//! Compiled files, and what the assembler says of them.
+//! Compiled files, and the assembler's numbers for them.
 
 use crate::compile::cubin;
 use warpbook_record::KernelStats;
@@ -22,8 +22,8 @@ impl Compiled {
     }
 }
 
-/// Registers from the code itself; shared memory and spills from the assembler's log. Where the log says nothing
-/// about an entry, its sections and its stack frame (which is where spills go) are read instead.
+/// Takes registers from the code itself; shared memory and spills from the assembler's log. If the log lacks
+/// an entry, its sections and its stack frame (where spills go) are read instead.
 pub(crate) fn stats(code: &[u8], log: &str, file: &str, architecture: &str) -> Vec<KernelStats> {
     let logged = parse_log(log);
     let of_entry = |r: cubin::Resources| {

@@ -17,7 +17,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Loads NVRTC for a driver that supports `driver_cuda`, or any where there is no driver.
+    /// Loads NVRTC for a driver that supports `driver_cuda`, or any if there is no driver.
     ///
     /// # Errors
     /// The errors of [`Nvrtc::load`].
@@ -31,7 +31,7 @@ impl Compiler {
         Ok(Self { headers, cache: Cache::none(), ..Self::new(None)? })
     }
 
-    /// Its NVRTC.
+    /// Returns the loaded NVRTC.
     #[must_use]
     pub fn nvrtc(&self) -> &Nvrtc {
         &self.nvrtc
@@ -72,9 +72,9 @@ impl Compiler {
         let major = self.nvrtc.version().0;
         let folders = LazyCell::new(|| headers::folders(self.nvrtc.path(), major));
         let is_elsewhere = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
-        // Only what the file can include: a new building block elsewhere does not recompile everything.
+        // The key covers only what the file can include, so a new building block elsewhere does not recompile everything.
         let headers = Headers::of(&spec.source, &spec.headers, self.headers, &is_elsewhere);
-        // The compiler may read other files, which can change without Warpbook's noticing.
+        // The compiler may read other files, which can change without Warpbook noticing.
         let cache = cache.filter(|_| !headers.is_incomplete);
         if headers.is_incomplete {
             options.extend(folders.iter().map(|folder| format!("--include-path={}", folder.display())));
@@ -104,7 +104,7 @@ impl Compiler {
             })
         };
         let mut built = build(false)?;
-        // The assembler's words of several compilations at once can get lost or mixed up.
+        // The assembler's logs of concurrent compilations can get lost or mixed up.
         if !built.was_alone && !tells_of(&built.log, &built.cubin) {
             built = build(true)?;
         }
@@ -166,7 +166,7 @@ mod tests {
         let header = folder.path().join("mine.cuh");
         let path = header.display();
         let by_path = format!("#include \"{path}\"\n");
-        // Which file this is only the compiler knows.
+        // Only the compiler knows which file this is.
         let by_macro = format!("#define WHERE \"{path}\"\n#include WHERE\n");
         for (include, is_kept) in [(by_path, true), (by_macro, false)] {
             let spec = KernelSpec {

@@ -22,7 +22,7 @@ pub(crate) struct Resources {
     pub(crate) frame_bytes: u32,
 }
 
-/// The resources of each entry; empty of what is not a cubin.
+/// Returns the resources of each entry; empty if the bytes are no cubin.
 pub(crate) fn resources(cubin: &[u8]) -> Vec<Resources> {
     read(cubin).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use warpbook_kernels::{Include, includes};
 use warpbook_record::Header;
 
-/// No source is longer.
+/// Largest size of a source in bytes.
 const LONGEST: u64 = 16 << 20;
 
 /// Reads a kernel's source, CUDA C++ in UTF-8, and the headers that it includes and that lie next to it.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use warpbook_kernels::{Launch, over_items};
 use warpbook_record::{DeviceInfo, KernelSpec, Requires, Tile};
 
-/// A CUDA error by name and in words.
+/// Describes a CUDA error by name and in words.
 pub(crate) fn describe(e: DriverError) -> String {
     driver::describe(e.0 as i32)
 }
@@ -35,7 +35,7 @@ pub(crate) fn is_sticky(e: DriverError) -> bool {
         Code::CUDA_ERROR_ECC_UNCORRECTABLE,
         Code::CUDA_ERROR_CONTEXT_IS_DESTROYED,
     ];
-    // By number: a later driver has errors that the type does not know.
+    // A later driver has errors that the type does not know, so they are described by number.
     STICKY.iter().any(|code| *code as i32 == e.0 as i32)
 }
 
@@ -51,9 +51,9 @@ pub(crate) struct Inner {
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     /// Stream for copies: waiting for it waits for nothing else, and disturbs no capture on another thread.
     pub(crate) transfers: sys::CUstream,
-    /// The error that ended the context; every launch asks for it.
+    /// The error that ended the context; every launch checks it.
     lost: OnceLock<String>,
-    /// A kernel runs that will not end: whoever frees something would wait for it.
+    /// True if a kernel never ends: freeing anything would wait for it.
     abandoned: AtomicBool,
 }
 
@@ -104,31 +104,31 @@ impl Inner {
         !self.abandoned.load(Ordering::Relaxed) && self.context.bind_to_thread().is_ok()
     }
 
-    /// Gives the device up, as a kernel on it does not end.
+    /// Gives up the device because a kernel on it does not end.
     pub(crate) fn abandon(&self, why: &str) {
         if !self.abandoned.swap(true, Ordering::Relaxed) {
-            // Giving the context back would wait too.
+            // Releasing the context would wait, too.
             std::mem::forget(self.context.clone());
         }
         self.lost.get_or_init(|| why.to_owned());
     }
 
-    /// An error of the driver, remembered where nothing can follow it.
+    /// Converts a driver error, and remembers it if nothing can follow it.
     pub(crate) fn error(&self, what: impl Into<String>, e: DriverError) -> Error {
         Error::Cuda { what: what.into(), why: describe(e), sticky: self.note(e) }
     }
 
-    /// The error of a library's call: one that the library refuses to make is told apart from one that failed.
+    /// Converts the error of a library's call: a refused call is told apart from one that failed.
     pub(crate) fn library_error(&self, library: &str, what: &str, why: String, is_refused: bool) -> Error {
         if is_refused {
             return Error::Unsupported { what: library.into(), why: format!("refuses {what}: {why}") };
         }
-        // It may be the error of an earlier kernel, of which the library does not say that it ended the context.
+        // It may be the error of an earlier kernel; the library does not say if that ended the context.
         let sticky = result::mem_get_info().is_err_and(|e| self.note(e));
         Error::Cuda { what: format!("{library}, asked for {what},"), why, sticky }
     }
 
-    /// Remembers an error that ends the context; says whether it was one.
+    /// Remembers an error that ends the context; returns true if this one did.
     pub(crate) fn note(&self, e: DriverError) -> bool {
         let sticky = is_sticky(e);
         if sticky {
@@ -152,7 +152,7 @@ pub(crate) fn relaxed<R>(call: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Ends the process without what the driver does at its end, which would wait for a kernel that runs for ever.
+/// Ends the process without the driver's clean-up, which would wait for a kernel that runs forever.
 pub fn exit_at_once(code: u8) -> ! {
     unsafe extern "C" {
         fn _exit(code: std::ffi::c_int) -> !;
@@ -176,7 +176,7 @@ impl CudaDevice {
     /// Opens device `index`.
     ///
     /// # Errors
-    /// No driver, one too old, or no such device.
+    /// If there is no driver, one that is too old, or no such device.
     pub fn open(index: u32) -> Result<Self> {
         let driver_cuda = driver::driver()?;
         let count = driver::count()?;
@@ -206,13 +206,13 @@ impl CudaDevice {
         })))
     }
 
-    /// Its name and limits.
+    /// The device's name and limits.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
     }
 
-    /// The newest CUDA that the driver supports.
+    /// Newest CUDA version that the driver supports.
     #[must_use]
     pub fn driver_cuda(&self) -> (u32, u32) {
         self.0.driver_cuda
@@ -272,10 +272,10 @@ impl CudaDevice {
         Ok((free as u64, total as u64))
     }
 
-    /// An error unless so many bytes are free, a little being left to the driver.
+    /// Returns an error unless so many bytes are free, with a reserve for the driver.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], with what is free.
+    /// [`Error::OutOfMemory`], with the free bytes.
     pub fn ensure_free(&self, what: impl Into<String>, needed: u64) -> Result<()> {
         const RESERVE: u64 = 64 << 20;
         let (free, total) = self.memory()?;
@@ -285,7 +285,7 @@ impl CudaDevice {
         Ok(())
     }
 
-    /// The shape of a launch of a kernel over so many items here.
+    /// Shape of a kernel's launch over so many items on this device.
     #[must_use]
     pub fn launch_shape(&self, spec: &KernelSpec, tile: &Tile, items: u64) -> Launch {
         over_items(spec, tile, items, self.0.info.multiprocessors)

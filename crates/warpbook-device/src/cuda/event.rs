@@ -1,4 +1,4 @@
-//! Points in streams that are waited for, and whose distance in time can be read.
+//! Events: points in streams to wait for, whose distance in time can be read.
 
 use crate::cuda::context::{Inner, relaxed};
 use crate::{CudaDevice, Result};
@@ -7,7 +7,7 @@ use cudarc::driver::sys;
 use std::sync::Arc;
 
 impl CudaDevice {
-    /// An event that takes the time.
+    /// Creates an event that records the time.
     ///
     /// # Errors
     /// The driver's.
@@ -15,7 +15,7 @@ impl CudaDevice {
         Event::new(self)
     }
 
-    /// An event that only orders streams, which costs the device less than one that takes the time.
+    /// Creates an event that only orders streams, which costs the device less than one that records the time.
     ///
     /// # Errors
     /// The driver's.
@@ -62,7 +62,7 @@ impl Event {
         Ok(Self { device: device.clone(), raw })
     }
 
-    /// Waits until what was queued before the event has ended; not at all for an event that was never recorded.
+    /// Waits until all work queued before the event has ended; returns at once for an event that was never recorded.
     ///
     /// # Errors
     /// The error of the work before it, if that failed.

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook_kernels::Launch;
 
-/// A share in something that has to live as long as work that uses it.
+/// An owner of something that has to live as long as work that uses it.
 pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
 
 impl CudaDevice {
-    /// A new stream, not ordered with any other.
+    /// Creates a stream, not ordered with any other.
     ///
     /// # Errors
     /// The driver's.
@@ -23,7 +23,7 @@ impl CudaDevice {
         Stream::new(self)
     }
 
-    /// A new stream whose work is given free SMs before that of other streams: for short work that others wait for.
+    /// Creates a stream whose work gets free SMs before other streams': for short work that others wait for.
     ///
     /// # Errors
     /// The driver's.
@@ -31,7 +31,7 @@ impl CudaDevice {
         Stream::before_others(self, true)
     }
 
-    /// A new stream whose work is given free SMs before that of ordinary streams, and after that of urgent ones.
+    /// Creates a stream whose work gets free SMs before ordinary streams', and after urgent ones'.
     ///
     /// # Errors
     /// The driver's.
@@ -86,10 +86,11 @@ impl std::fmt::Display for GraphLabel {
     }
 }
 
-/// Memory that a copy between devices, or a kernel that reaches another device's, uses on a stream. Freeing memory waits for the work of its own device only, so the other's part of a copy
+/// Memory that a copy between devices, or a kernel that reaches another device's, uses on a stream. Freeing memory waits for the
+/// work of its own device only, so the other's part of a copy
 /// has to be kept until the copy has ended.
 pub(crate) struct Lent {
-    /// After the last use of the two.
+    /// Event after the last use of the two.
     event: Event,
     memory: [Keep; 2],
 }
@@ -121,7 +122,7 @@ impl Stream {
         Ok(Self::of_handle(device, raw, true))
     }
 
-    /// A stream whose work is given free SMs before that of others: of the highest priority, or of the lowest but one.
+    /// Creates a stream whose work gets free SMs before others': of the highest priority, or of the lowest but one.
     pub(crate) fn before_others(device: &CudaDevice, highest: bool) -> Result<Self> {
         device.0.bind()?;
         let failed = |e| device.0.error("Creating a stream", e);
@@ -145,7 +146,7 @@ impl Stream {
         Self { device: device.0.clone(), raw, id, owned, last, dependent, queued, lent }
     }
 
-    /// Something is queued.
+    /// Notes that something is queued.
     pub(crate) fn count(&self) {
         self.queued.fetch_add(1, Ordering::Relaxed);
     }
@@ -190,11 +191,11 @@ impl Stream {
         })
     }
 
-    /// Waits for all that was queued, but no longer than so many seconds.
+    /// Waits for all queued work, but no longer than so many seconds.
     ///
     /// # Errors
     /// The errors of [`Stream::synchronize`]; [`Error::StillRunning`] after that time, and from then on the device cannot be used by this
-    /// process: nothing of it is freed any more, since that would wait for the kernel too.
+    /// process: nothing on it is freed any more, since that would wait for the kernel, too.
     pub fn synchronize_within(&self, limit_s: f64) -> Result<()> {
         let begun = Instant::now();
         loop {
@@ -215,14 +216,14 @@ impl Stream {
                     self.device.abandon(&error.to_string());
                     return Err(error);
                 }
-                // Done, or failed: this tells which.
+                // It is done or has failed: this tells which.
                 _ => return self.synchronize(),
             }
         }
     }
 
-    /// Waits for all that was queued, unless `gives_up` says that it is in vain, which is asked every tenth of a second. Whether all has ended: if not,
-    /// it is for the caller to end what hangs.
+    /// Waits for all queued work until `gives_up`, asked every tenth of a second, returns true. Returns true if all work has ended: if not,
+    /// the caller has to end what hangs.
     ///
     /// # Errors
     /// The errors of [`Stream::synchronize`].
@@ -263,7 +264,7 @@ impl Stream {
             |l: &&Lent| l.memory.iter().zip(&memory).all(|(a, b)| std::ptr::addr_eq(&raw const **a, &raw const **b));
         if let Some(there) = lent.iter().find(same) {
             if let Err(error) = there.event.record(self) {
-                // Without a mark, the copy has to end now.
+                // Without an event, the copy has to end now.
                 self.wait_for_all()?;
                 return Err(error);
             }
@@ -283,10 +284,10 @@ impl Stream {
         }
     }
 
-    /// Gives back what copies between devices used, once the stream was waited for.
+    /// Releases memory that copies between devices used, once the stream was waited for.
     fn give_back(&self) {
         let all = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
-        // Not under the lock: the last owner frees it. Others may have queued more meanwhile.
+        // Dropped outside the lock, because the last owner frees it. Others may have queued more meanwhile.
         let (still, _ended): (Vec<Lent>, Vec<Lent>) = all.into_iter().partition(Lent::is_under_way);
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).extend(still);
     }
@@ -296,7 +297,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.device.streams.remove(self.id);
         if !self.lent.get_mut().unwrap_or_else(PoisonError::into_inner).is_empty() && self.device.may_free() {
-            // What is lent is freed with this.
+            // Lent memory is freed with this.
             let _ = self.wait_for_all();
         }
         if self.owned && self.device.may_free() {
@@ -307,7 +308,7 @@ impl Drop for Stream {
 }
 
 impl Event {
-    /// Marks the point that a stream has got to.
+    /// Creates an event at the stream's current position.
     ///
     /// # Errors
     /// The driver's.

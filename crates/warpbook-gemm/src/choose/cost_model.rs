@@ -128,13 +128,13 @@ const UNALIGNED_LINE_US: f64 = 0.0234;
 const STORE_US: f64 = 0.131;
 
 /// Factor for waves after the first if a block stores a large tile from registers: nothing overlaps its stores,
-/// and the tiles come in no order that reuses L2. The next constant is the factor for lines of C in pieces.
+/// and the tiles come in no order that reuses L2. It applies to lines of C in pieces, too.
 const LARGE_FROM_REGISTERS: f64 = 1.11;
 
 /// Microseconds of a transposing copy, and of each MiB that it copies.
 const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 
-/// The two constants for a copy into rows of a multiple of 16 bytes, which takes both operands in one launch.
+/// Microseconds of a copy into rows of a multiple of 16 bytes, which takes both operands in one launch, and of each MiB that it copies.
 const REPACK_US: [f64; 2] = [1.57, 0.558];
 
 /// Microseconds of adding the sums of all parts of k, and of each MiB of them.
