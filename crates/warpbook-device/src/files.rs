@@ -73,7 +73,7 @@ pub fn write_atomic_with_folder(path: impl AsRef<Path>, bytes: &[u8]) -> io::Res
     write_atomic(path, bytes)
 }
 
-/// Reads a file of at most `most` bytes; at most 256 MiB from anything that is not a regular file, such as a pipe or an endless device.
+/// Reads a file of at most `most` bytes, and at most 256 MiB of anything that is not a regular file, such as a pipe or an endless device.
 ///
 /// # Errors
 /// If the system reports one, or the file is longer.
@@ -269,7 +269,7 @@ mod tests {
     fn what_a_killed_process_has_left_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        // No process has these numbers; two names are no parts, and one part is of a process that lives.
+        // No process has these numbers; two names are not temporary files, and one belongs to a living process.
         let living = format!(".c.st.{}-7.part", std::process::id());
         let stay = [".c.st.x-1.part", "c.st.4294967295-1.part", &living];
         for name in [".c.st.4294967295-0.part", ".other.4294967294-12.part"].iter().chain(&stay) {

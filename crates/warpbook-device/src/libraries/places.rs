@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The files of a folder whose names are wanted, the newest version first.
+/// Returns the files of a folder with wanted names, the newest version first.
 pub(crate) fn newest_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<PathBuf> =
@@ -12,12 +12,12 @@ pub(crate) fn newest_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<Pat
     found
 }
 
-/// A variable of the environment that names a path.
+/// Reads an environment variable that names a path.
 pub(crate) fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
 }
 
-/// The folders that pip installs into, of a `.venv` above the working directory and of the active environments.
+/// Returns the folders that pip installs into, of a `.venv` above the working directory and of the active environments.
 pub(crate) fn site_packages() -> Vec<PathBuf> {
     let mut environments: Vec<PathBuf> = Vec::new();
     if let Ok(here) = std::env::current_dir() {

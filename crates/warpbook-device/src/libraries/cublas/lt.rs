@@ -1,4 +1,4 @@
-//! Products by cuBLASLt, whose algorithms are asked for.
+//! Products by cuBLASLt, which lists its algorithms.
 
 use super::library::{
     ALIGNMENT, DESC_TRANSA, DESC_TRANSB, Destroy, LOADED, Libraries, LtDescriptor, LtSuggestion, PREF_ALIGNMENTS,
@@ -15,7 +15,7 @@ use crate::{CudaDevice, DevicePtr, Error, Result, Slice, Stream};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// cuBLASLt on a device, which tells what algorithms it has for a product.
+/// cuBLASLt on a device; it lists the algorithms that it has for a product.
 #[derive(Clone)]
 pub struct CublasLt(Arc<LtHandle>);
 
@@ -107,17 +107,17 @@ impl CublasLt {
         Ok(Self(Arc::new(LtHandle { libraries, device: device.0.clone(), raw: Mutex::new(raw), name })))
     }
 
-    /// (major, minor, patch).
+    /// Version of the library: (major, minor, patch).
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
         version(self.0.libraries.lt.property).unwrap_or_default()
     }
 
-    /// The algorithms that it suggests for a product of arrays that begin at multiples of 256 bytes, as buffers do: at most
-    /// `requested`, none of which needs more than `workspace_bytes`, the one that it holds to be the fastest first.
+    /// Returns the suggested algorithms for a product of arrays that begin at multiples of 256 bytes, as buffers do: at most
+    /// `requested`, none of which needs more than `workspace_bytes`, the supposedly fastest first.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a product that it has no algorithm for.
+    /// [`Error::Unsupported`] if the library has no algorithm for the product.
     pub fn plans(&self, call: &LibraryGemm, requested: usize, workspace_bytes: u64) -> Result<Vec<LtPlan>> {
         self.plans_at(call, [DevicePtr::NULL; 3], requested, workspace_bytes)
     }
@@ -203,17 +203,17 @@ impl CublasLt {
 }
 
 impl CublasLt {
-    /// (major, minor, patch) of the library that [`CublasLt::open`] would find.
+    /// Version (major, minor, patch) of the library that [`CublasLt::open`] would find.
     ///
     /// # Errors
-    /// [`Error::Library`].
+    /// [`Error::Library`] if there is none.
     pub fn find(device: &CudaDevice) -> Result<(u32, u32, u32)> {
         let libraries = LOADED.load(Some(device.driver_cuda()))?;
         Ok(version(libraries.lt.property).unwrap_or_default())
     }
 
-    /// The first of the suggested algorithms that runs, of arrays that begin at multiples of `alignment` bytes. It has been run
-    /// once, on arrays of its own where there is room for them, so a capture loads nothing.
+    /// Returns the first suggested algorithm that runs, for arrays that begin at multiples of `alignment` bytes. It has been run
+    /// once, on temporary arrays if there is room for them, so a capture loads nothing.
     ///
     /// # Errors
     /// The errors of [`CublasLt::plans`].
@@ -265,7 +265,7 @@ impl std::fmt::Debug for LtPlan {
 }
 
 impl LtPlan {
-    /// The workspace that it needs, in bytes.
+    /// Bytes of workspace that the algorithm needs.
     #[must_use]
     pub fn workspace_bytes(&self) -> usize {
         self.workspace_bytes
@@ -285,8 +285,8 @@ impl LtPlan {
     /// for an algorithm that the device refuses after all. A failure of the kernel itself shows when the stream is waited for.
     ///
     /// # Safety
-    /// A, B and C live, and are as large as the call says, until the product has ended, or a graph that has captured it; C
-    /// overlaps neither of the others. So does the workspace, which nothing else uses at the same time. The stream is of the
+    /// A, B and C must live, and be as large as the call says, until the product, or a graph that has captured it, has ended; C
+    /// must overlap neither of the others. The same holds for the workspace, which nothing else may use at the same time. The stream must be on the
     /// same device.
     pub unsafe fn launch(
         &self,

@@ -1,4 +1,4 @@
-//! A matrix product as a caller has it, and as the libraries take it.
+//! A row-major matrix product, and its form for the column-major libraries.
 
 use super::library::{ALIGNMENT, COMPUTE_32F, COMPUTE_32F_FAST_TF32, OP_N, OP_T, R_16BF, R_16F, R_32F};
 use crate::{DevicePtr, Error, Result};
@@ -40,7 +40,7 @@ pub struct LibraryGemm {
 /// The product as the column-major libraries see it: `first` is B, `second` is A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ColumnMajor {
-    /// Rows and columns of what is computed, and the length of the sums.
+    /// Rows and columns of the result, and the length of the sums.
     pub m: c_int,
     pub n: c_int,
     pub k: c_int,
@@ -55,8 +55,8 @@ pub(super) struct ColumnMajor {
 }
 
 impl LibraryGemm {
-    /// A row-major matrix is its transpose in column-major order, so C^T = op(B)^T op(A)^T is asked for, whose operands are B
-    /// and A as they lie, transposed where ours are.
+    /// A row-major matrix is its transpose in column-major order, so the library computes C^T = op(B)^T op(A)^T, whose operands are B
+    /// and A as they are stored, with the same transpositions.
     pub(super) fn column_major(&self) -> Result<ColumnMajor> {
         let Self { m, n, k, lda, ldb, ldc, trans_a, trans_b, .. } = *self;
         let refused = |why: String| Err(Error::Unsupported { what: "cuBLAS".into(), why });
@@ -131,14 +131,14 @@ impl LibraryGemm {
         [of(a, self.lda, self.dtype), of(b, self.ldb, self.dtype), of((self.m, self.n), self.ldc, self.out)]
     }
 
-    /// The largest power of two up to [`ALIGNMENT`] bytes that every row of A, of B and of C begins at a multiple of.
+    /// Returns the largest power of two, up to [`ALIGNMENT`] bytes, that divides the address of every row of A, of B and of C.
     pub(super) fn alignments(&self, [a, b, c]: [DevicePtr; 3]) -> [u64; 3] {
         [(a, self.lda, self.dtype), (b, self.ldb, self.dtype), (c, self.ldc, self.out)]
             .map(|(at, ld, dtype)| alignment(at.0 | (u64::from(ld) * dtype.bytes())))
     }
 }
 
-/// The largest power of two that divides the number, up to [`ALIGNMENT`].
+/// Returns the largest power of two that divides the number, up to [`ALIGNMENT`].
 fn alignment(bytes: u64) -> u64 {
     1 << (bytes | ALIGNMENT).trailing_zeros()
 }
@@ -201,7 +201,7 @@ mod tests {
                     assert_eq!(got[i * ldc + j], want, "{trans_a} {trans_b}: C[{i}][{j}]");
                 }
             }
-            // As stored, in column-major order: the rows are what runs along the leading dimension.
+            // The rows as stored in column-major order are the elements along the leading dimension.
             for ((rows, _), ld) in p.stored.iter().zip(p.lds) {
                 assert!(*rows <= ld.unsigned_abs().into());
             }

@@ -1,4 +1,4 @@
-//! Numbers of cudnn_graph.h.
+//! Constants of cudnn_graph.h.
 
 use super::descriptor::{DataType, Note};
 
@@ -57,7 +57,7 @@ pub(super) mod attribute {
     pub const ENGINE_NOTES: c_int = 1303;
 }
 
-/// `CUDNN_NUMERICAL_NOTE_*`: what an engine does to numbers.
+/// `CUDNN_NUMERICAL_NOTE_*`: properties of an engine's arithmetic.
 pub(super) mod note {
     use super::Note;
 

@@ -9,7 +9,7 @@ use warpbook_record::Dtype;
 /// A convolution as the library takes it: a cross-correlation, as in PyTorch. Pairs are height, width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LibraryConvolution {
-    /// Images.
+    /// Number of images.
     pub batch: u32,
     /// Channels of x.
     pub channels: u32,
@@ -38,11 +38,11 @@ pub enum ConvolutionPass {
     Forward,
     /// dx of the weight and dy.
     InputGradient,
-    /// dw, of the type of x, of x and dy.
+    /// dw, in the type of x, of x and dy.
     WeightGradient,
 }
 
-/// The arrays that a descriptor is of.
+/// Arrays of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operand {
     X,
@@ -60,7 +60,7 @@ impl ConvolutionPass {
         }
     }
 
-    /// The kind of its operation, and the first of the operation's attributes: the factor of the result.
+    /// Kind of the pass's operation, and the operation's first attribute, the factor of the result.
     pub(super) fn operation(self) -> (c_int, c_int) {
         match self {
             Self::Forward => (kind::FORWARD, 700),
@@ -71,7 +71,7 @@ impl ConvolutionPass {
 }
 
 impl Operand {
-    /// Its place after an operation's first attribute, and its name in a graph.
+    /// Offset from an operation's first attribute, and number in a graph.
     pub(super) fn place(self) -> c_int {
         match self {
             Self::Weight => 3,
@@ -94,7 +94,7 @@ impl LibraryConvolution {
         self.elements(operand).iter().fold(self.dtype.bytes(), |all, side| all.saturating_mul((*side).into()))
     }
 
-    /// Its sides as the library takes them: images, channels, rows, columns, in whatever order they lie.
+    /// Sizes in the library's order: images, channels, rows, columns, whatever the layout.
     pub(super) fn sides(&self, operand: Operand) -> Result<[i64; 4]> {
         let sides = self.elements(operand);
         if sides.iter().any(|side| c_int::try_from(*side).unwrap_or(0) == 0) {
@@ -108,7 +108,7 @@ impl LibraryConvolution {
         if self.channels_last { [c * h * w, 1, w * c, c] } else { [c * h * w, h * w, w, 1] }
     }
 
-    /// The type of its elements.
+    /// Type of the elements.
     pub(super) fn data_type(&self) -> Result<DataType> {
         match self.dtype {
             Dtype::F32 | Dtype::Tf32 => Ok(FLOAT),

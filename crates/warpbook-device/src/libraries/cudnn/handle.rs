@@ -47,7 +47,7 @@ impl Cudnn {
     /// for a later major version than the driver's CUDA passed over; then opens it on a device.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library) where there is none, or it does not load or start.
+    /// [`Error::Library`](crate::Error::Library) if there is none, or it does not load or start.
     pub fn open(device: &CudaDevice) -> Result<Self> {
         let library = LOADED.load(Some(device.driver_cuda()))?;
         device.0.bind()?;
@@ -61,16 +61,16 @@ impl Cudnn {
         Ok(Self(Arc::new(Opened { library, device: device.0.clone(), raw: Mutex::new(raw), name })))
     }
 
-    /// (major, minor, patch) of the library that [`Cudnn::open`] would find.
+    /// Version (major, minor, patch) of the library that [`Cudnn::open`] would find.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library).
+    /// [`Error::Library`](crate::Error::Library) if there is none.
     pub fn find(device: &CudaDevice) -> Result<(u32, u32, u32)> {
         let library = LOADED.load(Some(device.driver_cuda()))?;
         Ok(version(library.calls.property).unwrap_or_default())
     }
 
-    /// (major, minor, patch).
+    /// Version of the library: (major, minor, patch).
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
         version(self.0.library.calls.property).unwrap_or_default()

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 pub enum ActivityKind {
     /// A kernel's run.
     Kernel {
-        /// Blocks.
+        /// Grid in blocks.
         grid: [u32; 3],
-        /// Threads.
+        /// Block in threads.
         block: [u32; 3],
         /// Registers of a thread.
         registers: u32,
@@ -19,12 +19,12 @@ pub enum ActivityKind {
     },
     /// A copy.
     Copy {
-        /// Its length.
+        /// Bytes copied.
         bytes: u64,
     },
     /// A fill.
     Fill {
-        /// Its length.
+        /// Bytes filled.
         bytes: u64,
     },
     /// All work of a part of a program on a stream, timed by two events.
@@ -42,7 +42,7 @@ impl ActivityKind {
     }
 }
 
-/// Something that a GPU did.
+/// An activity of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
     /// Kernel, copy or fill.
@@ -53,11 +53,11 @@ pub struct Activity {
     pub start_ns: u64,
     /// Duration in nanoseconds.
     pub duration_ns: u64,
-    /// The stream, by CUPTI's number.
+    /// Stream, by CUPTI's number.
     pub stream: u32,
     /// Number shared by all activities of one driver call, such as the launch of a graph; larger for later calls.
     pub correlation: u32,
-    /// The graph that it was a node of, and the node: larger for nodes that were added later. Both are CUPTI's own numbers.
+    /// Graph and node that it ran as: larger for nodes that were added later. Both are CUPTI's own numbers.
     pub graph: Option<(u32, u64)>,
 }
 
@@ -69,7 +69,7 @@ impl Activity {
     }
 }
 
-/// A call of the driver by the host, as that which launches a kernel.
+/// A driver call by the host, such as the launch of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The function's name, as "cuLaunchKernel".
@@ -78,7 +78,7 @@ pub struct Call {
     pub start_ns: u64,
     /// Duration on the host in nanoseconds.
     pub duration_ns: u64,
-    /// The thread, by the system's number.
+    /// Thread, by the system's number.
     pub thread: u32,
     /// Correlation of the activities that the call led to.
     pub correlation: u32,
@@ -93,6 +93,6 @@ pub struct Recorded {
     pub calls: Vec<Call>,
     /// Innermost id by correlation, for calls made after [`crate::Recorder::enter`].
     pub ranges: BTreeMap<u32, u64>,
-    /// Activities that CUPTI had no room for, or no times of.
+    /// Activities that CUPTI had no room for, or did not time.
     pub lost: u64,
 }

@@ -1,5 +1,5 @@
-//! The records that are read: their first fields, which CUPTI has kept since CUDA 12.0, where later versions have added to their ends.
-//! From cupti_activity.h, whose structures are packed and aligned to 8 bytes; these fields lie at multiples of their sizes, so that C's layout is the same.
+//! The records' first fields, which CUPTI has kept since CUDA 12.0, while later versions added fields at the end.
+//! They are from cupti_activity.h, whose structures are packed and aligned to 8 bytes; these fields lie at multiples of their sizes, so C's layout is the same.
 
 use super::activity::{Activity, ActivityKind, Call};
 use super::name::readable;
@@ -33,7 +33,7 @@ pub(super) struct KernelRecord {
     pub local_total: u32,
     pub correlation: u32,
     pub grid_id: i64,
-    /// Zero-terminated, of the library's own; as a number, so that it is not followed by mistake.
+    /// A zero-terminated string of the library; as a number, so that it is not followed by mistake.
     pub name: usize,
     pub reserved: usize,
     pub queued: u64,
@@ -165,7 +165,7 @@ impl FillRecord {
     }
 }
 
-/// Start and duration; `None` where CUPTI has none, or they make no sense.
+/// Returns start and duration; `None` if CUPTI has none, or they make no sense.
 fn times(start: u64, end: u64, zero: u64) -> Option<(u64, u64)> {
     if start == 0 || end < start {
         return None;
@@ -173,7 +173,7 @@ fn times(start: u64, end: u64, zero: u64) -> Option<(u64, u64)> {
     Some((start.saturating_sub(zero), end - start))
 }
 
-/// 0 is no node.
+/// 0 means no node.
 fn node(graph: u32, node: u64) -> Option<(u32, u64)> {
     (node != 0).then_some((graph, node))
 }

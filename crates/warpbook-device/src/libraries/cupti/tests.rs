@@ -25,7 +25,7 @@ fn every_function_is_in_the_library() {
     assert!(sentence(8).contains("CUPTI_ERROR_OUT_OF_MEMORY"), "{}", sentence(8));
 }
 
-/// A library whose functions are here: a flush gives back a buffer with a kernel, a copy, a fill, a kind that was not asked for, a kernel
+/// A mock of the library: a flush returns a buffer with a kernel, a copy, a fill, a kind that was not asked for, a kernel
 /// without times, the range of a call and the call.
 mod fake {
     use super::*;

@@ -23,7 +23,7 @@ pub(super) enum Ranges {
 impl Profiler {
     /// Returns those of `metrics` that a chip has, in their order.
     pub fn known(&self, chip: &CStr, metrics: &[&str]) -> Result<Vec<String>> {
-        // Of a chip or a library that does not work all would be missing.
+        // If the chip or the library does not work, all metrics would seem to be missing.
         drop(Host::new(self, chip)?);
         let has = |metric: &&&str| Host::new(self, chip).and_then(|host| host.image(&Names::of([**metric])?)).is_ok();
         Ok(metrics.iter().filter(has).map(|m| (*m).to_owned()).collect())
@@ -53,7 +53,7 @@ impl Image8 {
     }
 }
 
-/// Names as C has them.
+/// C strings of names.
 struct Names {
     _texts: Vec<CString>,
     pointers: Vec<*const c_char>,
@@ -122,7 +122,7 @@ impl Drop for Host<'_> {
     }
 }
 
-/// The profiler of a context, enabled as long as it lives.
+/// The profiler of a context, enabled as long as this lives.
 struct Target<'l> {
     library: &'l Profiler,
     raw: *mut c_void,
@@ -154,20 +154,20 @@ impl Drop for Target<'_> {
 /// Values of all ranges.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Collected {
-    /// The values of each range, in the order of the metrics.
+    /// Values of each range, in the order of the metrics.
     pub values: Vec<Vec<f64>>,
     pub passes: usize,
-    /// Ranges that there was no room for.
+    /// Number of ranges that there was no room for.
     pub dropped: usize,
 }
 
 /// Counts while a program runs, once a pass.
 ///
 /// # Errors
-/// CUPTI's and the program's.
+/// CUPTI's errors and the program's.
 ///
 /// # Safety
-/// The context is a live one of the driver's, current on this thread.
+/// The context must be a live one of the driver's, current on this thread.
 pub(super) unsafe fn collect(
     library: &Profiler,
     (chip, context): (&CStr, *mut c_void),
@@ -179,7 +179,7 @@ pub(super) unsafe fn collect(
     let host = Host::new(library, chip)?;
     let image = host.image(&names)?;
     let passes = library.passes_of(&image)?;
-    // CUPTI keeps pointers to both images until the target is disabled, which is dropped before them.
+    // CUPTI keeps pointers to both images until the target is disabled, so the target is dropped before them.
     let mut data;
     let target = Target::new(library, context)?;
     let params = DataSize {
@@ -224,7 +224,7 @@ pub(super) unsafe fn collect(
             Ranges::Kernels => Ok(()),
         };
         let stopped = target.stop();
-        // What the program says comes first: a pass that it left early cannot end well.
+        // The program's error takes precedence: a pass that it left early cannot end well.
         done?;
         popped?;
         let is_last = stopped?;
@@ -232,7 +232,7 @@ pub(super) unsafe fn collect(
         if is_last {
             break;
         }
-        // More than a pass for each nesting level there cannot be.
+        // There cannot be more than one pass for each nesting level.
         if made > 2 * passes + 2 {
             return Err(Error::NotCounted {
                 why: format!("CUPTI asks for more than the {passes} passes that it announced"),
