@@ -1,4 +1,4 @@
-//! Arrays in device memory that are allocated for themselves.
+//! Arrays in device memory with an allocation of their own.
 
 use crate::memory::allocation::Allocation;
 use crate::{CudaDevice, Element, Result, Slice};
@@ -25,8 +25,8 @@ impl CudaDevice {
     }
 }
 
-/// An array in device memory, allocated for itself: it is a [`Slice`] of all of its allocation, which lives as long as the
-/// buffer and the slices that were taken of it.
+/// An array in device memory with an allocation of its own: it is a [`Slice`] of all of its allocation, which lives as long as the
+/// buffer and its slices.
 pub struct Buffer<T> {
     whole: Slice<T>,
 }

@@ -15,7 +15,7 @@ impl Stream {
     /// Queues setting every byte of a slice.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a slice of another device; the driver's.
+    /// [`Error::Unsupported`] for a slice of another device; the driver's errors.
     pub fn fill<T: Element>(&self, to: &Slice<T>, byte: u8) -> Result<()> {
         self.on_device("A fill", to.bytes(), &[to.memory()], || {
             // SAFETY: the range is the slice's, whose memory lives until the fill has ended.
@@ -62,11 +62,11 @@ impl Stream {
         })
     }
 
-    /// Queues a copy from page-locked host memory. The values are those that it has when the copy runs, so
+    /// Queues a copy from page-locked host memory. The copy reads the values when it runs, so
     /// [`Pinned::write`] waits for the copy.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host writes the array, where this is not captured; as of [`Stream::fill`].
+    /// [`Error::PinnedInUse`] while the host writes the array, unless this is captured; the errors of [`Stream::fill`].
     ///
     /// # Panics
     /// If the two have different lengths.
@@ -102,7 +102,7 @@ impl Stream {
     /// Queues a copy into page-locked host memory. [`Pinned::read`] waits for it.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host reads or writes the array, where this is not captured; as of [`Stream::fill`].
+    /// [`Error::PinnedInUse`] while the host reads or writes the array, unless this is captured; the errors of [`Stream::fill`].
     ///
     /// # Panics
     /// If the two have different lengths.
@@ -114,7 +114,7 @@ impl Stream {
         })
     }
 
-    /// Queues what touches device memory alone.
+    /// Queues an operation on device memory alone.
     fn on_device(
         &self,
         what: &'static str,

@@ -4,21 +4,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-/// Points that a [`MemoryWatch`] keeps between two calls of [`MemoryWatch::take`].
+/// Most points that a [`MemoryWatch`] keeps between two calls of [`MemoryWatch::take`].
 const MOST_POINTS: usize = 1 << 20;
 
 /// Memory of a device's arrays right after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryPoint {
-    /// When.
+    /// Time of the change.
     pub at: Instant,
-    /// Bytes that were allocated, or freed where it is negative.
+    /// Bytes allocated, or freed if negative.
     pub change: i64,
     /// True if it was an array of a [`crate::Pool`], for which the driver is not asked; else an allocation by the driver.
     pub of_pool: bool,
     /// Value of [`crate::CudaDevice::allocated`] afterwards; the segments of pools are part of it.
     pub allocated: u64,
-    /// Bytes of all pools' arrays that are in use.
+    /// Bytes of all pools' arrays in use.
     pub pool_allocated: u64,
     /// Bytes of all pools' segments, used or not.
     pub pool_reserved: u64,
@@ -31,14 +31,14 @@ type Log = Mutex<Vec<MemoryPoint>>;
 pub struct MemoryWatch(Arc<Log>);
 
 impl MemoryWatch {
-    /// The changes since the watch began, or since this was called last; more than a million are not kept.
+    /// Returns the changes since the watch began or the last call; at most a million are kept.
     #[must_use]
     pub fn take(&self) -> Vec<MemoryPoint> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Bytes allocated on a device, now and at most.
+/// Bytes allocated on a device, now and at the peak.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryCounters {
     pub(crate) now: AtomicU64,
@@ -62,7 +62,7 @@ impl MemoryCounters {
         self.tell(-(bytes as i64), false);
     }
 
-    /// A pool's bytes in use and in segments have become others.
+    /// Adds a change of a pool's bytes in use and in segments.
     pub(crate) fn pool_changed(&self, (allocated, reserved): (u64, u64), (allocated_now, reserved_now): (u64, u64)) {
         let change = |counter: &AtomicU64, before: u64, now: u64| match now >= before {
             true => counter.fetch_add(now - before, Ordering::Relaxed),

@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// A range of device memory as an array: all of a [`Buffer`](crate::Buffer), a slice of an [`Arena`](crate::Arena), or a
 /// part of either. It owns a share of the allocation, which is freed with its last slice; a clone is the same range.
 ///
-/// Kernels take it as a pointer to its first element. Slices may overlap: nothing here orders what is done to them, streams and
-/// events do.
+/// Kernels take it as a pointer to its first element. Slices may overlap: accesses to them are not ordered here, but by streams and
+/// events.
 pub struct Slice<T> {
     memory: Arc<Allocation>,
     pub(crate) address: u64,
@@ -32,7 +32,7 @@ impl<T> std::fmt::Debug for Slice<T> {
 }
 
 impl<T> Slice<T> {
-    /// `len` elements from a byte of an allocation on.
+    /// Returns `len` elements from a byte of an allocation on.
     ///
     /// # Panics
     /// If they do not lie in the allocation, or not at a multiple of T's alignment.
@@ -44,7 +44,7 @@ impl<T> Slice<T> {
         Self { memory, address, len, element: PhantomData }
     }
 
-    /// `len` elements of it from one on.
+    /// Returns `len` elements from index `from` on.
     fn part(&self, start: usize, len: usize) -> Self {
         Self { memory: self.memory.clone(), address: self.at(start).0, len, element: PhantomData }
     }
@@ -53,19 +53,19 @@ impl<T> Slice<T> {
         &self.memory
     }
 
-    /// The number of the device that it is on, as in cuda:0.
+    /// Number of its device, as in cuda:0.
     #[must_use]
     pub fn device_index(&self) -> u32 {
         self.memory.device.info.index
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
 
-    /// The address of element `index`, for a kernel.
+    /// Returns the address of element `index`, for a kernel.
     ///
     /// # Panics
     /// If `index` is past the end.
@@ -128,7 +128,7 @@ impl<T: Element> Slice<T> {
         device.wait_for_transfers("Copying to the device")
     }
 
-    /// Copies the values into memory that is there already; as of [`Slice::to_vec`] otherwise.
+    /// Copies the values into existing memory; otherwise like [`Slice::to_vec`].
     ///
     /// # Errors
     /// The driver's.
@@ -149,7 +149,7 @@ impl<T: Element> Slice<T> {
     }
 
     /// Copies the values out. It waits for no stream: call [`Stream::synchronize`](crate::Stream::synchronize) first
-    /// where a kernel is still writing them.
+    /// if a kernel is still writing them.
     ///
     /// # Errors
     /// The driver's.

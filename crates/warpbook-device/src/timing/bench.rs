@@ -5,23 +5,23 @@ use crate::{Cancel, ClockWatch, CudaDevice, Result, Stream};
 use std::time::Instant;
 use warpbook_record::{Inputs, L2State, Policy, TimedBy, stats};
 
-/// The one way of taking times: warm-up, then samples until there are enough or the budget is spent.
+/// The only way to take times: warm-up, then samples until there are enough or the budget is spent.
 #[derive(Debug, Clone)]
 pub struct Bench {
     /// Untimed repetitions before the first sample.
     pub warmup: u32,
-    /// Samples wanted.
+    /// Number of samples wanted.
     pub samples: u32,
-    /// No further sample is begun once those taken add up to this many seconds; one is always taken.
+    /// No further sample is begun once the samples so far add up to this many seconds; one is always taken.
     pub budget_s: f64,
     /// Regions shorter than this are repeated between two events until they are longer, and divided; in microseconds.
     pub batch_below_us: f64,
-    /// Looked at between samples.
+    /// Checked between samples.
     pub cancel: Cancel,
 }
 
 impl Default for Bench {
-    /// Three warm-ups and 25 samples within two seconds.
+    /// Returns a bench with three warm-ups and 25 samples within two seconds.
     fn default() -> Self {
         Self { warmup: 3, samples: 25, budget_s: 2.0, batch_below_us: 50.0, cancel: Cancel::default() }
     }
@@ -39,7 +39,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Median in microseconds; NaN of none.
+    /// Median in microseconds; NaN without samples.
     #[must_use]
     pub fn median_us(&self) -> f64 {
         stats::median(&self.us).unwrap_or(f64::NAN)
@@ -67,7 +67,7 @@ impl Bench {
         }
     }
 
-    /// Times what `region` queues on the stream. `setup` is queued before each repetition of it and is not timed,
+    /// Times the work that `region` queues on the stream. `setup` is queued before each repetition and is not timed,
     /// so a region with a setup is never repeated within a sample.
     ///
     /// # Errors
@@ -109,12 +109,12 @@ impl Bench {
     }
 
     /// Times regions in turn: every round takes one sample of each, so that all of them see the same clocks. Regions shorter than
-    /// the batching threshold are captured and replayed as a graph of several, so that launching is not what is timed.
+    /// the batching threshold are captured and replayed as a graph of several, so that launching is not timed.
     ///
-    /// `budget_s` is of each region.
+    /// `budget_s` is for each region.
     ///
     /// # Errors
-    /// The first error of a region, the driver's, and [`Error::Cancelled`](crate::Error::Cancelled).
+    /// The first error of a region, the driver's errors, and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn cuda_in_turn(
         &self,
         device: &CudaDevice,
@@ -133,7 +133,7 @@ impl Bench {
             stream.synchronize()?;
             Ok((start.elapsed_us(&end)?, clock.elapsed().as_secs_f64() * 1e6))
         };
-        // Of each the number of repetitions in a sample, and their graph where there are several.
+        // For each region, the number of repetitions in a sample, and their graph if there are several.
         let mut prepared = Vec::new();
         for region in regions {
             let mut last_us = 0.0;
@@ -239,7 +239,7 @@ impl Bench {
     }
 }
 
-/// Repetitions that bring a region of `us` over the threshold, with a margin of two.
+/// Returns the repetitions that bring a region of `us` over the threshold, with a margin of two.
 fn batch_for(us: f64, below_us: f64) -> u32 {
     if us >= below_us { 1 } else { (2.0 * below_us / us.max(0.1)).ceil().clamp(1.0, 1000.0) as u32 }
 }

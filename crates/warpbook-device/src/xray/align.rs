@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A question to another SM: the reference SM's clock when it asked and when it had the answer, and the other's clock in between.
+/// A probe of another SM: the reference SM's clock when it asked and when it had the answer, and the other's clock in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) asked: i64,
@@ -17,7 +17,7 @@ pub(super) struct Probes {
     pub(super) reference: u32,
     /// The probes of each other SM.
     pub(super) of: BTreeMap<u32, Vec<Probe>>,
-    /// The clock of the reference, and the time in nanoseconds: at the begin and at the end.
+    /// The reference's clock, and the time in nanoseconds: at the beginning and at the end.
     pub(super) stamps: [(i64, u64); 2],
 }
 
@@ -25,13 +25,13 @@ pub(super) struct Probes {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Offset {
     clocks: f64,
-    /// The truth is at most so far off, either way.
+    /// Largest error of the offset, either way.
     error: f64,
 }
 
 impl Offset {
-    /// The answer was given after the question and before it was received, so each probe bounds the offset on both sides, and all bounds hold
-    /// at once as long as the clocks run at one rate. Where they do not, the error covers every bound.
+    /// The answer came after the question and before it was received, so each probe bounds the offset on both sides, and all bounds hold
+    /// at once as long as the clocks run at one rate. If they do not, the error covers every bound.
     fn of(probes: &[Probe]) -> Option<Self> {
         let bounds = probes.iter().map(|p| (p.answered - p.received, p.answered - p.asked));
         let least = bounds.clone().map(|(low, _)| low).max()?;
@@ -48,7 +48,7 @@ impl Offset {
     }
 }
 
-/// The clocks of a device's SMs, set against each other.
+/// The clocks of a device's SMs, aligned with each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clocks {
     offsets: BTreeMap<u32, Offset>,
@@ -61,7 +61,7 @@ impl Clocks {
         let zero = Offset { clocks: 0.0, error: 0.0 };
         let mut offsets = BTreeMap::from([(before.reference, zero)]);
         for (sm, probes) in &before.of {
-            // Offsets to another reference say nothing here.
+            // Offsets to another reference are of no use here.
             let same = before.reference == after.reference;
             let later = after.of.get(sm).filter(|_| same).map_or(&[][..], Vec::as_slice);
             if let Some(offset) = Offset::of(&[probes, later].concat()) {
@@ -80,7 +80,7 @@ impl Clocks {
         Self { offsets, clocks_per_ns }
     }
 
-    /// The time in nanoseconds at which an SM's clock had this value, on a scale of all SMs; `None` of an SM that was not asked.
+    /// Returns the time in nanoseconds at which an SM's clock had this value, on a scale of all SMs; `None` for an SM that was not asked.
     #[must_use]
     pub fn ns(&self, sm: u32, clock: u64) -> Option<f64> {
         Some((clock as f64 - self.offsets.get(&sm)?.clocks) / self.clocks_per_ns)
@@ -92,18 +92,18 @@ impl Clocks {
         Some(self.offsets.get(&sm)?.error / self.clocks_per_ns)
     }
 
-    /// The largest error of any SM in nanoseconds.
+    /// Largest error of any SM in nanoseconds.
     #[must_use]
     pub fn largest_error_ns(&self) -> f64 {
         self.offsets.values().map(|o| o.error / self.clocks_per_ns).fold(0.0, f64::max)
     }
 
-    /// The SMs that were asked, and the one that asked, in their order.
+    /// Numbers of the SMs that were asked, and of the one that asked, in their order.
     pub fn sms(&self) -> impl Iterator<Item = u32> {
         self.offsets.keys().copied()
     }
 
-    /// The rate of the clocks in MHz.
+    /// Rate of the clocks in MHz.
     #[must_use]
     pub fn mhz(&self) -> f64 {
         self.clocks_per_ns * 1e3
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Clocks that run at one rate, each from its own beginning, and messages that take from 200 to 2000 clocks.
+    /// Simulates clocks that run at one rate, each from its own beginning, and messages that take from 200 to 2000 clocks.
     fn asked(offsets: &[i64], delays: &[(i64, i64)], begin: i64, rate: f64) -> Probes {
         let mut now = begin;
         let start = (begin, (begin as f64 / rate) as u64);
@@ -148,9 +148,9 @@ mod tests {
             for (sm, offset) in (1u32..).zip(&offsets) {
                 let found = clocks.offsets[&sm];
                 prop_assert!((found.clocks - *offset as f64).abs() <= found.error, "{found:?} of {offset}");
-                // As narrow as the fastest question allows.
+                // The error is as narrow as the fastest probe allows.
                 prop_assert!(found.error <= fastest as f64 / 2.0 + 1.0, "{found:?}, {fastest}");
-                // One moment on two SMs.
+                // The two values are one moment on two SMs.
                 let at = begin + 12_345;
                 let (here, there) = (clocks.ns(0, at as u64).unwrap(), clocks.ns(sm, (at + offset) as u64).unwrap());
                 prop_assert!((here - there).abs() <= clocks.error_ns(sm).unwrap() + 1.0, "{here} {there}");

@@ -7,7 +7,7 @@ use warpbook_kernels::HEADERS;
 use warpbook_kernels::xray::Marks;
 use warpbook_record::{KernelSpec, Source, Tile};
 
-/// A source without its marks; every line stays where it is.
+/// Returns a source without its marks; every line stays where it is.
 fn without_marks(text: &str) -> String {
     let is_mark = |l: &str| (l.starts_with("MARK(") || l.starts_with("MARK_BEGIN(")) && l.ends_with(");");
     let kept = text.lines().map(|l| if is_mark(l.trim()) || l.trim() == "#include \"xray.cuh\"" { "" } else { l });
@@ -16,7 +16,7 @@ fn without_marks(text: &str) -> String {
     stripped
 }
 
-/// A row of each kernel with marks, compiled for the architecture that has all of its instructions.
+/// Returns a row of each kernel with marks, compiled for the architecture that has all of its instructions.
 fn marked() -> Vec<(KernelSpec, Marks, String)> {
     let mut rows: Vec<(KernelSpec, Marks, String)> = Vec::new();
     for (spec, requires) in warpbook_kernels::all() {

@@ -1,8 +1,8 @@
-//! Marks of kernels, recorded: which warp was in which phase, when, and on which SM.
+//! Records the marks of kernels: which warp was in which phase, when, and on which SM.
 //!
 //! A kernel with marks (`kernels/xray.cuh`) is compiled with them while an [`Xray`] lives. Each of its warps then writes to a ring of its own, whose
-//! address the host puts into a variable of the kernel's module, so that nobody who launches it has to know. The clocks of the SMs are set against each
-//! other before a run and after it.
+//! address the host puts into a variable of the kernel's module, so that whoever launches it need not know. The clocks of the SMs are compared
+//! before a run and after it.
 
 mod align;
 #[cfg(test)]
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use warpbook_kernels::Launch;
 use warpbook_kernels::xray::{CLOCK_ROUNDS, sm_clocks};
 
-/// Kernels that are loaded while it lives are compiled with their marks. One at a time.
+/// While this lives, newly loaded kernels are compiled with their marks. There can be one at a time.
 pub struct Xray {
     device: CudaDevice,
     marking: Arc<Marking>,
@@ -44,17 +44,17 @@ pub struct Marks {
 /// The marks of a kernel's last launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelMarks {
-    /// Its entry.
+    /// Entry point of the kernel.
     pub entry: String,
-    /// The path of its source below `kernels/`.
+    /// Path of its source below `kernels/`.
     pub file: String,
-    /// The id of its tile.
+    /// Id of its tile.
     pub tile: String,
-    /// The names of its phases; see [`warpbook_kernels::xray::Marks`].
+    /// Names of its phases; see [`warpbook_kernels::xray::Marks`].
     pub phases: Vec<String>,
-    /// Blocks of the launch.
+    /// Number of blocks of the launch.
     pub blocks: u64,
-    /// Warps of a block.
+    /// Number of warps of a block.
     pub warps: u64,
     /// Block, warp within the block, and marks of each warp that has recorded something.
     pub marks: Vec<(u64, u64, WarpMarks)>,
@@ -73,7 +73,7 @@ impl Xray {
     pub fn begin(device: &CudaDevice) -> Result<Self> {
         let spec = sm_clocks();
         let mut clocks = device.kernel(&spec, &spec.tiles[0])?;
-        // More than half of an SM's shared memory: no SM takes two blocks.
+        // This is more than half of an SM's shared memory, so no SM takes two blocks.
         let info = device.info();
         let half = info.shared_bytes_per_multiprocessor.unwrap_or(0) / 2 + 1024;
         let most = info.shared_bytes_per_block.unwrap_or(48 << 10);
@@ -86,7 +86,7 @@ impl Xray {
         Ok(Self { device: device.clone(), marking, clocks })
     }
 
-    /// Kernels that are loaded from now on have no marks; those that have go on recording.
+    /// Stops adding marks to kernels that are loaded from now on; those that have them go on recording.
     pub fn pause(&self) {
         self.marking.pause();
     }
@@ -97,10 +97,10 @@ impl Xray {
         self.marking.marked().len()
     }
 
-    /// Gives every warp of the launches so far a ring, of at most so many bytes in all, and says how many they have. Launches before this record nothing.
+    /// Gives every warp of the launches so far a ring, of at most so many bytes in all, and returns how many have one. Launches before this record nothing.
     ///
     /// # Errors
-    /// They do not fit.
+    /// If they do not fit.
     pub fn allocate(&self, most_bytes: u64) -> Result<u64> {
         self.device.synchronize()?;
         let all = self.marking.marked();
