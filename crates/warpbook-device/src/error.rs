@@ -37,7 +37,7 @@ pub enum Error {
         fault: Option<(PathBuf, String)>,
     },
     /// CUPTI works but does not record.
-    #[error("What the GPU does and when cannot be recorded: {why}.")]
+    #[error("GPU activity cannot be recorded: {why}.")]
     NotRecorded {
         /// The reason and the remedy.
         why: String,
@@ -60,7 +60,7 @@ pub enum Error {
     #[error("{0}")]
     Argument(String),
     /// The device's name is unknown.
-    #[error("`{0}` names no device. Write cuda:0 (or another number), cpu, or best.")]
+    #[error("Unknown device `{0}`: write cuda:0 (or another number), cpu, or best.")]
     BadChoice(String),
     /// More memory is needed than is free.
     #[error(

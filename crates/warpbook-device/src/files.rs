@@ -102,7 +102,7 @@ pub fn behind_links(path: &Path) -> io::Result<PathBuf> {
         let Ok(to) = fs::read_link(&path) else { return Ok(path) };
         path = path.parent().unwrap_or(Path::new("")).join(to);
     }
-    Err(io::Error::other(format!("{MOST_LINKS} links lead from one to the next")))
+    Err(io::Error::other(format!("the path leads through more than {MOST_LINKS} symbolic links, perhaps in a circle")))
 }
 
 fn make_folder_of(path: &Path) -> io::Result<()> {

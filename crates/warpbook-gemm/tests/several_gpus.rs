@@ -282,11 +282,11 @@ fn what_is_not_split_is_refused() {
     let by_k = TensorParallel::new(&twice, &work.product, &arrays, &Options::new(Split::K).stores());
     assert!(by_k.unwrap_err().to_string().contains("split it by rows"));
     let check = |text: String, expect: &str| assert!(text.contains(expect), "{text}");
-    check(refused(&[], work.product, &arrays), "it is given no GPU");
-    check(refused(one, work.product.scaled(2.0, 0.0), &arrays), "alpha is 1");
+    check(refused(&[], work.product, &arrays), "needs a GPU");
+    check(refused(one, work.product.scaled(2.0, 0.0), &arrays), "alpha 1");
     let transposed = Product::new(64, 64, 64, Form { trans_b: true, ..work.product.form });
-    check(refused(one, transposed, &arrays), "not transposed");
-    check(refused(one, Product::new(65, 64, 64, work.product.form), &arrays), "A has 4160 elements of fp32");
+    check(refused(one, transposed, &arrays), "without transposition");
+    check(refused(one, Product::new(65, 64, 64, work.product.form), &arrays), "needs 4160 elements of fp32 in A");
     let halves = Storage::zeros(first, 64 * 64, Dtype::F16).unwrap();
-    check(refused(one, work.product, &DeviceArrays::new(&work.a, &work.b, &halves)), "C has 4096 elements of fp32");
+    check(refused(one, work.product, &DeviceArrays::new(&work.a, &work.b, &halves)), "needs 4096 elements of fp32 in C");
 }

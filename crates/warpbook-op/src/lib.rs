@@ -60,7 +60,7 @@ fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Option<T> {
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            keep(&format!("Warpbook has an error of its own: {text}"));
+            keep(&format!("Internal error in Warpbook: {text}"));
         }
     }
     None
@@ -71,7 +71,7 @@ fn status(call: impl FnOnce() -> Result<()>) -> i32 {
 }
 
 fn null(name: &str) -> Error {
-    Error::Unsupported { what: format!("The call without {name}"), why: "is not possible: the pointer is null".into() }
+    Error::Unsupported { what: format!("The pointer to {name}"), why: "must not be null".into() }
 }
 
 /// Opens a device by its CUDA index; null where that fails.

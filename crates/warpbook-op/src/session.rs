@@ -69,7 +69,7 @@ impl Session {
         let refuse = |why: String| Error::Unsupported { what: format!("The kernel {name}"), why };
         let by = ProductBy::read(Path::new(""), name).map_err(|why| refuse(format!("cannot be used: {why}")))?;
         if !by.names_a_rung() {
-            return Err(refuse("is not one kernel: name a rung, or a file such as mine.cu".into()));
+            return Err(refuse("is not a single kernel: name a rung, or a file such as mine.cu".into()));
         }
         let mut all = locked(&self.kernels);
         if let Some(own) = by.kernel()

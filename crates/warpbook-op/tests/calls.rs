@@ -38,7 +38,7 @@ fn what_cannot_be_done_is_said() {
     // SAFETY: null pointers are refused before anything is read.
     let status = unsafe { warpbook_gemm(null(), null_mut(), &PRODUCT, null(), null(), null(), null(), null_mut()) };
     assert_eq!(status, 1);
-    assert!(error().contains("without a session"), "{}", error());
+    assert!(error().contains("pointer to a session"), "{}", error());
     let of_another_thread = std::thread::spawn(error).join().unwrap();
     assert_eq!(of_another_thread, "");
     // SAFETY: null is nothing.
@@ -123,7 +123,7 @@ fn a_product_is_queued_on_a_stream_of_another_on_a_gpu() {
     for (name, why) in [
         (named("wrong.cu"), "elements are wrong"),
         ("none.cu".into(), "cannot be read"),
-        ("stock".into(), "is not one kernel"),
+        ("stock".into(), "is not a single kernel"),
     ] {
         assert_eq!(kernel(&name), 0, "{name}");
         assert!(error().contains(why), "{name}: {}", error());

@@ -100,7 +100,7 @@ impl Launch {
     /// There are no ranks, or a process cannot be started; those that were are ended.
     pub fn run(&self, heard: &mut dyn FnMut(&Line)) -> Result<Outcome> {
         if self.ranks == 0 {
-            return Err(Error::Launch("0 ranks: at least one has to be started.".into()));
+            return Err(Error::Launch("Cannot launch 0 ranks: start at least one.".into()));
         }
         let failed = |what: &str, e: std::io::Error| Error::Launch(format!("{what}: {e}."));
         let listener =

@@ -99,7 +99,7 @@ impl Placement {
         let [rank, world] = [names[0], names[1]].map(|name| number(get, name));
         let (rank, world) = (rank?, world?);
         if world == 0 {
-            return Err(Error::Setting(format!("{} is 0: there has to be one rank at least.", names[1])));
+            return Err(Error::Setting(format!("{} is 0: it must be at least 1.", names[1])));
         }
         if rank >= world {
             return Err(Error::Setting(format!(
@@ -145,11 +145,11 @@ fn number(get: Lookup<'_>, name: &str) -> Result<usize> {
             "{name} is not set, though other variables of its launcher are: start all ranks with the same launcher, or set it."
         )));
     };
-    text.trim().parse().map_err(|_| Error::Setting(format!("{name} is `{text}`; it has to be a number from 0 on.")))
+    text.trim().parse().map_err(|_| Error::Setting(format!("{name} is `{text}`; it must be a whole number, at least 0.")))
 }
 
 fn port(name: &str, text: &str) -> Result<u16> {
-    let wrong = || Error::Setting(format!("{name} is `{text}`; it has to be a port from 1 to 65535."));
+    let wrong = || Error::Setting(format!("{name} is `{text}`; it must be a port from 1 to 65535."));
     text.trim().parse().ok().filter(|port| *port > 0).ok_or_else(wrong)
 }
 
@@ -303,7 +303,7 @@ mod tests {
             let why = of(&all).unwrap_err().to_string();
             assert!(why.contains(expect), "{why}");
         };
-        check(("WORLD_SIZE", "0"), "WORLD_SIZE is 0: there has to be one rank at least");
+        check(("WORLD_SIZE", "0"), "WORLD_SIZE is 0: it must be at least 1");
         check(("RANK", "4"), "RANK is 4 and WORLD_SIZE is 4: ranks are numbered from 0 to 3");
         check(("RANK", "x"), "RANK is `x`");
         check(("RANK", ""), "RANK is not set");

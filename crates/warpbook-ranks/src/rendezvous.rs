@@ -174,7 +174,7 @@ fn host(
 /// Returns a guest's rank and the port of its ring; `None` for a stranger; an error that ends the rendezvous if the ranks do not match.
 fn take(p: &Placement, guests: &[Option<(TcpStream, SocketAddr, u16)>], guest: &Guest) -> Result<Option<(usize, u16)>> {
     let Ok(Message::Hello { token, rank, world, port }) = &guest.greeting else {
-        refuse(&guest.stream, "it does not speak as a rank of Warpbook does");
+        refuse(&guest.stream, "it is not a rank of Warpbook");
         return Ok(None);
     };
     let (rank, from) = (*rank as usize, guest.from);
@@ -227,13 +227,13 @@ fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
         Ok(Message::Welcome { places }) if places.len() == p.world => places,
         Ok(Message::Refused(why)) => return Err(Error::Refused(why)),
         Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-            return Err(unreachable("whoever listens there did not answer".into()));
+            return Err(unreachable("the program that listens there did not answer".into()));
         }
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(unreachable("whoever listened there hung up".into()));
+            return Err(unreachable("the program that listens there closed the connection".into()));
         }
         Err(e) => return Err(unreachable(e.to_string())),
-        Ok(_) => return Err(unreachable("whoever listens there does not speak as rank 0 of Warpbook does".into())),
+        Ok(_) => return Err(unreachable("the program that listens there is not rank 0 of Warpbook".into())),
     };
     let next = place_of(&places, (p.rank + 1) % p.world, first.ip())?;
     Ok(Met { ring: neighbours(p, &ring, next, deadline + margin)?, control: vec![stream] })
@@ -243,7 +243,7 @@ fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
 fn place_of(places: &[(String, u16)], rank: usize, first: IpAddr) -> Result<SocketAddr> {
     let (host, port) = &places[rank];
     let ip = if host.is_empty() { Ok(first) } else { host.parse() };
-    ip.map(|ip| SocketAddr::new(ip, *port)).map_err(|_| Error::Lost(format!("`{host}` is no address of rank {rank}.")))
+    ip.map(|ip| SocketAddr::new(ip, *port)).map_err(|_| Error::Lost(format!("Rank {rank} cannot be reached at `{host}`: this is not an IP address.")))
 }
 
 /// Connects, again and again until it works or time is up. The error is then that of the last attempt that had time to fail by itself.

@@ -54,7 +54,7 @@ impl Message {
         let mut head = [0; 5];
         from.read_exact(&mut head)?;
         let len = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
-        let strange = || io::Error::new(io::ErrorKind::InvalidData, "it does not speak as a rank of Warpbook does");
+        let strange = || io::Error::new(io::ErrorKind::InvalidData, "it is not a rank of Warpbook");
         if len > LONGEST || !(1..=6).contains(&head[0]) {
             return Err(strange());
         }

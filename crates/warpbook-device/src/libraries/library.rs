@@ -115,7 +115,7 @@ const NCCL: About = About {
 
 const CUPTI: About = About {
     name: "CUPTI",
-    missing: "CUPTI, NVIDIA's interface for profilers, was not found, so what the GPU does and when cannot be recorded",
+    missing: "CUPTI, NVIDIA's interface for profilers, was not found, so GPU activity cannot be recorded",
     packages: ["nvidia-cuda-cupti", "nvidia-cuda-cupti-cu12"],
     is_in_toolkit: true,
     place: "the folder with libcupti",

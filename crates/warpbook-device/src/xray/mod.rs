@@ -210,7 +210,7 @@ impl Question {
 
     fn read(&self) -> Result<Probes> {
         if self.failed.to_vec()? != [0] {
-            let why = "waited in vain for an SM to answer: other programs may be using this GPU".into();
+            let why = "an SM did not answer in time: other programs may be using this GPU".into();
             return Err(Error::Unsupported { what: "The comparison of the SMs' clocks".into(), why });
         }
         let (samples, sms, stamps) = (self.samples.to_vec()?, self.sms.to_vec()?, self.stamps.to_vec()?);

@@ -1,4 +1,4 @@
-//! The likely cause of a wrong product, from where and how it differs.
+//! Finds the likely cause of a wrong product, from where and how it differs.
 
 use rayon::prelude::*;
 use std::fmt;
@@ -10,7 +10,7 @@ use warpbook_record::Dtype;
 pub struct Evidence<'a> {
     /// m, n and k.
     pub sizes: [usize; 3],
-    /// Rows and columns of C per block, and the k of a step, where they are known.
+    /// Rows and columns of C per block, and the k of a step, if they are known.
     pub tile: [usize; 3],
     /// Type of A and B, for the tolerance.
     pub dtype: Dtype,
@@ -24,7 +24,7 @@ pub struct Evidence<'a> {
     pub got: &'a [f32],
     /// True for each element of C that has not been written, `[m][n]`.
     pub unwritten: &'a [bool],
-    /// The result of a second run.
+    /// Result of a second run.
     pub again: &'a [f32],
 }
 
@@ -35,13 +35,13 @@ pub struct Flaw {
     pub sizes: [usize; 3],
     /// Row and column of the first wrong element.
     pub first: (usize, usize),
-    /// Its value; `None` where nothing was written.
+    /// Value of that element; `None` if nothing was written.
     pub got: Option<f32>,
     /// The correct value.
     pub want: f64,
-    /// Wrong elements, and all elements.
+    /// Number of wrong elements, and of all elements.
     pub wrong: (usize, usize),
-    /// The most likely cause, in a sentence or two; empty where none was found.
+    /// The most likely cause, in a sentence or two; empty if none was found.
     pub hint: String,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// The product and the sums of the magnitudes of its terms, in f64.
+/// Computes the product and the sums of the magnitudes of its terms, in f64.
 struct Reference {
     want: Vec<f64>,
     size: Vec<f64>,
@@ -94,7 +94,7 @@ impl Evidence<'_> {
         (f64::from(got) - want).abs() <= tolerance * size + 0.5 * self.out.epsilon() * want.abs() + tiny
     }
 
-    /// The flaw, if there is one.
+    /// Returns the flaw, if there is one.
     #[must_use]
     pub fn examine(&self) -> Option<Flaw> {
         let [_, n, _] = self.sizes;
@@ -208,7 +208,7 @@ impl Evidence<'_> {
         None
     }
 
-    /// A few wrong elements, spread over all.
+    /// Returns a sentence if a few elements are wrong, spread over all.
     fn sample<'w>(&self, wrong: &'w [usize]) -> impl Iterator<Item = usize> + use<'w> {
         wrong.iter().copied().step_by((wrong.len() / 16).max(1)).take(16)
     }
@@ -336,7 +336,7 @@ mod tests {
             Self { sizes, a: numbers(m * k, 1), b: numbers(k * n, 2) }
         }
 
-        /// The result of a kernel with these terms, by (row, column, k).
+        /// Returns the result of a kernel with these terms, by (row, column, k).
         fn product(&self, term: impl Fn(usize, usize, usize) -> f32) -> Vec<f32> {
             let [m, n, k] = self.sizes;
             (0..m * n).map(|i| (0..k).map(|kk| term(i / n, i % n, kk)).sum()).collect()
@@ -455,7 +455,7 @@ mod tests {
         let small: Vec<f32> = noise.iter().map(|v| v * 1e-3).collect();
         case.check(&spoilt(&|i| i % 3 == 0, &small), "nearly right");
         case.check(&spoilt(&|i| i == 4, &vec![f32::NAN; 24 * 40]), "1 elements are NaN");
-        // No hint where none applies.
+        // There is no hint if none applies.
         assert_eq!(case.flaw_of(&got, &got, &[]).unwrap().hint, "");
     }
 }

@@ -18,8 +18,8 @@ pub(crate) struct Candidate<'r> {
     pub is_measured: bool,
 }
 
-/// Everything that is worth running for a product on a device, the fastest by the cost model first: the tiles with measured costs, or where
-/// no rung has any that hold on the device, the tiles of the ladder's last rung that runs there without.
+/// Returns all kernels worth running for a product on a device, the fastest by the cost model first: the tiles with measured costs, or, if
+/// no rung has any that hold on the device, the tiles of the ladder's last rung that runs there without costs.
 pub(crate) fn candidates<'r>(rows: &'r [Row], product: &Product, device: &DeviceInfo) -> Vec<Candidate<'r>> {
     let takes = |row: &&Row| row.kernel().is_some() && row.obstacle(product.form, device.compute_capability).is_none();
     let measured = rows.iter().filter(takes).flat_map(|row| {
@@ -40,7 +40,7 @@ pub(crate) fn candidates<'r>(rows: &'r [Row], product: &Product, device: &Device
         });
         all.extend(tiles.filter_map(|(row, tile)| candidate(row, tile, product, device)));
     }
-    // Of equal ones the first of the ladder stays the first.
+    // Of equal candidates, the first of the ladder stays the first.
     all.sort_by(|a, b| a.estimate.us().total_cmp(&b.estimate.us()));
     all
 }
@@ -62,13 +62,13 @@ pub(crate) fn candidate<'r>(
     Some(Candidate { row, tile, estimate, is_measured: measured.is_some() })
 }
 
-/// The costs of a row's tiles, where they hold for a product on a device.
+/// Returns the costs of a row's tiles, if they hold for a product on a device.
 fn costs<'r>(row: &'r Row, product: &Product, device: &DeviceInfo) -> Option<&'r Costs> {
     let holds = |c: &&Costs| c.dtypes.contains(&product.form.dtype) && c.requires.met_by(device.compute_capability);
     row.costs.as_ref().filter(holds)
 }
 
-/// A tile's measured costs, where they hold.
+/// Returns a tile's measured costs, if they hold.
 pub(crate) fn measured_cost(row: &Row, tile: &Tile, product: &Product, device: &DeviceInfo) -> Option<Cost> {
     costs(row, product, device)?.tiles.iter().find(|cost| *cost.tile == *tile.id).copied()
 }

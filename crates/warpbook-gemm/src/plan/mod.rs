@@ -148,7 +148,7 @@ impl Plan {
             return Err(refused(why));
         }
         let (Some(can), Some(spec)) = (row.capabilities(), Self::spec(row, product)) else {
-            return Err(refused("has no kernel of ours".into()));
+            return Err(refused("is computed by a library, not by a kernel of the catalogue".into()));
         };
         let layouts = match can.operands {
             Operands::Addresses => Layouts::none(product),

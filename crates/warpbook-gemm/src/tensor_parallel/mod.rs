@@ -202,7 +202,7 @@ impl TensorParallel {
     /// [`Error::Unsupported`] for no device; for transposed operands, an epilogue, factors or gaps between rows; for arrays that do not fit the product;
     /// for communicators that are not those of the devices. What is needed does not fit into memory; the compiler's and the devices'.
     pub fn new(devices: &[CudaDevice], product: &Product, arrays: &DeviceArrays, options: &Options) -> Result<Self> {
-        let Some(first) = devices.first() else { return Err(malformed("it is given no GPU")) };
+        let Some(first) = devices.first() else { return Err(malformed("needs a GPU")) };
         check(devices, product, &options.carrier)?;
         check_arrays(first, product, arrays)?;
         let is_nccl = matches!(options.carrier, Carrier::Nccl(_));
@@ -212,10 +212,10 @@ impl TensorParallel {
             routes.push(first.connect(device)?);
         }
         if stores && options.split == Split::K {
-            return Err(malformed("partial products are added, not stored: split it by rows, or let copies carry it"));
+            return Err(malformed("by K cannot store into the first GPU: split it by rows, or let copies carry it"));
         }
         if stores && routes.contains(&Route::Host) {
-            return Err(malformed("stores need GPUs that can access each other's memory: let copies carry it"));
+            return Err(malformed("by stores needs GPUs that can access each other's memory: let copies carry it"));
         }
         // By K of one GPU there is nothing to add up.
         let of_k = shares(product.k, devices.len(), K_UNIT);
@@ -232,7 +232,7 @@ impl TensorParallel {
         if by_k && is_nccl && of_k.iter().any(Range::is_empty) {
             let (k, gpus) = (product.k, devices.len());
             return Err(malformed(&format!(
-                "NCCL adds up what each has, and a k of {k} leaves some of {gpus} without a share of {K_UNIT} terms: name fewer GPUs"
+                "by NCCL needs a share of {K_UNIT} terms for each of {gpus} GPUs, but k is {k}: name fewer GPUs"
             )));
         }
         let split: Vec<(Range<u32>, Range<u32>)> = match options.split {
@@ -400,7 +400,7 @@ fn crossing(product: &Product, split: &[(Range<u32>, Range<u32>)], by_k: bool) -
 }
 
 fn malformed(why: &str) -> Error {
-    refused(Malformed(format!("Over several GPUs {why}.")))
+    refused(Malformed(format!("A product over several GPUs {why}.")))
 }
 
 /// An error unless the product is one that is split, and the communicators are those of the devices.
@@ -408,15 +408,15 @@ fn check(devices: &[CudaDevice], product: &Product, carrier: &Carrier) -> Result
     product.validate().map_err(refused)?;
     let plain = Product::new(product.m, product.n, product.k, product.form);
     if *product != plain || product.form.trans_a || product.form.trans_b {
-        return Err(malformed("A and B are not transposed, alpha is 1, beta is 0, and rows have no gaps between them"));
+        return Err(malformed("needs A and B without transposition, alpha 1, beta 0, and rows without gaps between them"));
     }
     if product.form.epilogue != warpbook_kernels::matmul::Epilogue::None {
-        return Err(malformed("there is no epilogue: add a bias or an activation after the product"));
+        return Err(malformed("has no epilogue: add a bias or an activation after the product"));
     }
     let Carrier::Nccl(all) = carrier else { return Ok(()) };
     let are_theirs = all.len() == devices.len() && all.iter().enumerate().all(|(i, c)| c.rank() == i);
     if !are_theirs {
-        return Err(malformed("NCCL has a communicator for each GPU, in their order: make them by Communicator::all"));
+        return Err(malformed("by NCCL needs a communicator for each GPU, in their order: make them by Communicator::all"));
     }
     Ok(())
 }
@@ -431,15 +431,15 @@ fn check_arrays(first: &CudaDevice, product: &Product, arrays: &DeviceArrays) ->
         let (is, needs) = (array.dtype(), stored(dtype));
         if stored(is) != needs || array.len() < len {
             let (n, is, needs) = (array.len(), is.label(), needs.label());
-            return Err(malformed(&format!("{name} has {len} elements of {needs}, and this one has {n} of {is}")));
+            return Err(malformed(&format!("needs {len} elements of {needs} in {name}, but got {n} of {is}")));
         }
         let (on, index) = (array.bytes().device_index(), first.info().index);
         if on != index {
-            return Err(malformed(&format!("{name} is on the first, cuda:{index}, and this one is on cuda:{on}")));
+            return Err(malformed(&format!("needs {name} on the first GPU, cuda:{index}, but it is on cuda:{on}")));
         }
     }
     if arrays.epilogue.bias.is_some() || arrays.epilogue.mask.is_some() || arrays.bias_gradient.is_some() {
-        return Err(malformed("there are A, B and C alone: leave out biases and masks"));
+        return Err(malformed("takes only A, B and C: leave out biases and masks"));
     }
     Ok(())
 }

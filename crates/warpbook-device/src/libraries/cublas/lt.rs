@@ -310,7 +310,7 @@ impl LtPlan {
             ["A", "B", "C"].into_iter().zip([a, b, c]).zip(self.problem.call.bytes()).map(|((n, s), b)| (n, s, b))
         {
             if (slice.bytes() as u64) < needed {
-                return refused(format!("needs {needed} bytes of {name}, and is given {}", slice.bytes()));
+                return refused(format!("needs {needed} bytes of {name}, but got {}", slice.bytes()));
             }
         }
         let all = [a, b, c, workspace];
@@ -340,7 +340,7 @@ impl LtPlan {
         let refused = |why: String| Err(Error::Unsupported { what: "This algorithm of cuBLASLt".into(), why });
         if workspace_bytes < self.workspace_bytes {
             let (needed, there) = (self.workspace_bytes, workspace_bytes);
-            return refused(format!("needs a workspace of {needed} bytes, and is given {there}"));
+            return refused(format!("needs a workspace of {needed} bytes, but got {there}"));
         }
         for (name, at, needed) in [("A", a, alignments[0]), ("B", b, alignments[1]), ("C", c, alignments[2])] {
             if !at.is_aligned(needed) {

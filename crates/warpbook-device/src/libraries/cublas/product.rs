@@ -81,7 +81,7 @@ impl LibraryGemm {
             Dtype::Tf32 => (R_32F, COMPUTE_32F_FAST_TF32),
             Dtype::F16 => (R_16F, COMPUTE_32F),
             Dtype::Bf16 => (R_16BF, COMPUTE_32F),
-            other => return refused(format!("is asked for fp32, tf32, fp16 and bf16 here, not for {other:?}")),
+            other => return refused(format!("supports fp32, tf32, fp16 and bf16 here, not {other:?}")),
         };
         let out = match self.out {
             Dtype::F32 | Dtype::Tf32 => R_32F,

@@ -114,7 +114,7 @@ impl LibraryConvolution {
             Dtype::F32 | Dtype::Tf32 => Ok(FLOAT),
             Dtype::F16 => Ok(HALF),
             Dtype::Bf16 => Ok(BFLOAT16),
-            other => Err(self.refused(format!("is asked for fp32, tf32, fp16 and bf16 here, not for {other:?}"))),
+            other => Err(self.refused(format!("supports fp32, tf32, fp16 and bf16 here, not {other:?}"))),
         }
     }
 

@@ -150,13 +150,13 @@ impl CudnnPlan {
             if (array.bytes() as u64) < needed {
                 return Err(self
                     .shape
-                    .refused(format!("needs {needed} bytes of {of:?}, and is given {}", array.bytes())));
+                    .refused(format!("needs {needed} bytes of {of:?}, but got {}", array.bytes())));
             }
         }
         let needed = self.built.workspace_bytes;
         if workspace.bytes() < needed {
             let there = workspace.bytes();
-            return Err(self.shape.refused(format!("needs a workspace of {needed} bytes, and is given {there}")));
+            return Err(self.shape.refused(format!("needs a workspace of {needed} bytes, but got {there}")));
         }
         let all = [inputs[0], inputs[1], output, workspace];
         if all.iter().any(|s| !Arc::ptr_eq(&s.memory().device, &stream.device)) {

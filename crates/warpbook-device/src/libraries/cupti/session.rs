@@ -144,7 +144,7 @@ impl Session {
             return Err(Error::NotRecorded { why });
         }
         if RECORDING.swap(true, Ordering::AcqRel) {
-            let why = "another recorder is at work in this process: finish or drop it first".into();
+            let why = "another recorder is active in this process: finish or drop it first".into();
             return Err(Error::NotRecorded { why });
         }
         // From here on an error drops the session, which disables the enabled kinds.

@@ -160,7 +160,7 @@ fn records_are_read_and_kinds_disabled_again() {
     let session = Session::start(fake::library(), false).unwrap();
     assert_eq!(fake::ENABLED.load(Ordering::SeqCst), 1 << CONCURRENT_KERNEL | 1 << MEMCPY | 1 << MEMSET, "no calls");
     let second = Session::start(fake::library(), false).unwrap_err().to_string();
-    assert!(second.contains("another recorder is at work"), "{second}");
+    assert!(second.contains("another recorder is active"), "{second}");
     let recorded = session.take().unwrap();
     assert_eq!(recorded.lost, 3, "two that were dropped, and one without times");
     let told: Vec<_> = recorded

@@ -100,7 +100,7 @@ impl Communicator {
         for device in devices {
             let index = c_int::try_from(device.info().index).unwrap_or(c_int::MAX);
             if indices.contains(&index) {
-                let why = format!("takes a GPU once, and cuda:{index} is named twice");
+                let why = format!("needs different GPUs, but cuda:{index} is named twice");
                 return Err(Error::Unsupported { what: "NCCL".into(), why });
             }
             indices.push(index);

@@ -131,7 +131,7 @@ impl ArenaLayout {
 mod tests {
     use super::*;
 
-    /// Returns pseudo-random numbers that are the same every time.
+    /// A sequence of pseudo-random numbers that is the same every time.
     struct Numbers(u64);
 
     impl Numbers {

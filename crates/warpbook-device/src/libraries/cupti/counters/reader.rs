@@ -41,7 +41,7 @@ pub(super) struct Only;
 impl Only {
     pub fn claim() -> Result<Self> {
         let taken = |what: &str| Error::NotCounted {
-            why: format!("{what} is at work in this process: finish or drop it first"),
+            why: format!("{what} is active in this process: finish or drop it first"),
         };
         if RECORDING.load(Ordering::Acquire) {
             return Err(taken("a recorder of the device's activity"));

@@ -283,7 +283,7 @@ fn there_is_one_collection_at_a_time() {
         }
     };
     let second = Only::claim().unwrap_err().to_string();
-    assert!(second.contains("is at work in this process"), "{second}");
+    assert!(second.contains("is active in this process"), "{second}");
     drop(only);
     assert!(!COLLECTING.load(std::sync::atomic::Ordering::SeqCst));
 }
