@@ -21,7 +21,7 @@ const MOST_LINKS: usize = 40;
 /// If the system reports one: no such folder, no permission, a full disk. The temporary file is removed.
 pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let path = behind_links(path.as_ref())?;
-    let part = Part::of(&path)?;
+    let part = Part::next_to(&path)?;
     {
         let mut file = part.create(&path)?;
         file.write_all(bytes)?;
@@ -51,7 +51,7 @@ pub fn ensure_writable(path: impl AsRef<Path>, bytes: u64) -> io::Result<()> {
         Ok(_) => drop(File::options().append(true).open(&path)?),
         Err(_) => make_folder_of(&path)?,
     }
-    let part = Part::of(&path)?;
+    let part = Part::next_to(&path)?;
     let mut file = part.create(&path)?;
     let block = vec![0; 1 << 20];
     let mut left = bytes;
@@ -113,7 +113,7 @@ fn make_folder_of(path: &Path) -> io::Result<()> {
 struct Part(PathBuf);
 
 impl Part {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn next_to(path: &Path) -> io::Result<Self> {
         let file = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
         let mut name = OsString::from(".");
         name.push(file);

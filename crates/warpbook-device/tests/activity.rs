@@ -94,10 +94,10 @@ fn check_replays(activities: &[Activity], event_us: f64) {
     let sum_us = kernels.iter().map(|a| a.duration_ns as f64 / 1e3).sum::<f64>();
     assert!(sum_us <= event_us, "the kernels took {sum_us} us, the events {event_us} us");
     assert!(sum_us >= 0.2 * event_us, "the kernels took {sum_us} us, the events {event_us} us");
-    let of = |wanted: fn(&ActivityKind) -> bool| activities.iter().filter(|a| wanted(&a.kind)).count();
-    let copies = of(|k| *k == ActivityKind::Copy { bytes: 4 * N as u64 });
+    let count = |wanted: fn(&ActivityKind) -> bool| activities.iter().filter(|a| wanted(&a.kind)).count();
+    let copies = count(|k| *k == ActivityKind::Copy { bytes: 4 * N as u64 });
     assert_eq!(copies, REPLAYS, "{}", told(activities));
-    assert!(of(|k| *k == ActivityKind::Fill { bytes: 4 * N as u64 }) <= REPLAYS);
+    assert!(count(|k| *k == ActivityKind::Fill { bytes: 4 * N as u64 }) <= REPLAYS);
 }
 
 /// Replays that the recorder has not seen begin, and then those that count: what they gave, and how long they took by events.

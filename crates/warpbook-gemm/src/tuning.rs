@@ -8,20 +8,20 @@ pub enum Tuning {
     /// Nothing is timed, and earlier timings on this machine are ignored: the cost model and the published findings choose, the same
     /// on every machine with this device.
     Off,
-    /// The few kernels that are expected to be the fastest are timed once, unless the product is published for the device.
+    /// The few kernels with the least expected times are timed once, unless the product is published for the device.
     #[default]
     Quick,
-    /// Many are timed, the published products too.
+    /// Many are timed, and the published products, too.
     Full,
 }
 
 impl Tuning {
     /// All modes.
     pub const ALL: [Self; 3] = [Self::Off, Self::Quick, Self::Full];
-    /// The variable of the environment that sets it.
+    /// Environment variable that sets the mode.
     pub const VARIABLE: &'static str = "WARPBOOK_TUNE";
 
-    /// Its name.
+    /// Name of the mode.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl std::str::FromStr for Tuning {
 /// Limits of the first plan of a product for finding its kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// Kernels that are tried, at most.
+    /// Largest number of kernels to try.
     pub candidates: usize,
     /// Seconds of the GPU.
     pub gpu_s: f64,

@@ -259,10 +259,10 @@ fn a_timeline_tells_who_did_what() {
         }
         // A panel leaves after it was multiplied.
         for panel in 0..4 {
-            let of = |doing: Doing| {
+            let stretch = |doing: Doing| {
                 timeline.stretches.iter().find(|s| s.rank == 1 && s.doing == doing && s.panel == panel).unwrap()
             };
-            let (made, sent) = (of(Doing::Multiplying), of(Doing::Communicating));
+            let (made, sent) = (stretch(Doing::Multiplying), stretch(Doing::Communicating));
             assert!(sent.start_us + 2.0 >= made.start_us + made.duration_us, "{made:?} {sent:?}");
         }
         assert!(timeline.exposed_us() <= timeline.communicating_us() + 1e-6);

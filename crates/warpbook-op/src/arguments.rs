@@ -1,4 +1,4 @@
-//! The structs of the C interface, and what they mean.
+//! The structs of the C interface, and their conversion.
 
 use warpbook_device::{Error, Result};
 use warpbook_gemm::Product;
@@ -37,7 +37,7 @@ pub struct CProduct {
     pub alpha: f32,
     /// Factor of C.
     pub beta: f32,
-    /// The kernel that computes it, a number that `warpbook_kernel` gave; 0: Warpbook chooses.
+    /// Kernel that computes it, a number from `warpbook_kernel`; 0 lets Warpbook choose.
     pub kernel: u32,
 }
 
@@ -45,7 +45,7 @@ pub struct CProduct {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CConvolution {
-    /// Images.
+    /// Number of images.
     pub batch: u32,
     /// Height and width of an image.
     pub size: [u32; 2],
@@ -65,10 +65,10 @@ pub struct CConvolution {
     pub layout: i32,
 }
 
-/// A convolution, checked for what the C struct could say and the types cannot.
+/// A convolution whose values were checked, as far as C allows them and the types do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Convolution2d {
-    /// Its shapes.
+    /// Shapes of the convolution.
     pub geometry: Geometry,
     /// Type of images and weight.
     pub dtype: Dtype,
@@ -91,10 +91,10 @@ pub(crate) fn dtype(number: i32) -> Result<Dtype> {
 }
 
 impl CProduct {
-    /// The product that is meant; its sizes are checked where it is planned.
+    /// Returns the product; its sizes are checked when it is planned.
     ///
     /// # Errors
-    /// A number that stands for nothing.
+    /// If a number has no meaning.
     pub fn product(&self) -> Result<Product> {
         let flag = |what, number| numbered(what, number, &[false, true], "0 and 1");
         let epilogues = "0 nothing, 1 bias, 2 bias and ReLU, 3 ReLU's mask, 4 GELU, 5 bias and GELU";
@@ -116,10 +116,10 @@ impl CProduct {
 }
 
 impl CConvolution {
-    /// The convolution that is meant.
+    /// Returns the convolution.
     ///
     /// # Errors
-    /// A number that stands for nothing, or a size that is not possible.
+    /// If a number has no meaning, or a size is not possible.
     pub fn convolution(&self) -> Result<Convolution2d> {
         let pair = |p: [u32; 2]| p.map(|n| n as usize);
         let [height, width] = pair(self.size);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_convolution_says_what_is_wrong_with_it() {
-        let of = CConvolution {
+        let c_struct = CConvolution {
             batch: 2,
             size: [7, 9],
             channels: 3,
@@ -191,13 +191,13 @@ mod tests {
             dtype: 3,
             layout: 0,
         };
-        let c = of.convolution().unwrap();
+        let c = c_struct.convolution().unwrap();
         assert_eq!((c.geometry.output().unwrap(), c.dtype, c.layout), ((7, 4), Dtype::Bf16, Layout::Nhwc));
         let why = |c: CConvolution| c.convolution().unwrap_err().to_string();
         for (wrong, expected) in [
-            (CConvolution { layout: 2, ..of }, "Layout 2"),
-            (CConvolution { kernel: [3, 10], ..of }, "width"),
-            (CConvolution { batch: 0, ..of }, "batch"),
+            (CConvolution { layout: 2, ..c_struct }, "Layout 2"),
+            (CConvolution { kernel: [3, 10], ..c_struct }, "width"),
+            (CConvolution { batch: 0, ..c_struct }, "batch"),
         ] {
             assert!(why(wrong).contains(expected), "{}", why(wrong));
         }

@@ -141,7 +141,7 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
     let Some(device) = testing::gpu("all_passes_of_a_convolution_are_queued_on_a_gpu") else { return };
     let session = opened(&device);
     let (batch, side, channels, filters) = (2, 6, 8, 16);
-    let of = CConvolution {
+    let description = CConvolution {
         batch,
         size: [side; 2],
         channels,
@@ -187,9 +187,9 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
     // SAFETY: the arrays are as large as the convolution says, and are read after the wait.
     let statuses = unsafe {
         [
-            warpbook_conv2d_forward(session.0, null_mut(), &of, x_at, weight_at, bias_at.cast(), 0, at(&y)),
-            warpbook_conv2d_input_gradient(session.0, null_mut(), &of, dy_at, weight_at, null(), at(&dx)),
-            warpbook_conv2d_weight_gradient(session.0, null_mut(), &of, x_at, dy_at, at(&dw).cast(), at(&db).cast()),
+            warpbook_conv2d_forward(session.0, null_mut(), &description, x_at, weight_at, bias_at.cast(), 0, at(&y)),
+            warpbook_conv2d_input_gradient(session.0, null_mut(), &description, dy_at, weight_at, null(), at(&dx)),
+            warpbook_conv2d_weight_gradient(session.0, null_mut(), &description, x_at, dy_at, at(&dw).cast(), at(&db).cast()),
         ]
     };
     assert_eq!(statuses, [0; 3], "{}", error());
@@ -198,7 +198,7 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
         assert_eq!(&got.to_vec().unwrap(), want, "{name}");
     }
     // SAFETY: refused before anything is queued.
-    let status = unsafe { warpbook_conv2d_forward(session.0, null_mut(), &of, null(), weight_at, null(), 0, at(&y)) };
+    let status = unsafe { warpbook_conv2d_forward(session.0, null_mut(), &description, null(), weight_at, null(), 0, at(&y)) };
     assert_eq!(status, 1);
     assert!(error().contains("null"), "{}", error());
 }

@@ -5,13 +5,13 @@ use crate::{Aborter, Result};
 /// Operation of a reduction over the ranks' values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduce {
-    /// Their sum.
+    /// Sum.
     Sum,
-    /// Their sum divided by the number of ranks.
+    /// Sum divided by the number of ranks.
     Mean,
 }
 
-/// The type in which values travel. Sums are in f32 in any case, and rounded before each message.
+/// Type in which values travel. Sums are in f32 in any case, and rounded before each message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wire {
     /// 4 bytes a value.
@@ -34,7 +34,7 @@ impl Wire {
     }
 }
 
-/// Operations that every rank calls in the same order, with arrays of the same length.
+/// Operations that every rank must call in the same order, with arrays of the same length.
 ///
 /// The result is the same bits on every rank, and on every run with the same number of ranks: sums are added in an order that follows from the
 /// number of ranks and the length alone.
@@ -44,13 +44,13 @@ pub trait Collective: Send + std::fmt::Debug {
     /// This rank, from 0.
     fn rank(&self) -> usize;
 
-    /// The number of ranks.
+    /// Number of ranks.
     fn world(&self) -> usize;
 
-    /// Gives all ranks the values of rank `root`.
+    /// Copies the values of rank `root` to all ranks.
     ///
     /// # Errors
-    /// Another rank is lost, or the ranks do not do the same.
+    /// If another rank is lost, or the ranks do not call the same operation.
     fn broadcast(&mut self, values: &mut [f32], root: usize) -> Result<()>;
 
     /// Replaces the values by their sum or mean over the ranks, element by element.
@@ -59,7 +59,7 @@ pub trait Collective: Send + std::fmt::Debug {
     /// The errors of [`Collective::broadcast`].
     fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()>;
 
-    /// The bytes of all ranks, in their order; the lengths may differ.
+    /// Returns the bytes of all ranks, in their order; the lengths may differ.
     ///
     /// # Errors
     /// The errors of [`Collective::broadcast`].
@@ -82,10 +82,10 @@ pub trait Collective: Send + std::fmt::Debug {
     /// Waits until all ranks have done their work, and ends the group.
     ///
     /// # Errors
-    /// A rank failed or died before it was done.
+    /// If a rank failed or died before it was done.
     fn finish(self: Box<Self>) -> Result<()>;
 
-    /// The sums of f64 numbers over the ranks, added in the order of the ranks: metrics.
+    /// Adds up f64 numbers over the ranks, in the order of the ranks: for metrics.
     ///
     /// # Errors
     /// The errors of [`Collective::broadcast`].
@@ -99,7 +99,7 @@ pub trait Collective: Send + std::fmt::Debug {
         Ok(sums)
     }
 
-    /// The number that rank 0 has.
+    /// Returns rank 0's number on all ranks.
     ///
     /// # Errors
     /// The errors of [`Collective::broadcast`].

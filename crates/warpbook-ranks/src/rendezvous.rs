@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 /// Time that a new connection may take to identify itself.
 const GREETING: Duration = Duration::from_secs(5);
-/// Between two looks at who has come, and between two attempts to connect.
+/// Interval between two checks for new connections, and between two attempts to connect.
 const POLL: Duration = Duration::from_millis(10);
-/// The longest that a rank waits for the answer beyond the time limit, so that rank 0, which knows more, says first what is wrong.
+/// Longest time that a rank waits for the answer beyond the time limit, so that rank 0, which knows more, reports the error first.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// When it is first said that others are waited for, and how often from then on.
+/// Delay of the first report of missing ranks, and interval of the next ones.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const NEXT_WORD: Duration = Duration::from_secs(10);
 
@@ -28,14 +28,15 @@ pub(crate) struct Met {
     pub ring: [TcpStream; 2],
 }
 
-/// Meets the other ranks; one that is alone is its own neighbour. Rank 0 takes the listener, if it is given one, and binds the address of its placement otherwise.
+/// Meets the other ranks; a single rank is its own neighbour. Rank 0 takes the listener, if it is given one, and otherwise binds the address of its
+/// placement.
 pub(crate) fn meet(p: &Placement, limits: &Limits, listener: Option<TcpListener>, tell: fn(&str)) -> Result<Met> {
     let deadline = Instant::now() + limits.join;
     let waiting = Waiting::start(p, deadline, tell);
     if p.rank == 0 { host(p, limits, listener, deadline, &waiting) } else { guest(p, limits, deadline) }
 }
 
-/// Says, as long as it lives, who is waited for. On a thread of its own, since looking up a host's name cannot be interrupted.
+/// Reports missing ranks as long as it lives. It has a thread of its own, since looking up a host's name cannot be interrupted.
 struct Waiting {
     whom: Arc<Mutex<String>>,
     /// The thread ends with this.
@@ -90,14 +91,14 @@ fn listen(p: &Placement, deadline: Instant) -> Result<TcpListener> {
     TcpListener::bind(&*addresses(p, deadline).map_err(&failed)?).map_err(failed)
 }
 
-/// Somebody at the door.
+/// A new connection.
 struct Guest {
     stream: TcpStream,
     from: SocketAddr,
     greeting: io::Result<Message>,
 }
 
-/// Lets somebody say who it is, without keeping the others waiting.
+/// Reads a new connection's greeting without keeping the others waiting.
 fn greet(stream: TcpStream, from: SocketAddr, to: mpsc::Sender<Guest>) {
     std::thread::spawn(move || {
         let greeting = (|| {
@@ -246,7 +247,7 @@ fn place_of(places: &[(String, u16)], rank: usize, first: IpAddr) -> Result<Sock
     ip.map(|ip| SocketAddr::new(ip, *port)).map_err(|_| Error::Lost(format!("Rank {rank} cannot be reached at `{host}`: this is not an IP address.")))
 }
 
-/// Connects, again and again until it works or time is up. The error is then that of the last attempt that had time to fail by itself.
+/// Connects, again and again until it works or time is up. The error is then the last attempt's that had time to fail by itself.
 fn connect(to: impl Fn() -> io::Result<Vec<SocketAddr>>, deadline: Instant) -> io::Result<TcpStream> {
     let mut before = None;
     loop {
@@ -269,7 +270,7 @@ fn connect(to: impl Fn() -> io::Result<Vec<SocketAddr>>, deadline: Instant) -> i
     }
 }
 
-/// The connections to the next rank and from the one before.
+/// Returns the connections to the next rank and from the one before.
 fn neighbours(p: &Placement, ring: &TcpListener, next: SocketAddr, deadline: Instant) -> Result<[TcpStream; 2]> {
     let (after, before) = ((p.rank + 1) % p.world, (p.rank + p.world - 1) % p.world);
     let lost = |rank: usize, why: &dyn std::fmt::Display| {

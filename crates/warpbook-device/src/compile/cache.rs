@@ -16,7 +16,7 @@ const FORMAT: &str = "warpbook-cubin-2";
 pub(crate) struct Cache(Option<PathBuf>);
 
 impl Cache {
-    pub(crate) fn of_user() -> Self {
+    pub(crate) fn for_user() -> Self {
         Self(warpbook_record::cache_folder())
     }
 

@@ -22,7 +22,7 @@ impl Compiler {
     /// # Errors
     /// The errors of [`Nvrtc::load`].
     pub fn new(driver_cuda: Option<(u32, u32)>) -> Result<Self> {
-        Ok(Self { nvrtc: Nvrtc::load(driver_cuda)?, headers: warpbook_kernels::HEADERS, cache: Cache::of_user() })
+        Ok(Self { nvrtc: Nvrtc::load(driver_cuda)?, headers: warpbook_kernels::HEADERS, cache: Cache::for_user() })
     }
 
     /// Returns a compiler with other building blocks that keeps nothing.
@@ -73,7 +73,7 @@ impl Compiler {
         let folders = LazyCell::new(|| headers::folders(self.nvrtc.path(), major));
         let is_elsewhere = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
         // The key covers only what the file can include, so a new building block elsewhere does not recompile everything.
-        let headers = Headers::of(&spec.source, &spec.headers, self.headers, &is_elsewhere);
+        let headers = Headers::find(&spec.source, &spec.headers, self.headers, &is_elsewhere);
         // The compiler may read other files, which can change without Warpbook noticing.
         let cache = cache.filter(|_| !headers.is_incomplete);
         if headers.is_incomplete {
@@ -138,18 +138,18 @@ mod tests {
                 .filter_map(|file| all.iter().find(|spec| spec.file == *file))
                 .collect();
         assert!(some.len() > 2, "{} files", some.len());
-        let of = |spec: &KernelSpec| {
+        let code = |spec: &KernelSpec| {
             let built = compiler.compile_anew(spec, &spec.tiles[0], "sm_80").unwrap_or_else(|e| panic!("{e}"));
             (built.cubin, built.stats)
         };
-        let expect: Vec<_> = some.iter().map(|spec| of(spec)).collect();
+        let expect: Vec<_> = some.iter().map(|spec| code(spec)).collect();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (some, expect) = (&some, &expect);
                 scope.spawn(move || {
                     for i in 0..2 * some.len() {
                         let at = (thread + i) % some.len();
-                        assert!(of(some[at]) == expect[at], "{}", some[at].file);
+                        assert!(code(some[at]) == expect[at], "{}", some[at].file);
                     }
                 });
             }

@@ -99,7 +99,7 @@ pub(crate) struct Headers {
 impl Headers {
     /// Finds all headers that a text includes, directly or through others: the author's, the building blocks, files named by an absolute path, and
     /// the C library's. `is_elsewhere` returns true if the compiler finds a header of this name by itself.
-    pub(crate) fn of(text: &str, own: &[Header], blocks: &[Source], is_elsewhere: &dyn Fn(&str) -> bool) -> Self {
+    pub(crate) fn find(text: &str, own: &[Header], blocks: &[Source], is_elsewhere: &dyn Fn(&str) -> bool) -> Self {
         let mut all = Self::default();
         // Each text, with its folder if that is known.
         let mut texts: Vec<(String, Option<PathBuf>)> = vec![(text.to_owned(), None)];
@@ -221,21 +221,21 @@ mod tests {
             Source { path: "b.cuh", text: "// block" },
             Source { path: "c.cuh", text: "" },
         ];
-        let of = |text: &str, own: &[Header]| {
-            let all = Headers::of(text, own, BLOCKS, &|_: &str| false);
+        let found = |text: &str, own: &[Header]| {
+            let all = Headers::find(text, own, BLOCKS, &|_: &str| false);
             (all.found.into_iter().map(|(name, _)| name).collect::<Vec<_>>(), all.is_incomplete)
         };
-        assert_eq!(of("#include <a.cuh>\n", &[]), (vec!["a.cuh".into(), "b.cuh".into()], false));
-        assert!(!of("#include <stdio.h>\n#include <cuda_runtime.h>", &[]).1);
-        assert!(of("#include \"a.cuh\"\n#include <mma.h>", &[]).1);
-        assert_eq!(of("#include WHICH", &[]), (vec![], true));
+        assert_eq!(found("#include <a.cuh>\n", &[]), (vec!["a.cuh".into(), "b.cuh".into()], false));
+        assert!(!found("#include <stdio.h>\n#include <cuda_runtime.h>", &[]).1);
+        assert!(found("#include \"a.cuh\"\n#include <mma.h>", &[]).1);
+        assert_eq!(found("#include WHICH", &[]), (vec![], true));
         assert!(
-            of("#if __has_include(\"a.cuh\")\n#endif\n#include <stdio.h>", &[]).1,
+            found("#if __has_include(\"a.cuh\")\n#endif\n#include <stdio.h>", &[]).1,
             "it is not kept: the answer may change"
         );
         let own = [Header { path: "b.cuh".into(), text: "#include \"gone.cuh\"".into() }];
         assert_eq!(
-            of("#include \"a.cuh\"", &own),
+            found("#include \"a.cuh\"", &own),
             (vec!["a.cuh".into(), "b.cuh".into()], true),
             "the author's own comes first"
         );
@@ -249,7 +249,7 @@ mod tests {
         write("next.cuh", "int next;");
         write("other.cuh", "");
         let text = format!("#include \"{}\"", folder.path().join("mine.cuh").display());
-        let all = Headers::of(&text, &[], &[], &|_: &str| false);
+        let all = Headers::find(&text, &[], &[], &|_: &str| false);
         assert!(all.found.iter().any(|(name, text)| name == "next.cuh" && text == "int next;"), "{all:?}");
         assert!(all.found.len() == 2 && all.is_incomplete, "an angle bracket is not looked for there: {all:?}");
     }

@@ -24,10 +24,10 @@ pub(crate) fn site_packages() -> Vec<PathBuf> {
         environments.extend(here.ancestors().map(|a| a.join(".venv")));
     }
     environments.extend(["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(variable));
-    environments.iter().flat_map(|e| of_environment(e)).collect()
+    environments.iter().flat_map(|e| package_folders(e)).collect()
 }
 
-fn of_environment(environment: &Path) -> Vec<PathBuf> {
+fn package_folders(environment: &Path) -> Vec<PathBuf> {
     let mut found = vec![environment.join("Lib/site-packages")];
     if let Ok(entries) = std::fs::read_dir(environment.join("lib")) {
         found.extend(entries.flatten().map(|e| e.path().join("site-packages")));

@@ -32,7 +32,7 @@ struct Offset {
 impl Offset {
     /// The answer came after the question and before it was received, so each probe bounds the offset on both sides, and all bounds hold
     /// at once as long as the clocks run at one rate. If they do not, the error covers every bound.
-    fn of(probes: &[Probe]) -> Option<Self> {
+    fn fit(probes: &[Probe]) -> Option<Self> {
         let bounds = probes.iter().map(|p| (p.answered - p.received, p.answered - p.asked));
         let least = bounds.clone().map(|(low, _)| low).max()?;
         let most = bounds.clone().map(|(_, high)| high).min()?;
@@ -57,14 +57,14 @@ pub struct Clocks {
 
 impl Clocks {
     /// Fits clocks to the answers before and after a run. `None` if no time has passed in between.
-    pub(super) fn of(before: &Probes, after: &Probes) -> Option<Self> {
+    pub(super) fn fit(before: &Probes, after: &Probes) -> Option<Self> {
         let zero = Offset { clocks: 0.0, error: 0.0 };
         let mut offsets = BTreeMap::from([(before.reference, zero)]);
         for (sm, probes) in &before.of {
             // Offsets to another reference are of no use here.
             let same = before.reference == after.reference;
             let later = after.of.get(sm).filter(|_| same).map_or(&[][..], Vec::as_slice);
-            if let Some(offset) = Offset::of(&[probes, later].concat()) {
+            if let Some(offset) = Offset::fit(&[probes, later].concat()) {
                 offsets.insert(*sm, offset);
             }
         }
@@ -143,7 +143,7 @@ mod tests {
         ) {
             let before = asked(&offsets, &delays, begin, rate);
             let after = asked(&offsets, &later, before.stamps[1].0 + pause, rate);
-            let clocks = Clocks::of(&before, &after).unwrap();
+            let clocks = Clocks::fit(&before, &after).unwrap();
             let fastest = delays.iter().chain(&later).map(|(there, back)| there + back).min().unwrap();
             for (sm, offset) in (1u32..).zip(&offsets) {
                 let found = clocks.offsets[&sm];
@@ -166,7 +166,7 @@ mod tests {
             let delays = [(500, 500); 4];
             let before = asked(&[700], &delays, 1_000_000, 2.0);
             let after = asked(&[700 + drift], &delays, 5_000_000, 2.0);
-            let found = Clocks::of(&before, &after).unwrap().offsets[&1];
+            let found = Clocks::fit(&before, &after).unwrap().offsets[&1];
             for truth in [700, 700 + drift] {
                 prop_assert!((found.clocks - truth as f64).abs() <= found.error, "{found:?} {truth}");
             }
@@ -181,7 +181,7 @@ mod tests {
         after.reference = 1;
         after.of = BTreeMap::from([(0, Vec::new()), (2, Vec::new())]);
         after.stamps.iter_mut().for_each(|s| s.0 += 40_000);
-        let clocks = Clocks::of(&before, &after).unwrap();
+        let clocks = Clocks::fit(&before, &after).unwrap();
         assert!((clocks.mhz() - 2000.0).abs() < 1.0, "{}", clocks.mhz());
         assert_eq!(clocks.sms().collect::<Vec<_>>(), [0, 1, 2]);
     }
@@ -189,6 +189,6 @@ mod tests {
     #[test]
     fn no_time_is_no_rate() {
         let probes = Probes { reference: 0, of: BTreeMap::new(), stamps: [(5, 5); 2] };
-        assert_eq!(Clocks::of(&probes, &probes), None);
+        assert_eq!(Clocks::fit(&probes, &probes), None);
     }
 }

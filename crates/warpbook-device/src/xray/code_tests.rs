@@ -56,7 +56,7 @@ fn marks_that_are_off_leave_the_code_as_it_is() {
 fn marks_that_are_on_fit_into_registers_and_shared_memory() {
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
     let rows = marked();
-    let of = |(spec, marks, architecture): &(KernelSpec, Marks, String)| {
+    let compare = |(spec, marks, architecture): &(KernelSpec, Marks, String)| {
         let (mut report, mut wrong) = (String::new(), Vec::new());
         let on = marks.on(spec);
         // The first tiles and the last: all of them take minutes.

@@ -134,7 +134,7 @@ impl Xray {
             what: "An X-ray".into(),
             why: "found no time between its begin and its end on this GPU's clocks".into(),
         };
-        let clocks = Clocks::of(&before.read()?, &after.read()?).ok_or_else(unlike)?;
+        let clocks = Clocks::fit(&before.read()?, &after.read()?).ok_or_else(unlike)?;
         let mut kernels = Vec::new();
         for marked in &all {
             let blocks = marked.blocks();

@@ -67,7 +67,7 @@ struct Reference {
 }
 
 impl Reference {
-    fn of(e: &Evidence<'_>) -> Self {
+    fn new(e: &Evidence<'_>) -> Self {
         let [_, n, k] = e.sizes;
         let row = |a: &[f32]| {
             let (mut want, mut size) = (vec![0.0; n], vec![0.0; n]);
@@ -98,7 +98,7 @@ impl Evidence<'_> {
     #[must_use]
     pub fn examine(&self) -> Option<Flaw> {
         let [_, n, _] = self.sizes;
-        let reference = Reference::of(self);
+        let reference = Reference::new(self);
         let right = |i: usize| !self.unwritten[i] && self.is_close(self.got[i], reference.want[i], reference.size[i]);
         let wrong: Vec<usize> = (0..self.got.len()).filter(|i| !right(*i)).collect();
         let first = *wrong.first()?;
@@ -228,12 +228,12 @@ impl Evidence<'_> {
             })
         };
         let (a_t, b_t) = (|r, c| a(c, r), |r, c| b(c, r));
-        let said = |text: &str| Some(text.to_owned());
+        let hint = |text: &str| Some(text.to_owned());
         match () {
-            () if is(&a_t, &b) => said("A is read transposed: its row and k are swapped."),
-            () if is(&a, &b_t) => said("B is read transposed: its k and column are swapped."),
-            () if is(&a_t, &b_t) => said("A and B are both read transposed."),
-            () if is(&b, &a) => said("this is B times A: the two are swapped."),
+            () if is(&a_t, &b) => hint("A is read transposed: its row and k are swapped."),
+            () if is(&a, &b_t) => hint("B is read transposed: its k and column are swapped."),
+            () if is(&a_t, &b_t) => hint("A and B are both read transposed."),
+            () if is(&b, &a) => hint("this is B times A: the two are swapped."),
             () => None,
         }
     }
@@ -271,8 +271,8 @@ impl Evidence<'_> {
             return Some(format!("the terms {from} to {} of each sum are missing.", (from + step).min(k) - 1));
         }
         let ratio = sampled.iter().map(|(got, t)| f64::from(*got) / t.iter().sum::<f64>()).next()?;
-        let said = |r: f64| format!("every wrong element is {r:.4} times what it should be.");
-        (ratio.is_finite() && all(&|t| t.iter().sum::<f64>() * ratio)).then(|| said(ratio))
+        let hint = |r: f64| format!("every wrong element is {r:.4} times what it should be.");
+        (ratio.is_finite() && all(&|t| t.iter().sum::<f64>() * ratio)).then(|| hint(ratio))
     }
 
     fn race(&self, wrong: &[usize]) -> Option<String> {

@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn shapes_fit_the_tile_and_do_not() {
-        let of = |bm, bn, bk| shapes(&Tile::new("t", &[("BM", bm), ("BN", bn), ("BK", bk)]));
-        assert_eq!(of(8, 32, 1), [[64, 64, 64], [64, 128, 192], [67, 77, 37]]);
-        assert_eq!(of(128, 256, 64)[0], [256, 256, 256]);
-        assert_eq!(of(48, 32, 8)[0], [96, 96, 96]);
+        let tried = |bm, bn, bk| shapes(&Tile::new("t", &[("BM", bm), ("BN", bn), ("BK", bk)]));
+        assert_eq!(tried(8, 32, 1), [[64, 64, 64], [64, 128, 192], [67, 77, 37]]);
+        assert_eq!(tried(128, 256, 64)[0], [256, 256, 256]);
+        assert_eq!(tried(48, 32, 8)[0], [96, 96, 96]);
         // A kernel without a tile, and one with an odd one.
         assert_eq!(shapes(&Tile::new("t", &[]))[0], [64, 64, 64]);
-        assert_eq!(of(97, 89, 7)[0], [256, 256, 256]);
+        assert_eq!(tried(97, 89, 7)[0], [256, 256, 256]);
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn candidate<'r>(
     if !fits(tile, device) {
         return None;
     }
-    let (limits, can) = (Limits::of(device), row.capabilities()?);
+    let (limits, can) = (Limits::for_device(device), row.capabilities()?);
     let measured = measured_cost(row, tile, product, device);
     let cost = measured.unwrap_or_else(|| derived(tile, can, product, device));
     let estimate = estimate(&cost, tile, can, product, device, &limits)?;

@@ -92,7 +92,7 @@ const MEASURED_MHZ: f64 = 1980.0;
 
 impl Limits {
     /// Returns a device's constants: measured on an H200 and on an H100. Another device's are an H100's in proportion to its SMs and its clock, and say so.
-    pub fn of(device: &DeviceInfo) -> Self {
+    pub fn for_device(device: &DeviceInfo) -> Self {
         let is = |name: &str| device.name.split([' ', '-']).any(|word| word == name);
         let (nearest, is_known) = match (is("H200"), is("H100")) {
             (true, _) => (H200, true),
@@ -169,7 +169,7 @@ pub(crate) fn derived(tile: &Tile, can: &Capabilities, product: &Product, device
     let k_us = sharing * (multiplied + loaded) / mhz;
     let [launch_us, wave_us] = DERIVED_US;
     // The cost is as if measured on an H200, since all costs are scaled by the clock.
-    let slower = Limits::of(device).slower;
+    let slower = Limits::for_device(device).slower;
     Cost { tile: "", launch_us, wave_us: wave_us / slower, k_us: k_us / slower }
 }
 
@@ -214,7 +214,7 @@ pub(crate) fn parts(
     device: &DeviceInfo,
     layouts: &Layouts,
 ) -> Option<Parts> {
-    let (can, limits) = (row.capabilities()?, &Limits::of(device));
+    let (can, limits) = (row.capabilities()?, &Limits::for_device(device));
     let measured = measured_cost(row, tile, product, device);
     let cost = &measured.unwrap_or_else(|| derived(tile, can, product, device));
     Situation { cost, tile, can, product, device, limits, layouts }.best_parts().map(|(_, parts)| parts)
@@ -377,8 +377,8 @@ fn readers_of_a_line(
 
 /// Returns the elements from row to row of A and of B, or of their copies.
 fn row_lengths(product: &Product, copies: [Option<Layout>; 2]) -> [u32; 2] {
-    let of = |copy: Option<Layout>, ld: u32| copy.map_or(ld, |c| c.ld);
-    [of(copies[0], product.lda), of(copies[1], product.ldb)]
+    let leading = |copy: Option<Layout>, ld: u32| copy.map_or(ld, |c| c.ld);
+    [leading(copies[0], product.lda), leading(copies[1], product.ldb)]
 }
 
 /// Number of times that a block stores 64 x 64 elements of C.
@@ -463,7 +463,7 @@ mod tests {
         // The row's own estimate is the one of these parts.
         let p = product((512, 512, 16384), false, false);
         let cost = Cost { tile: "", launch_us: 0.0, wave_us: 2.0, k_us: 0.27 };
-        let us = |can: &Capabilities| estimate(&cost, &tile, can, &p, &h200, &Limits::of(&h200)).unwrap().us();
+        let us = |can: &Capabilities| estimate(&cost, &tile, can, &p, &h200, &Limits::for_device(&h200)).unwrap().us();
         let whole = Capabilities { in_parts: false, ..can.clone() };
         assert!(us(&can) < us(&whole) / 3.0, "{}", us(&can));
     }
@@ -476,22 +476,22 @@ mod tests {
         let cost = row.costs.as_ref().unwrap().tiles.iter().find(|c| c.tile == "128x256s4c1g8").unwrap();
         let us = |device: &DeviceInfo| {
             let p = product((16384, 16384, 64), false, false);
-            estimate(cost, &tile, row.capabilities().unwrap(), &p, device, &Limits::of(device)).unwrap().us()
+            estimate(cost, &tile, row.capabilities().unwrap(), &p, device, &Limits::for_device(device)).unwrap().us()
         };
         let named = |name: &str| DeviceInfo { name: name.into(), ..h200() };
         assert!(us(&named("NVIDIA H100 80GB HBM3")) > 1.5 * us(&named("NVIDIA H200")));
         for known in ["NVIDIA H200", "NVIDIA H100 80GB HBM3"] {
-            assert_eq!(Limits::of(&named(known)).origin, "", "{known}");
+            assert_eq!(Limits::for_device(&named(known)).origin, "", "{known}");
         }
         for other in ["NVIDIA GH200 480GB", "NVIDIA H20", "NVIDIA GeForce RTX 4090"] {
-            assert!(Limits::of(&named(other)).origin.contains("an H100's"), "{other}");
+            assert!(Limits::for_device(&named(other)).origin.contains("an H100's"), "{other}");
             assert_eq!(us(&named(other)), us(&named("NVIDIA H100 80GB HBM3")));
         }
         // Half of the clock takes twice as long, half of the SMs have half of the memory's rate.
         let slow = DeviceInfo { max_sm_mhz: Some(990), ..named("NVIDIA H200") };
-        let (slow, whole) = (Limits::of(&slow), Limits::of(&named("NVIDIA H200")));
+        let (slow, whole) = (Limits::for_device(&slow), Limits::for_device(&named("NVIDIA H200")));
         assert_eq!((slow.line_us, slow.slower), (2.0 * whole.line_us, 2.0));
-        let half = Limits::of(&DeviceInfo { multiprocessors: 66, ..named("NVIDIA H200") });
+        let half = Limits::for_device(&DeviceInfo { multiprocessors: 66, ..named("NVIDIA H200") });
         assert_eq!((half.dram_mib_us, half.line_us), (2.0 * whole.dram_mib_us, whole.line_us));
         assert!(half.origin.contains("its SMs"));
     }
@@ -503,17 +503,17 @@ mod tests {
         let tile = row.kernel().unwrap().tile("128x256s4c1g8").unwrap().clone();
         let cost = row.costs.as_ref().unwrap().tiles.iter().find(|c| c.tile == "128x256s4c1g8").unwrap();
         let device = h200();
-        let of = |shape| {
+        let estimated = |shape| {
             let p = product(shape, false, false);
-            estimate(cost, &tile, row.capabilities().unwrap(), &p, &device, &Limits::of(&device)).unwrap()
+            estimate(cost, &tile, row.capabilities().unwrap(), &p, &device, &Limits::for_device(&device)).unwrap()
         };
-        let (thin, cube) = (of((16384, 16384, 64)), of((8192, 8192, 8192)));
+        let (thin, cube) = (estimated((16384, 16384, 64)), estimated((8192, 8192, 8192)));
         assert!(thin.dram_us > thin.math_us && cube.math_us > 5.0 * cube.dram_us, "{thin:?} {cube:?}");
         assert_eq!((cube.copies_us, cube.sums_us, cube.launches_us), (0.0, 0.0, cost.launch_us));
         // Of limits that are as tight, each makes the others worse.
         let most = cube.waves_us.max(cube.math_us);
         assert!(cube.us() > most && cube.us() < 2.0 * most);
-        assert!(of((8191, 8191, 8191)).copies_us > 0.0);
+        assert!(estimated((8191, 8191, 8191)).copies_us > 0.0);
     }
 
     /// Both operands are copied by one launch, unless one is transposed on the way.

@@ -128,8 +128,8 @@ impl Findings {
             // A test reads every file, so this one is sound.
             PUBLISHED.iter().filter_map(|text| Published::read(text).ok()).collect()
         });
-        let of = ALL.iter().find(|p| p.device == device.name && p.multiprocessors == device.multiprocessors);
-        of.map_or_else(Self::default, |of| Self { findings: of.findings.clone() })
+        let published = ALL.iter().find(|p| p.device == device.name && p.multiprocessors == device.multiprocessors);
+        published.map_or_else(Self::default, |p| Self { findings: p.findings.clone() })
     }
 
     /// Returns the finding for a product.

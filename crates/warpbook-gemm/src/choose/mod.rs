@@ -43,7 +43,7 @@ pub fn choose_from(rows: &[Row], product: &Product, device: &DeviceInfo, found: 
     let best = candidates(rows, product, device).into_iter().next()?;
     let us = best.estimate.us();
     let by = if best.is_measured { "the costs of its tile" } else { "the rates of the device" };
-    let why = format!("expected to take {us:.1} us by {by}{}", Limits::of(device).origin);
+    let why = format!("expected to take {us:.1} us by {by}{}", Limits::for_device(device).origin);
     Some(Choice { row: best.row.clone(), tile: best.tile.clone(), why, us })
 }
 

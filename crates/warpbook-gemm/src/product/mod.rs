@@ -9,7 +9,7 @@ use warpbook_record::Dtype;
 /// C = f(alpha op(A) op(B) + beta C), row-major.
 ///
 /// op(A) is `m` x `k`, op(B) `k` x `n`, C `m` x `n`; each is stored with its leading dimension, the number of elements from one row
-/// to the next. A transposed A is stored `k` x `m`, a transposed B `n` x `k`. Sums are in f32. C is read only where beta is not 0;
+/// to the next. A transposed A is stored `k` x `m`, a transposed B `n` x `k`. Sums are in f32. C is read only if beta is not 0;
 /// A and B are read whatever alpha is, so NaN in them propagates. The bias has `n` elements of f32; the mask has the shape, the
 /// type and the leading dimension of C.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,7 +37,7 @@ pub struct Product {
     pub bias_gradient: bool,
 }
 
-/// Why a product cannot be computed.
+/// Error of a product that cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub(crate) String);
@@ -50,7 +50,7 @@ pub(crate) struct ArraySpec {
 }
 
 impl ArraySpec {
-    /// An error unless it has the needed type and length; `name` is that of the array.
+    /// Returns an error unless the array has the needed type and length; `name` is its name.
     pub fn holds(self, name: &str, needed: Self) -> Result<(), Malformed> {
         if stored(self.dtype) != stored(needed.dtype) {
             let (is, takes) = (self.dtype.label(), needed.dtype.label());
@@ -77,7 +77,7 @@ pub(crate) struct ArraySpecs {
 }
 
 impl Product {
-    /// C = op(A) op(B) without gaps between rows.
+    /// Returns C = op(A) op(B) without gaps between rows.
     #[must_use]
     pub fn new(m: u32, n: u32, k: u32, form: Form) -> Self {
         let (lda, ldb) = (if form.trans_a { m } else { k }, if form.trans_b { k } else { n });
@@ -96,7 +96,7 @@ impl Product {
         Self { alpha, beta, ..self }
     }
 
-    /// The product as a library is asked for it, without its epilogue.
+    /// Returns the product as a library computes it, without its epilogue.
     #[must_use]
     pub fn library_call(&self) -> LibraryGemm {
         LibraryGemm {
@@ -121,19 +121,19 @@ impl Product {
         Self { bias_gradient: true, ..self }
     }
 
-    /// Rows and columns of A as it is stored.
+    /// Returns rows and columns of A as it is stored.
     #[must_use]
     pub fn stored_a(&self) -> (u32, u32) {
         if self.form.trans_a { (self.k, self.m) } else { (self.m, self.k) }
     }
 
-    /// Rows and columns of B as it is stored.
+    /// Returns rows and columns of B as it is stored.
     #[must_use]
     pub fn stored_b(&self) -> (u32, u32) {
         if self.form.trans_b { (self.n, self.k) } else { (self.k, self.n) }
     }
 
-    /// The elements of A, B and C with their leading dimensions, up to the last one of their last row.
+    /// Returns the elements of A, B and C with their leading dimensions, up to the last one of their last row.
     #[must_use]
     pub fn elements(&self) -> [usize; 3] {
         let of =
@@ -141,10 +141,10 @@ impl Product {
         [of(self.stored_a(), self.lda), of(self.stored_b(), self.ldb), of((self.m, self.n), self.ldc)]
     }
 
-    /// An error unless sizes, leading dimensions and types fit together.
+    /// Returns an error unless sizes, leading dimensions and types fit together.
     ///
     /// # Errors
-    /// A sentence that names what does not.
+    /// If they do not; the message names the first that does not.
     pub fn validate(&self) -> Result<(), Malformed> {
         let wrong = |text: String| Err(Malformed(text));
         if self.m == 0 || self.n == 0 || self.k == 0 {
@@ -170,7 +170,7 @@ impl Product {
         Ok(())
     }
 
-    /// An error unless the product is valid and the arrays are those that it needs, in type and length.
+    /// Returns an error unless the product is valid and the arrays match it in type and length.
     pub(crate) fn check(&self, arrays: &ArraySpecs) -> Result<(), Malformed> {
         self.validate()?;
         let (form, [a, b, c]) = (self.form, self.elements());
@@ -202,7 +202,7 @@ impl Product {
     }
 }
 
-/// The type that an array of this type is stored in.
+/// Returns the type that an array of this type is stored in.
 fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }

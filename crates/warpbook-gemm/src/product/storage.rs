@@ -9,11 +9,11 @@ use warpbook_record::Dtype;
 /// An array of f32, f16 or bf16 on a device. `Tf32` is stored as f32.
 #[derive(Debug)]
 pub enum Storage {
-    /// `F32` and `Tf32`.
+    /// For `F32` and `Tf32`.
     F32(Buffer<f32>),
-    /// `F16`.
+    /// For `F16`.
     F16(Buffer<f16>),
-    /// `Bf16`.
+    /// For `Bf16`.
     Bf16(Buffer<bf16>),
 }
 
@@ -42,7 +42,7 @@ impl Storage {
         })
     }
 
-    /// An array of zeros in a window of all ranks: see [`Communicator::zeros`].
+    /// Returns an array of zeros in a window of all ranks: see [`Communicator::zeros`].
     ///
     /// # Errors
     /// The errors of [`Communicator::zeros`].
@@ -54,7 +54,7 @@ impl Storage {
         })
     }
 
-    /// Its values. It does not wait for streams.
+    /// Returns its values as f32. It does not wait for streams.
     ///
     /// # Errors
     /// The driver's.
@@ -93,7 +93,7 @@ impl Storage {
         })
     }
 
-    /// The address of an element, for a kernel.
+    /// Returns the address of an element, for a kernel.
     ///
     /// # Panics
     /// If `index` is past the end.
@@ -106,7 +106,7 @@ impl Storage {
         }
     }
 
-    /// The number of its elements.
+    /// Number of its elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -135,7 +135,7 @@ impl Storage {
     }
 }
 
-/// Bytes that hold f32, f16 or bf16, as f32.
+/// Converts bytes of f32, f16 or bf16 to f32.
 pub fn decoded(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
     let pairs = || bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
     match dtype {
@@ -145,7 +145,7 @@ pub fn decoded(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
     }
 }
 
-/// A value rounded to a type; for `Tf32` its upper 19 bits, which are what tensor cores read.
+/// Rounds a value to a type; for `Tf32` to its upper 19 bits, which tensor cores read.
 #[must_use]
 pub fn rounded(v: f32, dtype: Dtype) -> f32 {
     match dtype {

@@ -9,7 +9,7 @@ use crate::DeviceArray;
 use warpbook_device::{Communicator, CudaDevice, NcclReduce, Result, Slice, Stream};
 use warpbook_record::Dtype;
 
-/// Untimed runs before one that a timeline is made of, and how many of those the median is taken.
+/// Number of untimed runs before a timeline, and of the timed runs whose median is taken.
 const WARM: usize = 3;
 const RUNS: usize = 5;
 
@@ -17,7 +17,7 @@ impl TensorParallel {
     /// Queues the product on a stream of the first device, and waits for nothing. Copies between GPUs cannot be captured into a graph.
     ///
     /// # Errors
-    /// The devices', as for a stream of another device.
+    /// The devices' errors, for example for a stream of another device.
     pub fn queue(&self, stream: &Stream) -> Result<()> {
         self.queue_traced(stream, &mut None)
     }
@@ -59,7 +59,7 @@ impl TensorParallel {
         }
         let panels = self.members.iter().map(|m| m.panels.len()).max().unwrap_or(0);
         for panel in 0..panels {
-            // The others first: what they compute has a way ahead.
+            // The others go first: their results have a way ahead.
             for (rank, member) in self.members.iter().enumerate().skip(1) {
                 member.multiply(rank, panel, stream, trace)?;
             }
@@ -79,7 +79,7 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// The others' rows of C, by copies from their GPUs.
+    /// Queues the others' rows of C, by copies from their GPUs.
     fn copy_rows(&self, panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         for (rank, member) in self.members.iter().enumerate().skip(1) {
             let Some(of) = member.panels.get(panel) else { continue };
@@ -91,7 +91,7 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// The others' rows of C, which their kernels store where they belong: C lives until they have ended.
+    /// Queues the others' rows of C, which their kernels store in place: C lives until they have ended.
     fn await_stores(&self, panel: usize) -> Result<()> {
         for member in self.members.iter().skip(1) {
             let Some(of) = member.panels.get(panel) else { continue };
@@ -132,7 +132,7 @@ impl TensorParallel {
         })
     }
 
-    /// The others' partial products by copies, and the sum of a panel.
+    /// Queues the others' partial products by copies, and the sum of a panel.
     fn copy_partials(&self, sum: &Sum, panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         let Some((first, others)) = self.members.split_first() else { return Ok(()) };
         let Some(own) = first.panels.get(panel) else { return Ok(()) };
@@ -156,7 +156,7 @@ impl TensorParallel {
         self.add(sum, (own, &f32s(&own.result)), (&others, partial, count), trace, panel)
     }
 
-    /// The sum of the partial products of a panel by NCCL, and its rounding to the type of C.
+    /// Queues the sum of the partial products of a panel by NCCL, and its rounding to the type of C.
     fn reduce_partials(&self, sum: &Sum, all: &[Communicator], panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         let Some(first) = self.members.first() else { return Ok(()) };
         let Some(own) = first.panels.get(panel) else { return Ok(()) };
@@ -165,7 +165,7 @@ impl TensorParallel {
         let mut sides = Vec::new();
         for (rank, member) in self.members.iter().enumerate() {
             for of in self.members.iter().filter_map(|m| m.panels.get(panel)) {
-                // As of those that receive: all kernels of a reduction begin when there is something to add.
+                // Like receivers, all kernels of a reduction begin when there is something to add.
                 member.communicating.wait(&of.computed)?;
             }
             let bytes = if rank == 0 { own.result.bytes().bytes() } else { 0 };
@@ -189,7 +189,7 @@ impl TensorParallel {
         self.add(sum, (own, &f32s(&own.result)), (&sum.received.range(..), 0, 0), trace, panel)
     }
 
-    /// A panel of C from partial products that are on the first GPU.
+    /// Queues a panel of C from partial products that are on the first GPU.
     fn add(
         &self,
         sum: &Sum,
@@ -211,7 +211,7 @@ impl TensorParallel {
         panel.rows.start as usize * self.product.n as usize
     }
 
-    /// A panel's part of C on the first GPU.
+    /// Returns a panel's part of C on the first GPU.
     fn rows_of_c(&self, panel: &Panel) -> DeviceArray {
         let at = self.first_element(panel);
         self.arrays.c.range(at..at + panel.result.len())
@@ -225,7 +225,7 @@ impl TensorParallel {
 }
 
 impl Member {
-    /// The stream that it multiplies on; the caller's is the first one's.
+    /// Returns the stream that it multiplies on; the first GPU's is the caller's.
     fn multiplying<'s>(&'s self, stream: &'s Stream) -> &'s Stream {
         self.multiplying.as_ref().unwrap_or(stream)
     }
@@ -252,7 +252,7 @@ impl Member {
     }
 }
 
-/// Queues what several GPUs do together, between two events on the stream of each.
+/// Queues joint work of several GPUs, between two events on the stream of each.
 fn around_all(
     sides: &[(usize, &Member, usize)],
     panel: usize,

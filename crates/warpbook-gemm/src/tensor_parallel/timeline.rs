@@ -1,7 +1,7 @@
 //! The timeline of each GPU in one run of a product, by events.
 //!
-//! Each GPU has a clock of its own. An event that goes from the first GPU to another and back bounds the difference of the two on both sides; the
-//! middle is taken, and half of the way there and back is the error that is stated.
+//! Each GPU has its own clock. An event that goes from the first GPU to another and back bounds the difference of the two on both sides; the
+//! middle is taken, and half of the round trip is the stated error.
 
 use warpbook_device::{CudaDevice, Event, Result, Stream};
 
@@ -31,17 +31,17 @@ impl Doing {
 /// A stretch of time on a GPU's stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stretch {
-    /// Whose it is, by its place among the devices.
+    /// Index of its GPU among the devices.
     pub rank: usize,
     /// The work that took the time.
     pub doing: Doing,
-    /// The panel, counted from 0.
+    /// Index of the panel, from 0.
     pub panel: usize,
     /// Start in microseconds from the start of the run.
     pub start_us: f64,
     /// Duration in microseconds.
     pub duration_us: f64,
-    /// Bytes that crossed to the first GPU.
+    /// Bytes that were sent to the first GPU.
     pub bytes: Option<u64>,
 }
 
@@ -58,26 +58,26 @@ pub struct Timeline {
     pub stretches: Vec<Stretch>,
     /// Time from the start of the run to its end, in microseconds.
     pub whole_us: f64,
-    /// The most by which the clocks of two GPUs may be apart, in microseconds.
+    /// Largest error between the clocks of two GPUs, in microseconds.
     pub clock_error_us: f64,
 }
 
 impl Timeline {
-    /// Microseconds in which something was communicated.
+    /// Microseconds with communication.
     #[must_use]
     pub fn communicating_us(&self) -> f64 {
-        length(&self.of(Doing::Communicating))
+        length(&self.intervals(Doing::Communicating))
     }
 
-    /// Microseconds in which something was communicated while no GPU multiplied: what overlapping has not hidden.
+    /// Microseconds with communication while no GPU multiplied, which overlapping has not hidden.
     #[must_use]
     pub fn exposed_us(&self) -> f64 {
-        let (communicating, multiplying) = (self.of(Doing::Communicating), self.of(Doing::Multiplying));
+        let (communicating, multiplying) = (self.intervals(Doing::Communicating), self.intervals(Doing::Multiplying));
         let both = union([communicating, multiplying.clone()].concat());
         length(&both) - length(&multiplying)
     }
 
-    fn of(&self, doing: Doing) -> Vec<(f64, f64)> {
+    fn intervals(&self, doing: Doing) -> Vec<(f64, f64)> {
         union(self.stretches.iter().filter(|s| s.doing == doing).map(Stretch::interval).collect())
     }
 }
@@ -99,7 +99,7 @@ fn length(apart: &[(f64, f64)]) -> f64 {
     apart.iter().map(|(start, end)| end - start).sum()
 }
 
-/// The times of a run while it is queued.
+/// Collects the times of a run while it is queued.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     open: Vec<(Stretch, [Event; 2])>,
@@ -120,14 +120,14 @@ impl Trace {
         trace.end(begun, (device, stream), (rank, doing, panel), bytes)
     }
 
-    /// A point before some work.
+    /// Records an event before some work.
     pub fn begin(&self, device: &CudaDevice, stream: &Stream) -> Result<Event> {
         let event = device.event()?;
         event.record(stream)?;
         Ok(event)
     }
 
-    /// The point after it.
+    /// Records the event after it.
     pub fn end(
         &mut self,
         begun: Event,
@@ -152,7 +152,7 @@ impl Trace {
     }
 }
 
-/// The clocks of several GPUs, set against that of the first.
+/// Clocks of several GPUs, relative to the first.
 #[derive(Debug)]
 pub(super) struct Clocks {
     /// Each GPU's zero: an event, and its time by the first GPU's clock in microseconds.
@@ -164,7 +164,7 @@ impl Clocks {
     /// Number of round trips of an event; the fastest counts.
     const ROUNDS: usize = 8;
 
-    /// Asks the GPUs, whose streams are idle.
+    /// Measures the GPUs' clocks; their streams must be idle.
     pub fn set(sides: &[(&CudaDevice, &Stream)]) -> Result<Self> {
         let mut clocks = Self { zeros: Vec::new(), error_us: 0.0 };
         let Some(((first, here), others)) = sides.split_first() else { return Ok(clocks) };
@@ -195,7 +195,7 @@ impl Clocks {
         Ok(clocks)
     }
 
-    /// When an event of a GPU happened, by the first one's clock.
+    /// Returns the time of an event on a GPU, by the first one's clock.
     fn at(&self, rank: usize, event: &Event) -> Result<f64> {
         let (zero, at) = &self.zeros[rank];
         Ok(at + zero.elapsed_us(event)?)
@@ -213,13 +213,13 @@ mod tests {
     #[test]
     fn what_no_multiplication_covers_is_exposed() {
         use Doing::{Adding, Communicating, Multiplying};
-        let of = |stretches: &[Stretch]| {
+        let times = |stretches: &[Stretch]| {
             let timeline = Timeline { stretches: stretches.to_vec(), ..Timeline::default() };
             (timeline.communicating_us(), timeline.exposed_us())
         };
-        assert_eq!(of(&[]), (0.0, 0.0));
-        assert_eq!(of(&[stretch(Communicating, 1.0, 4.0)]), (3.0, 3.0));
-        // Two GPUs multiply, one after the other; a sum covers nothing.
+        assert_eq!(times(&[]), (0.0, 0.0));
+        assert_eq!(times(&[stretch(Communicating, 1.0, 4.0)]), (3.0, 3.0));
+        // Two GPUs multiply, one after the other; a sum hides nothing.
         let all = [
             stretch(Multiplying, 0.0, 10.0),
             stretch(Communicating, 8.0, 12.0),
@@ -228,9 +228,9 @@ mod tests {
             stretch(Communicating, 20.0, 22.0),
             stretch(Adding, 20.0, 30.0),
         ];
-        assert_eq!(of(&all), (6.0, 3.0));
+        assert_eq!(times(&all), (6.0, 3.0));
         let covered =
             [stretch(Multiplying, 0.0, 5.0), stretch(Multiplying, 5.0, 9.0), stretch(Communicating, 4.0, 9.0)];
-        assert_eq!(of(&covered), (5.0, 0.0));
+        assert_eq!(times(&covered), (5.0, 0.0));
     }
 }

@@ -107,7 +107,7 @@ impl Case {
         let exact = |v: &[f32]| v.iter().map(|v| rounded(*v, p.form.dtype)).collect::<Vec<_>>();
         let (a, b) = (exact(&self.host[0][self.offset..]), exact(&self.host[1][self.offset..]));
         let rows: Vec<usize> = (0..p.m as usize).collect();
-        let of = |a: &[f32], b: &[f32], c: &[f32], alpha: f32, beta: f32| {
+        let product = |a: &[f32], b: &[f32], c: &[f32], alpha: f32, beta: f32| {
             let ops = Operands {
                 a,
                 b,
@@ -125,8 +125,8 @@ impl Case {
             reference_rows(&ops, c, &rows).unwrap()
         };
         let magnitude = |v: &[f32]| v.iter().map(|v| v.abs()).collect::<Vec<_>>();
-        let mut want = of(&a, &b, &self.c0, p.alpha, p.beta);
-        let mut sums = of(&magnitude(&a), &magnitude(&b), &magnitude(&self.c0), p.alpha.abs(), p.beta.abs());
+        let mut want = product(&a, &b, &self.c0, p.alpha, p.beta);
+        let mut sums = product(&magnitude(&a), &magnitude(&b), &magnitude(&self.c0), p.alpha.abs(), p.beta.abs());
         for (i, v) in want.iter_mut().enumerate() {
             let (row, column) = (i / p.n as usize, i % p.n as usize);
             let bias = f64::from(self.host[2][column]);

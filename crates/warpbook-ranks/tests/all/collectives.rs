@@ -153,9 +153,9 @@ fn who_waits_for_others_says_so() {
     });
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let told = TOLD.lock().unwrap();
-    let of = |rank: usize, whom: &str| {
+    let names = |rank: usize, whom: &str| {
         let begin = format!("Rank {rank} waits for {whom} at ");
         told.iter().any(|t| t.starts_with(&begin) && t.contains(" s more") && t.contains("RANK and WORLD_SIZE"))
     };
-    assert!(of(0, "ranks 1, 2") && of(1, "rank 0"), "{told:?}");
+    assert!(names(0, "ranks 1, 2") && names(1, "rank 0"), "{told:?}");
 }

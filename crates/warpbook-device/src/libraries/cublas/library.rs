@@ -183,8 +183,8 @@ impl Libraries {
     /// Describes a status by name and in words.
     fn describe(&self, status: Status) -> String {
         // SAFETY: cuBLAS returns a static string, or nothing for a code that it does not know.
-        let of = |get: unsafe extern "C" fn(Status) -> *const c_char| unsafe { text(get(status)) };
-        match [self.calls.status_name, self.calls.status_string].map(of) {
+        let read = |get: unsafe extern "C" fn(Status) -> *const c_char| unsafe { text(get(status)) };
+        match [self.calls.status_name, self.calls.status_string].map(read) {
             [Some(name), Some(words)] => format!("{name}, {words}"),
             _ => format!("the error {status}"),
         }

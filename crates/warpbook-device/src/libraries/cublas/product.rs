@@ -123,12 +123,12 @@ impl LibraryGemm {
 
     /// Bytes of A, B and C as they are stored, up to the last element of their last row.
     pub(super) fn bytes(&self) -> [u64; 3] {
-        let of = |(rows, columns): (u32, u32), ld: u32, dtype: Dtype| {
+        let bytes = |(rows, columns): (u32, u32), ld: u32, dtype: Dtype| {
             (u64::from(rows.saturating_sub(1)) * u64::from(ld) + u64::from(columns)) * dtype.bytes()
         };
         let a = if self.trans_a { (self.k, self.m) } else { (self.m, self.k) };
         let b = if self.trans_b { (self.n, self.k) } else { (self.k, self.n) };
-        [of(a, self.lda, self.dtype), of(b, self.ldb, self.dtype), of((self.m, self.n), self.ldc, self.out)]
+        [bytes(a, self.lda, self.dtype), bytes(b, self.ldb, self.dtype), bytes((self.m, self.n), self.ldc, self.out)]
     }
 
     /// Returns the largest power of two, up to [`ALIGNMENT`] bytes, that divides the address of every row of A, of B and of C.

@@ -171,13 +171,13 @@ pub(super) mod tests {
         assert_eq!(s.bytes(Operand::X), 2 * 2 * 3 * 7 * 5);
         assert_eq!(s.bytes(Operand::Weight), 2 * 4 * 3 * 3 * 3);
         assert_eq!(s.bytes(Operand::Y), 2 * 2 * 4 * 4 * 3);
-        let of = |dtype| LibraryConvolution { dtype, ..s };
-        let types = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16].map(|dtype| of(dtype).data_type().unwrap());
+        let with_type = |dtype| LibraryConvolution { dtype, ..s };
+        let types = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16].map(|dtype| with_type(dtype).data_type().unwrap());
         assert_eq!(types, [FLOAT, FLOAT, HALF, BFLOAT16]);
         let x = s.sides(Operand::X).unwrap();
         assert_eq!((x, s.strides(x)), ([2, 3, 7, 5], [105, 1, 15, 3]));
         assert_eq!(LibraryConvolution { channels_last: false, ..s }.strides(x), [105, 35, 5, 1]);
-        let permitted = |note| [Dtype::F32, Dtype::Tf32, Dtype::F16].map(|dtype| of(dtype).permits(&[note]));
+        let permitted = |note| [Dtype::F32, Dtype::Tf32, Dtype::F16].map(|dtype| with_type(dtype).permits(&[note]));
         assert_eq!(permitted(note::TENSOR_CORES), [false, true, true], "fp32 is no TF32");
         assert_eq!(permitted(note::ROUNDS_INPUTS), [false, false, true]);
         assert_eq!(permitted(note::SHORT_SUMS), [false; 3]);

@@ -84,7 +84,7 @@ impl Communicator {
             let status = relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.bytes()), number) });
             check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| NcclHandle(raw))
         })?;
-        Ok(Self::of(nccl, device, handle, (rank, world)))
+        Ok(Self::from_handle(nccl, device, handle, (rank, world)))
     }
 
     /// Returns a communicator for each of several devices, all of this process: one thread queues their common operations, within
@@ -121,11 +121,11 @@ impl Communicator {
             Ok(raw.into_iter().map(NcclHandle).collect::<Vec<_>>())
         })?;
         let world = devices.len();
-        let of = |(rank, (device, handle))| Self::of(nccl.clone(), device, handle, (rank, world));
-        Ok(devices.iter().zip(handles).enumerate().map(of).collect())
+        let communicator = |(rank, (device, handle))| Self::from_handle(nccl.clone(), device, handle, (rank, world));
+        Ok(devices.iter().zip(handles).enumerate().map(communicator).collect())
     }
 
-    fn of(nccl: Arc<Nccl2>, device: &CudaDevice, handle: NcclHandle, (rank, world): (usize, usize)) -> Self {
+    fn from_handle(nccl: Arc<Nccl2>, device: &CudaDevice, handle: NcclHandle, (rank, world): (usize, usize)) -> Self {
         Self {
             nccl,
             device: device.0.clone(),

@@ -25,13 +25,13 @@ impl Profiler {
     pub fn known(&self, chip: &CStr, metrics: &[&str]) -> Result<Vec<String>> {
         // If the chip or the library does not work, all metrics would seem to be missing.
         drop(Host::new(self, chip)?);
-        let has = |metric: &&&str| Host::new(self, chip).and_then(|host| host.image(&Names::of([**metric])?)).is_ok();
+        let has = |metric: &&&str| Host::new(self, chip).and_then(|host| host.image(&Names::new([**metric])?)).is_ok();
         Ok(metrics.iter().filter(has).map(|m| (*m).to_owned()).collect())
     }
 
     /// Number of times that a program has to run for these metrics.
     pub fn passes(&self, chip: &CStr, metrics: &[String]) -> Result<usize> {
-        let image = Host::new(self, chip)?.image(&Names::of(metrics.iter().map(String::as_str))?)?;
+        let image = Host::new(self, chip)?.image(&Names::new(metrics.iter().map(String::as_str))?)?;
         self.passes_of(&image)
     }
 
@@ -60,7 +60,7 @@ struct Names {
 }
 
 impl Names {
-    fn of<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
+    fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
         let texts: Vec<CString> = names
             .into_iter()
             .map(CString::new)
@@ -175,7 +175,7 @@ pub(super) unsafe fn collect(
     mut pass: impl FnMut(Step) -> Result<()>,
 ) -> Result<Collected> {
     let calls = &library.calls;
-    let names = Names::of(metrics.iter().map(String::as_str))?;
+    let names = Names::new(metrics.iter().map(String::as_str))?;
     let host = Host::new(library, chip)?;
     let image = host.image(&names)?;
     let passes = library.passes_of(&image)?;
