@@ -57,16 +57,22 @@ fn a_kernel_that_waits_does_so_before_it_touches_global_memory() {
     assert!(all.iter().filter(|k| k.waits).count() > 50);
     for kernel in all.iter().filter(|k| k.waits) {
         let message = |text: &str| format!("{}: {}: {text}", kernel.file, kernel.entry);
-        let at = kernel.source.find(&format!("{}(", kernel.entry)).unwrap_or_else(|| panic!("{}", message("no such entry")));
+        let at =
+            kernel.source.find(&format!("{}(", kernel.entry)).unwrap_or_else(|| panic!("{}", message("no such entry")));
         let (head, body) = kernel.source[at..].split_once("{\n").unwrap_or_else(|| panic!("{}", message("no body")));
-        let before = body.split_once("wait_for_predecessor();").unwrap_or_else(|| panic!("{}", message("does not wait"))).0;
+        let before =
+            body.split_once("wait_for_predecessor();").unwrap_or_else(|| panic!("{}", message("does not wait"))).0;
         // Marks write to records that no other kernel has, and are nothing where nothing is recorded.
         let unmarked: Vec<&str> = before.lines().filter(|line| !line.trim_start().starts_with("MARK")).collect();
         let prepared = unmarked.join("\n");
         let prepared = prepared.trim();
         assert!(prepared.is_empty() || prepared.ends_with("__syncthreads();"), "{}", message("does not wait first"));
         for array in arrays(head) {
-            assert!(!words(before).any(|word| word == array), "{}", message(&format!("touches `{array}` before it waits")));
+            assert!(
+                !words(before).any(|word| word == array),
+                "{}",
+                message(&format!("touches `{array}` before it waits"))
+            );
         }
     }
 }

@@ -102,7 +102,10 @@ impl std::str::FromStr for ProductBy {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL.into_iter().find(|by| by.name() == name).ok_or_else(|| format!("Unknown backend `{name}`: choose one of {}.", known()))
+        Self::ALL
+            .into_iter()
+            .find(|by| by.name() == name)
+            .ok_or_else(|| format!("Unknown backend `{name}`: choose one of {}.", known()))
     }
 }
 

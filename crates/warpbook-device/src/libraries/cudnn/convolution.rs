@@ -172,7 +172,8 @@ pub(super) mod tests {
         assert_eq!(s.bytes(Operand::Weight), 2 * 4 * 3 * 3 * 3);
         assert_eq!(s.bytes(Operand::Y), 2 * 2 * 4 * 4 * 3);
         let with_type = |dtype| LibraryConvolution { dtype, ..s };
-        let types = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16].map(|dtype| with_type(dtype).data_type().unwrap());
+        let types =
+            [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16].map(|dtype| with_type(dtype).data_type().unwrap());
         assert_eq!(types, [FLOAT, FLOAT, HALF, BFLOAT16]);
         let x = s.sides(Operand::X).unwrap();
         assert_eq!((x, s.strides(x)), ([2, 3, 7, 5], [105, 1, 15, 3]));

@@ -116,7 +116,7 @@ impl CudnnPlan {
     fn on_trial<T>(&self, work: impl FnOnce(&Stream, &dyn Fn() -> Result<()>) -> Result<T>) -> Result<Option<T>> {
         let Opened { library, device, raw, .. } = &*self.built.cudnn.0;
         let [first, second, third] =
-            self.pass.arrays().map(|of| usize::try_from(self.shape.bytes(of)).unwrap_or(usize::MAX));
+            self.pass.arrays().map(|of| usize::try_from(self.shape.bytes(operand)).unwrap_or(usize::MAX));
         let arrays = Trial::new(device, [first, second, third, self.built.workspace_bytes]);
         let Some((_trial, [first, second, third, workspace])) = arrays else { return Ok(None) };
         let stream = Stream::new(&CudaDevice(device.clone()))?;
@@ -145,12 +145,12 @@ impl CudnnPlan {
         workspace: &Slice<u8>,
     ) -> Result<()> {
         let arrays = [inputs[0], inputs[1], output];
-        for (of, array) in self.pass.arrays().into_iter().zip(arrays) {
-            let needed = self.shape.bytes(of);
+        for (operand, array) in self.pass.arrays().into_iter().zip(arrays) {
+            let needed = self.shape.bytes(operand);
             if (array.bytes() as u64) < needed {
                 return Err(self
                     .shape
-                    .refused(format!("needs {needed} bytes of {of:?}, but got {}", array.bytes())));
+                    .refused(format!("needs {needed} bytes of {operand:?}, but got {}", array.bytes())));
             }
         }
         let needed = self.built.workspace_bytes;
