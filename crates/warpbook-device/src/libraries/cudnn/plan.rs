@@ -116,7 +116,7 @@ impl CudnnPlan {
     fn on_trial<T>(&self, work: impl FnOnce(&Stream, &dyn Fn() -> Result<()>) -> Result<T>) -> Result<Option<T>> {
         let Opened { library, device, raw, .. } = &*self.built.cudnn.0;
         let [first, second, third] =
-            self.pass.arrays().map(|of| usize::try_from(self.shape.bytes(operand)).unwrap_or(usize::MAX));
+            self.pass.arrays().map(|operand| usize::try_from(self.shape.bytes(operand)).unwrap_or(usize::MAX));
         let arrays = Trial::new(device, [first, second, third, self.built.workspace_bytes]);
         let Some((_trial, [first, second, third, workspace])) = arrays else { return Ok(None) };
         let stream = Stream::new(&CudaDevice(device.clone()))?;
@@ -190,7 +190,7 @@ impl CudnnPlan {
         device.bind()?;
         let check = |status| library.check(device, &|| self.shape.name(self.pass), status);
         let plan = self.built.descriptor.as_ref().map_or(std::ptr::null_mut(), |plan| plan.raw());
-        let ids = self.pass.arrays().map(|of| i64::from(of.place()));
+        let ids = self.pass.arrays().map(|operand| i64::from(operand.place()));
         let pack = || {
             Descriptor::new(library, kind::VARIANT_PACK)?
                 .with(attribute::PACK_IDS, &ids)?
