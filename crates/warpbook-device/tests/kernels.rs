@@ -14,7 +14,7 @@ fn folder() -> PathBuf {
     Path::new(&here).join("../../kernels")
 }
 
-/// Paths below `kernels/`, with forward slashes; without the text for readers.
+/// Paths below `kernels/`, with forward slashes; without the texts for readers.
 fn files_below(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).expect("the kernels' folder").flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
@@ -62,7 +62,7 @@ fn a_kernel_that_waits_does_so_before_it_touches_global_memory() {
         let (head, body) = kernel.source[at..].split_once("{\n").unwrap_or_else(|| panic!("{}", message("no body")));
         let before =
             body.split_once("wait_for_predecessor();").unwrap_or_else(|| panic!("{}", message("does not wait"))).0;
-        // Marks write to records that no other kernel has, and are nothing where nothing is recorded.
+        // Marks write to records that no other kernel has, and do nothing if nothing is recorded.
         let unmarked: Vec<&str> = before.lines().filter(|line| !line.trim_start().starts_with("MARK")).collect();
         let prepared = unmarked.join("\n");
         let prepared = prepared.trim();

@@ -244,7 +244,10 @@ impl Gemm {
     /// product; the compiler's and the device's.
     pub fn plan_with(&self, by: ProductBy, product: &Product, arrays: &DeviceArrays) -> Result<Arc<Plan>> {
         if !by.names_a_rung() {
-            return Err(Error::Unsupported { what: format!("The {by} product"), why: "is not a single kernel: name a rung or a file".into() });
+            return Err(Error::Unsupported {
+                what: format!("The {by} product"),
+                why: "is not a single kernel: name a rung or a file".into(),
+            });
         }
         product.check(&arrays.specs()).map_err(refused)?;
         self.plan_from(by, product, alignment(arrays))

@@ -1,4 +1,4 @@
-//! Products over several GPUs. On a machine with one, its shares are computed on streams of their own: the panels, and what waits for what, are the same.
+//! Tests products over several GPUs. On a machine with one, its shares are computed on streams of their own: the panels and the order of work are the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Work {
         TensorParallel::new(devices, &self.product, &self.arrays(), options).unwrap()
     }
 
-    /// C of a run after NaNs, and of two more that follow at once, which are to be the same.
+    /// Returns C of a run after NaNs, and of two more that follow at once, which must be the same.
     fn run(&self, over: &TensorParallel) -> Vec<f32> {
         self.c.fill_bytes(0xff).unwrap();
         over.queue(&self.stream).unwrap();
@@ -68,7 +68,7 @@ impl Work {
 /// Large enough for panels of any tile, and with odd sides; very small.
 const SHAPES: [(u32, u32, u32); 5] = [(2048, 1024, 512), (1000, 520, 333), (777, 129, 1025), (70, 64, 40), (1, 1, 1)];
 
-/// The devices of a run: one, one named twice and three times, and all that there are.
+/// Returns the devices of the runs: one, one named twice and three times, and all GPUs.
 fn teams(all: &[CudaDevice]) -> Vec<Vec<CudaDevice>> {
     let first = &all[0];
     let mut teams: Vec<Vec<CudaDevice>> = (1..=3).map(|n| vec![first.clone(); n]).collect();
@@ -288,5 +288,8 @@ fn what_is_not_split_is_refused() {
     check(refused(one, transposed, &arrays), "without transposition");
     check(refused(one, Product::new(65, 64, 64, work.product.form), &arrays), "needs 4160 elements of fp32 in A");
     let halves = Storage::zeros(first, 64 * 64, Dtype::F16).unwrap();
-    check(refused(one, work.product, &DeviceArrays::new(&work.a, &work.b, &halves)), "needs 4096 elements of fp32 in C");
+    check(
+        refused(one, work.product, &DeviceArrays::new(&work.a, &work.b, &halves)),
+        "needs 4096 elements of fp32 in C",
+    );
 }

@@ -145,7 +145,9 @@ fn number(get: Lookup<'_>, name: &str) -> Result<usize> {
             "{name} is not set, though other variables of its launcher are: start all ranks with the same launcher, or set it."
         )));
     };
-    text.trim().parse().map_err(|_| Error::Setting(format!("{name} is `{text}`; it must be a whole number, at least 0.")))
+    text.trim()
+        .parse()
+        .map_err(|_| Error::Setting(format!("{name} is `{text}`; it must be a whole number, at least 0.")))
 }
 
 fn port(name: &str, text: &str) -> Result<u16> {

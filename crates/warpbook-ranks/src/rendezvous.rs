@@ -244,7 +244,8 @@ fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
 fn place_of(places: &[(String, u16)], rank: usize, first: IpAddr) -> Result<SocketAddr> {
     let (host, port) = &places[rank];
     let ip = if host.is_empty() { Ok(first) } else { host.parse() };
-    ip.map(|ip| SocketAddr::new(ip, *port)).map_err(|_| Error::Lost(format!("Rank {rank} cannot be reached at `{host}`: this is not an IP address.")))
+    ip.map(|ip| SocketAddr::new(ip, *port))
+        .map_err(|_| Error::Lost(format!("Rank {rank} cannot be reached at `{host}`: this is not an IP address.")))
 }
 
 /// Connects, again and again until it works or time is up. The error is then the last attempt's that had time to fail by itself.

@@ -41,7 +41,7 @@ fn fine(seed: u64, i: usize) -> f32 {
     if word >> 63 == 0 { size } else { -size }
 }
 
-/// y of an NCHW convolution in f64, with the sums of magnitudes.
+/// Returns y of an NCHW convolution in f64, with the sums of magnitudes.
 fn reference(s: &LibraryConvolution, x: &[f32], w: &[f32]) -> Vec<(f64, f64)> {
     let [ih, iw] = s.x.map(|v| v as usize);
     let [oh, ow] = s.y.map(|v| v as usize);
@@ -95,7 +95,7 @@ fn fp32_is_not_tf32_and_a_graph_replays_it() {
     println!("{cudnn:?}");
     let stream = device.stream().unwrap();
     for (dtype, bound) in
-        // Of a sum of 72 terms in f32; of operands cut to 11 bits, twice over.
+        // Bounds for a sum of 72 terms in f32, and for operands cut to 11 bits, twice over.
         [(Dtype::F32, 80.0 * 2f64.powi(-24)), (Dtype::Tf32, 2f64.powi(-8))]
     {
         let s = shape(dtype, false);
@@ -127,7 +127,7 @@ fn what_cannot_run_is_refused_in_words() {
     let plan = |s| cudnn.plan(&s, ConvolutionPass::Forward, WORKSPACE);
     refused(plan(LibraryConvolution { dtype: Dtype::F64, ..s }).unwrap_err(), "not for F64");
     refused(plan(LibraryConvolution { channels: 0, ..s }).unwrap_err(), "sides from 1");
-    // An output that is not that of the window.
+    // The output does not belong to the window.
     refused(plan(LibraryConvolution { y: [9, 9], ..s }).unwrap_err(), "a convolution of 2 images of 8 x [9, 7]");
     let plan = plan(s).unwrap();
     let arrays = Arrays::new(&device, &s, &plan);

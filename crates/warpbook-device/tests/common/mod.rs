@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) axpy(float* y, const float
     if (i < n) y[i] += a * x[i];
 }
 
-// Writes only after so many cycles, so that whoever does not wait sees the old value.
+// Writes only after so many cycles, so that a reader that does not wait sees the old value.
 extern "C" __global__ void __launch_bounds__(THREADS) late(float* y, float value, long long cycles) {
     const long long begun = clock64();
     while (clock64() - begun < cycles) {}

@@ -165,7 +165,11 @@ impl Product {
         let known = |d: Dtype| matches!(d, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16);
         let (dtype, out) = (self.form.dtype, self.form.out);
         if !known(dtype) || !known(out) {
-            return wrong(format!("Products of {} with a result of {} are not supported: use f32, tf32, f16 or bf16.", dtype.label(), out.label()));
+            return wrong(format!(
+                "Products of {} with a result of {} are not supported: use f32, tf32, f16 or bf16.",
+                dtype.label(),
+                out.label()
+            ));
         }
         Ok(())
     }

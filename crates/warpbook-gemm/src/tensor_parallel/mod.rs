@@ -409,7 +409,9 @@ fn check(devices: &[CudaDevice], product: &Product, carrier: &Carrier) -> Result
     product.validate().map_err(refused)?;
     let plain = Product::new(product.m, product.n, product.k, product.form);
     if *product != plain || product.form.trans_a || product.form.trans_b {
-        return Err(malformed("needs A and B without transposition, alpha 1, beta 0, and rows without gaps between them"));
+        return Err(malformed(
+            "needs A and B without transposition, alpha 1, beta 0, and rows without gaps between them",
+        ));
     }
     if product.form.epilogue != warpbook_kernels::matmul::Epilogue::None {
         return Err(malformed("has no epilogue: add a bias or an activation after the product"));
@@ -417,7 +419,9 @@ fn check(devices: &[CudaDevice], product: &Product, carrier: &Carrier) -> Result
     let Carrier::Nccl(all) = carrier else { return Ok(()) };
     let are_theirs = all.len() == devices.len() && all.iter().enumerate().all(|(i, c)| c.rank() == i);
     if !are_theirs {
-        return Err(malformed("by NCCL needs a communicator for each GPU, in their order: make them by Communicator::all"));
+        return Err(malformed(
+            "by NCCL needs a communicator for each GPU, in their order: make them by Communicator::all",
+        ));
     }
     Ok(())
 }

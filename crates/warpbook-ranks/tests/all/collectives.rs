@@ -1,4 +1,4 @@
-//! Collectives of ranks that are threads of one process: what they compute, to the bit.
+//! Tests collectives of ranks that are threads of one process: their results, to the bit.
 
 use half::{bf16, f16};
 use std::net::TcpListener;
@@ -53,7 +53,7 @@ fn values_are_broadcast() {
     }
 }
 
-/// The sum as the ring adds it: part p begins at rank p.
+/// Adds up as the ring does: part p begins at rank p.
 fn expected(world: usize, len: usize, reduce: Reduce, round: &dyn Fn(f32) -> f32) -> Vec<f32> {
     let part_of = |i: usize| (0..world).find(|p| (len * p / world..len * (p + 1) / world).contains(&i)).unwrap();
     let sum = |i: usize| {
@@ -116,7 +116,7 @@ fn an_abort_is_heard_by_all_and_stays() {
                 Placement { rank, local_rank: rank, world: 3, host, port, token, launcher: Launcher::Warpbook };
             scope.spawn(move || {
                 let mut group = Group::join(&placement, limits(), listener).unwrap();
-                // The others may hear of it while they are still there.
+                // The others may hear of it before they leave.
                 assert!(group.barrier().is_ok() || rank != 1);
                 if rank == 1 {
                     group.abort("the loss is NaN.");
