@@ -303,7 +303,7 @@ pub unsafe extern "C" fn warpbook_conv2d_weight_gradient(
                 dweight: floats(session, dweight, g.weight_len())?.ok_or_else(|| null("dweight"))?,
                 dbias: floats(session, dbias, g.filters)?,
             };
-            session.convolve(&queue, &*session.convolution(&of)?, &pass)
+            session.convolve(&queue, &*session.convolution(&call)?, &pass)
         }
     })
 }

@@ -77,7 +77,7 @@ fn marks_that_are_on_fit_into_registers_and_shared_memory() {
         }
         (report, wrong)
     };
-    let (reports, wrong): (Vec<String>, Vec<Vec<String>>) = rows.par_iter().map(of).unzip();
+    let (reports, wrong): (Vec<String>, Vec<Vec<String>>) = rows.par_iter().map(compare).unzip();
     let wrong = wrong.concat();
     println!("{}", reports.concat());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
