@@ -174,7 +174,7 @@ impl Gemm {
     /// Returns the plan of a product with this alignment of A and B. The first call compiles and loads it.
     ///
     /// # Errors
-    /// The errors of [`Gemm::choice`]; a malformed product; the compiler's and the device's.
+    /// The errors of [`Gemm::choice`]; a malformed product; the compiler's and the device's errors.
     pub fn plan(&self, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         self.plan_from(ProductBy::Own, product, aligned)
     }
@@ -241,7 +241,7 @@ impl Gemm {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if it is a library or the choice among all, if its rung does not take the product, or if an array does not fit the
-    /// product; the compiler's and the device's.
+    /// product; the compiler's and the device's errors.
     pub fn plan_with(&self, by: ProductBy, product: &Product, arrays: &DeviceArrays) -> Result<Arc<Plan>> {
         if !by.names_a_rung() {
             return Err(Error::Unsupported {

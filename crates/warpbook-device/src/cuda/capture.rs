@@ -182,7 +182,7 @@ impl Stream {
     /// Makes work queued from now on wait for an event.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device.bind()?;
         let _joining = joining();

@@ -265,7 +265,7 @@ impl CudaDevice {
     /// Free and total device memory in bytes.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn memory(&self) -> Result<(u64, u64)> {
         self.0.bind()?;
         let (free, total) = result::mem_get_info().map_err(|e| self.0.error("Asking for the free memory", e))?;

@@ -18,7 +18,7 @@ impl CudaDevice {
     /// Creates a stream, not ordered with any other.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn stream(&self) -> Result<Stream> {
         Stream::new(self)
     }
@@ -26,7 +26,7 @@ impl CudaDevice {
     /// Creates a stream whose work gets free SMs before other streams': for short work that others wait for.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn urgent_stream(&self) -> Result<Stream> {
         Stream::before_others(self, true)
     }
@@ -34,7 +34,7 @@ impl CudaDevice {
     /// Creates a stream whose work gets free SMs before ordinary streams', and after urgent ones'.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn preferred_stream(&self) -> Result<Stream> {
         Stream::before_others(self, false)
     }
@@ -311,7 +311,7 @@ impl Event {
     /// Creates an event at the stream's current position.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
         // SAFETY: both handles are live.

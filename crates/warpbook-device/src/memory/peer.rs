@@ -32,7 +32,7 @@ impl CudaDevice {
     /// Returns true if it can read and write the memory of another device.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn can_access(&self, other: &Self) -> Result<bool> {
         let mut can = 0;
         // SAFETY: both devices come from the driver; the pointer is to a live integer.
@@ -114,7 +114,7 @@ impl Stream {
     /// queued: freeing memory waits for the work of its own device only.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn keep_across<T: Element>(&self, used: &Slice<T>) -> Result<()> {
         if used.device_index() == self.device.info.index {
             return Ok(());

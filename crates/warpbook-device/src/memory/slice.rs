@@ -103,7 +103,7 @@ impl<T: Element> Slice<T> {
     /// Sets every byte, and waits for it.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn fill_bytes(&self, byte: u8) -> Result<()> {
         self.memory.fill(self.address, self.bytes(), byte)
     }
@@ -111,7 +111,7 @@ impl<T: Element> Slice<T> {
     /// Copies values in, and waits for it.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     ///
     /// # Panics
     /// If there are not as many values as elements.
@@ -131,7 +131,7 @@ impl<T: Element> Slice<T> {
     /// Copies the values into existing memory; otherwise like [`Slice::to_vec`].
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     ///
     /// # Panics
     /// If there is not room for as many values as elements.
@@ -152,7 +152,7 @@ impl<T: Element> Slice<T> {
     /// if a kernel is still writing them.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.memory.device.bind()?;
         let mut values = Vec::with_capacity(self.len);

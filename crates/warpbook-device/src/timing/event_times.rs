@@ -41,7 +41,7 @@ impl EventTimes {
     /// Waits for the device and sets the clock's zero to now.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn start(device: &CudaDevice) -> Result<Self> {
         device.synchronize()?;
         let zero = Event::timed(device)?;
@@ -55,7 +55,7 @@ impl EventTimes {
     /// Marks this moment: an event on each stream. Streams that are being captured have none, since it would become a part of the graph.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn mark(&self) -> Result<Mark> {
         let inner = &self.device.0;
         inner.bind()?;

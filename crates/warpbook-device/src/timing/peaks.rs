@@ -271,7 +271,7 @@ impl WgmmaRounds {
     /// Queues one launch.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.0.launch(stream)
     }

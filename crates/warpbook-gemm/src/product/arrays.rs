@@ -117,7 +117,7 @@ impl DeviceArray {
     /// Returns its values as f32. It does not wait for streams.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         Ok(match self.dtype {
             Dtype::F16 => self.bytes.cast::<half::f16>().to_vec()?.iter().map(|v| v.to_f32()).collect(),
@@ -129,7 +129,7 @@ impl DeviceArray {
     /// Copies values in, rounded.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     ///
     /// # Panics
     /// If there are not as many values as elements.

@@ -57,7 +57,7 @@ impl Storage {
     /// Returns its values as f32. It does not wait for streams.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         Ok(match self {
             Self::F32(b) => b.to_vec()?,
@@ -69,7 +69,7 @@ impl Storage {
     /// Copies values in, rounded.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     ///
     /// # Panics
     /// If there are not as many values as elements.
@@ -125,7 +125,7 @@ impl Storage {
     /// Sets every byte, and waits for it.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn fill_bytes(&self, byte: u8) -> Result<()> {
         match self {
             Self::F32(b) => b.fill_bytes(byte),

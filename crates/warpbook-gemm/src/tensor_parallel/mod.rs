@@ -301,7 +301,7 @@ impl TensorParallel {
     /// Copies A and B, as they are now on the first device, to the others, and waits for the copies.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn distribute(&self) -> Result<()> {
         let Some(first) = self.members.first() else { return Ok(()) };
         let (stream, p) = (&first.communicating, &self.product);
