@@ -163,7 +163,7 @@ pub enum ConvolutionPass {
         /// The result.
         y: DeviceArray,
     },
-    /// dx of dy and w.
+    /// dx from dy and w.
     InputGradient {
         /// Gradient of y.
         dy: DeviceArray,
@@ -174,7 +174,7 @@ pub enum ConvolutionPass {
         /// The result.
         dx: DeviceArray,
     },
-    /// dw, in f32, of x and dy.
+    /// dw, in f32, from x and dy.
     WeightGradient {
         /// Images.
         x: DeviceArray,

@@ -46,8 +46,8 @@ pub(crate) fn stats(code: &[u8], log: &str, file: &str, architecture: &str) -> V
 pub(crate) fn tells_of(log: &str, code: &[u8]) -> bool {
     let (logged, there) = (parse_log(log), cubin::resources(code));
     let is_told = |r: &cubin::Resources| {
-        let mut of = logged.iter().filter(|l| l.entry == r.entry);
-        of.next().is_some_and(|l| l.registers == r.registers) && of.next().is_none()
+        let mut matching = logged.iter().filter(|l| l.entry == r.entry);
+        matching.next().is_some_and(|l| l.registers == r.registers) && matching.next().is_none()
     };
     logged.len() == there.len() && there.iter().all(is_told)
 }

@@ -156,9 +156,9 @@ pub(crate) fn failed<T: Loadable>(place: &Path, why: String) -> Error {
 ///
 /// # Safety
 /// The pointer must be null or point to a string that ends with a zero.
-pub(crate) unsafe fn text(of: *const c_char) -> Option<String> {
+pub(crate) unsafe fn text(string: *const c_char) -> Option<String> {
     // SAFETY: as the caller says.
-    (!of.is_null()).then(|| unsafe { CStr::from_ptr(of) }.to_string_lossy().into_owned())
+    (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned())
 }
 
 /// `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL`.

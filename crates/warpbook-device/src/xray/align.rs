@@ -16,7 +16,7 @@ pub(super) struct Probes {
     /// The SM that asked.
     pub(super) reference: u32,
     /// The probes of each other SM.
-    pub(super) of: BTreeMap<u32, Vec<Probe>>,
+    pub(super) probes: BTreeMap<u32, Vec<Probe>>,
     /// The reference's clock, and the time in nanoseconds: at the beginning and at the end.
     pub(super) stamps: [(i64, u64); 2],
 }
@@ -60,10 +60,10 @@ impl Clocks {
     pub(super) fn fit(before: &Probes, after: &Probes) -> Option<Self> {
         let zero = Offset { clocks: 0.0, error: 0.0 };
         let mut offsets = BTreeMap::from([(before.reference, zero)]);
-        for (sm, probes) in &before.of {
+        for (sm, probes) in &before.probes {
             // Offsets to another reference are of no use here.
             let same = before.reference == after.reference;
-            let later = after.of.get(sm).filter(|_| same).map_or(&[][..], Vec::as_slice);
+            let later = after.probes.get(sm).filter(|_| same).map_or(&[][..], Vec::as_slice);
             if let Some(offset) = Offset::fit(&[probes, later].concat()) {
                 offsets.insert(*sm, offset);
             }
@@ -119,16 +119,16 @@ mod tests {
     fn asked(offsets: &[i64], delays: &[(i64, i64)], begin: i64, rate: f64) -> Probes {
         let mut now = begin;
         let start = (begin, (begin as f64 / rate) as u64);
-        let mut of = BTreeMap::new();
+        let mut all = BTreeMap::new();
         for (sm, offset) in (1u32..).zip(offsets) {
             let probes = delays.iter().map(|(there, back)| {
                 let asked = now;
                 now += there + back + 50;
                 Probe { asked, answered: asked + there + offset, received: asked + there + back }
             });
-            of.insert(sm, probes.collect());
+            all.insert(sm, probes.collect());
         }
-        Probes { reference: 0, of, stamps: [start, (now, (now as f64 / rate) as u64)] }
+        Probes { reference: 0, probes: all, stamps: [start, (now, (now as f64 / rate) as u64)] }
     }
 
     proptest! {
@@ -179,7 +179,7 @@ mod tests {
         let mut after = asked(&[40_000, -70_000], &[(500, 500); 4], 9_000_000, 2.0);
         // SM 1 has asked: its clock is 40 000 ahead.
         after.reference = 1;
-        after.of = BTreeMap::from([(0, Vec::new()), (2, Vec::new())]);
+        after.probes = BTreeMap::from([(0, Vec::new()), (2, Vec::new())]);
         after.stamps.iter_mut().for_each(|s| s.0 += 40_000);
         let clocks = Clocks::fit(&before, &after).unwrap();
         assert!((clocks.mhz() - 2000.0).abs() < 1.0, "{}", clocks.mhz());
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn no_time_is_no_rate() {
-        let probes = Probes { reference: 0, of: BTreeMap::new(), stamps: [(5, 5); 2] };
+        let probes = Probes { reference: 0, probes: BTreeMap::new(), stamps: [(5, 5); 2] };
         assert_eq!(Clocks::fit(&probes, &probes), None);
     }
 }

@@ -138,7 +138,7 @@ impl Xray {
         let mut kernels = Vec::new();
         for marked in &all {
             let blocks = marked.blocks();
-            let mut of: Vec<KernelMarks> = (marked.marks.entries.iter().zip(&blocks))
+            let mut launched: Vec<KernelMarks> = (marked.marks.entries.iter().zip(&blocks))
                 .map(|(entry, blocks)| KernelMarks {
                     entry: entry.clone(),
                     file: marked.file.clone(),
@@ -151,10 +151,10 @@ impl Xray {
                 .collect();
             marked.read(|entry, warp, ring| {
                 if let Some(marks) = decode(ring) {
-                    of[entry].marks.push((warp / marked.warps, warp % marked.warps, marks));
+                    launched[entry].marks.push((warp / marked.warps, warp % marked.warps, marks));
                 }
             })?;
-            kernels.extend(of.into_iter().filter(|k| !k.marks.is_empty()));
+            kernels.extend(launched.into_iter().filter(|k| !k.marks.is_empty()));
         }
         Ok(Marks { kernels, unmarked: self.marking.unmarked(), clocks })
     }
@@ -215,13 +215,13 @@ impl Question {
         }
         let (samples, sms, stamps) = (self.samples.to_vec()?, self.sms.to_vec()?, self.stamps.to_vec()?);
         let rounds = CLOCK_ROUNDS as usize;
-        let mut of: BTreeMap<u32, Vec<Probe>> = BTreeMap::new();
+        let mut probes: BTreeMap<u32, Vec<Probe>> = BTreeMap::new();
         for (sm, samples) in sms.iter().zip(samples.chunks_exact(rounds * 3)).skip(1) {
             let probe = |p: &[i64]| Probe { asked: p[0], answered: p[1], received: p[2] };
-            of.entry(*sm).or_default().extend(samples.chunks_exact(3).map(probe));
+            probes.entry(*sm).or_default().extend(samples.chunks_exact(3).map(probe));
         }
         let reference = sms.first().copied().unwrap_or(0);
-        of.remove(&reference);
-        Ok(Probes { reference, of, stamps: [(stamps[0] as i64, stamps[1]), (stamps[2] as i64, stamps[3])] })
+        probes.remove(&reference);
+        Ok(Probes { reference, probes, stamps: [(stamps[0] as i64, stamps[1]), (stamps[2] as i64, stamps[3])] })
     }
 }

@@ -178,8 +178,8 @@ impl Evidence<'_> {
     /// Checks if elements were written to the wrong place; returns a sentence if so.
     fn other_place(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
         let [m, n, _] = self.sizes;
-        let close = |at: usize, of: usize| self.is_close(self.got[at], reference.want[of], reference.size[of]);
-        let most = |hits: usize, of: usize| hits * 10 >= of * 9 && of > 1;
+        let close = |at: usize, place: usize| self.is_close(self.got[at], reference.want[place], reference.size[place]);
+        let most = |hits: usize, total: usize| hits * 10 >= total * 9 && total > 1;
         let transposed = if m == n {
             wrong.iter().filter(|i| close(**i, **i % n * n + **i / n)).count()
         } else {

@@ -136,9 +136,9 @@ impl Product {
     /// Returns the elements of A, B and C with their leading dimensions, up to the last one of their last row.
     #[must_use]
     pub fn elements(&self) -> [usize; 3] {
-        let of =
+        let needed =
             |(rows, columns): (u32, u32), ld: u32| (rows as usize).saturating_sub(1) * ld as usize + columns as usize;
-        [of(self.stored_a(), self.lda), of(self.stored_b(), self.ldb), of((self.m, self.n), self.ldc)]
+        [needed(self.stored_a(), self.lda), needed(self.stored_b(), self.ldb), needed((self.m, self.n), self.ldc)]
     }
 
     /// Returns an error unless sizes, leading dimensions and types fit together.

@@ -82,9 +82,9 @@ impl TensorParallel {
     /// Queues the others' rows of C, by copies from their GPUs.
     fn copy_rows(&self, panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         for (rank, member) in self.members.iter().enumerate().skip(1) {
-            let Some(of) = member.panels.get(panel) else { continue };
-            member.communicating.wait(&of.computed)?;
-            let (from, to) = (of.result.bytes(), self.rows_of_c(of));
+            let Some(own) = member.panels.get(panel) else { continue };
+            member.communicating.wait(&own.computed)?;
+            let (from, to) = (own.result.bytes(), self.rows_of_c(own));
             member
                 .communicate(rank, panel, from.bytes(), trace, || member.communicating.copy_across(from, to.bytes()))?;
         }
@@ -94,9 +94,9 @@ impl TensorParallel {
     /// Queues the others' rows of C, which their kernels store in place: C lives until they have ended.
     fn await_stores(&self, panel: usize) -> Result<()> {
         for member in self.members.iter().skip(1) {
-            let Some(of) = member.panels.get(panel) else { continue };
-            member.communicating.wait(&of.computed)?;
-            member.communicating.keep_across(of.result.bytes())?;
+            let Some(own) = member.panels.get(panel) else { continue };
+            member.communicating.wait(&own.computed)?;
+            member.communicating.keep_across(own.result.bytes())?;
         }
         Ok(())
     }
@@ -114,18 +114,18 @@ impl TensorParallel {
             return Ok(());
         };
         let mut bytes = 0;
-        for (_, member, of) in &senders {
-            member.communicating.wait(&of.computed)?;
-            first.communicating.wait(&of.computed)?;
-            bytes += of.result.bytes().bytes();
+        for (_, member, own) in &senders {
+            member.communicating.wait(&own.computed)?;
+            first.communicating.wait(&own.computed)?;
+            bytes += own.result.bytes().bytes();
         }
         let mut sides = vec![(0, first, bytes)];
-        sides.extend(senders.iter().map(|(rank, member, of)| (*rank, *member, of.result.bytes().bytes())));
+        sides.extend(senders.iter().map(|(rank, member, own)| (*rank, *member, own.result.bytes().bytes())));
         around_all(&sides, panel, trace, || {
             root.group(|| {
-                for (rank, member, of) in &senders {
-                    all[*rank].send(&member.communicating, of.result.bytes(), 0)?;
-                    root.receive(&first.communicating, self.rows_of_c(of).bytes(), *rank)?;
+                for (rank, member, own) in &senders {
+                    all[*rank].send(&member.communicating, own.result.bytes(), 0)?;
+                    root.receive(&first.communicating, self.rows_of_c(own).bytes(), *rank)?;
                 }
                 Ok(())
             })
@@ -141,14 +141,14 @@ impl TensorParallel {
         let mut count = 0;
         for (rank, member) in others.iter().enumerate().map(|(i, m)| (i + 1, m)) {
             // Those with a share come first, and have the same panels.
-            let Some(of) = member.panels.get(panel) else { continue };
-            member.communicating.wait(&of.computed)?;
+            let Some(own) = member.panels.get(panel) else { continue };
+            member.communicating.wait(&own.computed)?;
             let begin = count * partial + at;
             let to = sum.received.range(begin..begin + len).cast::<u8>();
-            let from = of.result.bytes();
+            let from = own.result.bytes();
             member.communicate(rank, panel, from.bytes(), trace, || member.communicating.copy_across(from, &to))?;
-            of.arrived.record(&member.communicating)?;
-            first.communicating.wait(&of.arrived)?;
+            own.arrived.record(&member.communicating)?;
+            first.communicating.wait(&own.arrived)?;
             count += 1;
         }
         first.communicating.wait(&own.computed)?;
@@ -164,9 +164,9 @@ impl TensorParallel {
         let is_f32 = c.dtype() == Dtype::F32;
         let mut sides = Vec::new();
         for (rank, member) in self.members.iter().enumerate() {
-            for of in self.members.iter().filter_map(|m| m.panels.get(panel)) {
+            for own in self.members.iter().filter_map(|m| m.panels.get(panel)) {
                 // Like receivers, all kernels of a reduction begin when there is something to add.
-                member.communicating.wait(&of.computed)?;
+                member.communicating.wait(&own.computed)?;
             }
             let bytes = if rank == 0 { own.result.bytes().bytes() } else { 0 };
             sides.push((rank, member, bytes));
@@ -174,9 +174,9 @@ impl TensorParallel {
         around_all(&sides, panel, trace, || {
             all[0].group(|| {
                 for (communicator, member) in all.iter().zip(&self.members) {
-                    let Some(of) = member.panels.get(panel) else { continue };
+                    let Some(own) = member.panels.get(panel) else { continue };
                     let is_root = communicator.rank() == 0;
-                    let from = of.result.bytes();
+                    let from = own.result.bytes();
                     let to = if is_root && is_f32 { c.bytes() } else { from };
                     communicator.reduce(&member.communicating, (from, to), Dtype::F32, NcclReduce::Sum, 0)?;
                 }
@@ -232,11 +232,11 @@ impl Member {
 
     /// Queues a panel's product.
     fn multiply(&self, rank: usize, panel: usize, stream: &Stream, trace: &mut Option<Trace>) -> Result<()> {
-        let Some(of) = self.panels.get(panel) else { return Ok(()) };
+        let Some(own) = self.panels.get(panel) else { return Ok(()) };
         let on = self.multiplying(stream);
         let what = (rank, Doing::Multiplying, panel);
-        Trace::around(trace.as_mut(), (&self.device, on), what, None, || of.multiply.launch(on))?;
-        of.computed.record(on)
+        Trace::around(trace.as_mut(), (&self.device, on), what, None, || own.multiply.launch(on))?;
+        own.computed.record(on)
     }
 
     fn communicate(

@@ -34,11 +34,11 @@ pub struct LibraryConvolution {
 /// A pass of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConvolutionPass {
-    /// y of x and the weight.
+    /// Computes y from x and the weight.
     Forward,
-    /// dx of the weight and dy.
+    /// Computes dx from the weight and dy.
     InputGradient,
-    /// dw, in the type of x, of x and dy.
+    /// Computes dw, in the type of x, from x and dy.
     WeightGradient,
 }
 

@@ -151,12 +151,12 @@ struct FastestEngines(Mutex<HashMap<Searched, usize>>);
 type Searched = (LibraryConvolution, ConvolutionPass, u64);
 
 impl FastestEngines {
-    fn rank(&self, of: &Searched) -> Option<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(of).copied()
+    fn rank(&self, search: &Searched) -> Option<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(search).copied()
     }
 
-    fn remember(&self, of: Searched, rank: usize) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(of, rank);
+    fn remember(&self, search: Searched, rank: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(search, rank);
     }
 }
 

@@ -109,7 +109,7 @@ pub(super) struct CallRecord {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RangeRecord {
     pub kind: u32,
-    pub of: u32,
+    pub external_kind: u32,
     pub id: u64,
     pub correlation: u32,
     pub reserved: u32,
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(copy, [4, 8, 16, 40, 44, 64, 72]);
         assert_eq!(offsets!(FillRecord, bytes, start, stream, correlation, graph_node, graph), [8, 16, 40, 44, 64, 72]);
         assert_eq!(offsets!(CallRecord, callback, start, end, thread, correlation), [4, 8, 16, 28, 32]);
-        assert_eq!(offsets!(RangeRecord, of, id, correlation), [4, 8, 16]);
+        assert_eq!(offsets!(RangeRecord, external_kind, id, correlation), [4, 8, 16]);
         assert_eq!([size_of::<CallRecord>(), size_of::<RangeRecord>()], [40, 24]);
         // Nothing is read behind the shortest record.
         assert_eq!([size_of::<KernelRecord>(), size_of::<CopyRecord>(), size_of::<FillRecord>()], [160, 80, 80]);

@@ -84,7 +84,7 @@ impl Cupti {
                 EXTERNAL_CORRELATION => {
                     // SAFETY: a record of that kind is these fields.
                     let range = unsafe { record.cast::<RangeRecord>().read() };
-                    if range.of == OWN_RANGES {
+                    if range.external_kind == OWN_RANGES {
                         store.recorded.ranges.insert(range.correlation, range.id);
                     }
                     continue;
