@@ -82,9 +82,9 @@ impl TensorParallel {
     /// Queues the others' rows of C, by copies from their GPUs.
     fn copy_rows(&self, panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         for (rank, member) in self.members.iter().enumerate().skip(1) {
-            let Some(own) = member.panels.get(panel) else { continue };
-            member.communicating.wait(&own.computed)?;
-            let (from, to) = (own.result.bytes(), self.rows_of_c(own));
+            let Some(theirs) = member.panels.get(panel) else { continue };
+            member.communicating.wait(&theirs.computed)?;
+            let (from, to) = (theirs.result.bytes(), self.rows_of_c(theirs));
             member
                 .communicate(rank, panel, from.bytes(), trace, || member.communicating.copy_across(from, to.bytes()))?;
         }
@@ -94,9 +94,9 @@ impl TensorParallel {
     /// Queues the others' rows of C, which their kernels store in place: C lives until they have ended.
     fn await_stores(&self, panel: usize) -> Result<()> {
         for member in self.members.iter().skip(1) {
-            let Some(own) = member.panels.get(panel) else { continue };
-            member.communicating.wait(&own.computed)?;
-            member.communicating.keep_across(own.result.bytes())?;
+            let Some(theirs) = member.panels.get(panel) else { continue };
+            member.communicating.wait(&theirs.computed)?;
+            member.communicating.keep_across(theirs.result.bytes())?;
         }
         Ok(())
     }
@@ -114,18 +114,18 @@ impl TensorParallel {
             return Ok(());
         };
         let mut bytes = 0;
-        for (_, member, own) in &senders {
-            member.communicating.wait(&own.computed)?;
-            first.communicating.wait(&own.computed)?;
-            bytes += own.result.bytes().bytes();
+        for (_, member, theirs) in &senders {
+            member.communicating.wait(&theirs.computed)?;
+            first.communicating.wait(&theirs.computed)?;
+            bytes += theirs.result.bytes().bytes();
         }
         let mut sides = vec![(0, first, bytes)];
-        sides.extend(senders.iter().map(|(rank, member, own)| (*rank, *member, own.result.bytes().bytes())));
+        sides.extend(senders.iter().map(|(rank, member, theirs)| (*rank, *member, theirs.result.bytes().bytes())));
         around_all(&sides, panel, trace, || {
             root.group(|| {
-                for (rank, member, own) in &senders {
-                    all[*rank].send(&member.communicating, own.result.bytes(), 0)?;
-                    root.receive(&first.communicating, self.rows_of_c(own).bytes(), *rank)?;
+                for (rank, member, theirs) in &senders {
+                    all[*rank].send(&member.communicating, theirs.result.bytes(), 0)?;
+                    root.receive(&first.communicating, self.rows_of_c(theirs).bytes(), *rank)?;
                 }
                 Ok(())
             })
@@ -141,14 +141,14 @@ impl TensorParallel {
         let mut count = 0;
         for (rank, member) in others.iter().enumerate().map(|(i, m)| (i + 1, m)) {
             // Those with a share come first, and have the same panels.
-            let Some(own) = member.panels.get(panel) else { continue };
-            member.communicating.wait(&own.computed)?;
+            let Some(theirs) = member.panels.get(panel) else { continue };
+            member.communicating.wait(&theirs.computed)?;
             let begin = count * partial + at;
             let to = sum.received.range(begin..begin + len).cast::<u8>();
-            let from = own.result.bytes();
+            let from = theirs.result.bytes();
             member.communicate(rank, panel, from.bytes(), trace, || member.communicating.copy_across(from, &to))?;
-            own.arrived.record(&member.communicating)?;
-            first.communicating.wait(&own.arrived)?;
+            theirs.arrived.record(&member.communicating)?;
+            first.communicating.wait(&theirs.arrived)?;
             count += 1;
         }
         first.communicating.wait(&own.computed)?;
@@ -164,9 +164,9 @@ impl TensorParallel {
         let is_f32 = c.dtype() == Dtype::F32;
         let mut sides = Vec::new();
         for (rank, member) in self.members.iter().enumerate() {
-            for own in self.members.iter().filter_map(|m| m.panels.get(panel)) {
+            for theirs in self.members.iter().filter_map(|m| m.panels.get(panel)) {
                 // Like receivers, all kernels of a reduction begin when there is something to add.
-                member.communicating.wait(&own.computed)?;
+                member.communicating.wait(&theirs.computed)?;
             }
             let bytes = if rank == 0 { own.result.bytes().bytes() } else { 0 };
             sides.push((rank, member, bytes));
@@ -174,9 +174,9 @@ impl TensorParallel {
         around_all(&sides, panel, trace, || {
             all[0].group(|| {
                 for (communicator, member) in all.iter().zip(&self.members) {
-                    let Some(own) = member.panels.get(panel) else { continue };
+                    let Some(theirs) = member.panels.get(panel) else { continue };
                     let is_root = communicator.rank() == 0;
-                    let from = own.result.bytes();
+                    let from = theirs.result.bytes();
                     let to = if is_root && is_f32 { c.bytes() } else { from };
                     communicator.reduce(&member.communicating, (from, to), Dtype::F32, NcclReduce::Sum, 0)?;
                 }
