@@ -31,7 +31,7 @@ pub enum Error {
     Library {
         /// The library.
         which: Library,
-        /// The newest CUDA that the driver supports, for which pip's package is named; `None` where there is no driver, or it does not matter.
+        /// The newest CUDA that the driver supports, for which pip's package is named; `None` if there is no driver, or it does not matter.
         driver_cuda: Option<(u32, u32)>,
         /// The file or folder that was tried and what is wrong with it; `None` if there is no such library.
         fault: Option<(PathBuf, String)>,

@@ -64,7 +64,7 @@ impl Session {
     /// learner's kernel is checked in a type as a linear layer uses it, once.
     ///
     /// # Errors
-    /// If there is no such kernel, or it is a library; if it is wrong: the sentence says where.
+    /// If there is no such kernel, it is a library, or its results are wrong; the message says where.
     pub fn kernel(&self, name: &str, dtype: Dtype) -> Result<u32> {
         let refuse = |why: String| Error::Unsupported { what: format!("The kernel {name}"), why };
         let by = ProductBy::read(Path::new(""), name).map_err(|why| refuse(format!("cannot be used: {why}")))?;

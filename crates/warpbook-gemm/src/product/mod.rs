@@ -166,7 +166,7 @@ impl Product {
         let (dtype, out) = (self.form.dtype, self.form.out);
         if !known(dtype) || !known(out) {
             return wrong(format!(
-                "Products of {} with a result of {} are not supported: use f32, tf32, f16 or bf16.",
+                "Products of {} with a result of {} are not supported: choose fp32, tf32, fp16 or bf16.",
                 dtype.label(),
                 out.label()
             ));
