@@ -86,7 +86,7 @@ impl Device {
         }
     }
 
-    /// Its name and limits.
+    /// Name and limits of the device.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         match self {

@@ -28,7 +28,7 @@ pub struct Gemm {
     cudnn: Mutex<Option<Cudnn>>,
 }
 
-/// A library, opened by the first call.
+/// Returns a library, opened by the first call.
 fn opened<L: Clone>(library: &Mutex<Option<L>>, open: impl FnOnce() -> Result<L>) -> Result<L> {
     let mut there = library.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(match &*there {

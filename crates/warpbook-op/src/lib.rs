@@ -96,7 +96,7 @@ pub unsafe extern "C" fn warpbook_close(session: *mut Session) {
     }
 }
 
-/// A call's session, queue and description.
+/// Returns a call's session, queue and description.
 ///
 /// # Safety
 /// `session` must come from [`warpbook_open`], `description` must point to a T, and the stream must live as long as the session.

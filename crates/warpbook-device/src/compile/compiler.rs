@@ -118,7 +118,7 @@ impl Compiler {
     }
 }
 
-/// The lines of a source that the compiler counts: those after a `#line 1`, before which there may be declarations that its author did not
+/// Returns the lines of a source that the compiler counts: those after a `#line 1`, before which there may be declarations that its author did not
 /// write.
 fn numbered(text: &str) -> &str {
     text.split_once("\n#line 1\n").map_or(text, |(_, counted)| counted)

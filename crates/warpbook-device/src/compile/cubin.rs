@@ -59,7 +59,7 @@ fn read(cubin: &[u8]) -> Option<Vec<Resources>> {
     Some(found)
 }
 
-/// The (attribute, symbol, value) triples of `.nv.info`: a form, a number, a size of 8, and two words.
+/// Returns the (attribute, symbol, value) triples of `.nv.info`: a form, a number, a size of 8, and two words.
 fn attributes(mut data: &[u8]) -> Vec<(u8, u32, u32)> {
     let word = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
     let mut found = Vec::new();

@@ -206,7 +206,7 @@ impl Drop for OwnedProgram<'_> {
     }
 }
 
-/// NVRTC opens its builtins by their bare name; outside the loader's path that only works when they are loaded already.
+/// Loads NVRTC's builtins, which it opens by their bare name; outside the loader's path that only works if they are loaded already.
 fn preload_builtins(path: &Path) {
     let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) else { return };
     let Ok(entries) = std::fs::read_dir(folder) else { return };

@@ -144,7 +144,7 @@ impl Stream {
         Ok(Queueing { stream: self, captures, id })
     }
 
-    /// The number of the capture that the stream takes part in.
+    /// Returns the number of the capture that the stream takes part in.
     fn capture_id(&self) -> Result<Option<u64>> {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         let mut id = 0;

@@ -253,7 +253,7 @@ fn tensor_core_rate(
 pub struct WgmmaRounds(Rounds);
 
 impl WgmmaRounds {
-    /// `None` for a type, or on a device, without `wgmma`.
+    /// Loads the kernel; `None` for a type, or on a device, without `wgmma`.
     ///
     /// # Errors
     /// The compiler's and the device's errors.
@@ -277,7 +277,7 @@ impl WgmmaRounds {
     }
 }
 
-/// Random numbers, not zeros: memory of one value costs less power, and so raises the clocks.
+/// Fills arrays with random numbers, not zeros: memory of one value costs less power, and so raises the clocks.
 pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
     let spec = kernels::gaussians();
     let kernel = device.kernel(&spec, &spec.tiles[0])?;
@@ -297,7 +297,7 @@ struct Datasheet {
 }
 
 impl Datasheet {
-    /// From Ampere on, bf16 is as fast as f16 and tf32 half as fast.
+    /// Returns the rate for a type: from Ampere on, bf16 is as fast as f16 and tf32 half as fast.
     fn tensor_flops_per_s(&self, dtype: Dtype) -> Option<f64> {
         match dtype {
             Dtype::F16 | Dtype::Bf16 => Some(self.fp16_flops_per_s),

@@ -161,7 +161,7 @@ fn update(c: &mut f32, sum: f32, alpha: f32, beta: f32) {
     *c = if beta == 0.0 { alpha * sum } else { alpha * sum + beta * *c };
 }
 
-/// Three loops: every element of C is a row of op(A) times a column of op(B), summed in order by one thread.
+/// Computes the product by three loops: every element of C is a row of op(A) times a column of op(B), summed in order by one thread.
 ///
 /// # Errors
 /// If a size is zero, or a slice does not hold its matrix; C is then unchanged.

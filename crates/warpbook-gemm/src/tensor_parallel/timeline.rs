@@ -17,7 +17,7 @@ pub enum Doing {
 }
 
 impl Doing {
-    /// Its name in a timeline.
+    /// Name of the work in a timeline.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {

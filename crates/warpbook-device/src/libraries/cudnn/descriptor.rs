@@ -95,7 +95,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// The status as an error.
+/// Converts the status into an error.
 fn done(status: Status) -> Result<(), Status> {
     if status == 0 { Ok(()) } else { Err(status) }
 }

@@ -62,7 +62,7 @@ pub(super) struct Gpu {
 }
 
 impl Nvml {
-    /// Loaded and initialised once a process; `None` without a driver.
+    /// Returns NVML, loaded and initialised once a process; `None` without a driver.
     pub fn get() -> Option<&'static Self> {
         static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
         NVML.get_or_init(Self::open).as_ref()
