@@ -261,7 +261,7 @@ __device__ __forceinline__ void store_staged(const Staged& staged, Out* __restri
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
      Out* __restrict__ c /* [gridDim.y][m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
-    extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [SLICES]: two tiles of A and B; then their sums. Then the sums to send, or staged
+    extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [SLICES]: two tiles of A and B; then their sums; then sums to send, or staged
     const unsigned rank = SPLIT > 1 ? cluster_rank() : 0, group = threadIdx.x / GROUP_THREADS;
     const unsigned tiles_n = (n + BN - 1) / BN, tile = blockIdx.x / SPLIT;
     const unsigned row = tile / tiles_n * BM, column = tile % tiles_n * BN;

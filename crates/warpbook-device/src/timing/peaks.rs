@@ -277,7 +277,7 @@ impl WgmmaRounds {
     }
 }
 
-/// Fills arrays with random numbers, not zeros: memory of one value costs less power, and so raises the clocks.
+/// Fills an array with random numbers, not zeros: memory of one value costs less power, and so raises the clocks.
 pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
     let spec = kernels::gaussians();
     let kernel = device.kernel(&spec, &spec.tiles[0])?;

@@ -30,8 +30,8 @@ struct Offset {
 }
 
 impl Offset {
-    /// Bounds the offset by the probes. Each answer came after the question and before it was received, so each probe bounds the offset on both sides, and all bounds hold
-    /// at once as long as the clocks run at one rate. If they do not, the error covers every bound.
+    /// Bounds the offset by the probes. Each answer came after the question and before it was received, so each probe bounds the offset on both
+    /// sides, and all bounds hold at once as long as the clocks run at one rate. If they do not, the error covers every bound.
     fn fit(probes: &[Probe]) -> Option<Self> {
         let bounds = probes.iter().map(|p| (p.answered - p.received, p.answered - p.asked));
         let least = bounds.clone().map(|(low, _)| low).max()?;
