@@ -242,7 +242,7 @@ mod tests {
         check(LibraryGemm { ldb: 4, ..fine }, "at least 5 for B");
         check(LibraryGemm { ldc: 4, ..fine }, "at least 5 for C");
         check(LibraryGemm { ldc: 1 << 31, ..fine }, "32 bits");
-        check(LibraryGemm { dtype: Dtype::F64, ..fine }, "not for F64");
+        check(LibraryGemm { dtype: Dtype::F64, ..fine }, "not F64");
         check(LibraryGemm { out: Dtype::Bf16, ..fine }, "writes F32 or the type of its operands, F32, not Bf16");
     }
 

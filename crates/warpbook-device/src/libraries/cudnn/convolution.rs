@@ -185,7 +185,7 @@ pub(super) mod tests {
         assert_eq!(permitted(note::NOT_DETERMINISTIC), [true; 3]);
         let refused =
             |s: LibraryConvolution| s.data_type().map(drop).and(s.sides(Operand::X).map(drop)).unwrap_err().to_string();
-        assert!(refused(LibraryConvolution { dtype: Dtype::F64, ..s }).contains("not for F64"));
+        assert!(refused(LibraryConvolution { dtype: Dtype::F64, ..s }).contains("not F64"));
         assert!(refused(LibraryConvolution { batch: 0, ..s }).contains("sides from 1"));
         assert!(refused(LibraryConvolution { x: [1 << 31, 1], ..s }).contains("2147483648"));
         for pass in [ConvolutionPass::Forward, ConvolutionPass::InputGradient, ConvolutionPass::WeightGradient] {
