@@ -125,7 +125,7 @@ fn what_cannot_run_is_refused_in_words() {
     };
     let s = shape(Dtype::F32, false);
     let plan = |s| cudnn.plan(&s, ConvolutionPass::Forward, WORKSPACE);
-    refused(plan(LibraryConvolution { dtype: Dtype::F64, ..s }).unwrap_err(), "not for F64");
+    refused(plan(LibraryConvolution { dtype: Dtype::F64, ..s }).unwrap_err(), "not F64");
     refused(plan(LibraryConvolution { channels: 0, ..s }).unwrap_err(), "sides from 1");
     // The output does not belong to the window.
     refused(plan(LibraryConvolution { y: [9, 9], ..s }).unwrap_err(), "a convolution of 2 images of 8 x [9, 7]");
