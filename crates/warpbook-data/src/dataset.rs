@@ -380,17 +380,17 @@ mod tests {
 
     #[test]
     fn files_that_nobody_knows_have_an_honest_name() {
-        let of = |origin: Origin| Dataset { origin, ..numbered(4) };
-        let unknown = || of(Origin::Modified { why: "not verified as the original files".into() });
+        let with_origin = |origin: Origin| Dataset { origin, ..numbered(4) };
+        let unknown = || with_origin(Origin::Modified { why: "not verified as the original files".into() });
         let noted = unknown().noted("recompressed as JPEG q75");
         assert_eq!(noted.note(), "own: recompressed as JPEG q75");
         assert_eq!((noted.take(2).note(), noted.images()), (noted.note(), unknown().images()));
         assert_eq!(noted.noted("at 24 pixels").note(), "own: at 24 pixels");
         let folder = Origin::Folder { passed_over: String::new() };
         for known in [Origin::Original, Origin::Synthetic { seed: 1 }, folder, Origin::Own] {
-            assert_eq!(of(known.clone()).noted("something else").origin(), &known);
+            assert_eq!(with_origin(known.clone()).noted("something else").origin(), &known);
         }
-        let splits = Splits { train: unknown(), test: of(Origin::Original) }.noted("recompressed");
+        let splits = Splits { train: unknown(), test: with_origin(Origin::Original) }.noted("recompressed");
         assert_eq!(
             (splits.train.note(), splits.test.note()),
             ("own: recompressed".into(), "own: the original files".into())

@@ -215,7 +215,7 @@ fn dot<'a>(weights: &[f32], values: impl Iterator<Item = &'a f32>) -> f32 {
 fn weights(from: usize, to: usize) -> Vec<(usize, Vec<f32>)> {
     let ratio = from as f32 / to as f32;
     let reach = ratio.max(1.0);
-    let of = |i: usize| {
+    let pixel_weights = |i: usize| {
         let centre = (i as f32 + 0.5) * ratio - 0.5;
         let first = (centre - reach).ceil().max(0.0) as usize;
         let last = ((centre + reach).floor() as usize).min(from - 1);
@@ -225,7 +225,7 @@ fn weights(from: usize, to: usize) -> Vec<(usize, Vec<f32>)> {
         let even = 1.0 / raw.len() as f32;
         (first, raw.into_iter().map(|w| if sum > 0.0 { w / sum } else { even }).collect())
     };
-    (0..to).map(of).collect()
+    (0..to).map(pixel_weights).collect()
 }
 
 #[cfg(test)]
