@@ -141,7 +141,7 @@ mod tests {
         refused(&["cat", "dog", "cat"]);
         let many: Vec<String> = (0..12).map(|i| i.to_string()).collect();
         assert!(
-            pets.with_classes(&many).unwrap_err().to_string().contains("0, 1, 2, 3, 4, 5, 6, 7, 8 and 3 more, and")
+            pets.with_classes(&many).unwrap_err().to_string().contains("0, 1, 2, 3, 4, 5, 6, 7, 8 and 3 more, but")
         );
     }
 

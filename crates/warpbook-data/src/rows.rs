@@ -101,10 +101,10 @@ mod tests {
             assert!(sentence.contains(expect), "{sentence}");
         };
         assert_eq!(Rows::new(vec![0.0; 6], vec![0.0; 4], [3, 2]).unwrap().len(), 2);
-        check(7, 4, [3, 2], "no whole number");
+        check(7, 4, [3, 2], "do not make a whole number");
         check(6, 6, [3, 2], "2 samples and 3 targets");
         check(0, 0, [3, 2], "0 samples");
-        check(6, 4, [0, 2], "no whole number");
+        check(6, 4, [0, 2], "do not make a whole number");
     }
 
     #[test]

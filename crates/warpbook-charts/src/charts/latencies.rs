@@ -1,14 +1,14 @@
-//! Latencies, level by level.
+//! Latencies by level of memory.
 
 use crate::draw::text::words::significant;
 use crate::draw::{Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, MarkData, Options, Row, Table, clean};
 
 impl Options {
-    /// How long an instruction waits for its input, by where that is: a bar of nanoseconds for each level, in the order given. What is no positive number
-    /// has a row that says so.
+    /// Draws the time that an instruction waits for its input, by level: a bar in nanoseconds for each, in the given order. A value that is not a
+    /// positive number has a row that says so.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where no level has a latency.
+    /// [`ChartError::NothingToDraw`] if no level has a latency.
     pub fn latencies(&self, levels: &[(&str, f64)], [title, subtitle]: [&str; 2]) -> Result<Chart, ChartError> {
         let usable = |ns: f64| Some(ns).filter(|ns| ns.is_finite() && *ns > 0.0);
         let first = levels.iter().find_map(|(name, ns)| Some((*name, usable(*ns)?)));
@@ -55,7 +55,7 @@ impl Options {
     }
 }
 
-/// As "31.4 ns".
+/// Writes, for example, "31.4 ns".
 fn nanoseconds(ns: f64) -> String {
     format!("{} ns", significant(ns, 3))
 }

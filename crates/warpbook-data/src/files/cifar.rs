@@ -326,7 +326,7 @@ mod tests {
         check("data_batch_2.bin", &[], "byte 0: the file should be 1 to 10000 records of 3073 bytes");
         check("data_batch_2.bin", &binary(2, 0)[..6000], "byte 3073: the file should be");
         check("test_batch.bin", &[binary(2, 0), vec![9]].concat(), "byte 6146: the file should be");
-        check("data_batch_1.bin", &binary(MOST + 1, 0), "records of 3073 bytes, and has 30733073");
+        check("data_batch_1.bin", &binary(MOST + 1, 0), "records of 3073 bytes, but has 30733073");
         let mut label = binary(2, 0);
         label[3073] = 10;
         check("data_batch_3.bin", &label, "byte 3073: label 1 is 10");

@@ -274,9 +274,9 @@ pub(crate) mod tests {
         check(i, &[], "byte 0: the file ends here, in the magic number, but 4 bytes were expected from byte 0 on");
         check(i, &labels(2), "byte 0: an IDX file of images begins with the bytes [00, 00, 08, 03]");
         check(i, &with(images(2), 2, &[0x0d]), "[00, 00, 0d, 03]");
-        check(i, &with(images(2), 4, &[0x80, 0, 0, 0]), "byte 4: it should hold 2147483648 images");
-        check(i, &with(images(2), 4, &[0; 4]), "byte 4: it should hold 0 images");
-        check(i, &with(images(2), 8, &[0x80, 0, 0, 0]), "byte 8: its images have 2147483648 rows, and mnist has 28");
+        check(i, &with(images(2), 4, &[0x80, 0, 0, 0]), "byte 4: its header announces 2147483648 images");
+        check(i, &with(images(2), 4, &[0; 4]), "byte 4: its header announces 0 images");
+        check(i, &with(images(2), 8, &[0x80, 0, 0, 0]), "byte 8: its images have 2147483648 rows, but those of mnist have 28");
         check(i, &with(images(2), 12, &[0, 0, 0, 29]), "byte 12: its images have 29 columns");
         check(i, &images(2)[..10], "byte 10: the file ends here, in the dimensions");
         check(

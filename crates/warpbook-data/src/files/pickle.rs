@@ -244,7 +244,7 @@ impl Machine<'_> {
             };
         }
         if i >= MOST_VALUES {
-            return refuse(at, format!("The pickle numbers a value {i}; a batch of CIFAR-10 has fewer."));
+            return refuse(at, format!("The pickle stores a value under number {i}; a batch of CIFAR-10 has fewer values."));
         }
         if self.memo.len() <= i {
             self.memo.resize(i + 1, None);
@@ -286,7 +286,7 @@ impl Machine<'_> {
             Some(Value::List(_)) => {
                 return refuse(at, format!("The pickle has a list of more than {MOST_VALUES} items."));
             }
-            _ => return refuse(at, "The pickle appends to what is not a list."),
+            _ => return refuse(at, "The pickle appends to an object that is not a list."),
         }
         Ok(())
     }
@@ -295,11 +295,11 @@ impl Machine<'_> {
         let from = if op == b's' { self.stack.len().saturating_sub(2) } else { self.mark(at)? };
         let mut items = self.stack.split_off(from).into_iter();
         let Some(Value::Dict(entries)) = self.stack.last_mut() else {
-            return refuse(at, "The pickle sets an item of what is not a dictionary.");
+            return refuse(at, "The pickle sets an item of an object that is not a dictionary.");
         };
         while let Some(key) = items.next() {
             match (key, items.next()) {
-                (_, Some(Value::Dict(_))) => return refuse(at, "The pickle has a dictionary in a dictionary."),
+                (_, Some(Value::Dict(_))) => return refuse(at, "The pickle has a nested dictionary."),
                 (Value::Text(key), Some(value)) if entries.len() < MOST_TUPLES => entries.push((key, value)),
                 _ => return refuse(at, "The pickle has an item that no file of CIFAR-10 has."),
             }
@@ -453,21 +453,21 @@ pub(crate) mod tests {
         check(b"\x80\x06", "byte 0: The pickle has protocol 6");
         check(b"\x80\x02cos\nsystem\n(U\x02lst", "byte 2: The pickle would call \"os\" \"system\"");
         check(b"\x80\x02}.", "should have an array `data` and a list `labels`");
-        check(b"\x80\x02N.", "byte 3: The pickle should be one dictionary");
+        check(b"\x80\x02N.", "byte 3: The pickle is not a single dictionary");
         check(b"\x80\x02\x93", "byte 2: The pickle has operation 0x93");
         check(b"\x80\x02h\x07", "refers to value 7");
         check(b"\x80\x02t", "a mark that was not set");
-        check(b"\x80\x02}(K\x01a", "appends to what is not a list");
+        check(b"\x80\x02}(K\x01a", "appends to an object that is not a list");
         check(b"\x80\x02\x85", "an empty stack");
-        check(b"\x80\x02K\x01r\xff\xff\xff\x7f", "numbers a value 2147483647");
-        check(b"\x80\x02T\xff\xff\xff\x7f", "2147483647 bytes from byte 7 on");
+        check(b"\x80\x02K\x01r\xff\xff\xff\x7f", "stores a value under number 2147483647");
+        check(b"\x80\x02T\xff\xff\xff\x7f", "2147483647 more bytes were expected from byte 7 on");
         check(b"\x80\x02T\xff\xff\xff\xff", "negative length");
         check(&replaced(b"K\x09e", b"K\x0ae"), "label 1 is 10");
         check(&replaced(b"K\x03K\x09e", b"K\x03e"), "2 images and 1 labels");
         check(&replaced(b"M\x00\x0c", b"M\x01\x0c"), "The array is 2 x 3073");
         check(&replaced(b"M\x02\x00", b"J\xff\xff\xff\x7f"), "The array is 2147483647 x 3072");
         check(&replaced(b"U\x02u1", b"U\x02f8"), "neither an array nor the type u1");
-        check(&replaced(b"tb\x89T", b"tb\x88T"), "not one of u8 by rows");
+        check(&replaced(b"tb\x89T", b"tb\x88T"), "not a row-major array of u8");
         check(&small()[..5000], "byte 5000: The file ends here");
     }
 

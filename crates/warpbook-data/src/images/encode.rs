@@ -48,7 +48,7 @@ mod tests {
             let error = png(shape, &vec![0; n]).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
         };
-        check([2, 1, 1], 2, "1 channel for grey");
+        check([2, 1, 1], 2, "choose 1 channel (grey)");
         check([1, 2, 2], 3, "there are 3 bytes");
         check([1, 0, 2], 0, "there are 0 bytes");
     }

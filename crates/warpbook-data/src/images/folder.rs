@@ -238,7 +238,7 @@ mod tests {
         };
         check("there are no subfolders");
         fs::create_dir(folder.path().join("cat")).unwrap();
-        check("cat cannot be read: there is no PNG or JPEG");
+        check("cat cannot be read: it contains no PNG or JPEG");
         write(&folder.path().join("cat/a.png"), (300, 300), [1, 2, 3]);
         let good = fs::read(folder.path().join("cat/a.png")).unwrap();
         for bad in [&good[..good.len() / 2], &good[..20], b"no image", b""] {

@@ -1,4 +1,4 @@
-//! What a row of a diagram is made of, and how it is made to fit.
+//! The parts of a diagram's row, and how they are made to fit.
 
 use super::matrix::Matrix;
 use super::product::{GAP_OF_PRODUCT, Product};
@@ -54,7 +54,7 @@ impl Part {
         }
     }
 
-    /// What is shaded, each with whether there are texts on it.
+    /// Returns the keys of its shades, each with true if texts are written on it.
     pub(super) fn keys(&self) -> Vec<(&Key, bool)> {
         let of = |m: &'_ Matrix| !m.texts.is_empty();
         match self {
@@ -67,7 +67,7 @@ impl Part {
         }
     }
 
-    /// Of its width that which grows with its elements, and the rest.
+    /// Splits its width into the part that grows with its elements, and the rest.
     pub(super) fn widths(&self) -> (f64, f64) {
         match self {
             Self::Matrix(m) => {
@@ -84,7 +84,7 @@ impl Part {
         }
     }
 
-    /// Its width where its matrices are as narrow as they get.
+    /// Returns its width when its matrices are as narrow as possible.
     pub(super) fn least_width(&self) -> f64 {
         let mut narrow = self.clone();
         let (growing, _) = narrow.widths();
@@ -95,7 +95,7 @@ impl Part {
         growing + fixed
     }
 
-    /// What it takes above and below its middle.
+    /// Returns its heights above and below its middle.
     pub(super) fn heights(&self) -> (f64, f64) {
         match self {
             Self::Matrix(m) => {
@@ -137,7 +137,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Begins another row wherever names and signs alone leave matrices no room.
+    /// Starts another row wherever names and signs alone leave matrices no room.
     pub(super) fn broken(self) -> Vec<Self> {
         let mut out = vec![Self { heading: self.heading, parts: Vec::new() }];
         let mut x = 0.0;
@@ -155,7 +155,7 @@ impl Row {
         out
     }
 
-    /// Makes it as narrow as the diagram is.
+    /// Narrows the row to the width of the diagram.
     pub(super) fn fit(&mut self) {
         let gaps = self.parts.len().saturating_sub(1) as f64 * GAP;
         for _ in 0..3 {

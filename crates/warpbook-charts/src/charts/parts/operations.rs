@@ -7,12 +7,12 @@ use crate::record::{Kind, device, heading, joined, l2, label, median_of, missing
 use warpbook_record::{PartGroup, Problem, Run};
 
 impl Options {
-    /// What each operation of a rung takes, rung by rung, with each rung's sum: the operations of one pass, as an epoch, timed alone.
+    /// Draws the time of each operation of a rung, rung by rung, with each rung's sum: the operations of one pass, such as an epoch, timed alone.
     ///
-    /// Rungs of other frameworks that have such times are drawn too, on the same scale and in another colour.
+    /// Rungs of other frameworks that have such times are also drawn, on the same scale and in another colour.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
+    /// [`ChartError::NothingToDraw`] if the record has no such times at the problem.
     pub fn operations(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let groups = groups(run, problem, PartGroup::Operation, MAX_ENTRIES);
         if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
@@ -61,10 +61,10 @@ impl Options {
         draw(frame, rows, longest, Vec::new(), &format!("time of one {pass}; each operation timed alone"))
     }
 
-    /// What each part of the fused pass costs: the whole pass, and the pass with one part left out.
+    /// Draws the cost of each part of the fused pass: the whole pass, and the pass with one part left out.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
+    /// [`ChartError::NothingToDraw`] if the record has no such times at the problem.
     pub fn ablation(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let groups = groups(run, problem, PartGroup::Ablation, MAX_ENTRIES);
         if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
@@ -112,12 +112,12 @@ impl Options {
     }
 }
 
-/// What leaving parts out shows, as "On the chip: without reading y a pass takes 33 % less"; `None` where no pass can be held against a whole one.
+/// Returns the finding, such as "On the chip: without reading y a pass takes 33 % less"; `None` if no pass can be compared with a whole one.
 fn claim(groups: &[Group]) -> Option<String> {
     let mut best: Option<(&Group, &Part, f64)> = None;
     for group in groups {
         let Some((at, whole)) = group.whole().filter(|w| w.1 > 0.0) else { continue };
-        // A pass of the reads or the launch alone leaves out everything else, which is no surprise.
+        // A pass of only the reads or the launch leaves out everything else, which is no surprise.
         let one_left_out = |p: &Part| p.name.starts_with("without");
         let any = group.parts.iter().any(one_left_out);
         for (_, part) in group.parts.iter().enumerate().filter(|(i, p)| *i != at && (!any || one_left_out(p))) {
@@ -130,7 +130,7 @@ fn claim(groups: &[Group]) -> Option<String> {
     }
     let (group, part, saved) = best?;
     Some(match saved {
-        // Less than what passes differ by.
+        // Less than the difference between passes.
         s if s < 0.01 => format!("{}: no part of a pass costs more than 1 % of it", group.title),
         s => format!("{}: {} a pass takes {} less", group.title, part.name, percent(s)),
     })

@@ -8,13 +8,13 @@ use crate::record::{Measure, device, heading, joined, l2, label, median_of, miss
 use warpbook_record::{PartGroup, Problem, Run, Runner};
 
 impl Options {
-    /// What a result costs that is wanted on the host, one bar a rung: the copy to the device, the work, and the copy back. Where some
-    /// take many times as long as others, bars are shares of each rung's sum.
+    /// Draws the cost of a result on the host, a bar for each rung: the copy to the device, the work, and the copy back. If some take many times as
+    /// long as others, bars are shares of each rung's sum.
     ///
     /// Copies that all rungs share are shown with the first rung of kernels that has a time and with the fastest one.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no times of transfers at the problem, or no rung whose time goes with them.
+    /// [`ChartError::NothingToDraw`] if the record has no times of transfers at the problem, or no rung that they belong to.
     pub fn transfers(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let all: Vec<Parts> = transferred(run, problem).into_iter().filter_map(Parts::of).collect();
         if all.is_empty() && !run.parts_of("", problem, PartGroup::Transfer).is_empty() {
@@ -67,7 +67,7 @@ impl Options {
         let legend =
             KINDS.iter().take(3 + usize::from(others)).map(|(name, color)| (*color, (*name).to_owned())).collect();
         let (low, high) = shown.iter().map(Parts::sum).fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
-        // On a logarithmic axis lengths of parts would mean nothing.
+        // On a logarithmic axis the lengths of parts would be meaningless.
         let shares = high > LOG_FROM * low;
         let unit = |p: &Parts| if shares { p.sum() } else { 1.0 };
         Bars {
@@ -88,8 +88,8 @@ impl Options {
     }
 }
 
-/// The rungs that have transfers timed with them; where all rungs share the copies, the first rung of kernels that has a time and
-/// the fastest, each with its median.
+/// Returns the rungs that have transfers timed with them; if all rungs share the copies, the first rung of kernels that has a time and the fastest,
+/// each with its median.
 fn transferred(run: &Run, problem: &Problem) -> Vec<Group> {
     let mut all = groups(run, problem, PartGroup::Transfer, 4 * MAX_ENTRIES);
     let Some(at) = all.iter().position(|g| g.rung.is_empty()) else { return all };
@@ -114,18 +114,18 @@ fn transferred(run: &Run, problem: &Problem) -> Vec<Group> {
 
 const COMPUTE: &str = "compute";
 
-/// The names of the parts in the record, and their colours.
+/// Names of the parts in the record, and their colours.
 const KINDS: [(&str, Rgb); 4] =
     [("to the device", VERMILLION), (COMPUTE, BLUE), ("to the host", VERMILLION), ("other", GREY)];
 
 struct Parts {
     group: Group,
-    /// By [`KINDS`], in microseconds; 0 of what was not measured.
+    /// Times by [`KINDS`], in microseconds; 0 if not measured.
     us: [f64; 4],
 }
 
 impl Parts {
-    /// `None` where no part has a usable time.
+    /// Sums the parts; `None` if no part has a usable time.
     fn of(group: Group) -> Option<Self> {
         let mut us = [0.0; 4];
         for part in &group.parts {
@@ -156,7 +156,7 @@ impl Parts {
         Segment { value: us / unit, color, data }
     }
 
-    /// With its times in such a unit.
+    /// Makes a row with its times in a unit.
     fn row(&self, problem: &Problem, unit: f64) -> Row {
         let each = KINDS.iter().zip(self.us).filter(|(_, us)| *us > 0.0);
         let label = format!("{} · {} for transfers", time(self.sum()), percent(self.moving() / self.sum()));
