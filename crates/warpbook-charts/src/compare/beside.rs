@@ -1,12 +1,12 @@
-//! A record of the reader's own next to a published one of the same experiment.
+//! The reader's own record beside a published one of the same experiment.
 
 use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::times;
 use crate::record::{device, label};
 use warpbook_record::{DeviceKind, Run};
 
-/// What one's own record says next to a published one, in a sentence: how the fastest of our rungs that both timed does on both devices,
-/// at the published record's main problem or else the last that both have; or why nothing is held against each other.
+/// Compares the reader's own record with a published one, in a sentence: the fastest of Warpbook's rungs that both timed, on both devices, at the
+/// published record's main problem or else the last that both have; or the reason why nothing can be compared.
 #[must_use]
 pub fn beside(own: &Run, published: &Run) -> String {
     let (here, there) = (device(own), device(published));
@@ -28,7 +28,7 @@ pub fn beside(own: &Run, published: &Run) -> String {
     };
     let judged =
         |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Improved | Verdict::Worse | Verdict::WithinNoise));
-    // As where a record names its fastest: who does less work is not among them.
+    // As when a record names its fastest: rungs that do less work are left out.
     let whole = |row: &ComparedRow<'_>| row.cells.iter().filter_map(|c| c.measurement).all(|m| !m.does_less());
     let rows = || both.rows.iter().filter(|r| !r.reference && judged(r.cells[1].verdict) && whole(r));
     let main = published.main_problem();

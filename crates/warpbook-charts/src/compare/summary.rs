@@ -1,30 +1,30 @@
-//! A comparison in words: how many rows came out how, what drifted, and both in a sentence.
+//! A comparison in words: counts of verdicts, drift, and both in a sentence.
 
 use super::judge::{references, shift};
 use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::{counted, listed, percent, times};
 use crate::record::{Ratio, THRESHOLD, label};
 
-/// So many rungs that moved are named.
+/// Limit on the changed rungs that are named.
 const MOST_NAMED: usize = 3;
 
-/// How many rungs came out how, at all problems of a comparison. References are not among them.
+/// Counts of rungs by verdict, at all problems of a comparison, without references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// By [`Verdict`], in the order of [`Verdict::ALL`].
+    /// Counts by [`Verdict`], in the order of [`Verdict::ALL`].
     pub by: [usize; 6],
-    /// Those faster or slower whose source is the same in both records.
+    /// Number of faster or slower rungs whose source is the same in both records.
     pub moved_unchanged: usize,
 }
 
 impl Counts {
-    /// How many came out so.
+    /// Returns the count of a verdict.
     #[must_use]
     pub fn of(&self, verdict: Verdict) -> usize {
         self.by[verdict as usize]
     }
 
-    /// "7 faster, 1 slower, 12 within noise"; empty of none.
+    /// Writes "7 faster, 1 slower, 12 within noise"; empty for no rungs.
     #[must_use]
     pub fn sentence(&self) -> String {
         let said = Verdict::ALL.iter().filter(|v| self.of(**v) > 0).map(|v| format!("{} {}", self.of(*v), v.label()));
@@ -32,21 +32,21 @@ impl Counts {
     }
 }
 
-/// What happened to the rungs that nobody changed.
+/// The drift of the rungs that nobody changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drift {
-    /// How many times as fast as in the first record: the median over problems of their references' median.
+    /// Speed-up over the first record: the median over problems of their references' median.
     pub factor: f64,
-    /// The problem that moved furthest, where there are several.
+    /// Factor of the problem with the largest drift, if there are several.
     pub furthest: f64,
-    /// The titles of the references, each once.
+    /// Titles of the references, each once.
     pub names: Vec<String>,
-    /// Whether they are libraries or other frameworks; else kernels of the same text.
+    /// True if they are libraries or other frameworks, false for kernels of the same text.
     pub foreign: bool,
 }
 
 impl Drift {
-    /// Whether it is more than noise.
+    /// Returns true if the drift is more than noise.
     #[must_use]
     pub fn moved(&self) -> bool {
         is_moved(self.factor)
@@ -80,7 +80,7 @@ impl<'a> Comparison<'a> {
         out
     }
 
-    /// The rows of each problem.
+    /// Groups the rows by problem.
     fn by_problem(&self) -> impl Iterator<Item = &[ComparedRow<'a>]> {
         self.rows.chunk_by(|a, b| a.problem == b.problem)
     }
@@ -131,7 +131,7 @@ impl<'a> Comparison<'a> {
         format!("{} against {}: {text}.", self.labels[record], self.labels[0])
     }
 
-    /// "Fused 1.25× as fast, On the chip 0.74× and 2 more": the rungs that moved furthest, with their problems where there are several.
+    /// Writes "Fused 1.25× as fast, On the chip 0.74× and 2 more": the rungs with the largest changes, with their problems if there are several.
     fn movers(&self, record: usize) -> Option<String> {
         let moved = |row: &&ComparedRow<'a>| {
             !row.reference && matches!(row.cells[record].verdict, Some(Verdict::Improved | Verdict::Worse))
@@ -171,7 +171,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// ", but torch.matmul by 14 % (slower)": the libraries and frameworks that moved at one problem where the median of them did not.
+    /// Writes ", but torch.matmul by 14 % (slower)": the libraries and frameworks that changed at one problem while their median did not.
     fn moved_references(&self, record: usize, drift: &Drift) -> String {
         if drift.moved() || !drift.foreign {
             return String::new();
