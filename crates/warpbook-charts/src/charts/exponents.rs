@@ -114,7 +114,7 @@ impl Options {
         let Some((low, high)) = ends.fold(None, |ends: Option<(i32, i32)>, e| {
             Some(ends.map_or((e, e), |(low, high)| (low.min(e), high.max(e))))
         }) else {
-            return Err(ChartError::NothingToDraw("All numbers are 0, or none was finite.".into()));
+            return Err(ChartError::NothingToDraw("No number is both finite and different from 0.".into()));
         };
         // The whole range of the format is in the picture.
         let plot = Plot { low: low.min(range.least - 4), high: high.max(range.largest + 3), range, rows };

@@ -45,14 +45,16 @@ impl Options {
             ChartKind::Tiles => self.tiles(run, with_parts(PartGroup::Tile)),
             ChartKind::Transfers => self.transfers(run, with_parts(PartGroup::Transfer)),
             ChartKind::Breakdown => self.breakdown(run, recorded(run, problem)),
-            ChartKind::Timeline => Err(ChartError::NothingToDraw("A timeline is drawn by `timeline`.".into())),
+            ChartKind::Timeline => {
+                Err(ChartError::NothingToDraw("Timelines are not drawn here: use `timeline`.".into()))
+            }
             ChartKind::Xray => self.xray(run, xrayed()),
             ChartKind::Loss => self.loss_curve(run, logged()),
             ChartKind::Accuracy => self.accuracy(run, logged()),
             ChartKind::LossScale => self.loss_scale(run, logged()),
             ChartKind::LearningRate => self.learning_rate(run, logged()),
             ChartKind::GradientNorm => self.gradient_norm(run, logged()),
-            _ => Err(ChartError::NothingToDraw("This version does not know that kind of chart.".into())),
+            _ => Err(ChartError::NothingToDraw("This version does not know this kind of chart.".into())),
         }
     }
 }

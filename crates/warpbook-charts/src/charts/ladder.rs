@@ -88,7 +88,7 @@ impl Ladder<'_> {
     }
 
     fn value_of(&self, m: &Measurement, us: f64) -> f64 {
-        self.measure.of(m, us, self.baseline_us())
+        self.measure.value_of(m, us, self.baseline_us())
     }
 
     /// Returns a rung's figure, and its comparison if there is one.
@@ -98,8 +98,8 @@ impl Ladder<'_> {
             Quantity::Time => self.baseline_us().map(|b| times(b / us)),
             Quantity::SpeedUp => Some(time(us)),
             Quantity::PeakMemory => {
-                let of = self.baseline_bytes().filter(|(rung, _)| *rung != m.rung);
-                of.map(|(_, of)| percent(self.value_of(m, us) / of))
+                let baseline = self.baseline_bytes().filter(|(rung, _)| *rung != m.rung);
+                baseline.map(|(_, baseline)| percent(self.value_of(m, us) / baseline))
             }
             _ => self.library.map(|(_, library)| percent(library / us)),
         };
@@ -186,7 +186,7 @@ impl Ladder<'_> {
     }
 
     fn ceiling(&self) -> Option<Ceiling> {
-        Ceiling::of(self.run, self.problem).filter(|_| self.measure.is_timed() && !self.lacks_peak())
+        Ceiling::at(self.run, self.problem).filter(|_| self.measure.is_timed() && !self.lacks_peak())
     }
 
     /// Returns a label such as "measured ceiling: 163 µs, bf16 arithmetic at 845 TFLOP/s".
@@ -348,14 +348,14 @@ impl Ladder<'_> {
         let title = claim.unwrap_or_else(|| format!("{}: {what}", heading(run)));
         let medians = medians(drawn.iter().map(|d| d.0.measurement));
         let medians = if medians.is_empty() { medians } else { format!("{medians} ± MAD") };
-        let of = format!("{}: {what}", heading(run));
+        let topic = format!("{}: {what}", heading(run));
         let [medians, l2] = if timed { [medians, l2(run).to_owned()] } else { Default::default() };
-        let subtitle = joined([of, device(run), label(self.problem), medians, l2]);
+        let subtitle = joined([topic, device(run), label(self.problem), medians, l2]);
         let mut notes = Vec::new();
         if self.measure.quantity == Quantity::Bandwidth {
             let each = if self.problem.passes > 1 { format!("once per {}", pass(run)) } else { "once".into() };
             notes.push(format!(
-                "Effective bandwidth: the bytes of moving inputs and results {each}, over the time. A rung that also writes and \
+                "Effective bandwidth: the bytes topic moving inputs and results {each}, over the time. A rung that also writes and \
                  re-reads intermediates moves more than this, and one that keeps its data on the chip less."
             ));
         }
@@ -411,21 +411,21 @@ impl Ladder<'_> {
     /// Returns a figure such as "2.94 ms (18.1× as fast as Naive)", or "652 TFLOP/s (94 % of cuBLAS)"; no rung is compared with itself.
     fn relative(&self, m: &Measurement, us: f64) -> String {
         let (shown, second) = self.figures(m, us);
-        let of = match (self.measure.quantity, &self.baseline) {
+        let reference = match (self.measure.quantity, &self.baseline) {
             (Quantity::SpeedUp, _) => second,
             (Quantity::Time, Some((name, base))) if *base != us => {
                 second.map(|times| format!("{times} as fast as {name}"))
             }
             (Quantity::Time, _) => None,
             (Quantity::PeakMemory, _) => {
-                let of = self.baseline_bytes().map(|(rung, _)| name(self.run, rung));
-                second.zip(of).map(|(share, of)| format!("{share} of {of}"))
+                let reference = self.baseline_bytes().map(|(rung, _)| name(self.run, rung));
+                second.zip(reference).map(|(share, reference)| format!("{share} of {reference}"))
             }
             _ => second
                 .filter(|_| self.library.is_some_and(|l| l.0.rung != m.rung))
                 .map(|share| format!("{share} of {}", self.library_name())),
         };
-        of.map_or_else(|| shown.clone(), |of| format!("{shown} ({of})"))
+        reference.map_or_else(|| shown.clone(), |reference| format!("{shown} ({reference})"))
     }
 
     fn library_name(&self) -> String {
@@ -456,6 +456,6 @@ fn scale(log: bool) -> &'static str {
 
 /// Returns the kind of a rung: colour and name.
 fn kind(run: &Run, row: &LadderRow<'_>) -> (Rgb, String) {
-    let kind = Kind::of(run, &row.measurement.rung);
+    let kind = Kind::of_rung(run, &row.measurement.rung);
     (kind.color(), kind.name(row.rung))
 }

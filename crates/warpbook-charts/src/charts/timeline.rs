@@ -37,15 +37,15 @@ impl Options {
     /// [`ChartError::NothingToDraw`] if nothing was recorded for any of them at the problem.
     pub fn timelines(&self, run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, ChartError> {
         let fine = |s: &&Span| s.start_us.is_finite() && s.start_us >= 0.0 && usable(Some(s.duration_us)).is_some();
-        let of = |id: &str| run.spans_of(id, problem).into_iter().filter(fine).collect::<Vec<&Span>>();
+        let spans_of = |id: &str| run.spans_of(id, problem).into_iter().filter(fine).collect::<Vec<&Span>>();
         let shown: Vec<(&str, Vec<&Span>)> =
-            rungs.iter().map(|id| (*id, of(id))).filter(|(_, spans)| !spans.is_empty()).collect();
+            rungs.iter().map(|id| (*id, spans_of(id))).filter(|(_, spans)| !spans.is_empty()).collect();
         if shown.is_empty() {
             return Err(missing("timeline of a run", problem));
         }
         let every: Vec<&Span> = shown.iter().flat_map(|(_, spans)| spans.iter().copied()).collect();
         let until = every.iter().map(|s| s.end_us()).fold(0.0, f64::max);
-        let kinds = Kinds::of(&every);
+        let kinds = Kinds::new(&every);
         let mut said = Vec::new();
         // For work with many passes over its inputs, one pass is recorded.
         let what = if problem.passes > 1 { pass(run) } else { "run".into() };
@@ -135,7 +135,7 @@ struct Kinds<'a> {
 }
 
 impl<'a> Kinds<'a> {
-    fn of(spans: &[&'a Span]) -> Self {
+    fn new(spans: &[&'a Span]) -> Self {
         let by_host = spans.iter().filter(|s| s.stream == HOST).map(|s| &*s.name).collect();
         let mut kinds = Self { by_host, shown: Vec::new() };
         kinds.shown = kinds.most(spans);

@@ -47,7 +47,7 @@ impl Options {
         if x.end_ns() == 0 {
             return Err(missing("X-ray", &x.problem));
         }
-        let picture = Picture::of(self, x);
+        let picture = Picture::new(self, x);
         frame(self, run, x, &picture).draw(picture.height(), |canvas, top| picture.draw(canvas, top))
     }
 }
@@ -84,7 +84,7 @@ struct Picture<'x> {
 }
 
 impl<'x> Picture<'x> {
-    fn of(options: &Options, x: &'x Xray) -> Self {
+    fn new(options: &Options, x: &'x Xray) -> Self {
         let width = options.px();
         let names = if is_narrow(width) { 44.0 } else { 92.0 };
         let end_ns = x.end_ns().max(1);
@@ -101,7 +101,18 @@ impl<'x> Picture<'x> {
         let largest = largest_kernel(x);
         let (warps, window) = warp_lanes(x, largest);
         let all_sms = known.len();
-        Self { of: x, width, names, end_ns, sms, all_sms, light: options.light, tail_ns: x.tail(largest).map(|t| t.from_ns), warps, window }
+        Self {
+            of: x,
+            width,
+            names,
+            end_ns,
+            sms,
+            all_sms,
+            light: options.light,
+            tail_ns: x.tail(largest).map(|t| t.from_ns),
+            warps,
+            window,
+        }
     }
 
     fn lane(&self) -> f64 {
@@ -141,7 +152,7 @@ impl<'x> Picture<'x> {
     }
 
     fn title(&self) -> String {
-        format!("{}: what most of each moment was", self.shown_sms())
+        format!("{}: the most frequent phase at each moment", self.shown_sms())
     }
 
     /// "132 SMs", or "33 of 132 SMs" where not all have a lane.
@@ -504,7 +515,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
     let most = whose.unwrap_or_default() + &most_in_words(&x.phase_times(largest));
     Frame {
         width: options.px(),
-        title: format!("{rung}: what every SM does in {end}"),
+        title: format!("{rung}: the activity of every SM in {end}"),
         subtitle: joined([
             heading(run),
             device(run),

@@ -14,17 +14,17 @@ pub fn beside(own: &Run, published: &Run) -> String {
     match kinds {
         [false, true] => {
             return format!(
-                "Your record is of a CPU, {here}: its times are not held against those of the published {there}."
+                "Your record is from a CPU, {here}: its times are not compared with those of the published {there}."
             );
         }
         [true, false] => {
-            return format!("The published record is of a CPU: your {here}'s times are not held against its.");
+            return format!("The published record is from a CPU: the times of your {here} are not compared with it.");
         }
         _ => {}
     }
     let both = match Comparison::of(&[published, own]) {
         Ok(both) => both,
-        Err(e) => return format!("Your record is not held against the published one of {there}: {e}"),
+        Err(e) => return format!("Your record cannot be compared with the published one from {there}: {e}"),
     };
     let judged =
         |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Improved | Verdict::Worse | Verdict::WithinNoise));
@@ -39,7 +39,7 @@ pub fn beside(own: &Run, published: &Run) -> String {
     let Some((row, us, own_us)) = timed.min_by(|a, b| a.2.total_cmp(&b.2)) else {
         let why = both.rows.iter().map(|r| r.cells[1].why.as_str()).find(|why| !why.is_empty());
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
-        return format!("Nothing in your record can be held against the published one of {there}{why}.");
+        return format!("Nothing in your record can be compared with the published one from {there}{why}.");
     };
     let ratio = match row.cells[1].verdict {
         Some(Verdict::WithinNoise) => "as long as".to_owned(),

@@ -156,7 +156,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         } else {
             canvas.elided(&row.title, left - MARGIN - 12.0, (left - 12.0, middle), At::Right, Font::BODY)?;
         }
-        let color = Kind::of(self.of.runs[0], row.rung).color();
+        let color = Kind::of_rung(self.of.runs[0], row.rung).color();
         let drawn = self.drawn(row);
         let step = if drawn.len() > 1 { (height - 14.0) / (drawn.len() - 1) as f64 } else { 0.0 };
         let first = middle - step * (drawn.len().saturating_sub(1)) as f64 / 2.0;
@@ -237,26 +237,26 @@ impl<'c, 'a> Drawing<'c, 'a> {
     }
 
     fn frame(&self) -> Frame {
-        let of = self.of;
+        let comparison = self.of;
         let measured = || {
-            let cells = self.rows.iter().flat_map(|r| r.cells.iter().zip(&of.runs));
+            let cells = self.rows.iter().flat_map(|r| r.cells.iter().zip(&comparison.runs));
             cells.filter_map(|(c, run)| Some((*run, c.measurement.filter(|_| c.us.is_some())?)))
         };
-        let devices = devices(&of.runs);
-        let label = of.problems.first().and_then(|p| p[0]).map(label).unwrap_or_default();
+        let devices = devices(&comparison.runs);
+        let label = comparison.problems.first().and_then(|p| p[0]).map(label).unwrap_or_default();
         let medians = medians(measured().map(|m| m.1));
-        let normalised = if of.is_normalised { "drift taken out" } else { "" };
-        let sentences: Vec<String> = (1..of.runs.len()).map(|i| of.sentence(i)).collect();
+        let normalised = if comparison.is_normalised { "drift taken out" } else { "" };
+        let sentences: Vec<String> = (1..comparison.runs.len()).map(|i| comparison.sentence(i)).collect();
         Frame {
             width: self.width,
-            title: format!("{}: {} compared", heading(of.runs[0]), counted(of.runs.len(), "record")),
-            subtitle: joined([devices.as_str(), &label, &medians, l2(of.runs[0]), normalised]),
+            title: format!("{}: {} compared", heading(comparison.runs[0]), counted(comparison.runs.len(), "record")),
+            subtitle: joined([devices.as_str(), &label, &medians, l2(comparison.runs[0]), normalised]),
             description: format!(
                 "Ratios of the times of the same rungs on {devices}, {label}. {}",
                 sentences.join(" ")
             ),
             notes: self.notes(&devices, measured()),
-            table: of.table(),
+            table: comparison.table(),
         }
     }
 
@@ -265,17 +265,21 @@ impl<'c, 'a> Drawing<'c, 'a> {
         devices: &str,
         measured: impl Iterator<Item = (&'a Run, &'a warpbook_record::Measurement)>,
     ) -> Vec<String> {
-        let of = self.of;
+        let comparison = self.of;
         let mut notes = Vec::new();
-        if of.runs.len() == 2 {
-            notes.push(of.sentence(1));
+        if comparison.runs.len() == 2 {
+            notes.push(comparison.sentence(1));
         }
         notes.push(format!("Grey: within noise, ± {} around 1×. Lines: 95 % intervals from the samples.", threshold()));
-        if of.runs.iter().any(|r| r.environment.device.name != of.runs[0].environment.device.name) {
+        if comparison.runs.iter().any(|r| r.environment.device.name != comparison.runs[0].environment.device.name) {
             notes.push(format!("The records are of different devices: {devices}."));
         }
-        let alone: Vec<String> =
-            of.rows.iter().filter(|r| r.cells.iter().all(|c| c.ratio.is_none())).filter_map(only_in(of)).collect();
+        let alone: Vec<String> = comparison
+            .rows
+            .iter()
+            .filter(|r| r.cells.iter().all(|c| c.ratio.is_none()))
+            .filter_map(only_in(comparison))
+            .collect();
         if !alone.is_empty() {
             let more = alone.len().saturating_sub(8);
             let mut shown: Vec<String> = alone.into_iter().take(8).collect();

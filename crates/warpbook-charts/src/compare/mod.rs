@@ -259,7 +259,7 @@ fn held_against_the_first(runs: &[&Run], row: &mut ComparedRow<'_>) {
     for (i, cell) in others.iter_mut().enumerate() {
         match (first.measurement.filter(|_| first.us.is_some()), cell.measurement.filter(|_| cell.us.is_some())) {
             (Some(a), Some(b)) => {
-                let (x, y) = (LogMedian::of(&a.samples_us), LogMedian::of(&b.samples_us));
+                let (x, y) = (LogMedian::from_samples(&a.samples_us), LogMedian::from_samples(&b.samples_us));
                 cell.ln = x.zip(y).map(|(x, y)| (x.ln - y.ln, x.error.zip(y.error).map(|(x, y)| sum([x, y]))));
                 cell.why = unlike((runs[0], a), (runs[i + 1], b)).join("; ");
             }

@@ -110,7 +110,7 @@ impl<'a> Comparison<'a> {
         let counts = self.counts(record);
         let mut parts: Vec<String> = self.movers(record).into_iter().collect();
         parts.push(match counts.sentence() {
-            none if none.is_empty() => "no rung of ours has a figure in both".to_owned(),
+            none if none.is_empty() => "none of Warpbook's rungs has a figure in both".to_owned(),
             some => some,
         });
         if counts.moved_unchanged > 0 {

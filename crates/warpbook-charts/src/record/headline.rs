@@ -147,7 +147,7 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         // A speed-up needs its baseline, the fastest is not the fastest by memory, and an unknown rate has no value.
         Quantity::Time | Quantity::SpeedUp | Quantity::PeakMemory => time(us),
         _ if measure.lacking(run, problem).is_some() => time(us),
-        _ => measure.text(measure.of(fastest, us, None)),
+        _ => measure.text(measure.value_of(fastest, us, None)),
     };
     let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
     let mut said = format!("{title} is the fastest at {}: {figure}.", label(problem));

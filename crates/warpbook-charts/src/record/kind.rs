@@ -14,7 +14,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Returns the kind of a record's rung. A framework on the CPU counts as the CPU.
-    pub(crate) fn of(run: &Run, rung: &str) -> Self {
+    pub(crate) fn of_rung(run: &Run, rung: &str) -> Self {
         match () {
             () if on_cpu(run, rung) => Self::Cpu,
             () if is_library(run, rung) => Self::Library,
@@ -93,9 +93,9 @@ mod tests {
 
     #[test]
     fn a_legend_tells_the_driver_from_libraries() {
-        let of = |name: &'static str| Rung { runner: Runner::Library(name.into()), ..Rung::cpu("a", "A", "", "") };
-        let said = [CUDA_DRIVER, "cuBLAS", "a driver of screws"].map(|name| Kind::Library.name(Some(&of(name))));
-        assert_eq!(said, ["CUDA driver", "GPU library", "GPU library"]);
+        let library = |name: &'static str| Rung { runner: Runner::Library(name.into()), ..Rung::cpu("a", "A", "", "") };
+        let names = [CUDA_DRIVER, "cuBLAS", "a driver of screws"].map(|name| Kind::Library.name(Some(&library(name))));
+        assert_eq!(names, ["CUDA driver", "GPU library", "GPU library"]);
     }
 
     #[test]

@@ -74,21 +74,21 @@ impl Measure {
 
     /// Returns the reason why a problem has no such figure, in a sentence.
     pub(crate) fn lacking(&self, run: &Run, problem: &Problem) -> Option<String> {
-        let of = label(problem);
+        let problem_label = label(problem);
         match self.quantity {
             Quantity::Bandwidth if problem.bytes == 0 => {
-                Some(format!("No bytes are known of {of}, so it has no bandwidth."))
+                Some(format!("No bytes are known of {problem_label}, so it has no bandwidth."))
             }
             Quantity::Throughput if problem.flops == 0 => {
-                Some(format!("No operations are known of {of}, so it has no FLOP/s."))
+                Some(format!("No operations are known of {problem_label}, so it has no FLOP/s."))
             }
             Quantity::ItemRate if problem.items.unwrap_or(0) == 0 => {
-                Some(format!("No items are known of {of}, so it has no {}.", self.name()))
+                Some(format!("No items are known of {problem_label}, so it has no {}.", self.name()))
             }
             Quantity::PeakMemory
                 if run.measurements.iter().all(|m| m.problem != *problem || peak_bytes(m).is_none()) =>
             {
-                Some(format!("No peak memory was counted of {of}."))
+                Some(format!("No peak memory was counted of {problem_label}."))
             }
             _ => None,
         }
@@ -109,7 +109,7 @@ impl Measure {
     }
 
     /// Returns its value for a rung's time; the rung may do fewer operations than the work has.
-    pub(crate) fn of(&self, m: &Measurement, us: f64, baseline: Option<f64>) -> f64 {
+    pub(crate) fn value_of(&self, m: &Measurement, us: f64, baseline: Option<f64>) -> f64 {
         match self.quantity {
             Quantity::Throughput => m.operations() as f64 / (us * 1e-6),
             Quantity::PeakMemory => peak_bytes(m).unwrap_or(f64::NAN),
@@ -199,7 +199,7 @@ pub fn quantity_name(run: &Run, quantity: Quantity) -> String {
 #[must_use]
 pub fn rate_text(run: &Run, m: &Measurement) -> Option<String> {
     let (measure, us) = (Measure::rate(run), m.median_us()?);
-    measure.lacking(run, &m.problem).is_none().then(|| measure.text(measure.of(m, us, None)))
+    measure.lacking(run, &m.problem).is_none().then(|| measure.text(measure.value_of(m, us, None)))
 }
 
 /// Returns a measurement's peak memory in bytes, if it was counted.

@@ -48,7 +48,7 @@ pub(crate) struct Error {
 
 impl LogMedian {
     /// Computes it from samples; `None` if the median is not above zero.
-    pub(crate) fn of(samples: &[f64]) -> Option<Self> {
+    pub(crate) fn from_samples(samples: &[f64]) -> Option<Self> {
         let median = stats::median(samples).filter(|m| m.is_finite() && *m > 0.0)?;
         let n = samples.len();
         let error = stats::mad(samples).filter(|d| n >= LEAST_SAMPLES && d.is_finite()).map(|mad| {
@@ -130,7 +130,7 @@ impl Ratio {
 
     /// Compares two measurements of one record by their samples; `None` if one has no median, or too few samples to judge.
     pub(crate) fn between(first: &[f64], this: &[f64]) -> Option<Self> {
-        let (first, this) = (LogMedian::of(first)?, LogMedian::of(this)?);
+        let (first, this) = (LogMedian::from_samples(first)?, LogMedian::from_samples(this)?);
         Some(Self::new(first.ln - this.ln, Some(sum([first.error?, this.error?]))))
     }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn ratio(a: &[f64], b: &[f64]) -> Ratio {
-        let (a, b) = (LogMedian::of(a).unwrap(), LogMedian::of(b).unwrap());
+        let (a, b) = (LogMedian::from_samples(a).unwrap(), LogMedian::from_samples(b).unwrap());
         Ratio::new(a.ln - b.ln, a.error.zip(b.error).map(|(x, y)| sum([x, y])))
     }
 
@@ -209,9 +209,9 @@ mod tests {
 
     #[test]
     fn samples_that_have_no_spread_are_not_judged() {
-        assert!(LogMedian::of(&[1.0, 2.0]).unwrap().error.is_none());
-        assert!(LogMedian::of(&[0.0, 0.0, 0.0]).is_none() && LogMedian::of(&[]).is_none());
-        assert!(LogMedian::of(&[f64::NAN; 3]).is_none());
+        assert!(LogMedian::from_samples(&[1.0, 2.0]).unwrap().error.is_none());
+        assert!(LogMedian::from_samples(&[0.0, 0.0, 0.0]).is_none() && LogMedian::from_samples(&[]).is_none());
+        assert!(LogMedian::from_samples(&[f64::NAN; 3]).is_none());
         assert!(noise_rule().contains("3 %") && noise_rule().contains("95 %"));
     }
 }

@@ -55,8 +55,8 @@ pub(crate) fn policy_note(run: &Run, has_mad: bool) -> Option<String> {
         "cold L2" => "Cold L2: it is overwritten before each run, so inputs come from DRAM",
         _ => "",
     };
-    let said: Vec<&str> = [if has_mad { mad } else { "" }, l2].into_iter().filter(|t| !t.is_empty()).collect();
-    (!said.is_empty()).then(|| format!("{}.", said.join(". ")))
+    let sentences: Vec<&str> = [if has_mad { mad } else { "" }, l2].into_iter().filter(|t| !t.is_empty()).collect();
+    (!sentences.is_empty()).then(|| format!("{}.", sentences.join(". ")))
 }
 
 /// The remark on CPU figures of a build with debug assertions.

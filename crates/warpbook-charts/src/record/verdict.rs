@@ -55,7 +55,7 @@ pub(crate) struct Ceiling {
 }
 
 impl Ceiling {
-    pub(crate) fn of(run: &Run, problem: &Problem) -> Option<Self> {
+    pub(crate) fn at(run: &Run, problem: &Problem) -> Option<Self> {
         let Bound { level, us, device } = run.least_time(problem)?;
         let us = usable(Some(us))?;
         let gpus = run.gpus_at(problem);

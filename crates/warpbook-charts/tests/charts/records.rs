@@ -274,6 +274,6 @@ fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
     let thin = draw().chart(&products, &sample::product((64, 4096, 11008), Dtype::F16), ChartKind::Sweep).unwrap();
     assert!(thin.svg.as_str().contains("NVIDIA H200, bf16, median of 30, warm L2<"));
     let unknown = draw().chart(&run, &sample::problem(100_000), ChartKind::Other).unwrap_err().to_string();
-    assert_eq!(unknown, "This version does not know that kind of chart.");
+    assert_eq!(unknown, "This version does not know this kind of chart.");
     assert_eq!(quantity_name(&sample::softmax(), Quantity::ItemRate), "rows/s");
 }

@@ -48,7 +48,7 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     assert!(said.contains("It takes 1.02"), "{said}");
     assert!(said.contains("For 7 % of the time of gemm"), "{said}");
     assert!(said.contains("2 kernels of the run have no marks"), "{said}");
-    assert!(chart.title.contains("what every SM does in 2.45"), "{}", chart.title);
+    assert!(chart.title.contains("the activity of every SM in 2.45"), "{}", chart.title);
     check_layout(&Options::phone().chart(&run, &problem, ChartKind::Xray).unwrap());
 }
 
@@ -64,7 +64,9 @@ fn a_lighter_x_ray_says_how_many_sms_it_shows() {
     let lanes = |chart: &Chart| chart.svg.as_str().matches("data-name=\"SM ").count();
     assert_eq!((lanes(&some), lanes(&all)), (17, 132));
     assert!(some.description.starts_with("Lanes of 17 of 132 SMs"), "{}", some.description);
-    assert!(some.svg.as_str().contains(">17 of 132 SMs: what most") && some.svg.as_str().len() < all.svg.as_str().len());
+    assert!(
+        some.svg.as_str().contains(">17 of 132 SMs: what most") && some.svg.as_str().len() < all.svg.as_str().len()
+    );
     assert_eq!(some.table, all.table);
 }
 

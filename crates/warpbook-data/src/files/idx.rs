@@ -136,14 +136,17 @@ fn elements<const D: usize>(
     }
     let n = dimension(&mut source)?;
     if n == 0 || n > MOST {
-        return source.refuse_at(4, format!("its header announces {n} {what}; 1 to {MOST} are allowed. Load it again."));
+        return source
+            .refuse_at(4, format!("its header announces {n} {what}; 1 to {MOST} are allowed. Load it again."));
     }
     for (i, side) in shape.into_iter().enumerate() {
         let found = dimension(&mut source)?;
         if found != side {
             let which = ["rows", "columns"].get(i).unwrap_or(&"elements");
-            return source
-                .refuse_at(8 + 4 * i as u64, format!("its images have {found} {which}, but those of {} have {side}.", set.name));
+            return source.refuse_at(
+                8 + 4 * i as u64,
+                format!("its images have {found} {which}, but those of {} have {side}.", set.name),
+            );
         }
     }
     let elements = source.take_bytes(n * shape.iter().product::<usize>(), what)?;
@@ -276,7 +279,11 @@ pub(crate) mod tests {
         check(i, &with(images(2), 2, &[0x0d]), "[00, 00, 0d, 03]");
         check(i, &with(images(2), 4, &[0x80, 0, 0, 0]), "byte 4: its header announces 2147483648 images");
         check(i, &with(images(2), 4, &[0; 4]), "byte 4: its header announces 0 images");
-        check(i, &with(images(2), 8, &[0x80, 0, 0, 0]), "byte 8: its images have 2147483648 rows, but those of mnist have 28");
+        check(
+            i,
+            &with(images(2), 8, &[0x80, 0, 0, 0]),
+            "byte 8: its images have 2147483648 rows, but those of mnist have 28",
+        );
         check(i, &with(images(2), 12, &[0, 0, 0, 29]), "byte 12: its images have 29 columns");
         check(i, &images(2)[..10], "byte 10: the file ends here, in the dimensions");
         check(
@@ -286,7 +293,7 @@ pub(crate) mod tests {
         );
         check(i, &[images(2), vec![0]].concat(), "byte 1584: images should end here");
         check(l, &with(labels(2), 9, &[10]), "byte 9: label 1 is 10; labels are 0 to 9");
-        check(l, &labels(3), "byte 4: 3 labels, and ");
+        check(l, &labels(3), "byte 4: 3 labels, but ");
         let gz = "train-images-idx3-ubyte.gz";
         check(gz, &images(12)[..5000], "byte 5000: the file ends here");
         check(gz, &[images(12), vec![7; 1 << 20]].concat(), "byte 9424: images should end here");

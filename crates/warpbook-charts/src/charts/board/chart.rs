@@ -32,16 +32,16 @@ impl Options {
         let rows: Vec<Dot<'_>> =
             task.ranked().map(|(e, m, us)| Dot { person: &e.person, rung: &e.rung, m, us }).collect();
         let Some(first) = rows.first() else {
-            return Err(ChartError::NothingToDraw(format!("Nobody has a checked figure of {}.", task.name())));
+            return Err(ChartError::NothingToDraw(format!("Nobody has a checked figure for {}.", task.name())));
         };
         let times: Vec<f64> = rows.iter().map(|d| d.us).collect();
         let lines: Vec<&(String, f64)> = task.published.iter().take(MOST_LINES).collect();
         let all = || times.iter().copied().chain(lines.iter().map(|l| l.1));
         let (least, last) = (all().fold(first.us, f64::min), all().fold(first.us, f64::max));
         let axis = if last > WIDE * least { Axis::log(all(), 0.05) } else { Axis::around(all()) };
-        let spread = Spread::of(&times);
+        let spread = Spread::of_sorted(&times);
         let shown = &rows[..rows.len().min(MAX_ENTRIES)];
-        let mut layout = Layout::of(self.px());
+        let mut layout = Layout::for_width(self.px());
         layout.key += lines.len() as f64 * KEY_LINE;
         let height = layout.key + shown.len() as f64 * layout.row + AXIS;
         let frame = Frame { width: layout.width, ..task.frame(&rows, &spread) };
@@ -108,7 +108,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(width: f64) -> Self {
+    fn for_width(width: f64) -> Self {
         let narrow = is_narrow(width);
         let (left, right) = if narrow { (8.0, 8.0) } else { (NAMES, FIGURES) };
         let (row, key) = if narrow { (1.7 * ROW, 2.0 * KEY) } else { (ROW, KEY) };
@@ -132,7 +132,7 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(sorted: &[f64]) -> Self {
+    fn of_sorted(sorted: &[f64]) -> Self {
         let at = |share: f64| {
             let place = share * (sorted.len() - 1) as f64;
             let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
@@ -224,13 +224,13 @@ mod tests {
 
     #[test]
     fn quartiles_lie_between_their_neighbours() {
-        let of = |times: &[f64]| {
-            let s = Spread::of(times);
+        let quartiles = |times: &[f64]| {
+            let s = Spread::of_sorted(times);
             (s.low, s.median, s.high)
         };
-        assert_eq!(of(&[3.0]), (3.0, 3.0, 3.0));
-        assert_eq!(of(&[1.0, 2.0, 3.0, 4.0, 5.0]), (2.0, 3.0, 4.0));
+        assert_eq!(quartiles(&[3.0]), (3.0, 3.0, 3.0));
+        assert_eq!(quartiles(&[1.0, 2.0, 3.0, 4.0, 5.0]), (2.0, 3.0, 4.0));
         // numpy.percentile([1, 2, 4, 8], [25, 50, 75])
-        assert_eq!(of(&[1.0, 2.0, 4.0, 8.0]), (1.75, 3.0, 5.0));
+        assert_eq!(quartiles(&[1.0, 2.0, 4.0, 8.0]), (1.75, 3.0, 5.0));
     }
 }

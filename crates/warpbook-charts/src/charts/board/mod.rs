@@ -66,7 +66,7 @@ impl<'a> Board<'a> {
                 board.people.push(person.clone());
             }
             for problem in run.problems() {
-                if let Some(entry) = BoardEntry::of(run, problem, record, &person) {
+                if let Some(entry) = BoardEntry::new(run, problem, record, &person) {
                     board.task(run, problem).add(entry);
                 }
             }
@@ -87,7 +87,7 @@ impl<'a> Board<'a> {
     pub fn with_published(mut self, records: &[&Run]) -> Self {
         for (run, problem) in records.iter().flat_map(|run| run.problems().into_iter().map(move |p| (*run, p))) {
             let Some(task) = self.tasks.iter_mut().find(|t| t.is_of(run, problem)) else { continue };
-            let best = BoardEntry::of(run, problem, 0, "").and_then(|e| Some((e.rung, e.best?.1)));
+            let best = BoardEntry::new(run, problem, 0, "").and_then(|e| Some((e.rung, e.best?.1)));
             task.published.extend(best.map(|(rung, us)| (format!("published: {rung}"), us)));
         }
         self
@@ -214,7 +214,7 @@ impl<'a> BoardTask<'a> {
 
 impl<'a> BoardEntry<'a> {
     /// Makes a person's entry; `None` if the record has no run of the problem.
-    fn of(run: &'a Run, problem: &Problem, record: usize, person: &str) -> Option<Self> {
+    fn new(run: &'a Run, problem: &Problem, record: usize, person: &str) -> Option<Self> {
         let all: Vec<&Measurement> = run
             .measurements
             .iter()

@@ -21,7 +21,7 @@ impl Options {
         };
         let all: Vec<Curve> = run.peaks.links.iter().map(line).collect();
         let gpus = run.peaks.links.iter().map(|l| l.gpus).max().unwrap_or(0);
-        let title = format!("{}: the link between the GPUs", heading(run));
+        let title = format!("{}: bandwidth of the link between the GPUs", heading(run));
         let subtitle = joined([device(run), format!("{gpus} GPUs"), "medians".into()]);
         self.curves([&title, &subtitle], ("KiB of a transfer", Scale::Doubling), ("GB/s", Scale::Log), &all)
     }

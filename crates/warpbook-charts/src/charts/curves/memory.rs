@@ -16,7 +16,9 @@ impl Options {
     pub fn memory(&self, profiled: &Profiled, until_us: f64, head: [&str; 2]) -> Result<Chart, ChartError> {
         let all = &profiled.memory;
         if all.len() < 2 {
-            return Err(ChartError::NothingToDraw("Nothing was allocated or freed on the device meanwhile.".into()));
+            return Err(ChartError::NothingToDraw(
+                "Nothing was allocated or freed on the device during this time.".into(),
+            ));
         }
         let line = |name: &str, bytes: fn(&MemoryAt) -> u64| {
             let mut points: Vec<(f64, f64)> = Vec::new();

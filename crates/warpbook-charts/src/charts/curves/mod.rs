@@ -96,7 +96,7 @@ impl Options {
             });
         }
         if series.is_empty() {
-            return Err(ChartError::NothingToDraw(format!("{title}: there is no point to draw.")));
+            return Err(ChartError::NothingToDraw(format!("{title}: there are no points to draw.")));
         }
         let values = || series.iter().flat_map(|s| &s.points);
         let ends = series.iter().filter_map(|s| {
@@ -184,6 +184,6 @@ mod tests {
             ("y", Scale::Log),
             &[Curve::new("a", [(0.0, 1.0)])],
         );
-        assert!(matches!(none, Err(ChartError::NothingToDraw(why)) if why.contains("no point")));
+        assert!(matches!(none, Err(ChartError::NothingToDraw(why)) if why.contains("no points")));
     }
 }

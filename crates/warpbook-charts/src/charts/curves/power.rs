@@ -37,7 +37,7 @@ impl Options {
 /// readings at the problem.
 #[must_use]
 pub fn power_in_words(run: &Run, problem: &Problem) -> Vec<String> {
-    let of = |p: &Profiled| {
+    let sentence = |p: &Profiled| {
         let settled = p.settled()?;
         let figures = [
             settled.flops_per_s.map(|rate| format!("{:.0} TFLOP/s", rate / 1e12)),
@@ -53,7 +53,7 @@ pub fn power_in_words(run: &Run, problem: &Problem) -> Vec<String> {
         let all: Vec<String> = figures.into_iter().chain([capped]).collect();
         Some(format!("{}, in the second half: {}.", names(run, &p.rung).0, all.join(", ")))
     };
-    let mut all: Vec<String> = read(run, problem).filter_map(of).collect();
+    let mut all: Vec<String> = read(run, problem).filter_map(sentence).collect();
     if !all.is_empty() {
         let cap = cap(run, problem);
         all.push(cap.map_or("The power cap is not known.".into(), |watts| format!("The power cap is {watts:.0} W.")));

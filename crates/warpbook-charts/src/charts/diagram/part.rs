@@ -56,12 +56,13 @@ impl Part {
 
     /// Returns the keys of its shades, each with true if texts are written on it.
     pub(super) fn keys(&self) -> Vec<(&Key, bool)> {
-        let of = |m: &'_ Matrix| !m.texts.is_empty();
+        let has_texts = |m: &'_ Matrix| !m.texts.is_empty();
         match self {
-            Self::Matrix(m) => m.shades.iter().map(|s| (&s.key, of(m))).collect(),
-            Self::Product(p) => {
-                [&p.a, &p.b, &p.c].into_iter().flat_map(|m| m.shades.iter().map(move |s| (&s.key, of(m)))).collect()
-            }
+            Self::Matrix(m) => m.shades.iter().map(|s| (&s.key, has_texts(m))).collect(),
+            Self::Product(p) => [&p.a, &p.b, &p.c]
+                .into_iter()
+                .flat_map(|m| m.shades.iter().map(move |s| (&s.key, has_texts(m))))
+                .collect(),
             Self::Timeline(t) => t.spans.iter().map(|s| (&s.key, true)).collect(),
             Self::Sign(_) => Vec::new(),
         }

@@ -39,7 +39,7 @@ fn of_problem<'a>(run: &'a Run, problem: &Problem) -> Vec<Taken<'a>> {
     let place = |b: &Breakdown| run.rungs.iter().position(|r| r.id == b.rung).unwrap_or(usize::MAX);
     let mut all: Vec<&Breakdown> = run.breakdowns.iter().filter(|b| b.problem == *problem).collect();
     all.sort_by_cached_key(|b| place(b));
-    let mut all: Vec<Taken<'_>> = all.into_iter().filter_map(|b| Taken::of(run, b)).collect();
+    let mut all: Vec<Taken<'_>> = all.into_iter().filter_map(|b| Taken::new(run, b)).collect();
     let fastest = (0..all.len()).min_by(|a, b| all[*a].compared_us().total_cmp(&all[*b].compared_us()));
     if let Some(fastest) = fastest {
         all[..=fastest].rotate_right(1);
@@ -66,7 +66,7 @@ struct Operation<'a> {
 
 impl<'a> Taken<'a> {
     /// Prepares a breakdown; `None` if it has no time that can be drawn.
-    fn of(run: &Run, of: &'a Breakdown) -> Option<Self> {
+    fn new(run: &Run, of: &'a Breakdown) -> Option<Self> {
         let positive = |us: Option<f64>| us.filter(|t| t.is_finite() && *t >= 0.0);
         let operation = |o: &'a OperationTime| {
             let bound = run.operation_bound(of, o).filter(|b| usable(Some(b.us)).is_some());
@@ -256,8 +256,8 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
         title: slowest
             .first()
             .and_then(|o| {
-                let of = if shown.of.has_alone() { "the operations' own time in" } else { "a run of" };
-                Some(format!("{} takes {} of {of} {rung}", clean(&o.of.name), percent(o.us? / shown.basis_us())))
+                let basis = if shown.of.has_alone() { "the operations' own time in" } else { "a run of" };
+                Some(format!("{} takes {} of {basis} {rung}", clean(&o.of.name), percent(o.us? / shown.basis_us())))
             })
             .unwrap_or_else(|| heading(run)),
         subtitle: joined([

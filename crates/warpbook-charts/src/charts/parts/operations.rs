@@ -24,7 +24,7 @@ impl Options {
         for g in &groups {
             let sum: f64 = g.parts.iter().filter_map(|s| s.us).sum();
             rows.push(g.heading());
-            let color = Kind::of(run, &g.rung).color();
+            let color = Kind::of_rung(run, &g.rung).color();
             for s in &g.parts {
                 let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
                 rows.push(s.row(color, MarkData::of_part(problem, &g.rung), share));
@@ -102,7 +102,7 @@ impl Options {
             label(problem),
             joined(said)
         );
-        let what = format!("{}: what each part of a pass costs", heading(run));
+        let what = format!("{}: the cost of each part of a pass", heading(run));
         let mut frame = frame(self, run, problem, &groups, what.clone(), description, table);
         if let Some(claim) = claim(&groups) {
             (frame.title, frame.subtitle) = (claim, joined([what, frame.subtitle]));

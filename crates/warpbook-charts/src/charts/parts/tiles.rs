@@ -51,9 +51,9 @@ impl Options {
             let (shown, rest) = r.shown();
             for t in &r.tiles {
                 let over = t.part.us.zip(base).map(|(us, base)| us / base);
-                let of = MarkData { rung: r.group.rung.clone(), ..MarkData::of_problem(problem) };
+                let rung_data = MarkData { rung: r.group.rung.clone(), ..MarkData::of_problem(problem) };
                 if shown.iter().any(|s| std::ptr::eq(*s, t)) {
-                    rows.push(t.row(of, t.part.us.and_then(speed).map(|v| rate.text(v)), over));
+                    rows.push(t.row(rung_data, t.part.us.and_then(speed).map(|v| rate.text(v)), over));
                 }
                 let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
                 table.push([
@@ -160,8 +160,8 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
 
 /// Describes sizes in words: the block first, then those that vary among the rung's tiles.
 fn decoded(sizes: &[Define], varying: &[&str]) -> String {
-    let of = |name: &str| sizes.iter().find(|d| d.name == name).map(|d| d.value);
-    let block: Vec<String> = ["BM", "BN", "BK"].iter().filter_map(|n| Some(of(n)?.to_string())).collect();
+    let size = |name: &str| sizes.iter().find(|d| d.name == name).map(|d| d.value);
+    let block: Vec<String> = ["BM", "BN", "BK"].iter().filter_map(|n| Some(size(n)?.to_string())).collect();
     let worded = |d: &Define| match d.name.as_ref() {
         "BM" | "BN" | "BK" | "DYNAMIC_SHARED_BYTES" => None,
         name if !varying.contains(&name) => None,

@@ -16,7 +16,7 @@ impl Options {
     /// # Errors
     /// [`ChartError::NothingToDraw`] if the record has no times of transfers at the problem, or no rung that they belong to.
     pub fn transfers(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-        let all: Vec<Parts> = transferred(run, problem).into_iter().filter_map(Parts::of).collect();
+        let all: Vec<Parts> = transferred(run, problem).into_iter().filter_map(Parts::new).collect();
         if all.is_empty() && !run.parts_of("", problem, PartGroup::Transfer).is_empty() {
             let why = format!(
                 "No rung of kernels has a valid time at {} that the transfers could be added to.",
@@ -126,7 +126,7 @@ struct Parts {
 
 impl Parts {
     /// Sums the parts; `None` if no part has a usable time.
-    fn of(group: Group) -> Option<Self> {
+    fn new(group: Group) -> Option<Self> {
         let mut us = [0.0; 4];
         for part in &group.parts {
             let kind = KINDS.iter().position(|(name, _)| *name == part.name).unwrap_or(3);
@@ -198,14 +198,14 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Parts], table: 
         let share = percent(p.moving() / p.sum());
         format!("; the shortest is {} with {}, {share} of it for transfers", p.group.title, time(p.sum()))
     });
-    let of = format!("{}: with the transfers from and to the host", heading(run));
+    let topic = format!("{}: with the transfers from and to the host", heading(run));
     Frame {
         width: options.px(),
-        title: claim.unwrap_or_else(|| of.clone()),
-        subtitle: joined([of, device(run), label(problem), median_of(samples), l2(run).to_owned()]),
+        title: claim.unwrap_or_else(|| topic.clone()),
+        subtitle: joined([topic, device(run), label(problem), median_of(samples), l2(run).to_owned()]),
         description: format!(
-            "Stacked bars of the time to the device, of the work and to the host of {} on {}, {}: the transfers cost more \
-             than the work at {dearer} of them{fastest}.",
+            "Stacked bars topic the time to the device, topic the work and to the host topic {} on {}, {}: the transfers cost more \
+             than the work at {dearer} topic them{fastest}.",
             counted(all.len(), "rung"),
             device(run),
             label(problem),

@@ -155,7 +155,7 @@ impl Roofs<'_> {
             Dot {
                 at: *at,
                 shape: shape(p.level),
-                color: Kind::of(self.run, &p.measurement.rung).color(),
+                color: Kind::of_rung(self.run, &p.measurement.rung).color(),
                 data: self.data(p),
                 label: room.point_label(*at, NAME.width(&number)),
                 number,

@@ -24,7 +24,7 @@ impl Options {
     pub fn kernel_roofline(&self, run: &Run, problem: &Problem, rung: Option<&str>) -> Result<Chart, ChartError> {
         let Some(kernels) = as_rungs(run, problem, rung) else {
             return Err(ChartError::NothingToDraw(
-                "No operation of a profile has its work counted: ranges have it by `range_of`, and kernels by hardware counters.".into(),
+                "No operation of the profile has counted work: use `range_of` for ranges, and hardware counters for kernels.".into(),
             ));
         };
         let mut roofs = roofs_and_points(self, &kernels, problem)?;

@@ -30,7 +30,7 @@ impl Band {
         self.color.map_or(Paint { alpha: self.alpha, ..Paint::INK }, |c| Paint::faded(c, self.alpha))
     }
 
-    pub(super) fn of(ratio: f64) -> &'static Self {
+    pub(super) fn containing(ratio: f64) -> &'static Self {
         &BANDS[Self::number(ratio)]
     }
 
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn ratios_are_short_and_find_their_band() {
         let check = |ratio: f64, text: &str, band: &str| {
-            let number = BANDS.iter().position(|b| b.from == Band::of(ratio).from).unwrap();
+            let number = BANDS.iter().position(|b| b.from == Band::containing(ratio).from).unwrap();
             assert_eq!((ratio_text(ratio).as_str(), Band::name(number).as_str()), (text, band));
         };
         check(1.0, "1.00", "0.98–1.02");

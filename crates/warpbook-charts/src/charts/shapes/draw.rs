@@ -85,7 +85,7 @@ impl<'a> HeatMap<'a> {
                     let at = (panel.left + panel.best() / 2.0, middle);
                     let shown = figure(ratio, panel.best(), bold);
                     canvas.marked(&self.data(rung, row, (ratio, &shown), samples), || {
-                        canvas.rect(cell(panel.left, panel.best()), whole, Band::of(ratio).paint())?;
+                        canvas.rect(cell(panel.left, panel.best()), whole, Band::containing(ratio).paint())?;
                         canvas.titled(&shown, &name(self.run, rung), at, At::Middle, bold)
                     })?;
                 }
@@ -96,7 +96,7 @@ impl<'a> HeatMap<'a> {
                         Ok(ratio) => {
                             let shown = figure(*ratio, panel.cell, FIGURE);
                             canvas.marked(&self.data(panel.shown[j], row, (*ratio, &shown), samples), || {
-                                canvas.rect(cell(left, panel.cell), whole, Band::of(*ratio).paint())?;
+                                canvas.rect(cell(left, panel.cell), whole, Band::containing(*ratio).paint())?;
                                 canvas.text(&shown, at, At::Middle, FIGURE)
                             })?;
                         }
@@ -196,10 +196,10 @@ impl<'a> HeatMap<'a> {
     fn claim(&self) -> String {
         let best: Vec<f64> = self.rows.iter().filter_map(|r| self.best(r)).map(|b| b.1).collect();
         let ahead = best.iter().filter(|ratio| **ratio >= 1.0).count();
-        let of = self.dtype.label();
+        let dtype = self.dtype.label();
         match (ahead, best.len()) {
-            (a, b) if a == b => format!("A kernel is at least as fast as the library at all {b} shapes of {of}"),
-            (a, b) => format!("A kernel is at least as fast as the library at {a} of {b} shapes of {of}"),
+            (a, b) if a == b => format!("A kernel is at least as fast as the library at all {b} shapes of {dtype}"),
+            (a, b) => format!("A kernel is at least as fast as the library at {a} of {b} shapes of {dtype}"),
         }
     }
 
@@ -256,7 +256,7 @@ impl<'a> HeatMap<'a> {
                     clean(rung),
                     name(self.run, rung),
                     digits(us.map(|t| t / 1e3), 5),
-                    digits(m.zip(us).map(|(m, t)| measure.of(m, t, None) / unit), 4),
+                    digits(m.zip(us).map(|(m, t)| measure.value_of(m, t, None) / unit), 4),
                     library.clone(),
                     digits(library_us.map(|t| t / 1e3), 5),
                     digits(ratio.as_ref().ok().copied(), 4),

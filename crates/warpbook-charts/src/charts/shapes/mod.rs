@@ -22,7 +22,7 @@ impl Options {
         let nothing = |why: String| Err(ChartError::NothingToDraw(why));
         let problems: Vec<&Problem> = run.problems().into_iter().filter(|p| p.dtype == dtype).collect();
         if problems.is_empty() {
-            return nothing(format!("The record has no problem of {}.", dtype.label()));
+            return nothing(format!("The record has no problem in {}.", dtype.label()));
         }
         let rows: Vec<Shape<'_>> = problems
             .into_iter()
@@ -186,11 +186,11 @@ impl<'a> HeatMap<'a> {
 
     /// Returns the number of samples that all of a row's cells have, else 0.
     fn samples<'r>(&self, row: &Shape<'a>, mut rungs: impl Iterator<Item = &'r str>) -> u64 {
-        let of = |rung: &str| {
+        let samples_of = |rung: &str| {
             self.run.measurement(rung, row.problem).map_or(0, |m| m.samples_total.max(m.samples_us.len() as u64))
         };
-        let first = rungs.next().map_or(0, of);
-        if rungs.all(|r| of(r) == first) { first } else { 0 }
+        let first = rungs.next().map_or(0, samples_of);
+        if rungs.all(|r| samples_of(r) == first) { first } else { 0 }
     }
 
     /// Describes a cell for its mark. The problem is the row's, the column's heading holds the name, and the series is the number of the band. The value
@@ -262,9 +262,9 @@ impl<'a> HeatMap<'a> {
 
     fn panel(&self, rows: Vec<usize>) -> Panel<'a> {
         let (width, narrow) = (self.options.px(), self.is_narrow());
-        let of = || rows.iter().map(|i| &self.rows[*i]);
-        let names = of().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, LONGEST_NAME);
-        let rates = of().filter_map(|r| self.library_rate(r)).map(|r| Font::NOTE.width(&r));
+        let rows_of_problem = || rows.iter().map(|i| &self.rows[*i]);
+        let names = rows_of_problem().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, LONGEST_NAME);
+        let rates = rows_of_problem().filter_map(|r| self.library_rate(r)).map(|r| Font::NOTE.width(&r));
         let named = if narrow { 0.0 } else { names + 14.0 };
         let figures = MARGIN + named + rates.fold(16.0, f64::max).min(70.0);
         let left = figures + 10.0;

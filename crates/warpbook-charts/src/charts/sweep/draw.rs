@@ -25,7 +25,7 @@ impl Sweep<'_> {
         let mut out = Vec::new();
         for line in shown {
             let run = self.runs[line.run];
-            let kind = Kind::of(run, line.rung);
+            let kind = Kind::of_rung(run, line.rung);
             let is_rest = !out_standing.contains(&line.rung);
             if !is_rest && !rungs.contains(&(kind, line.rung)) {
                 rungs.push((kind, line.rung));
@@ -74,8 +74,8 @@ impl Sweep<'_> {
             if self.runs[..i].iter().any(|r| device(r) == device(run)) {
                 continue;
             }
-            let of = if self.devices_differ() { format!(" of {}", self.tags[i]) } else { String::new() };
-            let of = text::elide(&of, 110.0, Font::SMALL.size, false);
+            let owner = if self.devices_differ() { format!(" of {}", self.tags[i]) } else { String::new() };
+            let owner = text::elide(&owner, 110.0, Font::SMALL.size, false);
             let mut add = |name: String, us: &dyn Fn(&Problem) -> Option<f64>| {
                 let points =
                     problems.iter().filter_map(|p| Some((p.size() as f64, self.value(run, p, usable(us(p))?))));
@@ -93,14 +93,14 @@ impl Sweep<'_> {
             if let Some((peak, dtype)) = arithmetic.and_then(|p| Some((all(p.flops_per_s())?, p.dtype)))
                 && (self.measure.quantity == Quantity::Throughput || problems.iter().any(bounds))
             {
-                let name = format!("{}{}{of}: {}", arithmetic_name(dtype), of_gpus(gpus), rate(peak));
+                let name = format!("{}{}{owner}: {}", arithmetic_name(dtype), of_gpus(gpus), rate(peak));
                 add(name, &|p| Some(p.flops as f64 / peak * 1e6));
             }
             for &level in &run.descriptor.levels {
                 let peak = run.peaks.level_for(level, self.main.written_part());
                 let Some(rate) = peak.and_then(|p| all(p.bytes_per_s())) else { continue };
                 let level_name = level.label_on(run.environment.device.kind);
-                let name = format!("{level_name}{}{of}: {}", of_gpus(gpus), bandwidth(rate));
+                let name = format!("{level_name}{}{owner}: {}", of_gpus(gpus), bandwidth(rate));
                 add(name, &|p| holds(run, level, p).then(|| p.bytes as f64 / rate * 1e6));
             }
         }
@@ -126,11 +126,11 @@ impl Sweep<'_> {
             Quantity::Throughput => far_above(guides.iter().map(|g| g.ends[0].1).fold(0.0, f64::max)),
             Quantity::Bandwidth => {
                 let written = self.main.written_part();
-                let of = |run: &Run, l| {
+                let bandwidth_of = |run: &Run, l| {
                     run.peaks.level_for(l, written).map_or(0.0, warpbook_record::BandwidthPeak::bytes_per_s)
                 };
                 let levels = [MemoryLevel::Dram, MemoryLevel::L2];
-                far_above(self.runs.iter().flat_map(|r| levels.map(|l| of(r, l))).fold(0.0, f64::max))
+                far_above(self.runs.iter().flat_map(|r| levels.map(|l| bandwidth_of(r, l))).fold(0.0, f64::max))
             }
             Quantity::SpeedUp | Quantity::ItemRate | Quantity::PeakMemory => {
                 high(values) > LOG_FROM * values.iter().copied().fold(f64::INFINITY, f64::min)

@@ -26,8 +26,8 @@ impl<'a> Sweep<'a> {
         let line = Some(line_label(self.main)).filter(|line| *line != heading(first)).unwrap_or_default();
         // The axis of sizes is always logarithmic.
         let axes = if log { "both axes logarithmic" } else { "" };
-        let of = format!("{}: {what}", heading(first));
-        let subtitle = joined([of, devices.clone(), line.clone(), medians, l2, axes.to_owned()]);
+        let topic = format!("{}: {what}", heading(first));
+        let subtitle = joined([topic, devices.clone(), line.clone(), medians, l2, axes.to_owned()]);
         let mut notes = Vec::new();
         if self.devices_differ() {
             notes.push(format!("The records are of different devices: {devices}."));
@@ -69,10 +69,10 @@ impl<'a> Sweep<'a> {
         }
         let (rung, sizes) = self.winners(TIE).into_iter().next().filter(|_| self.runs.len() == 1)?;
         let (name, all) = (name(self.runs[0], rung), self.problems().len());
-        let of = if self.chosen.is_some() { " of those drawn" } else { "" };
+        let among = if self.chosen.is_some() { " of those drawn" } else { "" };
         Some(match sizes == all {
-            true => format!("{name} is the fastest{of} at all {all} sizes"),
-            false => format!("{name} is the fastest{of} at {sizes} of {all} sizes"),
+            true => format!("{name} is the fastest{among} at all {all} sizes"),
+            false => format!("{name} is the fastest{among} at {sizes} of {all} sizes"),
         })
     }
 

@@ -107,7 +107,7 @@ impl Along<'_> {
     }
 
     /// Returns, for example, " of bf16".
-    fn of(self) -> String {
+    fn suffix(self) -> String {
         match self {
             Self::Main => String::new(),
             Self::Dtype(dtype) => format!(" of {}", dtype.label()),
@@ -154,7 +154,7 @@ impl<'a> Sweep<'a> {
         same_meaning(runs)?;
         let mains: Vec<Option<&Problem>> = runs.iter().map(|r| main_of(r, along)).collect();
         let Some(main) = mains.iter().flatten().copied().next() else {
-            return nothing(format!("The record has no valid measurement{} to draw over sizes.", along.of()));
+            return nothing(format!("The record has no valid measurement{} to draw over sizes.", along.suffix()));
         };
         if let Some(difference) = mains.iter().flatten().find_map(|p| difference_of_lines(main, p)) {
             return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
@@ -232,7 +232,7 @@ impl<'a> Sweep<'a> {
     }
 
     fn value_of(&self, run: &Run, m: &Measurement, us: f64) -> f64 {
-        self.measure.of(m, us, self.baseline_us(run, &m.problem))
+        self.measure.value_of(m, us, self.baseline_us(run, &m.problem))
     }
 
     fn data(&self, run: &Run, m: &Measurement, us: f64) -> MarkData {
@@ -277,8 +277,8 @@ impl<'a> Sweep<'a> {
         let at = main.or(self.problems().last().copied()).unwrap_or(self.main);
         for run in self.runs {
             let framework = run.fastest_of(at, |r| r.framework().is_some());
-            let of = [framework.map(|f| f.0), run.fastest_library(at).map(|l| l.0), run.baseline(at)];
-            kept.extend(of.into_iter().flatten().map(|m| m.rung.as_str()));
+            let references = [framework.map(|f| f.0), run.fastest_library(at).map(|l| l.0), run.baseline(at)];
+            kept.extend(references.into_iter().flatten().map(|m| m.rung.as_str()));
             kept.extend(run.fastest_kernels(at).map(|(m, _)| m.rung.as_str()));
         }
         rungs.retain(|r| kept.contains(r) || self.options.picked.iter().any(|p| p == r));
@@ -287,7 +287,7 @@ impl<'a> Sweep<'a> {
 
     /// Returns the quantity that is least for the best rung: its time, or its bytes.
     fn cost(&self, (_, m, us): &(f64, &Measurement, f64)) -> f64 {
-        if self.measure.is_timed() { *us } else { self.measure.of(m, *us, None) }
+        if self.measure.is_timed() { *us } else { self.measure.value_of(m, *us, None) }
     }
 
     /// Returns the rungs that are the fastest at some size, or hold the least memory, among those that do all of the work, with the number of these

@@ -29,8 +29,8 @@ impl Options {
         let mut all = Vec::new();
         for log in &logs {
             let points = |right: fn(&EpochPoint) -> Option<Right>| -> Vec<(f64, f64)> {
-                let of = |p: &EpochPoint| Some((epoch_of(log.course, p), right(p)?.accuracy()? * 100.0));
-                log.course.epochs.iter().filter_map(of).collect()
+                let percent_at = |p: &EpochPoint| Some((epoch_of(log.course, p), right(p)?.accuracy()? * 100.0));
+                log.course.epochs.iter().filter_map(percent_at).collect()
             };
             for (words_of, points) in [("test samples", points(|p| p.test)), ("training samples", points(|p| p.train))]
             {

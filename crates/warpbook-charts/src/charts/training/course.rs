@@ -33,7 +33,7 @@ pub(crate) fn watched<'a>(run: &'a Run, problem: &Problem) -> Vec<Watched<'a>> {
     let named = |log: &TrainLog| if several { name(run, &log.rung) } else { String::new() };
     let data = |log: &TrainLog| MarkData { rung: log.rung.clone(), ..MarkData::of_problem(problem) };
     logs.into_iter()
-        .map(|(log, course)| Watched { course, kind: Kind::of(run, &log.rung), data: data(log), name: named(log) })
+        .map(|(log, course)| Watched { course, kind: Kind::of_rung(run, &log.rung), data: data(log), name: named(log) })
         .collect()
 }
 
@@ -61,8 +61,8 @@ pub(crate) fn series(number: usize, of: &Watched<'_>, label: Vec<String>, points
 }
 
 pub(crate) fn nothing(run: &Run, problem: &Problem, what: &str) -> ChartError {
-    let of = if run.train_logs.is_empty() { "no training".into() } else { label(problem) };
-    ChartError::NothingToDraw(format!("The record has no {what} of {of}."))
+    let problem_label = if run.train_logs.is_empty() { "no training".into() } else { label(problem) };
+    ChartError::NothingToDraw(format!("The record has no {what} of {problem_label}."))
 }
 
 fn finite(points: &[StepValue]) -> impl DoubleEndedIterator<Item = (f64, f64)> + '_ {
@@ -107,8 +107,8 @@ fn table(headers: Vec<String>, mut cells: Vec<Cell>) -> Table {
 }
 
 fn cells<'a>(lists: impl Iterator<Item = &'a [StepValue]>) -> Vec<Cell> {
-    let of = |(i, list): (usize, &'a [StepValue])| list.iter().map(move |p| (p.step, i, figure(p.value)));
-    lists.enumerate().flat_map(of).collect()
+    let cells_of = |(i, list): (usize, &'a [StepValue])| list.iter().map(move |p| (p.step, i, figure(p.value)));
+    lists.enumerate().flat_map(cells_of).collect()
 }
 
 /// Writes a number as JSON does, so that the table matches the record.
@@ -297,14 +297,14 @@ impl Options {
     /// # Errors
     /// [`ChartError::NothingToDraw`] if the record has none at the problem.
     pub fn learning_rate(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-        let of = OverSteps {
+        let chart = OverSteps {
             what: "learning rate",
             values: |c| &c.learning_rates,
             points: |c| stairs(&c.learning_rates, c.steps),
             result: |c| from_to(&finite(&c.learning_rates).collect::<Vec<_>>()),
             marked: false,
         };
-        over_steps(self, (run, problem), &of, "learning rate")
+        over_steps(self, (run, problem), &chart, "learning rate")
     }
 
     /// Draws the norm of all gradients before they are clipped, over the steps.
@@ -312,7 +312,7 @@ impl Options {
     /// # Errors
     /// [`ChartError::NothingToDraw`] if none was computed: only fp16 and clipping need it.
     pub fn gradient_norm(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-        let of = OverSteps {
+        let chart = OverSteps {
             what: "gradient norm",
             values: |c| &c.gradient_norms,
             points: |c| finite(&c.gradient_norms).collect(),
@@ -322,7 +322,7 @@ impl Options {
             },
             marked: false,
         };
-        over_steps(self, (run, problem), &of, "norm of all gradients before they are clipped")
+        over_steps(self, (run, problem), &chart, "norm of all gradients before they are clipped")
     }
 }
 

@@ -141,7 +141,7 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
         label.push(format!("({} alike within 0.1 %)", group.len()));
     }
     let ended = divergence(group[0]);
-    let tones = Kind::of(run, &group[0].rung).tones();
+    let tones = Kind::of_rung(run, &group[0].rung).tones();
     let tone = tones[number % tones.len()];
     label.extend(ended.clone());
     let broken = ended.filter(|_| group[0].losses.iter().any(|p| !p.loss.is_finite()));

@@ -164,7 +164,7 @@ impl Room {
         Some(PointLabel { left: (area.left, area.top + HALF), leader: leader.map(|l| l.1) })
     }
 
-    /// Returns the penalty of a leader for crossings: very high for other labels, lower for markers and other leaders.
+    /// Returns the penalty of a leader for crossings: infinite for other labels, finite for markers and other leaders.
     fn crossed(&self, leader: Option<(Xy, Xy)>) -> f64 {
         let Some((from, to)) = leader else { return 0.0 };
         if self.labels.iter().any(|l| l.clip((from, to)).is_some()) {

@@ -153,7 +153,7 @@ impl Lines {
             };
             let drawn: Vec<Placed> = series
                 .iter()
-                .map(|s| if zoom { Placed::of(s, beyond, Some(plot.area())) } else { Placed::of(s, place, None) })
+                .map(|s| if zoom { Placed::new(s, beyond, Some(plot.area())) } else { Placed::new(s, place, None) })
                 .collect();
             let value = |(a, b): (f64, f64)| format!("{} at {x_caption} {}", significant(b, 4), plain(a));
             let lines = guides.iter().map(|g| (g.name.as_str(), (beyond(g.ends[0]), beyond(g.ends[1]))));
@@ -189,7 +189,7 @@ impl Lines {
 }
 
 impl Placed {
-    fn of(series: &Series, place: impl Fn(Xy) -> Xy, within: Option<Area>) -> Self {
+    fn new(series: &Series, place: impl Fn(Xy) -> Xy, within: Option<Area>) -> Self {
         let kept = thinned(&placed(&series.points, &place));
         let points: Vec<Xy> = kept.iter().map(|i| place(series.points[*i])).collect();
         let seen = match within {

@@ -194,25 +194,25 @@ fn multiples(low: f64, high: f64, step: f64) -> Vec<f64> {
 fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let within = |v: &f64| *v >= low * (1.0 - 1e-9) && *v <= high * (1.0 + 1e-9);
-    let of = |mantissas: &[f64], every: usize| -> Vec<f64> {
+    let ticks_with = |mantissas: &[f64], every: usize| -> Vec<f64> {
         (first..=last)
             .filter(|e| e.rem_euclid(every as i32) == 0)
             .flat_map(|e| mantissas.iter().map(move |m| m * 10f64.powi(e)))
             .filter(within)
             .collect()
     };
-    let fine = of(&[1.0, 2.0, 5.0], 1);
+    let fine = ticks_with(&[1.0, 2.0, 5.0], 1);
     if fine.len() <= wanted {
         return fine;
     }
-    (1..=400).map(|every| of(&[1.0], every)).find(|t| t.len() <= wanted).unwrap_or_default()
+    (1..=400).map(|every| ticks_with(&[1.0], every)).find(|t| t.len() <= wanted).unwrap_or_default()
 }
 
 /// Returns ticks at powers of two: each, or every second, third ...
 fn doubling_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let (first, last) = (low.log2().ceil() as i32, high.log2().floor() as i32);
-    let of = |every: usize| -> Vec<f64> { (first..=last).step_by(every).map(|e| 2f64.powi(e)).collect() };
-    let found = (1..=1400).map(of).find(|t| t.len() <= wanted.max(1)).unwrap_or_default();
+    let every_nth = |every: usize| -> Vec<f64> { (first..=last).step_by(every).map(|e| 2f64.powi(e)).collect() };
+    let found = (1..=1400).map(every_nth).find(|t| t.len() <= wanted.max(1)).unwrap_or_default();
     // No power lies between the ends.
     if found.is_empty() { log_ticks(low, high, wanted) } else { found }
 }
