@@ -34,7 +34,7 @@ impl Splits {
     }
 }
 
-/// Where images come from.
+/// The origin of images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// The published files, byte for byte.

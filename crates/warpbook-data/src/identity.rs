@@ -16,7 +16,7 @@ pub enum Fit {
     Centre,
 }
 
-/// Where a data set can be opened again.
+/// The source from which a data set can be opened again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// A name that [`open`](crate::open) knows, or a folder with a subfolder of images for each class.

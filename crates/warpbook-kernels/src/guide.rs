@@ -107,7 +107,7 @@ pub fn chains(at_a_time: u32) -> KernelSpec {
 /// Numbers of values that [`walk`] may keep in registers.
 pub const HELD: [u64; 5] = [8, 16, 32, 64, 128];
 
-/// What a [`walk`] does with the values it reads.
+/// The handling of the values that a [`walk`] reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk {
     /// Each value is added at once.

@@ -17,7 +17,7 @@ impl Options {
         };
         let mut table = Table::new(["level", "latency (ns)"]);
         let mut rows = Vec::new();
-        let mut said = Vec::new();
+        let mut phrases = Vec::new();
         for (name, ns) in levels {
             let name = clean(name);
             let content = match usable(*ns) {
@@ -30,7 +30,7 @@ impl Options {
                         nanoseconds(ns)
                     };
                     table.push([name.as_str(), &significant(ns, 3)]);
-                    said.push(format!("{name} {}", nanoseconds(ns)));
+                    phrases.push(format!("{name} {}", nanoseconds(ns)));
                     Content::Bar(Bar {
                         value: ns,
                         spread: None,
@@ -46,7 +46,7 @@ impl Options {
             };
             rows.push(Row { name, id: String::new(), content });
         }
-        let description = format!("Bars of the latency of each level: {}.", said.join(", "));
+        let description = format!("Bars of the latency of each level: {}.", phrases.join(", "));
         let [title, subtitle] = [clean(title), clean(subtitle)];
         let frame = Frame { width: self.px(), title, subtitle, description, notes: Vec::new(), table };
         let axis = Some(Axis::from_zero(levels.iter().filter_map(|(_, ns)| usable(*ns))));

@@ -46,7 +46,7 @@ impl Options {
         let every: Vec<&Span> = shown.iter().flat_map(|(_, spans)| spans.iter().copied()).collect();
         let until = every.iter().map(|s| s.end_us()).fold(0.0, f64::max);
         let kinds = Kinds::new(&every);
-        let mut said = Vec::new();
+        let mut phrases = Vec::new();
         // For work with many passes over its inputs, one pass is recorded.
         let what = if problem.passes > 1 { pass(run) } else { "run".into() };
         let mut diagram = Diagram::new(&format!("{}: one {what} over time", heading(run)))
@@ -79,7 +79,7 @@ impl Options {
             }
             let end = spans.iter().map(|s| s.end_us()).fold(0.0, f64::max);
             let sentence = format!("{title}: {}, {}", on_lanes(spans, &streams), time(end));
-            said.push(sentence.clone());
+            phrases.push(sentence.clone());
             diagram = diagram.row(&sentence).put(drawn);
         }
         diagram
@@ -88,7 +88,7 @@ impl Options {
                 "Timelines of what {} did in one {what}, {}: {}.",
                 device(run),
                 label(problem),
-                said.join("; ")
+                phrases.join("; ")
             ))
             .draw()
     }

@@ -435,7 +435,7 @@ fn most_in_words(times: &[PhaseTime]) -> String {
 fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame {
     let mut table =
         Table::new(["kernel", "warps", "what", "times", "share", "of all warps", "median (µs)", "longest (µs)"]);
-    let mut said = String::new();
+    let mut tail_note = String::new();
     // Columns of a kernel: role, quantity, count, shares, and the median and the longest in microseconds; unknown values are empty.
     let mut push =
         |[kernel, warps, what]: [&str; 3], times: usize, shares: [Option<f64>; 2], figures: [Option<f64>; 2]| {
@@ -464,7 +464,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
             }
             if length > 0.0 && k == largest {
                 let whose = named.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
-                said = format!(
+                tail_note = format!(
                     "In the last {}{whose} (dashed) SMs run out of blocks, which loses {} of their time",
                     time(length / 1e3),
                     percent(tail.lost)
@@ -498,8 +498,8 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
             time(without)
         ));
     }
-    if !said.is_empty() {
-        notes.push(said + ".");
+    if !tail_note.is_empty() {
+        notes.push(tail_note + ".");
     }
     let said_of_marks = [x.not_kept_in_words(), x.unmarked_in_words()];
     notes.extend(said_of_marks.into_iter().flatten().map(|words| clean(&words)));

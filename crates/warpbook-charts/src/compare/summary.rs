@@ -27,8 +27,9 @@ impl Counts {
     /// Writes "7 faster, 1 slower, 12 within noise"; empty for no rungs.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let said = Verdict::ALL.iter().filter(|v| self.of(**v) > 0).map(|v| format!("{} {}", self.of(*v), v.label()));
-        said.collect::<Vec<_>>().join(", ")
+        let phrases =
+            Verdict::ALL.iter().filter(|v| self.of(**v) > 0).map(|v| format!("{} {}", self.of(*v), v.label()));
+        phrases.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -139,12 +140,12 @@ impl<'a> Comparison<'a> {
         let mut all: Vec<(f64, &ComparedRow<'a>)> =
             self.rows.iter().filter(moved).filter_map(|row| Some((row.cells[record].ratio?.value, row))).collect();
         all.sort_by(|a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));
-        let said = |(i, (ratio, row)): (usize, &(f64, &ComparedRow<'a>))| {
+        let phrase = |(i, (ratio, row)): (usize, &(f64, &ComparedRow<'a>))| {
             let fast = if i == 0 { " as fast" } else { "" };
             let at = if self.problems.len() > 1 { format!(" at {}", label(row.problem)) } else { String::new() };
             format!("{} {}{fast}{at}", row.title, times(*ratio))
         };
-        let mut named: Vec<String> = all.iter().take(MOST_NAMED).enumerate().map(said).collect();
+        let mut named: Vec<String> = all.iter().take(MOST_NAMED).enumerate().map(phrase).collect();
         let more = all.len().saturating_sub(MOST_NAMED);
         named.extend((more > 0).then(|| format!("{more} more")));
         (!named.is_empty()).then(|| listed(&named))

@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn each_source_is_said_once() {
-        let said = counted_by(["CUPTI 13, 9 passes.", "CUPTI 13, 9 passes", "CUPTI 13, 10 passes"]);
-        assert_eq!(said, format!("Counted by CUPTI 13, 9 passes; CUPTI 13, 10 passes. {COUNTERS_MEANING}"));
+        let note = counted_by(["CUPTI 13, 9 passes.", "CUPTI 13, 9 passes", "CUPTI 13, 10 passes"]);
+        assert_eq!(note, format!("Counted by CUPTI 13, 9 passes; CUPTI 13, 10 passes. {COUNTERS_MEANING}"));
         assert!(counted_by(["CUPTI 130001"]).starts_with("Counted by CUPTI 13.0.1. "));
     }
 }

@@ -76,8 +76,8 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
 #[must_use]
 pub fn in_short(run: &Run) -> (String, Vec<f64>) {
     let Some(problem) = run.main_problem() else { return Default::default() };
-    let said = of_own(run).or_else(|| Some(headline(run, problem)?.sentence));
-    (said.unwrap_or_default(), sparkline(run, problem))
+    let sentence = of_own(run).or_else(|| Some(headline(run, problem)?.sentence));
+    (sentence.unwrap_or_default(), sparkline(run, problem))
 }
 
 /// Describes a learner's own kernels, if the record has some: the fastest at its main problem, or else at the first problem that one was run at.
@@ -109,8 +109,8 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     let (slow_us, fast_us) = (usable(slow.median_us())?, usable(fast.median_us())?);
     let [slow_name, fast_name] = [slow, fast].map(|m| name(run, &m.rung));
     let ratio = times(slow_us / fast_us);
-    let said = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
-    let reason = run.notes.iter().find_map(|note| note.strip_prefix(&said)).map(clean).unwrap_or_default();
+    let sentence = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
+    let reason = run.notes.iter().find_map(|note| note.strip_prefix(&sentence)).map(clean).unwrap_or_default();
     let mut tiles = vec![
         HeadlineTile::new("Times as fast", ratio, format!("{fast_name}, against {slow_name}")),
         HeadlineTile::new("Slow way", time(slow_us), slow_name),
@@ -118,7 +118,7 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     ];
     tiles.extend(bound_tile(run, fast));
     tiles.extend(check_tile(fast));
-    Some(Headline { rung: fast.rung.clone(), sentence: format!("{said} {reason}").trim().to_owned(), tiles })
+    Some(Headline { rung: fast.rung.clone(), sentence: format!("{sentence} {reason}").trim().to_owned(), tiles })
 }
 
 /// Returns the slow way and the fast one, if the record names them and both have a figure.
@@ -150,32 +150,32 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         _ => measure.text(measure.value_of(fastest, us, None)),
     };
     let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
-    let mut said = format!("{title} is the fastest at {}: {figure}.", label(problem));
+    let mut sentence = format!("{title} is the fastest at {}: {figure}.", label(problem));
     let mut ratios = Vec::new();
     for (kind, other, ratio) in against(run, problem, fastest, us) {
         ratios.push(format!("{} as fast as {other}", times(ratio)));
         tiles.push(HeadlineTile::new(kind, times(ratio), other));
     }
     if !ratios.is_empty() {
-        said += &format!(" That is {}.", ratios.join("; "));
+        sentence += &format!(" That is {}.", ratios.join("; "));
     }
     let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
     if let Some((bound, share)) = bound {
-        said += &format!(" It reaches {}.", of_bound(&bound, share));
+        sentence += &format!(" It reaches {}.", of_bound(&bound, share));
     }
     tiles.extend(bound_tile(run, fastest));
     // The fastest has passed its check: others are not sound.
     if fastest.check.is_some() {
-        said += " Its result passed the check.";
+        sentence += " Its result passed the check.";
     }
     tiles.extend(check_tile(fastest));
     if let Some((mean, _)) = fastest.accuracy() {
         let (mean, over) =
             (format!("{:.2} %", mean * 100.0), format!("mean of {} {}", fastest.test.len(), sample(run)));
-        said += &format!(" Its accuracy is {mean}, the {over}.");
+        sentence += &format!(" Its accuracy is {mean}, the {over}.");
         tiles.push(HeadlineTile::new("Accuracy", mean, over));
     }
-    Headline { rung: fastest.rung.clone(), sentence: said, tiles }
+    Headline { rung: fastest.rung.clone(), sentence, tiles }
 }
 
 /// Returns the rungs that the fastest is compared with: the kind, the rung, and the speed-up.
@@ -271,20 +271,20 @@ fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
     let course = log.course.as_deref()?;
     let last = course.epochs.last()?;
     let mut tiles = Vec::new();
-    let mut said =
+    let mut sentence =
         format!("{title} trained for {}", counted(usize::try_from(last.epoch).unwrap_or(usize::MAX), "epoch"));
     if let Some((right, accuracy)) = last.test.and_then(|right| Some((right, right.accuracy()?))) {
         let share = format!("{} %", significant(accuracy * 100.0, 4));
-        said += &format!(": {share} of the test samples are right");
+        sentence += &format!(": {share} of the test samples are right");
         tiles.push(HeadlineTile::new("Test samples right", share, format!("{} of {}", right.correct, right.of)));
     }
     let loss = significant(last.test_loss, 4);
-    said += &format!(", with a test loss of {loss}");
+    sentence += &format!(", with a test loss of {loss}");
     tiles.push(HeadlineTile::new("Test loss", loss, "after the last epoch"));
     if course.total_s.is_finite() && course.total_s > 0.0 {
         let total = time(course.total_s * 1e6);
-        said += &format!(", in {total}");
+        sentence += &format!(", in {total}");
         tiles.push(HeadlineTile::new("Time", total, format!("{} steps", course.made())));
     }
-    Some(Headline { rung: log.rung.clone(), sentence: format!("{said}."), tiles })
+    Some(Headline { rung: log.rung.clone(), sentence: format!("{sentence}."), tiles })
 }

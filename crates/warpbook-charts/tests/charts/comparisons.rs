@@ -1,4 +1,4 @@
-//! Records held against each other.
+//! Comparisons of records.
 
 use crate::common::{check_layout, check_svg};
 use crate::sample;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use warpbook_charts::*;
 use warpbook_record::{Define, Dtype, Grid, KernelSpec, L2State, Run, Runner, Schedule, Source, TimedBy};
 
-/// What holds for every comparison.
+/// Checks the properties of every comparison.
 pub fn check(of: &Comparison<'_>) {
     for row in &of.rows {
         assert_eq!(row.cells.len(), of.runs.len());
@@ -38,7 +38,7 @@ pub fn check(of: &Comparison<'_>) {
     }
 }
 
-/// The times of a rung, or of all, at all problems.
+/// Returns the record with the times of a rung, or of all, scaled at all problems.
 fn scaled(run: &Run, rung: &str, by: f64) -> Run {
     let mut out = run.clone();
     let all = out.measurements.iter_mut().filter(|m| rung.is_empty() || m.rung == rung);
@@ -73,7 +73,7 @@ fn rows_are_judged_counted_and_put_in_a_sentence() {
     );
     let all = Comparison::of(&[&one, &two]).unwrap().sentence(1);
     assert!(all.contains("Naive 2.00× as fast at ") && all.contains(" more; "), "several problems are named: {all}");
-    // Two per cent are no change.
+    // Two per cent are not a change.
     assert_eq!(at(&scaled(&one, "01_naive", 1.02)).1, Verdict::WithinNoise);
     let mut without = one.clone();
     without.measurements.retain(|m| m.rung != "01_naive");
@@ -101,11 +101,11 @@ fn a_library_that_moved_is_drift_and_can_be_taken_out() {
     let normalised = of.normalised();
     assert_eq!(verdict(&normalised, "01_naive"), Verdict::WithinNoise);
     assert!(normalised.sentence(1).contains("taken out"), "{}", normalised.sentence(1));
-    // One of two libraries: the median is pulled along, or the one that moved is named.
+    // If one of two libraries moves, the median follows partly, or the one that moved is named.
     let one_moved = scaled(&one, "cublaslt", 1.04);
     let said = Comparison::of(&[&one, &one_moved]).unwrap().at(&p).sentence(1);
     assert!(said.contains("within noise on the whole, but drifted: cuBLASLt, best of 32 by 3.8 % (slower)"), "{said}");
-    // Another device is no drift.
+    // Another device is not drift.
     let mut other = slower;
     other.environment.device.name = "Tesla T4".into();
     let of = Comparison::of(&[&one, &other]).unwrap().at(&p);

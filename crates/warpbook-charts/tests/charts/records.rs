@@ -1,4 +1,4 @@
-//! Records as they come, and experiments that charts have never seen.
+//! Charts of ordinary records, and of experiments that this crate does not know.
 
 use crate::common::{QUANTITIES, all, cell, check_layout, check_svg, of_products};
 use crate::sample;
@@ -244,7 +244,7 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
 fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
     let of = |run: &Run, problem: &Problem| {
         let charts = run.descriptor.charts.iter().map(|kind| draw().chart(run, problem, *kind).unwrap());
-        // Above the description's sentence, in the title or below it.
+        // The drawing follows the description; the title or the subtitle is in it.
         charts.map(|c| c.svg.as_str().split("</desc>").nth(1).unwrap().to_owned()).collect::<Vec<_>>()
     };
     let named = |drawn: Vec<String>, titles: &[&str]| {
@@ -255,7 +255,7 @@ fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
     };
     let run = sample::h200();
     let titles = ["time", "time over size", "roofline", "one epoch, operation by operation", "loss"];
-    // Parts and losses are of another problem.
+    // Parts and losses belong to another problem.
     for points in [5_000_000, 100_000] {
         named(of(&run, &sample::problem(points)), &titles);
     }

@@ -1,4 +1,4 @@
-//! What every SM did when.
+//! X-ray charts.
 
 use crate::common::{check_layout, check_svg};
 use crate::sample;
@@ -6,7 +6,7 @@ use warpbook_charts::*;
 use warpbook_record::ChartKind;
 use warpbook_record::xray::XraySm;
 
-/// The row of a kernel's figure.
+/// Returns the row of a kernel's figure.
 fn row<'c>(chart: &'c Chart, what: &str) -> Vec<&'c str> {
     let found = chart.table.rows.iter().find(|r| r[2] == what);
     found.unwrap_or_else(|| panic!("{what} in {:?}", chart.table.rows)).iter().map(String::as_str).collect()
@@ -77,7 +77,7 @@ fn a_record_without_one_says_so() {
         draw().xray(&run, &problem).unwrap_err().to_string(),
         "The record has no X-ray at 5 M points, 200 epochs."
     );
-    // Asked for by kind, that of the problem that has one.
+    // Requested by kind, the chart is of the problem that has one.
     let other = sample::problem(100_000);
     assert!(draw().chart(&sample::xrayed(), &other, ChartKind::Xray).is_ok());
 }

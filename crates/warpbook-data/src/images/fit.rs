@@ -10,7 +10,7 @@ use std::path::Path;
 pub struct Fitted {
     /// Pixels u8 `[channels][height][width]`.
     pub pixels: Vec<u8>,
-    /// What was done with the image, such as "300 x 400 RGB: its centre of 300 x 300, scaled to 28 x 28, made grey".
+    /// The steps applied to the image, such as "300 x 400 RGB: its centre of 300 x 300, scaled to 28 x 28, made grey".
     pub note: String,
 }
 

@@ -1,4 +1,4 @@
-//! One PNG or JPEG image.
+//! Decoding, turning and scaling of one PNG or JPEG image.
 
 use crate::error::{Error, Result};
 use png::{ColorType, Transformations};

@@ -100,9 +100,9 @@ pub enum Operands {
     Addresses,
     /// By tensor maps for TMA. Rows must begin at multiples of 16 bytes; other operands are copied first.
     TensorMaps,
-    /// As [`Operands::TensorMaps`], and C by a tensor map too, if its rows allow one.
+    /// Like [`Operands::TensorMaps`], and C by a tensor map too, if its rows allow one.
     TensorMapsAndC,
-    /// As [`Operands::TensorMaps`], but B's tiles go through registers: 32-bit ones are contiguous along n.
+    /// Like [`Operands::TensorMaps`], but B's tiles go through registers: 32-bit ones are contiguous along n.
     BInRegisters,
 }
 

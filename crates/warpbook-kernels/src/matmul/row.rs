@@ -3,7 +3,7 @@
 use super::{Epilogue, Form, Operands, shape_of};
 use warpbook_record::{Dim, Dtype, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Tile, Traffic};
 
-/// What a kernel of the matrix product can do.
+/// The capabilities of a kernel of the matrix product.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capabilities {
     /// Types of A and B, each with the hardware that it needs beyond the rung's.
@@ -72,7 +72,7 @@ pub struct Costs {
 /// such rows the last of the ladder is chosen.
 pub type Fallback = [&'static str; 2];
 
-/// What runs a row.
+/// The implementation of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     /// A kernel of Warpbook.
@@ -160,7 +160,7 @@ pub enum Figure {
 pub struct Row {
     /// The rung, as records hold it.
     pub rung: Rung,
-    /// What runs the row.
+    /// The implementation of the row.
     pub body: Body,
     /// True if the tuner tries it.
     pub tunable: bool,

@@ -47,7 +47,7 @@ pub enum Moves {
     Once,
 }
 
-/// How a rung's kernels make up a descent.
+/// The structure of a descent: which kernels run, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// On the CPU: one thread, or all.
@@ -82,7 +82,7 @@ impl Plan {
 pub struct RegressionRow {
     /// The rung, as records hold it.
     pub rung: Rung,
-    /// How its kernels make up a descent.
+    /// Structure of the descent.
     pub plan: Plan,
     /// The data it moves.
     pub moves: Moves,

@@ -12,7 +12,7 @@ const GROUP_BYTES: u64 = 32;
 /// Shared memory of a block that is not available to the points: the sums, the slots of a cluster, and the system's share.
 const SHARED_RESERVE_BYTES: u64 = 8 << 10;
 
-/// Where `06_on_chip` keeps its points.
+/// The location of the points of `06_on_chip`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
     /// In the SMs of one cluster.

@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// As `warpbook xray` writes it, merged into what `warpbook run` has written.
+    /// Merges an X-ray record of `warpbook xray` into a record of `warpbook run`.
     #[test]
     fn an_x_ray_joins_the_ladder_of_its_experiment() {
         let (p, q) = (problem("p"), problem("q"));
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(joined.measurements.len(), 4);
     }
 
-    /// The same rungs at other problems, such as two networks that were measured one after the other.
+    /// Two records have the same rungs at other problems, such as two networks that were measured one after the other.
     #[test]
     fn a_rung_of_both_has_the_problems_of_both() {
         let (p, q) = (problem("p"), problem("q"));

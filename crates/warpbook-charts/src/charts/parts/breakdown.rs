@@ -250,7 +250,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
     }
     let mut slowest: Vec<&Operation<'_>> = shown.operations.iter().filter(|o| o.us.is_some()).collect();
     slowest.sort_by(|a, b| b.us.unwrap_or(0.0).total_cmp(&a.us.unwrap_or(0.0)));
-    let said = slowest.iter().take(3).map(|o| format!("{} {}", clean(&o.of.name), time(o.us.unwrap_or(0.0))));
+    let phrases = slowest.iter().take(3).map(|o| format!("{} {}", clean(&o.of.name), time(o.us.unwrap_or(0.0))));
     Frame {
         width: options.px(),
         title: slowest
@@ -273,7 +273,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
             label(problem),
             time(shown.whole_us),
             time(shown.idle_us),
-            listed(&said.collect::<Vec<_>>()),
+            listed(&phrases.collect::<Vec<_>>()),
         ),
         notes,
         table,

@@ -47,13 +47,13 @@ impl Options {
                 sums.push((g.title.clone(), sum));
             }
         }
-        let said: Vec<String> = sums.iter().map(|(name, us)| format!("{name} {}", time(*us))).collect();
+        let phrases: Vec<String> = sums.iter().map(|(name, us)| format!("{name} {}", time(*us))).collect();
         let pass = pass(run);
         let description = format!(
             "Bars of the time of each operation of one {pass} on {}, {}; sums: {}.",
             device(run),
             label(problem),
-            joined(said)
+            joined(phrases)
         );
         let title = format!("{}: one {pass}, operation by operation", heading(run));
         let frame = frame(self, run, problem, &groups, title, description, table);
@@ -73,7 +73,7 @@ impl Options {
         let mut rows = Vec::new();
         let mut table = Table::new(["rung", "pass", "time (µs)", "MAD (µs)", "difference to the whole (µs)"]);
         let mut marks = Vec::new();
-        let mut said = Vec::new();
+        let mut phrases = Vec::new();
         for g in &groups {
             rows.push(g.heading());
             let whole = g.whole();
@@ -85,7 +85,7 @@ impl Options {
                     None => time(us),
                 };
                 if let Some(us) = s.us {
-                    said.push(format!("{} {}", s.name, label(us)));
+                    phrases.push(format!("{} {}", s.name, label(us)));
                 }
                 rows.push(s.row(if is_whole { BLUE } else { SKY }, MarkData::of_part(problem, &g.rung), label));
                 table.push(g.cells(s, difference.map(|d| d.0)));
@@ -100,7 +100,7 @@ impl Options {
             "Bars of the time of one pass on {}, {}, whole and with parts left out: {}.",
             device(run),
             label(problem),
-            joined(said)
+            joined(phrases)
         );
         let what = format!("{}: the cost of each part of a pass", heading(run));
         let mut frame = frame(self, run, problem, &groups, what.clone(), description, table);

@@ -290,7 +290,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], f
     if full {
         notes.push(format!("At most {} are compared.", counted(MAX_TILES, "tile")));
     }
-    let said: Vec<String> = tiled
+    let phrases: Vec<String> = tiled
         .iter()
         .filter_map(|r| {
             let (fastest, us) = r.fastest()?;
@@ -315,7 +315,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], f
             counted(tiled.len(), "rung"),
             device(run),
             label(problem),
-            said.join("; ")
+            phrases.join("; ")
         ),
         notes,
         table,

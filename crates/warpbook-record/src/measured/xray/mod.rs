@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// The phases that figures are derived from; a kernel may name others.
 pub mod phase {
-    /// From the first mark of a warp to its next.
+    /// The time from a warp's first mark to its next.
     pub const START: &str = "start";
     /// Starting to load a tile.
     pub const LOAD: &str = "load";
