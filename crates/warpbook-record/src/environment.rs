@@ -23,7 +23,7 @@ pub struct DeviceInfo {
     pub kind: DeviceKind,
     /// Index among the devices of its kind.
     pub index: u32,
-    /// Name by its driver, such as "NVIDIA H200".
+    /// Name that the driver reports, such as "NVIDIA H200".
     pub name: String,
     /// GPU memory or host memory in bytes.
     pub memory_bytes: u64,

@@ -16,9 +16,9 @@ pub(crate) const UNIT: f64 = 10.0;
 pub(crate) const FONT_SIZE: f64 = 12.0 * UNIT;
 /// Dash patterns by number, in tenths of a pixel; the first is a solid line.
 pub(crate) const DASHES: [&str; 7] = ["", "60 40", "20 35", "100 35 20 35", "130 45", "60 30 20 30 20 30", "35 30"];
-/// Number of rectangles in a row from which they are joined; and tenths of a pixel by which one may overlap the one before it, so that the drawing
-/// order does not matter.
+/// Number of rectangles in a row from which they are joined to one path.
 const ROW: usize = 8;
+/// Tenths of a pixel by which a rectangle of a row may overlap the one before it: then the drawing order does not matter.
 const OVERLAP: i32 = 3;
 
 /// A line of text with its attributes.

@@ -9,21 +9,21 @@ const MSE: Source = source!("nn/mse_last_block.cu");
 const NORM: Source = source!("nn/norm_last_block.cu");
 const OPTIMIZER: Source = source!("nn/optimizer_last_block.cu");
 
-/// `cross_entropy_last(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits, arrived, count, slot, losses, correct, slots,
+/// The kernel `cross_entropy_last(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits, arrived, count, slot, losses, correct, slots,
 /// verdict)`: does the work of [`super::cross_entropy`] and [`super::mean_loss`], and judges the step.
 #[must_use]
 pub fn cross_entropy_last(dtype: Dtype) -> KernelSpec {
     typed(CROSS_ENTROPY, "cross_entropy_last", per_element(), Grid::Cover, dtype)
 }
 
-/// `mse_last(output, target, n, factor, loss_scale, doutput, partial, arrived, count, slot, losses, slots, verdict)`: does the work of [`super::mse`]
+/// The kernel `mse_last(output, target, n, factor, loss_scale, doutput, partial, arrived, count, slot, losses, slots, verdict)`: does the work of [`super::mse`]
 /// and [`super::mean_loss`], and judges the step.
 #[must_use]
 pub fn mse_last(dtype: Dtype) -> KernelSpec {
     typed(MSE, "mse_last", chunk("t256x16", 16), Grid::Cover, dtype)
 }
 
-/// `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`: does the work of
+/// The kernel `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`: does the work of
 /// [`super::norm`] for both arrays, and judges the step; `dtype` is the type of the rounded gradients. There is a block for each of an array's
 /// [`super::parts`].
 #[must_use]

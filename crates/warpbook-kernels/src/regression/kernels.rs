@@ -93,7 +93,7 @@ pub(super) fn update(source: Source) -> KernelSpec {
 
 /// Name of the fused pass reduced to its reads.
 pub const ONLY_READS: &str = "only the reads";
-/// Name of that pass over no points at all: its launch, and the start and end of its blocks.
+/// Name of the fused pass over no points: only its launch, and the start and end of its blocks.
 pub const NO_POINTS: &str = "only the launch";
 
 /// The fused pass with one of its parts left out, by name.

@@ -95,7 +95,7 @@ struct HeatMap<'a> {
     options: &'a Options,
     run: &'a Run,
     dtype: Dtype,
-    /// Quantity beside a row's name: the library's figure of the record's headline.
+    /// The record's rate, which is shown for the library beside a row's name.
     rate: Measure,
     rows: Vec<Shape<'a>>,
     /// Ids of the rungs that have a figure, in the ladder's order.
