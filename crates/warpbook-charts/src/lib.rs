@@ -22,7 +22,7 @@ pub use charts::curves::power::power_in_words;
 pub use charts::curves::{Curve, Scale};
 pub use charts::diagram;
 pub use charts::exponents::{ExponentRow, FormatRange};
-pub use charts::roofline::{RoofLine, RoofPoint, RooflinePoints, kernel_rungs, roofline_points};
+pub use charts::roofline::{CeilingLine, RoofPoint, RooflinePoints, kernel_rungs, roofline_points};
 pub use compare::{ComparedCell, ComparedRow, Comparison, Counts, Drift, MAX_RECORDS, Verdict, beside};
 pub use draw::chart::{Chart, ChartError};
 pub use draw::options::{Guess, Options, Window};

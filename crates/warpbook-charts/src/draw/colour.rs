@@ -8,9 +8,9 @@
 //! | purples | GPU libraries |
 //! | ambers | other frameworks |
 //! | browns | the CPU |
-//! | vermillion | what is lost: time above a bound, copies, cells in which a library is ahead |
-//! | grey | what is there for comparison only: the rest of many lines, idle time, work that was not counted |
-//! | the text's colour | what values are compared with: ceilings, roofs, axes |
+//! | vermillion | losses: time above a bound, copies, cells in which a library is ahead |
+//! | grey | marks for comparison only: the rest of many lines, idle time, work that was not counted |
+//! | the text's colour | references that values are compared with: ceilings, roofs, axes |
 //!
 //! Shapes, dashes and words show all other differences: levels of memory and records have markers, lines of one kind have tones of its colour.
 //! Diagrams and timelines, which show no rungs, use [`SERIES`] in order.

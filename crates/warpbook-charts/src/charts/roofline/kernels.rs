@@ -14,7 +14,7 @@ use warpbook_record::{
 const MOST: usize = 200;
 
 impl Options {
-    /// Draws FLOP/s over FLOP/byte of what a profiler found at a problem: each operation of its breakdowns whose work is known, by its least bytes, and
+    /// Draws FLOP/s over FLOP/byte of a profile at a problem: each operation of its breakdowns whose work is known, by its least bytes, and
     /// each kernel with hardware counters, by its DRAM bytes and its counted operations, in fp32 and on the tensor cores. Kernels that used the tensor
     /// cores of a chip that does not count their operations are left out. The points were not checked against a reference. With several rungs, each name
     /// begins with the rung's; [`Options::kernel_roofline`] draws one rung alone.

@@ -7,7 +7,7 @@ mod points;
 mod rungs;
 
 pub use kernels::kernel_rungs;
-pub use points::{RoofLine, RoofPoint, RooflinePoints, roofline_points};
+pub use points::{CeilingLine, RoofPoint, RooflinePoints, roofline_points};
 
 use crate::draw::{Axis, ChartError, MAX_ENTRIES, Options, is_narrow};
 use crate::record::{arithmetic_name, bound, device, label, name, of_bound, usable, verdict};

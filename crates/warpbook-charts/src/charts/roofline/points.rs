@@ -8,7 +8,7 @@ use warpbook_record::{MemoryLevel, Problem, Run};
 
 /// A measured ceiling.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RoofLine {
+pub struct CeilingLine {
     /// Label, such as "DRAM: 4521 GB/s".
     pub label: String,
     /// Level of memory; `None` for arithmetic.
@@ -34,7 +34,7 @@ pub struct RoofPoint {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RooflinePoints {
     /// Ceilings of arithmetic, then of memory from the fastest level to the slowest.
-    pub lines: Vec<RoofLine>,
+    pub lines: Vec<CeilingLine>,
     /// Rungs in the ladder's order.
     pub points: Vec<RoofPoint>,
 }
@@ -51,7 +51,7 @@ pub fn roofline_points(run: &Run, problem: &Problem, (width, height): (f64, f64)
     let mut lines = Vec::new();
     let mut add = |label: String, level, ends: (Xy, Xy)| {
         let seen = plane.clip((place(ends.0), place(ends.1)));
-        lines.extend(seen.map(|(from, to)| RoofLine { label, level, from, to }));
+        lines.extend(seen.map(|(from, to)| CeilingLine { label, level, from, to }));
     };
     for peak in &drawn.peaks {
         let begin = drawn.roofs.first().map_or(x.low(), |r| peak.flops_per_s / r.bytes_per_s);
