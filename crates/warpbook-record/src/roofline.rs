@@ -221,20 +221,20 @@ impl LinkCurve {
 
 impl Peaks {
     /// Returns the bandwidth of one kind of access to a level; `None` for [`MemoryLevel::Other`], since two unknown levels need not be the same.
-    fn of(&self, level: MemoryLevel, access: Access) -> Option<&BandwidthPeak> {
+    fn bandwidth_of(&self, level: MemoryLevel, access: Access) -> Option<&BandwidthPeak> {
         self.bandwidth.iter().find(|p| p.level == level && p.access == access && level != MemoryLevel::Other)
     }
 
     /// Returns the read bandwidth of a level.
     #[must_use]
     pub fn level(&self, level: MemoryLevel) -> Option<&BandwidthPeak> {
-        self.of(level, Access::Read)
+        self.bandwidth_of(level, Access::Read)
     }
 
     /// Returns the bandwidth of a level for work that writes this share of its bytes: from a third on that of copies, if it was measured.
     #[must_use]
     pub fn level_for(&self, level: MemoryLevel, written: f64) -> Option<&BandwidthPeak> {
-        let copies = || self.of(level, Access::Copy);
+        let copies = || self.bandwidth_of(level, Access::Copy);
         (written * 3.0 >= 1.0).then(copies).flatten().or_else(|| self.level(level))
     }
 
@@ -344,13 +344,13 @@ mod tests {
         let mut run = crate::run::tests::run();
         let problem = Problem::new("sum", "sum", vec![count("n", 1, "")], Dtype::F32);
         let problem = problem.with(|p| (p.flops, p.bytes, p.working_set_bytes) = (2000, 1000, 1000));
-        let of = |gpus, traffic: &[(MemoryLevel, u64)]| Measurement {
+        let on_gpus = |gpus, traffic: &[(MemoryLevel, u64)]| Measurement {
             gpus,
             traffic: traffic.iter().map(|(level, bytes)| Traffic { level: *level, bytes: *bytes }).collect(),
             ..Measurement::without_samples("01", problem.clone(), Outcome::Measured)
         };
         let check = |run: &crate::Run, traffic: &[(MemoryLevel, u64)], times: f64| {
-            let us = |gpus| run.bound(&of(gpus, traffic)).map(|b| (b.level, b.us)).unwrap();
+            let us = |gpus| run.bound(&on_gpus(gpus, traffic)).map(|b| (b.level, b.us)).unwrap();
             let ((level, one), (same, two)) = (us(None), us(Some(2)));
             assert!(level == same && (one / two - times).abs() < 1e-12, "{traffic:?}: {one} and {two} us");
             level
@@ -362,13 +362,13 @@ mod tests {
         let dram = run.peaks.level(MemoryLevel::Dram).unwrap().clone();
         run.peaks.bandwidth.push(BandwidthPeak { level: MemoryLevel::Link, ..dram });
         assert_eq!(check(&run, &[(MemoryLevel::Link, 1 << 20)], 1.0), Some(MemoryLevel::Link));
-        assert_eq!(run.bound(&of(Some(2), &[(MemoryLevel::Link, 1 << 20)])).unwrap().label(), "the link");
+        assert_eq!(run.bound(&on_gpus(Some(2), &[(MemoryLevel::Link, 1 << 20)])).unwrap().label(), "the link");
 
         // The least time of a problem assumes the largest number of GPUs that a rung used.
         let one = run.least_time(&problem).unwrap().us;
         let check =
             Check { reference: String::new(), max_abs_error: 0.0, max_rel_error: 0.0, tolerance: 1.0, passed: true };
-        run.measurements = vec![Measurement { samples_us: vec![1.0], check: Some(check), ..of(Some(4), &[]) }];
+        run.measurements = vec![Measurement { samples_us: vec![1.0], check: Some(check), ..on_gpus(Some(4), &[]) }];
         assert_eq!((run.gpus_at(&problem), run.least_time(&problem).map(|b| b.us)), (4, Some(one / 4.0)));
     }
 }

@@ -355,7 +355,7 @@ impl Ladder<'_> {
         if self.measure.quantity == Quantity::Bandwidth {
             let each = if self.problem.passes > 1 { format!("once per {}", pass(run)) } else { "once".into() };
             notes.push(format!(
-                "Effective bandwidth: the bytes topic moving inputs and results {each}, over the time. A rung that also writes and \
+                "Effective bandwidth: the bytes of moving inputs and results {each}, over the time. A rung that also writes and \
                  re-reads intermediates moves more than this, and one that keeps its data on the chip less."
             ));
         }

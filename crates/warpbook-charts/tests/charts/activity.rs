@@ -226,7 +226,7 @@ fn clocks_and_watts_are_drawn_over_time() {
         capped,
         flops: u64::from(i) * 30_000_000_000_000,
     };
-    let of = |rung: &str, watts, capped| Profiled {
+    let profile = |rung: &str, watts, capped| Profiled {
         rung: rung.into(),
         problem: problem.clone(),
         source: "NVML".into(),
@@ -235,7 +235,7 @@ fn clocks_and_watts_are_drawn_over_time() {
         overhead: None,
         counters: Vec::new(),
     };
-    run.profiled = vec![of("01_unfused", 690.0, true), of("02_fused", 400.0, false)];
+    run.profiled = vec![profile("01_unfused", 690.0, true), profile("02_fused", 400.0, false)];
     let said = power_in_words(&run, &problem);
     assert_eq!(
         said[0],

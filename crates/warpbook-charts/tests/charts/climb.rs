@@ -118,17 +118,17 @@ fn changes_name_what_differs_besides_the_source() {
         let m = run.measurements.iter_mut().find(|m| m.rung == rung && m.problem == p).unwrap();
         (m.tile, m.kernels) = (Some(tile.into()), vec![kernel]);
     }
-    let of = |run: &Run, a: &str, b: &str| changes(run, &p, run.rung(a).unwrap(), run.rung(b).unwrap());
+    let changes_between = |run: &Run, a: &str, b: &str| changes(run, &p, run.rung(a).unwrap(), run.rung(b).unwrap());
     let expect = ["Tile: t512 → t256", "Registers of a thread: 40 → 64", "Occupancy: 100 % → 50 %"];
-    assert_eq!(of(&run, "02_fused", "04_fused_graph"), expect);
-    assert!(of(&run, "02_fused", "02_fused").is_empty());
+    assert_eq!(changes_between(&run, "02_fused", "04_fused_graph"), expect);
+    assert!(changes_between(&run, "02_fused", "02_fused").is_empty());
     if let Runner::Kernels { schedule, .. } = &mut run.rungs[6].runner {
         *schedule = Schedule::Graph;
     }
     assert!(
-        of(&run, "02_fused", "04_fused_graph")[0].starts_with("Launches: "),
+        changes_between(&run, "02_fused", "04_fused_graph")[0].starts_with("Launches: "),
         "{:?}",
-        of(&run, "02_fused", "04_fused_graph")
+        changes_between(&run, "02_fused", "04_fused_graph")
     );
 }
 

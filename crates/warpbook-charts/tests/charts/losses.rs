@@ -119,10 +119,10 @@ fn what_was_not_logged_is_not_drawn() {
     (course.loss_scales, course.gradient_norms) = (Vec::new(), Vec::new());
     course.epochs.iter_mut().for_each(|p| (p.test, p.train) = (None, None));
     let error = |e: Result<Chart, ChartError>| e.unwrap_err().to_string();
-    let of = "of mnist, batch 512, synthetic digits.";
-    assert_eq!(error(draw().accuracy(&run, &problem)), format!("The record has no accuracy {of}"));
-    assert_eq!(error(draw().loss_scale(&run, &problem)), format!("The record has no loss scale {of}"));
-    assert_eq!(error(draw().gradient_norm(&run, &problem)), format!("The record has no gradient norm {of}"));
+    let topic = "of mnist, batch 512, synthetic digits.";
+    assert_eq!(error(draw().accuracy(&run, &problem)), format!("The record has no accuracy {topic}"));
+    assert_eq!(error(draw().loss_scale(&run, &problem)), format!("The record has no loss scale {topic}"));
+    assert_eq!(error(draw().gradient_norm(&run, &problem)), format!("The record has no gradient norm {topic}"));
     assert!(draw().learning_rate(&run, &problem).is_ok());
     // The ladder's records have losses without a course.
     assert!(draw().learning_rate(&sample::h200(), &sample::problem(5_000_000)).is_err());

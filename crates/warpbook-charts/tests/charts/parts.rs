@@ -122,13 +122,13 @@ fn tiles_are_held_against_the_chosen_one() {
         "Faster with another tile than with the chosen one: Persistent, in clusters with 128x128s6 (−4.0 %)."
     ));
     assert!(shown.contains("369 µs · 373 TFLOP/s · +31 %"));
-    let of = |id: &str| -> Vec<[&str; 3]> {
+    let rows_of = |id: &str| -> Vec<[&str; 3]> {
         let rows = chart.table.rows.iter().filter(|r| r[0] == id);
         rows.map(|r| [r[1].as_str(), r[5].as_str(), r[6].as_str()]).collect()
     };
     // In the order of the rung's row.
     let expect = [["128x256s4", "1.000", "yes"], ["128x128s6", "1.069", ""], ["64x256s5", "1.309", ""]];
-    assert_eq!(of("11_wgmma_tma"), expect);
+    assert_eq!(rows_of("11_wgmma_tma"), expect);
     assert_eq!(row(&chart.table, "11_wgmma_tma")[7], "BM 128, BN 256, STAGES 4");
     let error = draw().tiles(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
     assert_eq!(error, "The record has no times with several tiles at 512³ bf16.");

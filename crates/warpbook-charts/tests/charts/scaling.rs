@@ -5,8 +5,8 @@ use warpbook_charts::draw;
 use warpbook_record::{Check, DeviceKind, Dtype, Measurement, Outcome, Problem, Run, Rung, Span, SweepPoint, count};
 
 fn problem(ranks: u64) -> Problem {
-    let of = Problem::new("p", "p", vec![count("ranks", ranks, "")], Dtype::F32);
-    of.with(|p| {
+    let problem = Problem::new("p", "p", vec![count("ranks", ranks, "")], Dtype::F32);
+    problem.with(|p| {
         p.items = Some(64 * ranks);
         p.sweep = Some(SweepPoint { size: ranks, line: "weak".into() });
     })

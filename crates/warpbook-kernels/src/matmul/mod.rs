@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn a_product_reads_a_and_b_and_writes_c() {
-        let of = |shape, dtype| problem(shape, dtype, (false, false), 1);
-        let thin = of((2, 3, 5), Dtype::Bf16);
+        let product = |shape, dtype| problem(shape, dtype, (false, false), 1);
+        let thin = product((2, 3, 5), Dtype::Bf16);
         assert_eq!((thin.flops, thin.bytes, &*thin.label, thin.size()), (60, (10 + 15 + 6) * 2, "2 × 3 × 5 bf16", 0));
-        let cube = |n, dtype| of((n, n, n), dtype);
+        let cube = |n, dtype| product((n, n, n), dtype);
         assert_eq!((&*cube(4096, Dtype::Tf32).label, cube(4096, Dtype::Tf32).size()), ("4096³ tf32", 4096));
         assert!(cube(64, Dtype::F32).same_line(&cube(128, Dtype::F32)));
         assert!(!cube(64, Dtype::F32).same_line(&cube(64, Dtype::F16)) && !thin.same_line(&thin));
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn obstacles_are_named() {
-        let of = |id: &str| rows().into_iter().find(|r| r.rung.id == id).unwrap();
-        let why = |id: &str, form: Form, cc| of(id).obstacle(form, Some(cc)).unwrap_or_default();
+        let row = |id: &str| rows().into_iter().find(|r| r.rung.id == id).unwrap();
+        let why = |id: &str, form: Form, cc| row(id).obstacle(form, Some(cc)).unwrap_or_default();
         let plain = Form::plain;
         assert_eq!(why("01_naive", plain(Dtype::F32), (7, 5)), "");
         assert_eq!(why("01_naive", plain(Dtype::Tf32), (9, 0)), "takes fp32, fp16, bf16, not tf32");
@@ -248,6 +248,6 @@ mod tests {
             why("16_tf32_registers", Form { out: Dtype::Bf16, ..plain(Dtype::Tf32) }, (9, 0)),
             "does not write bf16"
         );
-        assert_eq!(of("cublas").obstacle(plain(Dtype::F64), None), None);
+        assert_eq!(row("cublas").obstacle(plain(Dtype::F64), None), None);
     }
 }

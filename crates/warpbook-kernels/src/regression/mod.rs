@@ -366,29 +366,29 @@ mod tests {
     fn traffic_is_counted_where_the_points_are() {
         let problem = descent;
         let h200 = Room { multiprocessors: 132, shared_bytes_per_block: 232_448, cluster_blocks: 16, most_groups: 24 };
-        let of = |rung: &str, p: &Problem, placement: Option<&Placement>| {
+        let traffic = |rung: &str, p: &Problem, placement: Option<&Placement>| {
             let row = rows().into_iter().find(|r| r.rung.id == rung).unwrap();
             let (traffic, _) = row.traffic(p, Some(60 << 20), placement, 1_000_000);
             traffic.iter().map(|t| (t.level, t.bytes)).collect::<Vec<_>>()
         };
         let (small, large) = (problem(5_000_000, 1), problem(200_000_000, 1));
-        assert_eq!(of("02_fused", &small, None), [(MemoryLevel::L2, 6_400_000_000)]);
-        assert_eq!(of("02_fused", &large, None), [(MemoryLevel::Dram, 256_000_000_000)]);
+        assert_eq!(traffic("02_fused", &small, None), [(MemoryLevel::L2, 6_400_000_000)]);
+        assert_eq!(traffic("02_fused", &large, None), [(MemoryLevel::Dram, 256_000_000_000)]);
         // Twice the inputs no longer fit.
-        assert_eq!(of("01_unfused", &small, None), [(MemoryLevel::Dram, 4 * 6_400_000_000)]);
-        assert_eq!(of("07_sufficient_statistics", &large, None), [(MemoryLevel::Dram, 1_280_000_000)]);
+        assert_eq!(traffic("01_unfused", &small, None), [(MemoryLevel::Dram, 4 * 6_400_000_000)]);
+        assert_eq!(traffic("07_sufficient_statistics", &large, None), [(MemoryLevel::Dram, 1_280_000_000)]);
         let kept = place(4_000_000, h200).0;
-        let on_chip = of("06_on_chip", &small, Some(&kept));
+        let on_chip = traffic("06_on_chip", &small, Some(&kept));
         assert_eq!(on_chip[0], (MemoryLevel::L2, 32_000_000));
         assert_eq!(on_chip[1].1 + on_chip[2].1, 6_400_000_000);
-        let wide = of("08_multivariate", &problem(5_000_000, 16), None);
+        let wide = traffic("08_multivariate", &problem(5_000_000, 16), None);
         assert_eq!(wide[0], (MemoryLevel::Registers, 1_000_000 * 17 * 4 * 200));
         assert_eq!(wide[1], (MemoryLevel::L2, 3_000_000 * 17 * 4 * 200));
         assert!(wide[2].0 == MemoryLevel::Dram && wide[2].1 < wide[1].1, "{wide:?}");
-        assert_eq!(of("cpu_1_thread", &small, None), []);
+        assert_eq!(traffic("cpu_1_thread", &small, None), []);
         // Every rung of Warpbook is counted.
         for rung in rungs().iter().filter(|r| r.requires != Requires::Nothing) {
-            assert!(!of(&rung.id, &small, Some(&kept)).is_empty(), "{}", rung.id);
+            assert!(!traffic(&rung.id, &small, Some(&kept)).is_empty(), "{}", rung.id);
         }
     }
 }

@@ -44,7 +44,7 @@ impl Residency {
     }
 
     /// Puts as many groups in registers as a tile permits and every thread has; `None` if the rest does not fit into shared memory.
-    fn of(train_points: u64, blocks: u32, room: Room) -> Option<Self> {
+    fn new(train_points: u64, blocks: u32, room: Room) -> Option<Self> {
         let threads = u64::from(blocks) * RESIDENT_THREADS;
         let groups = train_points / 4;
         if threads == 0 || groups > u64::from(u32::MAX) {
@@ -99,7 +99,7 @@ pub fn place(train_points: u64, room: Room) -> (Placement, String) {
     let a_thread = train_points / 4 / (u64::from(cluster_blocks.max(1)) * RESIDENT_THREADS);
     if cluster_blocks > 0
         && a_thread < CLUSTER_GROUPS
-        && let Some(r) = Residency::of(train_points, cluster_blocks, room)
+        && let Some(r) = Residency::new(train_points, cluster_blocks, room)
     {
         let sentence = format!(
             "{size}: fewer than {CLUSTER_GROUPS} groups of four per thread of one cluster of {} blocks, so they lie there: {}.",
@@ -108,7 +108,7 @@ pub fn place(train_points: u64, room: Room) -> (Placement, String) {
         );
         return (Placement::Cluster(r), sentence);
     }
-    if let Some(r) = Residency::of(train_points, multiprocessors, room) {
+    if let Some(r) = Residency::new(train_points, multiprocessors, room) {
         let sentence = format!("{size}: they lie in {} multiprocessors: {}.", r.blocks, where_to(&r));
         return (Placement::Grid(r), sentence);
     }

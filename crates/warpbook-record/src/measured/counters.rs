@@ -190,10 +190,16 @@ mod tests {
         assert_eq!(with(&[(metric::TENSOR, 40.0)]).flops(), None);
         let idle = with(&[(metric::TENSOR, 0.13), (metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 0.0)]);
         assert_eq!(idle.flops(), Some((23.0, Dtype::F32)), "the pipe shows a little without any of its instructions");
-        let of = |ops: &[(&str, f64)]| with(&[&[(metric::TENSOR, 40.0)], ops].concat()).flops();
-        assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 0.0)]), None, "a type that is not counted");
-        assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 1e3)]), Some((1023.0, Dtype::F16)));
-        assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 5e3), (metric::TENSOR_OPS[5].0, 1e3)]), Some((6023.0, Dtype::Bf16)));
+        let flops = |ops: &[(&str, f64)]| with(&[&[(metric::TENSOR, 40.0)], ops].concat()).flops();
+        assert_eq!(flops(&[(metric::TENSOR_OPS[0].0, 0.0)]), None, "a type that is not counted");
+        assert_eq!(
+            flops(&[(metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 1e3)]),
+            Some((1023.0, Dtype::F16))
+        );
+        assert_eq!(
+            flops(&[(metric::TENSOR_OPS[0].0, 5e3), (metric::TENSOR_OPS[5].0, 1e3)]),
+            Some((6023.0, Dtype::Bf16))
+        );
         // Instructions are counted kernel by kernel: a graph as a whole has no counts.
         assert_eq!(kernel(&[(metric::TENSOR_OPS[5].0, 1e3)]).flops(), Some((1e3, Dtype::Tf32)));
         assert_eq!(kernel(&[]).flops(), None);

@@ -187,18 +187,18 @@ mod tests {
             capped: i > 2,
             flops: u64::from(i) * 1000,
         };
-        let of = |n: u32| Profiled {
+        let profile = |n: u32| Profiled {
             power: (0..n).map(reading).collect(),
             ..Profiled::of("01", Problem::new("p", "p", Vec::new(), crate::Dtype::F32), "NVML")
         };
-        let settled = of(4).settled().expect("four readings");
+        let settled = profile(4).settled().expect("four readings");
         assert_eq!((settled.sm_mhz, settled.watts), (Some(1977.5), Some(700.0)));
         assert_eq!((settled.capped, settled.readings), (1, 2));
         let rate = settled.flops_per_s.expect("operations");
         assert!((rate - 2e4).abs() < 1e-6, "{rate}");
-        assert_eq!((of(0).settled(), of(1).settled()), (None, None));
+        assert_eq!((profile(0).settled(), profile(1).settled()), (None, None));
         // A clock that stands still gives no rate.
-        let mut still = of(4);
+        let mut still = profile(4);
         still.power.iter_mut().for_each(|r| r.at_us = 0.0);
         assert_eq!(still.settled().and_then(|s| s.flops_per_s), None);
     }

@@ -80,8 +80,8 @@ impl Run {
     /// Returns the largest number of GPUs that a rung ran on at a problem.
     #[must_use]
     pub fn gpus_at(&self, problem: &Problem) -> u32 {
-        let of = self.measurements.iter().filter(|m| m.problem == *problem && self.is_sound(m));
-        of.map(Measurement::gpus).max().unwrap_or(1)
+        let measurements = self.measurements.iter().filter(|m| m.problem == *problem && self.is_sound(m));
+        measurements.map(Measurement::gpus).max().unwrap_or(1)
     }
 
     /// Returns the bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings, on as many GPUs

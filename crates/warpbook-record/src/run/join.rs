@@ -239,19 +239,19 @@ mod tests {
     #[test]
     fn a_rung_of_both_has_the_problems_of_both() {
         let (p, q) = (problem("p"), problem("q"));
-        let of = |p: &crate::Problem, us: f64| Run {
+        let record = |p: &crate::Problem, us: f64| Run {
             problems: vec![p.clone()],
             measurements: vec![timed("01", p, us)],
             sources: [("k.cu".to_owned(), "kernel".to_owned())].into(),
             notes: vec!["the same note".into()],
             ..run()
         };
-        let mut joined = of(&p, 10.0);
-        joined.absorb(of(&q, 20.0)).expect("other problems");
+        let mut joined = record(&p, 10.0);
+        joined.absorb(record(&q, 20.0)).expect("other problems");
         assert_eq!(joined.rungs, run().rungs);
         assert_eq!([&p, &q].map(|p| joined.measurement("01", p).and_then(|m| m.median_us())), [Some(10.0), Some(20.0)]);
         assert_eq!((joined.notes.len(), joined.sources.len()), (1, 1));
-        let mut changed = of(&problem("r"), 30.0);
+        let mut changed = record(&problem("r"), 30.0);
         changed.sources.insert("k.cu".into(), "another kernel".into());
         let why = joined.absorb(changed).expect_err("another kernel");
         assert!(why.contains("different versions of k.cu"), "{why}");

@@ -73,7 +73,7 @@ impl Run {
                 return Some((slow, fast));
             }
         }
-        let of = |on_cpu: bool| {
+        let first_and_fastest = |on_cpu: bool| {
             let is_there =
                 |m: &&Measurement| self.is_sound(m) && self.rung(&m.rung).is_some_and(|rung| rung.is_cpu() == on_cpu);
             let mut rows = self.in_order(problem).into_iter().filter(is_there);
@@ -81,7 +81,7 @@ impl Run {
             let us = |m: &Measurement| m.median_us().unwrap_or(f64::INFINITY);
             Some((slow, rows.min_by(|a, b| us(a).total_cmp(&us(b)))?))
         };
-        of(false).or_else(|| of(true))
+        first_and_fastest(false).or_else(|| first_and_fastest(true))
     }
 
     /// Returns the fastest sound measurement of a problem among those that do all of the work; see [`Run::is_sound`].

@@ -204,8 +204,8 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Parts], table: 
         title: claim.unwrap_or_else(|| topic.clone()),
         subtitle: joined([topic, device(run), label(problem), median_of(samples), l2(run).to_owned()]),
         description: format!(
-            "Stacked bars topic the time to the device, topic the work and to the host topic {} on {}, {}: the transfers cost more \
-             than the work at {dearer} topic them{fastest}.",
+            "Stacked bars of the time to the device, of the work and to the host of {} on {}, {}: the transfers cost more \
+             than the work at {dearer} of them{fastest}.",
             counted(all.len(), "rung"),
             device(run),
             label(problem),

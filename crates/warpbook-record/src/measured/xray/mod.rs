@@ -458,10 +458,10 @@ impl Xray {
 
     /// Returns the arrivals of each warp of a block at its barriers; warps without barriers are left out.
     fn arrivals(&self, block: &XrayBlock) -> Vec<Vec<u64>> {
-        let of = |w: &XrayWarp| -> Vec<u64> {
+        let arrivals_of = |w: &XrayWarp| -> Vec<u64> {
             w.counted(&self.phases).filter(|s| s.phase == phase::BARRIER).map(|s| s.from).collect()
         };
-        block.warps.iter().map(of).filter(|all| !all.is_empty()).collect()
+        block.warps.iter().map(arrivals_of).filter(|all| !all.is_empty()).collect()
     }
 }
 
@@ -476,11 +476,11 @@ impl Run {
 /// Returns for each k the time from the first to the last of the k-th times, as far as all lists have one.
 fn apart(lists: &[Vec<u64>]) -> Vec<u64> {
     let shared = lists.iter().map(Vec::len).min().unwrap_or(0);
-    let of = |k: usize| {
+    let spread_at = |k: usize| {
         let times = lists.iter().map(|l| l[k]);
         times.clone().max().unwrap_or(0) - times.min().unwrap_or(0)
     };
-    (0..shared).map(of).collect()
+    (0..shared).map(spread_at).collect()
 }
 
 fn spread(apart: &[u64]) -> Option<Spread> {
