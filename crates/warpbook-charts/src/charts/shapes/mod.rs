@@ -228,7 +228,7 @@ impl<'a> HeatMap<'a> {
     /// Returns the library's figure, as a plain number if it is a rate.
     fn library_rate(&self, row: &Shape<'_>) -> Option<String> {
         let (m, us) = row.library?;
-        let value = self.rate.of(m, us, self.run.baseline(row.problem).and_then(Measurement::median_us));
+        let value = self.rate.value_of(m, us, self.run.baseline(row.problem).and_then(Measurement::median_us));
         Some(match self.rate.quantity {
             Quantity::Throughput | Quantity::Bandwidth => significant(value / self.rate.in_file().1, 3),
             _ => self.rate.text(value),

@@ -168,7 +168,7 @@ impl<'a> Sweep<'a> {
             let run = self.runs[line.run];
             for (_, m, us) in &line.points {
                 let fraction = run.fraction_of_bound(m).filter(|f| f.is_finite());
-                let value = Some(shown.of(m, *us, None) / unit).filter(|v| *v > 0.0);
+                let value = Some(shown.value_of(m, *us, None) / unit).filter(|v| *v > 0.0);
                 let cells = [
                     m.rung.clone(),
                     m.problem.size().to_string(),
