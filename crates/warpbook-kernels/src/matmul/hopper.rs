@@ -46,7 +46,7 @@ fn stream_k() -> [Tile; 9] {
     ids.map(stored_through_shared)
 }
 
-/// Sets the operands that the kernel for unaligned rows takes.
+/// Sets the capabilities of the kernel for unaligned rows: operands by address, 16-bit types only.
 fn on_unaligned_rows(c: &mut Capabilities) {
     on_tensor_cores(Operands::Addresses, true)(c);
     c.dtypes.retain(|(dtype, _)| dtype.bytes() == 2);

@@ -327,7 +327,7 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Returns the problems of a record on the line of one of them, one for each size: of several with one size, the one that differs from it in the
+/// Returns the problems of a record on the line of `main`, one for each size. Among several of one size it is the one that differs from `main` in the
 /// fewest sizes and settings, such as the learning rate.
 fn problems_along<'a>(run: &'a Run, main: &Problem) -> Vec<&'a Problem> {
     let differing = |p: &Problem| p.sizes.iter().filter(|s| !main.sizes.contains(s)).count();
