@@ -32,7 +32,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Returns the attribute that distinguishes it from the others.
+    /// Returns the names of the series, joined by commas, as its key.
     fn key(&self) -> String {
         self.label[..self.names.min(self.label.len())].join(", ")
     }
