@@ -45,6 +45,6 @@ fn what_a_format_loses_is_counted_and_drawn() {
 fn without_numbers_there_is_no_chart() {
     for values in [vec![], vec![0.0, -0.0], vec![f32::NAN]] {
         let why = draw().exponents("T", "", &FP16, &[ExponentRow::of("x", values)]).unwrap_err().to_string();
-        assert!(why.contains("none was finite"), "{why}");
+        assert!(why.contains("No number is both finite"), "{why}");
     }
 }

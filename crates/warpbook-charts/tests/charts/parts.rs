@@ -55,7 +55,7 @@ fn shapes_are_held_against_the_faster_library() {
     let error = |run: &Run, dtype| draw().shapes(run, dtype).unwrap_err().to_string();
     let expect = "No library has a valid figure of bf16, so there is nothing to hold rungs against.";
     assert_eq!(error(&without, Dtype::Bf16), expect);
-    assert_eq!(error(&run, Dtype::F64), "The record has no problem of fp64.");
+    assert_eq!(error(&run, Dtype::F64), "The record has no problem in fp64.");
     let expect = "No library has a valid figure of fp32, so there is nothing to hold rungs against.";
     assert_eq!(error(&sample::full(), Dtype::F32), expect);
 }
