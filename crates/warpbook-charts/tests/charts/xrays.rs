@@ -65,7 +65,7 @@ fn a_lighter_x_ray_says_how_many_sms_it_shows() {
     assert_eq!((lanes(&some), lanes(&all)), (17, 132));
     assert!(some.description.starts_with("Lanes of 17 of 132 SMs"), "{}", some.description);
     assert!(
-        some.svg.as_str().contains(">17 of 132 SMs: what most") && some.svg.as_str().len() < all.svg.as_str().len()
+        some.svg.as_str().contains(">17 of 132 SMs: the most") && some.svg.as_str().len() < all.svg.as_str().len()
     );
     assert_eq!(some.table, all.table);
 }
