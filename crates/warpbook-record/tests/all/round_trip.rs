@@ -1,4 +1,4 @@
-//! Any record that can be made can be written and read again, and any bytes can be given to the reader.
+//! Any record that can be made can be written and read again, and the reader accepts any bytes.
 
 use crate::common::{assert_same, expected, golden, golden_v1};
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn reals() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(real(), 0..8)
 }
 
-/// Times, most of them sensible, so that measurements are valid often enough.
+/// Times, mostly sensible, so that measurements are valid often enough.
 fn times() -> impl Strategy<Value = Vec<f64>> {
     prop_oneof![proptest::collection::vec(1e-3..1e6, 1..5), reals()]
 }
@@ -494,7 +494,7 @@ fn run() -> impl Strategy<Value = Run> {
     )
 }
 
-/// Calls what reads a record, and checks what has to hold for any.
+/// Calls all methods that read a record, and checks the properties that hold for any.
 fn use_methods(run: &Run) {
     let (measured, skipped, failed) = run.counts();
     assert_eq!(measured + skipped + failed, run.measurements.len());
@@ -553,7 +553,7 @@ fn use_methods(run: &Run) {
     }
 }
 
-/// Whether the text is a record; if so, it can be written and read again and its methods do not panic.
+/// Returns true if the text is a record; it can then be written and read again and its methods do not panic.
 fn is_record(text: &str) -> bool {
     match Run::from_json(text.as_bytes()) {
         Ok(run) => {
@@ -621,7 +621,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The paths of all values below one, as JSON pointers.
+/// Collects the paths of all values below one, as JSON pointers.
 fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     match value {
@@ -712,7 +712,7 @@ proptest! {
     }
 }
 
-/// The property above is about records that are read, too.
+/// The property above is also tested on records that are read.
 #[test]
 fn changes_that_keep_a_record_are_found() {
     for golden in [golden(), golden_v1()] {
