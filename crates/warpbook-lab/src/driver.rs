@@ -156,7 +156,7 @@ struct Ladder<'l> {
     run: Run,
     /// Why the GPU cannot be used any more.
     lost: Option<String>,
-    /// Whether something was timed in turn.
+    /// True if something was timed in turn.
     in_turn: bool,
     compilations: Compilations,
 }

@@ -91,7 +91,7 @@ pub struct Plan {
     pub settings: Option<(&'static str, Vec<(String, String)>)>,
     /// Why hardware counters of its rungs' kernels would say nothing, where that is so: they are not read then.
     pub uncounted: Option<String>,
-    /// Whether the host's clock times its GPU rungs too, because what the host does is a part of the work. Their candidates have no stream, and wait for
+    /// True if the host's clock times its GPU rungs too, because what the host does is a part of the work. Their candidates have no stream, and wait for
     /// the GPU themselves.
     pub times_the_host: bool,
     /// Seconds after which a learner's kernel is taken for endless; `None` where all kernels are known to end.
@@ -214,13 +214,13 @@ pub trait Candidate {
         Ok(())
     }
 
-    /// Whether each timed run needs a [`Candidate::reset`] before it, untimed. Such candidates are timed one after another; others
+    /// Returns true if each timed run needs a [`Candidate::reset`] before it, untimed. Such candidates are timed one after another; others
     /// that are close are timed in turn.
     fn resets_each_run(&self) -> bool {
         false
     }
 
-    /// Whether it is timed by itself, and dropped before the next one is made: of those that hold much memory, or have streams of
+    /// Returns true if it is timed by itself, and dropped before the next one is made: of those that hold much memory, or have streams of
     /// their own. Other candidates that are close are timed in turn.
     fn timed_alone(&self) -> bool {
         self.resets_each_run()
@@ -262,7 +262,7 @@ impl Checked {
         Self { check, error: None, log: None }
     }
 
-    /// Whether the rung is right.
+    /// Returns true if the rung is right.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.check.passed && self.error.is_none()
@@ -463,7 +463,7 @@ impl Trials<'_> {
         }
     }
 
-    /// Whether a tile is to be tried: all are, unless one was chosen before.
+    /// Returns true if a tile is to be tried: all are, unless one was chosen before.
     #[must_use]
     pub fn wants(&self, tile: &Tile) -> bool {
         self.tile.as_ref().is_none_or(|wanted| *wanted == tile.id)
@@ -517,7 +517,7 @@ pub enum Event<'a> {
 }
 
 impl Error {
-    /// Whether the user asked to stop.
+    /// Returns true if the user asked to stop.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Device(warpbook_device::Error::Cancelled))
     }

@@ -85,7 +85,7 @@ impl Lab {
         self
     }
 
-    /// Whether its process may be lost; see [`isolated`](Self::isolated).
+    /// Returns true if its process may be lost; see [`isolated`](Self::isolated).
     #[must_use]
     pub fn is_isolated(&self) -> bool {
         self.isolated

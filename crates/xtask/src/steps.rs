@@ -98,7 +98,7 @@ impl Steps {
         Ok(serde_json::to_string_pretty(&serde_json::json!({ "cores": cores, "steps": steps }))? + "\n")
     }
 
-    /// Whether something ran and nothing failed.
+    /// Returns true if something ran and nothing failed.
     pub fn all_passed(&self) -> bool {
         !self.rows.is_empty() && self.rows.iter().all(|row| row.report.failed == 0)
     }

@@ -11,7 +11,7 @@ pub struct Workspace {
     pub root: PathBuf,
     /// Cargo's build folder.
     pub target: PathBuf,
-    /// Whether missing programs may be installed.
+    /// True if missing programs may be installed.
     pub may_install: bool,
 }
 

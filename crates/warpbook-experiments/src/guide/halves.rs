@@ -122,7 +122,7 @@ impl Half {
         }
     }
 
-    /// Whether the device memory that it holds is known.
+    /// Returns true if the device memory that it holds is known.
     pub fn counts_memory(&self) -> bool {
         matches!(self.how, How::Made { place: Place::Gpu(..), .. })
     }

@@ -320,7 +320,7 @@ impl Underway<'_> {
         words::data_note(self.sets.train)
     }
 
-    /// Whether its samples have labels, and so its results an accuracy.
+    /// Returns true if its samples have labels, and so its results an accuracy.
     #[must_use]
     pub fn is_classified(&self) -> bool {
         matches!(self.sets.train, Samples::Images(_))

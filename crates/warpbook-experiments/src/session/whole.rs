@@ -55,7 +55,7 @@ pub struct WholeTraining<'a> {
     pub train: Samples<'a>,
     /// What it is judged by.
     pub test: Samples<'a>,
-    /// Whether it is judged by samples held out of the training samples.
+    /// True if it is judged by samples held out of the training samples.
     pub held_out: bool,
     /// What the images are, where their files do not say so, as "recompressed as JPEG q75".
     pub data_note: Option<&'a str>,

@@ -36,7 +36,7 @@ impl Team {
         Ok(Self { devices, nccl: OnceLock::new(), link: OnceLock::new() })
     }
 
-    /// Whether this is the first device.
+    /// Returns true if this is the first device.
     pub fn is_of(&self, first: &CudaDevice) -> bool {
         self.devices.first().is_some_and(|d| d.is_same(first))
     }

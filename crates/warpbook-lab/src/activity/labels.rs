@@ -65,7 +65,7 @@ fn orders(run: &[&Activity]) -> [Vec<usize>; 2] {
     [queued, started]
 }
 
-/// Whether a run is the known activities, place by place.
+/// Returns true if a run is the known activities, place by place.
 fn is_in_order(known: &[(usize, &Activity)], run: &[&Activity]) -> bool {
     let is_known = |b: &Activity| known.iter().any(|(_, a)| key(a) == key(b));
     let alike = |a: &Activity, b: &Activity| key(a) == key(b) || !is_kernel(a) && is_kernel(b) && !is_known(b);

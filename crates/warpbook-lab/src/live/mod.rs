@@ -325,7 +325,7 @@ pub enum Compilation {
 }
 
 impl Attempt {
-    /// Whether it compiles.
+    /// Returns true if it compiles.
     #[must_use]
     pub fn compiles(&self) -> bool {
         matches!(self.compiled, Compilation::Code(_))

@@ -66,7 +66,7 @@ pub struct DeviceWork {
 }
 
 impl DeviceWork {
-    /// Whether it is the sum of what a range did, and not a single kernel, copy or fill.
+    /// Returns true if it is the sum of what a range did, and not a single kernel, copy or fill.
     #[must_use]
     pub fn is_range(&self) -> bool {
         self.kind == ActivityKind::Range
@@ -128,7 +128,7 @@ pub struct Cycle {
     pub source: String,
     /// From the profiler's start to the cycle's.
     pub began_us: f64,
-    /// Whether there is a device other than the host.
+    /// True if there is a device other than the host.
     pub has_device: bool,
     /// Bytes that the lab's arrays held on the device at its end.
     pub allocated_bytes: Option<u64>,
@@ -293,7 +293,7 @@ impl Cycle {
         }
     }
 
-    /// Whether ranges were timed by events.
+    /// Returns true if ranges were timed by events.
     pub(crate) fn is_of_events(&self) -> bool {
         self.work.iter().any(DeviceWork::is_range)
     }

@@ -98,7 +98,7 @@ impl Steps {
         }
     }
 
-    /// Whether a cycle ends with this step.
+    /// Returns true if a cycle ends with this step.
     fn ends(&self, step: u64) -> bool {
         let last = |active| step % (self.wait + self.warm_up + active) == self.wait + self.warm_up + active - 1;
         self.phase(step) == Phase::Active && self.active.is_some_and(last)
@@ -212,13 +212,13 @@ pub struct Profiler<'a> {
     cycles: Vec<Cycle>,
     began: Instant,
     spans: Arc<Spans>,
-    /// Whether the steps of all cycles are of one kind.
+    /// True if the steps of all cycles are of one kind.
     alike: bool,
     idle: Option<Idle>,
     /// Steps of the wait under way.
     idle_steps: u64,
     unrecorded: Vec<Unrecorded>,
-    /// Whether CUPTI was attached while any of these was timed.
+    /// True if CUPTI was attached while any of these was timed.
     attached_before: bool,
 }
 
@@ -305,7 +305,7 @@ impl Profiler<'_> {
         self.enter()
     }
 
-    /// Whether this step is recorded.
+    /// Returns true if this step is recorded.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.recording.is_some()

@@ -225,7 +225,7 @@ impl Cycle {
         false
     }
 
-    /// Whether something recorded the device.
+    /// Returns true if something recorded the device.
     fn is_recorded(&self) -> bool {
         !self.work.is_empty()
     }

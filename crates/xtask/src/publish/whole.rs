@@ -8,7 +8,7 @@ use warpbook_record::{Measurement, PartGroup, Run, Rung, stats};
 /// What a note that tells the recipe has of the steps: see `WholeTrainings::new`.
 const STEPS: &str = "steps of each training: ";
 
-/// Whether a record's samples are whole trainings.
+/// Returns true if a record's samples are whole trainings.
 fn is_whole(run: &Run) -> bool {
     run.experiment == "time-to-accuracy"
 }

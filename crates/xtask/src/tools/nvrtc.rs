@@ -35,7 +35,7 @@ impl Cuda {
         text.as_deref().and_then(parse).unwrap_or_default()
     }
 
-    /// Whether the NVRTC that is found makes code for this machine's driver.
+    /// Returns true if the NVRTC that is found makes code for this machine's driver.
     fn nvrtc_fits(&self) -> bool {
         match (self.nvrtc, self.driver) {
             (Some(nvrtc), Some(driver)) => (12..=driver.0).contains(&nvrtc.0),
@@ -65,12 +65,12 @@ fn wheel(driver: Option<(u32, u32)>) -> Option<&'static str> {
     }
 }
 
-/// Whether pip has NVRTC for a system and architecture, as `std::env::consts` names them.
+/// Returns true if pip has NVRTC for a system and architecture, as `std::env::consts` names them.
 fn on_pip(os: &str, arch: &str) -> bool {
     matches!((os, arch), ("linux" | "windows", "x86_64") | ("linux", "aarch64"))
 }
 
-/// Whether pip's NVRTC of that major version makes code for a driver.
+/// Returns true if pip's NVRTC of that major version makes code for a driver.
 fn fits(major: u32, driver: Option<(u32, u32)>) -> bool {
     driver.is_none_or(|d| major <= d.0)
 }

@@ -23,7 +23,7 @@ struct Steps<'p> {
     /// What the host waits on; `None` on the CPU.
     stream: Option<&'p Stream>,
     steps: u64,
-    /// Whether each step is waited for, as by a loop that reads each loss.
+    /// True if each step is waited for, as by a loop that reads each loss.
     one_by_one: bool,
     check: Check,
     error: Option<String>,

@@ -22,7 +22,7 @@ pub(super) struct Shown<'s> {
     pub pair: &'static Pair,
     pub problem: &'s Problem,
     pub work: Work,
-    /// Whether it is to take little time.
+    /// True if it is to take little time.
     pub quick: bool,
     pub measured: &'s Run,
 }

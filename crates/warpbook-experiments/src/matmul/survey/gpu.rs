@@ -83,7 +83,7 @@ pub(super) struct Field<'l> {
     workspace: Workspace,
     stream: Stream,
     l2_bytes: u64,
-    /// Whether the first plan of a product times kernels.
+    /// True if the first plan of a product times kernels.
     is_tuned: bool,
 }
 

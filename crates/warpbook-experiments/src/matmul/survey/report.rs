@@ -102,7 +102,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Whether it is kept; what is no number keeps none.
+    /// Returns true if it is kept; what is no number keeps none.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.found >= self.least

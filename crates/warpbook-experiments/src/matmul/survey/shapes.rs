@@ -81,9 +81,9 @@ pub struct Drawn {
     pub sides: Sides,
     /// Type of A, B and C.
     pub dtype: Dtype,
-    /// Whether A is stored transposed.
+    /// True if A is stored transposed.
     pub trans_a: bool,
-    /// Whether B is stored transposed.
+    /// True if B is stored transposed.
     pub trans_b: bool,
 }
 

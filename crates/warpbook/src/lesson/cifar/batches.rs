@@ -15,7 +15,7 @@ use warpbook_experiments::Trains;
 pub struct Swept {
     /// Images of a batch.
     pub batch: usize,
-    /// Whether the learning rate was scaled with the batch.
+    /// True if the learning rate was scaled with the batch.
     pub scaled: bool,
     /// The learning rate.
     pub rate: f64,

@@ -19,7 +19,7 @@ pub struct Demand {
     pub instructions: Option<f64>,
     /// Wavefronts of 128 bytes through shared memory, or through L1, which is the same memory.
     pub wavefronts: f64,
-    /// Whether they are L1's.
+    /// True if they are L1's.
     pub by_l1: bool,
 }
 
