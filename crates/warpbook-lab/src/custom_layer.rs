@@ -7,7 +7,7 @@ use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport, OwnSizes, check, check_on_cpu, compile};
 use warpbook_record::Dtype;
 
-/// What is compiled for where there is no GPU.
+/// Architecture to compile for if there is no GPU.
 const WITHOUT_GPU: &str = "sm_90";
 
 impl Lab {

@@ -180,7 +180,7 @@ impl Ladder<'_> {
         self.lab.bench().cancel.is_cancelled()
     }
 
-    /// What the GPU does in a run, where the experiment records it.
+    /// Records the GPU's activity during a run, if the experiment has such a recording.
     fn record_activity(&mut self) {
         if self.lab.device().cuda().is_none() || self.lost.is_some() || self.cancelled() {
             return;
@@ -440,7 +440,7 @@ impl Ladder<'_> {
     }
 }
 
-/// What came of a rung's first run.
+/// Outcome of a rung's first run.
 enum Attempted<'p> {
     Row(Box<Measurement>),
     Waits(Box<dyn Candidate + 'p>, Checked),

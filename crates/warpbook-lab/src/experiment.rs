@@ -1,4 +1,4 @@
-//! What an experiment is, and what the driver asks of it.
+//! Definition of an experiment: the interface between an experiment and the driver that runs it.
 
 use crate::activity::Timelines;
 use crate::{Error, Lab, Result};
@@ -10,8 +10,8 @@ use warpbook_record::{
     Run, Rung, Source, Tile, Traffic, TrainLog,
 };
 
-/// The same work done in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there
-/// is to do.
+/// An experiment does the same work in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there is
+/// to do.
 pub trait Experiment {
     /// Everything about it that is plain data. `lab` is the lab that it will run in; without one the settings are checked, but not whether a device
     /// can do the work, and the rungs have the kernels of the published figures.
@@ -32,7 +32,8 @@ pub trait Experiment {
         None
     }
 
-    /// What the GPU does in a run of some of the rungs, recorded after all was measured: an error becomes a note of the record.
+    /// Records the GPU's activity during a run of some of the rungs. It is called after everything was measured; an error becomes a note of the
+    /// record.
     ///
     /// # Errors
     /// The device's, as where CUPTI is not installed.
@@ -48,7 +49,7 @@ pub trait Experiment {
         rung.kernels().first().cloned()
     }
 
-    /// What the measurements say, in sentences, which become notes of the record.
+    /// Returns what follows from the measurements, in sentences, which become notes of the record.
     fn notes(&self, measured: &Run) -> Vec<String> {
         let _ = measured;
         Vec::new()
@@ -65,14 +66,14 @@ pub trait Experiment {
     }
 }
 
-/// What an experiment is going to do. [`Plan::new`] takes what every experiment has; the other fields are set where they differ.
+/// Work that an experiment is going to do. [`Plan::new`] takes what every experiment has; the other fields are set where they differ.
 #[derive(Clone, Default)]
 pub struct Plan {
     /// Its name, as in a record and on the command line.
     pub name: String,
     /// A few words for a heading.
     pub title: String,
-    /// How its records are read; the default fits work that is compared by time.
+    /// Descriptor that says how the records are read; the default fits work that is compared by time.
     pub descriptor: Descriptor,
     /// The data of the problems.
     pub inputs: Inputs,
@@ -159,7 +160,7 @@ pub trait Prepared {
     /// source: its arguments and its launch are the same.
     ///
     /// # Errors
-    /// If the compiler or the device reports one; it becomes the rung's row.
+    /// If the compiler or the device reports an error; it becomes the rung's row.
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>>;
 
     /// Makes a rung ready for reading its hardware counters, without a check. Also returns how much of its work is run, if not all: when the same
@@ -178,7 +179,7 @@ pub trait Prepared {
     /// Tries a learner's kernel where what is wrong with it can be told, before it is run at the problem itself.
     ///
     /// # Errors
-    /// What is wrong, in a sentence.
+    /// If the rehearsal fails; the error is a sentence that says why.
     fn rehearse(&self, rung: &Rung, limit_s: f64) -> Result<()> {
         let _ = (rung, limit_s);
         Ok(())
@@ -238,25 +239,25 @@ pub trait Candidate {
     /// The device's, those of the run itself included.
     fn check(&self) -> Result<Checked>;
 
-    /// What is known about it apart from its times.
+    /// Returns what is known about the candidate apart from its times.
     fn details(&self) -> Details {
         Details::default()
     }
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone)]
 pub struct Checked {
     /// The result against the reference.
     pub check: Check,
     /// Why the rung failed, in a sentence, where the check's figures do not say it.
     pub error: Option<String>,
-    /// What a training gave.
+    /// Log of a training.
     pub log: Option<TrainLog>,
 }
 
 impl Checked {
-    /// One with nothing to add to the check's figures.
+    /// Creates a result that adds nothing to the check's figures.
     #[must_use]
     pub fn new(check: Check) -> Self {
         Self { check, error: None, log: None }
@@ -281,14 +282,14 @@ impl Checked {
     }
 }
 
-/// What a measurement keeps of a candidate apart from its times.
+/// Details of a candidate that its measurement keeps apart from the times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Details {
     /// The id of its tile.
     pub tile: Option<String>,
-    /// What the compiler and the device say of its kernels.
+    /// Figures of the compiler and the device about its kernels.
     pub kernels: Vec<KernelStats>,
-    /// What a rule chose for this size, and why.
+    /// Choice that a rule made for this size, with its reason.
     pub choice: Option<String>,
     /// The bytes that it moves at each level of memory, counted.
     pub traffic: Vec<Traffic>,
@@ -304,7 +305,7 @@ pub struct Details {
     pub test: Vec<Right>,
 }
 
-/// What a candidate may use while it is made: short measurements to choose by, and a place for their figures.
+/// Services for a candidate while it is made: short measurements to choose by, and a place for their figures.
 pub struct Trials<'t> {
     /// The lab.
     pub lab: &'t Lab,
@@ -329,7 +330,7 @@ impl<'t> Trials<'t> {
 }
 
 impl Details {
-    /// Those of one kernel with the shape that it is launched with.
+    /// Returns the details of one kernel with the shape that it is launched with.
     #[must_use]
     pub fn of(kernel: &Kernel, shape: Launch) -> Self {
         let stats = KernelStats { grid: Some(shape.grid), ..kernel.stats().clone() };
@@ -375,29 +376,29 @@ pub fn on_gpu<'p>(
 }
 
 impl<'p> Closures<'p> {
-    /// The same, whose output is filled with NaNs before a run that is checked.
+    /// Fills the output with NaNs before a run that is checked.
     #[must_use]
     pub fn poisoning<T: Element>(mut self, output: &'p Slice<T>) -> Self {
         self.reset = Some(Box::new(|| output.fill_bytes(0xff)));
         self
     }
 
-    /// The same, which does this before a run that is checked.
+    /// Calls `reset` before a run that is checked.
     #[must_use]
     pub fn resetting(mut self, reset: impl Fn() -> warpbook_device::Result<()> + 'p) -> Self {
         self.reset = Some(Box::new(reset));
         self
     }
 
-    /// The same, timed run by run as the host launches it, with what the host waits for; otherwise short work is captured and replayed
-    /// as a graph of several runs.
+    /// Has each run timed by itself as the host launches it, including what the host waits for; otherwise short work is captured and replayed as
+    /// a graph of several runs.
     #[must_use]
     pub fn as_launched(mut self) -> Self {
         self.as_launched = true;
         self
     }
 
-    /// The same with these details.
+    /// Adds these details.
     #[must_use]
     pub fn details(self, details: Details) -> Self {
         Self { details, ..self }
@@ -485,13 +486,13 @@ impl Trials<'_> {
     }
 }
 
-/// What a lab tells while an experiment runs.
+/// Events that a lab reports while an experiment runs.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// So many measurements lie ahead.
+    /// The number of measurements that lie ahead is known.
     Planned {
-        /// How many.
+        /// Number of measurements.
         measurements: usize,
         /// The record, still empty: its descriptor says which columns a running table has.
         run: &'a Run,
@@ -512,7 +513,7 @@ pub enum Event<'a> {
         /// The record so far.
         run: &'a Run,
     },
-    /// How a training goes, in a line; at most one a second, and one for each evaluation.
+    /// Progress of a training, in a line; at most one a second, and one for each evaluation.
     Training(&'a str),
 }
 

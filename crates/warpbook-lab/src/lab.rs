@@ -57,28 +57,28 @@ impl Lab {
         })
     }
 
-    /// The same with another way of timing.
+    /// Replaces the way of timing.
     #[must_use]
     pub fn with_bench(mut self, bench: Bench) -> Self {
         self.bench = Bench { cancel: self.bench.cancel, ..bench };
         self
     }
 
-    /// The same, telling `listener` how it goes.
+    /// Reports progress to `listener`.
     #[must_use]
     pub fn with_listener(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self
     }
 
-    /// The same, whose records name who made them.
+    /// Sets the author that records name.
     #[must_use]
     pub fn with_author(mut self, name: impl Into<String>) -> Self {
         self.author = Some(name.into());
         self
     }
 
-    /// The same in a process that may be lost: a kernel that does not end leaves everything else intact.
+    /// Declares that this process may be lost: a kernel that does not end leaves everything else intact.
     #[must_use]
     pub fn isolated(mut self, isolated: bool) -> Self {
         self.isolated = isolated;
@@ -91,7 +91,7 @@ impl Lab {
         self.isolated
     }
 
-    /// Who its records name as their author.
+    /// Returns the author that records name.
     #[must_use]
     pub fn author(&self) -> Option<&str> {
         self.author.as_deref()
@@ -139,7 +139,7 @@ impl Lab {
         Ok(self.peaks.get_or_init(|| measured).clone())
     }
 
-    /// Where and with what a run is made, now.
+    /// Returns the environment that a run made now has: host, device and versions.
     #[must_use]
     pub fn environment(&self) -> Environment {
         let cpu = Device::open(Choice::Cpu).map(|d| d.info().clone());
@@ -193,7 +193,7 @@ impl Lab {
         Device::open(Choice::Cpu).map_or(0, |d| d.info().memory_bytes)
     }
 
-    /// What watches the GPU's clocks.
+    /// Returns the watch over the GPU's clocks.
     #[must_use]
     pub fn watch(&self) -> &ClockWatch {
         &self.watch

@@ -7,9 +7,9 @@ use warpbook_record::{Dtype, Problem, Rung, nearest};
 pub struct Setting<E> {
     /// Its name, without dashes.
     pub name: &'static str,
-    /// What a value looks like, as "N[,N..]"; `None` of a flag.
+    /// Form of a value, such as "N[,N..]"; `None` for a flag.
     pub value: Option<&'static str>,
-    /// What it does, in a sentence or two.
+    /// Help text, in a sentence or two.
     pub help: &'static str,
     /// Sets it from its text; several values are joined by commas, and a flag has none.
     pub set: fn(E, &str) -> Result<E, String>,
@@ -20,7 +20,7 @@ pub struct Setting<E> {
 /// Settings to begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preset {
-    /// One size, all rungs.
+    /// One size and all rungs.
     #[default]
     Standard,
     /// Small sizes: at most a minute on two cores.
@@ -33,17 +33,17 @@ pub enum Preset {
 pub trait Configurable: Experiment + Sized + 'static {
     /// Its name.
     const NAME: &'static str;
-    /// What it is, in a line.
+    /// Summary in a line.
     const ABOUT: &'static str;
-    /// What it is, in a paragraph.
+    /// Description in a paragraph.
     const DETAILS: &'static str;
     /// Command lines, one a line.
     const EXAMPLES: &'static str;
 
-    /// It with settings to begin with.
+    /// Returns the settings of a preset.
     fn preset(preset: Preset) -> Self;
 
-    /// What can be set, in the order that it is offered.
+    /// Returns the settings that can be changed, in the order that they are offered.
     fn offered() -> Vec<Setting<Self>>;
 
     /// The experiments that it stands for, each with a record of its own: itself, unless it is several.
@@ -73,9 +73,9 @@ pub fn plan<E: Configurable>(experiment: &E, problems: Vec<Problem>, rungs: Vec<
 pub struct OptionInfo {
     /// Its name, without dashes.
     pub name: &'static str,
-    /// What a value looks like; `None` of a flag.
+    /// Form of a value; `None` for a flag.
     pub value: Option<&'static str>,
-    /// What it does.
+    /// Help text.
     pub help: &'static str,
 }
 
@@ -85,13 +85,13 @@ type Make<T> = Box<dyn Fn(Preset, &[(String, String)]) -> Result<T> + Send + Syn
 pub struct Entry {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Summary in a line.
     pub about: &'static str,
-    /// What it is, in a paragraph.
+    /// Description in a paragraph.
     pub details: &'static str,
     /// Command lines, one a line.
     pub examples: &'static str,
-    /// What can be set.
+    /// The options that can be set.
     pub options: Vec<OptionInfo>,
     make: Make<Box<dyn Experiment>>,
     make_each: Make<Vec<Box<dyn Experiment>>>,
@@ -140,13 +140,13 @@ impl Entry {
     /// The experiments that it stands for with these settings: [`Configurable::each`].
     ///
     /// # Errors
-    /// As for [`Entry::make`].
+    /// For the reasons of [`Entry::make`].
     pub fn make_each(&self, preset: Preset, values: &[(String, String)]) -> Result<Vec<Box<dyn Experiment>>> {
         (self.make_each)(preset, values)
     }
 }
 
-/// Which rungs of a ladder run, and with which tile.
+/// Selection of the rungs of a ladder that run, and of their tile.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Selection {
     /// Ids of the rungs; `None` for all.
@@ -157,14 +157,14 @@ pub struct Selection {
 
 /// An experiment whose rungs can be selected.
 pub trait Selects: Sized {
-    /// What is selected.
+    /// Returns the selection.
     fn selection(&self) -> &Selection;
-    /// What is selected, to be changed.
+    /// Returns the selection for changes.
     fn selection_mut(&mut self) -> &mut Selection;
 }
 
 impl Selection {
-    /// Those of all rungs that are selected.
+    /// Returns those of `all` rungs that are selected.
     pub fn of(&self, all: impl IntoIterator<Item = Rung>) -> Vec<Rung> {
         let chosen = |r: &Rung| self.rungs.as_ref().is_none_or(|wanted| wanted.iter().any(|w| *w == r.id));
         all.into_iter().filter(chosen).collect()
@@ -223,7 +223,7 @@ impl Selection {
 /// Values with commas between them.
 ///
 /// # Errors
-/// That of the first value that says nothing.
+/// Returns the error of the first value that cannot be read.
 pub fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
     text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
 }

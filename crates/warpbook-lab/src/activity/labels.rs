@@ -1,10 +1,10 @@
-//! What each activity of a run belongs to.
+//! Assigns each activity of a run to an operation.
 
 use super::Operation;
 use std::collections::{HashMap, VecDeque};
 use warpbook_device::{Activity, ActivityKind};
 
-/// What makes two activities the same work: the kernel and its grid, or the bytes that are copied or filled.
+/// Key by which two activities are the same work: the kernel and its grid, or the number of bytes copied or filled.
 pub(super) fn key(activity: &Activity) -> (&str, [u64; 4]) {
     let numbers = match activity.kind {
         ActivityKind::Kernel { grid: [x, y, z], block: [b, ..], .. } => [x, y, z, b].map(u64::from),

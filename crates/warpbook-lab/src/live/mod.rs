@@ -74,7 +74,7 @@ impl LiveKernel {
     /// [`Lab::attempt_at`].
     ///
     /// # Errors
-    /// It has no kernel.
+    /// If the rung has no kernel.
     pub fn variant(rung: &Rung) -> Result<Self> {
         let no_kernel = || Error::Setting(format!("{} has no kernel that could be replaced.", rung.id));
         let spec = rung.kernels().first().ok_or_else(no_kernel)?;
@@ -91,21 +91,21 @@ impl LiveKernel {
         })
     }
 
-    /// Another name, of letters, digits, `-` and `_`; without one it is `mine`.
+    /// Sets the name, of letters, digits, `-` and `_`; the default is `mine`.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Another source, CUDA C++. [`LiveKernel::file`] takes a file, and the headers next to it.
+    /// Replaces the source, CUDA C++. [`LiveKernel::file`] takes a file, and the headers next to it.
     #[must_use]
     pub fn source(mut self, text: impl Into<String>) -> Self {
         (self.source, self.headers) = (text.into(), Vec::new());
         self
     }
 
-    /// One passage of the source replaced by another.
+    /// Replaces one passage of the source.
     ///
     /// # Errors
     /// The source does not have the passage, or has it more than once.
@@ -123,7 +123,7 @@ impl LiveKernel {
         }
     }
 
-    /// Another of the rung's own tiles, by id.
+    /// Selects another of the rung's own tiles by id.
     ///
     /// # Errors
     /// The rung has no such tile.
@@ -139,8 +139,8 @@ impl LiveKernel {
         }
     }
 
-    /// One size of the tile, as `BM`, or a new one: the source gets it as a macro. The grid follows `BM` and `BN`, the block
-    /// `THREADS`, and `DYNAMIC_SHARED_BYTES` is what its name says.
+    /// Sets one size of the tile, such as `BM`, or a new one: the source gets it as a macro. The grid follows `BM` and `BN`, the block has
+    /// `THREADS` threads, and `DYNAMIC_SHARED_BYTES` is the size of the dynamic shared memory.
     #[must_use]
     pub fn size(mut self, name: impl Into<String>, value: i64) -> Self {
         self.tile.set(Define::new(name.into(), value));
@@ -187,7 +187,7 @@ impl LiveKernel {
         format!("{}+{}", self.base.id, self.name)
     }
 
-    /// It as a rung, whose file is `live/NAME.cu`.
+    /// Returns the kernel as a rung, whose file is `live/NAME.cu`.
     #[must_use]
     pub fn rung(&self) -> Rung {
         let replaced = self.base.kernels().first().map(|k| k.file.clone());
@@ -301,7 +301,7 @@ impl Experiment for WithVariant<'_> {
     }
 }
 
-/// What came of a learner's kernel.
+/// Result of trying a learner's kernel.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     rung: Rung,
@@ -313,14 +313,14 @@ pub struct Attempt {
     pub run: Run,
 }
 
-/// What the compiler made of it.
+/// Result of the compilation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Compilation {
     /// Code, with what the assembler says of it.
     Code(Box<KernelStats>),
-    /// Nothing: it does not compile.
+    /// The kernel does not compile.
     Broken(Box<CompileError>),
-    /// Nothing, for another reason, in a sentence.
+    /// Nothing was compiled, for another reason, in a sentence.
     None(String),
 }
 
@@ -349,7 +349,7 @@ impl Attempt {
         &self.architecture
     }
 
-    /// What the compiler made of it.
+    /// Returns the result of the compilation.
     #[must_use]
     pub fn compiled(&self) -> &Compilation {
         &self.compiled

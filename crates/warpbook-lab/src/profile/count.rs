@@ -11,7 +11,7 @@ impl Profiler<'_> {
     /// each pass of the hardware's, about ten times, and once for the kernels' names. So it has to launch the same each time, and what it computes must stand
     /// being computed again: a training step moves on by as many steps. Counted is the first of each name in a cycle. The cycle's clock leaves the time for it out.
     ///
-    /// Where counters cannot be read, the profile goes on and the cycle says why: [`Cycle::notes`](super::Cycle::notes).
+    /// If counters cannot be read, the profile goes on and the cycle says why: [`Cycle::notes`](super::Cycle::notes).
     ///
     /// ```no_run
     /// # use warpbook_lab::Lab;

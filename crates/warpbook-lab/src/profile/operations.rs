@@ -139,7 +139,7 @@ impl Cycle {
     }
 }
 
-/// As it was recorded.
+/// Returns the work as the activity that was recorded.
 fn activity(w: &DeviceWork) -> Activity {
     let ns = |us: f64| (us * 1e3).round() as u64;
     Activity {

@@ -31,7 +31,7 @@ impl Chosen<'_> {
         if self.measurement.median_us().is_some_and(|us| us > LONG_US) { 1 } else { RUNS }
     }
 
-    /// With the tile that was the fastest, without trying the others again.
+    /// Returns trials that take the tile that was the fastest, without trying the others again.
     fn trials<'l>(&self, lab: &'l Lab) -> Result<Trials<'l>> {
         lab.bench().cancel.check()?;
         let tile = self.measurement.tile.clone();
@@ -57,7 +57,7 @@ impl Lab {
     /// without a valid figure are left out.
     ///
     /// # Errors
-    /// Nothing was measured; the device's.
+    /// If nothing was measured, or the device reports an error.
     pub fn profile_rungs(&self, experiment: &dyn Experiment, measured: &Run) -> Result<Profile> {
         let problem = main_problem(measured)?;
         let prepared = experiment.prepare(self, problem)?;

@@ -94,7 +94,7 @@ impl Cycle {
 }
 
 impl Profile {
-    /// All cycles in one trace, each where it was.
+    /// Returns all cycles as one trace, each at its time.
     #[must_use]
     pub fn chrome_trace(&self) -> String {
         let (mut all, mut lanes) = (Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ fn save(path: &Path, text: &str) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// What a lane or a process is called.
+/// Returns the trace event that names a lane or a process.
 fn named(what: &str, pid: u32, tid: u32, name: &str) -> Value {
     json!({ "ph": "M", "pid": pid, "tid": tid, "name": what, "args": { "name": name } })
 }

@@ -7,7 +7,7 @@ use warpbook_kernels::xray::Marks as Names;
 use warpbook_record::xray::phase;
 use warpbook_record::{Problem, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
 
-/// What a record says apart from the marks.
+/// Contents of a record apart from the marks.
 pub(super) struct Taken {
     pub(super) rung: String,
     pub(super) problem: Problem,
