@@ -223,7 +223,7 @@ impl Selection {
 /// Values with commas between them.
 ///
 /// # Errors
-/// Returns the error of the first value that cannot be read.
+/// If a value cannot be read: the error of the first such value.
 pub fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
     text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
 }

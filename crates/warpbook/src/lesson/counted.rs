@@ -1,4 +1,4 @@
-//! What the hardware counted of a pair's halves, next to each other, and the latencies of a GPU's memories.
+//! Hardware counters of a pair's halves, next to each other, and the latencies of a GPU's memories.
 
 use super::guide::{label, of_a_gpu};
 use super::{table, title};
@@ -8,11 +8,11 @@ use warpbook_device::register_latency;
 use warpbook_experiments::Pair;
 use warpbook_record::DeviceInfo;
 
-/// How a record says that nothing was counted.
+/// Beginning of the note by which a record says that nothing was counted.
 const WITHOUT: &str = "Hardware counters: ";
 /// Kernels of a rung that are shown, those that took longest.
 const KERNELS: usize = 4;
-/// Of the chart of latencies.
+/// Heading of the chart of latencies.
 const HEADING: &str = "How long an input takes, by where it is";
 
 /// Counts the rungs of a pair where its reason is inside a kernel; the record says why where that cannot be done.

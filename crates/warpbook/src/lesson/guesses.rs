@@ -12,7 +12,7 @@ fn is_ratio(guess: f64) -> bool {
     guess.is_finite() && guess > 0.0
 }
 
-/// What came of a guess that one rung is so many times as fast as another, at a size.
+/// Compares a guess with the measurement: that one rung is so many times as fast as another, at a size.
 #[must_use]
 pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
     if !is_ratio(guess) {
@@ -24,7 +24,7 @@ pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64
     held_against(run, problem, &said, (old, new), guess)
 }
 
-/// What came of a guess that one rung takes so many times as long as another, at a size.
+/// Compares a guess with the measurement: that one rung takes so many times as long as another, at a size.
 #[must_use]
 pub fn your_guess_of_time(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
     if !is_ratio(guess) {
@@ -44,7 +44,7 @@ fn held_against(run: &Run, problem: &Problem, said: &str, (over, under): (&str, 
     format!("Your guess: {said}. Measured on {device}: {}, {judged}.", figures::times(measured))
 }
 
-/// How far a guess is off.
+/// Says how far a guess is off.
 fn judgement(guess: f64, measured: f64) -> String {
     match guess / measured {
         r if (1.0 / GOOD..=GOOD).contains(&r) => "a good guess".to_owned(),
@@ -56,7 +56,7 @@ fn judgement(guess: f64, measured: f64) -> String {
 /// The ladder of these rungs at a size, with a mark where the guess has the new rung: so many times as fast as the old one.
 ///
 /// # Errors
-/// None of the rungs was measured at that size.
+/// If none of the rungs was measured at that size.
 pub fn guessed(
     run: &Run,
     problem: &Problem,

@@ -1,4 +1,4 @@
-//! What a lesson says of a record, in sentences and tables computed from it: no figure of a notebook is typed.
+//! Sentences and tables that a lesson computes from a record: no figure of a notebook is typed.
 //!
 //! The functions of this module speak of any record and of the regression; [`matmul`] speaks of the matrix product, [`training`] of a training,
 //! [`precision`] of the types that it is made in, [`cifar`] of one on photographs, and [`guide`] of the pairs of the optimisation guide.
@@ -49,7 +49,7 @@ pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
     learn_at(lab, story, &Regression::new().timelines(false).rungs(ids.iter().copied()))
 }
 
-/// The same of rungs at other sizes, or with other settings.
+/// Measures rungs at other sizes, or with other settings.
 pub fn learn_at(lab: &Lab, story: &Run, experiment: &dyn Experiment) -> Result<Run> {
     match lab.device().cuda() {
         Some(_) => Ok(with(story, &lab.run(experiment)?)),
@@ -93,7 +93,7 @@ pub fn with(story: &Run, new: &Run) -> Run {
 /// `story`, and with it the rungs of another framework, from the record that a program writes into the file that it is
 /// given as `--out`; and a sentence that says what came of it.
 ///
-/// Where the story has such rungs already, where there is no GPU, and where the program fails, the story stays as it is.
+/// If the story has such rungs already, if there is no GPU, or if the program fails, the story stays as it is.
 #[must_use]
 pub fn learn_from(lab: &Lab, story: &Run, program: &str, arguments: &[&str]) -> (Run, String) {
     let known = external(story);
@@ -288,7 +288,7 @@ fn cell(us: Option<f64>) -> String {
     us.map(figures::time).unwrap_or_default()
 }
 
-/// How the time of one rung compares with that of another, in words that know their noise.
+/// Compares the time of one rung with that of another, with regard to the noise.
 #[must_use]
 pub fn against(run: &Run, new: &str, old: &str) -> String {
     let of = |id: &str| valid(run, id, run.main_problem()?);
@@ -306,7 +306,7 @@ pub fn against(run: &Run, new: &str, old: &str) -> String {
     )
 }
 
-/// How a time compares with an older one, in words that know their noise.
+/// Compares a time with an older one, with regard to the noise.
 fn verdict(new: &Measurement, old: &Measurement) -> String {
     let (us, was) = (new.median_us().unwrap_or(f64::NAN), old.median_us().unwrap_or(f64::NAN));
     let noise = 3.0 * (new.mad_us().unwrap_or(0.0) + old.mad_us().unwrap_or(0.0)) + 0.01 * was;
@@ -319,7 +319,7 @@ fn verdict(new: &Measurement, old: &Measurement) -> String {
     }
 }
 
-/// The same of several pairs (new, old): a sentence for each that was measured.
+/// Compares several pairs (new, old): a sentence for each that was measured.
 #[must_use]
 pub fn against_each(run: &Run, pairs: &[(&str, &str)]) -> Vec<String> {
     let both = |(new, old): &&(&str, &str)| median_us(run, new).is_some() && median_us(run, old).is_some();

@@ -19,11 +19,11 @@ fn on_the_gpu(what: &str) -> String {
 /// A read of shared memory by a warp: what its lanes read, in how many wavefronts it would be served, and the cycles it took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarpRead {
-    /// What reads so.
+    /// Name of the rung that reads in this way.
     pub name: &'static str,
     /// Bytes a lane.
     pub bytes: u32,
-    /// Where each lane reads.
+    /// Offset at which each lane reads.
     pub offsets: [u32; 32],
     /// Cycles a read, with many in flight; `None` where it was not measured.
     pub cycles: Option<f64>,
@@ -69,11 +69,11 @@ impl WarpRead {
     }
 }
 
-/// How shared memory serves the reads of rungs 03 to 08: see [`shared_wavefronts`].
+/// Measurement of how shared memory serves the reads of rungs 03 to 08: see [`shared_wavefronts`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarpReads {
     device: String,
-    /// Each of the reads.
+    /// The reads.
     pub reads: Vec<WarpRead>,
 }
 
@@ -131,7 +131,7 @@ impl WarpReads {
         table(&headers, self.reads.iter().map(row).collect())
     }
 
-    /// Which of the two counts the measurement agrees with, where they differ.
+    /// Says which of the two counts the measurement agrees with, where they differ.
     #[must_use]
     pub fn sentence(&self) -> String {
         let telling = || self.reads.iter().filter(|r| r.merged() != r.by_halves());
@@ -186,7 +186,7 @@ pub fn wgmma_counters(lab: &Lab, dtype: Dtype) -> Result<Option<HardwareCounters
     lab.counters(|| Ok(rounds.launch(&stream)?)).map(Some)
 }
 
-/// How `mma.sync` compares with the ceiling of the type, and a rung with what `mma.sync` can do.
+/// Compares `mma.sync` with the ceiling of the type, and a rung with what `mma.sync` can do.
 #[must_use]
 pub fn mma_sync(run: &Run, problem: &Problem, rung: &str, ceiling: Option<&ComputePeak>) -> String {
     let Some(warps) = ceiling.map(ComputePeak::flops_per_s).filter(|f| *f > 0.0) else {
@@ -206,7 +206,7 @@ pub fn mma_sync(run: &Run, problem: &Problem, rung: &str, ceiling: Option<&Compu
     format!("On {device}, mma.sync on fragments in registers does {}{of_ceiling}.{rung}", figures::rate(warps))
 }
 
-/// What an exchange among the blocks of these persistent rungs takes by itself, and how much of it each rung's epoch shows.
+/// Measures how long an exchange among the blocks of these persistent rungs takes by itself, and how much of it each rung's epoch shows.
 ///
 /// # Errors
 /// The device's.
@@ -241,7 +241,7 @@ pub fn price_of_the_exchange(lab: &Lab, run: &Run, problem: &Problem, rungs: &[&
     Ok(said)
 }
 
-/// What an epoch takes beyond its bytes and operations, against an exchange by itself; in microseconds.
+/// Compares the time of an epoch beyond its bytes and operations with an exchange by itself; in microseconds.
 fn exchange_shown(name: &str, beyond: f64, alone: f64) -> String {
     let (shown, left) = (figures::time_difference(beyond), beyond - alone);
     if left < 0.0 {
@@ -301,7 +301,7 @@ impl Together {
         table(&headers, self.rates.iter().map(row).collect())
     }
 
-    /// What the rates say.
+    /// Returns a sentence on the rates.
     #[must_use]
     pub fn sentence(&self) -> String {
         let (Some(first), Some(best)) = (self.rates.first(), self.rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)))

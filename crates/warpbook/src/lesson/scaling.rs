@@ -1,4 +1,4 @@
-//! What lesson 50 says of several GPUs: where it runs, what came of a guess, and a step on paper.
+//! Sentences of lesson 50 about several GPUs: where it runs, how a guess compares, and a step on paper.
 
 use crate::prelude::experiment::*;
 use crate::prelude::*;
@@ -15,7 +15,7 @@ pub fn gpus_together(lab: &Lab) -> usize {
     if has_nccl { Inventory::cuda_devices().map_or(0, |all| all.len()) } else { 0 }
 }
 
-/// Where the lesson measures, in a sentence for its top.
+/// Says where the lesson measures, in a sentence for its top.
 #[must_use]
 pub fn place(lab: &Lab, ranks: usize) -> String {
     let (gpus, name) = (gpus_together(lab), &lab.device().info().name);
@@ -82,7 +82,7 @@ pub struct StepOnPaper {
     pub per_machine: u32,
     /// Bandwidth between machines for each GPU, in bytes a second.
     pub network_bytes_per_s: f64,
-    /// What a message takes however short it is, in microseconds.
+    /// Time of a message however short it is, in microseconds.
     pub latency_us: f64,
     /// The standard deviation of a GPU's time for a step, over that time.
     pub spread: f64,
@@ -90,20 +90,20 @@ pub struct StepOnPaper {
     pub hours_between_failures: f64,
 }
 
-/// Where the time of a step goes, in microseconds.
+/// Breakdown of the time of a step, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OnPaper {
     /// GPUs.
     pub gpus: u32,
-    /// What the gradients take that are on their way by a ring, all buckets one after the other: bytes.
+    /// Time of the gradients' bytes on a ring, all buckets one after the other.
     pub bytes_us: f64,
-    /// And messages.
+    /// Time of the messages.
     pub messages_us: f64,
-    /// What of both is not hidden behind the backward pass.
+    /// Part of both that is not hidden behind the backward pass.
     pub exposed_us: f64,
-    /// What all wait for the slowest.
+    /// Time that all wait for the slowest.
     pub waiting_us: f64,
-    /// All of a step.
+    /// Time of the whole step.
     pub step_us: f64,
     /// Weak scaling: the time on one GPU over that of the step.
     pub efficiency: f64,
@@ -173,7 +173,7 @@ impl StepOnPaper {
         Table { headers: headers.map(String::from).into(), rows: gpus.iter().map(row).collect() }
     }
 
-    /// What costs the most next to computing on so many GPUs, in a sentence.
+    /// Says what costs the most next to computing on so many GPUs.
     #[must_use]
     pub fn what_breaks(&self, gpus: u32) -> String {
         let p = self.on(gpus);

@@ -19,7 +19,7 @@ pub fn xray_or_why(taken: Result<XrayRun>) -> Result<Panel> {
 mod tests {
     use super::*;
 
-    /// What a lesson's cells show on a CPU, of the rungs that they look into.
+    /// On a CPU, a lesson's cells show the reason for the rungs that they take an X-ray of.
     #[test]
     fn on_a_cpu_the_reason_is_shown_in_place_of_the_picture() {
         let lab = Lab::open("cpu").unwrap();

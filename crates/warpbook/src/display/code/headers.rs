@@ -23,7 +23,7 @@ impl Headers {
         Self { files, known: Vec::new() }
     }
 
-    /// These headers, without the text of those that `older` has, too.
+    /// Returns these headers, without the text of those that `older` has, too.
     pub(crate) fn besides(self, older: &Self) -> Self {
         let seen = |h: &&'static Source| older.files.iter().chain(&older.known).any(|o| o.path == h.path);
         let (known, files) = self.files.into_iter().partition(seen);
@@ -37,7 +37,7 @@ impl Headers {
     }
 }
 
-/// What a source includes comes before what it includes itself, as the compiler reads it.
+/// Adds what a source includes, and first what those files include themselves, in the order in which the compiler reads them.
 fn include(source: &str, files: &mut Vec<&'static Source>) {
     for name in includes(source).into_iter().filter_map(Include::name) {
         if let Some(header) = HEADERS.iter().find(|h| h.path == name)

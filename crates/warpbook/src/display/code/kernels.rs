@@ -73,7 +73,7 @@ impl KernelView {
         Self { parts: vec![Part::whole(file, source)] }
     }
 
-    /// All files of a rung's kernels, each once.
+    /// Returns all files of a rung's kernels, each once.
     #[must_use]
     pub fn of(rung: &Rung) -> Self {
         let mut parts: Vec<Part> = Vec::new();
@@ -85,7 +85,7 @@ impl KernelView {
         Self { parts }
     }
 
-    /// The same of a rung in a record, as it was when the record was made.
+    /// Returns the kernels of a rung in a record, as they were when the record was made.
     ///
     /// # Errors
     /// The record has no such rung.
@@ -123,7 +123,7 @@ impl KernelView {
     /// Only this function, structure or kernel, with the comment above it.
     ///
     /// # Errors
-    /// None of the files defines it.
+    /// If none of the files defines the function.
     pub fn function(&self, name: &str) -> Result<Self> {
         let found = self.parts.iter().find_map(|p| {
             let (first, last) = definition(&p.source, name)?;
@@ -174,7 +174,7 @@ impl KernelView {
         self.headers().besides(&older.headers())
     }
 
-    /// What changed since an older view, as from one rung's file to the next's.
+    /// Returns the changes since an older view, for example from one rung's file to the next's.
     #[must_use]
     pub fn since(&self, older: &Self) -> KernelDiff {
         KernelDiff::new(&older.side(), &self.side())

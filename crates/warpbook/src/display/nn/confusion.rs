@@ -1,4 +1,4 @@
-//! Which classes are taken for which.
+//! The display of a confusion matrix.
 
 use crate::display::Show;
 use crate::display::html::note;
@@ -7,7 +7,7 @@ use warpbook_charts::{Chart, ChartError, Confusion, draw};
 use warpbook_data::Dataset;
 use warpbook_nn::infer::Prediction;
 
-/// How often each class of a data set was taken for which.
+/// Confusion matrix: how often each class of a data set was predicted as each class.
 ///
 /// ```
 /// use warpbook::prelude::nn::*;

@@ -62,7 +62,7 @@ fn view(layer: &OwnLayer) -> KernelView {
     KernelView::whole(&format!("{}{}.cu", warpbook_record::LIVE, layer.name()), layer.source())
 }
 
-/// As its source, with the lines that the compiler counts.
+/// Displayed as its source, with line numbers as the compiler counts them.
 impl Show for OwnLayer {
     fn html(&self) -> String {
         view(self).html()

@@ -80,7 +80,7 @@ impl PredictionGrid {
     /// The `n` mistakes that the network was surest of, the surest first.
     ///
     /// # Errors
-    /// As of [`PredictionGrid::first`].
+    /// For the reasons of [`PredictionGrid::first`].
     pub fn mistakes(set: &Dataset, predictions: &[Prediction], n: usize) -> Result<Self> {
         check(set, predictions)?;
         let is_wrong = |i: &usize| usize::from(set.label(*i)) != predictions[*i].class;

@@ -4,7 +4,7 @@ use warpbook_charts::draw;
 use warpbook_lab::{Attempt, Compilation};
 use warpbook_record::{KernelStats, Measurement, Outcome};
 
-/// What compiler and device say of a kernel.
+/// Returns the figures of the compiler and the device about a kernel.
 fn facts(attempt: &Attempt) -> Facts {
     let Compilation::Code(compiled) = attempt.compiled() else { return Facts::new() };
     // A rung may launch other kernels before and after the one that was edited.
@@ -33,7 +33,7 @@ fn facts(attempt: &Attempt) -> Facts {
 const UNCHANGED: &str =
     "Unchanged: nothing was tried. This is the rung's own kernel with its own sizes; edit it, and try again.";
 
-/// What the check said, in a sentence.
+/// Returns the result of the check in a sentence.
 fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     match &m.outcome {
         Outcome::Measured if attempt.is_unchanged() => UNCHANGED.into(),
@@ -52,7 +52,7 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     }
 }
 
-/// How fast it is, compared with what was timed with it.
+/// Returns a sentence on the speed, compared with what was timed with it.
 fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     let us = m.median_us().filter(|_| m.is_valid())?;
     let others =

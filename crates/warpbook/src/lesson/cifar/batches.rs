@@ -33,7 +33,7 @@ pub struct Swept {
 /// A training whose loss is no finite number any more is a row without an accuracy.
 ///
 /// # Errors
-/// As of [`Session::run`](warpbook_experiments::Session::run).
+/// For the reasons of [`Session::run`](warpbook_experiments::Session::run).
 pub fn sweep_batches<'a>(
     lab: &'a Lab,
     recipe: &Recipe,
@@ -101,7 +101,7 @@ pub fn batches(all: &[Swept]) -> Table {
     table(&headers, sizes(all).into_iter().map(row).collect())
 }
 
-/// What was learnt, over the size of the batch, with both learning rates.
+/// Draws the accuracy over the size of the batch, with both learning rates.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where no training came to its end.
@@ -132,7 +132,7 @@ pub fn rate_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     )
 }
 
-/// What the largest batch gains in rate over the smallest, and what it costs in accuracy.
+/// Compares the largest batch with the smallest: what it gains in rate, and what it costs in accuracy.
 #[must_use]
 pub fn what_batches_cost(all: &[Swept]) -> String {
     let all_sizes = sizes(all);

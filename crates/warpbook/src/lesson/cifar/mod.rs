@@ -1,4 +1,4 @@
-//! The same of a training on photographs: augmentation, how batches get to the GPU, the size of a batch, and the network that is kept.
+//! Sentences and tables about a training on photographs: augmentation, how batches get to the GPU, the size of a batch, and the network that is kept.
 
 mod augmented;
 mod batches;
@@ -26,7 +26,7 @@ const SIDE: usize = 32;
 /// The sentence says which.
 ///
 /// # Errors
-/// None that is known of: the drawn images fit their shape.
+/// No error is known: the drawn images fit their shape.
 pub fn photographs(train: usize, test: usize) -> Result<(Splits, String)> {
     super::training::images("cifar10", [train, test], |[train, test]| coloured_digits(train, test, 1))
 }
@@ -59,7 +59,7 @@ fn coloured_digits(train: usize, test: usize, seed: u64) -> Result<Splits> {
     Ok(Splits { train: of(&drawn.train, 0)?, test: of(&drawn.test, 1)? })
 }
 
-/// As "87.31 %".
+/// Returns a share such as "87.31 %".
 fn share(accuracy: f64) -> String {
     format!("{:.2} %", 100.0 * accuracy)
 }
@@ -99,7 +99,8 @@ pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Resul
     )
 }
 
-/// What each training knows of its own training images, seen as they are, and of the test images; and the gap between both.
+/// Returns a table of the accuracy of each training on its own training images, seen without augmentation, and on the test images, with the gap
+/// between both.
 ///
 /// # Errors
 /// The device's.

@@ -1,4 +1,4 @@
-//! What the lessons of the optimisation guide share: a pair measured here, shown, and held against a guess.
+//! Shared parts of the lessons of the optimisation guide: a pair is measured here, shown, and compared with a guess.
 
 mod published;
 
@@ -12,7 +12,7 @@ use warpbook_charts::power_in_words;
 use warpbook_experiments::guide::said;
 use warpbook_record::Profiled;
 
-/// Where the pairs are measured, in a sentence for the top of a lesson.
+/// Says where the pairs are measured, in a sentence for the top of a lesson.
 #[must_use]
 pub fn place(lab: &Lab) -> String {
     let name = &lab.device().info().name;
@@ -72,7 +72,7 @@ pub fn answered(run: &Run, asked: (&str, &str, u64), guess: f64) -> Panel {
     }
 }
 
-/// The same of one record alone.
+/// Returns the answer from one record alone.
 fn answer(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel {
     let Some(problem) = run.problems().into_iter().find(|p| p.size() == size).or(run.main_problem()) else {
         return Panel::column([&format!("{}: nothing was measured.", run.title)]);
@@ -118,7 +118,7 @@ pub fn judged(guess: f64, measured: Option<f64>) -> String {
     }
 }
 
-/// What is to be expected on a smaller GPU: reasoning, not a measurement.
+/// Returns the expectation for a smaller GPU: reasoning, not a measurement.
 ///
 /// # Errors
 /// There is no pair of that name.
@@ -142,8 +142,8 @@ pub fn power(run: &Run) -> Panel {
     })
 }
 
-/// What host and GPU do in two steps of a training whose images come from the host: each waited for, and loaded ahead. As the record of a pair has it;
-/// without a GPU as the published one, which says so.
+/// Shows what host and GPU do in two steps of a training whose images come from the host: each waited for, and loaded ahead. The data are those in
+/// the record of the pair; without a GPU those of the published record, which the panel says.
 #[must_use]
 pub fn loading(run: &Run) -> Panel {
     recorded(run, |run| {
@@ -153,7 +153,8 @@ pub fn loading(run: &Run) -> Panel {
     })
 }
 
-/// What arrays hold on the device over time, of each way that the record of a pair has it of; without a GPU as the published one, which says so.
+/// Shows the memory that arrays hold on the device over time, for each way that the record of a pair has it for; without a GPU from the published
+/// record, which the panel says.
 #[must_use]
 pub fn memory_over_time(run: &Run) -> Panel {
     recorded(run, |run| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use warpbook_experiments::Pair;
 use warpbook_record::DeviceKind;
 
-/// How a record says that it was not measured here.
+/// Beginning of the sentence by which a record says that it was not measured here.
 const PUBLISHED: &str = "There is no GPU in this lab. ";
 
 /// The published record of a pair, by the name of its records, with a note that says so: in a folder above the working directory, as a notebook's, or in
@@ -26,7 +26,7 @@ pub(in crate::lesson) fn published(record: &str) -> Option<Run> {
     Some(run)
 }
 
-/// What a published record says of where it comes from; `None` of one that was measured here.
+/// Returns the note of a published record on where it comes from; `None` for one that was measured here.
 pub(in crate::lesson) fn label(run: &Run) -> Option<&String> {
     run.notes.iter().find(|note| note.starts_with(PUBLISHED))
 }
@@ -60,7 +60,7 @@ pub(super) fn overview(run: &Run) -> Panel {
     panel.and(&draw().sweep(&[run]))
 }
 
-/// Where a figure of a record comes from, if it was not measured here.
+/// Says where a figure of a record comes from, if it was not measured here.
 fn from(run: &Run) -> String {
     label(run)
         .map_or_else(String::new, |_| format!(" (The record is the published one of {}.)", run.environment.device.name))

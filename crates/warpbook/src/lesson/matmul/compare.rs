@@ -49,7 +49,7 @@ pub fn the_line(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// How the fastest of these rungs compares with the faster library.
+/// Compares the fastest of these rungs with the faster library.
 #[must_use]
 pub fn relative_to_library(run: &Run, problem: &Problem) -> String {
     let (Some((mine, us)), Some((theirs, line))) = (run.fastest_kernels(problem), run.fastest_library(problem)) else {

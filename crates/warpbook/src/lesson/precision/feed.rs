@@ -23,7 +23,7 @@ pub const T4_WORKERS: usize = 2;
 /// Batches that a worker may be ahead by, as PyTorch's loader prefetches.
 const PREFETCHED: usize = 2;
 
-/// Where the figures of a T4 come from, which were not measured on this code.
+/// Source of the figures of a T4, which were not measured on this code.
 pub(super) const T4_SOURCE: &str = "a public comparison of 2022 on a T4, PyTorch 1.11";
 
 /// An MNIST CNN on a T4 with the loader in the loop, two workers, of [`T4_SOURCE`]: batch, precision, seconds of 20 epochs, peak megabytes.
@@ -73,7 +73,7 @@ pub struct Loop {
     pub batch: usize,
     /// The training's precision.
     pub precision: Precision,
-    /// How it was fed.
+    /// Feed of the loop.
     pub feed: Feed,
     /// Steps of all epochs.
     pub steps: u64,
@@ -201,7 +201,7 @@ fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<
     Feed::ALL.into_iter().flat_map(|feed| all.iter().filter(move |l| l.feed == feed).cloned()).collect()
 }
 
-/// The same loops in PyTorch: those of a record, or of a file that was written before there was one.
+/// Training loops in PyTorch: those of a record, or of a file that was written before there was one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PyTorchLoops {
     /// PyTorch's version.
@@ -299,7 +299,7 @@ pub fn next_to_pytorch(ours: &[Loop], theirs: &PyTorchLoops) -> Table {
     table(&headers, ours.iter().filter_map(row).collect())
 }
 
-/// How many times as fast fp16 is as fp32 at the same batch, for each feed.
+/// Says how many times as fast fp16 is as fp32 at the same batch, for each feed.
 #[must_use]
 pub fn brought(all: &[Loop]) -> String {
     let of = |feed: Feed| {
@@ -315,7 +315,7 @@ pub fn brought(all: &[Loop]) -> String {
     format!("AMP makes the loop this many times as fast: {}.", super::super::listed(said))
 }
 
-/// How long each of two workers may take for an image before the loop waits for them, from its step with all images on the GPU.
+/// Returns a table of how long each of two workers may take for an image before the loop waits for them, from its step with all images on the GPU.
 #[must_use]
 pub fn room_for_a_loader(all: &[Loop]) -> Table {
     let row = |l: &Loop| {
@@ -358,7 +358,7 @@ pub struct Slowed {
 /// the first steps, which use up the prefetched batches, are not counted.
 ///
 /// # Errors
-/// Those of [`Session::start`](warpbook_experiments::Session::start); an epoch has fewer steps; a training that an error ended.
+/// For the reasons of [`Session::start`](warpbook_experiments::Session::start), if an epoch has fewer steps, or if an error ended a training.
 pub fn slow_loader(
     lab: &Lab,
     recipe: &Recipe,

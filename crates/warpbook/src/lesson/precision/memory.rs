@@ -1,4 +1,4 @@
-//! Where the memory of a training goes, and which batch fits into how much of it.
+//! Memory of a training: its parts, and the batch that fits into a given amount.
 
 use super::feed::T4_SOURCE;
 use super::{Loop, cell, difference, rung_of, table, valid};
@@ -15,7 +15,7 @@ fn planned(recipe: &Recipe, precision: Precision, batch: usize) -> Summary {
     Summary::new(&recipe.network, batch, &recipe.optimizer, &CudaOptions::new(precision))
 }
 
-/// What the plan of a recipe's memory consists of in fp32 and in fp16, and the difference.
+/// Returns a table of the parts of a recipe's planned memory in fp32 and in fp16, and of the difference.
 #[must_use]
 pub fn parts(recipe: &Recipe) -> Table {
     let [full, half] = [Precision::Fp32, Precision::AmpFp16].map(|p| planned(recipe, p, recipe.batch).memory);

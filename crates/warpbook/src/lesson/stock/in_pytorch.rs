@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use warpbook_lab::Lab;
 
-/// What its lines about layers begin with: "ok    linear (5, 3, 2) float32: 1.2e-7 from float64, 3.4e-8 from differences".
+/// Reads a line of the program about a layer, such as "ok    linear (5, 3, 2) float32: 1.2e-7 from float64, 3.4e-8 from differences".
 fn row_of(line: &str) -> Option<Vec<String>> {
     let (checked, errors) = line.split_once(": ")?;
     let (verdict, layer) = checked.split_once(' ')?;
@@ -15,7 +15,7 @@ fn row_of(line: &str) -> Option<Vec<String>> {
     Some([layer, dtype, exact, differences.strip_suffix(" from differences")?, verdict].map(str::to_owned).to_vec())
 }
 
-/// What the program printed, as a table and what else it said; what is missing where it checked nothing.
+/// Shows what the program printed, as a table and the rest of its output; if it checked nothing, what is missing.
 fn panel(python: &str, script: &Path, said: &str, complained: &str) -> Panel {
     let rows: Vec<Vec<String>> = said.lines().filter_map(row_of).collect();
     if rows.is_empty() {

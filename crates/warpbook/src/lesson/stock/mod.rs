@@ -1,4 +1,4 @@
-//! What a lesson says of our kernels next to a library's.
+//! Sentences and tables that compare the project's kernels with a library's.
 
 mod in_pytorch;
 
@@ -42,7 +42,7 @@ pub fn own_and_library(run: &Run) -> Table {
     table(&["Work", "Our fastest", "Time", "Fastest library", "Time", "Ours is"], rows.collect())
 }
 
-/// How many times as fast our fastest kernel is as the fastest library, for each problem that has both, the smallest first.
+/// Returns how many times as fast the project's fastest kernel is as the fastest library, for each problem that has both, the smallest first.
 fn gains(run: &Run) -> Vec<(f64, &Problem)> {
     let gain = |p| both(run, p).map(|[(_, ours), (_, theirs)]| (theirs / ours, p));
     let mut all: Vec<_> = run.problems().into_iter().filter_map(gain).collect();
@@ -50,13 +50,14 @@ fn gains(run: &Run) -> Vec<(f64, &Problem)> {
     all
 }
 
-/// How many times as fast as the fastest library our fastest kernel is where the difference is largest; `None` where no library was measured.
+/// Returns how many times as fast as the fastest library the project's fastest kernel is where the difference is largest; `None` if no library was
+/// measured.
 #[must_use]
 pub fn largest_gain(run: &Run) -> Option<f64> {
     gains(run).last().map(|(gain, _)| *gain)
 }
 
-/// Where a custom kernel pays and where it does not, in a sentence or two.
+/// Says where a custom kernel pays and where it does not, in a sentence or two.
 #[must_use]
 pub fn where_it_pays(run: &Run) -> String {
     let ratios = gains(run);
@@ -108,13 +109,13 @@ fn step_us(run: &TrainingRun) -> Option<f64> {
     us.is_finite().then_some(us)
 }
 
-/// What a training is called: the title of its rung.
+/// Returns the name of a training: the title of its rung.
 fn variant(run: &TrainingRun) -> String {
     run.record().rungs.first().map(|rung| rung.title.to_string()).unwrap_or_default()
 }
 
-/// What trainings came to, each by its variant: epochs, time of a step once they are under way, also relative to the first training, and the
-/// accuracy on the test images.
+/// Returns a table of trainings by variant: epochs, time of a step once they are under way, also relative to the first training, and the accuracy on
+/// the test images.
 #[must_use]
 pub fn trainings(all: &[TrainingRun]) -> Table {
     let first = all.first().and_then(step_us);
@@ -156,7 +157,7 @@ pub fn steps_over_tiles(all: &[TrainingRun], tiled: &[(u32, &str)], others: &[&s
     )
 }
 
-/// Which trainings have logged the same losses, bit by bit, in a sentence for each group of them and one for the others.
+/// Says which trainings have logged the same losses, bit by bit, in a sentence for each group of them and one for the others.
 #[must_use]
 pub fn same_losses(all: &[TrainingRun]) -> String {
     let bits = |run: &TrainingRun| run.log().losses.iter().map(|p| p.loss.to_bits()).collect::<Vec<u64>>();

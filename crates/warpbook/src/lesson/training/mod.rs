@@ -1,4 +1,4 @@
-//! The same of a training: what each rung of its ladder brings, where a step's time goes, and what a training came to.
+//! Sentences and tables about a training: what each rung of its ladder brings, where a step's time goes, and the results of a training.
 
 pub use super::{at, balance, only, table, with, without};
 use super::{cell, title, valid, verdict};
@@ -17,7 +17,7 @@ const MOST_CHANGED: usize = 8;
 const NOTABLE: f64 = 0.005;
 /// Operations that a sentence names.
 const NAMED: usize = 3;
-/// What a step's time is summed by, in this order.
+/// Kinds of operations by which a step's time is summed up, in this order.
 const KINDS: [&str; 6] =
     ["convolutions", "linear layers", "pools, ReLUs, dropout", "batch and images", "loss", "checks and update"];
 
@@ -43,8 +43,8 @@ pub fn digits(train: usize, test: usize) -> (Splits, String) {
     images
 }
 
-/// As many of a data set's images as there are, up to these for training and for the test; where its files are not found those that `drawn`
-/// makes. The sentence says which.
+/// Loads a data set's images, at most these numbers for training and for the test; if its files are not found, those that `drawn` makes. The sentence
+/// says which.
 pub(super) fn images<E>(
     name: &str,
     [train, test]: [usize; 2],
@@ -114,7 +114,7 @@ fn unmeasured(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{} was not measured at {}{why}.", title(run, id), problem.label)
 }
 
-/// What a step takes on a rung, and how that compares with the rung before it, or with the last before that was measured.
+/// Says how long a step takes on a rung, and how that compares with the rung before it, or with the last before that was measured.
 #[must_use]
 pub fn gain(run: &Run, problem: &Problem, id: &str) -> String {
     let Some((m, us)) = valid(run, id, problem).and_then(|m| Some((m, m.median_us()?))) else {
@@ -179,7 +179,7 @@ pub fn taken_apart(run: &Run, problem: &Problem, id: &str) -> std::result::Resul
     draw().breakdown(&part, problem)
 }
 
-/// Which operations take most of a rung's step.
+/// Says which operations take most of a rung's step.
 #[must_use]
 pub fn slowest(run: &Run, problem: &Problem, id: &str) -> String {
     let Some(b) = run.breakdown(id, problem) else { return not_taken_apart(run, id) };
@@ -211,7 +211,7 @@ pub fn moved(run: &Run, problem: &Problem, id: &str) -> Table {
     moved_between(run, problem, id, before(id).unwrap_or_default())
 }
 
-/// The same against any other rung.
+/// Compares with any other rung.
 #[must_use]
 pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Table {
     let headers = ["operation", title(run, old), title(run, new), "change"];
@@ -247,7 +247,7 @@ pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Tabl
     table(&headers, rows)
 }
 
-/// Which of [`KINDS`] an operation belongs to.
+/// Returns the index in [`KINDS`] that an operation belongs to.
 fn kind(operation: &OperationTime) -> usize {
     let name = &*operation.name;
     let begins = |words: &[&str]| words.iter().any(|w| name.starts_with(w));
@@ -261,7 +261,7 @@ fn kind(operation: &OperationTime) -> usize {
     }
 }
 
-/// Where the time of a step goes on each rung, in groups of operations: times of kernels, and that in which nothing ran.
+/// Returns a table of where the time of a step goes on each rung, in groups of operations: times of kernels, and the time in which nothing ran.
 #[must_use]
 pub fn where_it_goes(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let mut headers = vec!["rung"];
@@ -317,7 +317,7 @@ pub fn launches(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     table(&headers, ids.iter().map(row).collect())
 }
 
-/// How the ladder's fastest rung compares with its first, and with the least time of its arithmetic.
+/// Compares the ladder's fastest rung with its first, and with the least time of its arithmetic.
 #[must_use]
 pub fn last_word(run: &Run, problem: &Problem) -> String {
     let ladder = climb();
@@ -347,7 +347,7 @@ pub fn last_word(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// What became of the loss scale of a training.
+/// Says how the loss scale of a training changed.
 #[must_use]
 pub fn scaling(training: &TrainingRun) -> String {
     scaling_of(training.log())
@@ -398,7 +398,7 @@ pub fn side_by_side(trainings: &[(&str, &TrainingRun)]) -> Table {
     table(&headers, trainings.iter().map(row).collect())
 }
 
-/// What a trained parameter came to: its elements' mean, and their range where there are several.
+/// Describes a trained parameter: its elements' mean, and their range if there are several.
 #[must_use]
 pub fn learned(weights: &Weights, name: &str) -> String {
     let Some(values) = weights.get(name).filter(|v| !v.is_empty()) else {
