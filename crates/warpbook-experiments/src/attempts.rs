@@ -11,7 +11,7 @@ use warpbook_nn::train::CudaOptions;
 /// Edge of the product at which a kernel is tried in a separate process.
 const TRIED_AT: u64 = 192;
 
-/// What a lab does with a learner's kernel of the matrix product.
+/// Extension of the lab that tries a learner's kernel of the matrix product.
 pub trait Attempts {
     /// Compiles a learner's kernel of the matrix product, tries it on small products, compares every element with f64, and times it
     /// with the rungs that it names, as [`Lab::attempt_at`] does at any experiment's problem.

@@ -47,7 +47,7 @@ impl Expression {
         }
     }
 
-    /// As it was given.
+    /// Returns the text as it was given.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -79,7 +79,7 @@ impl Expression {
         KernelSpec { source: source.into(), ..spec }
     }
 
-    /// As CUDA C++ of a float `v`.
+    /// Returns the expression as CUDA C++ of a float `v`.
     #[must_use]
     pub fn cuda(&self) -> String {
         let mut text = String::new();

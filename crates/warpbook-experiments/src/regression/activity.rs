@@ -1,5 +1,5 @@
-//! What a GPU does in an epoch of the rungs that launch kernels for each: recorded after everything was timed, so that nothing that is timed has a
-//! profiler next to it.
+//! Recording of the GPU's activity in an epoch, for the rungs that launch kernels for each epoch. It is made after everything was timed, so that
+//! nothing that is timed has a profiler next to it.
 
 use super::Regression;
 use super::prepared::Points;

@@ -10,7 +10,7 @@ use warpbook_kernels::regression::Line;
 pub struct DataSet {
     /// The features, f32 `[features][points]`: one evenly spaced, in [0, 10) unless another range is asked for, or several that are standard Gaussian numbers.
     pub x: Vec<Vec<f32>>,
-    /// What was seen there, f32 `[points]`.
+    /// Observed values, f32 `[points]`.
     pub y: Vec<f32>,
     /// Training points.
     pub train: usize,

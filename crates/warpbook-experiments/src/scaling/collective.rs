@@ -1,4 +1,4 @@
-//! What an all-reduce costs, by its length: between ranks on the CPU, over the collective that their trainings use.
+//! Cost of an all-reduce by its length: between ranks on the CPU, over the collective that their trainings use.
 
 use super::threads::together;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use warpbook_nn::train::TrainError;
 use warpbook_ranks::{Collective, Reduce, Wire};
 use warpbook_record::stats;
 
-/// All-reduces of a length: those before the timed ones, and those.
+/// Numbers of all-reduces of a length: before the timed ones, and timed.
 const REPEATS: [usize; 2] = [2, 9];
 /// The largest array, in bytes.
 const MOST: usize = 1 << 30;

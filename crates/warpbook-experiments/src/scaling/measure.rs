@@ -1,4 +1,4 @@
-//! What one rank measures.
+//! Measurements of one rank.
 
 use super::timeline::{self, Moment};
 use super::{Cell, Scaling, Way};
@@ -25,7 +25,7 @@ const WARM_UP: [usize; 2] = [2, 20];
 /// Losses that are looked at in the end.
 const LAST: usize = 8;
 
-/// What was measured of one piece of work.
+/// Measurement of one piece of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     pub(crate) network: String,
@@ -36,9 +36,9 @@ pub struct Measured {
     pub(crate) samples_us: Vec<f64>,
     pub(crate) check: Option<Check>,
     pub(crate) error: Option<String>,
-    /// What travels, in a sentence.
+    /// Description of the data that travel, in a sentence.
     pub(crate) choice: Option<String>,
-    /// What every rank did in one step.
+    /// Activity of every rank in one step.
     pub(crate) moments: Vec<Moment>,
     /// Why that is not known.
     pub(crate) note: Option<String>,
@@ -73,7 +73,7 @@ impl Measured {
     }
 }
 
-/// What makes steps: a trainer, alone or one of several, or replicas in one process.
+/// Source of steps: a trainer, alone or one of several, or replicas in one process.
 enum Steps {
     Trainer(Box<Trainer>, Option<Ranks>),
     Replicas(Box<DataParallel>),
@@ -103,7 +103,7 @@ impl Steps {
 }
 
 impl Scaling {
-    /// What this process measures as one of several ranks, or as the only one. Every rank calls it, and rank 0 has what came of it; `tell` hears of each.
+    /// Measures as one of several ranks, or as the only one. Every rank calls it, and rank 0 has the results; `tell` hears of each.
     ///
     /// # Errors
     /// A rank is lost, or the settings make no sense. What fails on all ranks alike is a row.
@@ -122,7 +122,7 @@ impl Scaling {
         Ok(all)
     }
 
-    /// What one process measures that drives all devices, on every number of them.
+    /// Measures in one process that drives all devices, on every number of them.
     ///
     /// # Errors
     /// A device cannot be opened, or the settings make no sense.
@@ -263,7 +263,7 @@ impl Scaling {
         warpbook_nn::train::RanksOptions { wire: way.wire, ..self.options }
     }
 
-    /// What makes the timed steps, prepared.
+    /// Prepares the source of the timed steps.
     fn steps(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Steps> {
         let (set, recipe) = (self.set(cell.network, cell.batch)?, self.recipe(cell.network, cell.batch)?);
         if !cell.way.ranks {
@@ -283,7 +283,7 @@ impl Scaling {
         Ok(Steps::Trainer(Box::new(trainer), ranks))
     }
 
-    /// What every rank does in a step of each way at the first size of each network.
+    /// Records the activity of every rank in a step of each way, at the first size of each network.
     fn record_timelines(&self, lab: &Lab, ranks: Option<&Ranks>, all: &mut [Measured]) -> Result<()> {
         let Some(ranks) = ranks else { return Ok(()) };
         let on_gpu = lab.device().cuda().is_some();
@@ -323,7 +323,7 @@ impl Scaling {
         Ok(timeline::of_work(ranks.rank(), &work))
     }
 
-    /// Or why nothing was recorded, on whichever rank.
+    /// If nothing was recorded on some rank, returns the reason.
     fn recorded_on_gpu(
         &self,
         lab: &Lab,
@@ -346,7 +346,7 @@ impl Scaling {
     }
 }
 
-/// What travels in a step, in a sentence.
+/// Says which data travel in a step, in a sentence.
 fn travels(buckets: &[u64]) -> String {
     let total = warpbook_charts::words::bytes(buckets.iter().sum());
     match buckets.len() {
@@ -355,7 +355,7 @@ fn travels(buckets: &[u64]) -> String {
     }
 }
 
-/// Where a rank computes, as fast as it goes.
+/// Returns the place where a rank computes, as fast as it goes.
 fn place(lab: &Lab, precision: Precision, scale: Option<f32>) -> Result<Place> {
     Ok(match Place::new(lab.device(), precision).map_err(failure)? {
         Place::Cuda(device, options) => {
@@ -367,7 +367,7 @@ fn place(lab: &Lab, precision: Precision, scale: Option<f32>) -> Result<Place> {
     })
 }
 
-/// Where the replicas of one process compute: on the first GPUs, or one after the other on the CPU.
+/// Returns the places where the replicas of one process compute: on the first GPUs, or one after the other on the CPU.
 fn places(lab: &Lab, cell: &Cell, scale: Option<f32>) -> Result<Vec<Place>> {
     let first = place(lab, cell.way.precision, scale)?;
     let Place::Cuda(device, options) = &first else { return Ok(vec![Place::Cpu; cell.world]) };
@@ -403,7 +403,7 @@ fn all_numbers(ranks: Option<&Ranks>, own: &[f64]) -> Result<Vec<Vec<f64>>> {
     Ok(ranks.all_gather(&bytes).map_err(failure)?.iter().map(numbers).collect())
 }
 
-/// Of each sample the time of the slowest rank.
+/// Returns for each sample the time of the slowest rank.
 fn slowest(ranks: Option<&Ranks>, own: Vec<f64>) -> Result<Vec<f64>> {
     let all = all_numbers(ranks, &own)?;
     Ok((0..own.len()).map(|i| all.iter().filter_map(|of| of.get(i)).fold(0.0, |most: f64, us| most.max(*us))).collect())

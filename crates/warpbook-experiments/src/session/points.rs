@@ -66,7 +66,7 @@ pub(super) struct Changes {
     most: usize,
     pub all: Vec<StepValue>,
     last: Option<f64>,
-    /// One of so many is kept; those since the last.
+    /// Interval of the points that are kept: one of so many; and the number since the last.
     pub every: [u64; 2],
 }
 

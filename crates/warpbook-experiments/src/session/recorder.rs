@@ -15,7 +15,7 @@ use warpbook_record::{
 /// The record of a training that goes on is not written more often than this.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
-/// What is summed up over an epoch.
+/// Sums over an epoch.
 #[derive(Debug, Default)]
 struct OfEpoch {
     loss: f64,
@@ -42,7 +42,7 @@ pub(super) struct Recorder {
     of_epoch: OfEpoch,
 }
 
-/// What a record is told at its beginning.
+/// Facts that a record is given at its beginning.
 pub(super) struct Beginning<'a> {
     pub trainer: &'a Trainer,
     pub train: Samples<'a>,
@@ -251,7 +251,7 @@ impl Recorder {
     }
 }
 
-/// How the record is read.
+/// Returns the descriptor by which the record is read.
 fn descriptor(log_every: u64, classified: bool) -> Descriptor {
     use ChartKind::{Accuracy, GradientNorm, LearningRate, Loss, LossScale};
     let mut charts = vec![Loss, Accuracy, LearningRate, LossScale, GradientNorm];
@@ -277,7 +277,7 @@ pub(super) fn rung(place: &Place, recipe: &Recipe) -> Rung {
     }
 }
 
-/// That of a training on a GPU of a compute capability.
+/// Returns the rung of a training on a GPU of a compute capability.
 fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe: &Recipe) -> Rung {
     // Loader and scaler do not change which kernels run, nor does a method that is another one on this GPU, or launches that it cannot make early.
     let options = &CudaOptions { last_block: options.has_last_blocks(recipe), ..*options };

@@ -119,7 +119,7 @@ fn on_the_cpu_of<'p>(
     on_cpu(launch, move || Ok(judge(&arrays.out.borrow())))
 }
 
-/// The same product on the CPU as often as [`repeated`] computes it, of the pair's numbers or of zeros.
+/// Computes on the CPU the product that [`repeated`] computes, as often, of the pair's numbers or of zeros.
 pub(in crate::guide) fn repeated_on_the_cpu(arrays: &Arrays, of_zeros: bool) -> Result<Box<dyn Candidate + '_>> {
     Ok(Box::new(if of_zeros {
         on_the_cpu_of(arrays, vec![0.0; arrays.x.len()], REPEATED, zero)
@@ -140,7 +140,7 @@ pub(in crate::guide) fn in_type(arrays: &Arrays, dtype: Dtype) -> Result<Box<dyn
     Ok(Box::new(candidate(arrays, &arrays.x, dtype, 1, move |c| check(arrays, c, bound))?))
 }
 
-/// The same product in bf16 twenty times, of the pair's numbers or of zeros.
+/// Computes the product in bf16 twenty times, of the pair's numbers or of zeros.
 pub(in crate::guide) fn repeated(arrays: &Arrays, of_zeros: bool) -> Result<Box<dyn Candidate + '_>> {
     let made = if of_zeros {
         let zeros = vec![0.0; arrays.x.len()];

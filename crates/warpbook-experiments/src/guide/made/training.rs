@@ -20,7 +20,7 @@ const STEPS: u64 = 16;
 /// A training whose next steps are timed.
 struct Steps<'p> {
     trainer: RefCell<Trainer>,
-    /// What the host waits on; `None` on the CPU.
+    /// Stream that the host waits for; `None` on the CPU.
     stream: Option<&'p Stream>,
     steps: u64,
     /// True if each step is waited for, as by a loop that reads each loss.
@@ -39,7 +39,7 @@ impl Candidate for Steps<'_> {
         true
     }
 
-    /// With the wait for the steps, since they are queued on streams of the training's.
+    /// Includes the wait for the steps, since they are queued on streams of the training's own.
     fn launch(&self) -> warpbook_device::Result<()> {
         let mut trainer = self.trainer.borrow_mut();
         for _ in 0..self.steps {
@@ -151,7 +151,7 @@ fn relative(gradients: &[f32]) -> Vec<f64> {
     gradients.iter().map(|g| f64::from(g / largest)).collect()
 }
 
-/// Where a half trains.
+/// Returns the place where a half trains.
 fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) -> Result<Place> {
     Ok(if on_gpu {
         let options = CudaOptions { loader, ..CudaOptions::new(precision) };
@@ -161,14 +161,14 @@ fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) ->
     })
 }
 
-/// How a step of the deep network saves memory, by the size of its pair.
+/// Way in which a step of the deep network saves memory, by the size of its pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Saves {
-    /// It keeps all activations of the whole batch.
+    /// The step keeps all activations of the whole batch.
     Nothing,
-    /// It keeps those at the borders of so many segments.
+    /// The step keeps the activations at the borders of so many segments.
     Segments,
-    /// It makes the batch in so many parts, whose gradients are added up.
+    /// The batch is computed in so many parts, whose gradients are added up.
     Parts,
 }
 
@@ -232,7 +232,7 @@ fn losses(trainer: &mut Trainer, set: &Dataset) -> std::result::Result<Vec<f64>,
     Ok(trainer.step_outcomes(STEPS as usize)?.iter().map(|o| o.loss).collect())
 }
 
-/// The same on the CPU.
+/// Computes the expected result on the CPU.
 pub(in crate::guide) fn fed_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
     let of = || -> Result<Vec<f64>> {
         let set = images(BATCHES * work.n as usize, [3, 64, 64], 10)?;
@@ -291,5 +291,5 @@ pub(in crate::guide) const fn from_host(pinned: bool, workers: usize) -> Loader 
     Loader { resident: Residency::Off, workers, pinned }
 }
 
-/// All samples on the GPU.
+/// Loader that keeps all samples on the GPU.
 pub(in crate::guide) const RESIDENT: Loader = Loader { resident: Residency::On, workers: 0, pinned: true };

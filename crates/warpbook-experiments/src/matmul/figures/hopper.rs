@@ -376,7 +376,7 @@ fn lane_column(warp: usize, lane: usize) -> usize {
     piece * 4 + lane / 4 % 2 * 2
 }
 
-/// Which of 32 columns' holders it is: warp and lane / 4.
+/// Returns the holder of one of 32 columns: warp, and lane / 4.
 fn column_holder(column: usize) -> Option<(usize, usize)> {
     let lanes = (0..2).flat_map(|warp| (0..8).map(move |g| (warp, g)));
     lanes.into_iter().find(|(warp, g)| lane_column(*warp, 4 * g) == column / 2 * 2)

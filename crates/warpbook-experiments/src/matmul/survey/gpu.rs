@@ -73,7 +73,7 @@ impl Pool {
     }
 }
 
-/// What all products of a survey share.
+/// Resources that all products of a survey share.
 pub(super) struct Field<'l> {
     lab: &'l Lab,
     device: &'l CudaDevice,
@@ -205,9 +205,9 @@ struct Arena<'f, 'l> {
 
 /// Why a result is not taken.
 enum Refused {
-    /// It is wrong.
+    /// The result is wrong.
     Wrong(String),
-    /// It could not be computed.
+    /// The result could not be computed.
     Error(Error),
 }
 

@@ -19,7 +19,7 @@ use warpbook_gemm::Findings;
 use warpbook_kernels::matmul::{self as catalogue, Row, SUM_PARTS_ENTRY, rows, rungs, shape_of, transposed};
 use warpbook_record::{Measurement, Tile};
 
-/// The rungs on CUDA cores, and those on tensor cores.
+/// Rungs on CUDA cores, in the order of the ladder.
 pub const CUDA_CORES: [&str; 8] = [
     "01_naive",
     "02_coalesced",

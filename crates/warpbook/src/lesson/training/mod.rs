@@ -211,7 +211,7 @@ pub fn moved(run: &Run, problem: &Problem, id: &str) -> Table {
     moved_between(run, problem, id, before(id).unwrap_or_default())
 }
 
-/// Compares with any other rung.
+/// Returns the operations whose time changed most between any two rungs.
 #[must_use]
 pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Table {
     let headers = ["operation", title(run, old), title(run, new), "change"];
