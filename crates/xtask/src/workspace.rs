@@ -1,4 +1,4 @@
-//! Where things lie, and how a file is written.
+//! Paths of the workspace, and the writing of files.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -92,7 +92,7 @@ pub fn replace_dir(place: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Resu
     result
 }
 
-/// All files below a folder, sorted; hidden ones and those below a folder named in `without` are left out.
+/// Returns all files below a folder, sorted; hidden ones and those below a folder named in `without` are left out.
 pub fn files_below(folder: &Path, without: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_path_buf()];

@@ -12,7 +12,7 @@ use warpbook::ranks::{Group, Launcher, Limits, Placement, Wire, end_with_launche
 /// Time in which a rank ends by itself when it hears that the work is over: less than its launcher gives it, so that it can still print why.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How a rank works with the others.
+/// Settings by which a rank works with the others.
 #[derive(Debug, Clone, Copy)]
 pub struct RankSettings {
     pub options: RanksOptions,

@@ -148,7 +148,7 @@ fn groups(source: &Source<'_>, keys: &Keys<'_>) -> Result<Vec<Group>, String> {
     keys.list("groups")?.unwrap_or_default().iter().map(group).collect()
 }
 
-/// How weights begin.
+/// Reads how weights begin.
 fn initial(source: &Source<'_>, keys: &Keys<'_>) -> Result<Initial, String> {
     let Some(own) = keys.table("initial", &["whiten", "identity", "factors"])? else { return Ok(Initial::default()) };
     let factor = |value: &Spanned<DeValue<'_>>| {

@@ -46,7 +46,7 @@ fn failed(why: io::Error) -> Failure {
     Failure::usage(format!("No page can be served on 127.0.0.1: {why}. Choose another --port."))
 }
 
-/// What the path of a URL holds, or the status of what holds nothing.
+/// Returns the content at the path of a URL, or the status if there is none.
 fn find(page: &str, records: &Mutex<LiveRecords>, path: &str) -> Result<Found, u16> {
     match path {
         "/" | "/index.html" => return Ok(found(page.to_owned(), "text/html; charset=utf-8")),

@@ -34,7 +34,7 @@ enum Mode {
     Rank(Rank),
 }
 
-/// One of several ranks of a training.
+/// Rank of a training with several ranks.
 struct Rank {
     placement: Placement,
     settings: RankSettings,

@@ -22,7 +22,7 @@ pub struct Watched {
     pub args: WatchedArgs,
     /// The command that trains the same again.
     pub command: CommandLine,
-    /// Where it leaves its result as one of several processes, and what these are to reach.
+    /// File for the result as one of several processes, and the goal of these.
     pub result: Option<(ProcessResult, Goal)>,
 }
 

@@ -323,7 +323,7 @@ impl Scaling {
         Ok(timeline::of_work(ranks.rank(), &work))
     }
 
-    /// If nothing was recorded on some rank, returns the reason.
+    /// Returns the moments of a step on GPUs, or the reason why some rank recorded nothing.
     fn recorded_on_gpu(
         &self,
         lab: &Lab,

@@ -5,7 +5,7 @@ use super::tables::{WHOLE_TRAININGS, cell, code, date, figures_head, heading, ma
 use warpbook_charts::words;
 use warpbook_record::{Measurement, PartGroup, Run, Rung, stats};
 
-/// What a note that tells the recipe has of the steps: see `WholeTrainings::new`.
+/// Beginning of the steps in a note that tells the recipe: see `WholeTrainings::new`.
 const STEPS: &str = "steps of each training: ";
 
 /// Returns true if a record's samples are whole trainings.

@@ -13,7 +13,7 @@ const WHEEL_12: &str = "nvidia-cuda-nvrtc-cu12==12.9.86";
 /// The first to know every architecture that the kernels claim.
 const KNOWS_ALL: (u32, u32) = (12, 8);
 
-/// What there is of CUDA.
+/// Parts of CUDA on this machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cuda {
     /// The newest CUDA that the driver supports, major and minor; `None` without a driver.
@@ -83,7 +83,7 @@ pub fn ensure(w: &Workspace, cuda: &Cuda) -> Result<()> {
     install(w, cuda.driver).map(drop)
 }
 
-/// The same where work goes on without: one line says what is missing.
+/// Installs NVRTC if work goes on without it, too: one line says what is missing.
 pub fn offer(w: &Workspace, cuda: &Cuda) {
     if let Err(e) = ensure(w, cuda) {
         eprintln!("warning: CUDA kernels cannot be compiled here: {e:#}");

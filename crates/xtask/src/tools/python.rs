@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const REQUIREMENTS: &str = include_str!("../../requirements.txt");
-/// What JupyterLab asks for.
+/// Oldest version that JupyterLab supports.
 const OLDEST: (u32, u32) = (3, 10);
 const STAMP: &str = "warpbook-requirements.txt";
 

@@ -108,9 +108,9 @@ impl AttemptArgs {
 
 #[derive(Debug, Args)]
 pub struct WorkArgs {
-    /// What is asked for.
+    /// File with the request.
     pub request: PathBuf,
-    /// Where the record goes.
+    /// File for the record.
     #[arg(long)]
     pub out: PathBuf,
 }

@@ -28,13 +28,13 @@ See `warpbook --help` for the exit codes.";
 #[derive(Debug, Args)]
 pub struct XrayArgs {}
 
-/// One rung of an experiment with its settings.
+/// Rung of an experiment with its settings.
 pub struct ChosenXray {
     pub experiment: Box<dyn Experiment>,
     pub options: XrayOptions,
 }
 
-/// What an X-ray takes in addition to the experiment's settings.
+/// Options of an X-ray, in addition to the experiment's settings.
 #[derive(Debug, Args)]
 pub struct XrayOptions {
     /// The rung, by id.

@@ -32,7 +32,7 @@ pub struct ScalingArgs {
     /// On 1 to N processes on the CPU, doubling.
     #[arg(long, value_name = "N")]
     pub ranks: Option<usize>,
-    /// What is trained: mnist, cifar10, amp-recipe; several with commas.
+    /// Networks to train: mnist, cifar10, amp-recipe; several with commas.
     #[arg(long, value_name = "NAME[,NAME..]", value_delimiter = ',', default_value = "cifar10")]
     pub network: Vec<Workload>,
     /// Samples of a batch, of each rank or of all together; several with commas. [default: each network's own]

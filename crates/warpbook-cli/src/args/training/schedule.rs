@@ -1,4 +1,4 @@
-//! Which steps of a training are profiled.
+//! Schedule of the profiled steps of a training.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ impl Default for ProfileSchedule {
 }
 
 impl ProfileSchedule {
-    /// As the lab takes them.
+    /// Returns the steps as the lab takes them: wait, warm-up and active.
     pub fn steps(self) -> (u64, u64, u64) {
         (self.wait, self.warm_up, self.active)
     }
@@ -31,7 +31,7 @@ impl ProfileSchedule {
         self.wait + self.warm_up + self.active
     }
 
-    /// Those that are kept.
+    /// Returns the number of steps that are kept.
     pub fn active(self) -> u64 {
         self.active
     }

@@ -27,7 +27,7 @@ pub struct WholeArgs {
     /// is 1 where it is missed.
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub to: Option<f64>,
-    /// What the images are, for the record, where their files do not say so: for example "recompressed as JPEG q75".
+    /// Description of the images for the record, if their files have none: for example "recompressed as JPEG q75".
     #[arg(long, value_name = "TEXT")]
     pub data_note: Option<String>,
     /// The file in which one of the processes of --cold leaves its result.
