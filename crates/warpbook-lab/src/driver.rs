@@ -21,7 +21,7 @@ const SECOND_LOOK_AT: usize = 6;
 /// Runs an experiment; what was measured before an error stays.
 ///
 /// # Errors
-/// Settings that make no sense, and a device that cannot be used at all.
+/// If a setting is out of range, or the device cannot be used at all.
 pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
     let plan = experiment.plan(Some(lab))?;
     let mut run = empty(lab, &plan);
@@ -468,7 +468,7 @@ impl Rows {
 /// Runs a candidate once and checks it. Kernels that may loop forever get a time limit, in seconds.
 ///
 /// # Errors
-/// The device's, and the time limit's.
+/// If the device reports an error, or the time limit is exceeded.
 pub fn run_checked(candidate: &dyn Candidate, limit_s: Option<f64>) -> Result<Checked> {
     candidate.reset()?;
     candidate.launch()?;
@@ -485,7 +485,7 @@ fn stream_of(candidate: &dyn Candidate) -> Result<&Stream> {
 /// Times one candidate by itself.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn time_alone(lab: &Lab, device: &CudaDevice, bench: &Bench, candidate: &dyn Candidate) -> Result<Samples> {
     let mut reset = || candidate.reset();
     let setup: Option<&mut dyn FnMut() -> warpbook_device::Result<()>> =

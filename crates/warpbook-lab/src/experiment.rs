@@ -17,13 +17,13 @@ pub trait Experiment {
     /// can do the work, and the rungs have the kernels of the published figures.
     ///
     /// # Errors
-    /// A setting that makes no sense, or that the lab's device cannot do.
+    /// If a setting is out of range, or the lab's device cannot do it.
     fn plan(&self, lab: Option<&Lab>) -> Result<Plan>;
 
     /// Draws the inputs of a problem, and makes the reference that results are compared with.
     ///
     /// # Errors
-    /// The device's, as where they do not fit.
+    /// If the device reports an error, for example because they do not fit into its memory.
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
 
     /// Why a rung is left out at a problem, going by what was measured so far; `None` if it is not. The lab itself looks at the hardware.
@@ -36,7 +36,7 @@ pub trait Experiment {
     /// record.
     ///
     /// # Errors
-    /// The device's, as where CUPTI is not installed.
+    /// If the device reports an error, for example because CUPTI is not installed.
     fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
         let _ = (lab, measured);
         Ok(Timelines::default())
@@ -167,7 +167,7 @@ pub trait Prepared {
     /// kernels are launched again and again, a few repetitions are enough, since the hardware counts each launch by itself.
     ///
     /// # Errors
-    /// Like [`Prepared::candidate`].
+    /// For the reasons of [`Prepared::candidate`].
     fn to_count<'p>(
         &'p self,
         rung: &Rung,
@@ -193,7 +193,7 @@ pub trait Prepared {
     /// Further measurements, made after the ladder: parts of rungs, copies.
     ///
     /// # Errors
-    /// The device's; a note of the record then says that it is missing.
+    /// If the device reports an error; a note of the record then says that it is missing.
     fn extras(&self, lab: &Lab, so_far: &Run) -> Result<Vec<Part>> {
         let _ = (lab, so_far);
         Ok(Vec::new())
@@ -210,7 +210,7 @@ pub trait Candidate {
     /// Puts inputs that a run changes back, and poisons its outputs, so that nothing of an earlier run can pass for new.
     ///
     /// # Errors
-    /// The driver's.
+    /// If the driver reports an error.
     fn reset(&self) -> warpbook_device::Result<()> {
         Ok(())
     }
@@ -230,13 +230,13 @@ pub trait Candidate {
     /// Does the work once: queues it on the stream without waiting, or does it on the CPU.
     ///
     /// # Errors
-    /// A launch that is refused.
+    /// If a launch is refused.
     fn launch(&self) -> warpbook_device::Result<()>;
 
     /// Holds what the last run wrote against the reference.
     ///
     /// # Errors
-    /// The device's, those of the run itself included.
+    /// If the device reports an error, in the run itself or before.
     fn check(&self) -> Result<Checked>;
 
     /// Returns what is known about the candidate apart from its times.
@@ -438,7 +438,7 @@ impl Trials<'_> {
     /// device refuses is left out.
     ///
     /// # Errors
-    /// The device's; no tile works.
+    /// If the device reports an error, or no tile works.
     pub fn fastest_tile<'p>(
         &mut self,
         spec: &KernelSpec,
@@ -480,7 +480,7 @@ impl Trials<'_> {
     /// and need no reset. Those that are close are timed a second time, as a few samples do not tell them apart.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn fastest(&self, variants: &[&dyn Candidate]) -> Result<(Option<usize>, Vec<Samples>)> {
         crate::driver::fastest(self.lab, variants)
     }

@@ -26,7 +26,7 @@ impl Lab {
     /// A lab on the device that `WARPBOOK_DEVICE` names, or on the best there is.
     ///
     /// # Errors
-    /// The named device is not there.
+    /// If the named device is not there.
     pub fn new() -> Result<Self> {
         Self::on(Choice::from_env()?)
     }
@@ -34,7 +34,7 @@ impl Lab {
     /// A lab on the device named so: `cuda:0`, `cpu` or `best`.
     ///
     /// # Errors
-    /// The name means nothing, or the device is not there.
+    /// If the name is unknown, or the device is not there.
     pub fn open(device: &str) -> Result<Self> {
         Self::on(device.parse()?)
     }
@@ -42,7 +42,7 @@ impl Lab {
     /// A lab on the device of a choice.
     ///
     /// # Errors
-    /// The device is not there.
+    /// If the device is not there.
     pub fn on(choice: Choice) -> Result<Self> {
         let device = Device::open(choice)?;
         let watch = ClockWatch::new(device.cuda().and_then(CudaDevice::uuid));
@@ -119,7 +119,7 @@ impl Lab {
     /// of the record; what was measured before stays.
     ///
     /// # Errors
-    /// Settings that make no sense, and a device that cannot be used at all.
+    /// If a setting is out of range, or the device cannot be used at all.
     pub fn run(&self, experiment: &dyn Experiment) -> Result<Run> {
         driver::run(self, experiment)
     }
@@ -127,7 +127,7 @@ impl Lab {
     /// The ceilings of the device, measured once a lab.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn peaks(&self) -> Result<Peaks> {
         if let Some(peaks) = self.peaks.get() {
             return Ok(peaks.clone());

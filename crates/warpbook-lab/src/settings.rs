@@ -132,7 +132,7 @@ impl Entry {
     /// The experiment with these settings, each a name and its text.
     ///
     /// # Errors
-    /// A setting that it does not have, or a text that says nothing.
+    /// If the experiment does not have such a setting, or its text cannot be read.
     pub fn make(&self, preset: Preset, values: &[(String, String)]) -> Result<Box<dyn Experiment>> {
         (self.make)(preset, values)
     }
@@ -236,7 +236,7 @@ pub fn joined(each: impl Iterator<Item = String>) -> String {
 /// A count: 5000000, 5_000_000, 5M, 1.5M, 100k.
 ///
 /// # Errors
-/// A text that is no such count.
+/// If the text is no such count.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let plain: String = text.trim().chars().filter(|c| *c != '_').collect();
     let (digits, scale) = match plain.char_indices().last() {
@@ -269,7 +269,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
 /// A number, such as 0.01.
 ///
 /// # Errors
-/// A text that is no number.
+/// If the text is no number.
 pub fn parse_real(text: &str) -> Result<f32, String> {
     text.trim().parse().map_err(|_| format!("`{text}` is not a number: write one such as 0.01"))
 }
@@ -277,7 +277,7 @@ pub fn parse_real(text: &str) -> Result<f32, String> {
 /// A shape m x n x k: 128x8192x8192, or 4096 for a cube.
 ///
 /// # Errors
-/// A text that is no such shape.
+/// If the text is no such shape.
 pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
     let sizes = text.split(['x', 'X', '×']).map(parse_count).collect::<Result<Vec<u64>, _>>()?;
     match sizes[..] {
@@ -292,7 +292,7 @@ pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
 /// A type of matrices: fp32 and f32 are one.
 ///
 /// # Errors
-/// A text that names none.
+/// If the text names none.
 pub fn parse_dtype(text: &str) -> Result<Dtype, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "fp32" | "f32" => Ok(Dtype::F32),

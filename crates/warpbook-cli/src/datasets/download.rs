@@ -74,7 +74,7 @@ const MOST_REDIRECTS: u32 = 5;
 /// next attempt goes on from there.
 ///
 /// # Errors
-/// See [`Failed`].
+/// For the reasons of [`Failed`].
 pub fn fetch(wanted: &Wanted, folder: &Path, stall: Duration, step: &mut dyn FnMut(Step)) -> Result<Got, Failed> {
     let path = folder.join(&wanted.name);
     if path.exists() {

@@ -23,7 +23,7 @@ const LARGEST: u64 = 64 << 20;
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"warpbook-embedded\">";
 const SCRIPT: (&str, &str) = ("<script>", "</script>");
 const STYLE: (&str, &str) = ("<style>", "</style>");
-/// Place in the page of its security policy, and the policy.
+/// Begin and end of the page's security policy.
 const POLICY: (&str, &str) = ("<meta http-equiv=\"Content-Security-Policy\" content=\"", "\"");
 /// Message if there is no viewer.
 pub const NOT_BUILT: &str = "The viewer is not built: `cargo xtask web` builds it, and the program has it inside once it is \

@@ -93,7 +93,7 @@ impl ConvolutionLayer {
     /// The layer of a name.
     ///
     /// # Errors
-    /// A sentence with the names that there are.
+    /// If there is no layer of that name: a sentence with the names that there are.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         let known = || LAYERS.iter().map(|l| l.name).collect::<Vec<_>>().join(", ");
         let found = LAYERS.iter().find(|l| l.name == name.trim());

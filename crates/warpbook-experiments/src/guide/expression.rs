@@ -37,7 +37,7 @@ impl Expression {
     /// Reads an expression.
     ///
     /// # Errors
-    /// A sentence that says where it stops making sense.
+    /// If the text is no expression: a sentence that says where it stops making sense.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader { text, at: 0, depth: 0 };
         let node = reader.sum()?;

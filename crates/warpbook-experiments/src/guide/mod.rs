@@ -73,7 +73,7 @@ impl Pair {
     /// The pair of a name.
     ///
     /// # Errors
-    /// There is none; the nearest names.
+    /// If there is no pair of that name: the error lists the nearest names.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         PAIRS.iter().copied().find(|pair| pair.name == name.trim()).ok_or_else(|| {
             let near = nearest(name, PAIRS.iter().map(|p| p.name)).join(", ");
@@ -103,7 +103,7 @@ impl Guide {
     /// The pair of a name; see [`PAIRS`].
     ///
     /// # Errors
-    /// There is none.
+    /// If there is no pair of that name.
     pub fn pair(name: &str) -> Result<Self> {
         Ok(Self { pair: Some(Pair::named(name).map_err(Error::Setting)?), ..Self::all() })
     }

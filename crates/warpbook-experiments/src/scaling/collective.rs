@@ -48,7 +48,7 @@ pub fn bus_bytes_per_s(ranks: usize, bytes: f64, us: f64) -> f64 {
 /// Times all-reduces of these lengths, in bytes, between ranks that are threads of this process. Each result is checked.
 ///
 /// # Errors
-/// There are fewer than two ranks, an array is too long, a rank is lost, or a sum is wrong.
+/// If there are fewer than two ranks, an array is too long, a rank is lost, or a sum is wrong.
 pub fn all_reduce_on_threads(ranks: usize, lengths: &[usize]) -> Result<Vec<AllReduce>> {
     if !(2..=64).contains(&ranks) || lengths.iter().any(|bytes| !(4..=MOST).contains(bytes)) {
         return Err(Error::Setting(format!(

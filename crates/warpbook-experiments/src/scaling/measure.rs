@@ -106,7 +106,7 @@ impl Scaling {
     /// Measures as one of several ranks, or as the only one. Every rank calls it, and rank 0 has the results; `tell` hears of each.
     ///
     /// # Errors
-    /// A rank is lost, or the settings make no sense. What fails on all ranks alike is a row.
+    /// If a rank is lost, or a setting is out of range. A failure on all ranks alike is a row.
     pub fn work(&self, lab: &Lab, ranks: Option<&Ranks>, tell: &mut dyn FnMut(&Measured)) -> Result<Vec<Measured>> {
         self.validate(lab)?;
         let (world, on_gpu) = (ranks.map_or(1, Ranks::world), lab.device().cuda().is_some());
@@ -125,7 +125,7 @@ impl Scaling {
     /// Measures in one process that drives all devices, on every number of them.
     ///
     /// # Errors
-    /// A device cannot be opened, or the settings make no sense.
+    /// If a device cannot be opened, or a setting is out of range.
     pub fn work_in_one_process(&self, lab: &Lab, tell: &mut dyn FnMut(&Measured)) -> Result<Vec<Measured>> {
         self.validate(lab)?;
         let on_gpu = lab.device().cuda().is_some();

@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
     /// Trains like this rung of the ladder, for example `08_graph_fp16`.
     ///
     /// # Errors
-    /// There is no such rung.
+    /// If there is no such rung.
     pub fn rung(self, id: &str) -> Result<Self> {
         let all = ways();
         let way = all.iter().find(|w| w.id == id).ok_or_else(|| {
@@ -242,7 +242,8 @@ impl<'a> Session<'a> {
     /// Makes all ready: on a GPU memory is allocated and kernels are compiled; kernels of the learner's own that compute layers are tried first.
     ///
     /// # Errors
-    /// [`Error::WrongProduct`] of such a kernel; a setting makes no sense for these samples, a file cannot be read or written, or it does not fit into the device's memory.
+    /// If the result of such a kernel is wrong ([`Error::WrongProduct`]), a setting does not fit these samples, a file cannot be read or written,
+    /// or the training does not fit into the device's memory.
     pub fn start(self) -> Result<Underway<'a>> {
         let place = self.place()?;
         if let Place::Cuda(device, options) = &place {

@@ -15,7 +15,7 @@ impl Underway<'_> {
     /// On the CPU each recorded step has ranges, of its passes and of each of their operations.
     ///
     /// # Errors
-    /// The device's, while it records. What ended the training is in the [`TrainingRun`].
+    /// If the device reports an error while it records. An error that ended the training is in the [`TrainingRun`].
     pub fn finish_with_profile(
         self,
         steps: (u64, u64, u64),

@@ -62,7 +62,7 @@ impl TrainingRun {
     /// The weights.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn weights(&self) -> Result<Weights> {
         Ok(self.trainer.weights()?)
     }

@@ -60,7 +60,7 @@ impl Way {
 /// Returns the place where a loop trains: on the lab's GPU, fed in this way; on the CPU all feeds are the same.
 ///
 /// # Errors
-/// The lab's device does not compute in this precision.
+/// If the lab's device does not compute in this precision.
 pub fn place(lab: &Lab, (precision, feed): (Precision, Feed), workers: usize) -> Result<Place> {
     Ok(match Place::new(lab.device(), precision).map_err(failure)? {
         Place::Cuda(device, options) => Place::Cuda(device, CudaOptions { loader: feed.loader(workers), ..options }),
@@ -81,7 +81,7 @@ impl<'s> WholeLoop<'s> {
     /// `None` leaves it to the device.
     ///
     /// # Errors
-    /// The recipe makes no sense for these images, or does not fit into memory.
+    /// If the recipe does not fit these images, or does not fit into memory.
     pub fn new(place: &Place, recipe: Recipe, splits: &'s Splits, read_every: Option<u64>) -> Result<Self> {
         let mut trainer = Trainer::on(place, recipe, &splits.train, None).map_err(failure)?;
         if let Some(steps) = read_every {

@@ -99,7 +99,7 @@ impl Recording {
     /// The breakdown of a rung at a problem, and the spans of the run whose length is the median.
     ///
     /// # Errors
-    /// The runs differ, so that there is no such thing as one of them; in a sentence.
+    /// If the runs differ, so that none of them stands for all; the error is a sentence.
     pub fn taken_apart(&self, rung: &str, problem: &Problem) -> Result<(Breakdown, Vec<Span>), String> {
         let runs = runs::split(&self.activities, self.runs)?;
         let of_operation = labels::operations(&self.operations, &runs[0]);

@@ -55,7 +55,7 @@ impl LiveKernel {
     /// bf16.
     ///
     /// # Errors
-    /// There is no such rung, or it has no kernel.
+    /// If there is no such rung, or it has no kernel.
     pub fn of(rung: &str) -> Result<Self> {
         let known = matmul::rows();
         let with_kernels = || known.iter().filter(|r| r.kernel().is_some());
@@ -108,7 +108,7 @@ impl LiveKernel {
     /// Replaces one passage of the source.
     ///
     /// # Errors
-    /// The source does not have the passage, or has it more than once.
+    /// If the source does not have the passage, or has it more than once.
     pub fn replacing(mut self, passage: &str, by: &str) -> Result<Self> {
         match self.source.matches(passage).count() {
             1 => {
@@ -126,7 +126,7 @@ impl LiveKernel {
     /// Selects another of the rung's own tiles by id.
     ///
     /// # Errors
-    /// The rung has no such tile.
+    /// If the rung has no such tile.
     pub fn tile(mut self, id: &str) -> Result<Self> {
         let tiles = self.base.kernels().first().map(|k| &*k.tiles).unwrap_or_default();
         let known: Vec<&str> = tiles.iter().map(|t| &*t.id).collect();
@@ -391,7 +391,7 @@ impl Attempt {
     /// A record of the ladder with this kernel added, its source and its figures, so that the page shows them together.
     ///
     /// # Errors
-    /// The ladder was measured on another device.
+    /// If the ladder was measured on another device.
     pub fn merged_into(&self, ladder: &Run) -> Result<Run> {
         let (theirs, ours) = (&ladder.environment.device, &self.run.environment.device);
         if self.measurement().is_some_and(|m| m.outcome == Outcome::Measured) && theirs.name != ours.name {
@@ -422,7 +422,7 @@ impl Lab {
     /// Without a GPU it is compiled only.
     ///
     /// # Errors
-    /// Settings that make no sense, and a device that cannot be used at all.
+    /// If a setting is out of range, or the device cannot be used at all.
     pub fn attempt_at(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Attempt> {
         let with = WithVariant { inner: experiment, live, problem };
         let plan = with.plan(Some(self))?;

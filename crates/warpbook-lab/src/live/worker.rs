@@ -63,7 +63,7 @@ impl Request {
     /// Reads one.
     ///
     /// # Errors
-    /// The file cannot be read, or is no request.
+    /// If the file cannot be read, or is no request.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|why| Error::Read { path: path.to_owned(), why })?;
         serde_json::from_str(&text).map_err(|e| Error::Setting(format!("{} is not a request: {e}.", path.display())))
@@ -72,7 +72,7 @@ impl Request {
     /// A lab as the request wants it.
     ///
     /// # Errors
-    /// The device is not there.
+    /// If the device is not there.
     pub fn lab(&self) -> Result<Lab> {
         Ok(Lab::on(self.device.parse::<Choice>()?)?.with_bench(self.bench()).isolated(true))
     }
@@ -159,7 +159,7 @@ impl Drop for Files {
 /// Lets a worker try a kernel.
 ///
 /// # Errors
-/// No files can be written for it.
+/// If no files can be written for it.
 pub(super) fn run(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Isolated> {
     match (Request::of(lab, experiment, problem, live), find()) {
         (Some(request), Some(program)) => run_program(lab, &request, &program),

@@ -24,7 +24,7 @@ impl Profiler<'_> {
     /// ```
     ///
     /// # Errors
-    /// The part's, and the device's.
+    /// If the part fails, or the device reports an error.
     pub fn counters(&mut self, name: &str, mut part: impl FnMut() -> Result<()>) -> Result<()> {
         let place = self.recording.as_ref().map(|recording| recording.ranges.len());
         self.range(name, |_| part())?;

@@ -85,7 +85,8 @@ impl Lab {
     /// ```
     ///
     /// # Errors
-    /// There is no GPU, no CUPTI of CUDA 12.6 or later, or the driver lets only administrators read counters, with what to do; and the part's.
+    /// If there is no GPU, no CUPTI of CUDA 12.6 or later, or the driver lets only administrators read counters (the error says what to do), or
+    /// if the part fails.
     pub fn counters(&self, part: impl FnMut() -> Result<()>) -> Result<HardwareCounters> {
         self.counters_of(&METRICS, part)
     }

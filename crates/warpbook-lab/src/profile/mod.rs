@@ -112,7 +112,7 @@ impl Lab {
     /// A graph is best captured inside, so that the recorder has seen its nodes.
     ///
     /// # Errors
-    /// The program's, and the device's.
+    /// If the program fails, or the device reports an error.
     pub fn profile(&self, program: impl FnOnce(&mut Profiler<'_>) -> Result<()>) -> Result<Profile> {
         self.profiler().run(program)
     }
@@ -167,7 +167,8 @@ impl<'a> ProfilerOptions<'a> {
     /// Runs the program.
     ///
     /// # Errors
-    /// The program's, and the device's. What was recorded before is lost then, but for what the handler was given.
+    /// If the program fails, or the device reports an error. The earlier recording is lost then, except for the cycles that the handler was
+    /// given.
     pub fn run(self, program: impl FnOnce(&mut Profiler<'_>) -> Result<()>) -> Result<Profile> {
         let device = self.lab.device().cuda();
         let mut profiler = Profiler {
@@ -295,7 +296,7 @@ impl Profiler<'_> {
     /// Ends a step of the loop. At the end of a cycle it waits for the device.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn step(&mut self) -> Result<()> {
         self.end_step();
         self.end_idle_step()?;

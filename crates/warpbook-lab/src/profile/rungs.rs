@@ -90,7 +90,8 @@ impl Lab {
     /// Reads hardware counters of the rungs of an experiment at the main problem of its record, for [`Run::profiled`]; with reasons where some are missing.
     ///
     /// # Errors
-    /// There is no GPU, nothing was measured, counters would say nothing of this experiment, or they cannot be read at all, with what to do.
+    /// If there is no GPU, nothing was measured, counters would say nothing of this experiment, or they cannot be read at all; the error says
+    /// what to do.
     pub fn count_rungs(&self, experiment: &dyn Experiment, measured: &Run) -> Result<(Vec<Profiled>, Vec<String>)> {
         if let Some(why) = experiment.plan(None)?.uncounted {
             return Err(Error::Setting(why));

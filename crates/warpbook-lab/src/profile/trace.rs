@@ -83,7 +83,7 @@ impl Cycle {
     /// Writes the trace to a file.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// If the file cannot be written ([`Error::Write`]).
     pub fn save_trace(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         save(path.as_ref(), &self.chrome_trace())
     }
@@ -123,7 +123,7 @@ impl Profile {
     /// Writes the trace of all cycles to a file.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// If the file cannot be written ([`Error::Write`]).
     pub fn save_trace(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         save(path.as_ref(), &self.chrome_trace())
     }

@@ -18,7 +18,7 @@ pub(super) struct Taken {
 /// The X-ray of a run, and what a reader has to know of it.
 ///
 /// # Errors
-/// There are no marks; an SM's clock was not compared.
+/// If there are no marks, or an SM's clock was not compared.
 pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(Xray, Vec<String>), String> {
     let phases = phases(&marks.kernels);
     let begin_ns =

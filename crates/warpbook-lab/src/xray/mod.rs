@@ -36,7 +36,7 @@ impl XrayRun {
     /// The chart with few enough marks for a notebook. The page draws the record with the lanes of all SMs.
     ///
     /// # Errors
-    /// The record has no X-ray, as when somebody took it out.
+    /// If the record has no X-ray, for example because somebody took it out.
     pub fn chart(&self) -> Result<Chart, ChartError> {
         let nothing = || ChartError::NothingToDraw("The record has no X-ray.".into());
         let problem = self.run.xrays.first().map(|x| x.problem.clone()).ok_or_else(nothing)?;
@@ -59,7 +59,7 @@ impl Lab {
     /// ```
     ///
     /// # Errors
-    /// There is no GPU, no such rung, or the rung has no marks; its result is wrong; its kernels do not end; the device's.
+    /// If there is no GPU or no such rung, the rung has no marks, its result is wrong, its kernels do not end, or the device reports an error.
     pub fn xray(&self, experiment: &dyn Experiment, rung: &str) -> Result<XrayRun> {
         self.xray_kept(experiment, rung, Limits::default())
     }

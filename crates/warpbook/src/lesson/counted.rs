@@ -64,7 +64,7 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
 /// registers; without that, a sentence says so.
 ///
 /// # Errors
-/// The device's; the record has no walk that a GPU made.
+/// If the device reports an error, or the record has no walk that a GPU made.
 pub fn latencies(lab: &Lab, walks: &Run) -> Result<Panel> {
     let Some(device) = lab.device().cuda() else {
         let record = of_a_gpu(walks);

@@ -7,7 +7,7 @@ use warpbook_record::nearest;
 /// A rung of the regression as a live kernel, to be edited.
 ///
 /// # Errors
-/// There is no such rung, or it has no kernel.
+/// If there is no such rung, or it has no kernel.
 pub fn variant(rung: &str) -> Result<LiveKernel> {
     let all = rungs();
     let Some(found) = all.iter().find(|r| r.id == rung) else {

@@ -97,7 +97,7 @@ fn reads() -> Vec<WarpRead> {
 /// Measures whether equal 16-byte addresses are merged across a warp: the cycles that shared memory of an SM is busy with a read.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn shared_wavefronts(lab: &Lab) -> Result<WarpReads> {
     let mut all = WarpReads { device: lab.device().info().name.clone(), reads: reads() };
     if let Some(device) = lab.device().cuda() {
@@ -167,7 +167,7 @@ impl WarpReads {
 /// The rate of `mma.sync` in a type, measured: [`mma_sync`] says what follows from it.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn mma_sync_ceiling(lab: &Lab, dtype: Dtype) -> Result<Option<ComputePeak>> {
     let Some(device) = lab.device().cuda() else { return Ok(None) };
     Ok(mma_sync_peak(device, lab.bench(), dtype)?)
@@ -178,7 +178,7 @@ pub fn mma_sync_ceiling(lab: &Lab, dtype: Dtype) -> Result<Option<ComputePeak>> 
 /// GPU, or the type, has no `wgmma`.
 ///
 /// # Errors
-/// There is no GPU; as of [`Lab::counters`].
+/// If there is no GPU, and for the reasons of [`Lab::counters`].
 pub fn wgmma_counters(lab: &Lab, dtype: Dtype) -> Result<Option<HardwareCounters>> {
     let device = lab.device().cuda().ok_or(warpbook_device::Error::NeedsCuda("A reading of hardware counters"))?;
     let Some(rounds) = WgmmaRounds::new(device, dtype)? else { return Ok(None) };
@@ -209,7 +209,7 @@ pub fn mma_sync(run: &Run, problem: &Problem, rung: &str, ceiling: Option<&Compu
 /// Measures how long an exchange among the blocks of these persistent rungs takes by itself, and how much of it each rung's epoch shows.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn price_of_the_exchange(lab: &Lab, run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Vec<String>> {
     let Some(device) = lab.device().cuda() else { return Ok(vec![on_the_gpu("An exchange by itself")]) };
     let mut said: Vec<String> = Vec::new();
@@ -267,7 +267,7 @@ pub struct Together {
 /// Measures whether L2's requests for the same line are answered together.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn same_lines(lab: &Lab, peaks: &Peaks) -> Result<Together> {
     let ceiling = peaks.level(MemoryLevel::L2).map(|p| p.bytes_per_s());
     let mut all = Together { device: lab.device().info().name.clone(), ceiling, rates: Vec::new() };

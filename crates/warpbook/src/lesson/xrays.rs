@@ -6,7 +6,7 @@ use warpbook_lab::{Error, Result};
 /// An X-ray, as [`Lab::xray`] gives it; where it cannot be taken here, as on a CPU or on another GPU than the rung is made for, the reason in its place.
 ///
 /// # Errors
-/// The device's, or the compiler's.
+/// If the device or the compiler reports an error.
 pub fn xray_or_why(taken: Result<XrayRun>) -> Result<Panel> {
     match taken {
         Ok(taken) => Ok(Panel::column([&taken as &dyn Show])),

@@ -83,7 +83,7 @@ pub fn ensure(w: &Workspace, cuda: &Cuda) -> Result<()> {
     install(w, cuda.driver).map(drop)
 }
 
-/// Installs NVRTC if work goes on without it, too: one line says what is missing.
+/// Installs NVRTC for work that can go on without it: if that fails, one line says what is missing.
 pub fn offer(w: &Workspace, cuda: &Cuda) {
     if let Err(e) = ensure(w, cuda) {
         eprintln!("warning: CUDA kernels cannot be compiled here: {e:#}");

@@ -86,7 +86,7 @@ pub struct ScalingArgs {
     /// The file in which a process leaves what it has measured; our own launcher gives it.
     #[arg(long, value_name = "FILE", hide = true)]
     pub worker: Option<PathBuf>,
-    /// Whether that process drives all devices.
+    /// Let that process drive all devices.
     #[arg(long, hide = true, requires = "worker")]
     pub in_one_process: bool,
 }

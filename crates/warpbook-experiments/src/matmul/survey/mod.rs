@@ -75,7 +75,7 @@ impl Survey {
     /// Draws the products, checks and times each, and tells each as it is done. Asked to stop it gives what it has.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a count of no use, the device's; there is no GPU or no cuBLASLt.
+    /// If the count is out of range ([`Error::Setting`]), there is no GPU or no cuBLASLt, or the device reports an error.
     pub fn run(&self, lab: &Lab, mut tell: impl FnMut(&Compared)) -> Result<Report> {
         let drawn = match self.of {
             Of::Random(count @ 1..=MOST) => draw(self.seed, count),

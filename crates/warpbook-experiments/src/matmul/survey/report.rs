@@ -205,7 +205,7 @@ impl Report {
     /// The report as JSON, with [`Self::summaries`] and [`Self::bounds`], which follow from its products: for readers that draw no conclusions.
     ///
     /// # Errors
-    /// A number that JSON cannot hold.
+    /// If JSON cannot hold a number of the report.
     pub fn to_json(&self) -> serde_json::Result<String> {
         #[derive(Serialize)]
         struct Written<'a> {

@@ -69,7 +69,7 @@ impl PredictionGrid {
     /// The first `n` images of a set, of predictions for all.
     ///
     /// # Errors
-    /// There are not as many predictions as images, one is of no class of the set, or the images are neither grey nor colour.
+    /// If there are not as many predictions as images, one is of no class of the set, or the images are neither grey nor colour.
     pub fn first(set: &Dataset, predictions: &[Prediction], n: usize) -> Result<Self> {
         check(set, predictions)?;
         let n = n.min(set.len()).min(MOST);

@@ -27,7 +27,7 @@ pub struct Augmented {
 /// Returns these images as the slots of a batch, in the first `steps` steps of a recipe, by the kernel of a training on this device, or by the CPU.
 ///
 /// # Errors
-/// The images are not of the recipe's shape; the device's.
+/// If the images are not of the recipe's shape, or the device reports an error.
 pub fn augmented(device: &Device, recipe: &Recipe, images: &Dataset, steps: u32) -> Result<Augmented> {
     recipe.validate(images.shape(), images.classes().len())?;
     let seen = (0..steps).map(|step| one_step(device, &of_step(recipe, images, step), images));
@@ -94,7 +94,7 @@ impl Augmented {
     /// A row for each image: as it is, then as each step sees it, with what was drawn.
     ///
     /// # Errors
-    /// The images are neither grey nor colour.
+    /// If the images are neither grey nor colour.
     pub fn rows(&self) -> Result<ImageRows> {
         let row = |(i, (class, original)): (usize, &(String, Vec<u8>))| {
             let steps = self.draws.iter().zip(&self.seen);

@@ -104,7 +104,7 @@ pub fn batches(all: &[Swept]) -> Table {
 /// Draws the accuracy over the size of the batch, with both learning rates.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where no training came to its end.
+/// If no training came to its end ([`ChartError::NothingToDraw`]).
 pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     let line = |name: &str, scaled: bool| {
         let of = all.iter().filter(|s| s.scaled == scaled);
@@ -121,7 +121,7 @@ pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError
 /// Training images a second, over the size of the batch.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where nothing was measured.
+/// If nothing was measured ([`ChartError::NothingToDraw`]).
 pub fn rate_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     let points = sizes(all).into_iter().filter_map(|batch| Some((batch as f64, rate_of(all, batch)?)));
     draw().curves(

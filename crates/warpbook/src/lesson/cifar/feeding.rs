@@ -123,7 +123,7 @@ pub fn same_losses(all: &[Fed]) -> String {
 /// Measures the cost to the CPU, on all its threads, of gathering batches of a recipe: as bytes, and as the augmented numbers that a network takes.
 ///
 /// # Errors
-/// The images are not of the recipe's shape.
+/// If the images are not of the recipe's shape.
 pub fn on_the_host(recipe: &Recipe, images: &Dataset) -> Result<Table> {
     recipe.validate(images.shape(), images.classes().len())?;
     let n = recipe.batch.min(images.len());

@@ -43,7 +43,7 @@ pub fn scores(all: &[(&str, Score)]) -> Table {
 /// Files with their bytes, and how many bytes that is for each of the network's weights.
 ///
 /// # Errors
-/// A file cannot be read.
+/// If a file cannot be read.
 pub fn files(all: &[(&str, &Path)], weights: usize) -> Result<Table> {
     let row = |(name, path): &(&str, &Path)| {
         let found = std::fs::metadata(path);
@@ -58,7 +58,7 @@ pub fn files(all: &[(&str, &Path)], weights: usize) -> Result<Table> {
 /// Measures how long frozen networks, each with its name, take for batches of a set's images, from pixels in host memory to outputs there.
 ///
 /// # Errors
-/// The set has fewer images than a batch, or others than the network takes; the device's.
+/// If the set has fewer images than a batch, or others than the network takes, or the device reports an error.
 pub fn latencies(frozen: &[(&str, &Frozen)], images: &Dataset, batches: &[usize], bench: &Bench) -> Result<Table> {
     let mut rows = Vec::new();
     for (name, network) in frozen {

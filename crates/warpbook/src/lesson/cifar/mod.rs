@@ -77,7 +77,7 @@ fn epochs(training: &TrainingRun) -> &[EpochPoint] {
 /// The accuracy of several trainings over their epochs, on the test images and on the training images as they were trained on.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where none was evaluated.
+/// If none was evaluated ([`ChartError::NothingToDraw`]).
 pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Result<Chart, ChartError> {
     let mut all = Vec::new();
     for (name, training) in trainings {
@@ -103,7 +103,7 @@ pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Resul
 /// between both.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn gaps(trainings: &mut [(&str, &mut TrainingRun)], splits: &Splits) -> Result<Table> {
     let mut rows = Vec::new();
     for (name, training) in trainings {

@@ -38,7 +38,7 @@ pub fn place(lab: &Lab) -> String {
 /// says so.
 ///
 /// # Errors
-/// There is no pair of that name; as of [`Lab::run`].
+/// If there is no pair of that name, and for the reasons of [`Lab::run`].
 pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     let pair = Guide::pair(name)?;
     if lab.device().cuda().is_none() {
@@ -121,7 +121,7 @@ pub fn judged(guess: f64, measured: Option<f64>) -> String {
 /// Returns the expectation for a smaller GPU: reasoning, not a measurement.
 ///
 /// # Errors
-/// There is no pair of that name.
+/// If there is no pair of that name.
 pub fn elsewhere(name: &str) -> Result<String> {
     let pair = Pair::named(name).map_err(Error::Setting)?;
     // "Smaller: ...", "About the same: ..."

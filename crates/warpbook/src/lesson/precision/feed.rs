@@ -97,8 +97,8 @@ impl Loop {
 /// the same.
 ///
 /// # Errors
-/// The lab's device does not compute in this precision; the recipe makes no sense for these images, or does not fit into memory; a training that an error
-/// ended, or the user.
+/// If the lab's device does not compute in this precision, the recipe does not fit these images or the memory, or an error or the user ended a
+/// training.
 pub fn timed_loop(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, feed: Feed) -> Result<Loop> {
     let place = place(lab, (precision, feed), T4_WORKERS)?;
     let reads = (feed == Feed::LoaderAndLosses).then_some(1);
@@ -237,7 +237,7 @@ struct LoopRow {
 /// Reads PyTorch's loops from a file of the format that `notebooks/pytorch/loader_loop.py` had before it wrote records.
 ///
 /// # Errors
-/// The file is missing, damaged or of another format.
+/// If the file is missing, damaged or of another format.
 pub fn pytorch_loops(path: impl AsRef<Path>) -> Result<PyTorchLoops> {
     let path = path.as_ref();
     let refuse = |why: String| {

@@ -47,7 +47,7 @@ pub struct Gradients {
 /// The gradients of a recipe's first step on the first images of a set, from its initial weights, on the CPU.
 ///
 /// # Errors
-/// The images do not fit the network, or memory.
+/// If the images do not fit the network, or memory.
 pub fn first_step(recipe: &Recipe, images: &Dataset) -> Result<Gradients> {
     recipe.validate(images.shape(), images.classes().len())?;
     step_from(recipe, images, &recipe.initial_weights(images)?)
@@ -169,7 +169,7 @@ fn histograms(title: &str, rows: &[(String, &Gradients, f32)]) -> std::result::R
 /// The exponents of a step's gradients, as they are and with the loss multiplied by `scale`, over the range of fp16.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where all gradients are 0.
+/// If all gradients are 0 ([`ChartError::NothingToDraw`]).
 pub fn exponents(step: &Gradients, scale: f32) -> std::result::Result<Chart, ChartError> {
     let times = format!("times {}", power(scale));
     let title = format!(

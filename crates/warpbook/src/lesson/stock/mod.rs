@@ -138,7 +138,7 @@ pub fn trainings(all: &[TrainingRun]) -> Table {
 /// The time of a step over the edge of a product's tile: `tiled` are edges with their rungs, `others` rungs that are drawn as levels.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where none of them was trained.
+/// If none of them was trained ([`ChartError::NothingToDraw`]).
 pub fn steps_over_tiles(all: &[TrainingRun], tiled: &[(u32, &str)], others: &[&str]) -> Result<Chart, ChartError> {
     let of = |id: &str| all.iter().find(|run| run.record().rungs.first().is_some_and(|rung| rung.id == id));
     let ms = |id: &str| of(id).and_then(step_us).map(|us| us / 1e3);

@@ -172,7 +172,7 @@ fn not_taken_apart(run: &Run, id: &str) -> String {
 /// The chart of one rung's step, operation by operation.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where none was recorded.
+/// If none was recorded ([`ChartError::NothingToDraw`]).
 pub fn taken_apart(run: &Run, problem: &Problem, id: &str) -> std::result::Result<Chart, ChartError> {
     let mut part = only(&at(run, problem), &[id]);
     part.breakdowns.retain(|b| b.rung == id);
