@@ -1,9 +1,8 @@
 //! The ladder driver: what running an experiment has in common with running any other.
 //!
-//! For each problem it prepares the inputs once, makes a candidate of each rung, holds it against the reference, times it, and holds
-//! it against the reference again. What goes wrong becomes a row of the record; the ladder goes on. Candidates that are close to the
-//! fastest are timed in turn, a sample of each a round, so that all see the same clocks: a GPU that is held down by its power limit
-//! runs faster for whoever comes first.
+//! For each problem it prepares the inputs once, makes a candidate of each rung, checks it by the reference, times it, and checks it again. A failure
+//! becomes a row of the record; the ladder goes on. Candidates that are close to the fastest are timed in turn, a sample of each a round, so that all
+//! see the same clocks: a GPU that is held down by its power limit runs faster for whoever comes first.
 
 use crate::experiment::{Candidate, Checked, Plan, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};

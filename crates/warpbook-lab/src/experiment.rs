@@ -26,7 +26,8 @@ pub trait Experiment {
     /// If the device reports an error, for example because they do not fit into its memory.
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
 
-    /// Why a rung is left out at a problem, going by what was measured so far; `None` if it is not. The lab itself looks at the hardware.
+    /// Returns the reason why a rung is left out at a problem, judged by what was measured so far; `None` if it is not. The lab itself looks at
+    /// the hardware.
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
         let _ = (lab, rung, problem, so_far);
         None
@@ -221,8 +222,8 @@ pub trait Candidate {
         false
     }
 
-    /// Returns true if it is timed by itself, and dropped before the next one is made: of those that hold much memory, or have streams of
-    /// their own. Other candidates that are close are timed in turn.
+    /// Returns true if the candidate is timed by itself, and dropped before the next one is made, because it holds much memory or has streams of
+    /// its own. Other candidates that are close are timed in turn.
     fn timed_alone(&self) -> bool {
         self.resets_each_run()
     }
@@ -293,13 +294,13 @@ pub struct Details {
     pub choice: Option<String>,
     /// The bytes that it moves at each level of memory, counted.
     pub traffic: Vec<Traffic>,
-    /// Its floating-point operations, where they are not those of the problem.
+    /// Floating-point operations, if they differ from the problem's.
     pub flops: Option<u64>,
-    /// The type that most of them are done in, where it is not that of the problem.
+    /// Type of most of its operations, if it differs from the problem's.
     pub dtype: Option<Dtype>,
     /// The most bytes of the device's memory that it held, inputs included.
     pub peak_bytes: Option<u64>,
-    /// The GPUs that it runs on, where it is more than one.
+    /// Number of GPUs that it runs on, if it is more than one.
     pub gpus: Option<u32>,
     /// Test samples that were classified right, where each run is a whole training: one entry a run, in the same order.
     pub test: Vec<Right>,
@@ -315,7 +316,7 @@ pub struct Trials<'t> {
     pub problem: Problem,
     /// Figures of the trials so far.
     pub parts: Vec<Part>,
-    /// The tile that is wanted, where it was chosen before.
+    /// Id of the tile, if it was chosen before.
     pub tile: Option<String>,
     /// Seconds after which runs that a candidate is checked by are taken for endless.
     pub limit_s: Option<f64>,
@@ -350,7 +351,7 @@ pub struct Closures<'p> {
     as_launched: bool,
 }
 
-/// A candidate on the CPU: `launch` does the work, `check` holds what it wrote against the reference.
+/// A candidate on the CPU: `launch` does the work, `check` compares the output with the reference.
 pub fn on_cpu<'p>(
     launch: impl Fn() -> warpbook_device::Result<()> + 'p,
     check: impl Fn() -> Result<Check> + 'p,
@@ -365,8 +366,8 @@ pub fn on_cpu<'p>(
     }
 }
 
-/// A candidate on a GPU: `launch` queues the work on the stream without waiting, `check` holds what it wrote against the reference,
-/// after the stream was waited for. Candidates of one problem share a stream, so that they can be timed in turn.
+/// A candidate on a GPU: `launch` queues the work on the stream without waiting, `check` compares the output with the reference, after the stream was
+/// waited for. Candidates of one problem share a stream, so that they can be timed in turn.
 pub fn on_gpu<'p>(
     stream: &'p Stream,
     launch: impl Fn() -> warpbook_device::Result<()> + 'p,

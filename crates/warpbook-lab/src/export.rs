@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use warpbook_device::read_file;
 use warpbook_record::{MAX_BYTES, Run};
 
-/// Writes a record as JSON: to a temporary file in the same folder, which is then renamed, so that an older record stays whole
-/// until the new one is. Gives back the path.
+/// Writes a record as JSON: to a temporary file in the same folder, which is then renamed, so that an older record stays whole until the new one is.
+/// Returns the path.
 ///
 /// # Errors
 /// If the file cannot be written ([`Error::Write`]), for example because there is no such folder, no permission, or the disk is full. The temporary

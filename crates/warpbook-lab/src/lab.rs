@@ -5,7 +5,7 @@ use warpbook_record::{Environment, Peaks, Run, Rung, Schedule};
 
 type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// A device, a way of timing, and whoever wants to hear how it goes.
+/// Measuring instrument: a device, a way of timing, and a listener for progress.
 pub struct Lab {
     device: Device,
     bench: Bench,
@@ -109,7 +109,7 @@ impl Lab {
         &self.bench
     }
 
-    /// Asked to stop, an experiment ends after the sample under way and gives what it has.
+    /// Returns a handle by which an experiment can be asked to stop. It then ends after the current sample and returns what it has.
     #[must_use]
     pub fn cancel(&self) -> Cancel {
         self.bench.cancel.clone()
@@ -187,7 +187,7 @@ impl Lab {
         Device::open(Choice::Cpu).map_or(1, |d| d.info().multiprocessors)
     }
 
-    /// Main memory in bytes; 0 where it is not known.
+    /// Returns the size of main memory in bytes; 0 if it is not known.
     #[must_use]
     pub fn host_memory_bytes(&self) -> u64 {
         Device::open(Choice::Cpu).map_or(0, |d| d.info().memory_bytes)

@@ -13,7 +13,7 @@ pub struct Setting<E> {
     pub help: &'static str,
     /// Sets it from its text; several values are joined by commas, and a flag has none.
     pub set: fn(E, &str) -> Result<E, String>,
-    /// Its text as it is set; `None` where it is as it was before anything was set.
+    /// Returns the setting as text; `None` if it has its initial value.
     pub get: fn(&E) -> Option<String>,
 }
 

@@ -37,8 +37,8 @@ pub(super) fn operations(operations: &[Operation], run: &[&Activity]) -> Vec<Opt
     places.into_iter().map(|place| place.map(|k| known[k].0)).collect()
 }
 
-/// The place among the known activities of each activity, of which a run is a part: others may come before and after it. `None` where one of the known
-/// kernels is missing.
+/// Returns the index among the known activities of each activity of `all`, of which a run is a part: others may come before and after it. `None` if
+/// one of the known kernels is missing.
 pub(super) fn among(known: &[(usize, &Activity)], all: &[&Activity]) -> Option<Vec<Option<usize>>> {
     let mut found = vec![None; all.len()];
     for order in orders(all) {

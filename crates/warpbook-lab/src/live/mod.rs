@@ -316,7 +316,7 @@ pub struct Attempt {
 /// Result of the compilation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Compilation {
-    /// Code, with what the assembler says of it.
+    /// Compiled code, with the assembler's figures.
     Code(Box<KernelStats>),
     /// The kernel does not compile.
     Broken(Box<CompileError>),

@@ -34,7 +34,7 @@ pub struct RangeTime {
     pub duration_us: f64,
     /// Work that the range was declared to do.
     pub work: Work,
-    /// The sum of what the device did for it and for the ranges in it.
+    /// Device time of the range and of the ranges in it, summed up.
     pub device_us: f64,
     /// Number of kernels, copies and fills; where events took the times, the number of times that the host queued something.
     pub launches: u64,
@@ -80,7 +80,7 @@ impl DeviceWork {
     }
 }
 
-/// A change of what arrays hold on the device.
+/// Change of the memory that arrays hold on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryChange {
     /// From the cycle's start, by the host's clock.
@@ -298,7 +298,8 @@ impl Cycle {
         self.work.iter().any(DeviceWork::is_range)
     }
 
-    /// The innermost range of all that the device did, and of ranges that were timed by events those with none inside: what is counted once.
+    /// Returns the work that is counted once: everything that the device did, by its innermost range; of ranges that were timed by events, those
+    /// with none inside.
     pub(crate) fn counted_work(&self) -> impl Iterator<Item = &DeviceWork> {
         let timed = |place: usize| self.work.iter().any(|w| w.range == Some(place));
         let has_parts = move |place| self.ranges.iter().enumerate().any(|(i, r)| r.parent == Some(place) && timed(i));
@@ -330,7 +331,7 @@ impl Cycle {
         ))
     }
 
-    /// The sum of what the device did.
+    /// Returns the sum of the device's times, in microseconds.
     #[must_use]
     pub fn device_us(&self) -> f64 {
         match self.is_of_events() {

@@ -10,8 +10,8 @@ use warpbook_nn::train::{Place, Samples, TrainError, Trainer};
 use warpbook_record::Dtype;
 
 impl Profile {
-    /// Takes the recorded steps of a training apart, of which those with these numbers have changed no weight. One more step is made for that, one operation at a
-    /// time, and the training put back to where it was. Where that cannot be done a note says why.
+    /// Breaks the recorded steps of a training down into operations; the steps of these numbers have changed no weight. One more step is made for
+    /// that, one operation at a time, and the training is put back to where it was. If that cannot be done, a note says why.
     pub fn take_apart(&mut self, trainer: &mut Trainer, samples: Samples<'_>, skipped: &[u64]) {
         let Place::Cuda(device, options) = trainer.place().clone() else { return };
         // Without CUPTI no kernel is known, and the source says why.
@@ -32,8 +32,8 @@ impl Profile {
 }
 
 impl Profile {
-    /// Reads hardware counters of the kernels of a training's step, for the first cycle. The step is made over and over for that, one operation at a time, and
-    /// the training put back to where it was. Where counters cannot be read a note says why.
+    /// Reads hardware counters of the kernels of a training's step, for the first cycle. The step is made over and over for that, one operation
+    /// at a time, and the training is put back to where it was. If counters cannot be read, a note says why.
     pub fn count_step(&mut self, trainer: &mut Trainer, samples: Samples<'_>) {
         let Some(cycle) = self.cycles.first_mut() else { return };
         match counters_of_step(trainer, samples) {

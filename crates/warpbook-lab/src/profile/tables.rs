@@ -75,8 +75,9 @@ impl Cycle {
         Table { headers, rows: sorted.iter().take(rows).map(row).collect() }
     }
 
-    /// The operations of a training's steps that most of the device's time was spent on, so many of them, with the rates that they reach where their work is
-    /// known: FLOPs of products and convolutions, and the bytes that an operation has to move at least. Empty of other programs.
+    /// Returns a table of at most `rows` operations of a training's steps, those with the most device time first, with the rates that they reach
+    /// if their work is known: FLOPs of products and convolutions, and the bytes that an operation has to move at least. Empty for other
+    /// programs.
     #[must_use]
     pub fn operations_table(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -91,8 +92,8 @@ impl Cycle {
         self.with_rates("operation", sums, rows)
     }
 
-    /// The kernels, copies and fills by their names, those that took the most time in all first; so many of them. A copy and a fill have a bandwidth; a
-    /// kernel has rates where it is the only one of ranges, or of a training's operations, whose work is known.
+    /// Returns a table of at most `rows` kernels, copies and fills by their names, those with the most time first. A copy and a fill have a
+    /// bandwidth; a kernel has rates if it is the only one of ranges, or of a training's operations, whose work is known.
     #[must_use]
     pub fn kernels(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -133,7 +134,7 @@ impl Cycle {
         table(headers, sorted.iter().take(rows).map(row).collect())
     }
 
-    /// The host's calls of the driver by their names, those that took the host the most time first; so many of them.
+    /// Returns a table of at most `rows` of the host's calls of the driver by their names, those with the most host time first.
     #[must_use]
     pub fn driver_calls(&self, rows: usize) -> Table {
         let mut sums = Sums::default();

@@ -1,6 +1,6 @@
 //! A cycle as a trace in Chrome's format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 //!
-//! The format is that of "Trace Event Format" by the authors of Chrome's tracing: complete events, flows from a call to what it led to, and counters.
+//! The format is the "Trace Event Format" by the authors of Chrome's tracing: complete events, flows from a call to what it led to, and counters.
 
 use super::{Cycle, Profile};
 use crate::{Error, Result};

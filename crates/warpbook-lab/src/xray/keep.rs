@@ -31,7 +31,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// About so many bytes of a file, never more than by default.
+    /// Returns the limits for a file of about `bytes`, never above the default.
     pub(super) fn of_bytes(bytes: usize) -> Self {
         let all = Self::default();
         // At least half of it is left for phases.

@@ -48,8 +48,8 @@ impl Lab {
     /// Records what every SM does in a run of a rung, at the experiment's main problem or its first. The rung's kernels are compiled with their
     /// marks (`MARK(phase)`, see `kernels/xray.cuh`), their result is checked, and a run is recorded. It is timed with marks and without.
     ///
-    /// A product has the tile that it was told to have, else the one that `gemm` would take of that rung; no others are compiled or timed. Kernels that are still
-    /// running after 10 seconds, and after 200 times as long as without marks, are given up.
+    /// A product has the tile that it was set to, else the one that `gemm` would choose for that rung; no others are compiled or timed. Kernels
+    /// that are still running after 10 seconds, and after 200 times as long as without marks, are given up.
     ///
     /// ```no_run
     /// # use warpbook_lab::{Experiment, Lab, Result, XrayRun};

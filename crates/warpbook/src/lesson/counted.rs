@@ -29,8 +29,8 @@ pub(super) fn count(lab: &Lab, pair: &Guide, run: &mut Run) {
     }
 }
 
-/// The counters that show why one half is faster, a row for each kernel of each rung, with what was counted; the reason where there are none, and nothing
-/// of a pair whose reason is not inside a kernel.
+/// Returns the counters that show why one half is faster, a row for each kernel of each rung, with a note on the counting; if there are none, the
+/// reason. `None` for a pair whose reason is not inside a kernel.
 pub(super) fn counted(run: &Run) -> Option<Panel> {
     let columns = Pair::of_record(&run.experiment)?.counters;
     if columns.is_empty() {
@@ -59,9 +59,9 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
     Some(Panel::column([&heading, &table, &meaning]))
 }
 
-/// The latencies of registers, shared memory, L1, L2 and DRAM as bars: that of registers measured by a chain of multiply-adds, those of memories from the
-/// record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU they are those of the published record, which has none of
-/// registers; without that, a sentence says so.
+/// Shows the latencies of registers, shared memory, L1, L2 and DRAM as bars. The latency of registers is measured by a chain of multiply-adds; those
+/// of memories come from the record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU they come from the
+/// published record, which has none of registers; without that, a sentence says so.
 ///
 /// # Errors
 /// If the device reports an error, or the record has no walk that a GPU made.

@@ -1,4 +1,4 @@
-//! A learner's guess, held against the measurement.
+//! Comparison of a learner's guess with the measurement.
 
 use super::{at, title, valid};
 use crate::figures;
@@ -34,7 +34,7 @@ pub fn your_guess_of_time(run: &Run, problem: &Problem, new: &str, old: &str, gu
     held_against(run, problem, &said, (new, old), guess)
 }
 
-/// A guess in words, and the time of the first rung over that of the second.
+/// Compares a guess in words with the ratio of the first rung's time to the second's.
 fn held_against(run: &Run, problem: &Problem, said: &str, (over, under): (&str, &str), guess: f64) -> String {
     let of = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
     let Some(measured) = of(over).zip(of(under)).map(|(over, under)| over / under) else {
@@ -53,7 +53,7 @@ fn judgement(guess: f64, measured: f64) -> String {
     }
 }
 
-/// The ladder of these rungs at a size, with a mark where the guess has the new rung: so many times as fast as the old one.
+/// Draws the ladder of these rungs at a size, with a mark where the guess puts the new rung: so many times as fast as the old one.
 ///
 /// # Errors
 /// If none of the rungs was measured at that size.

@@ -57,13 +57,13 @@ pub fn learn_at(lab: &Lab, story: &Run, experiment: &dyn Experiment) -> Result<R
     }
 }
 
-/// The record of a training that came to its end; its memory is given back.
+/// Returns the record of a training that was completed; its memory is given back.
 fn recorded(training: TrainingRun) -> Result<Run> {
     let (record, _, error) = training.into_parts();
     error.map_or(Ok(record), |error| Err(error.into()))
 }
 
-/// `story`, and with it what a later run on the same device gave, in place of what it had of the same rungs and sizes.
+/// Returns `story` with the results of a later run on the same device, in place of its own for the same rungs and sizes.
 #[must_use]
 pub fn with(story: &Run, new: &Run) -> Run {
     let mut story = story.clone();
@@ -90,8 +90,8 @@ pub fn with(story: &Run, new: &Run) -> Run {
     story
 }
 
-/// `story`, and with it the rungs of another framework, from the record that a program writes into the file that it is
-/// given as `--out`; and a sentence that says what came of it.
+/// Returns `story` with the rungs of another framework, from the record that a program writes into the file that it is given as `--out`, and a
+/// sentence on the outcome.
 ///
 /// If the story has such rungs already, if there is no GPU, or if the program fails, the story stays as it is.
 #[must_use]
@@ -149,7 +149,7 @@ fn foreign(program: &str) -> Command {
     command
 }
 
-/// Runs it to its end, and prints what it says; the sentence of what went wrong, if something did.
+/// Runs the program to its end, and prints its output; returns a sentence on the error, if there was one.
 fn run_program(
     program: &str,
     arguments: &[&str],

@@ -16,7 +16,7 @@ fn on_the_gpu(what: &str) -> String {
     format!("{what} needs a GPU, so it was not measured here.")
 }
 
-/// A read of shared memory by a warp: what its lanes read, in how many wavefronts it would be served, and the cycles it took.
+/// Read of shared memory by a warp: its addresses, the number of wavefronts that would serve it, and the cycles it took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarpRead {
     /// Name of the rung that reads in this way.
@@ -25,7 +25,7 @@ pub struct WarpRead {
     pub bytes: u32,
     /// Offset at which each lane reads.
     pub offsets: [u32; 32],
-    /// Cycles a read, with many in flight; `None` where it was not measured.
+    /// Cycles per read, with many in flight; `None` if it was not measured.
     pub cycles: Option<f64>,
 }
 
@@ -109,7 +109,7 @@ pub fn shared_wavefronts(lab: &Lab) -> Result<WarpReads> {
 }
 
 impl WarpReads {
-    /// Every read with both counts and what it took.
+    /// Returns a table of every read with both counts and its cycles.
     #[must_use]
     pub fn table(&self) -> Table {
         let row = |r: &WarpRead| {
@@ -173,9 +173,9 @@ pub fn mma_sync_ceiling(lab: &Lab, dtype: Dtype) -> Result<Option<ComputePeak>> 
     Ok(mma_sync_peak(device, lab.bench(), dtype)?)
 }
 
-/// Hardware counters of the kernel that measures the ceiling of `wgmma` in a type. Its warps multiply tiles that are in shared memory already: they load
-/// nothing in their loop and wait for nothing but their multiplications, so its largest stall reason is the one that such a wait is counted as. `None` where the
-/// GPU, or the type, has no `wgmma`.
+/// Reads the hardware counters of the kernel that measures the ceiling of `wgmma` in a type. Its warps multiply tiles that are in shared memory
+/// already: they load nothing in their loop and wait for nothing but their multiplications, so its largest stall reason is the one that such a wait
+/// is counted as. `None` if the GPU, or the type, has no `wgmma`.
 ///
 /// # Errors
 /// If there is no GPU, and for the reasons of [`Lab::counters`].

@@ -154,7 +154,7 @@ pub fn price_of_the_data(run: &Run) -> String {
     )
 }
 
-/// Rungs with the fused kernels: an epoch, and what it takes beyond its kernels.
+/// Returns a table of rungs with the fused kernels: the time of an epoch, and its share beyond the kernels.
 #[must_use]
 pub fn epochs(run: &Run, ids: &[&str]) -> Table {
     let kernels = kernels_us(run, "02_fused");

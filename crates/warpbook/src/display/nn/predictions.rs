@@ -1,4 +1,4 @@
-//! Images with what a network takes them for.
+//! Images with the predictions of a network.
 
 use crate::display::Show;
 use crate::display::html::{escape, heading, printable, table};

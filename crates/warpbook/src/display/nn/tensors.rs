@@ -47,7 +47,7 @@ impl Show for Tensors {
     }
 }
 
-/// The network's size and where it is, with its weights.
+/// Displayed as the network's size and device, with its weights.
 impl Show for Model {
     fn html(&self) -> String {
         with_table(&self.to_string(), self.tensors())

@@ -1,4 +1,4 @@
-//! Trainings: their charts in a row, and what they came to.
+//! Trainings: their charts in a row, and their results.
 
 use crate::display::html::{Facts, heading, note, printable, table};
 use crate::display::{Panel, Show, figures};

@@ -1,4 +1,4 @@
-//! The size of a batch: what it does to the rate and to what is learnt.
+//! Effects of the size of a batch on the rate and on the accuracy.
 
 use super::super::table;
 use super::feeding::epoch_seconds;
@@ -81,7 +81,7 @@ fn rate_of(all: &[Swept], batch: usize) -> Option<f64> {
     rates.max_by(f64::total_cmp)
 }
 
-/// A row for each batch: steps, rate, and what was learnt at both learning rates.
+/// Returns a table with a row for each batch: steps, rate, and the accuracy at both learning rates.
 #[must_use]
 pub fn batches(all: &[Swept]) -> Table {
     let row = |batch: usize| {

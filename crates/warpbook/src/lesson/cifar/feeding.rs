@@ -19,7 +19,7 @@ pub struct Feeding {
     pub name: String,
     /// Loader that brings the batches to the device.
     pub loader: Loader,
-    /// Steps after which losses are read; as many as the device allows where it is `None`.
+    /// Number of steps after which losses are read; `None` for as many as the device allows.
     pub read_every: Option<u64>,
 }
 

@@ -22,8 +22,8 @@ use warpbook_record::EpochPoint;
 /// The side of a CIFAR-10 image in pixels.
 const SIDE: usize = 32;
 
-/// CIFAR-10 where its files are found, else digits in colour that a program draws; at most so many for training and for the test.
-/// The sentence says which.
+/// Loads CIFAR-10 if its files are found, else digits in colour that a program draws; at most these numbers for training and for the test. The
+/// sentence says which.
 ///
 /// # Errors
 /// No error is known: the drawn images fit their shape.

@@ -33,8 +33,8 @@ pub fn place(lab: &Lab) -> String {
     }
 }
 
-/// A pair of the guide, measured here: all of its sizes on a GPU, with hardware counters where the reason is inside a kernel, and small ones on a
-/// CPU. A pair of which a CPU can run fewer than two halves needs a GPU: without one this is the published record, if there is one, and a note in it
+/// Measures a pair of the guide here: all of its sizes on a GPU, with hardware counters if the reason is inside a kernel, and small ones on a CPU. A
+/// pair of which a CPU can run fewer than two halves needs a GPU: without one this returns the published record, if there is one, and a note in it
 /// says so.
 ///
 /// # Errors
@@ -53,12 +53,12 @@ pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     Ok(run)
 }
 
-/// A pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured ratio in a
-/// sentence, the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. Where that size
-/// was not measured, as on a CPU, the ladder is that of the record's main problem.
+/// Shows a pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured
+/// ratio in a sentence, the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. If
+/// that size was not measured, as on a CPU, the ladder shows the record's main problem.
 ///
-/// Next to a CPU's record is the published one of a GPU; a guess about rungs that only a GPU has is held against that one. Figures that were not
-/// measured here say so.
+/// Next to a CPU's record the published one of a GPU is shown; a guess about rungs that only a GPU has is compared with that one. Figures that were
+/// not measured here say so.
 #[must_use]
 pub fn answered(run: &Run, asked: (&str, &str, u64), guess: f64) -> Panel {
     let on_cpu = |id: &str| run.rung(id).is_some_and(Rung::is_cpu);
@@ -101,7 +101,7 @@ fn answer(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel
     panel.and(&draw().sweep(&[run]))
 }
 
-/// The most bytes of the device's memory that a rung held over those of another at a size; `None` where they were not counted.
+/// Returns the peak of the device memory that a rung held, over that of another at a size; `None` if it was not counted.
 #[must_use]
 pub fn memory_ratio(run: &Run, larger: &str, smaller: &str, size: u64) -> Option<f64> {
     let problem = run.problems().into_iter().find(|p| p.size() == size)?;
@@ -109,7 +109,7 @@ pub fn memory_ratio(run: &Run, larger: &str, smaller: &str, size: u64) -> Option
     Some(bytes(larger)? as f64 / bytes(smaller)? as f64)
 }
 
-/// A guess next to what was measured.
+/// Compares a guess with the measurement.
 #[must_use]
 pub fn judged(guess: f64, measured: Option<f64>) -> String {
     match measured {
@@ -130,7 +130,7 @@ pub fn elsewhere(name: &str) -> Result<String> {
     Ok(format!("On a smaller GPU (reasoned, not measured) the ratio would be {first}{}", said.as_str()))
 }
 
-/// Clocks and watts over time, as the record of a pair has them; without a GPU those of the published one, which says so.
+/// Shows clocks and watts over time from the record of a pair; without a GPU from the published record, which the panel says.
 #[must_use]
 pub fn power(run: &Run) -> Panel {
     recorded(run, |run| {

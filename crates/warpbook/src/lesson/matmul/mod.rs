@@ -102,7 +102,7 @@ fn title(run: &Run, id: &str) -> String {
     known.map_or_else(|| id.to_owned(), |r| r.title.into_owned())
 }
 
-/// The tile that a rung ran with; before it was measured, the one that the costs choose for the record's device.
+/// Returns the tile that a rung ran with; before it was measured, the one that the costs choose for the record's device.
 fn tile_of(run: &Run, problem: &Problem, id: &str) -> Option<Tile> {
     // Before it was measured a record does not know a rung.
     let rung = run.rung(id).cloned().or_else(|| ladder_rung(id))?;

@@ -71,8 +71,8 @@ pub fn as_planned(recipe: &Recipe) -> String {
     )
 }
 
-/// Peak memory in fp32 and in fp16 of every training that these records have in both, ours and PyTorch's, and of the AMP recipe on a T4. Of
-/// records that have the same, the first is shown.
+/// Returns a table of the peak memory in fp32 and in fp16 of every training that these records have in both, the project's and PyTorch's, and of the
+/// AMP recipe on a T4. If several records have the same training, the first is shown.
 #[must_use]
 pub fn peaks(runs: &[&Run]) -> Table {
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -145,8 +145,8 @@ pub fn largest_batches(recipes: &[Recipe], budgets: &[u64]) -> Table {
     table(&["recipe", "memory", "fp32", "tf32", "AMP, fp16", "AMP, bf16", "fp16 over fp32"], rows)
 }
 
-/// The peak memory that trainings of this recipe took next to the one that was planned for their batch. A plan leaves out the images, the
-/// batches on their way from a loader, and the workspaces of products.
+/// Returns a table of the peak memory that trainings of this recipe took, next to the memory planned for their batch. A plan leaves out the images,
+/// the batches in transit from a loader, and the workspaces of products.
 #[must_use]
 pub fn planned_and_measured(recipe: &Recipe, trained: &[Loop]) -> Table {
     let row = |l: &Loop| {

@@ -138,7 +138,7 @@ impl Gradients {
     }
 }
 
-/// A scale as a power of two, as "2^16", where it is one.
+/// Writes a scale as a power of two, such as "2^16", if it is one.
 #[must_use]
 pub fn power(scale: f32) -> String {
     figures::power_of_two(f64::from(scale))
