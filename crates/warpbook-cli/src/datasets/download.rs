@@ -32,7 +32,7 @@ pub enum Got {
 /// Progress of loading a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A mirror is asked; so many bytes are there from an earlier attempt.
+    /// A mirror is asked; `from` bytes are there from an earlier attempt.
     Asking { url: &'a str, from: u64 },
     /// So many bytes are loaded.
     At(u64),

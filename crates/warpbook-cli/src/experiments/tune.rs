@@ -59,7 +59,7 @@ fn product_of(problem: &Problem) -> Option<Product> {
     Some(Product::new(side(m)?, side(n)?, side(k)?, form))
 }
 
-/// The fastest rung of ours, and a sentence that compares it with the libraries.
+/// Returns the project's fastest rung, and a sentence that compares it with the libraries.
 fn verdict(run: &Run, problem: &Problem) -> (String, Option<(Product, Finding)>) {
     let Some((best, us)) = run.fastest_kernels(problem) else {
         return (format!("{}: nothing was measured.", problem.label), None);

@@ -20,7 +20,7 @@ pub struct RankSettings {
     pub timeout: Duration,
 }
 
-/// The bytes of a bucket of so many MiB.
+/// Returns the bytes of a bucket of this many MiB.
 pub fn bucket_bytes(mib: f64) -> Result<usize, Failure> {
     if !(mib > 0.0 && mib <= 65_536.0) {
         return Err(Failure::usage(format!("--bucket {mib}: choose MiB above 0, up to 65536.")));

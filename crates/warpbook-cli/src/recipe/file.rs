@@ -206,7 +206,7 @@ fn images(keys: &Keys<'_>, path: &Path) -> Result<Images, String> {
     )
 }
 
-/// The shape of an image: that of the data set, or what the file says.
+/// Returns the shape of an image: the data set's, or what the file says.
 fn input(keys: &Keys<'_>, images: &Images) -> Result<[usize; 3], String> {
     let given = keys.numbers("input")?;
     let size = |n: &f64| (1.0..=16_384.0).contains(n) && n.fract() == 0.0;

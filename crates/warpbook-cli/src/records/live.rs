@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn an_answer_is_marked_by_its_text() {
-        let of = |text: &str| found(text.into(), "text/plain").mark.unwrap();
-        assert_eq!(of("a"), of("a"));
-        assert_ne!(of("a"), of("b"));
-        assert_eq!(of("a").len(), 24);
+        let mark = |text: &str| found(text.into(), "text/plain").mark.unwrap();
+        assert_eq!(mark("a"), mark("a"));
+        assert_ne!(mark("a"), mark("b"));
+        assert_eq!(mark("a").len(), 24);
     }
 }

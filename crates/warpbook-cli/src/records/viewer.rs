@@ -1,4 +1,4 @@
-//! The viewer, one HTML file: where it is, and how records get into it.
+//! The viewer, one HTML file: its location, and how records get into it.
 
 use super::read::Record;
 use crate::failure::Failure;

@@ -19,7 +19,7 @@ pub struct Settings {
     pub edge: Option<usize>,
     /// The file of the initial weights.
     pub init: Option<PathBuf>,
-    /// The seed of one of several processes, which goes before that of the command line.
+    /// Seed as one of several processes; it replaces the command line's.
     pub seed_of_process: Option<u64>,
     /// The device of the process.
     pub device: Choice,

@@ -48,7 +48,7 @@ impl Goal {
     }
 }
 
-/// The last of so many seeds.
+/// Returns the last of `count` seeds.
 pub fn last_seed(option: &str, first: u64, count: u64) -> Result<u64, Failure> {
     let more = count.saturating_sub(1);
     first.checked_add(more).ok_or_else(|| {

@@ -17,7 +17,7 @@ use warpbook_nn::ops::conv2d::{Geometry, cpu};
 use warpbook_nn::ops::reference;
 use warpbook_record::{Check, Dtype, Rung};
 
-/// Inputs and what results are held against.
+/// Inputs, and the reference of the results.
 pub(super) struct Work<'a> {
     task: Task,
     /// The pass's two inputs, rounded to its type.
@@ -34,7 +34,7 @@ struct OnGpu<'a> {
     inputs: [DeviceArray; 2],
     /// In the type of the task's output.
     out: Output,
-    /// In that of its inputs, where it is another one: as libraries give a weight gradient.
+    /// Output in the type of the inputs, if it differs: libraries give a weight gradient like that.
     narrow: Option<Output>,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// n floats in and n out, with so many operations an element.
+    /// Returns the work of n floats in and n out, with this many operations per element.
     pub const fn each(n: u64, flops: u64) -> Self {
         Self {
             n,
@@ -75,7 +75,7 @@ pub(super) enum How {
     Made { place: Place, make: Make },
     /// A function on the CPU, by one thread or by all.
     Cpu { run: OnCpu, all_threads: bool },
-    /// A kernel by so many threads for its n and size, which is given y as zeros if it adds to it.
+    /// Kernel with this many threads for its n and size, which is given y as zeros if it adds to it.
     Kernel { spec: fn() -> KernelSpec, threads: fn(u64, u64) -> u64, adds: bool },
     /// Kernels and copies, as the host queues them and waits for them.
     Host { spec: Option<fn() -> KernelSpec>, program: Program },

@@ -152,8 +152,8 @@ impl Guide {
     /// The sizes of its pair, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
-        let of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
-        self.pair.map(of).unwrap_or_default()
+        let problems_of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
+        self.pair.map(problems_of).unwrap_or_default()
     }
 
     fn main_problem(&self) -> Option<Problem> {
@@ -290,10 +290,10 @@ impl Experiment for Guide {
 
 /// Compares two rungs of a pair at a size, with the pair's reason.
 pub fn said(run: &Run, problem: &Problem, (slow, fast): (&str, &str)) -> String {
-    let of = |id: &str| run.measurement(id, problem).filter(|m| m.is_valid());
+    let valid = |id: &str| run.measurement(id, problem).filter(|m| m.is_valid());
     let titled = |id: &str| run.rung(id).map_or(id, |rung| &*rung.title).to_owned();
     let mut said = Vec::new();
-    if let Some((slow, fast)) = of(slow).zip(of(fast))
+    if let Some((slow, fast)) = valid(slow).zip(valid(fast))
         && let Some(ratio) = slow.median_us().zip(fast.median_us()).map(|(slow, fast)| slow / fast)
     {
         let names = [titled(&fast.rung), titled(&slow.rung)];

@@ -12,7 +12,7 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Check, Dtype, KernelSpec, Part, PartGroup, Problem, Run, Rung, Tile};
 
-/// The arrays of a product, and what its results are held against.
+/// Arrays of a product, and the reference of its results.
 pub(super) struct Inputs {
     pub(super) product: Product,
     pub(super) a: Storage,
@@ -39,7 +39,7 @@ pub(super) struct Matrices<'a> {
     on_cpu: cpu::Matrices<'a>,
 }
 
-/// Compiles kernels with their tiles on all threads into the compiler's cache; what does not compile is told where it is used.
+/// Compiles kernels with their tiles on all threads into the compiler's cache; a kernel that does not compile is reported where it is used.
 pub(super) fn compile_into_cache(device: &CudaDevice, jobs: &[(KernelSpec, Tile)]) {
     let Ok(compiler) = device.compiler() else { return };
     collect(jobs.len(), &|i| {

@@ -188,7 +188,7 @@ impl Matmul {
         self.rows.iter().map(|r| r.rung.clone()).collect()
     }
 
-    /// The row of a rung; of a variant that of its base, with the variant in its place.
+    /// Returns the row of a rung; for a variant the row of its base, with the variant in its place.
     pub(crate) fn row_of(&self, rung: &Rung) -> Option<Row> {
         let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
         let base = self.rows.iter().find(|r| r.rung.id == *id)?;

@@ -35,7 +35,7 @@ impl Spaced {
     }
 }
 
-/// Training points of so many: 80 %, rounded down.
+/// Returns the number of training points among `points`: 80 %, rounded down.
 pub(crate) fn train_points(points: u64) -> u64 {
     // Four fifths without the overflow of 4 n.
     points / 5 * 4 + points % 5 * 4 / 5
@@ -48,7 +48,7 @@ impl DataSet {
         Self::around(&Line::default(), (points, features), noise, seed)
     }
 
-    /// Draws points of so many features around a line on the CPU; `kernels/regression/data.cu` draws the same bits.
+    /// Draws points with so many features around a line on the CPU; `kernels/regression/data.cu` draws the same bits.
     #[must_use]
     pub fn around(line: &Line, (points, features): (u64, u64), noise: f32, seed: u64) -> Self {
         let train = train_points(points) as usize;

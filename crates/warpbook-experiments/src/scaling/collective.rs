@@ -12,7 +12,7 @@ const REPEATS: [usize; 2] = [2, 9];
 /// The largest array, in bytes.
 const MOST: usize = 1 << 30;
 
-/// An all-reduce of so many bytes.
+/// Timing of an all-reduce of so many bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllReduce {
     /// Ranks.
@@ -38,7 +38,7 @@ impl AllReduce {
 }
 
 /// The bus bandwidth of an all-reduce: the bytes that the busiest link has to carry whatever the algorithm, 2 (N - 1) / N times the array's, over the
-/// time. It can be held against the link's own bandwidth for any number of ranks. Source: the notes of NCCL's tests, doc/PERFORMANCE.md.
+/// time. It can be compared with the link's own bandwidth for any number of ranks. Source: the notes of NCCL's tests, doc/PERFORMANCE.md.
 #[must_use]
 pub fn bus_bytes_per_s(ranks: usize, bytes: f64, us: f64) -> f64 {
     let n = ranks as f64;

@@ -14,7 +14,8 @@ use warpbook_record::Check;
 
 /// Losses below this are compared with it instead.
 const LEAST_LOSS: f64 = 0.01;
-/// Losses of so many steps may differ: on the CPU sums in another order; on GPUs also other kernels for a smaller batch; and rounding to 16 bits.
+/// Largest difference between the losses of the first steps: on the CPU sums in another order; on GPUs also other kernels for a smaller batch; and
+/// rounding to 16 bits.
 const ALLOWED_ON_CPU: f64 = 2e-4;
 const ALLOWED_ON_GPU: f64 = 2e-3;
 const ALLOWED_IN_HALF: f64 = 3e-2;
@@ -200,7 +201,7 @@ impl Scaling {
         Ok(())
     }
 
-    /// The losses of the first steps, held against those of one rank with the same global batch.
+    /// Compares the losses of the first steps with those of one rank with the same global batch.
     fn check(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Check> {
         let set = if cell.network.is_rows() {
             // One batch again and again: only so do its losses fall from step to step.
@@ -292,9 +293,9 @@ impl Scaling {
         let mut seen: Vec<(String, String)> = Vec::new();
         for cell in self.cells(ranks.world(), on_gpu).iter().filter(|cell| cell.way.ranks) {
             let key = (cell.network.name().to_owned(), cell.way.id());
-            let of = |m: &Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
+            let is_of_cell = |m: &Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
             // What failed did so on all ranks.
-            if seen.contains(&key) || all.iter().any(|m| of(m) && m.error.is_some()) {
+            if seen.contains(&key) || all.iter().any(|m| is_of_cell(m) && m.error.is_some()) {
                 continue;
             }
             seen.push(key);
@@ -302,7 +303,7 @@ impl Scaling {
                 None => self.recorded_on_cpu(lab, cell, ranks).map(Ok)?,
                 Some(recorder) => self.recorded_on_gpu(lab, recorder, cell, ranks)?,
             };
-            if let Some(measured) = all.iter_mut().find(|m| of(m)) {
+            if let Some(measured) = all.iter_mut().find(|m| is_of_cell(m)) {
                 match recorded {
                     Ok(own) => measured.moments = timeline::of_all(ranks, &own)?,
                     Err(why) => measured.note = Some(why),

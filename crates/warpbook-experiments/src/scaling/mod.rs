@@ -84,7 +84,7 @@ impl Way {
     }
 }
 
-/// A piece of work: so many ranks, and the samples of a batch of all of them.
+/// Piece of work: a number of ranks, and the samples of a batch of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub network: Net,
@@ -95,7 +95,7 @@ pub(crate) struct Cell {
 
 /// Experiment that measures how training steps scale with the number of ranks.
 ///
-/// Before a step is timed, the losses of some steps on all ranks are held against those of one rank with the same global batch. What is timed is the
+/// Before a step is timed, the losses of some steps on all ranks are compared with those of one rank with the same global batch. What is timed is the
 /// recipe itself, with dropout and augmentation, by the clock of the host: some steps are queued and waited for, and the slowest rank counts.
 #[derive(Debug, Clone)]
 pub struct Scaling {

@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_mean_reaches_an_accuracy_or_lacks_some_of_it() {
-        let of = |target: f64, all: &[u64]| {
+        let check_of = |target: f64, all: &[u64]| {
             let test = all.iter().map(|correct| Right { correct: *correct, of: 10_000 }).collect();
             let p = Problem::new("", "", Vec::new(), Dtype::F32);
             check(target, Measurement { test, ..Measurement::without_samples("", p, Outcome::Measured) }.accuracy())
@@ -271,13 +271,13 @@ mod tests {
         // Exactly reached, though no sum of floats is.
         for target in [99.0, 99.1, 90.42, 70.7] {
             let right = (target * 100.0f64).round() as u64;
-            assert!(of(target, &[right; 3]).passed, "{target}");
-            assert!(of(target, &[right, right, right + 1]).passed && of(target, &[right - 2, right + 2]).passed);
-            let missed = of(target, &[right, right, right - 1]);
+            assert!(check_of(target, &[right; 3]).passed, "{target}");
+            assert!(check_of(target, &[right, right, right + 1]).passed && check_of(target, &[right - 2, right + 2]).passed);
+            let missed = check_of(target, &[right, right, right - 1]);
             assert!(!missed.passed && (missed.max_abs_error - 1.0 / 300.0).abs() < 1e-9, "{missed:?}");
         }
-        assert_eq!(of(99.0, &[9950]).max_abs_error, 0.0);
-        assert!(!of(99.0, &[]).passed, "of no training nothing is known");
+        assert_eq!(check_of(99.0, &[9950]).max_abs_error, 0.0);
+        assert!(!check_of(99.0, &[]).passed, "of no training nothing is known");
         assert!(!check(99.0, Some((f64::NAN, 0.0))).passed);
     }
 

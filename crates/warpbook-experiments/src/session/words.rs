@@ -231,14 +231,14 @@ fn learning_rate(first: f64, schedule: Schedule, by_step: bool) -> String {
 
 /// Names the source of the samples in a few words, such as "MNIST" or "synthetic digits".
 pub(super) fn data_label(samples: Samples<'_>) -> String {
-    let of = |set: &Dataset| match set.origin() {
+    let label = |set: &Dataset| match set.origin() {
         // Before the colon: "not the original files", or "not verified as the original files".
         Origin::Modified { why } => format!("{}, {}", set.name(), why.split(':').next().unwrap_or(why)),
         Origin::Noted { what } => format!("{}, {what}", set.name()),
         _ => set.name().to_owned(),
     };
     match samples {
-        Samples::Images(set) => of(set),
+        Samples::Images(set) => label(set),
         Samples::Rows(rows) if rows.seed().is_some() => "Gaussian numbers".into(),
         Samples::Rows(_) => "own numbers".into(),
     }

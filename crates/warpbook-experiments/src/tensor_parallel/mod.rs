@@ -236,8 +236,8 @@ impl TensorParallel {
     /// Its products, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
-        let of = |dtype: Dtype| self.shapes.iter().map(move |s| problem(*s, dtype, (false, false), self.seed));
-        self.dtypes.iter().flat_map(|dtype| of(*dtype)).collect()
+        let problems_in = |dtype: Dtype| self.shapes.iter().map(move |s| problem(*s, dtype, (false, false), self.seed));
+        self.dtypes.iter().flat_map(|dtype| problems_in(*dtype)).collect()
     }
 
     fn descriptor() -> Descriptor {

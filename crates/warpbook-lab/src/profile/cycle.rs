@@ -171,7 +171,7 @@ fn since(start_ns: u64, begin: Joint) -> f64 {
 }
 
 pub(super) fn device_work(all: &[Activity], ranges: &BTreeMap<u32, usize>, begin: Joint) -> Vec<DeviceWork> {
-    let of = |a: &Activity| DeviceWork {
+    let to_work = |a: &Activity| DeviceWork {
         name: a.name.clone(),
         kind: a.kind.clone(),
         stream: a.stream,
@@ -182,11 +182,11 @@ pub(super) fn device_work(all: &[Activity], ranges: &BTreeMap<u32, usize>, begin
         start_us: since(a.start_ns, begin),
         duration_us: a.duration_ns as f64 / 1e3,
     };
-    all.iter().map(of).collect()
+    all.iter().map(to_work).collect()
 }
 
 pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin: Joint) -> Vec<HostCall> {
-    let of = |c: &Call| HostCall {
+    let to_host_call = |c: &Call| HostCall {
         name: c.name.clone(),
         thread: c.thread,
         correlation: c.correlation,
@@ -195,7 +195,7 @@ pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin: Joi
         duration_us: c.duration_ns as f64 / 1e3,
     };
     // Those from before are the recorder's own.
-    all.iter().filter(|c| c.start_ns >= begin.ns).map(of).collect()
+    all.iter().filter(|c| c.start_ns >= begin.ns).map(to_host_call).collect()
 }
 
 /// Returns the device time of each range on each stream, by the events at its ends; ranges whose events could not be read are missing.

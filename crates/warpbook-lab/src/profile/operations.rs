@@ -180,7 +180,7 @@ mod tests {
 
     /// A step by its operations: two convolutions of one kernel, and an update whose gradient is filled with zeros before.
     fn operations() -> Vec<Operation> {
-        let of = |name: &str, flops, bytes, activities: Vec<Activity>| Operation {
+        let operation = |name: &str, flops, bytes, activities: Vec<Activity>| Operation {
             name: name.into(),
             flops,
             bytes,
@@ -190,10 +190,10 @@ mod tests {
         let clear = Activity { kind: ActivityKind::Fill { bytes: 64 }, correlation: 3, ..kernel("fill", 1, 20, 5) };
         let alone = |name, blocks, correlation| Activity { correlation, ..kernel(name, blocks, 0, 5) };
         vec![
-            of("batch", 0, 0, vec![]),
-            of("conv1 forward", 8_000, 4_000, vec![alone("conv", 8, 1)]),
-            of("conv1 weight gradient", 8_000, 6_000, vec![alone("conv", 8, 2)]),
-            of("optimiser", 0, 3_000, vec![clear, alone("sgd", 4, 4)]),
+            operation("batch", 0, 0, vec![]),
+            operation("conv1 forward", 8_000, 4_000, vec![alone("conv", 8, 1)]),
+            operation("conv1 weight gradient", 8_000, 6_000, vec![alone("conv", 8, 2)]),
+            operation("optimiser", 0, 3_000, vec![clear, alone("sgd", 4, 4)]),
         ]
     }
 

@@ -19,7 +19,7 @@ impl Profile {
     pub fn record(&self, lab: &Lab) -> Run {
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
         let problems: Vec<Problem> = self.cycles.iter().map(Cycle::problem).collect();
-        let of = |make: fn(&Cycle, &Problem) -> Vec<Span>| {
+        let spans = |make: fn(&Cycle, &Problem) -> Vec<Span>| {
             self.cycles.iter().zip(&problems).flat_map(|(c, p)| make(c, p)).collect::<Vec<Span>>()
         };
         let measurement = |(cycle, problem): (&Cycle, &Problem)| Measurement {
@@ -54,7 +54,7 @@ impl Profile {
             },
             main_problem: problems.first().map(|p| p.id.clone()),
             measurements: self.cycles.iter().zip(&problems).map(measurement).collect(),
-            spans: of(Cycle::spans),
+            spans: spans(Cycle::spans),
             breakdowns: self.cycles.iter().zip(&problems).filter_map(|(c, p)| c.breakdown(p)).collect(),
             profiled: self.cycles.iter().zip(&problems).map(|(c, p)| c.profiled(p)).collect(),
             problems,

@@ -18,12 +18,12 @@ struct Chosen<'r> {
 
 /// The rungs that gave a figure at the main problem on the lab's device, without those of a learner, whose kernels may not end.
 fn chosen<'r>(measured: &'r Run, problem: &Problem) -> Vec<Chosen<'r>> {
-    let of = |rung: &'r Rung| {
+    let choose = |rung: &'r Rung| {
         let measurement = measured.measurement(&rung.id, problem)?;
         let fits = rung.variant_of.is_none() && measured.is_sound(measurement) && measured.on_device(measurement);
         fits.then_some(Chosen { rung, measurement })
     };
-    measured.rungs.iter().filter_map(of).collect()
+    measured.rungs.iter().filter_map(choose).collect()
 }
 
 impl Chosen<'_> {

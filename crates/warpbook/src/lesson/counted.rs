@@ -44,11 +44,11 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
     let mut rows = Vec::new();
     for p in &counted {
         let all = counters(&p.counters, KERNELS);
-        let of = |row: &[String], heading: &&str| {
+        let value = |row: &[String], heading: &&str| {
             all.headers.iter().position(|h| h == heading).map(|at| row[at].clone()).unwrap_or_default()
         };
         for row in &all.rows {
-            let shown = columns.iter().map(|heading| of(row, heading));
+            let shown = columns.iter().map(|heading| value(row, heading));
             rows.push([title(run, &p.rung).to_owned(), row[0].clone()].into_iter().chain(shown).collect());
         }
     }

@@ -36,8 +36,8 @@ pub fn your_guess_of_time(run: &Run, problem: &Problem, new: &str, old: &str, gu
 
 /// Compares a guess in words with the ratio of the first rung's time to the second's.
 fn held_against(run: &Run, problem: &Problem, said: &str, (over, under): (&str, &str), guess: f64) -> String {
-    let of = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
-    let Some(measured) = of(over).zip(of(under)).map(|(over, under)| over / under) else {
+    let median_us = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
+    let Some(measured) = median_us(over).zip(median_us(under)).map(|(over, under)| over / under) else {
         return format!("Your guess: {said}. They were not both measured here.");
     };
     let (device, judged) = (&run.environment.device.name, judgement(guess, measured));

@@ -291,8 +291,8 @@ fn cell(us: Option<f64>) -> String {
 /// Compares the time of one rung with that of another, with regard to the noise.
 #[must_use]
 pub fn against(run: &Run, new: &str, old: &str) -> String {
-    let of = |id: &str| valid(run, id, run.main_problem()?);
-    let (Some(n), Some(o)) = (of(new), of(old)) else {
+    let measured = |id: &str| valid(run, id, run.main_problem()?);
+    let (Some(n), Some(o)) = (measured(new), measured(old)) else {
         return format!("{} and {} were not both measured here.", title(run, new), title(run, old));
     };
     format!(

@@ -45,7 +45,7 @@ impl WarpRead {
 
     /// Wavefronts where so many lanes are served together: as many as the bank has different words that has the most of them.
     fn wavefronts_of(&self, lanes: usize) -> u32 {
-        let of = |offsets: &[u32]| {
+        let wavefronts = |offsets: &[u32]| {
             let mut words: Vec<u32> =
                 offsets.iter().flat_map(|o| (0..self.bytes / 4).map(move |w| o / 4 + w)).collect();
             words.sort_unstable();
@@ -53,7 +53,7 @@ impl WarpRead {
             let in_bank = |bank| words.iter().filter(|w| **w as usize % BANKS == bank).count() as u32;
             (0..BANKS).map(in_bank).max().unwrap_or(0)
         };
-        self.offsets.chunks(lanes).map(of).sum()
+        self.offsets.chunks(lanes).map(wavefronts).sum()
     }
 
     /// Wavefronts if equal addresses are merged across the whole warp.

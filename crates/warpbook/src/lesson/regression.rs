@@ -131,11 +131,11 @@ pub fn between_kernels(run: &Run, id: &str) -> String {
 #[must_use]
 pub fn price_of_the_data(run: &Run) -> String {
     let spans = run.main_problem().map(|p| run.parts_of("02_fused", p, PartGroup::Ablation)).unwrap_or_default();
-    let of = |name: &str| spans.iter().find(|s| s.name == name).and_then(|s| s.median_us());
-    let (Some(whole), Some(reads)) = (of("whole pass"), of(ONLY_READS)) else {
+    let median_us = |name: &str| spans.iter().find(|s| s.name == name).and_then(|s| s.median_us());
+    let (Some(whole), Some(reads)) = (median_us("whole pass"), median_us(ONLY_READS)) else {
         return "The probes were not timed here.".into();
     };
-    let launch = of(NO_POINTS).map_or_else(
+    let launch = median_us(NO_POINTS).map_or_else(
         || "How much of that any launch costs was not measured.".to_owned(),
         |nothing| {
             format!(

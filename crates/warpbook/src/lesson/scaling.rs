@@ -33,7 +33,7 @@ pub fn place(lab: &Lab, ranks: usize) -> String {
     )
 }
 
-/// The measurement of a way on so many ranks, on the first line of a scaling record whose name has such a word in it.
+/// Returns the measurement of a way on so many ranks, in the first problem of a scaling record whose name contains the word.
 fn found<'r>(run: &'r Run, word: &str, rung: &str, ranks: usize) -> Option<&'r Measurement> {
     let line = scaling_lines(run).into_iter().find(|line| line.contains(word))?;
     let is = |m: &&Measurement| {
@@ -105,14 +105,14 @@ pub struct OnPaper {
     pub waiting_us: f64,
     /// Time of the whole step.
     pub step_us: f64,
-    /// Weak scaling: the time on one GPU over that of the step.
+    /// Weak scaling: the time on one GPU over the time of the step.
     pub efficiency: f64,
     /// Hours between two failures of any of them.
     pub failure_hours: f64,
 }
 
 impl StepOnPaper {
-    /// On so many GPUs, each with the same batch.
+    /// Estimates a step on this many GPUs, each with the same batch.
     ///
     /// A ring sends 2 (N - 1) / N of the bytes over its slowest link, in 2 (N - 1) messages a bucket (Patarasuk and Yuan, "Bandwidth optimal all-reduce
     /// algorithms for clusters of workstations", 2009). All buckets but the last may hide behind the rest of the backward pass. The slowest of N times that
@@ -224,9 +224,9 @@ mod tests {
         assert!((eight.bytes_us - 437.5).abs() < 1e-9 && (eight.messages_us - 280.0).abs() < 1e-9, "{eight:?}");
         // Behind three quarters of the backward pass: 450 us.
         assert!((eight.exposed_us - (717.5 - 450.0)).abs() < 1e-9, "{eight:?}");
-        let of = |gpus: u32| step().on(gpus);
-        assert!(of(9).bytes_us > 7.0 * of(8).bytes_us, "the slower network");
-        assert!(of(1024).efficiency < of(64).efficiency && of(64).efficiency < of(8).efficiency);
+        let on = |gpus: u32| step().on(gpus);
+        assert!(on(9).bytes_us > 7.0 * on(8).bytes_us, "the slower network");
+        assert!(on(1024).efficiency < on(64).efficiency && on(64).efficiency < on(8).efficiency);
         assert!(step().what_breaks(64).contains("the bytes"), "{}", step().what_breaks(64));
         assert!(step().what_breaks(1024).contains("number of messages"), "{}", step().what_breaks(1024));
         let quiet = StepOnPaper { gradient_bytes: 1.0, latency_us: 0.0, ..step() };

@@ -41,7 +41,7 @@ pub struct ScalingArgs {
     /// weak: a batch for each rank; strong: a batch for all together; both with a comma.
     #[arg(long, value_name = "weak|strong", value_delimiter = ',', default_values = ["weak", "strong"])]
     pub growth: Vec<Growth>,
-    /// Types that GPUs compute in, and so those of their gradients: fp32, tf32, amp-fp16, amp-bf16; several with commas.
+    /// Types that GPUs compute in, which their gradients have too: fp32, tf32, amp-fp16, amp-bf16; several with commas.
     #[arg(long, value_name = "P[,P..]", value_delimiter = ',', default_value = "fp32")]
     pub precision: Vec<Precision>,
     /// Types in which ranks on the CPU send gradients: fp32, bf16, fp16; several with commas.

@@ -39,11 +39,11 @@ pub struct TrainingArgs {
     /// Samples of a batch. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
-    /// Make a batch in so many parts, one after the other, whose gradients are added up before the optimiser's step: activations of a part only are
-    /// in memory. Batch normalisation takes the statistics of each part. [default: the recipe's, or else 1]
+    /// Compute a batch in this many parts, one after the other, whose gradients are added up before the optimiser's step: only the activations of
+    /// one part are in memory. Batch normalisation takes the statistics of each part. [default: the recipe's, or else 1]
     #[arg(long, value_name = "N")]
     pub accumulate: Option<usize>,
-    /// Keep the activations at the borders of so many segments of the network only, and compute the others again in the backward pass: less
+    /// Keep only the activations at the borders of this many segments of the network, and compute the others again in the backward pass: less
     /// memory, up to a forward pass more time, the same bits. [default: the recipe's, or else 1]
     #[arg(long, value_name = "N")]
     pub segments: Option<usize>,

@@ -38,7 +38,7 @@ fn saved_and_loaded() -> Result<Frozen> {
     loaded
 }
 
-/// The work of so many passes with a batch.
+/// Returns the work of so many passes with a batch.
 pub(in crate::guide) fn work(batch: u64, passes: u64) -> Work {
     let [inputs, hidden, outputs] = WIDTHS.map(|w| w as u64);
     let weights = 4 * (inputs * hidden + hidden + hidden * outputs + outputs);

@@ -23,12 +23,12 @@ fn rows(n: usize) -> Vec<usize> {
     (0..count).map(|i| i * (n - 1) / (count - 1).max(1)).collect()
 }
 
-/// The factor of a product of `[n][n]`, by which its elements are about as large as those of its inputs.
+/// Returns the factor of a product of `[n][n]` by which its elements are about as large as its inputs' elements.
 fn alpha(n: usize) -> f32 {
     1.0 / (n as f32).sqrt()
 }
 
-/// The work of a product of `[n][n]` in a type of so many bytes an element.
+/// Returns the work of a product of `[n][n]` in a type of this many bytes per element.
 pub(in crate::guide) const fn work(n: u64, bytes: u64) -> Work {
     Work {
         n,

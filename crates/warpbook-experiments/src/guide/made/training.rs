@@ -105,7 +105,7 @@ fn deep_recipe(layers: usize, segments: usize) -> Result<Recipe> {
     Ok(Recipe { name: "deep".into(), network, batch, learning_rate: 1e-4, shuffle: false, ..Recipe::mnist() })
 }
 
-/// The work of a step with so many layers.
+/// Returns the work of a step with this many layers.
 pub(in crate::guide) fn deep_work(layers: u64) -> Work {
     let [layers, channels, batch] = sizes(layers as usize);
     let recipe = deep_recipe(layers, 1).map(|r| (r.network.parameter_count() as u64, r.network.training_flops()));
@@ -137,13 +137,13 @@ fn first_gradients(place: &Place, recipe: Recipe, set: &Dataset) -> Result<(Vec<
 
 /// The gradients of the first step on the CPU, without checkpoints, relative to the largest.
 pub(in crate::guide) fn deep_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
-    let of = || -> Result<Vec<f64>> {
+    let train = || -> Result<Vec<f64>> {
         let recipe = deep_recipe(work.n as usize, 1)?;
         let set = images(recipe.batch, [1, 16, 16], 10)?;
         Ok(relative(&first_gradients(&Place::Cpu, recipe, &set)?.0))
     };
     // Where there is none, every comparison fails.
-    of().unwrap_or_else(|_| vec![f64::NAN; work.outputs as usize])
+    train().unwrap_or_else(|_| vec![f64::NAN; work.outputs as usize])
 }
 
 fn relative(gradients: &[f32]) -> Vec<f64> {
@@ -234,15 +234,16 @@ fn losses(trainer: &mut Trainer, set: &Dataset) -> std::result::Result<Vec<f64>,
 
 /// Computes the expected result on the CPU.
 pub(in crate::guide) fn fed_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
-    let of = || -> Result<Vec<f64>> {
+    let train = || -> Result<Vec<f64>> {
         let set = images(BATCHES * work.n as usize, [3, 64, 64], 10)?;
         let mut trainer = Trainer::on(&Place::Cpu, fed(work.n as usize)?, &set, None).map_err(failure)?;
         losses(&mut trainer, &set).map_err(failure)
     };
-    of().unwrap_or_else(|_| vec![f64::NAN; STEPS as usize])
+    train().unwrap_or_else(|_| vec![f64::NAN; STEPS as usize])
 }
 
-/// Steps, waited for one by one or together, whose batches come from page-locked memory or not, are gathered by so many threads in addition to the one that trains, or lie on the GPU.
+/// Makes steps, waited for one by one or together, whose batches come from page-locked memory or not, are gathered by so many threads in addition to
+/// the one that trains, or lie on the GPU.
 pub(in crate::guide) fn fed_steps(
     arrays: &Arrays,
     loader: Option<Loader>,

@@ -12,7 +12,7 @@ use warpbook_lab::profile::memory_at;
 use warpbook_lab::{Error, Result};
 use warpbook_record::{Dtype, MemoryAt, Problem, Profiled, Span, count};
 
-/// Rows and columns of the matrices, and of those of a quick run.
+/// Rows and columns of the matrices, in a full and in a quick run.
 const EDGE: [u32; 2] = [10_000, 512];
 
 /// A run of each rung, with the release of what it holds, and the same matrices allocated, dropped, released and multiplied as the rung gets memory:

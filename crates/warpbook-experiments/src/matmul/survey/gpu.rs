@@ -21,7 +21,7 @@ pub(super) const INPUTS: &str = "A and B standard Gaussian (Philox), rounded to 
                                  several sets of arrays in turn, up to 16, so that the inputs of large ones come from DRAM";
 /// Sets of arrays that a product goes through, at most.
 const MOST_SETS: u64 = 16;
-/// Arrays begin at multiples of so many elements, which are 256 bytes.
+/// Arrays begin at multiples of this many elements, which are 256 bytes.
 const ALIGNED_TO: usize = 128;
 
 /// Sets of arrays that together are twice as large as L2.
@@ -165,7 +165,7 @@ impl<'l> Field<'l> {
         }
     }
 
-    /// Times ours, the first choice and the best, which is left out where it is the first, in turn.
+    /// Times the choice of `gemm()`, the library's first choice and its best in turn; the best is left out if it is the first.
     fn time(&self, ways: &[&Way<'_, '_>]) -> Result<Times> {
         let medians = self.medians(ways)?;
         let median = |i: usize| medians.get(i).copied().unwrap_or(f64::INFINITY);
@@ -196,7 +196,7 @@ fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn]) {
     compile_into_cache(device, &jobs);
 }
 
-/// The arrays of one product, and what its results are held against.
+/// Arrays of one product, and the reference of its results.
 struct Arena<'f, 'l> {
     field: &'f Field<'l>,
     sets: Vec<DeviceArrays>,

@@ -27,13 +27,13 @@ pub struct Times {
 }
 
 impl Times {
-    /// The library's best over ours: above 1 ours is faster.
+    /// Returns the time of the library's best over that of `gemm()`: above 1, `gemm()` is faster.
     #[must_use]
     pub fn to_best(&self) -> f64 {
         self.best_us / self.ours_us
     }
 
-    /// The library's first choice over ours.
+    /// Returns the time of the library's first choice over that of `gemm()`.
     #[must_use]
     pub fn to_first(&self) -> f64 {
         self.first_us / self.ours_us
@@ -150,17 +150,17 @@ impl Report {
     /// Returns summaries of all products, then by their sides, types and transpositions.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
-        let of = |name: &str, keep: &dyn Fn(&Drawn) -> bool| summary(name, &self.products, keep);
-        let mut all = vec![of("all", &|_| true)];
-        all.extend(Sides::ALL.map(|sides| of(sides.label(), &|d| d.sides == sides)));
-        all.extend([Dtype::Bf16, Dtype::F16].map(|dtype| of(dtype.label(), &|d| d.dtype == dtype)));
+        let summarise = |name: &str, keep: &dyn Fn(&Drawn) -> bool| summary(name, &self.products, keep);
+        let mut all = vec![summarise("all", &|_| true)];
+        all.extend(Sides::ALL.map(|sides| summarise(sides.label(), &|d| d.sides == sides)));
+        all.extend([Dtype::Bf16, Dtype::F16].map(|dtype| summarise(dtype.label(), &|d| d.dtype == dtype)));
         let mut stored: Vec<&str> = Vec::new();
         for drawn in self.products.iter().map(|c| &c.drawn) {
             if !stored.contains(&drawn.stored()) {
                 stored.push(drawn.stored());
             }
         }
-        all.extend(stored.into_iter().map(|how| of(how, &|d| d.stored() == how)));
+        all.extend(stored.into_iter().map(|how| summarise(how, &|d| d.stored() == how)));
         all.into_iter().flatten().collect()
     }
 

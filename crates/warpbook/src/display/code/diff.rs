@@ -72,8 +72,8 @@ impl KernelDiff {
     /// Returns the number of lines that were added and the number removed.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
-        let of = |what: fn(&Line) -> bool| self.lines.iter().filter(|l| what(l)).count();
-        (of(|l| matches!(l, Line::Added(..))), of(|l| matches!(l, Line::Removed(_))))
+        let count = |what: fn(&Line) -> bool| self.lines.iter().filter(|l| what(l)).count();
+        (count(|l| matches!(l, Line::Added(..))), count(|l| matches!(l, Line::Removed(_))))
     }
 
     fn summary(&self) -> String {

@@ -85,19 +85,19 @@ mod tests {
 
     #[test]
     fn headers_are_those_of_the_kernel_and_of_its_headers() {
-        let of = |file: &str| -> Vec<&str> {
+        let headers_of = |file: &str| -> Vec<&str> {
             KernelView::file(file).unwrap().headers().files.iter().map(|h| h.path).collect()
         };
-        assert_eq!(of("regression/02_fused.cu"), ["regression/descent.cuh", "launch.cuh", "reduce.cuh", "xray.cuh"]);
-        assert_eq!(of("matmul/01_naive.cu"), ["matmul/gemm.cuh", "xray.cuh"]);
-        assert!(of("matmul/13_persistent_cluster.cu").contains(&"matmul/wgmma.cuh"));
-        assert!(of("peaks/fma.cu").is_empty());
+        assert_eq!(headers_of("regression/02_fused.cu"), ["regression/descent.cuh", "launch.cuh", "reduce.cuh", "xray.cuh"]);
+        assert_eq!(headers_of("matmul/01_naive.cu"), ["matmul/gemm.cuh", "xray.cuh"]);
+        assert!(headers_of("matmul/13_persistent_cluster.cu").contains(&"matmul/wgmma.cuh"));
+        assert!(headers_of("peaks/fma.cu").is_empty());
     }
 
     #[test]
     fn headers_that_an_older_view_has_are_only_named() {
-        let of = |file: &str| KernelView::file(file).unwrap();
-        let (fused, persistent) = (of("regression/02_fused.cu"), of("regression/05_persistent.cu"));
+        let view = |file: &str| KernelView::file(file).unwrap();
+        let (fused, persistent) = (view("regression/02_fused.cu"), view("regression/05_persistent.cu"));
         let (html, text) = (persistent.headers_since(&fused).html(), persistent.headers_since(&fused).text());
         assert!(
             html.contains("<summary>kernels/exchange.cuh") && !html.contains("<summary>kernels/reduce.cuh"),

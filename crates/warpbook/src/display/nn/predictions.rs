@@ -165,8 +165,8 @@ pub(crate) mod tests {
 
     /// The second is wrong.
     pub fn predictions() -> Vec<Prediction> {
-        let of = |(class, confidence): (usize, f32)| Prediction { class, confidence, probabilities: Vec::new() };
-        [(0, 0.6), (1, 0.9), (1, 0.7), (1, 1.0)].map(of).to_vec()
+        let predicted = |(class, confidence): (usize, f32)| Prediction { class, confidence, probabilities: Vec::new() };
+        [(0, 0.6), (1, 0.9), (1, 0.7), (1, 1.0)].map(predicted).to_vec()
     }
 
     #[test]

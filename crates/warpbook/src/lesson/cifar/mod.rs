@@ -34,7 +34,7 @@ pub fn photographs(train: usize, test: usize) -> Result<(Splits, String)> {
 /// Synthetic digits, each in a random colour on another, in images of CIFAR-10's shape.
 fn coloured_digits(train: usize, test: usize, seed: u64) -> Result<Splits> {
     let drawn = synthetic_digits(train, test, seed);
-    let of = |set: &Dataset, which: u32| {
+    let share_of = |set: &Dataset, which: u32| {
         let (height, width) = (set.height(), set.width());
         let (top, left) = ((SIDE - height) / 2, (SIDE - width) / 2);
         let mut pixels = vec![0u8; set.len() * 3 * SIDE * SIDE];
@@ -56,7 +56,7 @@ fn coloured_digits(train: usize, test: usize, seed: u64) -> Result<Splits> {
         Dataset::from_arrays(name, [3, SIDE, SIDE], pixels, set.labels().to_vec(), set.classes().to_vec())
             .map_err(|e| Error::Setting(e.to_string()))
     };
-    Ok(Splits { train: of(&drawn.train, 0)?, test: of(&drawn.test, 1)? })
+    Ok(Splits { train: share_of(&drawn.train, 0)?, test: share_of(&drawn.test, 1)? })
 }
 
 /// Returns a share such as "87.31 %".

@@ -272,8 +272,8 @@ mod tests {
             return;
         }
         let lab = Lab::on(Choice::Best).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
-        let of = |pair: &str| lab.run(&Guide::pair(pair).unwrap().quick()).unwrap();
-        let run = of("power");
+        let run_pair = |pair: &str| lab.run(&Guide::pair(pair).unwrap().quick()).unwrap();
+        let run = run_pair("power");
         let page = power(&run).page("");
         if run.notes.iter().any(|n| n.contains("NVML")) {
             assert!(page.contains("is not installed"), "{page}");
@@ -282,7 +282,7 @@ mod tests {
             let read: Vec<&str> = run.profiled.iter().filter(|p| p.power.len() > 4).map(|p| &*p.rung).collect();
             assert_eq!(read, ["01_gaussian", "02_zeros"]);
         }
-        let run = of("loader");
+        let run = run_pair("loader");
         let problem = run.main_problem().unwrap();
         for rung in ["01_synchronous", "04_prefetched"] {
             let spans = run.spans_of(rung, problem);
@@ -293,7 +293,7 @@ mod tests {
             );
         }
         assert!(loading(&run).page("").contains(SVG));
-        let run = of("allocation");
+        let run = run_pair("allocation");
         let main = run.main_problem().unwrap();
         let held = |rung: &str| &run.profiled_of(rung, main).unwrap().memory;
         // Ten arrays from the driver, each with a segment of its own; ten from the one segment of a pool.

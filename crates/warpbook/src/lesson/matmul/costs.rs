@@ -116,9 +116,9 @@ fn tile_range(run: &Run, problem: &Problem, id: &str) -> Option<String> {
 pub fn there_and_back(run: &Run, problem: &Problem) -> String {
     let copies: Vec<&Part> =
         run.parts.iter().filter(|p| p.problem == *problem && p.group == PartGroup::Transfer).collect();
-    let of = |name: &str| copies.iter().find(|s| s.name == name).and_then(|s| s.median_us());
+    let median_us = |name: &str| copies.iter().find(|s| s.name == name).and_then(|s| s.median_us());
     let (Some(there), Some((best, work)), Some(back)) =
-        (of("to the device"), run.fastest_kernels(problem), of("to the host"))
+        (median_us("to the device"), run.fastest_kernels(problem), median_us("to the host"))
     else {
         return format!("Copies to the device and back were not timed at {}.", problem.label);
     };

@@ -183,7 +183,7 @@ pub fn recorded_pytorch_loops(run: &Run) -> Option<PyTorchLoops> {
 
 /// The sound rows of the rungs that `way` knows, one feed after the other.
 fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<Loop> {
-    let of = |m: &Measurement| {
+    let read_loop = |m: &Measurement| {
         let (precision, feed) = way(run.rung(&m.rung)?)?;
         let p = &m.problem;
         let (images, batch, epochs) = (p.count("images")?, p.count("batch")?.max(1), p.count("epochs")?);
@@ -197,7 +197,7 @@ fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<
             accuracy: m.accuracy().map(|(mean, _)| mean),
         })
     };
-    let all: Vec<Loop> = run.measurements.iter().filter_map(of).collect();
+    let all: Vec<Loop> = run.measurements.iter().filter_map(read_loop).collect();
     Feed::ALL.into_iter().flat_map(|feed| all.iter().filter(move |l| l.feed == feed).cloned()).collect()
 }
 
@@ -302,13 +302,13 @@ pub fn next_to_pytorch(ours: &[Loop], theirs: &PyTorchLoops) -> Table {
 /// Says how many times as fast fp16 is as fp32 at the same batch, for each feed.
 #[must_use]
 pub fn brought(all: &[Loop]) -> String {
-    let of = |feed: Feed| {
-        let of = |p: Precision| all.iter().find(|l| l.feed == feed && l.precision == p);
-        let (full, half) = (of(Precision::Fp32)?, of(Precision::AmpFp16)?);
+    let ratio = |feed: Feed| {
+        let in_precision = |p: Precision| all.iter().find(|l| l.feed == feed && l.precision == p);
+        let (full, half) = (in_precision(Precision::Fp32)?, in_precision(Precision::AmpFp16)?);
         (full.batch == half.batch)
             .then(|| format!("{} with {}", figures::times(full.seconds / half.seconds), words(feed)))
     };
-    let said: Vec<String> = Feed::ALL.into_iter().filter_map(of).collect();
+    let said: Vec<String> = Feed::ALL.into_iter().filter_map(ratio).collect();
     if said.is_empty() {
         return "The CPU trains in fp32 only, so there is nothing to compare it with: fp16 needs a GPU.".into();
     }

@@ -84,8 +84,8 @@ pub fn step_from(recipe: &Recipe, images: &Dataset, weights: &Weights) -> Result
     let gradients = engine.gradients()?;
     let named = gradients.specs().iter().zip(gradients.values());
     let weights = named.filter(|(spec, _)| spec.role.is_trained()).map(|(spec, g)| (spec.name.clone(), g.clone()));
-    let of = |name: String| engine.output_gradient(&name, n).map(|g| (name, g.to_vec()));
-    let outputs = products(&recipe.network).into_iter().filter_map(of).collect();
+    let gradient = |name: String| engine.output_gradient(&name, n).map(|g| (name, g.to_vec()));
+    let outputs = products(&recipe.network).into_iter().filter_map(gradient).collect();
     Ok(Gradients { loss: loss.mean, batch: n, outputs, weights: weights.collect() })
 }
 
@@ -193,10 +193,10 @@ pub fn earlier_and_later(
         share(earlier, 1.0, Fate::Vanishes),
         share(later, 1.0, Fate::Vanishes)
     );
-    let of = |name: &str, step: &Gradients| {
+    let label = |name: &str, step: &Gradients| {
         format!("{}: a loss of {}", figures::sentence_case(name), figures::number(step.loss))
     };
-    histograms(&title, &[(of(first, earlier), earlier, 1.0), (of(then, later), later, 1.0)])
+    histograms(&title, &[(label(first, earlier), earlier, 1.0), (label(then, later), later, 1.0)])
 }
 
 /// Returns a table of how fp16 holds each gradient of a step, as it is and with the loss multiplied by `scale`.

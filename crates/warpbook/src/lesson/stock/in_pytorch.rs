@@ -31,8 +31,8 @@ fn panel(python: &str, script: &Path, said: &str, complained: &str) -> Panel {
     Panel::column([&table(&headers, rows), &others.join("\n")])
 }
 
-/// Runs the script (from the notebooks' folder, `pytorch/warpbook_op.py`) and shows the errors of our layers in PyTorch, or what it needs. The
-/// Python is that of `WARPBOOK_PYTHON`, or `python3`.
+/// Runs the script (from the notebooks' folder, `pytorch/warpbook_op.py`) and shows the errors of the project's layers in PyTorch, or what it needs.
+/// The Python is `WARPBOOK_PYTHON`, or `python3`.
 #[must_use]
 pub fn checked_in_pytorch(lab: &Lab, script: impl AsRef<Path>) -> Panel {
     if lab.device().cuda().is_none() {

@@ -10,7 +10,8 @@ use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, draw};
 use warpbook_experiments::session::TrainingRun;
 use warpbook_record::{Measurement, Problem, Run, Rung, Runner, stats};
 
-/// The fastest of ours and of the libraries at a problem, in microseconds; frameworks that were merged into the record count as libraries.
+/// Returns the fastest time of the project's kernels and of the libraries at a problem, in microseconds; frameworks that were merged into the record
+/// count as libraries.
 fn both<'r>(run: &'r Run, problem: &Problem) -> Option<[(&'r Measurement, f64); 2]> {
     let of_libraries = |r: &Rung| matches!(r.runner, Runner::Library(_) | Runner::External(_));
     Some([run.fastest_kernels(problem)?, run.fastest_of(problem, of_libraries)?])
@@ -25,7 +26,8 @@ fn name(problem: &Problem) -> String {
     format!("{}, {}", problem.short, problem.dtype.label())
 }
 
-/// For each problem the fastest of our kernels and of the libraries, and how many times as fast ours is; without a GPU it has no rows.
+/// Returns a table of the fastest of the project's kernels and of the libraries for each problem, and of how many times as fast the project's is;
+/// without a GPU it has no rows.
 #[must_use]
 pub fn own_and_library(run: &Run) -> Table {
     let rows = run.problems().into_iter().filter_map(|problem| {
@@ -99,8 +101,8 @@ pub fn where_the_library_wins(run: &Run) -> Table {
     table(&[&first, "As chosen", "Fastest library", "Time", "Ours is"], all.iter().map(row).collect())
 }
 
-/// Microseconds of a step: the median over the epochs after the first, in which kernels are loaded and graphs are captured. Of a training of one
-/// epoch, that of this one.
+/// Returns the microseconds of a step: the median over the epochs after the first, in which kernels are loaded and graphs are captured. If there is
+/// only one epoch, it counts.
 fn step_us(run: &TrainingRun) -> Option<f64> {
     let course = run.log().course.as_ref()?;
     let seconds: Vec<f64> = course.epochs.iter().map(|e| e.seconds).collect();
@@ -140,14 +142,14 @@ pub fn trainings(all: &[TrainingRun]) -> Table {
 /// # Errors
 /// If none of them was trained ([`ChartError::NothingToDraw`]).
 pub fn steps_over_tiles(all: &[TrainingRun], tiled: &[(u32, &str)], others: &[&str]) -> Result<Chart, ChartError> {
-    let of = |id: &str| all.iter().find(|run| run.record().rungs.first().is_some_and(|rung| rung.id == id));
-    let ms = |id: &str| of(id).and_then(step_us).map(|us| us / 1e3);
+    let find_run = |id: &str| all.iter().find(|run| run.record().rungs.first().is_some_and(|rung| rung.id == id));
+    let ms = |id: &str| find_run(id).and_then(step_us).map(|us| us / 1e3);
     let edges = tiled.iter().filter_map(|(edge, id)| Some((f64::from(*edge), ms(id)?)));
     let ends = [tiled.first(), tiled.last()].map(|end| end.map_or(f64::NAN, |(edge, _)| f64::from(*edge)));
     let mut lines = vec![Curve::new("tiled products", edges)];
     lines.extend(others.iter().filter_map(|id| {
         let ms = ms(id)?;
-        Some(Curve::new(variant(of(id)?), ends.map(|edge| (edge, ms))))
+        Some(Curve::new(variant(find_run(id)?), ends.map(|edge| (edge, ms))))
     }));
     draw().curves(
         ["Time of a training step by the tile of the linear layers' products", "Median of the epochs after the first"],

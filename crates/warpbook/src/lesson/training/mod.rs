@@ -34,8 +34,8 @@ fn before(id: &str) -> Option<&'static str> {
     all[..at].last().copied()
 }
 
-/// MNIST where its files are found, else digits that a program draws; at most so many for training and for the test.
-/// The sentence says which.
+/// Loads MNIST if its files are found, else digits that a program draws; at most these numbers for training and for the test. The sentence says
+/// which.
 #[must_use]
 pub fn digits(train: usize, test: usize) -> (Splits, String) {
     let drawn = |[train, test]: [usize; 2]| Ok::<_, Infallible>(synthetic_digits(train, test, 1));
@@ -220,10 +220,10 @@ pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Tabl
         return table(&headers, vec![vec![not_taken_apart(run, missing), String::new(), String::new(), String::new()]]);
     };
     let (a, b) = (times_of(was), times_of(now));
-    let of = |list: &[(&str, f64)], name: &str| list.iter().find(|(n, _)| *n == name).map(|(_, us)| *us);
+    let time_of = |list: &[(&str, f64)], name: &str| list.iter().find(|(n, _)| *n == name).map(|(_, us)| *us);
     let mut names: Vec<&str> = a.iter().map(|(n, _)| *n).collect();
-    names.extend(b.iter().map(|(n, _)| *n).filter(|n| of(&a, n).is_none()));
-    let difference = |name: &str| of(&b, name).unwrap_or(0.0) - of(&a, name).unwrap_or(0.0);
+    names.extend(b.iter().map(|(n, _)| *n).filter(|n| time_of(&a, n).is_none()));
+    let difference = |name: &str| time_of(&b, name).unwrap_or(0.0) - time_of(&a, name).unwrap_or(0.0);
     let least = NOTABLE * was.whole_median_us().unwrap_or(0.0);
     names.retain(|n| difference(n).abs() >= least);
     names.sort_by(|x, y| difference(y).abs().total_cmp(&difference(x).abs()));
@@ -232,7 +232,7 @@ pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Tabl
         let shown = |us: Option<f64>| us.map_or_else(|| "none".to_owned(), figures::time);
         vec![name.to_owned(), shown(was), shown(now), figures::time_difference(change)]
     };
-    let mut rows: Vec<Vec<String>> = names.iter().take(MOST_CHANGED).map(|n| row(n, of(&a, n), of(&b, n))).collect();
+    let mut rows: Vec<Vec<String>> = names.iter().take(MOST_CHANGED).map(|n| row(n, time_of(&a, n), time_of(&b, n))).collect();
     rows.push(row("all kernels, added up", Some(was.sum_us()), Some(now.sum_us())));
     rows.push(row("nothing ran", was.idle_median_us(), now.idle_median_us()));
     let launches = |b: &Breakdown| b.operations.iter().map(|o| o.launches).sum::<u64>();
