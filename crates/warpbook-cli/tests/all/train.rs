@@ -453,5 +453,5 @@ fn what_computes_on_a_gpu_is_said_for_one_only() {
     expect(&train(&["--convolution", "stock"]), 2, &["--convolution says what computes on a GPU"]);
     expect(&train(&["--product", "stok"]), 2, &["`stok` computes no linear layer; did you mean `stock`?"]);
     expect(&train(&["--product", "none.cu"]), 2, &["none.cu cannot be read"]);
-    expect(&train(&["--convolution", "naive"]), 2, &["`naive` is none of own, im2col, stock."]);
+    expect(&train(&["--convolution", "naive"]), 2, &["Unknown convolution `naive`: choose one of own, im2col, stock."]);
 }

@@ -12,7 +12,7 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Check, Dtype, KernelSpec, Part, PartGroup, Problem, Run, Rung, Tile};
 
-/// The arrays of a product, and what its results are held against.
+/// Arrays of a product, and the reference of its results.
 pub(super) struct Inputs {
     pub(super) product: Product,
     pub(super) a: Storage,
@@ -23,7 +23,7 @@ pub(super) struct Inputs {
     pub(super) stream: Stream,
 }
 
-/// What runs a rung.
+/// Implementation that runs a rung.
 pub(super) enum Way {
     Ours(Arc<Plan>),
     Cublas(Cublas),
@@ -39,7 +39,7 @@ pub(super) struct Matrices<'a> {
     on_cpu: cpu::Matrices<'a>,
 }
 
-/// Compiles kernels with their tiles on all threads into the compiler's cache; what does not compile is told where it is used.
+/// Compiles kernels with their tiles on all threads into the compiler's cache; a kernel that does not compile is reported where it is used.
 pub(super) fn compile_into_cache(device: &CudaDevice, jobs: &[(KernelSpec, Tile)]) {
     let Ok(compiler) = device.compiler() else { return };
     collect(jobs.len(), &|i| {
@@ -108,7 +108,7 @@ impl<'a> Matrices<'a> {
         Ok(best)
     }
 
-    /// What `gemm()` picks by itself, with the row whose kernel that is.
+    /// Returns the choice of `gemm()`, with the row whose kernel it is.
     fn as_chosen(&self) -> Result<OnGpu<'_>> {
         let Chosen { row, plan, why } = Chosen::of(&Gemm::untuned(self.device), &self.on_gpu.product)?;
         Ok(OnGpu { choice: Some(why), ..self.candidate_of(&row, Way::Ours(plan)) })
@@ -178,7 +178,7 @@ impl Prepared for Matrices<'_> {
         }
     }
 
-    /// What a result costs that is wanted on the host: pageable copies to the device and back.
+    /// Times what a result costs that is wanted on the host: pageable copies to the device and back.
     fn extras(&self, lab: &Lab, _: &Run) -> Result<Vec<Part>> {
         fn copies<T: warpbook_device::Element>(
             bench: &Bench,
@@ -226,7 +226,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// By a handle's choice, of arrays that begin at multiples of 16 bytes.
+    /// Prepares the choice of a handle, for arrays that begin at multiples of 16 bytes.
     pub(super) fn of(gemm: &Gemm, product: &Product) -> Result<Self> {
         let choice = gemm.choice(product)?;
         let plan = gemm.plan(product, [true; 2])?;
@@ -293,10 +293,10 @@ impl Candidate for OnGpu<'_> {
     }
 }
 
-/// Whether a candidate runs and gives the right result.
+/// Returns true if a candidate runs and gives the right result.
 ///
 /// # Errors
-/// One after which the GPU cannot be used.
+/// If an error occurs after which the GPU cannot be used.
 pub(super) fn is_right(candidate: &dyn Candidate) -> Result<bool> {
     let ran = candidate.reset().and_then(|()| candidate.launch()).map_err(Error::from);
     match ran.and_then(|()| candidate.check()) {

@@ -132,7 +132,7 @@ impl Matmul {
         self
     }
 
-    /// One more product, with A and B stored transposed or not.
+    /// Adds a product, with A and B stored transposed or not.
     #[must_use]
     pub fn also(mut self, shape: (u64, u64, u64), dtype: Dtype, transposed: (bool, bool)) -> Self {
         self.also.push((shape, dtype, transposed));
@@ -145,35 +145,35 @@ impl Matmul {
         crossed.chain(self.also.iter().copied()).collect()
     }
 
-    /// Whether A and B of each shape are stored transposed.
+    /// Sets whether A and B of each shape are stored transposed.
     #[must_use]
     pub fn transposed(mut self, a: bool, b: bool) -> Self {
         self.transposed = (a, b);
         self
     }
 
-    /// One tile for the rungs that have it, by id, in place of the fastest.
+    /// Sets one tile by id for the rungs that have it, in place of the fastest.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
         self.selection.tile = Some(id.into());
         self
     }
 
-    /// Whether every tile of a rung is tried, and the fastest kept; else the first is taken.
+    /// Sets whether every tile of a rung is tried, and the fastest kept; else the first is taken.
     #[must_use]
     pub fn tiles(mut self, tiles: bool) -> Self {
         self.tiles = tiles;
         self
     }
 
-    /// Whether copies to the device and back are timed too.
+    /// Sets whether copies to the device and back are timed too.
     #[must_use]
     pub fn transfers(mut self, transfers: bool) -> Self {
         self.transfers = transfers;
         self
     }
 
-    /// One more rung, after all others.
+    /// Adds a rung after all others.
     #[must_use]
     pub fn row(mut self, row: Row) -> Self {
         self.rows.push(row);
@@ -188,7 +188,7 @@ impl Matmul {
         self.rows.iter().map(|r| r.rung.clone()).collect()
     }
 
-    /// The row of a rung; of a variant that of its base, with the variant in its place.
+    /// Returns the row of a rung; for a variant the row of its base, with the variant in its place.
     pub(crate) fn row_of(&self, rung: &Rung) -> Option<Row> {
         let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
         let base = self.rows.iter().find(|r| r.rung.id == *id)?;

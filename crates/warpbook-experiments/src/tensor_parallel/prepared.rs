@@ -85,7 +85,7 @@ impl Work {
         Ok(Over::new(devices, &self.product, &arrays, &options)?)
     }
 
-    /// What each GPU does in a run.
+    /// Records the activity of each GPU in a run.
     pub fn timeline(&self, way: Way) -> Result<Timeline> {
         Ok(self.over(way)?.timeline(&self.stream)?)
     }

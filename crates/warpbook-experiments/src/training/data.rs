@@ -1,4 +1,4 @@
-//! What is trained on: published files where they are found, else images and numbers drawn with a seed.
+//! Samples of the trainings: published files where they are found, else images and numbers drawn with a seed.
 
 use super::workload::{AMP_BATCHES, Workload};
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ pub(crate) const SYNTHETIC: &str = "synthetic";
 /// `[channels, height, width]` of CIFAR-10.
 const CIFAR: [usize; 3] = [3, 32, 32];
 
-/// Where images are looked for.
+/// Places where images are looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Place {
-    /// Where they usually are; drawn images where they are not.
+    /// The usual places; drawn images if there are none.
     #[default]
     Usual,
     /// In this folder, and nowhere else.
@@ -92,7 +92,7 @@ impl Files {
         self.open(workload).map(drop).map_err(Error::Setting)
     }
 
-    /// What a workload is trained on in a few words, as "MNIST".
+    /// Names the samples of a workload in a few words, such as "MNIST".
     pub(crate) fn label(&self, workload: Workload) -> String {
         match (self.open(workload), workload) {
             (Ok(Some(set)), _) if *set.train.origin() == Origin::Original => set.train.name().to_owned(),
@@ -103,7 +103,7 @@ impl Files {
         }
     }
 
-    /// The same in a sentence without its full stop.
+    /// Describes the samples in a sentence without its full stop.
     pub(crate) fn note(&self, workload: Workload, seed: u64) -> String {
         match (self.open(workload), workload) {
             (Ok(Some(set)), _) => set.train.note(),

@@ -389,7 +389,7 @@ files digits are drawn, and the record says so.";
     }
 }
 
-/// What is trained, and how it is fed.
+/// Returns the settings of the workload and its feeding.
 fn sizes() -> Vec<Setting<TrainingLoop>> {
     vec![
         Setting {
@@ -430,7 +430,7 @@ fn sizes() -> Vec<Setting<TrainingLoop>> {
     ]
 }
 
-/// What it is trained on, and what it has to reach.
+/// Returns the settings of the samples and the goal.
 fn conditions() -> Vec<Setting<TrainingLoop>> {
     vec![
         Setting {

@@ -35,7 +35,7 @@ pub fn set_up(w: &Workspace) -> Result<Venv> {
     Ok(venv)
 }
 
-/// The same, and what compiles the kernels in the notebooks; only a GPU cannot do without.
+/// Sets up the environment, with the compiler of the kernels in the notebooks; only a GPU cannot do without.
 fn set_up_with_nvrtc(w: &Workspace) -> Result<Venv> {
     let cuda = nvrtc::Cuda::probe(w);
     if cuda.devices > 0 {
@@ -165,15 +165,15 @@ pub fn all(w: &Workspace) -> Result<Vec<PathBuf>> {
     Ok(notebooks)
 }
 
-/// Where notebooks are executed.
+/// Settings of the place where notebooks are executed.
 struct Place<'a> {
     /// The folder below which each kernel builds its cells.
     builds: &'a Path,
-    /// Where compiled kernels are kept; the user's cache for `None`.
+    /// Folder for compiled kernels; the user's cache if `None`.
     kernels: Option<&'a Path>,
 }
 
-/// What came of an execution.
+/// Outcome of an execution.
 #[derive(Debug, PartialEq)]
 struct Run {
     cells: u64,

@@ -5,7 +5,7 @@ use super::tables::{WHOLE_TRAININGS, cell, code, date, figures_head, heading, ma
 use warpbook_charts::words;
 use warpbook_record::{Measurement, PartGroup, Run, stats};
 
-/// Whether a record's samples are whole trainings.
+/// Returns true if a record's samples are whole trainings.
 fn is_whole(run: &Run) -> bool {
     run.experiment == "time-to-accuracy"
 }

@@ -23,7 +23,7 @@ impl Headers {
         Self { files, known: Vec::new() }
     }
 
-    /// These headers, without the text of those that `older` has, too.
+    /// Returns these headers, without the text of those that `older` has, too.
     pub(crate) fn besides(self, older: &Self) -> Self {
         let seen = |h: &&'static Source| older.files.iter().chain(&older.known).any(|o| o.path == h.path);
         let (known, files) = self.files.into_iter().partition(seen);
@@ -37,7 +37,7 @@ impl Headers {
     }
 }
 
-/// What a source includes comes before what it includes itself, as the compiler reads it.
+/// Adds what a source includes, and first what those files include themselves, in the order in which the compiler reads them.
 fn include(source: &str, files: &mut Vec<&'static Source>) {
     for name in includes(source).into_iter().filter_map(Include::name) {
         if let Some(header) = HEADERS.iter().find(|h| h.path == name)
@@ -85,19 +85,19 @@ mod tests {
 
     #[test]
     fn headers_are_those_of_the_kernel_and_of_its_headers() {
-        let of = |file: &str| -> Vec<&str> {
+        let headers_of = |file: &str| -> Vec<&str> {
             KernelView::file(file).unwrap().headers().files.iter().map(|h| h.path).collect()
         };
-        assert_eq!(of("regression/02_fused.cu"), ["regression/descent.cuh", "launch.cuh", "reduce.cuh", "xray.cuh"]);
-        assert_eq!(of("matmul/01_naive.cu"), ["matmul/gemm.cuh", "xray.cuh"]);
-        assert!(of("matmul/13_persistent_cluster.cu").contains(&"matmul/wgmma.cuh"));
-        assert!(of("peaks/fma.cu").is_empty());
+        assert_eq!(headers_of("regression/02_fused.cu"), ["regression/descent.cuh", "launch.cuh", "reduce.cuh", "xray.cuh"]);
+        assert_eq!(headers_of("matmul/01_naive.cu"), ["matmul/gemm.cuh", "xray.cuh"]);
+        assert!(headers_of("matmul/13_persistent_cluster.cu").contains(&"matmul/wgmma.cuh"));
+        assert!(headers_of("peaks/fma.cu").is_empty());
     }
 
     #[test]
     fn headers_that_an_older_view_has_are_only_named() {
-        let of = |file: &str| KernelView::file(file).unwrap();
-        let (fused, persistent) = (of("regression/02_fused.cu"), of("regression/05_persistent.cu"));
+        let view = |file: &str| KernelView::file(file).unwrap();
+        let (fused, persistent) = (view("regression/02_fused.cu"), view("regression/05_persistent.cu"));
         let (html, text) = (persistent.headers_since(&fused).html(), persistent.headers_since(&fused).text());
         assert!(
             html.contains("<summary>kernels/exchange.cuh") && !html.contains("<summary>kernels/reduce.cuh"),

@@ -158,9 +158,9 @@ fn guesses_are_held_against_the_measurement_and_drawn() {
 #[test]
 fn attempts_stand_next_to_each_other() {
     let lab = Lab::open("cpu").unwrap();
-    let of = |name: &str| LiveKernel::of("02_coalesced").unwrap().named(name);
-    let broken = of("broken").replacing("float sum = 0.0f;", "float sum = none;").unwrap();
-    let tried = [lab.attempt(&of("as_it_is")).unwrap(), lab.attempt(&broken).unwrap()];
+    let live = |name: &str| LiveKernel::of("02_coalesced").unwrap().named(name);
+    let broken = live("broken").replacing("float sum = 0.0f;", "float sum = none;").unwrap();
+    let tried = [lab.attempt(&live("as_it_is")).unwrap(), lab.attempt(&broken).unwrap()];
     let rows = attempts(&tried).rows;
     assert_eq!(
         (&*rows[0][0], &*rows[1][0], &*rows[1][1]),

@@ -32,7 +32,7 @@ impl Checked {
     }
 }
 
-/// What the program printed, as a table and what else it said; what is missing where it checked nothing.
+/// Shows what the program printed, as a table and the rest of its output; if it checked nothing, what is missing.
 fn panel(python: &str, script: &Path, said: &str, complained: &str) -> Panel {
     let rows: Vec<Vec<String>> = said.lines().filter_map(Checked::of_line).map(Checked::row).collect();
     if rows.is_empty() {
@@ -48,8 +48,8 @@ fn panel(python: &str, script: &Path, said: &str, complained: &str) -> Panel {
     Panel::column([&table(&headers, rows), &others.join("\n")])
 }
 
-/// Runs the script (from the notebooks' folder, `pytorch/warpbook_op.py`) and shows the errors of our layers in PyTorch, or what it needs. The
-/// Python is that of `WARPBOOK_PYTHON`, or `python3`.
+/// Runs the script (from the notebooks' folder, `pytorch/warpbook_op.py`) and shows the errors of the project's layers in PyTorch, or what it needs.
+/// The Python is `WARPBOOK_PYTHON`, or `python3`.
 #[must_use]
 pub fn checked_in_pytorch(lab: &Lab, script: impl AsRef<Path>) -> Panel {
     if lab.device().cuda().is_none() {
