@@ -134,7 +134,9 @@ impl Dataset {
         let [c, h, w] = shape;
         let (n, found) = (labels.len(), images.len());
         let Some(pixels) = c.checked_mul(h).and_then(|p| p.checked_mul(w)).filter(|p| *p > 0) else {
-            return refuse(format!("images of {c} x {h} x {w} have no pixels; the shape is [channels, height, width]."));
+            return refuse(format!(
+                "images of {c} x {h} x {w} have no pixels; the shape is [channels, height, width]."
+            ));
         };
         if pixels.checked_mul(n) != Some(found) {
             return refuse(format!(
@@ -287,7 +289,10 @@ impl Dataset {
     pub fn subset(&self, indices: &[usize]) -> Result<Self> {
         if let Some(i) = indices.iter().find(|i| **i >= self.len()) {
             let n = self.len();
-            return Err(Error::Setting(format!("{}: there is no image {i}; the {n} images are numbered from 0.", self.name)));
+            return Err(Error::Setting(format!(
+                "{}: there is no image {i}; the {n} images are numbered from 0.",
+                self.name
+            )));
         }
         Ok(self.gather(indices))
     }

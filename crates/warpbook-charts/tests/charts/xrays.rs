@@ -64,9 +64,7 @@ fn a_lighter_x_ray_says_how_many_sms_it_shows() {
     let lanes = |chart: &Chart| chart.svg.as_str().matches("data-name=\"SM ").count();
     assert_eq!((lanes(&some), lanes(&all)), (17, 132));
     assert!(some.description.starts_with("Lanes of 17 of 132 SMs"), "{}", some.description);
-    assert!(
-        some.svg.as_str().contains(">17 of 132 SMs: the most") && some.svg.as_str().len() < all.svg.as_str().len()
-    );
+    assert!(some.svg.as_str().contains(">17 of 132 SMs: the most") && some.svg.as_str().len() < all.svg.as_str().len());
     assert_eq!(some.table, all.table);
 }
 

@@ -123,7 +123,10 @@ mod tests {
         let file = ComputedBy { product: Some(ProductBy::Tiled), convolution: Some(ConvolutionBy::Stock) };
         let line = ComputedBy { product: Some(ProductBy::Own), convolution: None };
         assert_eq!(line.or(file), ComputedBy { product: Some(ProductBy::Own), ..file });
-        assert_eq!("fast".parse::<ConvolutionBy>().unwrap_err(), "Unknown convolution `fast`: choose one of own, im2col, stock.");
+        assert_eq!(
+            "fast".parse::<ConvolutionBy>().unwrap_err(),
+            "Unknown convolution `fast`: choose one of own, im2col, stock."
+        );
     }
 
     #[test]

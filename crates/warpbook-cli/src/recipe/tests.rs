@@ -46,7 +46,8 @@ fn a_layer_says_what_computes_it_and_a_kernel_lies_next_to_the_recipe() {
         );
         super::parse(&folder.path().join("my.toml"), &text)
     };
-    let computed_by = |layer: &str| parse(layer).unwrap().recipe.network.nodes().iter().map(|node| node.by).collect::<Vec<_>>();
+    let computed_by =
+        |layer: &str| parse(layer).unwrap().recipe.network.nodes().iter().map(|node| node.by).collect::<Vec<_>>();
     let all = computed_by("{ layer = \"linear 32\", product = \"mine.cu@03_shared_tile\" }");
     assert_eq!(all[3].product.unwrap().rows()[0].rung.id, "03_shared_tile+mine");
     assert_eq!((all[0].convolution, all[1].convolution, all[4].product), (None, Some(Method::Stock), None));

@@ -208,7 +208,8 @@ impl Source {
         match self.read(&mut one) {
             Ok(0) => {}
             Ok(_) => {
-                return self.refuse_at(end, format!("{what} should end here, but more bytes follow. Load the file again."));
+                return self
+                    .refuse_at(end, format!("{what} should end here, but more bytes follow. Load the file again."));
             }
             Err(e) => return self.refuse_at(end, format!("{what} cannot be unpacked ({e}). Load the file again.")),
         }

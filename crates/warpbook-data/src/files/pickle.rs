@@ -244,7 +244,10 @@ impl Machine<'_> {
             };
         }
         if i >= MOST_VALUES {
-            return refuse(at, format!("The pickle stores a value under number {i}; a batch of CIFAR-10 has fewer values."));
+            return refuse(
+                at,
+                format!("The pickle stores a value under number {i}; a batch of CIFAR-10 has fewer values."),
+            );
         }
         if self.memo.len() <= i {
             self.memo.resize(i + 1, None);

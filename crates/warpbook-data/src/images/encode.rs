@@ -8,7 +8,9 @@ use png::{BitDepth, ColorType};
 /// # Errors
 /// If there is no PNG image of this shape, or the number of bytes does not match the shape.
 pub fn png([channels, height, width]: [usize; 3], pixels: &[u8]) -> Result<Vec<u8>> {
-    let refuse = |why: String| Error::Setting(format!("An image of {channels} x {height} x {width} cannot be written as PNG: {why}"));
+    let refuse = |why: String| {
+        Error::Setting(format!("An image of {channels} x {height} x {width} cannot be written as PNG: {why}"))
+    };
     let colour = match channels {
         1 => ColorType::Grayscale,
         3 => ColorType::Rgb,

@@ -21,9 +21,7 @@ const MOST_TOTAL: usize = 8 << 30;
 pub fn image_folder(folder: impl AsRef<Path>, channels: usize, resize: Option<(usize, usize)>) -> Result<Dataset> {
     let folder = folder.as_ref();
     if !matches!(channels, 1 | 3) {
-        return Err(Error::Setting(format!(
-            "{channels} channels are not supported; choose 1 (grey) or 3 (colour)."
-        )));
+        return Err(Error::Setting(format!("{channels} channels are not supported; choose 1 (grey) or 3 (colour).")));
     }
     if let Some((h, w)) = resize.filter(|(h, w)| [h, w].iter().any(|s| !(1..=MOST_SIDE).contains(*s))) {
         return Err(Error::Setting(format!(
@@ -91,7 +89,10 @@ fn classes(folder: &Path) -> Result<(Classes, PassedOver)> {
         others.iter().for_each(|p| all.note(p));
         // Two names that are shown alike would be one class.
         let Some(name) = sub.file_name().and_then(|name| name.to_str()) else {
-            return Err(Error::read(&sub, "its name is not valid UTF-8; rename the folder, since its name becomes the class's name"));
+            return Err(Error::read(
+                &sub,
+                "its name is not valid UTF-8; rename the folder, since its name becomes the class's name",
+            ));
         };
         classes.push((name.to_owned(), files));
     }

@@ -293,7 +293,8 @@ impl Scaling {
         let mut seen: Vec<(String, String)> = Vec::new();
         for cell in self.cells(ranks.world(), on_gpu).iter().filter(|cell| cell.way.ranks) {
             let key = (cell.network.name().to_owned(), cell.way.id());
-            let is_of_cell = |m: &Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
+            let is_of_cell =
+                |m: &Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
             // What failed did so on all ranks.
             if seen.contains(&key) || all.iter().any(|m| is_of_cell(m) && m.error.is_some()) {
                 continue;

@@ -275,7 +275,9 @@ mod tests {
         for target in [99.0, 99.1, 90.42, 70.7] {
             let right = (target * 100.0f64).round() as u64;
             assert!(check_of(target, &[right; 3]).passed, "{target}");
-            assert!(check_of(target, &[right, right, right + 1]).passed && check_of(target, &[right - 2, right + 2]).passed);
+            assert!(
+                check_of(target, &[right, right, right + 1]).passed && check_of(target, &[right - 2, right + 2]).passed
+            );
             let missed = check_of(target, &[right, right, right - 1]);
             assert!(!missed.passed && (missed.max_abs_error - 1.0 / 300.0).abs() < 1e-9, "{missed:?}");
         }

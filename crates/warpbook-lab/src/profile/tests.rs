@@ -320,7 +320,12 @@ fn by_events() -> Cycle {
         start_us,
         duration_us,
     };
-    let work = vec![device_work(0, 0, 1.0, 10.0), device_work(1, 0, 1.0, 4.0), device_work(2, 0, 5.0, 6.0), device_work(2, 1, 7.0, 6.0)];
+    let work = vec![
+        device_work(0, 0, 1.0, 10.0),
+        device_work(1, 0, 1.0, 4.0),
+        device_work(2, 0, 5.0, 6.0),
+        device_work(2, 1, 7.0, 6.0),
+    ];
     let ranges = recorded().ranges.into_iter().map(|r| RangeTime { device_us: 0.0, launches: 0, ..r }).collect();
     Cycle { source: "CUDA events at the ends of each range".into(), work, ranges, calls: Vec::new(), ..recorded() }
         .with_sums()

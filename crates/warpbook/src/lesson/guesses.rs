@@ -49,7 +49,7 @@ fn judgement(guess: f64, measured: f64) -> String {
     match guess / measured {
         r if (1.0 / GOOD..=GOOD).contains(&r) => "a good guess".to_owned(),
         r if r > 1.0 => format!("your guess was {} too high", figures::times(r)),
-        r => format!("{} your guess", figures::times(1.0 / r)),
+        r => format!("{} what you guessed", figures::times(1.0 / r)),
     }
 }
 

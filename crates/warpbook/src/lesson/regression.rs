@@ -14,8 +14,9 @@ pub fn balance(peaks: &Peaks, device: &str, problem: &Problem) -> String {
         return format!("Bandwidth and arithmetic of {device} were not both measured, so there is no balance to draw.");
     };
     let intensity = problem.flops as f64 / problem.bytes as f64;
+    let limit = if intensity < roof.ridge() { "memory" } else { "arithmetic" };
     format!(
-        "While one byte comes from its memory, {device} can do {} FLOP. This work has {} for it: \
+        "In the time it takes to read one byte from its memory, {device} can do {} FLOP. This work needs {} FLOP a byte, so {limit} is the limit: \
          at most {} of the arithmetic can be used.",
         figures::number(roof.ridge()),
         figures::number(intensity),
@@ -375,13 +376,13 @@ pub fn last_word(run: &Run) -> String {
     let first = ladder.iter().find(|r| r.speed_up.is_some()).and_then(|r| r.rung).map_or("", |r| &*r.title);
     let speed_up = ladder.iter().find(|r| r.measurement.rung == best.rung).and_then(|r| r.speed_up);
     format!(
-        "On {}, {}: the fastest is {} with {}, {} as fast as {first}. Reading x and y every epoch from {level} would take {}: {} of that time.",
+        "On {}, {}: the fastest is {} with {}, {} as fast as {first}. Reading x and y every epoch from {level} would alone take {}: {} that time.",
         run.environment.device.name,
         problem.label,
         title(run, &best.rung),
         figures::time(us),
         speed_up.map(figures::times).unwrap_or_default(),
         figures::time(floor),
-        figures::percent(floor / us)
+        figures::times(floor / us)
     )
 }

@@ -417,7 +417,8 @@ pub(super) fn tf32_registers(of: &Subject<'_>) -> Diagram {
             let first = lane_column(warp, lane);
             format!("{first}, {}", first + 1)
         };
-        diagram = diagram.figures([lane.to_string(), registers(0), registers(1), format!("{}, {}", lane % 4, lane % 4 + 4)]);
+        diagram =
+            diagram.figures([lane.to_string(), registers(0), registers(1), format!("{}, {}", lane % 4, lane % 4 + 4)]);
     }
     diagram
 }

@@ -88,7 +88,10 @@ mod tests {
         let headers_of = |file: &str| -> Vec<&str> {
             KernelView::file(file).unwrap().headers().files.iter().map(|h| h.path).collect()
         };
-        assert_eq!(headers_of("regression/02_fused.cu"), ["regression/descent.cuh", "launch.cuh", "reduce.cuh", "xray.cuh"]);
+        assert_eq!(
+            headers_of("regression/02_fused.cu"),
+            ["regression/descent.cuh", "launch.cuh", "reduce.cuh", "xray.cuh"]
+        );
         assert_eq!(headers_of("matmul/01_naive.cu"), ["matmul/gemm.cuh", "xray.cuh"]);
         assert!(headers_of("matmul/13_persistent_cluster.cu").contains(&"matmul/wgmma.cuh"));
         assert!(headers_of("peaks/fma.cu").is_empty());

@@ -173,9 +173,11 @@ mod tests {
             assert!(run.text().contains("Unchanged: nothing was tried.") && !run.text().contains("Right:"));
         }
         let replaced = live("02_coalesced").replacing("sum = 0.0f", "sum = 1.0f").unwrap();
-        for live in
-            [live("02_coalesced").size("BN", 64).size("BM", 4), replaced, live("06_vectorised").tile("128x128x16").unwrap()]
-        {
+        for live in [
+            live("02_coalesced").size("BN", 64).size("BM", 4),
+            replaced,
+            live("06_vectorised").tile("128x128x16").unwrap(),
+        ] {
             assert!(!attempted(&live).text().contains("Unchanged"), "{}", live.text());
         }
     }

@@ -190,12 +190,12 @@ pub fn outcome(run: &Run, problem: &Problem, id: &str) -> String {
              so another kernel can beat it slightly."
         ),
         s if s >= 0.8 => format!("Its {by} {take} {share} of that: by the count {are} the limit."),
-        s if s >= 0.5 => format!(
-            "Its {by} {take} {share} of that; what the rest goes to, a count does not say: stall reasons would."
-        ),
+        s if s >= 0.5 => {
+            format!("Its {by} {take} {share} of that. Counting cannot explain the rest: look at the stall reasons.")
+        }
         _ => format!(
-            "Its {by} {take} no more than {share} of that: by the count none of the limits is near; what the rest goes to, a count does not say: \
-             stall reasons would."
+            "Its {by} {take} no more than {share} of that: by the count none of the limits is near. Counting cannot explain the rest: look at the \
+             stall reasons."
         ),
     };
     format!("{measured}. {why}")

@@ -102,7 +102,7 @@ fn an_outcome_says_how_much_of_it_was_foreseen() {
     check(0.98, "Its instructions take 102 % of that: by the count they are the limit. The ceiling in the bound");
     check(1.1, "Its instructions take 91 % of that: by the count they are the limit.");
     check(1.7, "a count does not say");
-    check(4.0, "no more than 25 % of that: by the count none of the limits is near; what the rest goes to, a count");
+    check(4.0, "no more than 25 % of that: by the count none of the limits is near. Counting cannot explain the rest");
     let mut run = empty();
     let bound = forecast(&run, &p, "03_shared_tile").unwrap().bound().1;
     put(&mut run, &p, "03_shared_tile", bound * 1.1);

@@ -136,8 +136,11 @@ pub fn largest_batches(recipes: &[Recipe], budgets: &[u64]) -> Table {
             let full = largest(Precision::Fp32);
             let mut row = vec![recipe.name.clone(), figures::bytes(*bytes)];
             let words = |n: Option<usize>| n.map_or_else(|| "none fits".into(), |n| figures::plain(n as f64));
-            row.extend([full, largest(Precision::Tf32), largest(Precision::AmpFp16), largest(Precision::AmpBf16)].map(words));
-            let more = full.zip(largest(Precision::AmpFp16)).map(|(full, half)| figures::times(half as f64 / full as f64));
+            row.extend(
+                [full, largest(Precision::Tf32), largest(Precision::AmpFp16), largest(Precision::AmpBf16)].map(words),
+            );
+            let more =
+                full.zip(largest(Precision::AmpFp16)).map(|(full, half)| figures::times(half as f64 / full as f64));
             row.push(more.unwrap_or_default());
             rows.push(row);
         }

@@ -220,7 +220,8 @@ fn the_recipe_pays_for_its_copy_and_the_cnn_does_not() {
     let measured = peaks(&[&published(), &published()]).rows;
     // Five trainings by each, once, and the T4's.
     assert_eq!(measured.len(), 11, "{measured:?}");
-    let row = |who: &str, what: &str| measured.iter().find(|r| r[1].starts_with(who) && r[0].starts_with(what)).unwrap();
+    let row =
+        |who: &str, what: &str| measured.iter().find(|r| r[1].starts_with(who) && r[0].starts_with(what)).unwrap();
     assert!(row("PyTorch on NVIDIA H200", "amp-recipe")[4].starts_with('+'), "{measured:?}");
     assert!(row("PyTorch on NVIDIA H200", "mnist")[4].starts_with('−') && row("Warpbook", "mnist")[4].starts_with('−'));
     let source = "a public comparison of 2022 on a T4, PyTorch 1.11";

@@ -232,7 +232,8 @@ pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Tabl
         let shown = |us: Option<f64>| us.map_or_else(|| "none".to_owned(), figures::time);
         vec![name.to_owned(), shown(was), shown(now), figures::time_difference(change)]
     };
-    let mut rows: Vec<Vec<String>> = names.iter().take(MOST_CHANGED).map(|n| row(n, time_of(&a, n), time_of(&b, n))).collect();
+    let mut rows: Vec<Vec<String>> =
+        names.iter().take(MOST_CHANGED).map(|n| row(n, time_of(&a, n), time_of(&b, n))).collect();
     rows.push(row("all kernels, added up", Some(was.sum_us()), Some(now.sum_us())));
     rows.push(row("nothing ran", was.idle_median_us(), now.idle_median_us()));
     let launches = |b: &Breakdown| b.operations.iter().map(|o| o.launches).sum::<u64>();
