@@ -20,7 +20,7 @@ fn files_below(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if entry.path().is_dir() {
             files_below(&entry.path(), &format!("{name}/"), found);
-        } else if name != "README.md" {
+        } else if entry.file_name() != "README.md" {
             found.insert(name);
         }
     }

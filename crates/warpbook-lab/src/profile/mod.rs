@@ -167,8 +167,7 @@ impl<'a> ProfilerOptions<'a> {
     /// Runs the program.
     ///
     /// # Errors
-    /// If the program fails, or the device reports an error. The earlier recording is lost then, except for the cycles that the handler was
-    /// given.
+    /// If the program fails, or the device reports an error. The earlier recording is lost then, except for the cycles that the handler was given.
     pub fn run(self, program: impl FnOnce(&mut Profiler<'_>) -> Result<()>) -> Result<Profile> {
         let device = self.lab.device().cuda();
         let mut profiler = Profiler {
@@ -314,9 +313,7 @@ impl Profiler<'_> {
     }
 
     /// A part of the program by its name, as "forward"; parts may be nested. Costs next to nothing in a step that is not recorded.
-    ///
-    /// The device's work is attributed to the innermost range in which the host asked for it, and to the ranges around that, whenever the device
-    /// does it.
+    /// The device's work is attributed to the innermost range in which the host asked for it, and to the ranges around that, whenever the device does it.
     pub fn range<T>(&mut self, name: &str, part: impl FnOnce(&mut Self) -> T) -> T {
         self.range_of(name, Work::default(), part)
     }
@@ -463,8 +460,7 @@ impl Profiler<'_> {
         Ok(self.device.map_or(Ok(()), CudaDevice::synchronize)?)
     }
 
-    /// Returns the cost of recording a step in a cycle that took `whole_us`; `None` if too few steps were timed without recording to know how
-    /// they differ.
+    /// Returns the cost of recording a step in a cycle that took `whole_us`; `None` if too few steps were timed without recording to know how they differ.
     fn overhead(&self, whole_us: f64, steps: &[StepTime]) -> Option<ProfilerOverhead> {
         let unrecorded: Vec<f64> = self.unrecorded.iter().map(|u| u.us).collect();
         if unrecorded.len() < 2 || steps.is_empty() {

@@ -30,13 +30,17 @@ fn the_golden_records_say_what_they_said() {
 
 #[test]
 fn written_again_it_is_the_same_bytes() {
-    // Only the sentence on the inputs becomes entries.
+    assert_eq!(read(&golden()).unwrap().to_json().unwrap(), golden());
+}
+
+/// Records of format 2 had a sentence on their inputs before they had entries.
+#[test]
+fn a_sentence_on_inputs_is_written_as_entries() {
     let sentence = "\"inputs\": \"x evenly spaced and permuted, y with Gaussian noise by Philox\"";
     let entries = "\"inputs\": [\n      {\n        \"data\": \"x evenly spaced and permuted, y with Gaussian noise by Philox\"\n      }\n    ]";
-    assert!(golden().contains(sentence));
-    let written = read(&golden()).unwrap().to_json().unwrap();
-    assert_eq!(written, golden().replace(sentence, entries));
-    assert_eq!(read(&written).unwrap().to_json().unwrap(), written);
+    let older = golden().replace(entries, sentence);
+    assert_ne!(older, golden());
+    assert_eq!(read(&older).unwrap().to_json().unwrap(), golden());
 }
 
 #[test]

@@ -217,7 +217,7 @@ pub(crate) mod tests {
         let refused =
             |all: &[Prediction], channels| PredictionGrid::first(&set(channels), all, 2).unwrap_err().to_string();
         assert!(refused(&all[..3], 1).contains("4 images, and there are 3 predictions"));
-        assert!(refused(&all, 2).contains("1 channel for grey, or 3 for colour"));
+        assert!(refused(&all, 2).contains("choose 1 channel (grey) or 3 (colour)"));
         all[3].class = 2;
         assert!(refused(&all, 1).contains("class 2, and two has 2 classes"));
     }
