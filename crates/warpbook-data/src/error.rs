@@ -21,7 +21,7 @@ pub enum Error {
     /// A file or folder cannot be read.
     #[error("{} cannot be read: {why}", path.display())]
     Read {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The system's reason.
         why: String,

@@ -88,7 +88,7 @@ pub fn chase(at_a_time: u32) -> KernelSpec {
     KernelSpec::new(source!("guide/chase.cu"), "chase", &tile(32, 1), Grid::One).define("CHAINS", at_a_time.into())
 }
 
-/// Sums eight words from random places, `at_a_time` of them requested at a time; its tiles are those of [`chains`].
+/// Sums eight words from random places, `at_a_time` of them requested at a time; it has the tiles of [`chains`].
 #[must_use]
 pub fn gather(at_a_time: u32) -> KernelSpec {
     let tiles =

@@ -64,11 +64,11 @@ impl Verdict {
 pub struct ComparedCell<'a> {
     /// The record's measurement, if it has one.
     pub measurement: Option<&'a Measurement>,
-    /// Its median in microseconds, if it may be drawn.
+    /// Median time in microseconds, if it may be drawn.
     pub us: Option<f64>,
     /// Speed-up over the first record, even if the two are not comparable.
     pub ratio: Option<Ratio>,
-    /// Its verdict; `None` in the first record, and if neither has a figure.
+    /// Verdict of the comparison; `None` in the first record, and if neither has a figure.
     pub verdict: Option<Verdict>,
     /// The difference, or the reason why there is no figure; usually empty.
     pub why: String,

@@ -35,7 +35,7 @@ pub fn noise_rule() -> String {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LogMedian {
     pub(crate) ln: f64,
-    /// Its error; `None` for too few samples.
+    /// Variance of the logarithm; `None` for too few samples.
     pub(crate) error: Option<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! Verdicts on a measurement: if it counts, how near it came to its bound, and the ceilings of a device.
+//! Verdicts on a measurement: if it counts, how near it is to its bound, and the ceilings of a device.
 
 use crate::draw::text::words::{bandwidth, percent, possessive, rate, significant};
 use crate::draw::{ChartError, clean};
@@ -50,7 +50,7 @@ pub(crate) struct Ceiling {
     pub(crate) level: Option<MemoryLevel>,
     /// Name of the limit, such as "L2" or "bf16 arithmetic".
     pub(crate) what: String,
-    /// Its measured rate, such as "9143 GB/s".
+    /// Measured rate of the ceiling, such as "9143 GB/s".
     pub(crate) at: String,
 }
 

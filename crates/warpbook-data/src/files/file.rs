@@ -80,7 +80,7 @@ fn is_page(start: &[u8]) -> bool {
     [&b"<!doctype html"[..], b"<html", b"<head"].iter().any(|begin| start.starts_with(begin))
 }
 
-/// A file that is being read, and unpacked if its first bytes are those of gzip, whatever its name: browsers unpack files and keep their names.
+/// A file that is being read, and unpacked if it begins as a gzip file does, whatever its name: browsers unpack files and keep their names.
 pub(crate) struct Source {
     path: PathBuf,
     stream: Stream,

@@ -1,7 +1,7 @@
 //! Ranges for NVIDIA's Nsight Systems, by the protocol of NVTX 3.
 //!
 //! NVTX is headers only: a tool names its library in `NVTX_INJECTION64_PATH`, the program loads it and calls its `InitializeInjectionNvtx2` with a function
-//! that returns tables, and the tool writes its functions into the slots of these tables. The layouts are those of nvtx3/nvtxDetail/nvtxTypes.h. Without a tool
+//! that returns tables, and the tool writes its functions into the slots of these tables. The layouts are from nvtx3/nvtxDetail/nvtxTypes.h. Without a tool
 //! nothing is loaded, and a range costs one comparison.
 
 use crate::libraries::loader::{SharedLibrary, function};

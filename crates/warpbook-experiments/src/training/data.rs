@@ -115,7 +115,7 @@ impl Files {
         }
     }
 
-    /// The same as the inputs of a record.
+    /// Returns the images of a workload as the inputs of a record.
     pub(crate) fn inputs(&self, workload: Workload, seed: u64) -> Inputs {
         match self.open(workload) {
             Ok(Some(set)) => Inputs::default().with(set.train.name(), set.train.origin().to_string()),

@@ -10,13 +10,15 @@ struct Term {
     y: usize,
 }
 
-/// Position `output * stride + tap - padding` in a side of `size`, or `None` in the padding.
-fn position(output: usize, stride: usize, tap: usize, padding: usize, size: usize) -> Option<usize> {
+/// Returns the position `output * stride + tap - padding` in a side of `size`, or `None` in the padding.
+#[must_use]
+pub fn position(output: usize, stride: usize, tap: usize, padding: usize, size: usize) -> Option<usize> {
     (output * stride + tap).checked_sub(padding).filter(|at| *at < size)
 }
 
-/// Height and width of the output, found by counting the windows that fit.
-fn output(sides: [usize; 2], window: [usize; 2], stride: [usize; 2], padding: [usize; 2]) -> [usize; 2] {
+/// Returns height and width of the output, found by counting the windows that fit.
+#[must_use]
+pub fn output(sides: [usize; 2], window: [usize; 2], stride: [usize; 2], padding: [usize; 2]) -> [usize; 2] {
     let fit = |side: usize| {
         let padded = sides[side] + 2 * padding[side];
         (0..).take_while(|i| i * stride[side] + window[side] <= padded).count()

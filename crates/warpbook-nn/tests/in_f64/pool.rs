@@ -1,18 +1,5 @@
 use warpbook_nn::ops::pool;
-
-/// Position `output * stride + tap - padding` in a side of `size`, or `None` in the padding.
-fn position(output: usize, stride: usize, tap: usize, padding: usize, size: usize) -> Option<usize> {
-    (output * stride + tap).checked_sub(padding).filter(|at| *at < size)
-}
-
-/// Height and width of the output, found by counting the windows that fit.
-fn output(sides: [usize; 2], window: [usize; 2], stride: [usize; 2], padding: [usize; 2]) -> [usize; 2] {
-    let fit = |side: usize| {
-        let padded = sides[side] + 2 * padding[side];
-        (0..).take_while(|i| i * stride[side] + window[side] <= padded).count()
-    };
-    [fit(0), fit(1)]
-}
+use warpbook_nn::ops::reference::{output, position};
 
 /// For each element of y, the elements of its window that lie in the image: their indices in the window and in x.
 fn pool_windows(g: &pool::PoolGeometry) -> Vec<Vec<(usize, usize)>> {

@@ -1,6 +1,6 @@
 //! cuBLAS and cuBLASLt, loaded from wherever they are.
 //!
-//! Signatures and numbers are those of cublas_api.h and cublasLt.h, and the same in CUDA 12 and 13.
+//! Signatures and numbers are from cublas_api.h and cublasLt.h, and are the same in CUDA 12 and 13.
 
 mod library;
 pub(crate) mod lt;

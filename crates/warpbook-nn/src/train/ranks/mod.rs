@@ -204,7 +204,7 @@ impl Ranks {
         Ok(Err(Broken { loss, layer: format!("{layer} on rank {first}") }))
     }
 
-    /// Like [`Ranks::outcome`], for all steps that a GPU has made at once; `outcomes` are those of this rank's parts.
+    /// Like [`Ranks::outcome`], for all steps that a GPU has made at once; `outcomes` are of this rank's parts.
     pub(in crate::train) fn outcomes(
         &self,
         outcomes: &mut [StepOutcome],

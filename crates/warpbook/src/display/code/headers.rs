@@ -30,10 +30,10 @@ impl Headers {
         Self { files, known }
     }
 
-    /// The sentence about headers that were shown before; empty without any.
-    fn shown_before(&self) -> String {
+    /// Returns a sentence that names the headers shown before; `None` without any.
+    fn shown_before(&self) -> Option<String> {
         let names: Vec<String> = self.known.iter().map(|h| source_path(h.path)).collect();
-        if names.is_empty() { String::new() } else { format!("Included as before: {}.", names.join(", ")) }
+        (!names.is_empty()).then(|| format!("Included as before: {}.", names.join(", ")))
     }
 }
 
@@ -59,21 +59,16 @@ impl Show for Headers {
     fn html(&self) -> String {
         let unfolded =
             |h: &&Source| details(&summary(h), &format!("<pre class=\"wb-code\">{}</pre>", highlighted(h.text, 1)));
-        if self.files.is_empty() {
-            return format!("<p class=\"wb-faint\">{}</p>", escape(&self.text()));
-        }
-        let unfolded: String = self.files.iter().map(unfolded).collect();
-        match self.shown_before() {
-            before if before.is_empty() => unfolded,
-            before => format!("{unfolded}<p class=\"wb-faint\">{}</p>", escape(&before)),
+        let faint = |text: &str| format!("<p class=\"wb-faint\">{}</p>", escape(text));
+        match self.files.is_empty() {
+            true => faint(&self.text()),
+            false => self.files.iter().map(unfolded).chain(self.shown_before().map(|names| faint(&names))).collect(),
         }
     }
 
     /// Their names only: a source has hundreds of lines.
     fn text(&self) -> String {
-        let before = self.shown_before();
-        let lines: Vec<String> =
-            self.files.iter().map(|h| summary(h)).chain((!before.is_empty()).then_some(before)).collect();
+        let lines: Vec<String> = self.files.iter().map(|h| summary(h)).chain(self.shown_before()).collect();
         if lines.is_empty() { "It includes no building blocks.".into() } else { printable(&lines.join("\n")) }
     }
 }

@@ -104,7 +104,7 @@ pub fn batches(all: &[Swept]) -> Table {
 /// Draws the accuracy over the size of the batch, with both learning rates.
 ///
 /// # Errors
-/// If no training came to its end ([`ChartError::NothingToDraw`]).
+/// If no training ended ([`ChartError::NothingToDraw`]).
 pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     let line = |name: &str, scaled: bool| {
         let of = all.iter().filter(|s| s.scaled == scaled);
