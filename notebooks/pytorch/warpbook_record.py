@@ -188,7 +188,8 @@ def read_like(path: Path, experiment: str, command: str | None = None) -> dict[s
         # JSON has no infinity.
         if record["policy"].get(key) != real(math.inf):
             need(f"policy.{key}", (int, float))
-    for key in ("policy.timed_by", "policy.inputs", "environment.device.kind", "environment.device.name"):
+    need("policy.inputs", (str, list))
+    for key in ("policy.timed_by", "environment.device.kind", "environment.device.name"):
         need(key, str)
     l2 = need("policy.l2", str)
     if l2 != "warm":

@@ -2,7 +2,7 @@
 
 use crate::settings::{Configurable, Preset, Setting};
 use crate::{Experiment, Lab, Plan, Prepared, Result, settings};
-use warpbook_record::{Dtype, Problem, count};
+use warpbook_record::{Dtype, Inputs, Problem, count};
 
 pub(crate) struct Sample;
 
@@ -13,7 +13,7 @@ pub(crate) fn problem() -> Problem {
 impl Experiment for Sample {
     fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
         let rungs = warpbook_kernels::regression::rungs();
-        Ok(Plan { inputs: "nothing".into(), ..settings::plan(self, vec![problem()], rungs) })
+        Ok(Plan { inputs: Inputs::of_all("nothing"), ..settings::plan(self, vec![problem()], rungs) })
     }
 
     fn prepare<'a>(&'a self, _: &'a Lab, _: &Problem) -> Result<Box<dyn Prepared + 'a>> {

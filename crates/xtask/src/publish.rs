@@ -1,5 +1,5 @@
 //! Generates files from the records: their index, the JSON Schema, their charts, the tables of `data/README.md` and the table of the README. The same
-//! check reads the links of all Markdown files.
+//! check reads the links and paths of all Markdown files.
 
 mod links;
 mod overview;
@@ -156,7 +156,10 @@ pub fn check(w: &Workspace) -> Result<Report> {
     if !faults.is_empty() {
         bail!("{}", faults.join("; "));
     }
-    Ok(Report::one(format!("{} files are current, links of {pages} Markdown files lead somewhere", files.len())))
+    Ok(Report::one(format!(
+        "{} files are current, links and paths of {pages} Markdown files lead somewhere",
+        files.len()
+    )))
 }
 
 fn is_current(path: &PathBuf, text: &str) -> bool {

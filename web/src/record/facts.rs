@@ -175,7 +175,7 @@ fn timing(run: &Run) -> Facts {
     put(&mut facts, "Samples, at most", Some(p.samples.to_string()));
     put(&mut facts, "Time for a measurement", Some(policy::budget(p)));
     put(&mut facts, "Batches for regions below", Some(format!("{} µs", format::plain(p.batch_below_us))));
-    put(&mut facts, "Inputs", Some(p.inputs.clone()).filter(|i| !i.is_empty()));
+    put(&mut facts, "Inputs", Some(p.inputs.to_string()).filter(|i| !i.is_empty()));
     let (measured, skipped, failed) = run.counts();
     facts.push(("Measurements".into(), format!("{measured} measured, {skipped} skipped, {failed} failed")));
     facts

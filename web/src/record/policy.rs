@@ -34,9 +34,11 @@ pub fn budget(p: &Policy) -> String {
 /// How a record was timed.
 pub fn sentence(run: &Run) -> String {
     let p = &run.policy;
+    let inputs = p.inputs.to_string();
+    let inputs = inputs.trim_end_matches('.');
     if run.measurements.is_empty() && !run.train_logs.is_empty() {
         // Nothing was timed by itself.
-        return if p.inputs.is_empty() { String::new() } else { format!("{}.", p.inputs.trim_end_matches('.')) };
+        return if inputs.is_empty() { String::new() } else { format!("{inputs}.") };
     }
     let warmup = counted(p.warmup as usize, "untimed repetition");
     let samples = counted(p.samples as usize, "sample");
@@ -46,8 +48,8 @@ pub fn sentence(run: &Run) -> String {
         text.push_str(&format!("; regions below {} µs in batches", plain(p.batch_below_us)));
     }
     text.push('.');
-    if !p.inputs.is_empty() {
-        text.push_str(&format!(" Inputs: {}.", p.inputs.trim_end_matches('.')));
+    if !inputs.is_empty() {
+        text.push_str(&format!(" Inputs: {inputs}."));
     }
     text
 }
@@ -55,6 +57,7 @@ pub fn sentence(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warpbook_record::Inputs;
 
     #[test]
     fn a_policy_is_put_in_words() {
@@ -66,7 +69,7 @@ mod tests {
             samples: 30,
             budget_s: 2.5,
             batch_below_us: 50.0,
-            inputs: "seeded.".into(),
+            inputs: Inputs::of_all("seeded."),
         };
         assert_eq!(
             sentence(&run),

@@ -3,7 +3,8 @@
 use crate::draw::{ChartError, clean};
 use crate::record::names::{label, line_label};
 use crate::record::verdict::usable;
-use warpbook_record::{DeviceKind, L2State, Measurement, Policy, Problem, Run, TimedBy};
+use std::collections::BTreeSet;
+use warpbook_record::{DeviceKind, Input, L2State, Measurement, Policy, Problem, Run, TimedBy};
 
 use crate::record::noise::LEAST_SAMPLES;
 
@@ -135,42 +136,35 @@ fn l2_difference(a: &Policy, b: &Policy) -> Option<String> {
     (a.l2 != b.l2).then(|| format!("one from {}, the other from {}", name(a.l2), name(b.l2)))
 }
 
-/// A clause of a policy's sentence on inputs: what it is about, empty where it is about everything, and what it says.
-type Clause = (String, String);
-
-/// "x evenly spaced; several features: Gaussian x" has two.
-fn clauses(policy: &Policy) -> Vec<Clause> {
-    let one = |clause: &str| match clause.split_once(": ") {
-        Some((about, says)) => (about.trim().to_ascii_lowercase(), says.trim().to_owned()),
-        None => (String::new(), clause.trim().to_owned()),
-    };
-    let text = clean(&policy.inputs);
-    text.split("; ").map(one).filter(|c| !c.1.is_empty()).collect()
-}
-
-/// What differs between the inputs of a problem. A clause that names some work is passed over where only one record has such a clause,
-/// since the other did no such work, and where it names other work than this problem's.
+/// The entries by which the data of a problem differ in two records. An entry that names some work is passed over where only one record has such an
+/// entry, since the other did no such work, and where it names other work than this problem's.
 fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String> {
     if a.inputs == b.inputs {
         return None;
     }
-    let (all_a, all_b) = (clauses(a), clauses(b));
-    let both: Vec<&String> = all_a.iter().map(|c| &c.0).filter(|about| all_b.iter().any(|c| c.0 == **about)).collect();
+    let [a, b] = [a, b].map(|policy| {
+        let shown = |e: &Input| Input { work: clean(&e.work), data: clean(&e.data) };
+        policy.inputs.entries().iter().map(shown).collect::<Vec<_>>()
+    });
+    let [works_a, works_b] = [&a, &b].map(|all| all.iter().map(|e| e.work.as_str()).collect::<BTreeSet<_>>());
+    let in_both = |e: &Input| works_a.contains(&*e.work) && works_b.contains(&*e.work);
     let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
-    let called = format!("{} {line} {}", label(problem), clean(&problem.id)).to_ascii_lowercase();
-    let names_it: Vec<&String> =
-        both.iter().copied().filter(|n| !n.is_empty() && called.contains(n.as_str())).collect();
-    let says = |all: &[Clause]| {
-        let concerns = |about: &String| match about.as_str() {
-            "" => true,
-            _ if names_it.is_empty() => both.contains(&about),
-            _ => names_it.contains(&about),
-        };
-        let kept: Vec<String> = all.iter().filter(|c| concerns(&c.0)).map(|c| c.1.clone()).collect();
-        kept.join("; ")
+    let texts = [label(problem), line, clean(&problem.id)];
+    let names_problem = |e: &Input| !e.work.is_empty() && texts.iter().any(|text| text.contains(&e.work));
+    // Where no entry names the problem, every entry of both records may be about it.
+    let is_named = a.iter().any(|e| in_both(e) && names_problem(e));
+    let concerns = |e: &Input| e.work.is_empty() || (in_both(e) && (!is_named || names_problem(e)));
+    let only = |of: &[Input], other: &[Input]| {
+        let other: BTreeSet<&Input> = other.iter().collect();
+        let kept = of.iter().filter(|e| concerns(e) && !other.contains(e)).map(Input::to_string);
+        clean(&kept.collect::<Vec<_>>().join("; "))
     };
-    let (a, b) = (says(&all_a), says(&all_b));
-    (a != b).then(|| format!("one with inputs \u{201c}{a}\u{201d}, the other with \u{201c}{b}\u{201d}"))
+    match [only(&a, &b), only(&b, &a)] {
+        [a, b] if a.is_empty() && b.is_empty() => None,
+        [a, b] if b.is_empty() => Some(format!("one with inputs \u{201c}{a}\u{201d}, the other without")),
+        [a, b] if a.is_empty() => Some(format!("one without inputs \u{201c}{b}\u{201d}, the other with them")),
+        [a, b] => Some(format!("one with inputs \u{201c}{a}\u{201d}, the other with \u{201c}{b}\u{201d}")),
+    }
 }
 
 /// What differs between the timing of two records at a problem, whoever was timed; for charts of many rungs.
@@ -188,8 +182,9 @@ pub(crate) fn unlike_timing(a: &Run, b: &Run, problem: &Problem) -> Vec<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_record::Dtype;
+    use warpbook_record::{Dtype, Inputs};
 
+    /// The inputs as a sentence of an older record.
     fn policy(inputs: &str) -> Policy {
         Policy {
             timed_by: TimedBy::CudaEvents,
@@ -198,12 +193,12 @@ mod tests {
             samples: 5,
             budget_s: 1.0,
             batch_below_us: 50.0,
-            inputs: inputs.into(),
+            inputs: Inputs::of_sentence(inputs),
         }
     }
 
     #[test]
-    fn inputs_are_compared_clause_by_clause() {
+    fn inputs_are_compared_entry_by_entry() {
         let line = Problem::new("5 M points, 200 epochs", "5 M", vec![], Dtype::F32);
         let features = Problem::new("5 M points of several features", "5 M", vec![], Dtype::F32);
         let check = |a: &str, b: &str, of: &Problem, expect: bool| {
@@ -227,5 +222,28 @@ mod tests {
         );
         check("Philox", "zeros", &line, true);
         check("", "zeros", &line, true);
+    }
+
+    #[test]
+    fn an_older_records_sentence_equals_the_same_entries_and_differences_are_named() {
+        let problem = Problem::new("MNIST CNN, batch 512", "512", vec![], Dtype::F32);
+        let old = policy("MNIST CNN: MNIST: the original files; AMP recipe: Gaussian; weights from seed 1");
+        let data = |mnist: &str, seed: u32| {
+            let inputs = Inputs::default().with("MNIST CNN", mnist).with("AMP recipe", "zeros");
+            Policy { inputs: inputs.with("", format!("weights from seed {seed}")), ..policy("") }
+        };
+        let difference = |new: &Policy| inputs_difference(&old, new, &problem);
+        // The data of other problems does not count.
+        assert_eq!(difference(&data("MNIST: the original files", 1)), None);
+        assert_eq!(
+            difference(&data("drawn", 1)).unwrap(),
+            "one with inputs \u{201c}MNIST CNN: MNIST: the original files\u{201d}, the other with \u{201c}MNIST CNN: drawn\u{201d}"
+        );
+        assert_eq!(
+            difference(&data("MNIST: the original files", 2)).unwrap(),
+            "one with inputs \u{201c}weights from seed 1\u{201d}, the other with \u{201c}weights from seed 2\u{201d}"
+        );
+        let more = Policy { inputs: data("MNIST: the original files", 1).inputs.with("", "shuffled"), ..policy("") };
+        assert_eq!(difference(&more).unwrap(), "one without inputs \u{201c}shuffled\u{201d}, the other with them");
     }
 }

@@ -13,7 +13,7 @@ use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joi
 use warpbook_lab::{Error, Experiment, Lab, Plan, Result};
 use warpbook_nn::ops::conv2d::cuda::{Method, Pass};
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis,
+    Baseline, ChartKind, Column, Descriptor, Dtype, Inputs, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis,
 };
 
 /// FLOP/s that a thread of a CPU reaches at least, and seconds that a pass may be expected to take there.
@@ -30,7 +30,7 @@ const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 #[derive(Debug, Clone)]
 pub struct Convolutions {
     layers: Vec<&'static ConvolutionLayer>,
-    /// Those of the published figures where none is set.
+    /// Batch sizes; those of the published figures if `None`.
     batches: Option<Vec<u64>>,
     passes: Vec<Pass>,
     dtypes: Vec<Dtype>,
@@ -73,7 +73,7 @@ impl Convolutions {
         Self::default().dtypes([Dtype::F16, Dtype::Bf16])
     }
 
-    /// Which layers; see [`LAYERS`].
+    /// Sets the layers; see [`LAYERS`].
     #[must_use]
     pub fn layers(mut self, layers: impl IntoIterator<Item = &'static ConvolutionLayer>) -> Self {
         self.layers = layers.into_iter().collect();
@@ -87,7 +87,7 @@ impl Convolutions {
         self
     }
 
-    /// Which passes. The first layer of a network has no input gradient.
+    /// Sets the passes. The first layer of a network has no input gradient.
     #[must_use]
     pub fn passes(mut self, passes: impl IntoIterator<Item = Pass>) -> Self {
         self.passes = passes.into_iter().collect();
@@ -180,8 +180,8 @@ impl Experiment for Convolutions {
         Ok(Plan {
             title: "Convolutions".into(),
             descriptor: Self::descriptor(),
-            inputs: "images, gradients and weights standard Gaussian (Philox), rounded to their type; channels last"
-                .into(),
+            inputs: Inputs::of_all("images, gradients and weights standard Gaussian (Philox), rounded to their type")
+                .with("", "channels last"),
             main_problem: tasks.iter().find(longest).or(tasks.first()).map(Task::problem),
             ..settings::plan(self, self.problems(), self.selection.of(self.all_rungs(capability)))
         })

@@ -17,12 +17,14 @@ use warpbook_lab::activity::Timelines;
 use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_count, parse_real};
 use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
-use warpbook_record::{ChartKind, Column, Descriptor, MemoryLevel, Problem, Run, Rung, SweepAxis};
+use warpbook_record::{ChartKind, Column, Descriptor, Inputs, MemoryLevel, Problem, Run, Rung, SweepAxis};
 
 /// The most epochs: each is two nodes of a graph.
 const MAX_EPOCHS: u64 = 10_000;
 /// The most points, whatever the memory.
 const MAX_POINTS: u64 = 1 << 40;
+/// The work of data sets with several features, in a record's inputs.
+const SEVERAL: &str = "several features";
 
 /// The experiment, with its settings; the defaults are those of its published record.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +98,7 @@ impl Regression {
         self
     }
 
-    /// One more data set, with its own number of features.
+    /// Adds a data set, with its own number of features.
     #[must_use]
     pub fn also(mut self, points: u64, features: u64) -> Self {
         self.also.push((points, features));
@@ -143,36 +145,36 @@ impl Regression {
         self
     }
 
-    /// Where x is evenly spaced, with one feature: from `min` on, below `max`.
+    /// Sets the range of x, evenly spaced, with one feature: from `min` on, below `max`.
     #[must_use]
     pub fn range(mut self, min: f32, max: f32) -> Self {
         self.line.range = (min, max);
         self
     }
 
-    /// Another of the tiles that a rung's row permits, by id.
+    /// Selects another of the tiles that a rung's row permits, by id.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
         self.selection.tile = Some(id.into());
         self
     }
 
-    /// Whether the parts of an epoch are timed apart as well.
+    /// Sets whether the parts of an epoch are timed apart as well.
     #[must_use]
     pub fn parts(mut self, parts: bool) -> Self {
         self.parts = parts;
         self
     }
 
-    /// Whether what a GPU does in an epoch is recorded after everything was timed. From then on CUPTI makes every launch of
-    /// the process take longer, so a process that goes on timing does without.
+    /// Sets whether the GPU's activity in an epoch is recorded after everything was timed. From then on CUPTI makes every launch of the process
+    /// take longer, so a process that goes on timing does without.
     #[must_use]
     pub fn timelines(mut self, timelines: bool) -> Self {
         self.timelines = timelines;
         self
     }
 
-    /// One more rung, after all others.
+    /// Adds a rung after all others.
     #[must_use]
     pub fn row(mut self, row: RegressionRow) -> Self {
         self.rows.push(row);
@@ -279,16 +281,16 @@ impl Regression {
         }
     }
 
-    fn inputs(&self) -> String {
+    fn inputs(&self) -> Inputs {
         let ((w, b), (min, max)) = (self.line.truth, self.line.range);
         let one =
             format!("x evenly spaced on [{min}, {max}) in shuffled order, y = {w} x + {b} + Gaussian noise (Philox)");
-        let several = format!("several features: standard Gaussian x, y = sum of w x + {b} + Gaussian noise (Philox)");
+        let several = format!("standard Gaussian x, y = sum of w x + {b} + Gaussian noise (Philox)");
         let has = |several: bool| self.sizes().iter().any(|(_, features)| (*features > 1) == several);
         match (has(false), has(true)) {
-            (true, true) => format!("{one}; {several}"),
-            (_, true) => several,
-            _ => one,
+            (true, true) => Inputs::of_all(one).with(SEVERAL, several),
+            (_, true) => Inputs::default().with(SEVERAL, several),
+            _ => Inputs::of_all(one),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What was measured, as a record: a problem for each number of ranks and batch, a rung for each way.
+//! Record of the measurements: a problem for each number of ranks and batch, a rung for each way.
 
 use super::network::Net;
 use super::{Growth, Measured, Scaling, Way, timeline};
@@ -7,7 +7,7 @@ use warpbook_charts::words as figures;
 use warpbook_lab::{Lab, driver};
 use warpbook_ranks::Wire;
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, DeviceKind, Dtype, L2State, Measurement, Outcome, Policy, Problem,
+    Baseline, ChartKind, Column, Descriptor, DeviceKind, Dtype, Inputs, L2State, Measurement, Outcome, Policy, Problem,
     Quantity, Run, Rung, Runner, Schedule, SweepAxis, SweepPoint, TimedBy, count, setting,
 };
 
@@ -97,17 +97,16 @@ impl Scaling {
 
     fn empty(&self, lab: &Lab, command: String) -> Run {
         use Column::{Check, ItemRate, Mad, Median, Samples, SpeedUp};
-        let inputs: Vec<String> = self
+        let inputs = self
             .networks
             .iter()
-            .map(|network| format!("{}: {}", network.title(), self.samples_of(*network)[1]))
-            .collect();
+            .fold(Inputs::default(), |all, network| all.with(network.title(), &*self.samples_of(*network)[1]));
         let bench = lab.bench();
         let policy = Policy {
             timed_by: TimedBy::WallClock,
             l2: L2State::Warm,
-            inputs: format!("{}; weights from seed {}", inputs.join("; "), self.seed),
-            ..bench.policy(false, "")
+            inputs: inputs.with("", format!("weights from seed {}", self.seed)),
+            ..bench.policy(false, Inputs::default())
         };
         Run {
             command,

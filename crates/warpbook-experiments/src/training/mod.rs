@@ -20,7 +20,7 @@ use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_count};
 use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
 use warpbook_nn::train::{Recipe, Way, ways, ways_with_product};
-use warpbook_record::{Baseline, ChartKind, Column, Descriptor, Problem, Quantity, Run, Rung, SweepAxis};
+use warpbook_record::{Baseline, ChartKind, Column, Descriptor, Inputs, Problem, Quantity, Run, Rung, SweepAxis};
 use workload::AMP_BATCHES;
 
 /// FLOP/s that a thread of a CPU reaches at least: half a core of ten years ago.
@@ -42,11 +42,11 @@ const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 /// Sizes of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Batches {
-    /// Each network's own.
+    /// Batch sizes of each network's own.
     Own,
-    /// Those of the published figures.
+    /// Batch sizes of the published figures.
     Published,
-    /// These.
+    /// These batch sizes.
     Of(Vec<u64>),
 }
 
@@ -104,7 +104,7 @@ impl Training {
         Self { batches: Batches::Published, ..Self::default() }.networks(Workload::ALL)
     }
 
-    /// Which networks are trained.
+    /// Sets the networks that are trained.
     #[must_use]
     pub fn networks(mut self, networks: impl IntoIterator<Item = Workload>) -> Self {
         self.networks = networks.into_iter().collect();
@@ -146,7 +146,7 @@ impl Training {
         self
     }
 
-    /// One more way of training on a GPU, after all others.
+    /// Adds a way of training on a GPU, after all others.
     #[must_use]
     pub fn way(mut self, way: Way) -> Self {
         self.ways.push(way);
@@ -189,7 +189,7 @@ impl Training {
         workload.problem(batch, self.features, &self.files.label(workload))
     }
 
-    /// All of them, with the kernels of a GPU of a compute capability.
+    /// Returns all rungs, with the kernels of a GPU of a compute capability.
     fn all_rungs(&self, compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
         let recipes: Vec<Recipe> = self.networks.iter().map(|w| w.recipe(1, self.features, self.seed)).collect();
         let cpu = Rung::cpu(
@@ -257,11 +257,12 @@ impl Training {
         }
     }
 
-    fn inputs(&self) -> String {
+    fn inputs(&self) -> Inputs {
         let mut networks = self.networks.clone();
         networks.dedup();
-        let of = |w: &Workload| format!("{}: {}", w.title(), self.files.note(*w, self.seed));
-        format!("{}; weights from seed {}", networks.iter().map(of).collect::<Vec<_>>().join("; "), self.seed)
+        let data =
+            networks.iter().fold(Inputs::default(), |all, w| all.with(w.title(), self.files.note(*w, self.seed)));
+        data.with("", format!("weights from seed {}", self.seed))
     }
 
     /// An error unless the settings make sense, and the files are there and the work can be done where a lab is given.

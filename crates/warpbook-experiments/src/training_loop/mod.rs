@@ -323,7 +323,8 @@ impl Experiment for TrainingLoop {
         Ok(Plan {
             title: "Training loop".into(),
             descriptor: Self::descriptor(),
-            inputs: format!("{}; weights from seed {}", self.files.note(Workload::Mnist, self.seed), self.seed),
+            inputs: (self.files.inputs(Workload::Mnist, self.seed))
+                .with("", format!("weights from seed {}", self.seed)),
             main_problem: problems.first().cloned(),
             times_the_host: true,
             uncounted: Some(uncounted.into()),
@@ -388,7 +389,7 @@ files digits are drawn, and the record says so.";
     }
 }
 
-/// What is trained, and how it is fed.
+/// Returns the settings of the workload and its feeding.
 fn sizes() -> Vec<Setting<TrainingLoop>> {
     vec![
         Setting {
@@ -429,7 +430,7 @@ fn sizes() -> Vec<Setting<TrainingLoop>> {
     ]
 }
 
-/// What it is trained on, and what it has to reach.
+/// Returns the settings of the samples and the goal.
 fn conditions() -> Vec<Setting<TrainingLoop>> {
     vec![
         Setting {

@@ -1,5 +1,5 @@
 use crate::problem::by_id;
-use crate::{BandwidthPeak, Check, Course, Dtype, MemoryLevel, Problem, Right, stats};
+use crate::{BandwidthPeak, Check, Course, Dtype, Inputs, MemoryLevel, Problem, Right, stats};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -103,16 +103,8 @@ pub struct Policy {
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub batch_below_us: f64,
-    /// What the inputs are drawn from.
-    pub inputs: String,
-}
-
-impl Policy {
-    /// Whether figures taken under the two may share a chart.
-    #[must_use]
-    pub fn comparable(&self, other: &Self) -> bool {
-        self.timed_by == other.timed_by && self.l2 == other.l2 && self.inputs == other.inputs
-    }
+    /// The data of the problems.
+    pub inputs: Inputs,
 }
 
 /// What the compiler and the device say of one kernel of a rung.
@@ -203,6 +195,9 @@ pub struct Measurement {
     /// Test samples that were classified right, one entry a sample of the time and in the same order, where each sample is a whole training.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub test: Vec<Right>,
+    /// Steps of the optimiser in each sample, where each sample is a whole training of a number of steps that is known before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
 }
 
 /// Bytes that a rung moves at a level of memory.
@@ -236,6 +231,7 @@ impl Measurement {
             peak_bytes: None,
             gpus: None,
             test: Vec::new(),
+            steps: None,
         }
     }
 

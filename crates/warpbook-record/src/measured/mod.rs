@@ -1,9 +1,10 @@
-//! What a run gave: measurements, checks, counters, courses of trainings, profiles, X-rays.
+//! The results of a run: measurements, checks, counters, courses of trainings, profiles, X-rays.
 
 pub(crate) mod breakdown;
 pub(crate) mod check;
 pub mod counters;
 pub(crate) mod course;
+pub(crate) mod inputs;
 pub(crate) mod measurement;
 pub(crate) mod profiled;
 pub(crate) mod scaling;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use warpbook::device::Bench;
 use warpbook::prelude::experiment::*;
 use warpbook::prelude::*;
-use warpbook::record::{Measurement, Outcome, Part};
+use warpbook::record::{Inputs, Measurement, Outcome, Part};
 
 /// Problems are numbers: problem 2 cannot be prepared. Rungs are named after what they do.
 struct Faulty {
@@ -21,7 +21,7 @@ impl Experiment for Faulty {
         let mut rungs: Vec<Rung> = RUNGS.iter().map(|id| Rung::cpu(id, id, "For the driver.", "1 thread")).collect();
         // Nobody has tried it yet, so it comes last, and its row stays in its place.
         rungs[0].variant_of = Some("wrong".into());
-        Ok(Plan { inputs: "none".into(), ..Plan::new("faulty", [1, 2, 3].map(of).into(), rungs) })
+        Ok(Plan { inputs: Inputs::of_all("none"), ..Plan::new("faulty", [1, 2, 3].map(of).into(), rungs) })
     }
 
     fn obstacle(&self, _: &Lab, rung: &Rung, _: &Problem, _: &Run) -> Option<String> {

@@ -70,7 +70,7 @@ fn a_training_is_a_record_with_all_that_was_logged() {
     assert!(course.recipe.iter().any(|(name, what)| name == "optimiser" && what == "SGD, momentum 0.9"));
     // Drawn digits are marked wherever they are shown.
     assert!(log.problem.label.ends_with("synthetic digits") && record.notes[0].contains("drawn by a program (seed 1)"));
-    assert!(record.policy.inputs.contains("drawn by a program"));
+    assert!(record.policy.inputs.to_string().contains("drawn by a program"));
     assert!(record.measurements.is_empty() && record.main_problem() == Some(&log.problem));
 }
 

@@ -38,7 +38,7 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
     }
     assert_eq!(run.counts(), (1, ways().len(), 0));
     assert_eq!(run.problems[0].label, format!("MNIST CNN, batch {}, synthetic digits", run.problems[0].size()));
-    assert!(run.policy.inputs.contains("in place of MNIST"), "{}", run.policy.inputs);
+    assert!(run.policy.inputs.to_string().contains("in place of MNIST"), "{}", run.policy.inputs);
     let log = &run.train_logs[0];
     assert!(log.losses.len() >= 3 && log.losses.iter().all(|p| p.loss > 0.0 && p.step.is_some()));
     let libraries: Vec<&str> = run.rungs.iter().filter(|r| r.is_library()).map(|r| &*r.id).collect();

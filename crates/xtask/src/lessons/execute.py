@@ -33,6 +33,46 @@ def dated(notebook, today):
         first.source = f"{first.source}\n\n{line}"
 
 
+STYLE = re.compile(r"<style>\.wb\{.*?</style>", re.S)
+COLOUR = re.compile(r'<span class="wb-[nkdtspcb]">([^<]*)</span>')
+BODY = re.compile(r"<tbody>(.*?)</tbody>", re.S)
+# Rows of a table, and lines of a text beside HTML, that are stored.
+MOST = 40
+
+
+def shortened(body):
+    """A table's first rows, and how many are left out."""
+    rows = body[1].split("</tr>")[:-1]
+    left_out = len(rows) - MOST
+    if left_out < 2:
+        return body[0]
+    columns = len(re.findall(r"<t[dh][ >]", rows[0]))
+    last = f'<tr><td colspan="{columns}">{left_out} more rows appear when you run the cell.</td></tr>'
+    return f"<tbody>{''.join(row + '</tr>' for row in rows[:MOST])}{last}</tbody>"
+
+
+def lighten(notebook):
+    """Keeps stored outputs small: viewers that remove styles show nothing of them, and long tables appear on running.
+
+    The first output keeps its style, for viewers that trust the notebook.
+    """
+    styled = False
+    for output in (o for cell in notebook["cells"] for o in cell.get("outputs", [])):
+        data = output.get("data", {})
+        if "text/html" not in data:
+            continue
+        html = "".join(data["text/html"])
+        html = BODY.sub(shortened, COLOUR.sub(r"\1", html))
+        if styled:
+            html = STYLE.sub("", html)
+        styled = styled or bool(STYLE.search(html))
+        data["text/html"] = html
+        lines = "".join(data.get("text/plain", "")).split("\n")
+        if len(lines) > MOST + 1:
+            lines = [*lines[:MOST], f"... {len(lines) - MOST} more lines appear when you run the cell."]
+            data["text/plain"] = "\n".join(lines)
+
+
 class PlotSeen(Exception):
     """Ends a run that only wants the first plot."""
 
@@ -112,6 +152,7 @@ if error is not None and client.begin is not None:
 
 if write and error is None:
     dated(notebook, f"{time.gmtime().tm_mday} {time.strftime('%B %Y', time.gmtime())}")
+    lighten(notebook)
     nbformat.validate(notebook)
     part = f"{path}.{os.getpid()}.part"
     nbformat.write(notebook, part)

@@ -35,7 +35,7 @@ pub fn set_up(w: &Workspace) -> Result<Venv> {
     Ok(venv)
 }
 
-/// The same, and what compiles the kernels in the notebooks; only a GPU cannot do without.
+/// Sets up the environment, with the compiler of the kernels in the notebooks; only a GPU cannot do without.
 fn set_up_with_nvrtc(w: &Workspace) -> Result<Venv> {
     let cuda = nvrtc::Cuda::probe(w);
     if cuda.devices > 0 {
@@ -165,15 +165,15 @@ pub fn all(w: &Workspace) -> Result<Vec<PathBuf>> {
     Ok(notebooks)
 }
 
-/// Where notebooks are executed.
+/// Settings of the place where notebooks are executed.
 struct Place<'a> {
     /// The folder below which each kernel builds its cells.
     builds: &'a Path,
-    /// Where compiled kernels are kept; the user's cache for `None`.
+    /// Folder for compiled kernels; the user's cache if `None`.
     kernels: Option<&'a Path>,
 }
 
-/// What came of an execution.
+/// Outcome of an execution.
 #[derive(Debug, PartialEq)]
 struct Run {
     cells: u64,
@@ -229,6 +229,7 @@ fn tail(text: &str, lines: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     /// The code cells of every notebook, each with the notebook's name.
     fn code_cells() -> Vec<(String, serde_json::Value)> {
@@ -306,6 +307,26 @@ mod tests {
             }
         }
         assert!(charts > 150 && outputs > 350, "{charts} charts in {outputs} outputs");
+    }
+
+    /// Whoever clones the repository downloads these, and GitHub shows no notebook that is much larger.
+    #[test]
+    fn notebooks_with_their_outputs_stay_small() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");
+        let mut total = 0;
+        for file in fs::read_dir(folder).unwrap().flatten().map(|e| e.path()) {
+            if file.extension().is_some_and(|e| e == "ipynb") {
+                let bytes = fs::metadata(&file).unwrap().len();
+                assert!(bytes <= 1_500_000, "{}: {bytes} bytes", file.display());
+                total += bytes;
+            }
+        }
+        assert!(total <= 7_000_000, "{total} bytes");
+        let mut styles: BTreeMap<String, usize> = BTreeMap::new();
+        for (name, cell) in code_cells() {
+            *styles.entry(name).or_default() += cell["outputs"].to_string().matches("<style>.wb{").count();
+        }
+        assert!(styles.values().all(|n| *n <= 1), "a style is stored once: cargo xtask notebooks --write: {styles:?}");
     }
 
     #[test]

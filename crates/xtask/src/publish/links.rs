@@ -1,5 +1,5 @@
-//! The links of the repository's Markdown files: every relative one leads to a file that is there, and to a heading that it has. What the
-//! architecture calls a file or a folder is one. And the README stays short.
+//! The links of the repository's Markdown files: every relative one leads to a file that is there, and to a heading that it has. What they
+//! call a file or a folder is one. How long these files may be is in `tests/rules/maps.rs`.
 
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
@@ -9,10 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// The page that everybody sees first.
 pub(super) const README: &str = "README.md";
-/// The file that says where everything is.
-const MAP: &str = "crates/ARCHITECTURE.md";
-/// The most lines of the README: readers who want to know more follow its links.
-const MOST_LINES: usize = 199;
+/// The generated tables, whose texts come from records: the files that these name may be gone.
+const TABLES: &str = "data/README.md";
 /// Folders that hold no file of the repository.
 const LEFT_OUT: [&str; 3] = ["target", "dist", "node_modules"];
 
@@ -26,6 +24,7 @@ pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
     }
     let anchors: BTreeMap<&Path, BTreeSet<String>> =
         pages.iter().map(|(path, text)| (path.as_path(), anchors(text))).collect();
+    let known = known_paths(w, &files);
     let mut faults = Vec::new();
     for (path, text) in &pages {
         let shown = w.show(path);
@@ -33,14 +32,10 @@ pub(super) fn faults(w: &Workspace) -> Result<(Vec<String>, usize)> {
         faults.extend(
             links.filter_map(|link| Some(format!("{shown}: the link `{link}` {}", broken(path, &link, &anchors)?))),
         );
-        if shown == MAP {
-            faults.extend(
-                unknown_paths(w, text, &files).map(|path| format!("{MAP}: `{path}` is no file or folder of this name")),
-            );
-        }
-        let lines = text.lines().count();
-        if shown == README && lines > MOST_LINES {
-            faults.push(format!("{README} has {lines} lines, of at most {MOST_LINES}: move what is not needed first to where its reader looks"));
+        if shown != TABLES {
+            let unknown = unknown_paths(w, path, text, (&files, &known));
+            faults
+                .extend(unknown.into_iter().map(|path| format!("{shown}: `{path}` is no file or folder of this name")));
         }
     }
     Ok((faults, pages.len()))
@@ -68,24 +63,58 @@ fn broken(from: &Path, link: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>) 
     (!there.contains(anchor)).then(|| "leads to a heading that is not there".into())
 }
 
-/// Finds the texts in backticks that look like a path in this repository but are not one. `train/cuda/passes/` is a folder, `nn/src/lib.rs` is short
-/// for `crates/warpbook-nn/src/lib.rs`, and `{a,b}.rs` are two files.
-fn unknown_paths<'t>(w: &Workspace, text: &'t str, files: &[PathBuf]) -> impl Iterator<Item = String> + use<'t> {
+/// Returns all files and folders as they may be called outside of a crate: from any folder on, and a crate's folder by what follows "warpbook-".
+/// `nn/src/lib.rs` is `crates/warpbook-nn/src/lib.rs`, and `train/cuda/passes/` a folder below it.
+fn known_paths(w: &Workspace, files: &[PathBuf]) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for file in files {
         let shown = w.show(file);
         let folders = shown.match_indices('/').map(|(at, _)| &shown[..=at]);
         for path in folders.chain([shown.as_str()]) {
-            // Below any folder, and below a crate's folder by what comes after "warpbook-".
             let parts = path.match_indices(['/', '-']).map(|(at, _)| &path[at + 1..]);
             known.extend(parts.chain([path]).map(str::to_owned));
         }
     }
-    let in_backticks = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
-    let paths = in_backticks.filter(|path| is_path(path)).flat_map(expanded);
-    // The last test finds folders that hold only hidden files.
+    known
+}
+
+/// Finds the texts in backticks that look like a path in this repository but are not one; `{a,b}.rs` are two files. A page of a crate calls its own
+/// files and folders by their names alone, or from its folder, from the crate's or from `src` on, and all others from the root or from `crates/` on.
+fn unknown_paths(
+    w: &Workspace,
+    page: &Path,
+    text: &str,
+    (files, known): (&[PathBuf], &BTreeSet<String>),
+) -> Vec<String> {
     let crates = w.path("crates");
-    paths.filter(move |path| !known.contains(path) && !crates.join(path).exists())
+    let own = page.strip_prefix(&crates).ok().filter(|below| below.components().count() > 1).map(|below| {
+        let folder = crates.join(below.components().next().unwrap_or(Component::CurDir));
+        let page = page.parent().unwrap_or(&folder).to_path_buf();
+        (folder.clone(), [page, folder.join("src"), folder, w.root.clone(), crates.clone()])
+    });
+    let is_unknown = |path: &String| match &own {
+        Some((folder, places)) => {
+            let name = path.trim_end_matches('/');
+            // The last component is the file, all others are folders.
+            let is_own = |file: &PathBuf| match file.strip_prefix(folder) {
+                Ok(below) if path.ends_with('/') => below.parent().is_some_and(|p| p.iter().any(|part| part == name)),
+                Ok(below) => below.file_name().is_some_and(|file| file == name),
+                Err(_) => false,
+            };
+            !files.iter().any(is_own) && !places.iter().any(|place| exists(&place.join(path)))
+        }
+        // The last test finds folders that hold only hidden files.
+        None => !known.contains(path) && !crates.join(path).exists(),
+    };
+    // What is between two backticks may go on in the next line of a paragraph.
+    let unfenced = unfenced(text).collect::<Vec<_>>().join("\n");
+    let in_backticks = unfenced.split("\n\n").flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2));
+    in_backticks.filter(|path| is_path(path)).flat_map(expanded).filter(is_unknown).collect()
+}
+
+/// Reports whether a file or a folder is there; what ends with a slash is a folder.
+fn exists(path: &Path) -> bool {
+    if path.to_string_lossy().ends_with('/') { path.is_dir() } else { path.is_file() }
 }
 
 /// Reports whether a text looks like one file or folder of this repository; `NN_name.cu` and `train/*/own.rs` stand for several.
@@ -118,17 +147,20 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
+/// The lines of a text that are not within fences of code.
+fn unfenced(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
 /// The lines of a text that are no code, with code in backticks left out.
 fn prose(text: &str) -> impl Iterator<Item = String> + '_ {
-    let mut in_code = false;
-    text.lines().filter_map(move |line| {
-        if line.trim_start().starts_with("```") {
-            in_code = !in_code;
-            return None;
-        }
-        // Every second part is between backticks.
-        (!in_code).then(|| line.split('`').step_by(2).collect::<Vec<_>>().join("` `"))
-    })
+    // Every second part is between backticks.
+    unfenced(text).map(|line| line.split('`').step_by(2).collect::<Vec<_>>().join("` `"))
 }
 
 /// The targets of links and pictures, `](target)`, in the order of the text.
@@ -197,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_link_of_this_repository_leads_somewhere_and_the_readme_is_short() {
+    fn every_link_and_path_of_this_repository_leads_somewhere() {
         let (faults, files) = faults(&Workspace::find(false).unwrap()).unwrap();
         assert_eq!(faults, Vec::<String>::new());
         assert!(files >= 7, "{files} files");
@@ -248,6 +280,7 @@ mod tests {
 
     #[test]
     fn a_path_of_the_architecture_that_is_none_is_told() {
+        const MAP: &str = "crates/ARCHITECTURE.md";
         let there = [("crates/warpbook-nn/src/train/passes/mod.rs", ""), ("crates/warpbook-nn/src/ops/cuda.rs", "")];
         let map = |text: &str| in_folder(&[(MAP, text), there[0], there[1]]);
         let good = "`train/passes/`, `passes/mod.rs`, `nn/src/{ops/cuda,train/passes/mod}.rs`, `ops/`, `warpbook-nn/src/`, `.cu`, `*launch.rs`, `a::b`";
@@ -255,15 +288,27 @@ mod tests {
         let expect = |path: &str| vec![format!("{MAP}: `{path}` is no file or folder of this name")];
         for path in ["train/passes.rs", "ops/cuda.rs/", "asses/mod.rs", "nn/ops/cuda.rs"] {
             assert_eq!(map(&format!("`{path}`")), expect(path));
+            assert_eq!(map(&format!("`let\nx` `{path}`\n\n```\n`gone.rs`\n```")), expect(path));
         }
         assert_eq!(map("`ops/{cuda,cpu}.rs`"), expect("ops/cpu.rs"));
     }
 
     #[test]
-    fn a_long_readme_is_a_fault_and_another_long_file_is_none() {
-        let (short, long) = ("line\n".repeat(MOST_LINES), "line\n".repeat(MOST_LINES + 1));
-        assert_eq!(in_folder(&[(README, &short), ("data/README.md", &long)]), Vec::<String>::new());
-        let faults = in_folder(&[(README, &long)]);
-        assert!(faults.len() == 1 && faults[0].starts_with("README.md has 200 lines"), "{faults:?}");
+    fn a_crate_s_page_calls_its_files_from_its_own_folders_on() {
+        let page = "crates/warpbook-nn/README.md";
+        let room = "crates/warpbook-nn/src/ops/README.md";
+        let there = ["crates/warpbook-nn/src/ops/cuda.rs", "crates/warpbook-nn/tests/one.rs", "kernels/nn/add.cu"];
+        let read = |page: &str, text: &str| in_folder(&[(page, text), (there[0], ""), (there[1], ""), (there[2], "")]);
+        let good = "`cuda.rs`, `ops/`, `ops/cuda.rs`, `src/ops/`, `tests/one.rs`, `kernels/nn/add.cu`, `warpbook-nn/src/ops/{cuda}.rs`";
+        for page in [page, room] {
+            assert_eq!(read(page, good), Vec::<String>::new());
+            for path in ["add.cu", "nn/", "nn/add.cu", "nn/src/ops/cuda.rs", "ops/cuda.rs/"] {
+                assert_eq!(
+                    read(page, &format!("`{path}`")),
+                    [format!("{page}: `{path}` is no file or folder of this name")]
+                );
+            }
+        }
+        assert_eq!(read(TABLES, "`gone.rs`"), Vec::<String>::new());
     }
 }

@@ -1,5 +1,6 @@
-//! How the sources of the crates are laid out: sizes of folders and files, and which file may use which.
+//! How the sources of the crates are laid out: sizes of folders and files, which file may use which, and how long the pages about them are.
 
+mod maps;
 mod modules;
 
 use modules::{Uses, circle, uses};
