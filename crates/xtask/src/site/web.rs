@@ -71,7 +71,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// Holds it against [`MOST_KB`].
+    /// Compares it with [`MOST_KB`].
     pub fn check(&self) -> Result<Report> {
         let kb = |bytes: usize| bytes as f64 / 1e3;
         let all = kb(self.wasm + self.script);
