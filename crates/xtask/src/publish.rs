@@ -15,6 +15,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tables::is_of_the_guide;
+use warpbook_charts::{Options, Rungs};
 use warpbook_record::{ChartKind, Run, SCHEMA};
 
 const INDEX: &str = "index.json";
@@ -190,7 +191,7 @@ fn filled(w: &Workspace, file: &str, section: &str) -> Result<(PathBuf, String)>
     Ok((path, replace_section(&text, section).with_context(|| file.to_owned())?))
 }
 
-/// The charts of a record as files: (name, SVG). The ladder, the record's heat map or else its sweep, and the
+/// The charts of a record as files: (name, SVG). The rungs of the ladder that tell its story, the record's heat map or else its sweep, and the
 /// roofline, of those that the record's descriptor names.
 fn pictures(record: &Record) -> Vec<(String, String)> {
     let Some(problem) = record.run.main_problem().filter(|_| !is_of_the_guide(record)) else { return Vec::new() };
@@ -198,11 +199,12 @@ fn pictures(record: &Record) -> Vec<(String, String)> {
     let has = |kind| run.descriptor.has(kind);
     let over_sizes = if has(ChartKind::HeatMap) { ("shapes", ChartKind::HeatMap) } else { ("sweep", ChartKind::Sweep) };
     let charts = [("ladder", ChartKind::Ladder), over_sizes, ("roofline", ChartKind::Roofline)];
+    let options = Options { rungs: Rungs::Story, ..Options::default() };
     // A record that has nothing to draw has no picture.
     let drawn = charts
         .into_iter()
         .filter(|(_, kind)| has(*kind))
-        .filter_map(|(name, kind)| Some((name, warpbook_charts::draw().chart(run, problem, kind).ok()?)));
+        .filter_map(|(name, kind)| Some((name, options.chart(run, problem, kind).ok()?)));
     drawn.map(|(name, chart)| (format!("{stem}-{name}.svg"), chart.svg.standalone())).collect()
 }
 
