@@ -11,7 +11,7 @@ struct Softmax {
     columns: Vec<u64>,
 }
 
-/// A rung whose kernel gives a row to `lanes` threads, each of which keeps `vectors` x 4 elements in registers.
+/// Creates a rung whose kernel gives a row to `lanes` threads, each of which keeps `vectors` x 4 elements in registers.
 macro_rules! cuda {
     ($id:literal, $title:literal, $summary:literal, $path:literal, $lanes:literal, $vectors:literal) => {{
         let size = |threads| [("THREADS", threads), ("LANES", $lanes), ("VECTORS", $vectors)];
@@ -95,7 +95,7 @@ struct Inputs {
 impl Prepared for Inputs {
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let (columns, rows) = (self.columns, self.x.len() / self.columns);
-        // Relative to each element: the rounding of a sum of `columns` terms, and the error of the exponential.
+        // The tolerance is relative to each element: the rounding of a sum of `columns` terms, and the error of the exponential.
         let tolerance = (8.0 * (columns as f64).sqrt() + 32.0) * f64::from(f32::EPSILON);
         let check = move |y: &[f32]| {
             let pairs = y.iter().map(|v| f64::from(*v)).zip(self.want.iter().copied());

@@ -1,4 +1,4 @@
-//! The training loop as an experiment: on the CPU everywhere, on a GPU where there is one.
+//! Tests of the training loop as an experiment: on the CPU everywhere, on a GPU where there is one.
 
 use warpbook::charts::{self, Quantity};
 use warpbook::device::{Bench, testing};
@@ -45,7 +45,7 @@ fn the_cpu_trains_to_the_end_and_gpu_rungs_say_why_they_do_not() {
     assert_eq!(problem.label, "MNIST CNN, 4 epochs, 2 workers, batch 32, synthetic digits");
     assert_eq!((problem.items, problem.count("images"), problem.real("accuracy")), (Some(576), Some(144), Some(20.0)));
     assert!(run.notes.iter().any(|n| n.contains("MNIST, whose files were not used")), "{:?}", run.notes);
-    // A loss for each epoch, which falls.
+    // There is a loss for each epoch, and it falls.
     let losses: Vec<f64> = run.train_logs[0].losses.iter().map(|p| p.loss).collect();
     assert!(losses.len() == 4 && losses[3] < losses[0], "{losses:?}");
     assert!(run.train_logs[0].test_loss.is_finite());
@@ -73,7 +73,7 @@ fn short_trainings_are_made_again_from_the_same_weights() {
     let lab = Lab::open("cpu").unwrap().with_bench(Bench { samples: 2, budget_s: 600.0, ..Bench::default() });
     let run = lab.run(&small().epochs(1).rungs(["cpu_all_threads"])).unwrap();
     let cpu = of(&run, "cpu_all_threads");
-    // The first one warms up. The same seed gives the same bits.
+    // The first training warms up. A seed gives the same bits every time.
     assert_eq!((cpu.samples_us.len(), cpu.test.len()), (2, 2), "{cpu:?}");
     assert_eq!(cpu.test[0], cpu.test[1]);
     assert_eq!(run.train_logs[0].losses.len(), 1);
@@ -91,7 +91,7 @@ fn an_accuracy_that_is_missed_fails_the_rung() {
 #[test]
 fn what_has_to_be_right_depends_on_the_steps() {
     let target = |e: TrainingLoop| e.problems()[0].real("accuracy");
-    // 118 steps an epoch.
+    // An epoch has 118 steps.
     assert_eq!(target(TrainingLoop::new().synthetic()), Some(98.0));
     assert_eq!(target(TrainingLoop::new().synthetic().epochs(1)), Some(90.0));
     assert_eq!(target(TrainingLoop::quick()), Some(20.0));
@@ -162,7 +162,7 @@ fn the_cpu_leaves_out_what_would_take_too_long() {
     assert_eq!(quick.obstacle(&lab, &Experiment::rungs(&quick)[0], &quick.problems()[0], &empty), None);
 }
 
-/// A record with rows of Warpbook's GPU rungs and PyTorch's, as `warpbook merge` leaves it.
+/// The record has rows of Warpbook's GPU rungs and PyTorch's, as `warpbook merge` leaves it.
 #[test]
 fn rows_of_both_are_read_from_a_record() {
     let mut run = lab("cpu").run(&small()).unwrap();
@@ -181,13 +181,13 @@ fn rows_of_both_are_read_from_a_record() {
     run.measurements.push(row);
     let ours = recorded_loops(&run);
     let (first, last) = (ours.first().unwrap(), ours.last().unwrap());
-    // One feed after the other: the CPU's and the resident ones first.
+    // Feeds come one after the other: the CPU's and the resident ones first.
     assert_eq!((ours.len(), first.feed, first.peak_bytes), (7, Feed::Resident, None));
     assert_eq!((last.feed, last.seconds, last.peak_bytes), (Feed::LoaderAndLosses, 4.0, Some(1 << 20)));
     let theirs = recorded_pytorch_loops(&run).unwrap();
     assert_eq!((theirs.torch.as_str(), theirs.epochs, theirs.loops.len()), ("2.11.0", 4, 1));
     assert_eq!((theirs.loops[0].feed, theirs.loops[0].seconds, theirs.loops[0].steps), (Feed::Loader, 2.0, 20));
-    // Rows that failed are no loops.
+    // Failed rows are not loops.
     run.measurements.iter_mut().for_each(|m| m.check.as_mut().unwrap().passed = false);
     assert!(recorded_loops(&run).is_empty() && recorded_pytorch_loops(&run).is_none());
 }

@@ -26,15 +26,14 @@ pub struct ConfusionMatrix {
     title: String,
     subtitle: String,
     classes: Vec<String>,
-    /// `[class][taken for]`.
+    /// Counts, `[class][predicted class]`.
     counts: Vec<u64>,
 }
 
 impl ConfusionMatrix {
-    /// The matrix of predictions for all images of a set, in its order.
+    /// Creates the matrix of predictions for all images of a set, in its order.
     ///
-    /// # Errors
-    /// If there are not as many predictions as images, or one is of no class of the set.
+    /// # Errors If there are not as many predictions as images, or one is outside the classes of the set.
     pub fn of(set: &Dataset, predictions: &[Prediction]) -> warpbook_lab::Result<Self> {
         check(set, predictions)?;
         let classes = set.classes().to_vec();
@@ -46,14 +45,14 @@ impl ConfusionMatrix {
         Ok(Self { title, subtitle: format!("{} images; {}", set.len(), set.note()), classes, counts })
     }
 
-    /// Images of a class that were taken for another, both by number.
+    /// Returns the number of images of one class that were predicted as another, both by number.
     #[must_use]
     pub fn count(&self, class: usize, taken_for: usize) -> u64 {
         let n = self.classes.len();
         if class < n && taken_for < n { self.counts[class * n + taken_for] } else { 0 }
     }
 
-    /// The matrix as a chart.
+    /// Draws the matrix as a chart.
     ///
     /// # Errors
     /// If the set has no images.

@@ -21,7 +21,7 @@ fn title<'r>(run: &'r Run, m: &'r Measurement) -> &'r str {
     run.rung(&m.rung).map_or(&m.rung, |r| &r.title)
 }
 
-/// A problem's size and type.
+/// Returns a problem's size and type.
 fn name(problem: &Problem) -> String {
     format!("{}, {}", problem.short, problem.dtype.label())
 }
@@ -52,8 +52,7 @@ fn gains(run: &Run) -> Vec<(f64, &Problem)> {
     all
 }
 
-/// Returns how many times as fast as the fastest library the project's fastest kernel is where the difference is largest; `None` if no library was
-/// measured.
+/// Returns the largest ratio of the fastest library's time to that of Warpbook's fastest kernel; `None` if no library was measured.
 #[must_use]
 pub fn largest_gain(run: &Run) -> Option<f64> {
     gains(run).last().map(|(gain, _)| *gain)
@@ -80,7 +79,7 @@ pub fn where_it_pays(run: &Run) -> String {
     )
 }
 
-/// The problems at which `gemm()`'s own choice is slower than the fastest library, the slowest first: both times, and their ratio.
+/// Returns a table of the problems at which `gemm()`'s own choice is slower than the fastest library, the slowest first: both times, and their ratio.
 #[must_use]
 pub fn where_the_library_wins(run: &Run) -> Table {
     let of_libraries = |r: &Rung| matches!(r.runner, Runner::Library(_));
@@ -126,7 +125,7 @@ pub fn trainings(all: &[TrainingRun]) -> Table {
         let accuracy = run.last_epoch().and_then(|e| e.test).and_then(|right| right.accuracy());
         let ended = match (run.error(), accuracy) {
             (Some(error), _) => error.to_string(),
-            // Ways differ by tenths of a percent, if at all.
+            // The variants differ by tenths of a percent, if at all.
             (None, Some(share)) => format!("{:.2} %", 100.0 * share),
             (None, None) => String::new(),
         };
@@ -137,7 +136,7 @@ pub fn trainings(all: &[TrainingRun]) -> Table {
     table(&["Variant", "Epochs", "Time a step", "Of the first", "Test accuracy"], rows.collect())
 }
 
-/// The time of a step over the edge of a product's tile: `tiled` are edges with their rungs, `others` rungs that are drawn as levels.
+/// Draws the time of a step over the edge of a product's tile: `tiled` are edges with their rungs, `others` rungs that are drawn as levels.
 ///
 /// # Errors
 /// If none of them was trained ([`ChartError::NothingToDraw`]).
