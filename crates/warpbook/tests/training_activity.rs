@@ -9,7 +9,7 @@ fn lab() -> Lab {
     Lab::open("cuda").unwrap().with_bench(Bench { samples: 5, budget_s: 0.3, warmup: 3, ..Bench::default() })
 }
 
-/// What has to hold for any step.
+/// Checks the properties that hold for any step.
 fn check(run: &Run, b: &Breakdown, m: &Measurement) {
     let who = format!("{} at {}: {b:#?}", b.rung, b.problem.label);
     let figures = [b.whole_median_us(), b.idle_median_us(), b.between_median_us()].map(|us| us.unwrap_or(f64::NAN));

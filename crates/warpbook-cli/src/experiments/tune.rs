@@ -49,7 +49,7 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if failed > 0 { RUNG_FAILED } else { 0 }))
 }
 
-/// The fastest rung of ours, and a sentence that compares it with the libraries.
+/// Returns the fastest of Warpbook's rungs, and a sentence that compares it with the libraries.
 fn verdict(run: &Run, problem: &Problem) -> (String, Option<(Product, Finding)>) {
     let Some((best, us)) = run.fastest_kernels(problem) else {
         return (format!("{}: nothing was measured.", problem.label), None);

@@ -1,4 +1,4 @@
-//! Whole processes that train, each timed from its start to its end by the one that starts them.
+//! Whole trainings as processes, each timed from its start to its end by the process that starts them.
 
 use super::settings::Settings;
 use super::whole::{Goal, ProcessResult, conclude, keep, last_seed};
@@ -13,7 +13,7 @@ use std::time::Instant;
 use warpbook::{WholeTrainings, read_record};
 use warpbook_record::Right;
 
-/// Processes that train from several seeds, one after the other.
+/// Trainings from several seeds as processes, one after the other.
 pub struct WholeProcesses {
     pub settings: Settings,
     pub goal: Goal,
@@ -70,7 +70,7 @@ impl WholeProcesses {
     }
 }
 
-/// This program with its own arguments, for a seed.
+/// Returns the command that starts this program with its own arguments, for a seed.
 fn again(program: &Path, seed: u64, result: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).arg("--cold-result").arg(result);

@@ -1,4 +1,4 @@
-//! Measurements of a lesson's own, for what the ladders and the ceilings do not say. Without a GPU each says that it needs one.
+//! Measurements that a lesson makes in addition to ladders and ceilings. Without a GPU each says that it needs one.
 
 use super::regression::epoch_bound;
 use super::{table, title, valid};

@@ -37,11 +37,11 @@ pub struct ChosenXray {
 /// Options of an X-ray, in addition to the experiment's settings.
 #[derive(Debug, Args)]
 pub struct XrayOptions {
-    /// The rung, by id.
+    /// Id of the rung.
     #[arg(long, value_name = "ID")]
     pub rung: String,
-    /// Approximate limit on the KiB that its marks take in the record: more of them are thinned out, for example for a record that `warpbook
-    /// merge` puts into the record of the experiment's rungs. [default: as many as a picture shows, up to some MB]
+    /// Approximate limit, in KiB, on the marks in the record: beyond it they are thinned out, for example for a record that `warpbook merge` adds to that of
+    /// the experiment's rungs. [default: as many as a picture shows, up to some MB]
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(16..))]
     pub kib: Option<u32>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<ChosenXray, warpboo
     Ok(ChosenXray { experiment, options })
 }
 
-/// `xray` with a command for each experiment, which has an option for each of its settings.
+/// Adds to `xray` a command for each experiment, which has an option for each of its settings.
 pub fn with_experiments(xray: clap::Command, entries: &[Entry]) -> clap::Command {
     xray.subcommand_required(true).subcommands(entries.iter().map(|entry| {
         let command = clap::Command::new(entry.name).args(setting_options(entry));

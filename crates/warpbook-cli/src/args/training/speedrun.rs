@@ -33,7 +33,7 @@ pub struct SpeedrunArgs {
 }
 
 impl SpeedrunArgs {
-    /// Returns the command that trains the same again.
+    /// Returns the command that repeats the training.
     pub fn command(&self) -> CommandLine {
         let mut line = self.training.command("speedrun", false);
         self.whole.add_to(&mut line);

@@ -10,7 +10,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Batches between two lines of progress.
+/// Default number of batches between two lines of progress.
 const LOG_EVERY: u64 = 100;
 
 pub const TRAIN_EXAMPLES: &str = "\
@@ -107,36 +107,36 @@ pub struct TrainArgs {
     pub whole: WholeArgs,
 }
 
-/// The options of a training that is shown step by step.
+/// Options of a training that is shown step by step.
 #[derive(Debug, Args)]
 pub struct WatchedArgs {
-    /// Train as the rung of this name does, for example 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
-    /// precision]
+    /// Train like the rung of this name, for example 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the precision]
     #[arg(long, value_name = "ID", conflicts_with = "precision")]
     pub rung: Option<String>,
-    /// Batches between two lines of progress, each with the mean of their losses; the record has the same. 1 logs every step.
+    /// Batches between two lines of progress, each with the mean of their losses, as in the record. 1 logs every step.
     #[arg(long, value_name = "N", default_value_t = LOG_EVERY)]
     pub log_every: u64,
-    /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the training is kept.
+    /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the result is kept.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     pub time_budget: Option<Duration>,
-    /// File for a profile: of some steps (see --profile-schedule) what the device did, operation by operation and kernel by kernel,
-    /// with FLOP/s and bandwidth where the work is known. The file is a record, whose timeline and roofline `warpbook view` shows; next to it lies the same as a trace (.trace.json) for ui.perfetto.dev. Each step is waited for then.
-    /// Nsight Systems shows the same: nsys profile --trace=cuda,nvtx -o report warpbook train ... --profile FILE.
+    /// File for a profile of some steps (see --profile-schedule): the device's work, operation by operation and kernel by kernel, with FLOP/s and bandwidth
+    /// where the work is known. The file is a record, whose timeline and roofline `warpbook view` shows; a trace for ui.perfetto.dev (.trace.json) is written
+    /// next to it. A profile waits for each step. Nsight Systems can show the steps, too: nsys profile --trace=cuda,nvtx -o report warpbook train ... --profile
+    /// FILE.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// Steps of a profile: WAIT that go by, WARMUP whose recording is thrown away, and ACTIVE that are kept. What recording costs is measured by those that go
-    /// by, and by those after.
+    /// Steps of a profile: WAIT are skipped, WARMUP are recorded and thrown away, and ACTIVE are kept. The cost of recording is measured by comparison with the
+    /// skipped steps and those after the profile.
     #[arg(long, value_name = "WAIT,WARMUP,ACTIVE", default_value_t, requires = "profile")]
     pub profile_schedule: ProfileSchedule,
     /// Read hardware counters of each kernel of a step, for the profile: bytes of DRAM and L2, sectors a request, bank conflicts, issue slots, stall reasons, use
     /// of the tensor cores. Needs CUPTI of CUDA 12.6 or later, and a driver that lets this user read them.
     #[arg(long, requires = "profile")]
     pub counters: bool,
-    /// Checkpoint file, written after every epoch, every minute within one, and at the end.
+    /// File for checkpoints, written after every epoch, every minute within one, and at the end.
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
-    /// Continue from such a file.
+    /// Checkpoint file to continue from.
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 }
@@ -170,7 +170,7 @@ impl WatchedArgs {
 }
 
 impl TrainArgs {
-    /// Returns the command that trains the same again.
+    /// Returns the command that repeats the training.
     pub fn command(&self) -> CommandLine {
         let watched = &self.watched;
         let mut line = self.training.command("train", watched.rung.is_some());

@@ -1,4 +1,4 @@
-//! The host's side of a launch: the Rust code that queues an experiment's kernels, as it runs.
+//! Code of a launch on the host: the Rust code that queues an experiment's kernels.
 
 use crate::display::Show;
 use crate::display::html::{escape, line_number, printable};

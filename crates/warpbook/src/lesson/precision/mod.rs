@@ -122,8 +122,8 @@ impl Gradients {
         self.outputs.iter().flat_map(|(_, g)| g.iter().copied())
     }
 
-    /// The gradients that the network hands back from layer to layer, as fp16 would hold them after the loss was multiplied by `scale`: still
-    /// times the scale, as [`GradScaler::unscale`](warpbook_nn::train::GradScaler::unscale) wants them.
+    /// Returns the gradients that the network hands back from layer to layer, as fp16 would hold them with the loss multiplied by `scale`. They still have the
+    /// scale, as [`GradScaler::unscale`](warpbook_nn::train::GradScaler::unscale) expects.
     #[must_use]
     pub fn in_fp16(&self, scale: f32) -> Vec<f32> {
         self.all_outputs().map(|g| f16::from_f32(g * scale).to_f32()).collect()
