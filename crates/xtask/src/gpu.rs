@@ -1,4 +1,4 @@
-//! On which GPU these sources were tested: what `data/gpu-tests.json` says, and whether it is about these sources.
+//! Says on which GPU these sources were tested, according to `data/gpu-tests.json`, and whether that report is about these sources.
 
 use crate::process::{command, output};
 use crate::workspace::Workspace;
@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 
-/// The report of the last tests on a GPU, below the root.
+/// Report of the last tests on a GPU, below the root.
 const REPORT: &str = "data/gpu-tests.json";
 /// Folders of the sources that tests on a GPU depend on.
 const FOLDERS: [&str; 2] = ["kernels", "crates"];
-/// Crates that no such test depends on.
+/// Crates that tests on a GPU do not depend on.
 const NOT_ON_A_GPU: [&str; 2] = ["crates/xtask", "crates/warpbook-charts"];
 
 /// Tests that ran on this machine's GPU.
@@ -25,13 +25,13 @@ pub struct Here {
     pub failed: u32,
 }
 
-/// Names and driver of this machine's GPUs, as nvidia-smi prints them; empty without it.
+/// Returns names and drivers of this machine's GPUs, as nvidia-smi prints them; empty without it.
 pub fn devices() -> Vec<String> {
     let smi = output(command("nvidia-smi").args(["--query-gpu=name,driver_version", "--format=csv,noheader"]));
     smi.unwrap_or_default().lines().map(|l| l.trim().to_owned()).collect()
 }
 
-/// A sentence that says on which GPU the checkout's sources were tested, or why that does not count.
+/// Returns a sentence that says on which GPU the checkout's sources were tested, or why that does not count.
 pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
     let report = match fs::read_to_string(w.path(REPORT)) {
         Ok(text) => Report::parse(&text).map(Some),
@@ -41,13 +41,13 @@ pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
     format!("GPU: {}", verdict(here, report, Sources::of(w).as_ref()))
 }
 
-/// The report that was made on a machine with a GPU.
+/// Report that was made on a machine with a GPU.
 #[derive(Debug, Clone, PartialEq)]
 struct Report {
     devices: Vec<String>,
     /// Part that the names of the test executables that ran have in common; empty if all of them ran.
     filter: String,
-    /// Git's tree of each source; `None` where they had changes that were not committed.
+    /// Git's tree of each source; `None` if the sources had uncommitted changes.
     trees: Option<BTreeMap<String, String>>,
     passed: u64,
     failed: u64,
@@ -57,7 +57,7 @@ struct Report {
 }
 
 impl Report {
-    /// Reads one; the error says what is wrong with it.
+    /// Parses a report; the error says what is wrong with it.
     fn parse(json: &str) -> Result<Self, String> {
         let v: Value = serde_json::from_str(json).map_err(|e| format!("it is not valid JSON: {e}"))?;
         let count = |name: &str| v[name].as_u64().ok_or_else(|| format!("its `{name}` is not a count"));
@@ -88,17 +88,17 @@ impl Report {
     }
 }
 
-/// The sources of a checkout that tests on a GPU depend on.
+/// Sources of a checkout that tests on a GPU depend on.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Sources {
-    /// Git's tree of each at HEAD, by its path.
+    /// Git's tree of each source at HEAD, by its path.
     trees: BTreeMap<String, String>,
-    /// Files with changes since then.
+    /// Files that have changed since HEAD.
     edited: BTreeSet<String>,
 }
 
 impl Sources {
-    /// Asks git; `None` where there is no git, or no commit.
+    /// Asks git for the sources; `None` without git or without a commit.
     fn of(w: &Workspace) -> Option<Self> {
         let git = |args: &[&str]| output(command("git").args(args).current_dir(&w.root));
         let listed = git(&["ls-tree", "HEAD", "kernels", "crates/"])?;
@@ -109,7 +109,7 @@ impl Sources {
     }
 }
 
-/// The folders of `git ls-tree` that tests on a GPU depend on, with their trees.
+/// Returns the folders of `git ls-tree` that tests on a GPU depend on, with their trees.
 fn trees(listed: &str) -> BTreeMap<String, String> {
     let tree = |line: &str| {
         let (about, path) = line.split_once('\t')?;
@@ -119,7 +119,7 @@ fn trees(listed: &str) -> BTreeMap<String, String> {
     listed.lines().filter_map(tree).collect()
 }
 
-/// The source that a file belongs to.
+/// Returns the source that a file belongs to.
 fn source_of(file: &str) -> Option<String> {
     let source = match file.split('/').collect::<Vec<_>>()[..] {
         ["kernels", _, ..] => "kernels".to_owned(),
@@ -133,7 +133,7 @@ fn is_source(path: &str) -> bool {
     !NOT_ON_A_GPU.contains(&path)
 }
 
-/// Returns the verdict on the sources as they are `now`, which is `None` if git does not tell.
+/// Returns the verdict on the sources in the state `now`, which is `None` if git does not tell.
 fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Option<&Sources>) -> String {
     if let Some(here) = here {
         let on = names(&here.devices);
@@ -184,7 +184,7 @@ fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Opt
     }
 }
 
-/// GPUs of "name, driver" for people, those that are alike once.
+/// Returns the GPUs of "name, driver" for people, each kind once.
 fn names(devices: &[String]) -> String {
     let named = |d: &String| match d.rsplit_once(", ") {
         Some((name, driver)) => format!("{name} (driver {driver})"),
@@ -222,7 +222,7 @@ mod tests {
         Sources { trees: report().trees.unwrap(), edited: BTreeSet::new() }
     }
 
-    /// The verdict on a changed report of the sources that it is about.
+    /// Returns the verdict on a changed report about unchanged sources.
     fn of(change: impl Fn(&mut Report)) -> String {
         let mut report = report();
         change(&mut report);
@@ -233,7 +233,7 @@ mod tests {
     fn the_same_sources_are_tested() {
         let on = "on NVIDIA H200 (driver 580.159.04) with exactly these sources.";
         assert_eq!(of(|_| {}), format!("all 161 tests passed {on}"));
-        // What no test on a GPU depends on may differ.
+        // Sources that tests on a GPU do not depend on may differ.
         let unrelated = |r: &mut Report| drop(r.trees.as_mut().unwrap().insert("crates/xtask".into(), "cc".into()));
         assert_eq!(of(unrelated), format!("all 161 tests passed {on}"));
         let two = |r: &mut Report| r.devices = vec!["A, 1".into(), "A, 1".into(), "B, 1".into()];
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(clean.trees.keys().collect::<Vec<_>>(), ["crates/one", "crates/two", "kernels"]);
         assert_eq!(clean.trees["kernels"], git(&["rev-parse", "HEAD:kernels"]));
         assert!(clean.edited.is_empty());
-        // Changed, removed, new and unrelated.
+        // One file each is changed, removed, new and unrelated.
         write("kernels/a.cu", "2");
         fs::remove_file(tmp.path().join("crates/one/lib.rs")).unwrap();
         write("crates/three/ä b.rs", "1");
@@ -335,7 +335,7 @@ mod tests {
         let edited = Sources::of(&w).unwrap();
         assert_eq!(edited.trees, clean.trees);
         assert_eq!(edited.edited.iter().collect::<Vec<_>>(), ["crates/one", "crates/three", "kernels"]);
-        // The report is found at the root.
+        // The report is looked for at the root.
         assert!(tested(&w, None).starts_with("GPU: these sources were not tested on a GPU (there is no "));
         write(REPORT, MADE);
         assert!(tested(&w, None).contains("changed since: crates/one, "));
