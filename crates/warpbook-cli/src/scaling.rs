@@ -26,7 +26,7 @@ pub fn scaling(args: &ScalingArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the experiment with the settings.
-fn of(args: &ScalingArgs) -> Result<Scaling, Failure> {
+fn experiment(args: &ScalingArgs) -> Result<Scaling, Failure> {
     let most = args.gpus.or(args.ranks).unwrap_or(1);
     if most == 0 || most > 64 {
         return Err(Failure::usage(format!("{most} ranks: choose from 1 to 64.")));
@@ -61,7 +61,7 @@ fn choice(args: &ScalingArgs) -> Choice {
 
 /// Measures as one of several ranks, or as the only process.
 fn work(args: &ScalingArgs, file: &Path) -> Result<ExitCode, Failure> {
-    let scaling = of(args)?;
+    let scaling = experiment(args)?;
     let mut tell = |m: &Measured| say(&m.line());
     let Some(placement) = Placement::from_environment()? else {
         end_with_launcher();
@@ -102,7 +102,7 @@ fn leave(measured: &[Measured], file: &Path) -> Result<(), Failure> {
 
 /// Starts this program again with every number of ranks, one after the other, and merges their results into a record.
 fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
-    let scaling = of(args)?;
+    let scaling = experiment(args)?;
     let mut files = Files::reading("--pytorch", &args.pytorch);
     let path = match &args.out {
         Some(path) => files.output("--out", path, Kind::Record)?,

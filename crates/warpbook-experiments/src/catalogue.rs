@@ -6,13 +6,13 @@ use warpbook_lab::settings::Entry;
 #[must_use]
 pub fn experiments() -> Vec<Entry> {
     vec![
-        Entry::of::<Regression>(),
-        Entry::of::<Matmul>(),
-        Entry::of::<Convolutions>(),
-        Entry::of::<Training>(),
-        Entry::of::<TrainingLoop>(),
-        Entry::of::<TensorParallel>(),
-        Entry::of::<Guide>(),
+        Entry::new::<Regression>(),
+        Entry::new::<Matmul>(),
+        Entry::new::<Convolutions>(),
+        Entry::new::<Training>(),
+        Entry::new::<TrainingLoop>(),
+        Entry::new::<TensorParallel>(),
+        Entry::new::<Guide>(),
     ]
 }
 

@@ -42,7 +42,10 @@ fn a_training_on_the_cpu_is_profiled_by_its_operations() {
     assert!(cycle.table().rows.iter().any(|r| r[0] == "backward" && r[1] == "2"), "{:?}", cycle.table().rows);
     let record = profile.record(&lab);
     assert!(record.spans.iter().any(|s| s.name == "conv2 forward" && s.stream == "host"), "{:?}", record.spans);
-    let of = &record.breakdowns[0].operations;
-    assert!(of.iter().any(|o| o.name == "update") && of.iter().all(|o| o.name != "forward"), "{of:?}");
+    let operations = &record.breakdowns[0].operations;
+    assert!(
+        operations.iter().any(|o| o.name == "update") && operations.iter().all(|o| o.name != "forward"),
+        "{operations:?}"
+    );
     assert!(cycle.chrome_trace().contains("conv1 backward"));
 }

@@ -123,7 +123,7 @@ struct Known {
 }
 
 impl Compilations {
-    fn of(&self, rung: &Rung) -> Vec<KernelStats> {
+    fn stats(&self, rung: &Rung) -> Vec<KernelStats> {
         let Some(compiler) = self.compiler.get_or_init(|| Compiler::new(None).ok()) else { return Vec::new() };
         let architectures = rung.requires.architectures();
         let Some(architecture) = architectures.iter().find(|a| **a == "sm_90").or(architectures.first()) else {
@@ -262,7 +262,7 @@ impl Ladder<'_> {
         let outcome = |outcome| Measurement::without_samples(&*rung.id, problem.clone(), outcome);
         if let Some(why) = self.why_not(rung, problem) {
             let runs_here = rung.requires.met_by(self.lab.device().info().compute_capability);
-            let kernels = if runs_here { Vec::new() } else { self.compilations.of(rung) };
+            let kernels = if runs_here { Vec::new() } else { self.compilations.stats(rung) };
             return Attempted::row(Measurement { kernels, ..outcome(Outcome::Skipped { why }) });
         }
         self.lab.tell(&Event::Started { rung, problem });

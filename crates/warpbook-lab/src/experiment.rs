@@ -331,7 +331,7 @@ impl<'t> Trials<'t> {
 impl Details {
     /// Returns the details of one kernel with the shape that it is launched with.
     #[must_use]
-    pub fn of(kernel: &Kernel, shape: Launch) -> Self {
+    pub fn of_kernel(kernel: &Kernel, shape: Launch) -> Self {
         let stats = KernelStats { grid: Some(shape.grid), ..kernel.stats().clone() };
         Self { tile: Some(kernel.tile().id.to_string()), kernels: vec![stats], ..Self::default() }
     }

@@ -101,7 +101,7 @@ pub struct Entry {
 impl Entry {
     /// Creates the entry of an experiment.
     #[must_use]
-    pub fn of<E: Configurable>() -> Self {
+    pub fn new<E: Configurable>() -> Self {
         let info = |s: Setting<E>| OptionInfo { name: s.name, value: s.value, help: s.help };
         let set_up = |preset, values: &[(String, String)]| -> Result<E> {
             let settings = E::offered();
@@ -166,7 +166,7 @@ pub trait Selects: Sized {
 
 impl Selection {
     /// Returns the selected rungs of `all`.
-    pub fn of(&self, all: impl IntoIterator<Item = Rung>) -> Vec<Rung> {
+    pub fn select(&self, all: impl IntoIterator<Item = Rung>) -> Vec<Rung> {
         let chosen = |r: &Rung| self.rungs.as_ref().is_none_or(|wanted| wanted.iter().any(|w| *w == r.id));
         all.into_iter().filter(chosen).collect()
     }
@@ -183,7 +183,7 @@ impl Selection {
             }
         }
         let Some(tile) = &self.tile else { return Ok(()) };
-        let chosen = self.of(all.iter().cloned());
+        let chosen = self.select(all.iter().cloned());
         let mut tiles: Vec<&str> =
             chosen.iter().flat_map(Rung::kernels).flat_map(|k| &k.tiles).map(|t| t.id.as_ref()).collect();
         tiles.sort_unstable();

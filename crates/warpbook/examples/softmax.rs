@@ -24,7 +24,7 @@ macro_rules! cuda {
 impl Experiment for Softmax {
     /// FLOPs: a maximum, a difference, an exponential, a sum and a product an element. Bytes: x is read and y written once.
     fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
-        let of = |&columns: &u64| {
+        let problem = |&columns: &u64| {
             let sizes = vec![count("rows", self.rows, "rows"), count("columns", columns, "columns")];
             let (elements, short) = (self.rows * columns, format!("{} × {columns}", self.rows));
             Problem::new(format!("{short} fp32"), short, sizes, Dtype::F32).with(|p| {
@@ -33,7 +33,7 @@ impl Experiment for Softmax {
                 p.sweep = Some(SweepPoint { size: columns, line: format!("{} rows", self.rows) });
             })
         };
-        let problems: Vec<Problem> = self.columns.iter().map(of).collect();
+        let problems: Vec<Problem> = self.columns.iter().map(problem).collect();
         let rungs = vec![
             Rung::cpu("cpu_1_thread", "CPU, one thread", "Maximum, exponentials, quotient.", "1 thread"),
             Rung::cpu("cpu_all_threads", "CPU, all threads", "The threads share the rows.", "all threads"),
@@ -119,7 +119,7 @@ impl Prepared for Inputs {
             let (kernel, rows, columns) = (device.kernel(spec, tile)?, rows as u32, columns as u32);
             let shape = kernel.shape(u64::from(rows) * tile.get("LANES").unwrap_or(1).unsigned_abs());
             let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: 8 * self.x.len() as u64 }];
-            let details = Details { traffic, ..Details::of(&kernel, shape) };
+            let details = Details { traffic, ..Details::of_kernel(&kernel, shape) };
             // SAFETY: softmax(x, y, rows, columns), with rows x columns elements in x and in y.
             let launch = move || unsafe { kernel.launch(stream, shape, &[x, y, &rows, &columns]) };
             let check = move || y.to_vec().map(|y| check(&y)).map_err(Error::from);

@@ -222,7 +222,7 @@ fn what_is_beyond_the_bound_is_named_after_how_epochs_meet() {
 }
 
 #[test]
-fn steps_are_held_against_the_last_that_was_measured() {
+fn steps_are_compared_with_the_last_measured_one() {
     let run = published();
     let steps = [("01_unfused", "one"), ("no_such_rung", "none"), ("02_fused", "two"), ("06_on_chip", "three")];
     let table = bought(&run, &steps);
@@ -363,11 +363,11 @@ fn shapes_at_which_the_library_wins_are_those_of_the_record() {
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let run = read_record(Path::new(&here).join("../../data/results/matmul-h200.json")).unwrap();
     let all = where_the_library_wins(&run);
-    let of = |p: &Problem| {
+    let ratio = |p: &Problem| {
         let ours = run.measurement("as_chosen", p)?.median_us()?;
         Some(run.fastest_of(p, |r| matches!(r.runner, Runner::Library(_)))?.1 / ours)
     };
-    let mut ratios: Vec<f64> = run.problems().into_iter().filter_map(of).collect();
+    let mut ratios: Vec<f64> = run.problems().into_iter().filter_map(ratio).collect();
     let measured = ratios.len();
     ratios.retain(|r| *r < 1.0);
     ratios.sort_by(f64::total_cmp);

@@ -9,7 +9,7 @@ fn quick(device: &str) -> Lab {
     Lab::open(device).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, warmup: 1, ..Bench::default() })
 }
 
-fn of<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
+fn measurement<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
     run.measurements.iter().find(|m| m.rung == rung).unwrap_or_else(|| panic!("no row of {rung}"))
 }
 
@@ -27,14 +27,14 @@ fn the_cpu_s_rungs_are_right_at_odd_sizes() {
 fn transposed_matrices_give_the_same_rows() {
     let experiment = Matmul::new().shapes([(65, 40, 31)]).dtypes([Dtype::F32]).transposed(true, true);
     let run = quick("cpu").run(&experiment).unwrap();
-    assert!(of(&run, "cpu_blocked").is_valid());
+    assert!(measurement(&run, "cpu_blocked").is_valid());
     assert!(run.measurements[0].problem.label.contains("A and B transposed"));
 }
 
 #[test]
 fn what_the_cpu_does_not_do_says_why() {
     let run = quick("cpu").run(&Matmul::new().shapes([(64, 64, 64)]).dtypes([Dtype::Bf16])).unwrap();
-    let why = |rung: &str| match &of(&run, rung).outcome {
+    let why = |rung: &str| match &measurement(&run, rung).outcome {
         Outcome::Skipped { why } => why.clone(),
         other => panic!("{rung}: {other:?}"),
     };
@@ -43,7 +43,7 @@ fn what_the_cpu_does_not_do_says_why() {
     assert!(why("cublas").contains("CPU"), "{}", why("cublas"));
     let large = quick("cpu").run(&Matmul::new().shapes([(8192, 8192, 8192)]).dtypes([Dtype::F32]).rungs(["cpu_naive"]));
     assert!(
-        matches!(&of(&large.unwrap(), "cpu_naive").outcome, Outcome::Skipped { why } if why.contains("would take"))
+        matches!(&measurement(&large.unwrap(), "cpu_naive").outcome, Outcome::Skipped { why } if why.contains("would take"))
     );
 }
 

@@ -27,7 +27,7 @@ fn lab(test: &str) -> Option<Lab> {
     }
 }
 
-fn of<'c>(cycle: &'c Cycle, name: &str) -> Vec<&'c warpbook::profile::RangeTime> {
+fn ranges_named<'c>(cycle: &'c Cycle, name: &str) -> Vec<&'c warpbook::profile::RangeTime> {
     cycle.ranges.iter().filter(|r| r.name == name).collect()
 }
 
@@ -61,7 +61,7 @@ fn fills_and_copies_belong_to_their_ranges() {
     assert!(cycle.source.starts_with("CUPTI") && cycle.first_step == 2 && cycle.steps.len() == 2, "{told}");
     assert_eq!(cycle.lost, 0, "{told}");
     for (name, launches) in [("step", 5), ("clear", 1), ("move", 3)] {
-        let all = of(cycle, name);
+        let all = ranges_named(cycle, name);
         assert_eq!(all.len(), 2, "{told}");
         assert!(all.iter().all(|r| r.launches == launches && r.device_us > 0.0), "{name}: {told}");
     }
@@ -107,7 +107,7 @@ fn the_steps_of_a_training_are_profiled() {
     let profile = profile.unwrap();
     assert_eq!(profile.cycles.iter().map(|c| c.first_step).collect::<Vec<_>>(), [4, 11]);
     for cycle in &profile.cycles {
-        let all = of(cycle, "train");
+        let all = ranges_named(cycle, "train");
         assert_eq!(all.len(), 3);
         assert!(all.iter().all(|r| r.launches >= 10), "{:?}", cycle.ranges);
         assert!(cycle.calls.iter().any(|c| c.name == "cuGraphLaunch"), "{:?}", cycle.calls);
@@ -181,10 +181,14 @@ fn events_time_ranges_where_nothing_records() {
     let profile = profile.unwrap();
     let [cycle] = &profile.cycles[..] else { panic!("{} cycles", profile.cycles.len()) };
     assert!(cycle.source.starts_with("CUDA events") && cycle.source.contains("another recorder"), "{}", cycle.source);
-    let us = |name: &str| of(cycle, name)[0].device_us;
+    let us = |name: &str| ranges_named(cycle, name)[0].device_us;
     let told = format!("{cycle:#?}");
     assert_eq!(
-        (of(cycle, "three")[0].launches, of(cycle, "one")[0].launches, of(cycle, "outer")[0].launches),
+        (
+            ranges_named(cycle, "three")[0].launches,
+            ranges_named(cycle, "one")[0].launches,
+            ranges_named(cycle, "outer")[0].launches
+        ),
         (3, 1, 4)
     );
     assert!(us("one") > 1.0 && us("three") > us("one"), "{told}");
@@ -213,7 +217,10 @@ fn allocations_copies_and_the_cost_of_recording_are_in_the_record() {
     });
     let profile = profile.unwrap();
     let cycle = &profile.cycles[0];
-    assert_eq!(of(cycle, "allocate").iter().map(|r| r.allocated_bytes).collect::<Vec<_>>(), [4 << 20, 4 << 20]);
+    assert_eq!(
+        ranges_named(cycle, "allocate").iter().map(|r| r.allocated_bytes).collect::<Vec<_>>(),
+        [4 << 20, 4 << 20]
+    );
     let overhead = cycle.overhead.unwrap();
     println!("{overhead:?}");
     assert!(
@@ -341,11 +348,11 @@ fn a_range_is_counted_within_a_profile() {
     println!("{}", cycle.text());
     // Recordings from before and after belong to their ranges, and contain none of the runs for the counters.
     for (name, least) in [("before", 1), ("multiply", 1), ("after", 1), ("step", 3)] {
-        let all = of(cycle, name);
+        let all = ranges_named(cycle, name);
         assert_eq!(all.len(), 2, "{told}");
         assert!(all.iter().all(|r| r.launches >= least && r.device_us > 0.0), "{name}: {told}");
     }
-    let launches: Vec<u64> = of(cycle, "multiply").iter().map(|r| r.launches).collect();
+    let launches: Vec<u64> = ranges_named(cycle, "multiply").iter().map(|r| r.launches).collect();
     assert_eq!(launches[0], launches[1], "{told}");
     assert!(cycle.work.iter().all(|w| w.range.is_some()), "{told}");
     assert!(cycle.work.iter().all(|w| w.start_us + w.duration_us <= cycle.whole_us + 100.0), "{told}");

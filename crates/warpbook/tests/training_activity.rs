@@ -89,7 +89,7 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
         check(&run, b, run.measurement(&b.rung, &b.problem).unwrap());
     }
     // The record has all rungs at the main problem, and at the other one Warpbook's fastest in each precision.
-    let of = |i: usize| -> Vec<&str> {
+    let recorded = |i: usize| -> Vec<&str> {
         run.breakdowns.iter().filter(|b| b.problem == run.problems[i]).map(|b| b.rung.as_str()).collect()
     };
     // One of Warpbook's rungs needs compute capability 9.0, and one needs a library.
@@ -97,7 +97,7 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
         |id: &str, i: usize| run.measurement(id, &run.problems[i]).filter(|m| m.is_valid()).and_then(|m| m.median_us());
     let expect: Vec<&str> = rungs.iter().copied().filter(|id| measured(id, 0).is_some()).collect();
     assert!(expect.len() >= 6, "{expect:?}");
-    assert_eq!(of(0), expect);
+    assert_eq!(recorded(0), expect);
     let fastest_of = |precision: &str| {
         let is_of = |id: &&str| if precision.is_empty() { *id == rungs[0] } else { id.ends_with(precision) };
         let all = rungs[..7].iter().copied().filter(is_of);
@@ -105,7 +105,7 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
     };
     let mut expect: Vec<&str> = ["", "fp16", "bf16"].into_iter().filter_map(fastest_of).collect();
     expect.sort_by_key(|id| rungs.iter().position(|rung| rung == id));
-    assert_eq!(of(1), expect);
+    assert_eq!(recorded(1), expect);
     // Two branches of a graph have more streams than one, as each runs on a stream. The driver names them, and may use more.
     let streams = |rung: &str| {
         let mut all: Vec<&str> = run.spans_of(rung, &run.problems[0]).iter().map(|s| s.stream.as_str()).collect();

@@ -38,7 +38,7 @@ pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e.to_string()),
     };
-    format!("GPU: {}", verdict(here, report, Sources::of(w).as_ref()))
+    format!("GPU: {}", verdict(here, report, Sources::from_git(w).as_ref()))
 }
 
 /// Report that was made on a machine with a GPU.
@@ -99,7 +99,7 @@ struct Sources {
 
 impl Sources {
     /// Asks git for the sources; `None` without git or without a commit.
-    fn of(w: &Workspace) -> Option<Self> {
+    fn from_git(w: &Workspace) -> Option<Self> {
         let git = |args: &[&str]| output(command("git").args(args).current_dir(&w.root));
         let listed = git(&["ls-tree", "HEAD", "kernels", "crates/"])?;
         let changed = git(&[&["diff", "--name-only", "--no-renames", "-z", "HEAD", "--"], &FOLDERS[..]].concat())?;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     /// Returns the verdict on a changed report about unchanged sources.
-    fn of(change: impl Fn(&mut Report)) -> String {
+    fn verdict_after(change: impl Fn(&mut Report)) -> String {
         let mut report = report();
         change(&mut report);
         verdict(None, Ok(Some(report)), Some(&now()))
@@ -232,12 +232,12 @@ mod tests {
     #[test]
     fn the_same_sources_are_tested() {
         let on = "on NVIDIA H200 (driver 580.159.04) with exactly these sources.";
-        assert_eq!(of(|_| {}), format!("all 161 tests passed {on}"));
+        assert_eq!(verdict_after(|_| {}), format!("all 161 tests passed {on}"));
         // Sources that tests on a GPU do not depend on may differ.
         let unrelated = |r: &mut Report| drop(r.trees.as_mut().unwrap().insert("crates/xtask".into(), "cc".into()));
-        assert_eq!(of(unrelated), format!("all 161 tests passed {on}"));
+        assert_eq!(verdict_after(unrelated), format!("all 161 tests passed {on}"));
         let two = |r: &mut Report| r.devices = vec!["A, 1".into(), "A, 1".into(), "B, 1".into()];
-        assert!(of(two).contains("on A (driver 1), B (driver 1) with"));
+        assert!(verdict_after(two).contains("on A (driver 1), B (driver 1) with"));
     }
 
     #[test]
@@ -258,10 +258,10 @@ mod tests {
         let untested = |said: String, why: &str| {
             assert!(said.starts_with("these sources were not tested on a GPU (") && said.contains(why), "{said}");
         };
-        untested(of(|r| r.filter = "gemm".into()), "`gemm`");
-        untested(of(|r| r.trees = None), "uncommitted");
-        untested(of(|r| r.devices.clear()), "names no GPU");
-        untested(of(|r| r.passed = 0), "counts no test");
+        untested(verdict_after(|r| r.filter = "gemm".into()), "`gemm`");
+        untested(verdict_after(|r| r.trees = None), "uncommitted");
+        untested(verdict_after(|r| r.devices.clear()), "names no GPU");
+        untested(verdict_after(|r| r.passed = 0), "counts no test");
         untested(verdict(None, Ok(None), Some(&now())), "there is no data/gpu-tests.json");
         untested(verdict(None, Err("it is cut off".into()), Some(&now())), "it is cut off");
         assert!(verdict(None, Ok(Some(report())), None).contains("cannot be told without git"));
@@ -270,12 +270,12 @@ mod tests {
     #[test]
     fn failures_there_are_named() {
         let two = |r: &mut Report| (r.failed, r.failures) = (2, vec!["a::b".into(), "c".into()]);
-        let said = of(two);
+        let said = verdict_after(two);
         assert!(said.starts_with("2 tests failed on NVIDIA H200") && said.ends_with(": a::b, c."), "{said}");
-        assert!(of(|r| r.failed = 1).starts_with("1 test failed on"), "{said}");
-        let skipped = of(|r| r.skipped = vec!["d: needs cuBLAS".into()]);
+        assert!(verdict_after(|r| r.failed = 1).starts_with("1 test failed on"), "{said}");
+        let skipped = verdict_after(|r| r.skipped = vec!["d: needs cuBLAS".into()]);
         assert!(skipped.starts_with("1 test did not run on") && skipped.contains("d: needs cuBLAS"), "{skipped}");
-        assert!(of(|r| r.ignored = 3).starts_with("3 tests did not run on"));
+        assert!(verdict_after(|r| r.ignored = 3).starts_with("3 tests did not run on"));
     }
 
     #[test]
@@ -315,14 +315,14 @@ mod tests {
             done.unwrap_or_else(|| panic!("git {args:?} failed"))
         };
         git(&["init", "--quiet"]);
-        assert_eq!(Sources::of(&w), None, "there is no commit yet");
+        assert_eq!(Sources::from_git(&w), None, "there is no commit yet");
         for file in ["kernels/a.cu", "crates/NOTES.md", "crates/one/lib.rs", "crates/xtask/main.rs", "crates/two/x.rs"]
         {
             write(file, "1");
         }
         git(&["add", "."]);
         git(&["commit", "--quiet", "--message", "one"]);
-        let clean = Sources::of(&w).unwrap();
+        let clean = Sources::from_git(&w).unwrap();
         assert_eq!(clean.trees.keys().collect::<Vec<_>>(), ["crates/one", "crates/two", "kernels"]);
         assert_eq!(clean.trees["kernels"], git(&["rev-parse", "HEAD:kernels"]));
         assert!(clean.edited.is_empty());
@@ -332,13 +332,13 @@ mod tests {
         write("crates/three/ä b.rs", "1");
         write("crates/xtask/main.rs", "2");
         write("crates/NOTES.md", "2");
-        let edited = Sources::of(&w).unwrap();
+        let edited = Sources::from_git(&w).unwrap();
         assert_eq!(edited.trees, clean.trees);
         assert_eq!(edited.edited.iter().collect::<Vec<_>>(), ["crates/one", "crates/three", "kernels"]);
         // The report is looked for at the root.
         assert!(tested(&w, None).starts_with("GPU: these sources were not tested on a GPU (there is no "));
         write(REPORT, MADE);
         assert!(tested(&w, None).contains("changed since: crates/one, "));
-        assert!(Sources::of(&Workspace { root: Path::new("/no/such/folder").into(), ..w }).is_none());
+        assert!(Sources::from_git(&Workspace { root: Path::new("/no/such/folder").into(), ..w }).is_none());
     }
 }

@@ -15,7 +15,7 @@ fn forget(run: &mut Run, rung: &str) {
 }
 
 #[test]
-fn a_rung_is_held_against_the_nearest_alike() {
+fn a_rung_is_compared_with_the_nearest_alike() {
     let mut run = h200();
     assert_eq!(before(&run, "02_fused").as_deref(), Some("01_unfused"));
     assert_eq!(before(&run, "01_unfused").as_deref(), Some("cpu_all_threads"), "the first kernels");

@@ -9,7 +9,7 @@ fn labels(headline: &Headline) -> Vec<&str> {
 }
 
 #[test]
-fn a_headline_names_the_fastest_and_what_it_is_held_against() {
+fn a_headline_names_the_fastest_and_its_baseline() {
     let run = sample::h200();
     let problem = run.main_problem().unwrap();
     let found = headline(&run, problem).unwrap();

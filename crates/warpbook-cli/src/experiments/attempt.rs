@@ -10,7 +10,7 @@ use warpbook::{Attempts, Experiment, Guide, Lab, LiveKernel, Regression, Request
 
 /// Compiles a kernel of the user's own, tries it and times it.
 pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
-    let (experiment, live) = of(&args.like)?;
+    let (experiment, live) = find_rung(&args.like)?;
     if let (Some(_), Some(option)) = (&experiment, args.of_products_only()) {
         let like = &args.like;
         return Err(Failure::usage(format!(
@@ -48,7 +48,7 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
 
 /// Returns the rung that a kernel replaces, with its experiment: `None` for a rung of the matrix product; the experiment for `regression/ID` and for the
 /// guide's `PAIR/ID`.
-fn of(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Failure> {
+fn find_rung(like: &str) -> Result<(Option<Box<dyn Experiment>>, LiveKernel), Failure> {
     let Some((group, id)) = like.split_once('/') else { return Ok((None, LiveKernel::of(like)?)) };
     let experiment: Box<dyn Experiment> = match group {
         "regression" => Box::new(Regression::new()),

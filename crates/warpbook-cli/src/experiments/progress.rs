@@ -85,7 +85,7 @@ impl Progress {
             }
             Event::Finished { measurement, run } => {
                 if self.is_news(measurement) {
-                    self.line(&Row::of(measurement, run));
+                    self.line(&Row::line(measurement, run));
                 }
                 if let Some((.., bar)) = &self.bars {
                     bar.inc(1);
@@ -122,7 +122,7 @@ impl Row {
         Self::cells(run, "rung", "", headers.into_iter().map(|h| h.text))
     }
 
-    fn of(m: &Measurement, run: &Run) -> String {
+    fn line(m: &Measurement, run: &Run) -> String {
         let width = Self::width(run);
         let problem = one_line(&m.problem.label);
         let without =

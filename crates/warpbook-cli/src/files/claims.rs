@@ -89,8 +89,8 @@ impl Files {
         if path.to_str().is_none() {
             return refuse("this name is not valid UTF-8, which other commands need. Choose another name.".into());
         }
-        let own = Identity::of(path);
-        if let Some((name, other)) = self.known.iter().find(|(_, other)| Identity::of(other) == own) {
+        let own = Identity::new(path);
+        if let Some((name, other)) = self.known.iter().find(|(_, other)| Identity::new(other) == own) {
             let other = if other == path { String::new() } else { format!(" {}", other.display()) };
             return refuse(format!(
                 "this is the same file as {name}{other}, which would be overwritten. Name another file."
@@ -149,7 +149,7 @@ enum Identity {
 }
 
 impl Identity {
-    fn of(path: &Path) -> Self {
+    fn new(path: &Path) -> Self {
         #[cfg(unix)]
         if let Ok(m) = fs::metadata(path) {
             use std::os::unix::fs::MetadataExt;

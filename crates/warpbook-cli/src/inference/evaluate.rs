@@ -60,7 +60,7 @@ fn ensure_recipe(file: &Path, recipe: &str) -> Result<(), Failure> {
 fn evaluate_frozen(file: &Path, args: &EvalArgs) -> Result<(), Failure> {
     let data = args.from.data.as_deref();
     let frozen = Frozen::load(file)?.to(args.usage.place.place()?);
-    let images = frozen.source().map(Images::of).or_else(|| data.map(|d| Images::Folder(d.to_owned())));
+    let images = frozen.source().map(Images::from_source).or_else(|| data.map(|d| Images::Folder(d.to_owned())));
     let images = images.map(|images| images.unless(data));
     let Splits { train, test } =
         open((file, frozen.identity()), images.as_ref(), data.is_none(), frozen.shape())?.splits;

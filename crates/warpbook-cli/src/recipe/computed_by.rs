@@ -68,13 +68,13 @@ impl ComputedBy {
     /// Returns the place with a GPU's options changed to this choice; a CPU has none.
     pub fn at(self, place: Place) -> Place {
         match place {
-            Place::Cuda(device, options) => Place::Cuda(device, self.of(options)),
+            Place::Cuda(device, options) => Place::Cuda(device, self.apply_to(options)),
             Place::Cpu => Place::Cpu,
         }
     }
 
     /// Returns the options of a GPU with this choice.
-    pub fn of(self, options: CudaOptions) -> CudaOptions {
+    pub fn apply_to(self, options: CudaOptions) -> CudaOptions {
         let own = match options.convolution {
             Method::Stock | Method::StockFastest => CudaOptions::new(options.precision).convolution,
             own => own,
@@ -110,15 +110,15 @@ mod tests {
     #[test]
     fn options_follow_what_is_said() {
         let best = CudaOptions::new(Precision::AmpFp16);
-        let said = |product, convolution| ComputedBy { product, convolution }.of(best);
+        let said = |product, convolution| ComputedBy { product, convolution }.apply_to(best);
         assert_eq!(said(None, None), best);
         assert_eq!(said(Some(ProductBy::Naive), None), CudaOptions { product: ProductBy::Naive, ..best });
         let stock = said(None, Some(ConvolutionBy::Stock));
         assert_eq!(stock, CudaOptions { convolution: Method::Stock, ..best });
         let own = ComputedBy { product: Some(ProductBy::Own), convolution: Some(ConvolutionBy::Own) };
-        assert_eq!(own.of(CudaOptions { product: ProductBy::Stock, ..stock }), best);
+        assert_eq!(own.apply_to(CudaOptions { product: ProductBy::Stock, ..stock }), best);
         let im2col = CudaOptions { convolution: Method::Im2col, ..best };
-        assert_eq!(own.of(im2col), im2col, "a rung's own method stays");
+        assert_eq!(own.apply_to(im2col), im2col, "a rung's own method stays");
         // The command line takes precedence over the file.
         let file = ComputedBy { product: Some(ProductBy::Tiled), convolution: Some(ConvolutionBy::Stock) };
         let line = ComputedBy { product: Some(ProductBy::Own), convolution: None };

@@ -27,7 +27,7 @@ pub struct Opened {
 
 impl Images {
     /// Returns the images on which a network was trained, according to its file.
-    pub fn of(source: &Source) -> Self {
+    pub fn from_source(source: &Source) -> Self {
         let known = data::NAMES.into_iter().find(|n| *n == source.data);
         match (known, &source.folder) {
             (Some(name), Some(folder)) => Self::Files(name, folder.into()),
@@ -61,7 +61,7 @@ impl Images {
         }
     }
 
-    /// Returns the source that [`Images::of`] turns into these images.
+    /// Returns the source that [`Images::from_source`] turns into these images.
     pub fn source(&self) -> Source {
         match self {
             Self::Known(name) => (*name).into(),

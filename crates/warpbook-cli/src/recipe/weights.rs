@@ -50,7 +50,7 @@ impl TrainedWeights {
             )));
         };
         let weights = Weights::load(&recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
-        let images = source.as_ref().map(Images::of).or_else(|| dir.map(|d| Images::Folder(d.to_owned())));
+        let images = source.as_ref().map(Images::from_source).or_else(|| dir.map(|d| Images::Folder(d.to_owned())));
         let (images, says_where) = (images.map(|images| images.unless(dir)), dir.is_none());
         let (file, by) = (file.to_owned(), ComputedBy::default());
         Ok(Self { recipe, weights, by, images, classes, identity, file, says_where })

@@ -79,7 +79,7 @@ impl Mode {
     fn of_train(args: TrainArgs) -> Result<Self, Failure> {
         let (asked, named) = (args.together.count(), args.training.place.device.choice()?);
         ranks::ensure_one_kind(asked, named)?;
-        let role = Role::of(&args.together)?;
+        let role = Role::new(&args.together)?;
         let at_once = trains_at_once(&args);
         let is_whole = at_once || args.whole.cold.is_some();
         ensure_goal_is_of_whole_trainings(&args.whole, is_whole)?;

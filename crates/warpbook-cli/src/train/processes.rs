@@ -57,7 +57,7 @@ impl WholeProcesses {
             match &mut all {
                 None => {
                     say(&format!("not counted: {told}"));
-                    all = Some(WholeTrainings::of(read_record(&record)?, first_seed));
+                    all = Some(WholeTrainings::from_record(read_record(&record)?, first_seed));
                 }
                 Some(all) => {
                     say(&format!("seed {seed}: {told}"));

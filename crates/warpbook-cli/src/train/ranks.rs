@@ -22,7 +22,7 @@ pub enum Role {
 }
 
 impl Role {
-    pub fn of(args: &RanksArgs) -> Result<Self, Failure> {
+    pub fn new(args: &RanksArgs) -> Result<Self, Failure> {
         let placement = Placement::from_environment()?;
         let asked = args.count();
         let name = if matches!(asked, Some((RunsOn::Gpus, _))) { "gpus" } else { "ranks" };

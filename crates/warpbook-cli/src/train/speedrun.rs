@@ -63,7 +63,7 @@ impl Speedrun {
         Ok(match Place::new(lab.device(), settings.args.place.precision)? {
             Place::Cuda(device, options) => {
                 let options = CudaOptions { loader: settings.loader(), ..options };
-                Place::Cuda(device, named.or(planned.by).of(options))
+                Place::Cuda(device, named.or(planned.by).apply_to(options))
             }
             Place::Cpu => {
                 named.check(false)?;

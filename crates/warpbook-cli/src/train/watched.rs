@@ -119,7 +119,7 @@ impl Watched {
             session = session.rung(id)?;
         }
         if on_gpu {
-            session = session.change(|options| settings.computed_by().or(*by).of(options));
+            session = session.change(|options| settings.computed_by().or(*by).apply_to(options));
         }
         if let Some(weights) = weights.map_err(|e| Failure::usage(e.to_string()))? {
             session = session.weights(weights);

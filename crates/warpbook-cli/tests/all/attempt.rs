@@ -228,8 +228,8 @@ fn a_kernel_that_crashes_takes_nothing_with_it() {
         ["--like", "02_coalesced", "--shape", "256", "--against", "01_naive", "--out", record.to_str().unwrap()];
     place.attempt(&stray, &words, &[]).expect(1, &["CUDA_ERROR", "in a separate process"]);
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
-    let of = |id: &str| &run.measurements.iter().find(|m| m.rung == id).unwrap().outcome;
+    let outcome = |id: &str| &run.measurements.iter().find(|m| m.rung == id).unwrap().outcome;
     // The rungs before it were measured.
-    assert_eq!(of("01_naive"), &Outcome::Measured);
-    assert!(matches!(of("02_coalesced+own"), Outcome::Failed { .. }));
+    assert_eq!(outcome("01_naive"), &Outcome::Measured);
+    assert!(matches!(outcome("02_coalesced+own"), Outcome::Failed { .. }));
 }

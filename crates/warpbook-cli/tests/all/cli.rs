@@ -128,7 +128,7 @@ fn a_device_that_is_not_there_has_its_own_code() {
     place.run(&["run", "regression", "--device", "cuda:4095"]).expect(3, "device");
     place.run(&["run", "regression", "--device", "tpu"]).expect(2, "Unknown device `tpu`");
     let mut c = place.command(&["run", "regression"]);
-    let done = Done::of(&["WARPBOOK_DEVICE=abacus"], c.env("WARPBOOK_DEVICE", "abacus").output().unwrap());
+    let done = Done::new(&["WARPBOOK_DEVICE=abacus"], c.env("WARPBOOK_DEVICE", "abacus").output().unwrap());
     done.expect(2, "Unknown device `abacus`");
 }
 

@@ -65,10 +65,10 @@ fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
         serde_json::from_slice(&std::fs::read(folder.path().join("survey.json")).unwrap()).unwrap()
     };
     let shapes = |report: &serde_json::Value| -> Vec<String> {
-        let of = |p: &serde_json::Value| {
+        let product = |p: &serde_json::Value| {
             ["m", "n", "k", "dtype", "trans_a", "trans_b"].map(|key| p[key].to_string()).join(" ")
         };
-        report["products"].as_array().unwrap().iter().map(of).collect()
+        report["products"].as_array().unwrap().iter().map(product).collect()
     };
     let report = read();
     assert!(!text.contains("FAILED") && shapes(&report).len() == 24, "{text}");

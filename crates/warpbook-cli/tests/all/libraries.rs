@@ -19,7 +19,7 @@ fn run(place: &Place, words: &[&str]) -> Done {
     let mut command = place.command(words);
     // The cache is empty: compiling a kernel must not need the driver, either.
     command.env("LD_LIBRARY_PATH", place.folder.path()).env("WARPBOOK_CACHE", place.path("no cache yet"));
-    Done::of(words, command.output().unwrap())
+    Done::new(words, command.output().unwrap())
 }
 
 const REGRESSION: [&str; 8] = ["run", "regression", "--points", "1k", "--epochs", "10", "--samples", "1"];

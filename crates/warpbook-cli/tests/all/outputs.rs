@@ -206,7 +206,7 @@ fn a_shared_folder_names_its_page() {
     let share = |what: &str| {
         let mut command = place.command(&["share", what]);
         command.current_dir(place.path("class")).env("WARPBOOK_VIEWER", place.path("viewer.html"));
-        crate::common::place::Done::of(&["share", what], command.output().unwrap())
+        crate::common::place::Done::new(&["share", what], command.output().unwrap())
     };
     share(".").expect(0, "class.html");
     share("./").expect(0, "class-2.html");
@@ -215,7 +215,7 @@ fn a_shared_folder_names_its_page() {
         [&["share", "class/a.json", "--out", "viewer.html"][..], &["view", "class/a.json", "--html", "viewer.html"]]
     {
         let output = place.command(words).env("WARPBOOK_VIEWER", place.path("viewer.html")).output().unwrap();
-        crate::common::place::Done::of(words, output).expect(2, "the same file as the viewer");
+        crate::common::place::Done::new(words, output).expect(2, "the same file as the viewer");
     }
     assert_eq!(fs::read_to_string(place.path("viewer.html")).unwrap(), viewer);
     let endless = place.command(&["share", "class/a.json"]).env("WARPBOOK_VIEWER", "/dev/zero").output().unwrap();

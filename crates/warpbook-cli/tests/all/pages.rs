@@ -23,7 +23,7 @@ fn prepare(place: &Place) -> Run {
 
 fn with_viewer(place: &Place, words: &[&str]) -> Done {
     let mut c = place.command(words);
-    Done::of(words, c.env("WARPBOOK_VIEWER", place.path("viewer.html")).output().unwrap())
+    Done::new(words, c.env("WARPBOOK_VIEWER", place.path("viewer.html")).output().unwrap())
 }
 
 /// Returns the content of the page's element, in which nothing can end it.
@@ -112,7 +112,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(port: &str, path: &str, more: &str) -> Self {
+    fn get(port: &str, path: &str, more: &str) -> Self {
         let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let host = if more.contains("Host:") { String::new() } else { format!("Host: 127.0.0.1:{port}\r\n") };
@@ -144,10 +144,10 @@ fn a_record_that_is_written_while_it_is_shown_is_told_apart() {
     BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let port = line.trim().strip_prefix("http://127.0.0.1:").unwrap().trim_end_matches('/').to_owned();
 
-    let page = Answer::of(&port, "/?tab=table", "");
+    let page = Answer::get(&port, "/?tab=table", "");
     assert_eq!(page.status(), "200");
     assert_eq!(content(&page.body)["live"], true);
-    let get = |path: &str| Answer::of(&port, path, "");
+    let get = |path: &str| Answer::get(&port, path, "");
     let index = get("/data/index.json");
     let records = |a: &Answer| serde_json::from_str::<serde_json::Value>(&a.body).unwrap()["records"].clone();
     assert_eq!(records(&index).as_array().unwrap().len(), 1, "{}", index.body);
@@ -156,19 +156,19 @@ fn a_record_that_is_written_while_it_is_shown_is_told_apart() {
     for path in ["/data/a.json", "/data/../a.json", "/b.json", "/data/later.json", "/viewer.html"] {
         assert_eq!(get(path).status(), "404", "{path}");
     }
-    let evil = Answer::of(&port, "/data/b.json", "Host: evil.example\r\n");
+    let evil = Answer::get(&port, "/data/b.json", "Host: evil.example\r\n");
     assert_eq!(evil.status(), "403");
     let known = |a: &Answer| format!("If-None-Match: {}\r\n", a.tag());
-    assert_eq!(Answer::of(&port, "/data/index.json", &known(&index)).status(), "304");
+    assert_eq!(Answer::get(&port, "/data/index.json", &known(&index)).status(), "304");
 
     // A file that is broken for a moment, as Warpbook never leaves it, keeps its last contents on the page.
     place.write("b.json", "{");
-    assert_eq!(Answer::of(&port, "/data/index.json", &known(&index)).status(), "304");
+    assert_eq!(Answer::get(&port, "/data/index.json", &known(&index)).status(), "304");
     place.write("b.json", Run { title: "New".into(), ..run.clone() }.to_json().unwrap());
     place.write("later.json", run.to_json().unwrap());
     let begun = Instant::now();
     let new = loop {
-        let answer = Answer::of(&port, "/data/index.json", &known(&index));
+        let answer = Answer::get(&port, "/data/index.json", &known(&index));
         if answer.status() == "200" {
             break answer;
         }
@@ -178,5 +178,5 @@ fn a_record_that_is_written_while_it_is_shown_is_told_apart() {
     assert_eq!((&new[0]["title"], &new[1]["file"]), (&"New".into(), &"later.json".into()));
     assert_ne!(old[0]["mark"], new[0]["mark"]);
     assert!(get("/data/b.json").body.contains("\"New\""));
-    assert_eq!(Answer::of(&port, "/data/b.json", &known(&record)).status(), "200");
+    assert_eq!(Answer::get(&port, "/data/b.json", &known(&record)).status(), "200");
 }

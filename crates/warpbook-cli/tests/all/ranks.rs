@@ -52,8 +52,8 @@ fn run(folder: &Path, words: &[&str]) -> (i32, String) {
 
 /// Returns the losses of the lines of progress.
 fn losses(text: &str) -> Vec<f64> {
-    let of = |line: &str| line.split_once(": loss ")?.1.split([',', ';']).next()?.trim().parse().ok();
-    text.lines().filter_map(of).collect()
+    let loss = |line: &str| line.split_once(": loss ")?.1.split([',', ';']).next()?.trim().parse().ok();
+    text.lines().filter_map(loss).collect()
 }
 
 const STEPS: [&str; 7] = ["train", "small.toml", "--device", "cpu", "--steps", "40", "--log-every"];

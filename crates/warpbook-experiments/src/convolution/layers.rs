@@ -179,7 +179,7 @@ impl Task {
     }
 
     /// Returns the task of a problem.
-    pub fn of(problem: &Problem) -> Option<Self> {
+    pub fn from_problem(problem: &Problem) -> Option<Self> {
         let layer = ConvolutionLayer::named(problem.text("layer")?).ok()?;
         let name = problem.text("pass")?;
         let pass = Pass::ALL.into_iter().find(|pass| name_of(*pass) == name)?;
@@ -212,7 +212,7 @@ mod tests {
                 for dtype in [Dtype::F32, Dtype::F16] {
                     let task = Task { layer, batch: 6, pass, dtype };
                     let p = task.problem();
-                    assert_eq!(Task::of(&p), Some(task));
+                    assert_eq!(Task::from_problem(&p), Some(task));
                     assert_eq!(p.flops, layer.geometry(6).flops().unwrap());
                     assert!(ids.insert(p.id.clone()), "{}", p.id);
                 }

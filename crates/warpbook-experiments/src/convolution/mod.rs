@@ -183,12 +183,12 @@ impl Experiment for Convolutions {
             inputs: Inputs::of_all("images, gradients and weights standard Gaussian (Philox), rounded to their type")
                 .with("", "channels last"),
             main_problem: tasks.iter().find(longest).or(tasks.first()).map(Task::problem),
-            ..settings::plan(self, self.problems(), self.selection.of(self.all_rungs(capability)))
+            ..settings::plan(self, self.problems(), self.selection.select(self.all_rungs(capability)))
         })
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
-        let task = Task::of(problem)?;
+        let task = Task::from_problem(problem)?;
         let Some(row) = rows::row_of(rung) else { return cpu_obstacle(lab, problem) };
         let device = lab.device().cuda()?;
         if row.method == Method::Stock {
@@ -198,12 +198,12 @@ impl Experiment for Convolutions {
     }
 
     fn compiled(&self, _: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
-        rows::row_of(rung)?.kernels(&Task::of(problem)?, PUBLISHED_ON).into_iter().next()
+        rows::row_of(rung)?.kernels(&Task::from_problem(problem)?, PUBLISHED_ON).into_iter().next()
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         let unknown = || Error::Setting(format!("{} is no problem of this experiment.", problem.label));
-        let task = Task::of(problem).ok_or_else(unknown)?;
+        let task = Task::from_problem(problem).ok_or_else(unknown)?;
         Ok(Box::new(prepared::Work::new(lab, task, self.seed)?))
     }
 }
@@ -232,7 +232,7 @@ impl Configurable for Convolutions {
     const DETAILS: &'static str = "\
 Each pass of each convolution of the trained networks: forwards, the input's gradient, the weight's gradient, without bias, activation \
 and pool. Images lie with their channels last. cuDNN's row is the fastest of the ten engines that its heuristics suggest first, of those that give the right result; a row whose \
-library is not installed is skipped. Every result is held against the definition in f64, every element, before and after it is timed.";
+library is not installed is skipped. Every element of every result is compared with the definition in f64, before and after it is timed.";
     const EXAMPLES: &'static str = "\
   warpbook run convolution --quick
   warpbook run convolution --layer mnist-2,cifar10-2 --batch 512

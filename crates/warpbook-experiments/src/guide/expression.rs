@@ -302,13 +302,13 @@ impl Reader<'_> {
         };
         self.at += word.len();
         self.needs('(')?;
-        let mut of = vec![self.sum()?];
-        while of.len() < FUNCTIONS[function].1 {
+        let mut arguments = vec![self.sum()?];
+        while arguments.len() < FUNCTIONS[function].1 {
             self.needs(',')?;
-            of.push(self.sum()?);
+            arguments.push(self.sum()?);
         }
         self.needs(')')?;
-        Ok(Node::Call(function, of))
+        Ok(Node::Call(function, arguments))
     }
 }
 

@@ -242,7 +242,7 @@ impl Experiment for Guide {
             inputs: Inputs::of_all("numbers that follow from an element's place, the same on every device"),
             main_problem: self.main_problem(),
             uncounted: pair.counters.is_empty().then(|| uncounted.into()),
-            ..settings::plan(self, self.problems(), self.selection.of(self.all_rungs()))
+            ..settings::plan(self, self.problems(), self.selection.select(self.all_rungs()))
         })
     }
 

@@ -79,7 +79,7 @@ impl Arrays {
 
     /// Creates the candidate of one kernel, whose result lies on the device.
     fn by_kernel<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, shape: Launch, adds: bool) -> Closures<'p> {
-        let details = Details::of(&kernel, shape);
+        let details = Details::of_kernel(&kernel, shape);
         let launch = move || {
             if adds {
                 on.stream.fill(&on.y, 0)?;
@@ -93,7 +93,7 @@ impl Arrays {
     /// Creates a candidate that launches `operation` for each number below the size.
     fn operations<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, in_a_graph: bool) -> Result<Closures<'p>> {
         let shape = kernel.shape(self.work.n);
-        let details = Details::of(&kernel, shape);
+        let details = Details::of_kernel(&kernel, shape);
         let [n, operations] = self.numbers();
         let all = move || -> warpbook_device::Result<()> {
             (0..operations).try_for_each(|number| {
@@ -114,7 +114,7 @@ impl Arrays {
     /// Creates a candidate that computes a sum of products for each output.
     fn sums<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, copied_each: bool) -> Closures<'p> {
         let shape = kernel.shape(self.work.n / 4);
-        let details = Details::of(&kernel, shape);
+        let details = Details::of_kernel(&kernel, shape);
         let [n, _] = self.numbers();
         let launch = move || {
             let mut out = self.out.borrow_mut();
@@ -142,7 +142,7 @@ impl Arrays {
         let [features, neurons] = [self.x.len(), self.want.len()].map(|len| len / samples);
         let from = on.device.pinned_from(&self.x)?;
         let to: Pinned<f32> = on.device.pinned(self.want.len())?;
-        let details = Details::of(&kernel, kernel.shape((batch * neurons) as u64));
+        let details = Details::of_kernel(&kernel, kernel.shape((batch * neurons) as u64));
         let out = to.range(..);
         let launch = move || {
             for first in (0..samples).step_by(batch) {
@@ -168,7 +168,7 @@ impl Arrays {
     /// Creates a candidate that computes y by way of an intermediate array, which is allocated anew each of ten times.
     fn allocations<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, pooled: bool) -> Closures<'p> {
         let shape = kernel.shape(self.work.n);
-        let details = Details::of(&kernel, shape);
+        let details = Details::of_kernel(&kernel, shape);
         let pool = Pool::new(&on.device);
         let launch = move || {
             for _ in 0..10 {

@@ -36,7 +36,7 @@ pub(super) struct Matrices<'a> {
 }
 
 impl<'a> Matrices<'a> {
-    pub(super) fn of(experiment: &'a Matmul, product: &Product) -> Self {
+    pub(super) fn new(experiment: &'a Matmul, product: &Product) -> Self {
         let (sides, form) = ([product.m, product.n, product.k].map(|v| v as usize), product.form);
         Self { experiment, sides, transposed: (form.trans_a, form.trans_b), drawn: OnceCell::new() }
     }

@@ -66,7 +66,7 @@ impl<'a> Matrices<'a> {
         let judge = Judge::new(device, &product, &a, &b)?;
         let workspace = device.zeros(WORKSPACE_BYTES as usize)?;
         let on_gpu = Inputs { product, a, b, c, workspace, judge, stream: device.stream()? };
-        let on_cpu = cpu::Matrices::of(experiment, &product);
+        let on_cpu = cpu::Matrices::new(experiment, &product);
         Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
     }
 
@@ -110,7 +110,7 @@ impl<'a> Matrices<'a> {
 
     /// Returns the choice of `gemm()`, with the row of its kernel.
     fn as_chosen(&self) -> Result<OnGpu<'_>> {
-        let Chosen { row, plan, why } = Chosen::of(&Gemm::untuned(self.device), &self.on_gpu.product)?;
+        let Chosen { row, plan, why } = Chosen::new(&Gemm::untuned(self.device), &self.on_gpu.product)?;
         Ok(OnGpu { choice: Some(why), ..self.candidate_of(&row, Way::Ours(plan)) })
     }
 
@@ -227,7 +227,7 @@ pub(super) struct Chosen {
 
 impl Chosen {
     /// Prepares the choice of a handle, for arrays that begin at multiples of 16 bytes.
-    pub(super) fn of(gemm: &Gemm, product: &Product) -> Result<Self> {
+    pub(super) fn new(gemm: &Gemm, product: &Product) -> Result<Self> {
         let choice = gemm.choice(product)?;
         let plan = gemm.plan(product, [true; 2])?;
         let why = if plan.rung() == choice.row.rung.id {

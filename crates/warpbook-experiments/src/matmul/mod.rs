@@ -292,7 +292,7 @@ impl Experiment for Matmul {
             inputs: Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type"),
             // The main problem has the type that the ladder ends with, if it is there.
             main_problem: problems.iter().filter(|p| is_standard(p)).max_by_key(|p| p.dtype == Dtype::Bf16).cloned(),
-            ..settings::plan(self, problems, self.selection.of(self.all_rungs()))
+            ..settings::plan(self, problems, self.selection.select(self.all_rungs()))
         })
     }
 
@@ -321,7 +321,7 @@ impl Experiment for Matmul {
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         Ok(match lab.device().cuda() {
             Some(device) => Box::new(gpu::Matrices::draw(self, lab, device, problem)?),
-            None => Box::new(cpu::Matrices::of(self, &product_of(problem)?)),
+            None => Box::new(cpu::Matrices::new(self, &product_of(problem)?)),
         })
     }
 }
@@ -331,7 +331,7 @@ impl Configurable for Matmul {
     const ABOUT: &'static str = "Matrix product: C = A B, from three loops to tensor cores";
     const DETAILS: &'static str = "\
 Matrix product: C = A B, C being m x n and each of its elements a sum of k terms. A and B hold Gaussian numbers, rounded \
-to their type; sums are in fp32. Each rung is held against the product in f64, every element, and then timed; those that \
+to their type; sums are in fp32. Every element of each rung is compared with the product in f64, and the rung is then timed; those that \
 are close to the fastest, NVIDIA's libraries among them, are timed in turn, so that all see the same clocks.";
     const EXAMPLES: &'static str = "\
   warpbook run matmul --quick

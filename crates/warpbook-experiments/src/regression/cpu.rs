@@ -155,7 +155,7 @@ mod tests {
             let mut start = vec![0.83f32; features as usize];
             start.push(0.7645);
             let exact: Vec<f64> = start.iter().map(|v| f64::from(*v)).collect();
-            let want = Statistics::of((&x, y)).descend(&exact, 0.01, 50, 10);
+            let want = Statistics::from_points((&x, y)).descend(&exact, 0.01, 50, 10);
             for threads in [Threads::One, Threads::All] {
                 let got = descend((&x, y), &start, 0.01, 50, 10, threads);
                 for (got, want) in got.weights.iter().zip(&want.weights) {

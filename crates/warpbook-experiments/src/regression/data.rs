@@ -29,7 +29,7 @@ pub(crate) struct Spaced {
 }
 
 impl Spaced {
-    pub(crate) fn of(line: &Line, points: u64) -> Self {
+    pub(crate) fn new(line: &Line, points: u64) -> Self {
         let (low, high) = (f64::from(line.range.0), f64::from(line.range.1));
         Self { low, step: (high - low) / points as f64, below_high: line.range.1.next_down() }
     }
@@ -54,7 +54,7 @@ impl DataSet {
         let train = train_points(points) as usize;
         let (w, b) = line.truth;
         if features == 1 {
-            let Spaced { low, step, below_high } = Spaced::of(line, points);
+            let Spaced { low, step, below_high } = Spaced::new(line, points);
             let point = |j: u64| {
                 let i = permute(seed, j, points);
                 let x = ((low + i as f64 * step) as f32).min(below_high);

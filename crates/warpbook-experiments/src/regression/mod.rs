@@ -345,7 +345,7 @@ impl Experiment for Regression {
             descriptor: Self::descriptor(),
             inputs: self.inputs(),
             main_problem: problems.iter().find(standard).cloned(),
-            ..settings::plan(self, problems, self.selection.of(self.all_rungs()))
+            ..settings::plan(self, problems, self.selection.select(self.all_rungs()))
         })
     }
 

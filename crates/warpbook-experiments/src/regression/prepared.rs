@@ -39,7 +39,7 @@ impl<'a> Points<'a> {
             Some(points) => points.download()?,
             None => DataSet::around(line, (points, features), noise, seed),
         };
-        let statistics = |(x, y): (Vec<&[f32]>, &[f32])| Statistics::of((&x, y));
+        let statistics = |(x, y): (Vec<&[f32]>, &[f32])| Statistics::from_points((&x, y));
         let (train, test) = (statistics(host.training()), statistics(host.test()));
         let start: Vec<f64> = initial(experiment, features).iter().map(|w| f64::from(*w)).collect();
         let reference = train.descend(&start, f64::from(experiment.learning_rate), experiment.epochs, LOG_EVERY);

@@ -26,7 +26,7 @@ pub struct Moments {
 impl Moments {
     /// Sums up points (x, y), f32 `[n]` each; the shorter array counts.
     #[must_use]
-    pub fn of(x: &[f32], y: &[f32]) -> Self {
+    pub fn from_points(x: &[f32], y: &[f32]) -> Self {
         const CHUNK: usize = 4096;
         // Chunks are merged in order, so that the same points give the same bits with any number of threads.
         let chunks: Vec<_> = x.chunks(CHUNK).zip(y.chunks(CHUNK)).collect();
@@ -112,7 +112,7 @@ pub struct Gram {
 impl Gram {
     /// Sums up points (x, y).
     #[must_use]
-    pub fn of((x, y): Columns<'_>) -> Self {
+    pub fn from_points((x, y): Columns<'_>) -> Self {
         const CHUNK: usize = 512;
         let (n, size) = (y.len(), x.len() + 2);
         let starts: Vec<usize> = (0..n).step_by(CHUNK).collect();
@@ -195,10 +195,10 @@ pub enum Statistics {
 impl Statistics {
     /// Computes the statistics of points (x, y).
     #[must_use]
-    pub fn of(points: Columns<'_>) -> Self {
+    pub fn from_points(points: Columns<'_>) -> Self {
         match points.0 {
-            [x] => Self::One(Moments::of(x, points.1)),
-            _ => Self::Many(Gram::of(points)),
+            [x] => Self::One(Moments::from_points(x, points.1)),
+            _ => Self::Many(Gram::from_points(points)),
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
             let y: Vec<f32> = points.iter().map(|p| p.1).collect();
             let start = [0.83, 0.5, -0.2, 0.7645];
             let start = &start[3 - features..];
-            let got = Statistics::of((&x, &y)).descend(start, 0.01, epochs, 3);
+            let got = Statistics::from_points((&x, &y)).descend(start, 0.01, epochs, 3);
             let want = literal(&x, &y, start, 0.01, epochs, 3);
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs().max(1.0);
             prop_assert!(got.weights.iter().zip(&want.weights).all(|(a, b)| near(*a, *b)), "{got:?} {want:?}");
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn no_points_have_no_loss() {
-        assert!(Moments::of(&[], &[]).loss(1.0, 1.0).is_nan());
-        assert!(Gram::of((&[&[], &[]], &[])).loss(&[1.0, 1.0, 1.0]).is_nan());
+        assert!(Moments::from_points(&[], &[]).loss(1.0, 1.0).is_nan());
+        assert!(Gram::from_points((&[&[], &[]], &[])).loss(&[1.0, 1.0, 1.0]).is_nan());
     }
 }

@@ -157,15 +157,15 @@ impl Recorder {
     }
 
     fn evaluated(&mut self, epoch: u64, step: u64, seconds: f64, test: &Score) {
-        let of = std::mem::take(&mut self.of_epoch);
+        let sums = std::mem::take(&mut self.of_epoch);
         let right = |correct, of| self.classified.then_some(Right { correct, of });
         let point = EpochPoint {
             epoch,
             step,
             seconds,
-            train_loss: of.loss / of.steps as f64,
+            train_loss: sums.loss / sums.steps as f64,
             test_loss: test.loss,
-            train: right(of.correct, of.samples),
+            train: right(sums.correct, sums.samples),
             test: right(test.correct as u64, test.of as u64),
         };
         if let Some(log) = self.run.train_logs.first_mut() {

@@ -200,12 +200,12 @@ impl WholeTrainings {
             ..driver::begun(lab, "time-to-accuracy", "Time to an accuracy", policy)
         };
         driver::collect_sources(&mut run, &[]);
-        Self::of(run, recipe.seed)
+        Self::from_record(run, recipe.seed)
     }
 
     /// Continues a record that [`WholeTrainings::new`] began, without samples so far, perhaps in another process.
     #[must_use]
-    pub fn of(run: Run, first_seed: u64) -> Self {
+    pub fn from_record(run: Run, first_seed: u64) -> Self {
         Self { notes: run.notes.len(), run, seed: first_seed }
     }
 

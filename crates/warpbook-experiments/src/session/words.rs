@@ -116,17 +116,17 @@ pub(super) fn more_views(views: Views) -> Option<&'static str> {
 
 /// Describes how weights begin, if they are not all drawn as PyTorch draws them.
 fn initial(recipe: &Recipe) -> Option<String> {
-    let of = &recipe.initial;
+    let initial = &recipe.initial;
     let whitens = |name: &String| {
         format!(
             "{name} whitens patches of the training images (eigenvectors of their covariance over the roots of the eigenvalues, with both \
              signs)"
         )
     };
-    let mut words: Vec<String> = of.whiten.iter().map(whitens).collect();
-    let others = if of.whiten.is_some() { "the other convolutions" } else { "convolutions" };
-    words.extend(of.identity.then(|| format!("the first filters of {others} pass on a channel each (Dirac)")));
-    words.extend(of.factors.iter().map(|(params, factor)| format!("{params} times {}", figures::plain(*factor))));
+    let mut words: Vec<String> = initial.whiten.iter().map(whitens).collect();
+    let others = if initial.whiten.is_some() { "the other convolutions" } else { "convolutions" };
+    words.extend(initial.identity.then(|| format!("the first filters of {others} pass on a channel each (Dirac)")));
+    words.extend(initial.factors.iter().map(|(params, factor)| format!("{params} times {}", figures::plain(*factor))));
     (!words.is_empty()).then(|| format!("as PyTorch's, but {}", words.join("; ")))
 }
 

@@ -101,7 +101,7 @@ const WAYS: [Way; 6] = [
 ];
 
 impl Way {
-    fn of(rung: &Rung) -> Option<Self> {
+    fn for_rung(rung: &Rung) -> Option<Self> {
         WAYS.into_iter().find(|way| way.id == rung.id)
     }
 
@@ -307,12 +307,12 @@ impl Experiment for TensorParallel {
                 .with("", "each GPU has its operands before the time is taken"),
             main_problem: problems.iter().find(is_standard).cloned(),
             ceilings: Some(Arc::new(move |lab, peaks| this.measure_links(lab, peaks))),
-            ..settings::plan(self, problems, self.selection.of(Self::all_rungs()))
+            ..settings::plan(self, problems, self.selection.select(Self::all_rungs()))
         })
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, _: &Problem, _: &Run) -> Option<String> {
-        let way = Way::of(rung).filter(|way| way.split.is_some())?;
+        let way = Way::for_rung(rung).filter(|way| way.split.is_some())?;
         let team = match self.team(lab) {
             Ok(team) => team?,
             Err(why) => return Some(why.to_string()),
@@ -428,7 +428,7 @@ impl Configurable for TensorParallel {
 C = A B over several GPUs of one process (tensor parallelism), and the same product on one. By rows each GPU computes some rows of C; by K \
 each adds up some of the terms, and the partial products are added. Either way C ends up on the first GPU: in panels whose way there overlaps with the \
 multiplication of the next, or, by rows, stored there by the kernels that multiply. Before that the link between the GPUs is measured: copies one way and both ways, and all-reduces, over their size. \
-Every result is held against the product in f64, every element, before and after it is timed.";
+Every element of every result is compared with the product in f64, before and after it is timed.";
     const EXAMPLES: &'static str = "\
   warpbook run tensor-parallel
   warpbook run tensor-parallel --quick

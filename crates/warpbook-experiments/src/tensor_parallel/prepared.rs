@@ -93,7 +93,7 @@ impl Work {
 
 impl Prepared for Work {
     fn candidate<'p>(&'p self, rung: &Rung, _: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
-        let way = Way::of(rung).ok_or_else(|| unknown(rung))?;
+        let way = Way::for_rung(rung).ok_or_else(|| unknown(rung))?;
         Ok(Box::new(OnGpus { work: self, over: self.over(way)? }))
     }
 }

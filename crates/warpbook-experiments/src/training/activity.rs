@@ -42,7 +42,7 @@ pub(super) fn record(training: &Training, lab: &Lab, device: &CudaDevice, run: &
     let mut found = Timelines::default();
     for problem in &run.problems {
         let rungs = wanted(training, run, problem, run.main_problem() == Some(problem));
-        let (Some(workload), false) = (Workload::of(problem), rungs.is_empty()) else { continue };
+        let (Some(workload), false) = (Workload::from_problem(problem), rungs.is_empty()) else { continue };
         let batch = problem.count("batch").unwrap_or(1);
         let recipe = workload.recipe(batch, training.features, training.seed);
         let set = training.files.set(workload, batch as usize, training.features, training.seed)?;

@@ -207,7 +207,7 @@ impl Training {
         let (steps, step_s) = (self.steps_of(workload), expected_s(lab, &problem));
         if steps as f64 * step_s > REFERENCE_LIMIT_S {
             return Err(Error::Setting(format!(
-                "{}: the {steps} steps on the CPU that every rung is held against would take about {:.0} minutes. Choose a smaller \
+                "{}: the {steps} steps on the CPU that every rung is compared with would take about {:.0} minutes. Choose a smaller \
                  batch, or fewer --steps.",
                 problem.label,
                 steps as f64 * step_s / 60.0
@@ -312,7 +312,7 @@ impl Experiment for Training {
             main_problem: problems.first().cloned(),
             // A setting cannot name a way that was added.
             settings: None,
-            ..settings::plan(self, problems, self.selection.of(self.all_rungs(capability)))
+            ..settings::plan(self, problems, self.selection.select(self.all_rungs(capability)))
         })
     }
 
@@ -321,7 +321,7 @@ impl Experiment for Training {
         if rung.is_cpu() {
             return (step_s > CPU_STEP_LIMIT_S).then(|| format!("would take about {step_s:.0} s a step"));
         }
-        let workload = Workload::of(problem)?;
+        let workload = Workload::from_problem(problem)?;
         let recipe = workload.recipe(1, self.features, self.seed);
         self.way_of(rung)?.obstacle(lab.device().cuda()?, &recipe)
     }
@@ -345,8 +345,9 @@ impl Configurable for Training {
 One step of training: a shuffled batch is gathered and converted, the network runs forwards and backwards, and the optimiser changes \
 the weights. The rungs go from direct convolutions in fp32 over implicit GEMM, tensor cores, channels last and mixed precision to one \
 CUDA graph. Next to them are the same step with convolutions by cuDNN, with linear layers by cuBLASLt, and with the linear layers as a \
-beginner writes them; a row whose library is not installed is skipped. Each first makes some steps without dropout and augmentation, whose losses are held against those of the CPU in fp32; then \
-steps with both are timed, a new batch each. Peak memory is that of the timed training, its data included. At the end, where CUPTI is \
+beginner writes them; a row whose library is not installed is skipped. Each first makes some steps without dropout and augmentation, \
+whose losses are compared with those of the CPU in fp32; then steps with both are timed, a new batch each. Peak memory is that of the \
+timed training, its data included. At the end, where CUPTI is \
 installed, what the GPU does in a step is recorded: every kernel's time, by operation, and the gaps between kernels.";
     const EXAMPLES: &'static str = "\
   warpbook run training --quick
@@ -400,7 +401,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
             Setting {
                 name: "steps",
                 value: Some("N"),
-                help: "Steps whose losses are held against the CPU's. [default: 20, of amp-recipe 5; with --quick 10]",
+                help: "Steps whose losses are compared with the CPU's. [default: 20, of amp-recipe 5; with --quick 10]",
                 set: |e, text| Ok(e.steps(parse_count(text)?)),
                 get: |e| e.steps.map(|steps| steps.to_string()),
             },

@@ -32,7 +32,7 @@ pub(super) struct Work<'a> {
 impl<'a> Work<'a> {
     /// Opens or draws the samples, and makes the first steps on the CPU in fp32.
     pub(super) fn new(training: &'a Training, lab: &'a Lab, problem: &Problem) -> Result<Self> {
-        let workload = Workload::of(problem).unwrap_or(Workload::Mnist);
+        let workload = Workload::from_problem(problem).unwrap_or(Workload::Mnist);
         let (batch, features) = (problem.count("batch").unwrap_or(1), training.features);
         let seed = training.seed;
         let set = training.files.set(workload, batch as usize, features, seed)?;

@@ -45,7 +45,7 @@ pub(super) fn losses(
     if let Some(at) = outcomes.iter().position(|o| o.skipped) {
         let step = at + 1;
         return Err(Error::Setting(format!(
-            "A gradient of step {step} overflowed, and the step was skipped: its losses cannot be held against the reference."
+            "A gradient of step {step} overflowed, and the step was skipped: its losses cannot be compared with the reference."
         )));
     }
     Ok(outcomes.iter().map(|o| o.loss).collect())

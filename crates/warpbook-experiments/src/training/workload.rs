@@ -115,7 +115,7 @@ impl Workload {
     }
 
     /// Returns the workload of a problem.
-    pub(super) fn of(problem: &Problem) -> Option<Self> {
+    pub(super) fn from_problem(problem: &Problem) -> Option<Self> {
         problem.text("network")?.parse().ok()
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     fn a_workload_is_known_by_its_name() {
         for w in Workload::ALL {
             assert_eq!(w.name().parse(), Ok(w));
-            assert_eq!(Workload::of(&w.problem(8, 8, "")), Some(w));
+            assert_eq!(Workload::from_problem(&w.problem(8, 8, "")), Some(w));
             assert_eq!(w.recipe(w.batches()[0], AMP_FEATURES, 1).network, w.recipe(1, AMP_FEATURES, 1).network);
         }
         assert!("imagenet".parse::<Workload>().unwrap_err().contains("choose mnist, cifar10, amp-recipe"));

@@ -52,7 +52,7 @@ pub const WAYS: [Way; 6] = [
 
 impl Way {
     /// Returns the way of a rung's id.
-    pub fn of(id: &str) -> Option<Self> {
+    pub fn by_id(id: &str) -> Option<Self> {
         WAYS.into_iter().find(|way| way.id == id)
     }
 }

@@ -329,7 +329,7 @@ impl Experiment for TrainingLoop {
             times_the_host: true,
             uncounted: Some(uncounted.into()),
             settings: None,
-            ..settings::plan(self, problems, self.selection.of(self.all_rungs()))
+            ..settings::plan(self, problems, self.selection.select(self.all_rungs()))
         })
     }
 

@@ -33,7 +33,7 @@ impl Prepared for Work<'_> {
             (Place::Cpu, None, Dtype::F32)
         } else {
             let unknown = || Error::UnknownRung { name: rung.id.to_string(), nearest: Vec::new() };
-            let way = Way::of(&rung.id).ok_or_else(unknown)?;
+            let way = Way::by_id(&rung.id).ok_or_else(unknown)?;
             let place = place(self.lab, (way.precision, way.feed), self.of.workers)?;
             (place, self.of.reads(way.feed), way.precision.products())
         };

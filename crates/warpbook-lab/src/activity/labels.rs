@@ -89,8 +89,8 @@ fn by_kind(known: &[(usize, &Activity)], run: &[&Activity], from_the_end: bool) 
     }
     let [_, mut started] = orders(run);
     let mut next = |kind| {
-        let of = of_kind.get_mut(&kind)?;
-        if from_the_end { of.pop_back() } else { of.pop_front() }
+        let left = of_kind.get_mut(&kind)?;
+        if from_the_end { left.pop_back() } else { left.pop_front() }
     };
     if from_the_end {
         started.reverse();

@@ -34,7 +34,7 @@ pub struct Request {
 
 impl Request {
     /// Returns the request; `None` for an experiment that cannot be set up again by name.
-    fn of(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Option<Self> {
+    fn new(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Option<Self> {
         let (bench, device) = (lab.bench(), lab.device().info().selector());
         let (name, settings) = experiment.plan(None).ok()?.settings?;
         Some(Self {
@@ -160,7 +160,7 @@ impl Drop for Files {
 /// # Errors
 /// If no files can be written for it.
 pub(super) fn run(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Isolated> {
-    match (Request::of(lab, experiment, problem, live), find()) {
+    match (Request::new(lab, experiment, problem, live), find()) {
         (Some(request), Some(program)) => run_program(lab, &request, &program),
         _ => Ok(Isolated::Unavailable),
     }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn request(live: &LiveKernel) -> Request {
-        Request::of(&lab(), &Sample, &problem(), live).unwrap()
+        Request::new(&lab(), &Sample, &problem(), live).unwrap()
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
         let path = folder.path().join("request.json");
         let lab = lab().with_bench(Bench { samples: 3, ..Bench::quick() });
         let live = LiveKernel::of("08_double_buffered").unwrap().size("BM", 64).named("x");
-        let request = Request::of(&lab, &Sample, &problem(), &live).unwrap();
+        let request = Request::new(&lab, &Sample, &problem(), &live).unwrap();
         std::fs::write(&path, serde_json::to_string(&request).unwrap()).unwrap();
         let read = Request::read(&path).unwrap();
         // The request leaves out the catalogue's sources and carries the kernel's own.

@@ -307,19 +307,19 @@ impl Cycle {
 
     /// Returns the cost of recording in a sentence; `None` if it was not compared.
     pub(crate) fn overhead_in_words(&self) -> Option<String> {
-        let of = self.overhead?;
-        let [with, without] = [of.recorded_us, of.unrecorded_us].map(warpbook_charts::words::time);
-        let steps = warpbook_charts::words::counted(of.unrecorded_steps as usize, "step");
-        let found = match of.ratio() {
+        let overhead = self.overhead?;
+        let [with, without] = [overhead.recorded_us, overhead.unrecorded_us].map(warpbook_charts::words::time);
+        let steps = warpbook_charts::words::counted(overhead.unrecorded_steps as usize, "step");
+        let found = match overhead.ratio() {
             Some(ratio) => format!("{} as long", warpbook_charts::words::times(ratio)),
             None => {
                 format!(
                     "not measurable, since steps of the same kind differ by {}",
-                    warpbook_charts::words::time(of.noise_us)
+                    warpbook_charts::words::time(overhead.noise_us)
                 )
             }
         };
-        let attached = match of.attached_before {
+        let attached = match overhead.attached_before {
             true => {
                 "; CUPTI was attached to the process during some of these, which makes launches slightly slower also without recording"
             }

@@ -190,7 +190,7 @@ impl<'a> ProfilerOptions<'a> {
         profiler.enter()?;
         let spans = profiler.spans.clone();
         spans::heard_by(&spans, || program(&mut profiler))?;
-        // Of a schedule a step is under way that nothing ended; without one the whole program is a step.
+        // With a schedule, the last step may still be under way; without one the whole program is a step.
         if self.steps.active.is_none() {
             profiler.end_step();
         }

@@ -78,8 +78,8 @@ impl Cycle {
         // Name of the outermost range, if all have the same.
         let mut outer = self.ranges.iter().filter(|r| r.parent.is_none()).map(|r| &r.name);
         let only = outer.next().filter(|first| outer.all(|other| other == *first));
-        let of = only.map(|name| format!("{name}, ")).unwrap_or_default();
-        let label = format!("{of}cycle {cycle}, from step {} on", self.first_step);
+        let prefix = only.map(|name| format!("{name}, ")).unwrap_or_default();
+        let label = format!("{prefix}cycle {cycle}, from step {} on", self.first_step);
         Problem::new(
             label,
             format!("cycle {cycle}"),
@@ -128,7 +128,7 @@ impl Cycle {
             memory: self.memory.iter().map(|change| memory_at(change.at_us, &change.point)).collect(),
             overhead: self.overhead,
             counters: self.counters.iter().flat_map(|c| c.counters.kernels.iter().cloned()).collect(),
-            ..Profiled::of(RUNG, problem.clone(), self.source.clone())
+            ..Profiled::new(RUNG, problem.clone(), self.source.clone())
         }
     }
 

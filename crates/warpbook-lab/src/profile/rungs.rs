@@ -128,7 +128,7 @@ impl Lab {
                         }
                     }
                     notes.extend(more.iter().map(|n| format!("{}: {n}", chosen.rung.id)));
-                    found.push(Profiled { counters, ..Profiled::of(&*chosen.rung.id, problem.clone(), source) });
+                    found.push(Profiled { counters, ..Profiled::new(&*chosen.rung.id, problem.clone(), source) });
                 }
                 Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
                 Err(e) if e.is_cancelled() => return Err(e),

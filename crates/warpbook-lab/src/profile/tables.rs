@@ -42,7 +42,7 @@ impl Cycle {
             if self.is_in_one_of_its_name(place) {
                 continue;
             }
-            let sum = sums.of(&range.name);
+            let sum = sums.entry(&range.name);
             sum.count += 1;
             sum.device_us += range.device_us;
             sum.host_us += range.duration_us;
@@ -82,7 +82,7 @@ impl Cycle {
     pub fn operations_table(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
         for o in self.operations.iter().flat_map(|b| &b.operations) {
-            let (sum, times) = (sums.of(&o.name), o.samples_us.len() as u64);
+            let (sum, times) = (sums.entry(&o.name), o.samples_us.len() as u64);
             sum.count += times;
             let us: f64 = o.samples_us.iter().sum();
             (sum.device_us, sum.counted_us) = (sum.device_us + us, sum.counted_us + us);
@@ -98,7 +98,7 @@ impl Cycle {
     pub fn kernels(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
         for work in self.work.iter().filter(|w| !w.is_range()) {
-            let sum = sums.of(&work.name);
+            let sum = sums.entry(&work.name);
             sum.count += 1;
             sum.device_us += work.duration_us;
             if let Some(bytes) = work.kind.bytes() {
@@ -107,7 +107,7 @@ impl Cycle {
             }
         }
         for (name, work, us) in self.work_of_kernels().into_iter().chain(self.work_of_operations()) {
-            let sum = sums.of(name);
+            let sum = sums.entry(name);
             sum.flops += work.flops;
             sum.bytes += work.bytes;
             sum.counted_us += us;
@@ -139,7 +139,7 @@ impl Cycle {
     pub fn driver_calls(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
         for call in &self.calls {
-            let sum = sums.of(&call.name);
+            let sum = sums.entry(&call.name);
             sum.count += 1;
             sum.host_us += call.duration_us;
         }
@@ -343,7 +343,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(&mut self, name: &str) -> &mut Sum {
+    fn entry(&mut self, name: &str) -> &mut Sum {
         let next = self.all.len();
         let place = *self.places.entry(name.to_owned()).or_insert(next);
         if place == next {

@@ -31,21 +31,21 @@ pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(
                 let ns = marks.clocks.ns(marked.sm, clock).unwrap_or(begin_ns) - begin_ns;
                 ns.max(0.0).round() as u64
             };
-            let of = warp_of(*warp, marked, &kernel.phases, &phases, timed);
-            let end_ns = of.start_ns + of.phases.iter().map(|(_, ns)| ns).sum::<u64>();
+            let warp_phases = warp_of(*warp, marked, &kernel.phases, &phases, timed);
+            let end_ns = warp_phases.start_ns + warp_phases.phases.iter().map(|(_, ns)| ns).sum::<u64>();
             let entry = blocks.entry(*block).or_insert_with(|| XrayBlock {
                 kernel: place as u64,
                 block: *block,
                 sm: u64::from(marked.sm),
-                start_ns: of.start_ns,
+                start_ns: warp_phases.start_ns,
                 end_ns,
                 warps: Vec::new(),
             });
-            entry.start_ns = entry.start_ns.min(of.start_ns);
+            entry.start_ns = entry.start_ns.min(warp_phases.start_ns);
             entry.end_ns = entry.end_ns.max(end_ns);
             // A warp that only begins and ends does no work of its own, like three warps of a producer's four.
-            if of.phases.len() > 1 {
-                entry.warps.push(of);
+            if warp_phases.phases.len() > 1 {
+                entry.warps.push(warp_phases);
             }
         }
         all.extend(blocks.into_values());

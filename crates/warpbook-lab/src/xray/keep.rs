@@ -99,8 +99,8 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limit
     }
     let fitting = limits.phases_next_to(&blocks);
     let warps_of = |of_detailed: bool| -> Vec<usize> {
-        let of = blocks.iter().filter(|b| detailed.contains(&b.sm) == of_detailed);
-        of.flat_map(|b| &b.warps).map(|w| w.phases.len()).collect()
+        let kept = blocks.iter().filter(|b| detailed.contains(&b.sm) == of_detailed);
+        kept.flat_map(|b| &b.warps).map(|w| w.phases.len()).collect()
     };
     let (of_detailed, of_others) = (warps_of(true), warps_of(false));
     let least_of_others = phases_of(&of_others, LEAST_OF_WARP);

@@ -116,7 +116,7 @@ fn phases_of(plan: &Plan, id: &str) -> Result<Vec<String>> {
     let rungs = &plan.rungs;
     let marked = |r: &Rung| -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for marks in r.kernels().iter().filter_map(Marks::of) {
+        for marks in r.kernels().iter().filter_map(Marks::for_kernel) {
             marks
                 .named()
                 .filter(|p| !all.iter().any(|a| a == p))

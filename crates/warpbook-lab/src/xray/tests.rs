@@ -71,8 +71,8 @@ proptest! {
         for (after, before) in kept.blocks.iter().zip(&all) {
             prop_assert_eq!((after.block, after.sm, after.start_ns, after.end_ns), (before.block, before.sm, before.start_ns, before.end_ns));
             for w in &after.warps {
-                let of = before.warps.iter().find(|b| b.warp == w.warp).unwrap();
-                prop_assert_eq!((w.start_ns, total(w)), (of.start_ns, total(of)), "a warp takes as long as before");
+                let original = before.warps.iter().find(|b| b.warp == w.warp).unwrap();
+                prop_assert_eq!((w.start_ns, total(w)), (original.start_ns, total(original)), "a warp takes as long as before");
             }
         }
         let phases = phases_of(&kept.blocks);
@@ -109,9 +109,9 @@ fn the_sms_of_which_all_is_kept_have_the_most_room() {
     // A persistent kernel with 200 epochs on an H200 has as many marks: more than a published record takes.
     let all = blocks(132, 1, 16, 800);
     let kept = keep(all.clone(), &names(), &Limits::of_bytes(400 << 10));
-    let most = |of: &dyn Fn(&XrayBlock) -> bool| {
-        let of = kept.blocks.iter().filter(|b| of(b)).flat_map(|b| &b.warps);
-        of.map(|w| w.phases.len()).max().unwrap()
+    let most = |is_counted: &dyn Fn(&XrayBlock) -> bool| {
+        let warps = kept.blocks.iter().filter(|b| is_counted(b)).flat_map(|b| &b.warps);
+        warps.map(|w| w.phases.len()).max().unwrap()
     };
     let has_all = |b: &XrayBlock| b.warps.len() == 16;
     // The lowest SM is also the first to end.

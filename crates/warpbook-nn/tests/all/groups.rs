@@ -45,7 +45,7 @@ struct Case {
 
 fn case(muon: Muon, nesterov: bool) -> Case {
     let shapes = [(24, 108), (5, 3), (200, 72), (1, 200), (130, 600), (128, 128), (10, 257)];
-    let of = [Some(1), Some(0), Some(1), Some(2), Some(1), Some(1), None];
+    let groups = [Some(1), Some(0), Some(1), Some(2), Some(1), Some(1), None];
     let mut end = 0;
     let mut place = |(out, columns): (usize, usize)| {
         let first = end;
@@ -59,7 +59,7 @@ fn case(muon: Muon, nesterov: bool) -> Case {
         rule(0.5, sgd(0.6, nesterov, 0.0), Some(muon)),
         rule(3.0, sgd(0.5, nesterov, 0.2), None),
     ];
-    Case { places, grouped: Grouped { rules, of: of.to_vec() }, n: end }
+    Case { places, grouped: Grouped { rules, of: groups.to_vec() }, n: end }
 }
 
 #[test]

@@ -18,13 +18,13 @@ impl Panel {
     /// Places values side by side, wrapped if there is no room.
     #[must_use]
     pub fn row<const N: usize>(values: [&dyn Show; N]) -> Self {
-        Self::of(false, &values)
+        Self::new(false, &values)
     }
 
     /// Places values below each other.
     #[must_use]
     pub fn column<const N: usize>(values: [&dyn Show; N]) -> Self {
-        Self::of(true, &values)
+        Self::new(true, &values)
     }
 
     /// Adds one more value to the panel.
@@ -48,7 +48,7 @@ impl Panel {
         )
     }
 
-    fn of(column: bool, values: &[&dyn Show]) -> Self {
+    fn new(column: bool, values: &[&dyn Show]) -> Self {
         Self { column, parts: values.iter().map(|v| (v.html(), v.text())).collect() }
     }
 }

@@ -147,7 +147,7 @@ mod tests {
             ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 10.0),
         ])];
         let problem = run.main_problem().unwrap().clone();
-        run.profiled.push(Profiled { counters, ..Profiled::of("01_strided", problem, "a test") });
+        run.profiled.push(Profiled { counters, ..Profiled::new("01_strided", problem, "a test") });
         let text = counted(&run).unwrap().text();
         assert!(text.contains("Strided") && text.contains("sectors a load") && text.contains("32.00"), "{text}");
         let of_no_pair = Run { experiment: "regression".into(), ..run };

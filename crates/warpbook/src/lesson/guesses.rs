@@ -21,7 +21,7 @@ pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64
         );
     }
     let said = format!("{} is {} as fast as {}", title(run, new), figures::times(guess), title(run, old));
-    held_against(run, problem, &said, (old, new), guess)
+    compare_guess(run, problem, &said, (old, new), guess)
 }
 
 /// Compares with the measurement a guess of how many times as long one rung takes as another, at a size.
@@ -31,11 +31,11 @@ pub fn your_guess_of_time(run: &Run, problem: &Problem, new: &str, old: &str, gu
         return format!("{guess} is no guess: write a number above 0, such as 2.0 for twice as long.");
     }
     let said = format!("{} takes {} as long as {}", title(run, new), figures::times(guess), title(run, old));
-    held_against(run, problem, &said, (new, old), guess)
+    compare_guess(run, problem, &said, (new, old), guess)
 }
 
 /// Compares a guess in words with the ratio of the first rung's time to the second's.
-fn held_against(run: &Run, problem: &Problem, said: &str, (over, under): (&str, &str), guess: f64) -> String {
+fn compare_guess(run: &Run, problem: &Problem, said: &str, (over, under): (&str, &str), guess: f64) -> String {
     let median_us = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
     let Some(measured) = median_us(over).zip(median_us(under)).map(|(over, under)| over / under) else {
         return format!("Your guess: {said}. They were not both measured here.");

@@ -30,7 +30,7 @@ pub struct WarpRead {
 }
 
 impl WarpRead {
-    fn of(name: &'static str, bytes: u32, place: impl Fn(u32) -> u32) -> Self {
+    fn new(name: &'static str, bytes: u32, place: impl Fn(u32) -> u32) -> Self {
         Self { name, bytes, offsets: std::array::from_fn(|lane| place(lane as u32)), cycles: None }
     }
 
@@ -82,15 +82,15 @@ fn reads() -> Vec<WarpRead> {
     // Rung 06: 16 threads across; rung 07: lanes 0 and 1 in one column, four columns across.
     let of_07 = |lane: u32| (lane / 2 / 4 * 2 + lane % 2, lane / 2 % 4);
     vec![
-        WarpRead::of("4 bytes a lane, neighbours", 4, |lane| lane * 4),
-        WarpRead::of("4 bytes a lane, every fourth word", 4, |lane| lane * 16),
-        WarpRead::of("4 bytes a lane, all the same", 4, |_| 0),
-        WarpRead::of("16 bytes a lane, neighbours", 16, |lane| lane * 16),
-        WarpRead::of("16 bytes a lane, all the same", 16, |_| 0),
-        WarpRead::of("rung 06, a fragment of A", 16, |lane| lane / 16 * 16),
-        WarpRead::of("rung 06, a fragment of B", 16, |lane| lane % 16 * 16),
-        WarpRead::of("rung 07, a fragment of A", 16, move |lane| of_07(lane).0 * 16),
-        WarpRead::of("rung 07, a fragment of B", 16, move |lane| of_07(lane).1 * 16),
+        WarpRead::new("4 bytes a lane, neighbours", 4, |lane| lane * 4),
+        WarpRead::new("4 bytes a lane, every fourth word", 4, |lane| lane * 16),
+        WarpRead::new("4 bytes a lane, all the same", 4, |_| 0),
+        WarpRead::new("16 bytes a lane, neighbours", 16, |lane| lane * 16),
+        WarpRead::new("16 bytes a lane, all the same", 16, |_| 0),
+        WarpRead::new("rung 06, a fragment of A", 16, |lane| lane / 16 * 16),
+        WarpRead::new("rung 06, a fragment of B", 16, |lane| lane % 16 * 16),
+        WarpRead::new("rung 07, a fragment of A", 16, move |lane| of_07(lane).0 * 16),
+        WarpRead::new("rung 07, a fragment of B", 16, move |lane| of_07(lane).1 * 16),
     ]
 }
 

@@ -38,11 +38,11 @@ fn the_cpu_is_right_at_every_layer_and_pass() {
 
 #[test]
 fn what_is_left_out_says_why() {
-    let of = |dtype| {
+    let run = |dtype| {
         let experiment = Convolutions::new().layers([layer("mnist-1")]).passes([Pass::Forward]).batches([2]);
         quick("cpu").run(&experiment.dtypes([dtype])).unwrap()
     };
-    let half = of(Dtype::F16);
+    let half = run(Dtype::F16);
     assert!(skipped(&half, "cpu_all_threads").contains("fp32"));
     assert!(skipped(&half, "05_shifted_windows").contains("sm_90a"));
     let run = quick("cpu").run(&Convolutions::new().layers([layer("mnist-2")]).batches([1024]).dtypes([Dtype::F32]));

@@ -17,11 +17,11 @@ const RUNGS: [&str; 6] = ["right", "wrong", "wrong_later", "failing", "unsuited"
 
 impl Experiment for Faulty {
     fn plan(&self, _: Option<&Lab>) -> Result<Plan, Error> {
-        let of = |n: u64| Problem::new(format!("{n}"), format!("{n}"), vec![count("n", n, "numbers")], Dtype::F32);
+        let problem = |n: u64| Problem::new(format!("{n}"), format!("{n}"), vec![count("n", n, "numbers")], Dtype::F32);
         let mut rungs: Vec<Rung> = RUNGS.iter().map(|id| Rung::cpu(id, id, "For the driver.", "1 thread")).collect();
         // As a learner's kernel it runs last, and its row stays in its place.
         rungs[0].variant_of = Some("wrong".into());
-        Ok(Plan { inputs: Inputs::of_all("none"), ..Plan::new("faulty", [1, 2, 3].map(of).into(), rungs) })
+        Ok(Plan { inputs: Inputs::of_all("none"), ..Plan::new("faulty", [1, 2, 3].map(problem).into(), rungs) })
     }
 
     fn obstacle(&self, _: &Lab, rung: &Rung, _: &Problem, _: &Run) -> Option<String> {

@@ -99,15 +99,15 @@ fn a_descent_begins_where_it_is_told_and_finds_another_line() {
     let run = quick_lab("cpu").run(&one.clone().start(2.0, -3.0).truth(-0.5, 4.0).range(-2.0, 2.0)).unwrap();
     let (problem, log) = (run.problems()[0], &run.train_logs[0]);
     let names = ["start_w", "start_b", "true_w", "true_b", "x_min", "x_max"];
-    let of = |p: &Problem| names.map(|name| p.sizes.iter().find(|s| s.name == name).map(|s| s.value.to_string()));
-    assert_eq!(of(problem).map(Option::unwrap_or_default), ["2", "-3", "-0.5", "4", "-2", "2"]);
+    let sizes = |p: &Problem| names.map(|name| p.sizes.iter().find(|s| s.name == name).map(|s| s.value.to_string()));
+    assert_eq!(sizes(problem).map(Option::unwrap_or_default), ["2", "-3", "-0.5", "4", "-2", "2"]);
     assert!((log.parameters["w"] + 0.5).abs() < 1e-4 && (log.parameters["b"] - 4.0).abs() < 1e-4, "{log:?}");
     assert!(run.command.contains("--start 2,-3 --truth -0.5,4 --range -2,2"), "{}", run.command);
     let inputs = run.policy.inputs.to_string();
     assert!(inputs.contains("[-2, 2)") && inputs.contains("y = -0.5 x + 4"), "{inputs}");
     // A record with the default line is unchanged.
     let usual = quick_lab("cpu").run(&one).unwrap();
-    assert!(of(usual.problems()[0]).iter().all(Option::is_none) && !usual.command.contains("--start"));
+    assert!(sizes(usual.problems()[0]).iter().all(Option::is_none) && !usual.command.contains("--start"));
     assert!(!usual.problems()[0].same_line(problem));
     // Its file gives an equal record.
     let again = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
@@ -252,9 +252,9 @@ fn the_same_bits_come_out_on_every_run() {
     assert!(!first.is_empty());
     assert_eq!(first, second);
     // The graph replays the launches of the fused rung, and must give the same results.
-    let of = |id: &str| first.iter().find(|l| l.rung == id).map(|l| (l.losses.clone(), l.parameters.clone()));
-    assert_eq!(of("02_fused"), of("04_fused_graph"));
-    assert!(of("04b_fused_graph_overlapped").is_none_or(|log| Some(log) == of("02_fused")));
+    let log_of = |id: &str| first.iter().find(|l| l.rung == id).map(|l| (l.losses.clone(), l.parameters.clone()));
+    assert_eq!(log_of("02_fused"), log_of("04_fused_graph"));
+    assert!(log_of("04b_fused_graph_overlapped").is_none_or(|log| Some(log) == log_of("02_fused")));
 }
 
 #[test]
@@ -296,8 +296,8 @@ fn gpu_and_cpu_draw_the_same_points() {
         let log = &run.train_logs[0];
         let set = DataSet::around(&line, (points, 1), noise, seed);
         let (w, b) = (log.parameters["w"], log.parameters["b"]);
-        assert_eq!(log.test_loss, Moments::of(set.test().0[0], set.test().1).loss(w, b));
-        assert_eq!(log.train_loss, Moments::of(set.training().0[0], set.training().1).loss(w, b));
+        assert_eq!(log.test_loss, Moments::from_points(set.test().0[0], set.test().1).loss(w, b));
+        assert_eq!(log.train_loss, Moments::from_points(set.training().0[0], set.training().1).loss(w, b));
     }
 }
 

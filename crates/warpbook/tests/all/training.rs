@@ -12,7 +12,7 @@ fn lab(device: &str) -> Lab {
     Lab::open(device).unwrap().with_bench(Bench { samples: 3, budget_s: 0.2, warmup: 1, ..Bench::default() })
 }
 
-fn of<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
+fn measurement<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
     run.measurements.iter().find(|m| m.rung == rung).unwrap_or_else(|| panic!("no row of {rung}"))
 }
 
@@ -26,12 +26,12 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
     let clock = Instant::now();
     let run = lab("cpu").run(&small()).unwrap();
     println!("{:.1} s", clock.elapsed().as_secs_f64());
-    let cpu = of(&run, "cpu_all_threads");
+    let cpu = measurement(&run, "cpu_all_threads");
     assert!(cpu.is_valid(), "{:?} {:?}", cpu.outcome, cpu.check);
     assert!(cpu.items_per_s().is_some_and(|rate| rate > 1.0) && cpu.flops_per_s().is_some());
     assert!(cpu.check.as_ref().unwrap().reference.contains("made before"));
     for way in ways() {
-        match &of(&run, way.id).outcome {
+        match &measurement(&run, way.id).outcome {
             Outcome::Skipped { why } => assert!(why.contains("needs a GPU"), "{}: {why}", way.id),
             other => panic!("{}: {other:?}", way.id),
         }
@@ -205,7 +205,7 @@ fn every_way_is_right_on_a_gpu() {
         assert_eq!(m.kernels.len() > 3, is_ours, "{}", m.rung);
     }
     // Each training is counted without the memory of those before it.
-    let peak = |rung: &str| of(&run, rung).peak_bytes;
+    let peak = |rung: &str| measurement(&run, rung).peak_bytes;
     assert!(peak("08_graph_bf16").zip(peak("01_direct")).is_none_or(|(last, first)| last < 2 * first));
     assert!(charts::draw().loss_curve(&run, &run.problems[0]).unwrap().table.headers.len() > 2);
 }

@@ -14,7 +14,7 @@ fn lab(device: &str) -> Lab {
     Lab::open(device).unwrap().with_bench(Bench { samples: 2, budget_s: 0.001, warmup: 1, ..Bench::default() })
 }
 
-fn of<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
+fn measurement<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
     run.measurements.iter().find(|m| m.rung == rung).unwrap_or_else(|| panic!("no row of {rung}"))
 }
 
@@ -26,7 +26,7 @@ fn small() -> TrainingLoop {
 #[test]
 fn the_cpu_trains_to_the_end_and_gpu_rungs_say_why_they_do_not() {
     let run = lab("cpu").run(&small()).unwrap();
-    let cpu = of(&run, "cpu_all_threads");
+    let cpu = measurement(&run, "cpu_all_threads");
     assert!(cpu.is_valid(), "{:?} {:?}", cpu.outcome, cpu.check);
     // One training takes longer than the budget, so it is the only sample.
     assert_eq!((cpu.samples_us.len(), cpu.test.len(), cpu.test[0].of), (1, 1, 144));
@@ -34,7 +34,7 @@ fn the_cpu_trains_to_the_end_and_gpu_rungs_say_why_they_do_not() {
     let check = cpu.check.as_ref().unwrap();
     assert_eq!((check.reference.as_str(), check.tolerance), ("a mean accuracy of 20 % or more", 0.0));
     for way in WAYS {
-        match &of(&run, way).outcome {
+        match &measurement(&run, way).outcome {
             Outcome::Skipped { why } => assert!(why.contains("needs a GPU"), "{way}: {why}"),
             other => panic!("{way}: {other:?}"),
         }
@@ -72,7 +72,7 @@ fn the_cpu_trains_to_the_end_and_gpu_rungs_say_why_they_do_not() {
 fn short_trainings_are_made_again_from_the_same_weights() {
     let lab = Lab::open("cpu").unwrap().with_bench(Bench { samples: 2, budget_s: 600.0, ..Bench::default() });
     let run = lab.run(&small().epochs(1).rungs(["cpu_all_threads"])).unwrap();
-    let cpu = of(&run, "cpu_all_threads");
+    let cpu = measurement(&run, "cpu_all_threads");
     // The first training warms up. A seed gives the same bits every time.
     assert_eq!((cpu.samples_us.len(), cpu.test.len()), (2, 2), "{cpu:?}");
     assert_eq!(cpu.test[0], cpu.test[1]);
@@ -82,7 +82,7 @@ fn short_trainings_are_made_again_from_the_same_weights() {
 #[test]
 fn an_accuracy_that_is_missed_fails_the_rung() {
     let run = lab("cpu").run(&small().epochs(1).images(32).to(100.0).rungs(["cpu_all_threads"])).unwrap();
-    match &of(&run, "cpu_all_threads").outcome {
+    match &measurement(&run, "cpu_all_threads").outcome {
         Outcome::Failed { error } => assert!(error.contains("after 1 step, fewer than the 100 % of --to"), "{error}"),
         other => panic!("{other:?}"),
     }
@@ -166,7 +166,7 @@ fn the_cpu_leaves_out_what_would_take_too_long() {
 #[test]
 fn rows_of_both_are_read_from_a_record() {
     let mut run = lab("cpu").run(&small()).unwrap();
-    let measured = of(&run, "cpu_all_threads").clone();
+    let measured = measurement(&run, "cpu_all_threads").clone();
     for m in &mut run.measurements {
         if let Some(at) = WAYS.iter().position(|way| *way == m.rung) {
             *m = Measurement { rung: m.rung.clone(), peak_bytes: Some(1 << 20), ..measured.clone() };
@@ -175,7 +175,7 @@ fn rows_of_both_are_read_from_a_record() {
     }
     let mut theirs = run.rung("loader_fp32").unwrap().clone();
     (theirs.id, theirs.runner) = ("torch_loader_fp32".into(), Runner::External("PyTorch 2.11.0".into()));
-    let mut row = of(&run, "loader_fp32").clone();
+    let mut row = measurement(&run, "loader_fp32").clone();
     row.rung = "torch_loader_fp32".into();
     run.rungs.push(theirs);
     run.measurements.push(row);
@@ -215,7 +215,7 @@ fn a_gpu_is_fed_in_every_way_and_learns_the_same() {
         assert!(of_feed[0] == of_feed[1] && of_feed[1] == of_feed[2], "{of_feed:?}");
     }
     // Images on the GPU are counted.
-    let peak = |rung: &str| of(&run, rung).peak_bytes.unwrap();
+    let peak = |rung: &str| measurement(&run, rung).peak_bytes.unwrap();
     assert!(peak("resident_fp32") > peak("loader_fp32"), "{} {}", peak("resident_fp32"), peak("loader_fp32"));
-    assert_eq!(recorded_loops(&run).len(), WAYS.len(), "the CPU's is none of a GPU");
+    assert_eq!(recorded_loops(&run).len(), WAYS.len(), "the CPU's loop is not a GPU's");
 }

@@ -25,7 +25,7 @@ const OF_THE_GUIDE: [&str; 5] =
 pub(super) fn table(records: &[Record]) -> Option<String> {
     let (pairs, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|r| is_of_the_guide(r));
     let mut best: Vec<Best<'_>> = Vec::new();
-    for found in others.into_iter().filter_map(Best::of) {
+    for found in others.into_iter().filter_map(Best::new) {
         match best.iter_mut().find(|other| other.is_of_the_work_of(&found)) {
             Some(other) if found.us < other.us => *other = found,
             Some(_) => {}
@@ -55,7 +55,7 @@ struct Best<'r> {
 }
 
 impl<'r> Best<'r> {
-    fn of(record: &'r Record) -> Option<Self> {
+    fn new(record: &'r Record) -> Option<Self> {
         let run = &record.run;
         let problem = run.main_problem()?;
         let cpu = || run.fastest(problem).and_then(|m| Some((m, m.median_us()?)));

@@ -221,8 +221,8 @@ fn against_libraries(run: &Run) -> Option<String> {
         // The comparison is within a type, if there is such a rung: bf16 moves half the bytes of a library in fp32.
         let in_its_type = |r: &Rung| {
             let ours = matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_));
-            let of = run.measurement(&r.id, p).map(Measurement::arithmetic_type);
-            ours && of == Some(library.arithmetic_type())
+            let arithmetic = run.measurement(&r.id, p).map(Measurement::arithmetic_type);
+            ours && arithmetic == Some(library.arithmetic_type())
         };
         let (best, us) = run.fastest_of(p, in_its_type).or_else(|| run.fastest_kernels(p))?;
         let dtype = best.arithmetic_type();

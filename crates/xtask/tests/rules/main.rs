@@ -228,20 +228,20 @@ fn a_circle_is_found_whatever_path_it_takes() {
     // A re-export counts as a use if its file uses the name.
     let child = ("b/c.rs", "use super::Two;\npub fn three(_: Two) {}");
     let parent = |code: &str| format!("pub struct Two;\nmod c;\npub use c::three;\n{code}");
-    let of = |code: &str| circle(&made(&[("lib.rs", "mod b;"), ("b/mod.rs", &parent(code)), child]));
-    assert_eq!(of(""), None);
-    assert!(of("pub fn four() { three(Two) }").is_some());
+    let circle_with = |code: &str| circle(&made(&[("lib.rs", "mod b;"), ("b/mod.rs", &parent(code)), child]));
+    assert_eq!(circle_with(""), None);
+    assert!(circle_with("pub fn four() { three(Two) }").is_some());
 }
 
 #[test]
 fn a_use_of_a_floor_above_is_found() {
-    let of = |draw: &str| {
+    let upwards_with = |draw: &str| {
         let root = "mod draw;\nmod record;\npub use record::name;";
         upwards(&made(&[("lib.rs", root), ("draw/mod.rs", draw), ("record/mod.rs", "pub fn name() {}")]))
     };
-    assert_eq!(of("pub fn line() { std::fs::read(\"\"); }"), Vec::<String>::new());
+    assert_eq!(upwards_with("pub fn line() { std::fs::read(\"\"); }"), Vec::<String>::new());
     for draw in ["use crate::record::name;", "use crate::name;", "fn f() { crate::name() }"] {
-        assert_eq!(of(draw), ["draw/mod.rs uses record/mod.rs"], "{draw}");
+        assert_eq!(upwards_with(draw), ["draw/mod.rs uses record/mod.rs"], "{draw}");
     }
 }
 

@@ -224,22 +224,22 @@ impl Crate {
             return None;
         }
         let Some((first, rest)) = path.split_first() else { return Some(self.modules[module].file.clone()) };
-        let of = &self.modules[module];
+        let here = &self.modules[module];
         match first.as_str() {
             "crate" => return self.resolve(0, rest, depth),
-            "super" => return self.resolve(of.parent, rest, depth),
+            "super" => return self.resolve(here.parent, rest, depth),
             "self" => return self.resolve(module, rest, depth),
             _ => {}
         }
-        match of.names.get(first) {
+        match here.names.get(first) {
             Some(Name::Module(child)) => self.resolve(*child, rest, depth),
-            Some(Name::Item) => Some(of.file.clone()),
+            Some(Name::Item) => Some(here.file.clone()),
             // With `use a::b;`, the path `b::c` is `a::b::c`. An import of this very name is of another crate.
             Some(Name::Import(import)) if import.first() != Some(first) || import.len() > 1 => {
                 self.resolve(module, &[import, rest].concat(), depth + 1)
             }
             Some(Name::Import(_)) => None,
-            None => of.globs.iter().find_map(|glob| self.resolve(module, &[glob, path].concat(), depth + 1)),
+            None => here.globs.iter().find_map(|glob| self.resolve(module, &[glob, path].concat(), depth + 1)),
         }
     }
 }

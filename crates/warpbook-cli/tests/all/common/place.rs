@@ -38,7 +38,7 @@ impl Place {
     }
 
     pub fn run(&self, words: &[&str]) -> Done {
-        Done::of(words, self.command(words).output().unwrap())
+        Done::new(words, self.command(words).output().unwrap())
     }
 
     /// Writes a small record.
@@ -63,7 +63,7 @@ pub struct Done {
 }
 
 impl Done {
-    pub fn of(words: &[&str], output: Output) -> Self {
+    pub fn new(words: &[&str], output: Output) -> Self {
         let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
         Self { words: words.join(" "), code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }

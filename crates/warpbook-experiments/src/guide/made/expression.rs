@@ -42,7 +42,7 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, compiled: Compiled) -> Resul
     let tile = spec.tiles.first().cloned().ok_or_else(|| Error::Setting(format!("{} has no tile.", spec.path())))?;
     // Compiling here puts the kernel on the disk before anything is timed.
     let loaded = on.device.kernel(&spec, &tile)?;
-    let details = Details::of(&loaded, loaded.shape(arrays.work.n));
+    let details = Details::of_kernel(&loaded, loaded.shape(arrays.work.n));
     let launch = move || {
         let kernel = match compiled {
             Compiled::Anew => on.device.kernel_anew(&spec, &tile)?,

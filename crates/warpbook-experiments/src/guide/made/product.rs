@@ -168,9 +168,9 @@ fn candidate<'p>(
     let edge = arrays.work.n as u32;
     let out = if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype };
     let product = Product::new(edge, edge, edge, Form { out, ..Form::plain(dtype) }).scaled(alpha(n), 0.0);
-    let of = DeviceArrays::new(&a, &b, DeviceArray::from(&c));
+    let device_arrays = DeviceArrays::new(&a, &b, DeviceArray::from(&c));
     let gemm = Gemm::new(&on.device);
-    let plan = gemm.plan_for(&product, &of)?;
+    let plan = gemm.plan_for(&product, &device_arrays)?;
     let workspace = Workspace::new(&on.device, plan.workspace_bytes())?;
     let held = 3 * (n * n) as u64 * dtype.bytes() + plan.workspace_bytes();
     let details = Details {
@@ -181,11 +181,11 @@ fn candidate<'p>(
         ..Details::default()
     };
     let launch = {
-        let of = of.clone();
-        move || (0..times).try_for_each(|_| gemm.gemm(&on.stream, &product, &of, &workspace))
+        let device_arrays = device_arrays.clone();
+        move || (0..times).try_for_each(|_| gemm.gemm(&on.stream, &product, &device_arrays, &workspace))
     };
-    let written = of.c.clone();
-    let check = move || Ok(judge(&of.c.to_f32()?));
+    let written = device_arrays.c.clone();
+    let check = move || Ok(judge(&device_arrays.c.to_f32()?));
     Ok(on_gpu(&on.stream, launch, check).resetting(move || written.bytes().fill_bytes(0xff)).details(details))
 }
 

@@ -33,7 +33,7 @@ pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]
 }
 
 fn profiled(rung: &str, problem: &Problem, memory: Vec<MemoryAt>) -> Profiled {
-    Profiled { memory, ..Profiled::of(rung, problem.clone(), "the lab's own allocations, by the host's clock") }
+    Profiled { memory, ..Profiled::new(rung, problem.clone(), "the lab's own allocations, by the host's clock") }
 }
 
 /// Returns the problem under which the steps with matrices are recorded: a separate problem, as it is not a size of the pair.

@@ -28,7 +28,7 @@ pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]
         std::thread::sleep(PAUSE);
         let power = watched(TIME[usize::from(shown.quick)], || load.run(), || power_reading(uuid))?;
         let source = format!("NVML, every {} ms", INTERVAL.as_millis());
-        let profiled = Profiled { power, ..Profiled::of(rung, shown.problem.clone(), source) };
+        let profiled = Profiled { power, ..Profiled::new(rung, shown.problem.clone(), source) };
         Ok(Timelines { profiled: vec![profiled], ..Timelines::default() })
     })
 }

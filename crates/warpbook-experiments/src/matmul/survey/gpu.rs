@@ -130,7 +130,7 @@ impl<'l> Field<'l> {
         let judge = Judge::new(self.device, &product, sets[0].a.clone(), sets[0].b.clone())?;
         let arena = Arena { field: self, sets, judge };
         let begun = Instant::now();
-        let chosen = Chosen::of(&self.gemm, &product)?;
+        let chosen = Chosen::new(&self.gemm, &product)?;
         let mut compared = Compared {
             drawn: *drawn,
             choice: Some(chosen.why),

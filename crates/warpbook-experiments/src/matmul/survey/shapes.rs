@@ -40,7 +40,7 @@ impl Sides {
     }
 
     /// Returns the kind of three sides.
-    fn of(sides: [u32; 3]) -> Self {
+    fn kind_of(sides: [u32; 3]) -> Self {
         let all = |of: u32| sides.iter().all(|side| side.is_multiple_of(of));
         match (all(64), all(8)) {
             (true, _) => Self::MultiplesOf64,
@@ -136,7 +136,7 @@ pub fn published() -> Vec<Drawn> {
     for ((m, n, k), dtype, (trans_a, trans_b)) in all.filter(|(_, dtype, _)| dtype.bytes() == 2) {
         // Published sides are at most 65536.
         let sides @ [m, n, k] = [m, n, k].map(|side| u32::try_from(side).unwrap_or(u32::MAX));
-        let one = Drawn { m, n, k, sides: Sides::of(sides), dtype, trans_a, trans_b };
+        let one = Drawn { m, n, k, sides: Sides::kind_of(sides), dtype, trans_a, trans_b };
         if !drawn.contains(&one) {
             drawn.push(one);
         }

@@ -20,7 +20,7 @@ pub(super) fn draw(
     let (points, pitch) = (to.points as u64, to.pitch as u64);
     let (shape, (w, b)) = (kernel.shape(points), line.truth);
     if to.features == 1 {
-        let data::Spaced { low, step, below_high } = data::Spaced::of(line, points);
+        let data::Spaced { low, step, below_high } = data::Spaced::new(line, points);
         // SAFETY: points(x, y, n, low, step, below_high, w, b, sigma, seed); both arrays have at least n elements, and the caller waits for the stream.
         return unsafe {
             kernel.launch(stream, shape, &[&to.x, &to.y, &points, &low, &step, &below_high, &w, &b, &noise, &seed])

@@ -15,7 +15,7 @@ pub struct Headers {
 }
 
 impl Headers {
-    pub(crate) fn of<'a>(sources: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn included_by<'a>(sources: impl Iterator<Item = &'a str>) -> Self {
         let mut files: Vec<&'static Source> = Vec::new();
         for source in sources {
             include(source, &mut files);

@@ -165,7 +165,7 @@ impl KernelView {
     /// Returns the building blocks that its files include, folded.
     #[must_use]
     pub fn headers(&self) -> Headers {
-        Headers::of(self.parts.iter().map(|p| p.source.as_str()))
+        Headers::included_by(self.parts.iter().map(|p| p.source.as_str()))
     }
 
     /// Returns the headers like [`KernelView::headers`], but only the names of those that `older` includes, too.

@@ -73,7 +73,7 @@ impl PredictionGrid {
         check(set, predictions)?;
         let n = n.min(set.len()).min(MOST);
         let heading = format!("The first {n} of {} images: {}", set.len(), set.name());
-        Self::of(heading, set, predictions, (0..n).collect())
+        Self::new(heading, set, predictions, (0..n).collect())
     }
 
     /// Shows the `n` mistakes with the highest confidence, the highest first.
@@ -91,10 +91,10 @@ impl PredictionGrid {
             _ if all == 0 => format!("No mistakes among {images} images: {}", set.name()),
             n => format!("The {n} most confident of {all} mistakes among {images} images: {}", set.name()),
         };
-        Self::of(heading, set, predictions, wrong)
+        Self::new(heading, set, predictions, wrong)
     }
 
-    fn of(heading: String, set: &Dataset, predictions: &[Prediction], images: Vec<usize>) -> Result<Self> {
+    fn new(heading: String, set: &Dataset, predictions: &[Prediction], images: Vec<usize>) -> Result<Self> {
         let cell = |image: usize| {
             let (label, prediction) = (usize::from(set.label(image)), &predictions[image]);
             Ok(Cell {

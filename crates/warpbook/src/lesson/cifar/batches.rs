@@ -71,7 +71,7 @@ fn sizes(all: &[Swept]) -> Vec<usize> {
     sizes
 }
 
-fn of(all: &[Swept], batch: usize, scaled: bool) -> Option<&Swept> {
+fn find_training(all: &[Swept], batch: usize, scaled: bool) -> Option<&Swept> {
     all.iter().find(|s| (s.batch, s.scaled) == (batch, scaled))
 }
 
@@ -90,7 +90,7 @@ pub fn batches(all: &[Swept]) -> Table {
         cells.push(longest.map(|s| s.to_string()).unwrap_or_default());
         cells.push(rate_of(all, batch).map(|r| figures::item_rate(r, "images")).unwrap_or_default());
         for scaled in [false, true] {
-            let trained = of(all, batch, scaled);
+            let trained = find_training(all, batch, scaled);
             cells.push(trained.map(|s| figures::short(s.rate)).unwrap_or_default());
             let right = trained.map(|s| s.accuracy.map_or_else(|| "diverged".to_owned(), share));
             cells.push(right.unwrap_or_default());
@@ -107,8 +107,8 @@ pub fn batches(all: &[Swept]) -> Table {
 /// If no training ended ([`ChartError::NothingToDraw`]).
 pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     let line = |name: &str, scaled: bool| {
-        let of = all.iter().filter(|s| s.scaled == scaled);
-        Curve::new(name, of.filter_map(|s| Some((s.batch as f64, 100.0 * s.accuracy?))))
+        let trained = all.iter().filter(|s| s.scaled == scaled);
+        Curve::new(name, trained.filter_map(|s| Some((s.batch as f64, 100.0 * s.accuracy?))))
     };
     draw().curves(
         ["Accuracy by batch", "After the same number of epochs, on images that were held out"],
@@ -142,7 +142,7 @@ pub fn what_batches_cost(all: &[Swept]) -> String {
     let faster = rate_of(all, *small).zip(rate_of(all, *large)).map(|(a, b)| b / a);
     let best = all.iter().filter_map(|s| Some((s.accuracy?, s))).max_by(|a, b| a.0.total_cmp(&b.0));
     let (Some(faster), Some((most, at))) = (faster, best) else { return "No training came to its end.".into() };
-    let cost = |scaled: bool| match of(all, *large, scaled).map(|s| s.accuracy) {
+    let cost = |scaled: bool| match find_training(all, *large, scaled).map(|s| s.accuracy) {
         Some(Some(accuracy)) => format!("{:.1} points below that", 100.0 * (most - accuracy)),
         Some(None) => "diverged".into(),
         None => "not trained".into(),

@@ -198,7 +198,7 @@ mod tests {
     const SVG: &str = "data:image/svg+xml";
 
     fn profiled(run: &Run, rung: &str) -> Profiled {
-        Profiled::of(rung, run.main_problem().unwrap().clone(), "a test")
+        Profiled::new(rung, run.main_problem().unwrap().clone(), "a test")
     }
 
     #[test]
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guess_is_held_against_the_record() {
+    fn a_guess_is_compared_with_the_record() {
         let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
         assert!(place(&lab).contains("no GPU in this lab"));
         let run = measured(&lab, "coalescing").unwrap();

@@ -36,7 +36,7 @@ pub fn the_line(run: &Run, problem: &Problem) -> String {
         .map(|(name, us)| format!("{name} {}", rate_of(problem, us)))
         .collect();
     let Some((best, us)) = run.fastest_library(problem) else {
-        return format!("No library was measured at {}, so there is no line to hold rungs against.", problem.label);
+        return format!("No library was measured at {}, so there is no line to compare rungs with.", problem.label);
     };
     let share = run.arithmetic(problem).map(|p| problem.flops as f64 / us * 1e6 / p.flops_per_s());
     format!(

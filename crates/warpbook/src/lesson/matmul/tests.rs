@@ -112,7 +112,7 @@ fn an_outcome_says_how_much_of_it_was_foreseen() {
 }
 
 #[test]
-fn what_a_step_relieves_is_held_against_its_time() {
+fn the_relief_of_a_step_is_compared_with_its_time() {
     let (run, p) = (empty(), cube(4096, Dtype::Bf16));
     let said = |old: f64, new: f64| {
         let mut run = run.clone();
@@ -132,7 +132,7 @@ fn what_a_step_relieves_is_held_against_its_time() {
 }
 
 #[test]
-fn guesses_are_held_against_the_measurement_and_drawn() {
+fn guesses_are_compared_with_the_measurement_and_drawn() {
     let (mut run, p) = (empty(), cube(4096, Dtype::F32));
     put(&mut run, &p, "01_naive", 1000.0);
     put(&mut run, &p, "02_coalesced", 100.0);
@@ -211,7 +211,7 @@ fn rungs_are_compared_with_the_faster_library() {
 }
 
 #[test]
-fn a_copy_is_held_against_b_along_k() {
+fn a_copy_is_compared_with_b_along_k() {
     let (mut run, p) = (empty(), cube(4096, Dtype::Tf32));
     put(&mut run, &p, "14_overlapped_store", 400.0);
     assert!(copy_cost(&run, &p, "14_overlapped_store").contains("copies nothing"));

@@ -160,7 +160,7 @@ pub fn recorded_loops(run: &Run) -> Vec<Loop> {
     let way = |rung: &Rung| match rung.runner {
         // On the CPU nothing is copied, and everything is read in place.
         Runner::Cpu(_) => on_cpu.then_some((Precision::Fp32, Feed::Resident)),
-        _ => Way::of(&rung.id).map(|way| (way.precision, way.feed)),
+        _ => Way::by_id(&rung.id).map(|way| (way.precision, way.feed)),
     };
     loops_by(run, way)
 }
@@ -169,7 +169,7 @@ pub fn recorded_loops(run: &Run) -> Vec<Loop> {
 #[must_use]
 pub fn recorded_pytorch_loops(run: &Run) -> Option<PyTorchLoops> {
     let way = |rung: &Rung| match rung.runner {
-        Runner::External(_) => Way::of(rung.id.strip_prefix("torch_")?).map(|way| (way.precision, way.feed)),
+        Runner::External(_) => Way::by_id(rung.id.strip_prefix("torch_")?).map(|way| (way.precision, way.feed)),
         _ => None,
     };
     let loops = loops_by(run, way);

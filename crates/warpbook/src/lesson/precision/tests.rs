@@ -170,10 +170,12 @@ fn precisions_differ_in_little_else() {
         titles,
         ["fp32 (03_implicit_gemm)", "tf32 (05_nhwc)", "AMP, fp16 (06_amp_fp16)", "AMP, bf16 (06_amp_bf16)"]
     );
-    let of = ladder.main_problem().unwrap();
-    assert_eq!(of.text("network"), Some("amp-recipe"));
-    assert!(titles.len() == ladder.measurements.len() && ladder.measurements.iter().all(|m| m.problem.id == of.id));
-    let none = at(&published(), of);
+    let problem = ladder.main_problem().unwrap();
+    assert_eq!(problem.text("network"), Some("amp-recipe"));
+    assert!(
+        titles.len() == ladder.measurements.len() && ladder.measurements.iter().all(|m| m.problem.id == problem.id)
+    );
+    let none = at(&published(), problem);
     assert!(of_ladder(&none, Workload::Mnist).is_none(), "the record has no such network");
 }
 

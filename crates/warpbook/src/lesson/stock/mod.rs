@@ -69,9 +69,9 @@ pub fn where_it_pays(run: &Run) -> String {
         );
     };
     let faster = ratios.iter().filter(|(ratio, _)| *ratio >= 1.0).count();
-    let of = ratios.len();
+    let count = ratios.len();
     format!(
-        "Our kernels are the faster ones in {faster} of {of}: from {} ({}) to {} ({}) the speed of the fastest library.",
+        "Our kernels are the faster ones in {faster} of {count}: from {} ({}) to {} ({}) the speed of the fastest library.",
         figures::times(*least),
         name(at_least),
         figures::times(*most),
@@ -89,14 +89,14 @@ pub fn where_the_library_wins(run: &Run) -> Table {
         Some((theirs / ours, ours, library, theirs))
     };
     let mut all: Vec<_> = run.problems().into_iter().filter_map(|p| Some((p, ratio(p)?))).collect();
-    let of = all.len();
+    let count = all.len();
     all.retain(|(_, r)| r.0 < 1.0);
     all.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
     let row = |(problem, (ratio, ours, library, theirs)): &(&Problem, (f64, f64, &Measurement, f64))| {
         let [ours, theirs] = [*ours, *theirs].map(figures::time);
         vec![problem.label.clone(), ours, title(run, library).to_owned(), theirs, figures::times(*ratio)]
     };
-    let first = format!("{} of {of} problems", all.len());
+    let first = format!("{} of {count} problems", all.len());
     table(&[&first, "As chosen", "Fastest library", "Time", "Ours is"], all.iter().map(row).collect())
 }
 
