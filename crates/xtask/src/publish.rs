@@ -80,7 +80,7 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
 /// `beside`: the `file` of a published record and the `verdict`.
 pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     let entries = records.into_iter().map(|r| {
-        let (headline, heights) = warpbook_charts::in_short(&r.run);
+        let (headline, heights) = warpbook_charts::record_summary(&r.run);
         let mut entry = json!({
             "headline": headline,
             "ladder": heights.iter().map(|h| (h * 1e4).round() / 1e4).collect::<Vec<_>>(),

@@ -65,11 +65,11 @@ fn what_is_short_of_a_learners_record_is_of_their_kernel() {
     m.rung = "mine".into();
     m.samples_us.iter_mut().for_each(|us| *us *= 2.0);
     run.measurements.push(m);
-    let said = in_short(&run).0;
+    let said = record_summary(&run).0;
     assert!(said.starts_with("Mine at 5 M points, 200 epochs: 6."), "{said}");
     assert!(said.ends_with(" ms, 2.00× the time of Fused. Its result passed the check."), "{said}");
     run.measurements.last_mut().unwrap().check = None;
-    assert_eq!(in_short(&run).0, "Mine does not count at 5 M points, 200 epochs: its result was not checked.");
+    assert_eq!(record_summary(&run).0, "Mine does not count at 5 M points, 200 epochs: its result was not checked.");
 }
 
 #[test]

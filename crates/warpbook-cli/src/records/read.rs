@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::output::warn;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use warpbook::charts::in_short;
+use warpbook::charts::record_summary;
 use warpbook::read_record;
 use warpbook_record::Run;
 
@@ -19,7 +19,7 @@ pub struct Record {
 impl Record {
     /// Returns the entry of the record in the page's index.
     pub fn entry(&self) -> Value {
-        let (headline, ladder) = in_short(&self.run);
+        let (headline, ladder) = record_summary(&self.run);
         json!({
             "file": self.name,
             "experiment": self.run.experiment,

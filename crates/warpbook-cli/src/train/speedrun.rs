@@ -133,8 +133,8 @@ impl Work<'_> {
     fn train(&self, seed: u64) -> Result<AtOnce, Failure> {
         let recipe = Recipe { seed, ..self.recipe.clone() };
         let mut trainer = Trainer::on(self.place, recipe, self.train, None)?;
-        trainer.prepare_at_once(self.train, self.test)?;
-        let made = trainer.train_at_once(self.train, self.test)?;
+        trainer.prepare_whole_training(self.train, self.test)?;
+        let made = trainer.run_whole_training(self.train, self.test)?;
         say(&format!(
             "seed {seed}: {:.3} s from images on the device to an accuracy of {:.2} % ({} of {}), last loss {:.4}",
             made.seconds,

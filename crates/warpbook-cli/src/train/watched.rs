@@ -198,12 +198,12 @@ impl Watched {
             // The checkpoint keeps the earlier results.
             return Err(error.into());
         }
-        if let Some(kept) = trainer.kept_in() {
+        if let Some(kept) = trainer.checkpoint_file() {
             say(&format!("step {} is kept in {}", trainer.step(), kept.display()));
         }
-        let elsewhere = trainer.kept_in() != self.args.checkpoint.as_deref();
+        let elsewhere = trainer.checkpoint_file() != self.args.checkpoint.as_deref();
         if let (Some(path), true) = (&self.args.checkpoint, elsewhere) {
-            warn(&kept_elsewhere(path, trainer.kept_in()));
+            warn(&kept_elsewhere(path, trainer.checkpoint_file()));
         }
         Ok(ExitCode::from(match () {
             () if interrupted => INTERRUPTED,

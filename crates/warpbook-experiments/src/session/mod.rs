@@ -268,7 +268,7 @@ impl<'a> Session<'a> {
         if let Some(path) = &self.checkpoint {
             trainer = trainer.checkpoint(path);
             if trainer.writes() {
-                trainer.ensure_it_can_be_kept()?;
+                trainer.ensure_checkpoint_is_writable()?;
             }
         }
         let beginning =

@@ -19,7 +19,7 @@ use warpbook_lab::activity::Timelines;
 use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_count};
 use warpbook_lab::{Error, Event, Experiment, Lab, Plan, Result};
-use warpbook_nn::train::{Recipe, Way, ways, ways_with_product};
+use warpbook_nn::train::{Recipe, Way, rungs_with_product, ways};
 use warpbook_record::{Baseline, ChartKind, Column, Descriptor, Inputs, Problem, Quantity, Run, Rung, SweepAxis};
 use workload::AMP_BATCHES;
 
@@ -158,7 +158,7 @@ impl Training {
     pub fn product(mut self, by: impl Into<ProductBy>) -> Self {
         let by = by.into();
         self.ways.retain(|way| self.product.is_none_or(|old| way.options.product != old));
-        self.ways.extend(ways_with_product(by));
+        self.ways.extend(rungs_with_product(by));
         self.product = Some(by);
         self
     }

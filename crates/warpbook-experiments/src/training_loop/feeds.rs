@@ -87,7 +87,7 @@ impl<'s> WholeLoop<'s> {
         if let Some(steps) = read_every {
             trainer = trainer.read_losses_every(steps);
         }
-        trainer.prepare_at_once(&splits.train, &splits.test).map_err(failure)?;
+        trainer.prepare_whole_training(&splits.train, &splits.test).map_err(failure)?;
         Ok(Self { trainer, splits, losses: Vec::new() })
     }
 
@@ -100,7 +100,7 @@ impl<'s> WholeLoop<'s> {
     /// Makes all steps of all epochs, and waits for the last one; nothing is evaluated.
     pub fn run(&mut self, cancel: &Cancel) -> std::result::Result<Ended, TrainError> {
         let losses = &mut self.losses;
-        self.trainer.make_all_steps(&self.splits.train, &mut |outcomes| {
+        self.trainer.train_remaining_steps(&self.splits.train, &mut |outcomes| {
             losses.extend(outcomes.iter().map(|o| o.loss));
             if cancel.is_cancelled() { Flow::Stop } else { Flow::Continue }
         })

@@ -53,7 +53,7 @@ fn counters_of_step(trainer: &mut Trainer, samples: Samples<'_>) -> crate::Resul
     let Place::Cuda(device, _) = trainer.place().clone() else {
         return Err(warpbook_device::Error::NeedsCuda("A reading of hardware counters").into());
     };
-    let counted = trainer.and_back(|trainer| {
+    let counted = trainer.with_state_restored(|trainer| {
         trainer.prepare_steps(samples)?;
         trainer.wait()?;
         let step = || Ok(trainer.step_by_operation(&mut |_| Ok(()))?);
@@ -69,7 +69,7 @@ fn operations_of(
     samples: Samples<'_>,
 ) -> Result<Vec<Operation>, TrainError> {
     let recorder = Recorder::start(device)?;
-    trainer.and_back(|trainer| {
+    trainer.with_state_restored(|trainer| {
         trainer.prepare_steps(samples)?;
         trainer.wait()?;
         match by_operation(&recorder, |after| trainer.step_by_operation(after))? {

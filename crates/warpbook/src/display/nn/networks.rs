@@ -45,8 +45,8 @@ fn segments(summary: &Summary) -> Option<String> {
         format!(
             "In {} segments: what lies inside of them is computed again in the backward pass, which is {} GFLOP more a step, {:.0} % of it.",
             summary.segments,
-            figures::number(summary.again_flops as f64 / 1e9),
-            100.0 * summary.again_flops as f64 / summary.step_flops.max(1) as f64
+            figures::number(summary.recomputed_flops as f64 / 1e9),
+            100.0 * summary.recomputed_flops as f64 / summary.step_flops.max(1) as f64
         )
     })
 }
@@ -127,7 +127,7 @@ mod tests {
         let summary = network.checkpointed(2).unwrap().summary(32);
         // Forward FLOPs of the four convolutions of the first segment.
         let four: u64 = summary.rows[..8].iter().map(|r| r.flops).sum();
-        assert_eq!((summary.segments, summary.again_flops), (2, four));
+        assert_eq!((summary.segments, summary.recomputed_flops), (2, four));
         let text = Show::text(&summary);
         assert!(text.contains("In 2 segments: ") && text.contains("0.604 GFLOP more a step, 17 % of it"), "{text}");
         assert!(summary.html().contains("<p>In 2 segments: "));
