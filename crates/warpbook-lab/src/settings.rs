@@ -200,7 +200,7 @@ impl Selection {
             Setting {
                 name: "rungs",
                 value: Some("ID[,ID..]"),
-                help: "Only these rungs, by id, with commas between them. [default: all]",
+                help: "Rungs to run, by id, with commas between them. [default: all]",
                 set: |mut e, text| {
                     e.selection_mut().rungs = Some(list(text, |id| Ok(id.to_owned()))?);
                     Ok(e)
@@ -210,7 +210,7 @@ impl Selection {
             Setting {
                 name: "tile",
                 value: Some("ID"),
-                help: "One of the tiles that the kernels permit, by id, for the rungs that have it.",
+                help: "Id of a tile that the kernels permit, for the rungs that have it.",
                 set: |mut e, text| {
                     e.selection_mut().tile = Some(text.trim().to_owned());
                     Ok(e)
@@ -236,7 +236,8 @@ pub fn joined(each: impl Iterator<Item = String>) -> String {
 
 /// Parses a count: 5000000, 5_000_000, 5M, 1.5M, 100k.
 ///
-/// # Errors If the text is not a count.
+/// # Errors
+/// If the text is not a count.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let plain: String = text.trim().chars().filter(|c| *c != '_').collect();
     let (digits, scale) = match plain.char_indices().last() {
@@ -268,14 +269,16 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
 
 /// Parses a number, such as 0.01.
 ///
-/// # Errors If the text is not a number.
+/// # Errors
+/// If the text is not a number.
 pub fn parse_real(text: &str) -> Result<f32, String> {
     text.trim().parse().map_err(|_| format!("`{text}` is not a number: write one such as 0.01"))
 }
 
 /// Parses a shape m x n x k: 128x8192x8192, or 4096 for a cube.
 ///
-/// # Errors If the text is not a shape.
+/// # Errors
+/// If the text is not a shape.
 pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
     let sizes = text.split(['x', 'X', '×']).map(parse_count).collect::<Result<Vec<u64>, _>>()?;
     match sizes[..] {
@@ -289,7 +292,8 @@ pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
 
 /// Parses a type of matrices: fp32 and f32 are the same.
 ///
-/// # Errors If the text is not a type.
+/// # Errors
+/// If the text is not a type.
 pub fn parse_dtype(text: &str) -> Result<Dtype, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "fp32" | "f32" => Ok(Dtype::F32),

@@ -47,26 +47,26 @@ and the others are listed as skipped.";
 
 const EXAMPLES: &str = "\
 Examples:
-  warpbook devices                       what there is to run on
-  warpbook doctor                        what works, what is missing, and how to get it
+  warpbook devices                       the devices of this machine
+  warpbook doctor                        checks of driver, compiler and cache, with remedies
   warpbook run regression --quick        a first record within a minute
   warpbook run regression --points 50M   one size, all rungs
-  warpbook xray matmul --rung 14_overlapped_store   what every SM does in it
+  warpbook xray matmul --rung 14_overlapped_store   the timeline of every SM in a run
   warpbook attempt mine.cu --like 02_coalesced   a kernel of your own
   warpbook view regression.json          the record in the browser
   warpbook share regression.json         one HTML file that shows it, to pass on
   warpbook data fetch mnist              images to train on
   warpbook train mnist                   a network that reads digits
   warpbook speedrun mnist --seeds 5      the time and the accuracy of whole trainings
-  warpbook predict digits.safetensors a.png    what it reads in an image, once it is frozen
+  warpbook predict digits.safetensors a.png    the classes of an image, once the network is frozen
 
 Exit codes:
-    0  all was measured, or skipped for want of hardware
+    0  everything was measured, or skipped for lack of hardware
     1  a rung failed: an error, a wrong result, a descent that diverged
-    2  bad usage or settings, an output that cannot be written, a file that is no record
+    2  bad usage or settings, an output that cannot be written, a file that is not a record
     3  the device cannot be used
     4  another rank of the same training failed, died or hangs (train --gpus, --ranks)
-  130  interrupted (Ctrl-C); what was finished is in the record";
+  130  interrupted (Ctrl-C); the record has the measurements so far";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -224,7 +224,7 @@ fn summary(run: &Run) -> String {
     }
     let apart: Vec<&str> = run.rungs.iter().map(|r| &*r.id).filter(|id| does_less(run, id)).collect();
     if !apart.is_empty() {
-        lines.push(format!("Apart, as it comes to the result with less work: {}.", apart.join(", ")));
+        lines.push(format!("Not ranked, as it reaches the result with less work: {}.", apart.join(", ")));
     }
     let (measured, skipped, failed) = run.counts();
     lines.push(format!("{measured} measured, {skipped} skipped, {failed} failed."));

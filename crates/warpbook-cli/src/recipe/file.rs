@@ -265,7 +265,7 @@ fn layer(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Layer, Str
         DeValue::Table(table) if table.contains_key("layer") => {
             let keys = Keys::new(source, table, at, "network.", &["layer", "product", "convolution"])?;
             let words = keys.needed("layer", keys.text("layer")?, "layer = \"linear 128\".")?;
-            let layer: Layer = words.parse().or_else(|e| keys.refuse("layer", format!("is no layer: {e}")))?;
+            let layer: Layer = words.parse().or_else(|e| keys.refuse("layer", format!("is not a layer: {e}")))?;
             let ComputedBy { product, convolution } = by(source, &keys)?;
             let layer = if let Some(product) = product { layer.product(product) } else { layer };
             let own = CudaOptions::new(Precision::Fp32).convolution;

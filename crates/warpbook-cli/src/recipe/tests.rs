@@ -56,7 +56,7 @@ fn a_layer_says_what_computes_it_and_a_kernel_lies_next_to_the_recipe() {
     assert!(error.contains("line 4") && error.contains("none.cu cannot be read"), "{error}");
     let error = parse("{ layer = \"relu\", product = \"tiled\" }").unwrap_err();
     assert!(error.contains("line 4") && error.contains("has no product"), "{error}");
-    assert!(parse("{ layer = \"liner 32\" }").unwrap_err().contains("is no layer"));
+    assert!(parse("{ layer = \"liner 32\" }").unwrap_err().contains("is not a layer"));
 }
 
 #[test]

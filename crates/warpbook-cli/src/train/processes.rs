@@ -82,7 +82,7 @@ fn without_result(seed: u64, ended: ExitStatus) -> Failure {
     let code = ended.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code > 0);
     Failure {
         code: code.unwrap_or(RUNG_FAILED),
-        sentence: format!("The process that trains from seed {seed} gave no result ({ended}); what it said is above."),
+        sentence: format!("The process that trains from seed {seed} left no result ({ended}); its output is above."),
     }
 }
 

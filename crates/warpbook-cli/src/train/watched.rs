@@ -293,7 +293,9 @@ fn interrupt_flag() -> Arc<AtomicBool> {
             (true, EndRequest::ByHand) => exit_now(INTERRUPTED),
             (true, EndRequest::BySystem) => {}
             (false, EndRequest::ByHand) => {
-                warn("Ends after the steps under way; Ctrl-C again ends at once, with what was kept before.");
+                warn(
+                    "Ending after the current steps; Ctrl-C again ends at once and keeps only the last checkpoint and record.",
+                );
             }
             (false, EndRequest::BySystem) => warn("The training was asked to end: it ends after the steps under way."),
         }

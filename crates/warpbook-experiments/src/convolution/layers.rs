@@ -92,7 +92,8 @@ pub(super) const fn name_of(pass: Pass) -> &'static str {
 impl ConvolutionLayer {
     /// Returns the layer of a name.
     ///
-    /// # Errors If there is no layer of that name: the message lists the known names.
+    /// # Errors
+    /// If there is no layer of that name: the message lists the known names.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         let known = || LAYERS.iter().map(|l| l.name).collect::<Vec<_>>().join(", ");
         let found = LAYERS.iter().find(|l| l.name == name.trim());

@@ -150,10 +150,7 @@ impl Convolutions {
         }
         for task in self.tasks() {
             if !matches!(task.dtype, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16) {
-                return setting(format!(
-                    "There is no convolution in {}: choose fp32, tf32, fp16 or bf16.",
-                    task.dtype.label()
-                ));
+                return setting(format!("Unsupported type {}: choose fp32, tf32, fp16 or bf16.", task.dtype.label()));
             }
             if !(1..=MAX_BATCH).contains(&task.batch) {
                 return setting(format!("A batch of {}: choose from 1 to {MAX_BATCH}.", task.batch));
@@ -202,7 +199,7 @@ impl Experiment for Convolutions {
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
-        let unknown = || Error::Setting(format!("{} is no problem of this experiment.", problem.label));
+        let unknown = || Error::Setting(format!("{} is not a problem of this experiment.", problem.label));
         let task = Task::from_problem(problem).ok_or_else(unknown)?;
         Ok(Box::new(prepared::Work::new(lab, task, self.seed)?))
     }

@@ -36,7 +36,8 @@ enum Node {
 impl Expression {
     /// Parses an expression.
     ///
-    /// # Errors If the text is not an expression; the message says where it stops making sense.
+    /// # Errors
+    /// If the text is not an expression; the message says where it stops making sense.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader { text, at: 0, depth: 0 };
         let node = reader.sum()?;
@@ -286,7 +287,7 @@ impl Reader<'_> {
                 self.at += word.len();
                 Ok(Node::Number(v))
             }
-            _ => Err(self.wrong(&format!("`{word}` is no number of fp32"))),
+            _ => Err(self.wrong(&format!("`{word}` is not an fp32 number"))),
         }
     }
 
@@ -355,8 +356,8 @@ mod tests {
         check("(x", "`)` is missing");
         check("max(x)", "`,` is missing");
         check("sin(x)", "no function `sin`");
-        check("1e99", "`1e99` is no number");
-        check("1.2.3", "`1.2.3` is no number");
+        check("1e99", "`1e99` is not an fp32 number");
+        check("1.2.3", "`1.2.3` is not an fp32 number");
         check("x; asm", "`;` was not expected");
         check("x é", "`é` was not expected");
         check(&"(".repeat(9999), "too deeply");

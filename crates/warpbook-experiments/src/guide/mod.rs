@@ -352,14 +352,14 @@ occupancy, jit-expression, small-network, loader, precision, layout, power, chec
             Setting {
                 name: "size",
                 value: Some("N[,N..]"),
-                help: "Sizes of the sweep, of those that the pair has; several with commas. [default: all]",
+                help: "Sizes of the sweep that the pair offers; several with commas. [default: all]",
                 set: |e, text| Ok(e.sizes(settings::list(text, settings::parse_count)?)),
                 get: |e| e.sizes.as_ref().map(|s| settings::joined(s.iter().map(u64::to_string))),
             },
             Setting {
                 name: "small",
                 value: None,
-                help: "Little work and few sizes, as with --quick.",
+                help: "Do little work and few sizes, as with --quick.",
                 set: |e, _| Ok(e.quick()),
                 get: |e| e.quick.then(String::new),
             },

@@ -218,7 +218,7 @@ impl Arrays {
 
 impl Prepared for Arrays {
     fn candidate<'p>(&'p self, rung: &Rung, _trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
-        let unknown = || Error::Setting(format!("{} is no rung of the pair {}.", rung.id, self.pair.name));
+        let unknown = || Error::Setting(format!("{} is not a rung of the pair {}.", rung.id, self.pair.name));
         let half = half_of(self.pair, rung).ok_or_else(unknown)?;
         if let How::Cpu { run, .. } = half.how {
             return Ok(Box::new(self.on_cpu(run)));

@@ -271,7 +271,7 @@ impl Matmul {
         }
         for product @ ((m, n, k), dtype, _) in self.products() {
             if !matches!(dtype, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16) {
-                return setting(format!("There is no product in {}: choose fp32, tf32, fp16 or bf16.", dtype.label()));
+                return setting(format!("Unsupported type {}: choose fp32, tf32, fp16 or bf16.", dtype.label()));
             }
             if m.min(n).min(k) == 0 || m.max(n).max(k) > MAX_EDGE {
                 return setting(format!("{m} x {n} x {k}: each size is from 1 to {MAX_EDGE}."));
@@ -354,8 +354,8 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "shape",
                 value: Some("MxNxK[,..]"),
-                help: "Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas; none: only those of \
-                       --also. [default: 4096, with --quick 256,512,1000]",
+                help: "Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas; `none` for those of \
+                       --also alone. [default: 4096, with --quick 256,512,1000]",
                 set: |e, text| Ok(if text == "none" { e.shapes([]) } else { e.shapes(list(text, parse_shape)?) }),
                 get: |e| {
                     Some(if e.shapes.is_empty() { "none".into() } else { joined(e.shapes.iter().map(shape_text)) })
@@ -371,7 +371,7 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "also",
                 value: Some("MxNxK:TYPE[:AB][,..]"),
-                help: "More products, each with its own type, such as 4096:tf32, and with n or t for A and for B where one is stored transposed: \
+                help: "More products, each with its own type, such as 4096:tf32, and with n or t for A and for B if one is stored transposed: \
                        512x128x9216:fp16:nt.",
                 set: |mut e, text| {
                     e.also = list(text, parse_product)?;
@@ -385,14 +385,14 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "layers",
                 value: None,
-                help: "The products of the networks' linear layers, forward and both gradients, in fp16 and bf16, by what gemm chooses and the libraries.",
+                help: "Measure the products of the networks' linear layers, forward and both gradients, in fp16 and bf16: gemm's choice and the libraries.",
                 set: |e, _| Ok(Self { seed: e.seed, ..Self::layers() }),
                 get: |_| None,
             },
             Setting {
                 name: "trans-a",
                 value: None,
-                help: "A is stored transposed, k x m.",
+                help: "Store A transposed, k x m.",
                 set: |mut e, _| {
                     e.transposed.0 = true;
                     Ok(e)
@@ -402,7 +402,7 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "trans-b",
                 value: None,
-                help: "B is stored transposed, n x k.",
+                help: "Store B transposed, n x k.",
                 set: |mut e, _| {
                     e.transposed.1 = true;
                     Ok(e)

@@ -396,7 +396,7 @@ checked against the same descent in f64.";
             Setting {
                 name: "points",
                 value: Some("N[,N..]"),
-                help: "Points of a data set, test points included; several with commas. k, M and G and underscores are read: 100k, \
+                help: "Points of a data set, test points included; several with commas. k, M, G and underscores are understood: 100k, \
                        5M, 5_000_000. [default: 5M, with --quick 100k,500k,1M,5M]",
                 set: |e, text| Ok(e.points(list(text, parse_count)?)),
                 get: |e| Some(joined(e.points.iter().map(u64::to_string))),
@@ -404,7 +404,7 @@ checked against the same descent in f64.";
             Setting {
                 name: "features",
                 value: Some("N"),
-                help: "Features of a point, and so weights apart from b; 1 to 256. [default: 1]",
+                help: "Features of a point, which have a weight each apart from b; 1 to 256. [default: 1]",
                 set: |e, text| Ok(e.features(parse_count(text)?)),
                 get: |e| (e.features != 1).then(|| e.features.to_string()),
             },
@@ -461,7 +461,7 @@ checked against the same descent in f64.";
             Setting {
                 name: "range",
                 value: Some("MIN,MAX"),
-                help: "Where x is evenly spaced, with one feature: from MIN on, below MAX. [default: 0,10]",
+                help: "Range of x, evenly spaced, with one feature: from MIN on, below MAX. [default: 0,10]",
                 set: |e, text| parse_pair(text).map(|(min, max)| e.range(min, max)),
                 get: |e| pair(e.line.range, RANGE),
             },

@@ -56,7 +56,7 @@ impl std::str::FromStr for Growth {
         match name.trim() {
             "weak" => Ok(Self::Weak),
             "strong" => Ok(Self::Strong),
-            other => Err(format!("`{other}` is no kind of scaling: choose weak or strong")),
+            other => Err(format!("Unknown kind of scaling `{other}`: choose weak or strong")),
         }
     }
 }

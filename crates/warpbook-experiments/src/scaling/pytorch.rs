@@ -35,7 +35,7 @@ impl PyTorch {
         let path = path.as_ref();
         let refused = |why: String| {
             let path = path.display();
-            Error::Setting(format!("{path} is no file of notebooks/pytorch/ddp.py --out: {why}."))
+            Error::Setting(format!("{path} was not written by notebooks/pytorch/ddp.py --out: {why}."))
         };
         let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
         let read: Self = serde_json::from_str(&text).map_err(|e| refused(e.to_string()))?;
@@ -50,7 +50,8 @@ impl Scaling {
     /// Adds PyTorch's figures to a record that [`Scaling::run`] or `warpbook scaling` has made, where they are of the same device, network and batches. Figures
     /// of batches that the record lacks are left out, and a note says so.
     ///
-    /// # Errors If they were measured on another device.
+    /// # Errors
+    /// If they were measured on another device.
     pub fn absorb(&self, run: &mut Run, other: &PyTorch) -> Result<()> {
         let info = &run.environment.device;
         let here = if info.kind == DeviceKind::Cuda { info.name.as_str() } else { "CPU" };

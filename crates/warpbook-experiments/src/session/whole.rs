@@ -242,7 +242,8 @@ impl WholeTrainings {
 
     /// Returns the only measurement: a time in microseconds and an accuracy for each training.
     ///
-    /// # Panics Never for a record that [`WholeTrainings::new`] began.
+    /// # Panics
+    /// Never for a record that [`WholeTrainings::new`] began.
     #[must_use]
     pub fn measurement(&self) -> &Measurement {
         &self.run.measurements[0]

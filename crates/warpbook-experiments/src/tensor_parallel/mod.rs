@@ -268,7 +268,7 @@ impl TensorParallel {
         }
         for dtype in &self.dtypes {
             if !matches!(dtype, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16) {
-                return setting(format!("There is no product in {}: choose fp32, tf32, fp16 or bf16.", dtype.label()));
+                return setting(format!("Unsupported type {}: choose fp32, tf32, fp16 or bf16.", dtype.label()));
             }
         }
         if self.panels.is_some_and(|n| !(1..=MAX_PANELS).contains(&n)) {
@@ -425,7 +425,7 @@ impl Configurable for TensorParallel {
     const NAME: &'static str = "tensor-parallel";
     const ABOUT: &'static str = "A product over several GPUs, by rows and by K, with copies, stores and NCCL";
     const DETAILS: &'static str = "\
-C = A B over several GPUs of one process (tensor parallelism), and the same product on one. By rows each GPU computes some rows of C; by K \
+C = A B over several GPUs of one process (tensor parallelism), compared with one GPU. By rows each GPU computes some rows of C; by K \
 each adds up some of the terms, and the partial products are added. Either way C ends up on the first GPU: in panels whose way there overlaps with the \
 multiplication of the next, or, by rows, stored there by the kernels that multiply. Before that the link between the GPUs is measured: copies one way and both ways, and all-reduces, over their size. \
 Every element of every result is compared with the product in f64, before and after it is timed.";
@@ -465,14 +465,14 @@ Every element of every result is compared with the product in f64, before and af
             Setting {
                 name: "gpus",
                 value: Some("N"),
-                help: "Over so many GPUs: that of --device, and the others in their order. [default: all]",
+                help: "Number of GPUs: that of --device and the next ones in order. [default: all]",
                 set: |e, text| Ok(e.gpus(parse_count(text)?)),
                 get: |e| e.gpus.map(|n| n.to_string()),
             },
             Setting {
                 name: "panels",
                 value: Some("N"),
-                help: "Panels of a GPU's rows. [default: those of the least expected time, of the tiles and at the bandwidth of the link]",
+                help: "Panels of a GPU's rows. [default: the number with the least expected time, by the tiles' times and the link's bandwidth]",
                 set: |e, text| Ok(e.panels(parse_count(text)?)),
                 get: |e| e.panels.map(|n| n.to_string()),
             },

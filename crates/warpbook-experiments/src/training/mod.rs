@@ -372,7 +372,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
             Setting {
                 name: "network",
                 value: Some("NAME[,NAME..]"),
-                help: "What is trained: mnist, cifar10, amp-recipe; several with commas. [default: mnist, with --sweep all]",
+                help: "Networks to train: mnist, cifar10, amp-recipe; several with commas. [default: mnist, with --sweep all]",
                 set: |e, text| Ok(e.networks(list(text, str::parse)?)),
                 get: |e| Some(joined(e.networks.iter().map(|w| w.name().to_owned()))),
             },
@@ -409,7 +409,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
                 name: "data",
                 value: Some("DIR"),
                 help: "Folder with the files of the data sets, or `synthetic` for images that are drawn. [default: where `warpbook data \
-                       fetch` puts them; drawn images where they are not there]",
+                       fetch` puts them; images are drawn if there are none]",
                 set: |e, text| Ok(if text.trim() == SYNTHETIC { e.synthetic() } else { e.data(text) }),
                 get: |e| match e.files.place() {
                     Place::Usual => None,

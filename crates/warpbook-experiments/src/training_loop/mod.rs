@@ -423,7 +423,7 @@ fn sizes() -> Vec<Setting<TrainingLoop>> {
         Setting {
             name: "images",
             value: Some("N"),
-            help: "Only the first N training images, and as many test images at most. [default: all; with --quick 1024]",
+            help: "Use only the first N training images, and at most as many test images. [default: all; with --quick 1024]",
             set: |e, text| Ok(e.images(parse_count(text)?)),
             get: |e| e.images.map(|n| n.to_string()),
         },
@@ -436,7 +436,7 @@ fn conditions() -> Vec<Setting<TrainingLoop>> {
         Setting {
             name: "to",
             value: Some("PERCENT"),
-            help: "Test images that each training has to classify right. [default: 98 after 1000 steps or more, 90 after 100 or more, else 20]",
+            help: "Percent of the test images that each training has to classify right. [default: 98 after 1000 steps or more, 90 after 100 or more, else 20]",
             set: |e, text| {
                 let percent =
                     text.trim().parse().map_err(|_| format!("`{text}` is not a number: write one such as 98.5"))?;
@@ -448,7 +448,7 @@ fn conditions() -> Vec<Setting<TrainingLoop>> {
             name: "data",
             value: Some("DIR"),
             help: "Folder with MNIST's files, or `synthetic` for digits that are drawn. [default: where `warpbook data fetch` puts them; \
-                   drawn digits where they are not there]",
+                   digits are drawn if there are none]",
             set: |e, text| Ok(if text.trim() == SYNTHETIC { e.synthetic() } else { e.data(text) }),
             get: |e| match e.files.place() {
                 FilesPlace::Usual => None,

@@ -98,7 +98,8 @@ impl Timelines {
 impl Recording {
     /// Returns the breakdown of a rung at a problem, and the spans of the run of median length.
     ///
-    /// # Errors If the runs differ, so that none represents the others; the error is a sentence.
+    /// # Errors
+    /// If the runs differ, so that none represents the others; the error is a sentence.
     pub fn taken_apart(&self, rung: &str, problem: &Problem) -> Result<(Breakdown, Vec<Span>), String> {
         let runs = runs::split(&self.activities, self.runs)?;
         let of_operation = labels::operations(&self.operations, &runs[0]);

@@ -8,7 +8,8 @@ use warpbook_device::read_kernel;
 impl LiveKernel {
     /// Reads a file, CUDA C++ in UTF-8, with the headers that it includes and that lie next to it.
     ///
-    /// # Errors If a file cannot be read, or is not UTF-8 text; the message names the line.
+    /// # Errors
+    /// If a file cannot be read, or is not UTF-8 text; the message names the line.
     pub fn file(mut self, path: impl AsRef<Path>) -> Result<Self> {
         (self.source, self.headers) = read_kernel(path.as_ref()).map_err(Error::Setting)?;
         Ok(self)

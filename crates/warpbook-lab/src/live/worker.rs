@@ -62,7 +62,8 @@ impl Request {
 
     /// Reads a request.
     ///
-    /// # Errors If the file cannot be read, or is not a request.
+    /// # Errors
+    /// If the file cannot be read, or is not a request.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|why| Error::Read { path: path.to_owned(), why })?;
         serde_json::from_str(&text).map_err(|e| Error::Setting(format!("{} is not a request: {e}.", path.display())))
@@ -185,7 +186,7 @@ fn run_program(lab: &Lab, request: &Request, program: &Path) -> Result<Isolated>
     Ok(match ended {
         Some(status) if status.code() == Some(2) && said.contains("unrecognized subcommand") => Isolated::Unavailable,
         Some(status) => {
-            let last = said.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("it said nothing");
+            let last = said.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("it printed nothing");
             Isolated::Failed(format!("The process that ran the kernel ended ({status}): {last}"))
         }
         None if lab.bench().cancel.is_cancelled() => return Err(warpbook_device::Error::Cancelled.into()),
@@ -249,7 +250,7 @@ mod tests {
         };
         not("echo first >&2; echo last words >&2; exit 3", "exit status: 3): last words");
         not("kill -9 $$", "signal: 9");
-        not("echo '{}' > \"$4\"", "it said nothing");
+        not("echo '{}' > \"$4\"", "it printed nothing");
         assert!(matches!(
             outcome_of("echo \"error: unrecognized subcommand 'work'\" >&2; exit 2"),
             Isolated::Unavailable

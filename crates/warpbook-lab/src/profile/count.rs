@@ -36,7 +36,7 @@ impl Profiler<'_> {
             return Ok(());
         }
         let Some(device) = self.device else {
-            return self.not_counted(name, "there is no GPU, whose counters they would be");
+            return self.not_counted(name, "there is no GPU with counters");
         };
         // Only one profiler can be at work: the recorder stops, and its recording so far is kept.
         let Some(recorder) = self.recorder.take() else {

@@ -34,7 +34,8 @@ pub struct XrayRun {
 impl XrayRun {
     /// Returns the chart with few enough marks for a notebook. The page draws the record with the lanes of all SMs.
     ///
-    /// # Errors If the record has no X-ray, for example because it was removed.
+    /// # Errors
+    /// If the record has no X-ray, for example because it was removed.
     pub fn chart(&self) -> Result<Chart, ChartError> {
         let nothing = || ChartError::NothingToDraw("The record has no X-ray.".into());
         let problem = self.run.xrays.first().map(|x| x.problem.clone()).ok_or_else(nothing)?;

@@ -17,7 +17,7 @@ fn is_ratio(guess: f64) -> bool {
 pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
     if !is_ratio(guess) {
         return format!(
-            "{guess} is no guess: write a number above 0, such as 2.0 for twice as fast and 0.5 for half as fast."
+            "{guess} is not a guess: write a number above 0, such as 2.0 for twice as fast and 0.5 for half as fast."
         );
     }
     let said = format!("{} is {} as fast as {}", title(run, new), figures::times(guess), title(run, old));
@@ -28,7 +28,7 @@ pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64
 #[must_use]
 pub fn your_guess_of_time(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
     if !is_ratio(guess) {
-        return format!("{guess} is no guess: write a number above 0, such as 2.0 for twice as long.");
+        return format!("{guess} is not a guess: write a number above 0, such as 2.0 for twice as long.");
     }
     let said = format!("{} takes {} as long as {}", title(run, new), figures::times(guess), title(run, old));
     compare_guess(run, problem, &said, (new, old), guess)

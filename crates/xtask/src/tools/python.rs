@@ -35,7 +35,7 @@ impl Venv {
         let python = system(w)?;
         if venv.dir.exists() {
             if !venv.dir.join("pyvenv.cfg").exists() {
-                bail!("{} is in the way and is no Python environment: move it elsewhere", venv.dir.display());
+                bail!("{} is in the way and is not a Python environment: move it elsewhere", venv.dir.display());
             }
             fs::remove_dir_all(&venv.dir)?;
         }

@@ -14,15 +14,15 @@ use warpbook::settings::{parse_dtype, parse_shape};
 const LONGEST_NAME: usize = 40;
 
 pub const ATTEMPT_ABOUT: &str = "\
-Compiles a kernel of your own in the place of a rung of the matrix product, of the regression or of a pair of the guide, with the same parameters \
-and launch. In the place of a product it is tried at three small ones, where what is wrong can be told; then it is checked, and timed with its rung \
-(a product with cuBLAS, too). It runs in a process of \
-its own, which is ended if the kernel does not end. Headers may lie next to the file; those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and \
-assert need none. Without a GPU it is compiled only; registers and spills are shown.";
+Compile a kernel of your own in the place of a rung of the matrix product, of the regression or of a pair of the guide, with the rung's parameters \
+and launch. A product is first tried at three small sizes, which show what is wrong; then the kernel is checked, and timed with its rung \
+(a product with cuBLAS, too). It runs in a separate process, which is stopped if the kernel does not end. Headers may lie next to the file; \
+those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and assert need none. Without a GPU the kernel is only compiled; registers and \
+spills are shown.";
 
 pub const ATTEMPT_EXAMPLES: &str = "\
 Examples:
-  warpbook attempt --like 02_coalesced > mine.cu             a rung's source, to begin with
+  warpbook attempt --like 02_coalesced > mine.cu             a rung's source as a start
   warpbook attempt mine.cu --like 02_coalesced
   warpbook attempt mine.cu --like 05_register_2d --size BM=64 --size THREADS=128 --shape 1024
   warpbook attempt mine.cu --like regression/02_fused

@@ -13,8 +13,8 @@ Examples:
   warpbook survey matmul --tune quick --no-findings
   warpbook survey matmul --published --tune full --out survey.json
 
-Ratios are times of cuBLASLt over ours, above 1 where ours is faster. \"To first\" is against the algorithm that it
-suggests first, \"to best\" against the fastest of 32, with a workspace of 64 MiB for both sides.";
+A ratio is cuBLASLt's time over Warpbook's: above 1, Warpbook is faster. \"To first\" compares with the algorithm that
+cuBLASLt suggests first, \"to best\" with the fastest of 32. Both sides have a workspace of 64 MiB.";
 
 #[derive(Debug, Args)]
 pub struct SurveyArgs {

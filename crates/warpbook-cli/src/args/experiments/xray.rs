@@ -8,11 +8,11 @@ use warpbook::Experiment;
 use warpbook::settings::{Entry, Preset};
 
 pub const XRAY_ABOUT: &str = "\
-Show what every SM does in a run of a rung and when: the rung's kernels are compiled with their marks, each warp of which records \
-its phase, its SM and the SM's clock; the clocks of the SMs are set against each other first. The figures are the time by phase, the \
-tail of the last wave, how far apart warps arrive at barriers, how far ahead loads are, and what the marks themselves cost. A \
-product has the tile that `gemm` would take of that rung, or the one that --tile names; no others are compiled or timed. Kernels \
-that do not end are given up after ten seconds, and the message says that they hang.";
+Show the timeline of every SM in a run of a rung: the rung's kernels are compiled with marks, at which each warp records its phase, \
+its SM and the SM's clock; the clocks of the SMs are compared first. The figures are the time by phase, the tail of the last \
+wave, how far apart warps arrive at barriers, how far ahead loads are, and the cost of the marks themselves. A product has the \
+tile that `gemm` would take for that rung, or the one that --tile names; no others are compiled or timed. Kernels that do not \
+end are given up after ten seconds, and the message says that they hang.";
 
 pub const XRAY_EXAMPLES: &str = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   warpbook xray regression --rung 05_persistent --epochs 20 --out xray.json
   warpbook xray training --rung 13_last_block_bf16 --network mnist
   warpbook xray regression --rung 05_persistent --epochs 20 --kib 400 --out xray.json
-  warpbook merge regression.json xray.json --out both.json      the X-ray in the record of the rungs
+  warpbook merge regression.json xray.json --out both.json      the X-ray added to the record of the rungs
 
 See `warpbook --help` for the exit codes.";
 

@@ -11,9 +11,9 @@ use warpbook::scaling::Growth;
 pub const SCALING_ABOUT: &str = "\
 Time training steps on 1 to N ranks, and write one record: the time of a step, samples a second, and the scaling efficiency.
 
-With weak scaling every rank has --batch samples, whatever their number; with strong scaling all together have. A rank is a process, started as by `train \
---gpus`. Next to them one process drives the same devices by one thread, which is the slower way. Before a step is timed, the losses of some steps are compared \
-with the losses of one rank with the same batch. At the end it is recorded what every rank does in one step; on GPUs that needs CUPTI.";
+With weak scaling every rank has --batch samples, whatever the number of ranks; with strong scaling all ranks together have them. A rank is a process, started \
+as by `train --gpus`. For comparison, one process also drives the same devices from one thread, which is slower. Before a step is timed, the losses of some \
+steps are compared with the losses of one rank with the same batch. At the end the timeline of every rank in one step is recorded; on GPUs that needs CUPTI.";
 
 pub const SCALING_EXAMPLES: &str = "\
 Examples:

@@ -24,11 +24,11 @@ Examples:
   warpbook train mnist --device cuda:0 --product mine.cu@03_shared_tile --convolution im2col     by a kernel of your own
   warpbook train amp-recipe --edge 512 --batch 64
   warpbook train mnist --log-every 1 --out mnist.json     every step's loss; `warpbook view mnist.json` draws it
-  warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     what the GPU does in a step, at what rates
-  warpbook train mnist --device cpu --steps 8 --profile steps.json --profile-schedule 2,1,2     what the CPU does in a step
+  warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     the GPU's work in a step, with its rates
+  warpbook train mnist --device cpu --steps 8 --profile steps.json --profile-schedule 2,1,2     the CPU's work in a step
   warpbook train cifar10 --epochs 50 --time-budget 10m --checkpoint cifar10.safetensors
-  warpbook train cifar10 --gpus 2 --batch 256     data-parallel: 128 samples a step on each of two GPUs
-  warpbook train mnist --ranks 2 --steps 100      the same way on the CPU, with two processes
+  warpbook train cifar10 --gpus 2 --batch 256     data-parallel: 128 samples per step on each of two GPUs
+  warpbook train mnist --ranks 2 --steps 100      data-parallel on the CPU, with two processes
   torchrun --nproc-per-node 2 --no-python warpbook train cifar10     under a launcher that you have; srun and mpirun, too
   warpbook train my.toml --epochs 2      a recipe of your own; options override it
 
@@ -40,10 +40,10 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   epochs = 10
   learning_rate = 0.05        # also: name, steps, seed, shuffle; clip = 1.0, or clip = inf: the norm is recorded
   # accumulate = 4            the batch in 4 parts, one after the other, gradients added up before the step: memory for 32 samples
-  # segments = 4              activations inside of 4 segments are computed again, not kept: less memory, up to a forward pass more
+  # segments = 4              activations inside of 4 segments are recomputed, not kept: less memory, up to a forward pass more
   # product = \"stock\"         on a GPU: own, stock, naive, tiled, tiled-16, tiled-8, a rung, or a kernel of your own as \"mine.cu\";
   #                             convolution = \"own\", \"stock\" or \"im2col\" (columns of patches, multiplied by the product);
-  #                             for one layer, in network: { layer = \"linear 128\", product = \"mine.cu\" }
+  #                             for a single layer, in network: { layer = \"linear 128\", product = \"mine.cu\" }
   network = [
       \"conv2d 32 3x3 padding 1\", \"batch_norm\", \"relu\",
       { residual = [\"conv2d 32 3x3 padding 1 no_bias\", \"batch_norm\", \"gelu\"] },
@@ -69,25 +69,25 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   # mean and deviation of each channel, of pixels from 0 to 1
   [normalise]
   mean = [0.1307]
-  # Settings for some of the parameters, with sgd and momentum. The first group that names a parameter has it; \"*\" is any characters.
+  # Settings for some of the parameters, with sgd and momentum. A parameter belongs to the first group that names it; \"*\" matches any characters.
   # rate is a factor of learning_rate; also: momentum, weight_decay, schedule = { kind = \"linear\", total = 66 }
   [[groups]]
   params = \"conv*.weight\"     # filters may be updated by Muon: muon = true, steps = 5, normalise = true
   rate = 0.5
-  # How weights begin: factors of the random numbers; identity = true for filters that pass their input on;
+  # Initial weights: factors of the random numbers; identity = true for filters that pass their input on;
   # whiten = \"conv1\" for a first layer with the eigenvectors of the images' patches (two filters for each element of a patch)
   [initial]
   factors = [{ params = \"head.weight\", factor = 0.5 }]
 
-Test images are seen once, or as the mean of several views: views = \"flips\" (as they are and mirrored) or \"flips_and_shifts\" (both, \
-and both shifted by a pixel to either side), above [optimizer]; --views goes before it.
-A layer with frozen after its name, as \"conv2d 24 2x2 frozen\", keeps its weight.
+Test images are seen once, or as the mean of several views: views = \"flips\" (the image and its mirror image) or \"flips_and_shifts\" (both, \
+and both shifted by a pixel to either side), above [optimizer]; --views overrides it.
+A layer with frozen after its name, such as \"conv2d 24 2x2 frozen\", keeps its weight.
 
-`warpbook speedrun` takes the time and the accuracy of whole trainings. Its --seeds, --hold-out, --cold, --to and --data-note mean the same here, as in the \
+`warpbook speedrun` measures the time and the accuracy of whole trainings. Its --seeds, --hold-out, --cold, --to and --data-note work here, too, for the \
 commands of older records, and cifar10-speedrun is timed from one seed unless a checkpoint, a record, a profile or a time budget is asked for.
 
-Ctrl-C ends after the step under way; the checkpoint and the record are then written. Losses of a training of more than 20000 lines are \
-kept as means of several. See `warpbook --help` for the exit codes.";
+Ctrl-C ends the training after the current step; the checkpoint and the record are then written. If a training has more than 20000 lines of losses, \
+the record keeps means of several. See `warpbook --help` for the exit codes.";
 
 #[derive(Debug, Args)]
 pub struct TrainArgs {

@@ -13,7 +13,8 @@ pub fn program_path() -> PathBuf {
 
 /// Returns the program; `None` if it is missing, and the test that asks is noted as skipped. Tests may have been packed and moved since they were compiled.
 ///
-/// # Panics Under `WARPBOOK_REQUIRE_GPU=1` if the program is missing.
+/// # Panics
+/// Under `WARPBOOK_REQUIRE_GPU=1` if the program is missing.
 pub fn program() -> Option<PathBuf> {
     let found = program_path();
     if !found.is_file() {

@@ -113,7 +113,7 @@ impl<'l> Field<'l> {
         let pools: Vec<Pool> = pools.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         let (gemm, is_tuned) = (survey.gemm(device), survey.tuning != Tuning::Off);
         if !is_tuned {
-            lab.tell(&Event::Preparing("compiling what is chosen"));
+            lab.tell(&Event::Preparing("compiling the chosen kernels"));
             compile_all(device, &survey.gemm(device), drawn);
         }
         let workspace = Workspace::new(device, WORKSPACE_BYTES)?;

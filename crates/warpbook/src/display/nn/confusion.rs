@@ -33,7 +33,8 @@ pub struct ConfusionMatrix {
 impl ConfusionMatrix {
     /// Creates the matrix of predictions for all images of a set, in its order.
     ///
-    /// # Errors If there are not as many predictions as images, or one is outside the classes of the set.
+    /// # Errors
+    /// If there are not as many predictions as images, or one is outside the classes of the set.
     pub fn from_predictions(set: &Dataset, predictions: &[Prediction]) -> warpbook_lab::Result<Self> {
         check(set, predictions)?;
         let classes = set.classes().to_vec();

@@ -32,7 +32,8 @@ pub struct ImageRows {
 impl ImageRows {
     /// Creates rows of (caption, pixels), pixels being u8 `[channels][height][width]` of `shape`.
     ///
-    /// # Errors If the images are neither grey nor colour, or the pixels of one do not fit the shape.
+    /// # Errors
+    /// If the images are neither grey nor colour, or the pixels of one do not fit the shape.
     pub fn new<C: Into<String>>(
         heading: impl Into<String>,
         shape: [usize; 3],

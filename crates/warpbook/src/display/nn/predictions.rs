@@ -68,7 +68,8 @@ pub(crate) fn check(set: &Dataset, predictions: &[Prediction]) -> Result<()> {
 impl PredictionGrid {
     /// Shows the first `n` images of a set, given predictions for all.
     ///
-    /// # Errors If there are not as many predictions as images, one is outside the classes of the set, or the images are neither grey nor colour.
+    /// # Errors
+    /// If there are not as many predictions as images, one is outside the classes of the set, or the images are neither grey nor colour.
     pub fn first(set: &Dataset, predictions: &[Prediction], n: usize) -> Result<Self> {
         check(set, predictions)?;
         let n = n.min(set.len()).min(MOST);

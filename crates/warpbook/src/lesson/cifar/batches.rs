@@ -141,7 +141,7 @@ pub fn what_batches_cost(all: &[Swept]) -> String {
     };
     let faster = rate_of(all, *small).zip(rate_of(all, *large)).map(|(a, b)| b / a);
     let best = all.iter().filter_map(|s| Some((s.accuracy?, s))).max_by(|a, b| a.0.total_cmp(&b.0));
-    let (Some(faster), Some((most, at))) = (faster, best) else { return "No training came to its end.".into() };
+    let (Some(faster), Some((most, at))) = (faster, best) else { return "No training reached its end.".into() };
     let cost = |scaled: bool| match find_training(all, *large, scaled).map(|s| s.accuracy) {
         Some(Some(accuracy)) => format!("{:.1} points below that", 100.0 * (most - accuracy)),
         Some(None) => "diverged".into(),

@@ -103,7 +103,7 @@ pub fn judged_accuracy(run: &Run, guess: &str, rungs: &[&str]) -> String {
     let titled = |id: &str| run.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string());
     let titles: Vec<String> = rungs.iter().map(|id| titled(id)).collect();
     if !titles.iter().any(|title| title == guess.trim()) {
-        return format!("{guess} is no guess: write one of {}.", titles.join(", "));
+        return format!("{guess} is not a guess: write one of {}.", titles.join(", "));
     }
     let error = |id: &&str| {
         let m = run.measurement(id, run.main_problem()?).filter(|m| m.is_valid())?;

@@ -145,7 +145,7 @@ fn guesses_are_compared_with_the_measurement_and_drawn() {
     assert!(said(30.0).ends_with("your guess was 3.00× too high."), "{}", said(30.0));
     assert!(said(2.0).ends_with("5.00× what you guessed."), "{}", said(2.0));
     for nothing in [0.0, -1.0, f64::NAN] {
-        assert!(said(nothing).contains("is no guess"), "{}", said(nothing));
+        assert!(said(nothing).contains("is not a guess"), "{}", said(nothing));
     }
     assert!(your_guess(&run, &p, "03_shared_tile", "01_naive", 2.0).contains("not both measured"));
     let drawn =

@@ -36,7 +36,7 @@ impl Checked {
 fn panel(python: &str, script: &Path, said: &str, complained: &str) -> Panel {
     let rows: Vec<Vec<String>> = said.lines().filter_map(Checked::of_line).map(Checked::row).collect();
     if rows.is_empty() {
-        let why = complained.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        let why = complained.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
         return Panel::column([
             &format!("{python} {} has checked nothing: {why}", script.display()),
             &"To get these figures: `pip install torch` for your GPU in any Python, name that Python in WARPBOOK_PYTHON before you start \
