@@ -99,7 +99,7 @@ impl LiveRecords {
         for named in &self.named {
             match files(std::slice::from_ref(named)) {
                 Ok(found) => all.extend(found),
-                // The records of an empty folder are still to come.
+                // An empty folder only gets a warning: its records are still to come.
                 Err(why) => warn_once(&mut self.warned, named, why.sentence),
             }
         }

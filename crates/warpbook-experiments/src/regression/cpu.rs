@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn both_loops_descend_as_the_reference_does() {
-        // Odd sizes have a rest behind the lanes, the blocks and the chunks; even ones have none.
+        // Odd sizes, with and without a rest behind the lanes, the blocks and the chunks.
         for (points, features) in
             [(2u64, 1u64), (37, 1), (5119, 1), (81_921, 1), (200_003, 1), (3, 2), (5119, 5), (100_003, 17)]
         {

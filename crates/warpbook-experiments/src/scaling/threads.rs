@@ -77,6 +77,7 @@ pub fn on_threads<R: Send>(
 
 impl Scaling {
     /// Runs all measurements in this process: ranks are its threads, on the CPU with an equal share of its threads whatever their number, on GPUs one each.
+    /// `warpbook scaling` starts a process for each rank instead.
     ///
     /// # Errors
     /// If a setting is out of range, there are not as many GPUs, or a rank fails.

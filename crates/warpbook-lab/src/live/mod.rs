@@ -137,7 +137,8 @@ impl LiveKernel {
         }
     }
 
-    /// Sets one size of the tile, such as `BM`, or adds one: the source gets it as a macro.
+    /// Sets one size of the tile, such as `BM`, or adds one: the source gets it as a macro. The grid follows `BM` and `BN`, the block has `THREADS`
+    /// threads, and `DYNAMIC_SHARED_BYTES` is the size of the dynamic shared memory.
     #[must_use]
     pub fn size(mut self, name: impl Into<String>, value: i64) -> Self {
         self.tile.set(Define::new(name.into(), value));

@@ -106,7 +106,8 @@ const WIDTHS: &str = "no part of a record is wider than the window";
 /// Name of the check that needs axe-core.
 const AXE: &str = "axe-core finds nothing on any view";
 
-/// Checks that Firefox does not run: rules and figures from one browser are enough,
+/// Checks that Firefox does not run: rules and figures from one browser are enough, and a script cannot paste into Firefox; without a GPU it draws the long
+/// timeline at 12 frames a second. Only Chromium emulates forced colours.
 const CHROMIUM_ONLY: &[&str] = &[AXE, SPEED, TIMELINE, NAMES, WIDTHS, FORCED, "pasted text opens"];
 const FORCED: &str = "where the system sets the colours, one tab is marked";
 /// Name of a check that sees what a page draws through a script that runs before the page's own, which Firefox does not offer.
