@@ -32,9 +32,9 @@ pub const NOT_BUILT: &str = "The viewer is not built: `cargo xtask web` builds i
 /// Location of the viewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Viewer {
-    /// In a file.
+    /// A file on disk.
     File(PathBuf),
-    /// In the program.
+    /// Built into the program.
     Inside,
 }
 

@@ -299,7 +299,7 @@ pub fn next_to_pytorch(ours: &[Loop], theirs: &PyTorchLoops) -> Table {
     table(&headers, ours.iter().filter_map(row).collect())
 }
 
-/// States for each feed how many times as fast as fp32 fp16 is at the same batch.
+/// States for each feed the ratio of the speed in fp16 to that in fp32, at the same batch.
 #[must_use]
 pub fn brought(all: &[Loop]) -> String {
     let ratio = |feed: Feed| {
