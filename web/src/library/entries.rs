@@ -157,9 +157,10 @@ impl Library {
         self.entries.iter_mut().find(|e| e.key == key)
     }
 
-    /// What an experiment computes; empty where no record of the page's index says it.
-    pub fn computes(&self, experiment: &str) -> &str {
-        self.entries.iter().find(|e| e.experiment == experiment && !e.computes.is_empty()).map_or("", |e| &e.computes)
+    /// What a record computes, or another one of its experiment; empty where the page's index says it of neither.
+    pub fn computes<'a>(&'a self, entry: &'a Entry) -> &'a str {
+        let other = self.entries.iter().find(|e| e.experiment == entry.experiment && !e.computes.is_empty());
+        other.filter(|_| entry.computes.is_empty()).unwrap_or(entry).computes.as_str()
     }
 
     /// Adds the records that come with the page, before all others.

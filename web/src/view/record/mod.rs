@@ -50,7 +50,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
 /// What is computed, the problem and the device; then the result, in a sentence and in figures.
 fn heading(app: &App, send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Problem>, Tab)) -> Html {
     let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
-    let facts = facts(run, problem, app.library.computes(&run.experiment));
+    let facts = facts(run, problem, app.library.computes(entry));
     // A rung's panel says its own figures.
     let is_rung = tab == Tab::Source;
     let headline = problem.filter(|_| !is_rung).and_then(|p| charts::headline(run, p));
