@@ -4,10 +4,10 @@ use warpbook_record::Run;
 
 /// The experiments, by name.
 const COMPUTES: [(&str, &str); 31] = [
-    ("regression", "Gradient descent that fits a line to points"),
+    ("regression", "A line fitted by gradient descent"),
     ("matmul", "C = A · B"),
     ("softmax", "Softmax of each row of a matrix"),
-    ("training", "A training step of a small convolutional network"),
+    ("training", "A training step of a small CNN"),
     ("convolution", "A pass of a convolution layer"),
     ("tensor-parallel", "C = A · B on several GPUs"),
     ("scaling", "Training steps on several GPUs"),
