@@ -146,7 +146,7 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
                     // A class works on the same few experiments.
                     { title_of(entry) }{ if entry.author.is_empty() { String::new() } else { format!(": {}", entry.author) } }
                 </span>
-                if !entry.computes.is_empty() { <span class="made">{ &entry.computes }</span> }
+                if !entry.computes.is_empty() { <span class="work">{ &entry.computes }</span> }
                 <span class="made">{ details_of(entry).join(" · ") }</span>
                 if !entry.headline.is_empty() { <span class="said">{ &entry.headline }</span> }
                 { sparkline(&entry.ladder) }
