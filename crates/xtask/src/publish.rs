@@ -175,7 +175,7 @@ fn filled(w: &Workspace, file: &str, section: &str) -> Result<(PathBuf, String)>
     Ok((path, replace_section(&text, section).with_context(|| file.to_owned())?))
 }
 
-/// The charts of a record as files: (name, SVG). The rungs of the ladder that tell its story, the record's heat map or else its sweep, and the
+/// Draws the charts of a record as files (name, SVG): the rungs of the ladder that tell its story, the record's heat map or else its sweep, and the
 /// roofline, of those that the record's descriptor names.
 fn pictures(record: &Record) -> Vec<(String, String)> {
     let Some(problem) = record.run.main_problem().filter(|_| !is_of_the_guide(record)) else { return Vec::new() };

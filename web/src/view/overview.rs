@@ -14,7 +14,7 @@ const SEARCH_FROM: usize = 5;
 pub fn overview(app: &App, send: &Send) -> Html {
     let all = &app.library.entries;
     let shown: Vec<&Entry> = all.iter().filter(|e| app.filter.keeps(e)).collect();
-    // A published record with one of the reader's next to it is shown there.
+    // A published record next to one of the reader's is not repeated among the experiments.
     let beside: Vec<&str> = shown.iter().filter_map(|e| Some(e.beside.as_ref()?.file.as_str())).collect();
     let group = |cells: usize, published: bool| -> Vec<&Entry> {
         let is_here = |e: &&&Entry| match (published, e.is_published) {
@@ -53,7 +53,7 @@ pub fn overview(app: &App, send: &Send) -> Html {
     }
 }
 
-/// A group of records as cards, each pair of them below the sentence that compares them, which is said once.
+/// Shows a group of records as cards, each pair below the sentence that compares them; a sentence is not repeated.
 fn cards(app: &App, send: &Send, title: &str, shown: &[&Entry]) -> Html {
     if shown.is_empty() {
         return Html::default();
@@ -74,7 +74,7 @@ fn cards(app: &App, send: &Send, title: &str, shown: &[&Entry]) -> Html {
     }
 }
 
-/// A group of records as a table. Where there is no heading for the title, the first cell names the record.
+/// Shows a group of records as a table. If no column has the title, the first cell names the record.
 fn table(app: &App, send: &Send, (title, heads): (&'static str, &[&'static str]), shown: &[&Entry]) -> Html {
     if shown.is_empty() {
         return Html::default();

@@ -10,7 +10,7 @@ use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, Trai
 
 /// Limit on the rungs that the headline compares the fastest with.
 const MOST_AGAINST: usize = 3;
-/// The sentence has at most so many of these.
+/// Limit on the comparisons in the sentence.
 const MOST_SAID: usize = 2;
 const OVER_FRAMEWORK: &str = "Over frameworks";
 

@@ -1,8 +1,8 @@
-//! What each published experiment computes, in a line: records made before the page showed this do not say it.
+//! A line for each published experiment that says what it computes: the records themselves do not.
 
 use warpbook_record::Run;
 
-/// The experiments, by name.
+/// Names of experiments, each with its line.
 const COMPUTES: [(&str, &str); 31] = [
     ("regression", "A line fitted by gradient descent"),
     ("matmul", "C = A · B"),

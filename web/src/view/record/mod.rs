@@ -47,7 +47,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     }
 }
 
-/// What is computed, the problem and the device; then the result, in a sentence and in figures.
+/// The heading: what is computed, the problem and the device; then the result, in a sentence and in figures.
 fn heading(app: &App, send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Problem>, Tab)) -> Html {
     let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
     let facts = facts(run, problem, app.library.computes(entry));
@@ -65,7 +65,7 @@ fn heading(app: &App, send: &Send, entry: &Entry, run: &Run, (problem, tab): (Op
     }
 }
 
-/// What a reader must know of the figures, and how they were made.
+/// The part below the charts: notices, and how the figures were measured.
 fn below(send: &Send, run: &Run, problem: Option<&Problem>, tab: Tab) -> Html {
     let more = problem.and_then(|p| charts::headline(run, p)).map_or_else(String::new, |h| h.more);
     let Summary { made, notices, policy } = Summary::of(run);
