@@ -1,6 +1,7 @@
 //! Generates files from the records: their index, the JSON Schema, their charts, the tables of `data/README.md` and the table of the README. The same
 //! check reads the links and paths of all Markdown files.
 
+mod computes;
 mod links;
 mod overview;
 mod surveys;
@@ -77,8 +78,8 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
 }
 
 /// Returns the index that the page reads: `records` in the order in which they are offered, each with `file` (relative to the index), `experiment`, `title`,
-/// `device` and `date` (RFC 3339), its `headline`, and `ladder`, heights from 0 to 1. One of the project's own has `published`, and one of the reader's own
-/// `beside`: the `file` of a published record and the `verdict`.
+/// `device` and `date` (RFC 3339), a line that says what it `computes`, its `headline`, `ladder`, heights from 0 to 1, and `cells`, the cells of its row if it
+/// is shown in a table. One of the project's own has `published`, and one of the reader's own `beside`: the `file` of a published record and the `verdict`.
 pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     let entries = records.into_iter().map(|r| {
         let (headline, heights, cells) = warpbook_charts::record_summary(&r.run);
@@ -87,7 +88,7 @@ pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
             "ladder": heights.iter().map(|h| (h * 1e4).round() / 1e4).collect::<Vec<_>>(),
             "file": r.file,
             "experiment": r.run.experiment,
-            "computes": computes(&r.run.experiment),
+            "computes": computes::computes(&r.run),
             "title": r.run.title,
             "cells": cells,
             "device": r.run.environment.device.name,
@@ -102,24 +103,6 @@ pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
         entry
     });
     json!({ "records": entries.collect::<Vec<_>>() })
-}
-
-/// Returns what an experiment computes, in a line; empty if its title says it.
-fn computes(experiment: &str) -> &'static str {
-    const COMPUTES: [(&str, &str); 8] = [
-        ("regression", "Gradient descent that fits a line to points"),
-        ("matmul", "C = A · B"),
-        ("softmax", "Softmax of each row of a matrix"),
-        ("training", "One training step of a small convolutional network"),
-        ("convolution", "One pass of a convolution layer"),
-        ("tensor-parallel", "C = A · B, split over several GPUs"),
-        ("scaling", "Training steps split over several GPUs"),
-        ("guide-", "Two ways to do the same work"),
-    ];
-    match experiment {
-        e if e.contains("speedrun") || e.contains("-to-") => "Training a network until it reaches an accuracy",
-        e => COMPUTES.iter().find(|c| e.starts_with(c.0)).map_or("", |c| c.1),
-    }
 }
 
 /// Formats JSON with indentation and a newline at its end.

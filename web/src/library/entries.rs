@@ -44,11 +44,11 @@ pub struct Entry {
     pub title: String,
     /// The experiment's name, where that is known.
     pub experiment: String,
-    /// What the experiment computes, where that is known.
+    /// A line that says what the experiment computes, where that is known.
     pub computes: String,
     /// What it says first, where that is known.
     pub headline: String,
-    /// The cells of its row where it is shown in a table: four of a pair, three of a training to an accuracy.
+    /// Cells of its row in a table: four for a pair, three for a training to an accuracy, else none.
     pub cells: Vec<String>,
     /// Its ladder as heights from 0 to 1, where they are known.
     pub ladder: Vec<f64>,
@@ -157,9 +157,10 @@ impl Library {
         self.entries.iter_mut().find(|e| e.key == key)
     }
 
-    /// What an experiment computes; empty where no record of the page's index says it.
-    pub fn computes(&self, experiment: &str) -> &str {
-        self.entries.iter().find(|e| e.experiment == experiment && !e.computes.is_empty()).map_or("", |e| &e.computes)
+    /// Returns the line that says what a record's experiment computes, from its own entry or another's; empty if none has it.
+    pub fn computes<'a>(&'a self, entry: &'a Entry) -> &'a str {
+        let other = self.entries.iter().find(|e| e.experiment == entry.experiment && !e.computes.is_empty());
+        other.filter(|_| entry.computes.is_empty()).unwrap_or(entry).computes.as_str()
     }
 
     /// Adds the records that come with the page, before all others.

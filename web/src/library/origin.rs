@@ -14,7 +14,7 @@ pub struct IndexEntry {
     /// The experiment's name.
     #[serde(default)]
     pub experiment: String,
-    /// What the experiment computes, in a few words.
+    /// A line that says what the experiment computes.
     #[serde(default)]
     pub computes: String,
     /// Its title.
@@ -26,7 +26,7 @@ pub struct IndexEntry {
     /// What it says first, in a sentence or more.
     #[serde(default)]
     pub headline: String,
-    /// The cells of its row where it is shown in a table.
+    /// Cells of its row in a table.
     #[serde(default)]
     pub cells: Vec<String>,
     /// The ladder of its main problem as heights from 0 to 1.

@@ -1,11 +1,11 @@
-//! What the page says of a record around its charts.
+//! Sentences about a record, above and below its charts.
 
 use super::facts::author;
 use super::policy;
 use crate::text::format;
 use warpbook_record::{DeviceKind, Outcome, Problem, Run};
 
-/// What the page says of a record below its charts.
+/// Sentences about a record below its charts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// When it was begun, how many measurements it has, and how many of them were skipped or failed.
@@ -46,7 +46,7 @@ fn counts(run: &Run) -> String {
     }
 }
 
-/// What a record computes, the problem, the device and who ran it.
+/// Returns the facts above a record's charts: what it computes, the problem, the device and who ran it.
 pub fn facts(run: &Run, problem: Option<&Problem>, computes: &str) -> Vec<String> {
     let facts = [
         computes.to_owned(),

@@ -14,7 +14,7 @@ const SEARCH_FROM: usize = 5;
 pub fn overview(app: &App, send: &Send) -> Html {
     let all = &app.library.entries;
     let shown: Vec<&Entry> = all.iter().filter(|e| app.filter.keeps(e)).collect();
-    // A published record with one of the reader's next to it is shown there.
+    // A published record next to one of the reader's is not repeated among the experiments.
     let beside: Vec<&str> = shown.iter().filter_map(|e| Some(e.beside.as_ref()?.file.as_str())).collect();
     let group = |cells: usize, published: bool| -> Vec<&Entry> {
         let is_here = |e: &&&Entry| match (published, e.is_published) {
@@ -48,12 +48,12 @@ pub fn overview(app: &App, send: &Send) -> Html {
             { cards(app, send, "Your records", &group(0, false)) }
             { cards(app, send, "Experiments", &group(0, true)) }
             { table(app, send, ("Guide: two ways to do the same work", &["Pair", "Slow way", "Fast way", "Ratio", "Reason"]), &group(4, true)) }
-            { table(app, send, ("Speed-runs", &["Record", "Goal", "Fastest", "Accuracy"]), &group(3, true)) }
+            { table(app, send, ("Speed-runs", &["Goal", "Fastest", "Accuracy"]), &group(3, true)) }
         </section>
     }
 }
 
-/// A group of records as cards, each pair of them below the sentence that compares them, which is said once.
+/// Shows a group of records as cards, each pair below the sentence that compares them; a sentence is not repeated.
 fn cards(app: &App, send: &Send, title: &str, shown: &[&Entry]) -> Html {
     if shown.is_empty() {
         return Html::default();
@@ -74,7 +74,7 @@ fn cards(app: &App, send: &Send, title: &str, shown: &[&Entry]) -> Html {
     }
 }
 
-/// A group of records as a table.
+/// Shows a group of records as a table. If no column has the title, the first cell names the record.
 fn table(app: &App, send: &Send, (title, heads): (&'static str, &[&'static str]), shown: &[&Entry]) -> Html {
     if shown.is_empty() {
         return Html::default();
@@ -85,11 +85,17 @@ fn table(app: &App, send: &Send, (title, heads): (&'static str, &[&'static str])
             <table class="pairs">
                 <thead><tr>{ for heads.iter().map(|h| html! { <th scope="col">{ *h }</th> }) }</tr></thead>
                 <tbody>
-                    { for shown.iter().map(|entry| html! {
-                        <tr key={entry.key.clone()}>
-                            <th scope="row">{ open(send, entry, "open link", html! { title_of(entry) }) }{ compare_tick(app, send, entry) }</th>
-                            { for entry.cells.iter().map(|c| html! { <td title={c.clone()}>{ c }</td> }) }
-                        </tr>
+                    { for shown.iter().map(|entry| {
+                        let (name, cells) = match entry.cells.split_first() {
+                            Some((first, rest)) if heads.len() <= entry.cells.len() => (first.as_str(), rest),
+                            _ => (title_of(entry), entry.cells.as_slice()),
+                        };
+                        html! {
+                            <tr key={entry.key.clone()}>
+                                <th scope="row">{ open(send, entry, "open link", html! { name }) }{ compare_tick(app, send, entry) }</th>
+                                { for cells.iter().map(|c| html! { <td title={c.clone()}>{ c }</td> }) }
+                            </tr>
+                        }
                     }) }
                 </tbody>
             </table>
@@ -140,6 +146,7 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
                     // A class works on the same few experiments.
                     { title_of(entry) }{ if entry.author.is_empty() { String::new() } else { format!(": {}", entry.author) } }
                 </span>
+                if !entry.computes.is_empty() { <span class="work">{ &entry.computes }</span> }
                 <span class="made">{ details_of(entry).join(" · ") }</span>
                 if !entry.headline.is_empty() { <span class="said">{ &entry.headline }</span> }
                 { sparkline(&entry.ladder) }
@@ -155,7 +162,7 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
 
 /// A bar a rung, the fastest in the accent's colour; what it says is in the headline.
 fn sparkline(heights: &[f64]) -> Html {
-    const HEIGHT: f64 = 28.0;
+    const HEIGHT: f64 = 36.0;
     const STEP: f64 = 7.0;
     let heights: Vec<f64> = heights.iter().filter(|h| h.is_finite()).map(|h| h.clamp(0.0, 1.0)).take(60).collect();
     if heights.len() < 2 {

@@ -65,20 +65,20 @@ struct Ladder<'a> {
     library: Option<(&'a Measurement, f64)>,
     /// Reasons that several rungs were skipped for, each with those rungs, which have no row.
     folded: Vec<(String, Vec<String>)>,
-    /// The number of rungs that a story leaves out.
+    /// Number of rungs that the story leaves out.
     left_out: usize,
 }
 
-/// A story leaves rungs out of a ladder that has more than so many.
+/// Number of rungs above which a story leaves some out.
 pub const STORY: usize = 10;
-/// The number of rungs that tell a story, at most, where these are not more that must be there.
+/// Number of rungs that tell a story, unless more of them must be there.
 const TOLD: usize = 8;
 
-/// The rungs that tell the story, in their order: the first, the first kernel, the best references, the largest steps and the fastest.
+/// Returns the rungs that tell the story, in their order: the first, the first kernel, the best references, the largest steps and the fastest.
 fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<LadderRow<'a>> {
     let us = |m: &Measurement| usable(m.median_us()).filter(|_| run.is_sound(m) && !m.does_less());
     let idea = |m: &Measurement| m.rung.replace("bf16", "fp16");
-    // Of one idea in two types the faster stays.
+    // An idea in two types is told by the faster one.
     let is_faster = |o: &LadderRow<'_>, m: &Measurement| us(o.measurement) < us(m) && us(o.measurement).is_some();
     let slower: Vec<bool> = rows
         .iter()
@@ -88,7 +88,7 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
     let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_))).map(|f| f.0);
     let library = run.fastest_library(problem).map(|f| f.0);
     let best = [external, library, run.fastest(problem)];
-    // How much each gains over all before it; what must be there gains without end.
+    // The speed-up of each kernel over all before it; infinite for a rung that must be there.
     let (mut gains, mut least, mut has_kernel) = (Vec::<f64>::new(), f64::INFINITY, false);
     for (r, slower) in rows.iter().zip(slower) {
         let m = r.measurement;
@@ -99,12 +99,12 @@ fn story<'a>(run: &Run, problem: &Problem, mut rows: Vec<LadderRow<'a>>) -> Vec<
             None => 0.0,
             Some(_) if is_first || best.iter().flatten().any(|b| b.rung == m.rung) => f64::INFINITY,
             Some(us) if is_kernel(m) && us < least => least / us,
-            // Where steps are few, the fastest others are told.
+            // A ladder of few steps is filled up with its fastest rungs.
             Some(us) => 1.0 / (1.0 + us),
         });
         least = us(m).filter(|_| is_kernel(m)).map_or(least, |us| us.min(least));
     }
-    // A gain that fewer than so many exceed is told.
+    // Equal gains are told together.
     let told = |gain: f64| gain > 0.0 && (gain == f64::INFINITY || gains.iter().filter(|g| **g > gain).count() < TOLD);
     let mut told = gains.iter().map(|g| told(*g));
     rows.retain(|_| told.next() == Some(true));
@@ -399,7 +399,7 @@ impl Ladder<'_> {
         let twin = self.run.measurement(&id, self.problem).filter(|t| self.left_out > 0 && t.rung != m.rung)?;
         let us = self.measure.verdict(self.run, twin).ok()?;
         let shown = self.measure.text(self.value_of(twin, us));
-        // A rate's unit is that of the row.
+        // The row's own figure names the unit of a rate.
         let number = shown.rsplit_once(' ').filter(|_| shown.ends_with("/s")).map_or(shown.as_str(), |s| s.0);
         Some(format!("{other}: {number}"))
     }

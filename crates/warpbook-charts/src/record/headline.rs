@@ -10,9 +10,9 @@ use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, Trai
 
 /// Limit on the rungs that the headline compares the fastest with.
 const MOST_AGAINST: usize = 3;
-/// The sentence has at most so many of these.
+/// Limit on the comparisons in the sentence.
 const MOST_SAID: usize = 2;
-const OVER_FRAMEWORK: &str = "Over other frameworks";
+const OVER_FRAMEWORK: &str = "Over frameworks";
 
 const FASTEST: &str = " is the fastest";
 const RATIO: &str = "Times as fast";
@@ -137,7 +137,7 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     let sentence = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
     let reason = run.notes.iter().find_map(|note| note.strip_prefix(&sentence)).map(clean).unwrap_or_default();
     let mut tiles = vec![
-        HeadlineTile::new(RATIO, ratio, format!("{fast_name}, against {slow_name}")),
+        HeadlineTile::new(RATIO, ratio, format!("as {slow_name}")),
         HeadlineTile::new("Slow way", time(slow_us), slow_name),
         HeadlineTile::new("Fast way", time(fast_us), fast_name),
     ];
@@ -176,7 +176,7 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         _ => measure.text(measure.value_of(fastest, us, None)),
     };
     let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
-    let mut sentence = format!("“{title}”{FASTEST}: {figure}.");
+    let mut sentence = format!("“{title}”{FASTEST}: {figure}");
     let mut more = Vec::new();
     let mut ratios = Vec::new();
     for (kind, other, ratio) in against(run, problem, fastest, us) {
@@ -186,8 +186,9 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         tiles.push(HeadlineTile::new(kind, times(ratio), other));
     }
     if !ratios.is_empty() {
-        sentence += &format!(" That is {}.", ratios.join("; "));
+        sentence += &format!(", {}", ratios.join(" and "));
     }
+    sentence += ".";
     let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
     if let Some((bound, share)) = bound {
         more.push(format!("It reaches {}.", of_bound(&bound, share)));
@@ -213,8 +214,8 @@ fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<
     let baseline = run.baseline(problem).and_then(|m| Some((m, usable(m.median_us())?)));
     let others = [
         (OVER_FRAMEWORK, external),
-        ("Over the fastest library", run.fastest_library(problem)),
-        ("Over the fastest kernel", run.fastest_kernels(problem)),
+        ("Over libraries", run.fastest_library(problem)),
+        ("Over kernels", run.fastest_kernels(problem)),
         ("Over the baseline", baseline),
     ];
     let mut seen = vec![fastest.rung.as_str()];

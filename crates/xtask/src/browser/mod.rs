@@ -319,10 +319,10 @@ fn shows_all_records(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the winner, its baseline, its bound and its check are on the first screen.
+/// Checks that the result, in a sentence and (if there is room) in figures, is on the first screen.
 fn first_screen(browser: &Browser) -> Result<()> {
     let below = browser.eval(
-        "return [...document.querySelectorAll('.tiles > div')].filter((e) => e.getBoundingClientRect().bottom > innerHeight)
+        "return [...document.querySelectorAll('.headline > p, .tiles > div')].filter((e) => e.getBoundingClientRect().bottom > innerHeight)
             .map((e) => e.textContent);",
     )?;
     ensure!(below == json!([]), "below the first screen are {below}");

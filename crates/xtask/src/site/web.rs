@@ -311,7 +311,7 @@ fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
     write_atomic(&script, uncommented(&guarded(&fs::read_to_string(&script)?)?))
 }
 
-/// The script without comments and indentation, a tenth of what it weighs. wasm-bindgen writes no text of several lines.
+/// Removes comments and indentation from the script, a tenth of its weight. wasm-bindgen writes no string of several lines.
 fn uncommented(script: &str) -> String {
     let is_code = |line: &&str| !["//", "/**", "* ", "*/"].iter().any(|c| line.starts_with(c)) && !line.is_empty();
     script.lines().map(str::trim).filter(is_code).flat_map(|line| [line, "\n"]).collect()

@@ -47,10 +47,10 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     }
 }
 
-/// What is computed, the problem and the device; then the result, in a sentence and in figures.
+/// The heading: what is computed, the problem and the device; then the result, in a sentence and in figures.
 fn heading(app: &App, send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Problem>, Tab)) -> Html {
     let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
-    let facts = facts(run, problem, app.library.computes(&run.experiment));
+    let facts = facts(run, problem, app.library.computes(entry));
     // A rung's panel says its own figures.
     let is_rung = tab == Tab::Source;
     let headline = problem.filter(|_| !is_rung).and_then(|p| charts::headline(run, p));
@@ -65,7 +65,7 @@ fn heading(app: &App, send: &Send, entry: &Entry, run: &Run, (problem, tab): (Op
     }
 }
 
-/// What a reader must know of the figures, and how they were made.
+/// The part below the charts: notices, and how the figures were measured.
 fn below(send: &Send, run: &Run, problem: Option<&Problem>, tab: Tab) -> Html {
     let more = problem.and_then(|p| charts::headline(run, p)).map_or_else(String::new, |h| h.more);
     let Summary { made, notices, policy } = Summary::of(run);

@@ -66,7 +66,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
     swipe(&app.swipe, on_step, content)
 }
 
-/// What leads from the headline to the panels of its rung and of the fastest kernels.
+/// Buttons that open the panels of the headline's rung and of the fastest kernels.
 pub fn winners(send: &Send, run: &Run, problem: &Problem, first: &str) -> Html {
     let kernels = run.fastest_kernels(problem).map(|(m, _)| m.rung.as_str());
     let mut rungs: Vec<&Rung> = std::iter::once(first).chain(kernels).filter_map(|id| run.rung(id)).collect();

@@ -252,7 +252,7 @@ impl Row {
         }
     }
 
-    /// The font of its name.
+    /// Returns the font of the name: bold for the fastest.
     fn font(&self) -> Font {
         if self.bar().is_some_and(|b| b.data.is_best) { Font::HEADING } else { Font::BODY }
     }
