@@ -1,0 +1,58 @@
+//! Numbers of 16 bits, f16 and bf16, alone and in pairs: computed in double precision without a loss, then rounded once.
+
+use super::floats::{add_to_odd, smaller};
+use super::{Compute, Row, Word};
+use crate::compute::convert::{BF16, F16, Format, Rounding};
+
+pub(super) fn add_rows(out: &mut Vec<Row>) {
+    macro_rules! of_format {
+        ($format:ident, $($op:literal $single:literal $pair:literal $n:ident $value:expr;)*) => {$(
+            out.push((concat!($op, $single), of_format!(@ $n, $format, $value)));
+            out.push((concat!($op, $pair), of_format!(@ pair $n, $format, $value)));
+        )*};
+        (@ two, $format:ident, $value:expr) => { Compute::Two(|a, b| two($format, a, b, $value)) };
+        (@ three, $format:ident, $value:expr) => { Compute::Three(|a, b, c| three($format, a, b, c, $value)) };
+        (@ pair two, $format:ident, $value:expr) => {
+            Compute::Two(|a, b| two($format, a, b, $value) | two($format, a >> 16, b >> 16, $value) << 16)
+        };
+        (@ pair three, $format:ident, $value:expr) => {
+            Compute::Three(|a, b, c| {
+                three($format, a, b, c, $value) | three($format, a >> 16, b >> 16, c >> 16, $value) << 16
+            })
+        };
+    }
+    macro_rules! both {
+        ($($op:literal $n:ident $value:expr;)*) => {
+            of_format! { F16, $($op ".f16" ".f16x2" $n $value;)* }
+            of_format! { BF16, $($op ".bf16" ".bf16x2" $n $value;)* }
+        };
+    }
+    both! {
+        "add" two |a, b| add_to_odd(a, b);
+        "add.rn" two |a, b| add_to_odd(a, b);
+        "sub" two |a, b| add_to_odd(a, -b);
+        "sub.rn" two |a, b| add_to_odd(a, -b);
+        "mul" two |a, b| a * b;
+        "mul.rn" two |a, b| a * b;
+        "min" two |a, b| smaller(a, b);
+        "max" two |a, b| -smaller(-a, -b);
+        "fma.rn" three |a, b, c| add_to_odd(a * b, c);
+    }
+    macro_rules! signs {
+        ($($suffix:literal $sign:literal),*) => {$(
+            out.push((concat!("neg", $suffix), Compute::One(|a| a ^ $sign)));
+            out.push((concat!("abs", $suffix), Compute::One(|a| a & !$sign)));
+        )*};
+    }
+    signs!(".f16" 0x8000, ".bf16" 0x8000, ".f16x2" 0x8000_8000, ".bf16x2" 0x8000_8000);
+}
+
+fn two(format: Format, a: u64, b: u64, f: impl Fn(f64, f64) -> f64) -> u64 {
+    let wide = |bits| format.widen(u16::take(bits).into());
+    format.narrow(f(wide(a), wide(b)), Rounding::Nearest)
+}
+
+fn three(format: Format, a: u64, b: u64, c: u64, f: impl Fn(f64, f64, f64) -> f64) -> u64 {
+    let wide = |bits| format.widen(u16::take(bits).into());
+    format.narrow(f(wide(a), wide(b), wide(c)), Rounding::Nearest)
+}

@@ -1,0 +1,269 @@
+//! A launch: which blocks are resident, and in which order they run.
+
+use super::block::Block;
+use super::memory::Memory;
+use super::{LANES, LIMITS};
+use crate::{Cause, Fault, Kernel};
+use std::collections::VecDeque;
+
+/// The order in which blocks and warps have their turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The first block and warp first.
+    #[default]
+    Forwards,
+    /// The last block and warp first.
+    Backwards,
+    /// A random order, by its seed.
+    Random(u64),
+}
+
+/// How a kernel is launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks by axis.
+    pub grid: [u32; 3],
+    /// Threads of a block by axis.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared: u64,
+    /// All blocks have to be resident at once.
+    pub is_cooperative: bool,
+    /// Order of the turns.
+    pub order: Order,
+    /// Instructions of warps after which the kernel is stopped.
+    pub budget: u64,
+}
+
+impl Launch {
+    /// A launch of so many blocks and threads along the first axis.
+    #[must_use]
+    pub fn new(blocks: u32, threads: u32) -> Self {
+        Self {
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            dynamic_shared: 0,
+            is_cooperative: false,
+            order: Order::Forwards,
+            budget: 1 << 32,
+        }
+    }
+}
+
+/// An argument of a launch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Argument {
+    /// An address of global memory, or any other 8 bytes.
+    U64(u64),
+    /// 4 bytes.
+    U32(u32),
+    /// A number in single precision.
+    F32(f32),
+    /// A number in double precision.
+    F64(f64),
+    /// A structure, as its bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Argument {
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::U64(v) => v.to_le_bytes().to_vec(),
+            Self::U32(v) => v.to_le_bytes().to_vec(),
+            Self::F32(v) => v.to_le_bytes().to_vec(),
+            Self::F64(v) => v.to_le_bytes().to_vec(),
+            Self::Bytes(bytes) => bytes.clone(),
+        }
+    }
+}
+
+/// What a launch that ended was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Instructions of warps.
+    pub steps: u64,
+    /// Instructions of threads.
+    pub thread_steps: u64,
+    /// Blocks that are resident at once.
+    pub resident_blocks: u32,
+    /// What the kernel printed.
+    pub printed: String,
+}
+
+/// A block's place in its grid.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    pub(super) block: [u32; 3],
+    pub(super) blocks: [u32; 3],
+    pub(super) threads: [u32; 3],
+    pub(super) dynamic_shared: u64,
+}
+
+impl Identity {
+    pub(super) fn threads_of_block(&self) -> u32 {
+        self.threads.iter().product()
+    }
+
+    /// The index of a thread by its number in the block.
+    pub(super) fn thread(&self, number: u32) -> [u32; 3] {
+        at(number, self.threads)
+    }
+
+    pub(super) fn linear_block(&self) -> u32 {
+        self.block[0] + self.blocks[0] * (self.block[1] + self.blocks[1] * self.block[2])
+    }
+}
+
+/// The index of a number, the first axis fastest.
+fn at(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
+    [number % x, number / x % y, number / x / y]
+}
+
+/// How far a launch is.
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) steps: u64,
+    pub(super) thread_steps: u64,
+    pub(super) budget: u64,
+    pub(super) printed: String,
+    /// The arguments of 8 bytes, to name a buffer; 0 for others.
+    pub(super) arguments: Vec<u64>,
+}
+
+/// Runs a grid.
+pub(super) fn run(memory: &mut Memory, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
+    let mut parameters = parameters(kernel, arguments)?;
+    let resident_blocks = resident_blocks(kernel, launch)?;
+    let blocks = launch.grid.iter().product::<u32>();
+    let mut random = Random(if let Order::Random(seed) = launch.order { seed } else { 0 });
+    let mut queue: VecDeque<u32> = (0..blocks).collect();
+    match launch.order {
+        Order::Forwards => {}
+        Order::Backwards => queue.make_contiguous().reverse(),
+        Order::Random(_) => random.shuffle(queue.make_contiguous()),
+    }
+    let mut resident: Vec<Block> = Vec::new();
+    let mut progress = Progress {
+        steps: 0,
+        thread_steps: 0,
+        budget: launch.budget,
+        printed: String::new(),
+        arguments: arguments.iter().map(|a| if let Argument::U64(address) = a { *address } else { 0 }).collect(),
+    };
+    loop {
+        while resident.len() < resident_blocks as usize
+            && let Some(number) = queue.pop_front()
+        {
+            let block = at(number, launch.grid);
+            let identity =
+                Identity { block, blocks: launch.grid, threads: launch.block, dynamic_shared: launch.dynamic_shared };
+            resident.push(Block::new(kernel, identity));
+        }
+        if resident.is_empty() {
+            let Progress { steps, thread_steps, printed, .. } = progress;
+            return Ok(Report { steps, thread_steps, resident_blocks, printed });
+        }
+        let mut has_run = false;
+        for block in &mut resident {
+            let order = |turn: usize, warps: usize| match launch.order {
+                Order::Forwards => turn,
+                Order::Backwards => warps - 1 - turn,
+                Order::Random(_) => random.below(warps),
+            };
+            has_run |= block.turn(kernel, memory, &mut parameters, &mut progress, order)?;
+        }
+        resident.retain(|block| !block.has_ended());
+        // A random order may have missed the warps that can run.
+        if !has_run && !resident.is_empty() && !any_can_run(&mut resident, kernel, memory, &mut parameters, &mut progress)? {
+            return Err(resident[0].waiting(kernel));
+        }
+    }
+}
+
+/// Gives every warp a turn, and tells if one has run.
+fn any_can_run(
+    resident: &mut [Block],
+    kernel: &Kernel,
+    memory: &mut Memory,
+    parameters: &mut [u8],
+    progress: &mut Progress,
+) -> Result<bool, Fault> {
+    let mut has_run = false;
+    for block in resident {
+        has_run |= block.turn(kernel, memory, parameters, progress, |turn, _| turn)?;
+    }
+    Ok(has_run)
+}
+
+/// The launch's parameters as the kernel reads them.
+fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault> {
+    if arguments.len() != kernel.parameters.len() {
+        let (expected, given) = (kernel.parameters.len(), arguments.len());
+        return Err(Fault::new(Cause::Launch, format!("`{}` takes {expected} arguments, not {given}.", kernel.name)));
+    }
+    let mut all = Vec::new();
+    for (index, (parameter, argument)) in kernel.parameters.iter().zip(arguments).enumerate() {
+        let bytes = argument.bytes();
+        if bytes.len() as u64 != parameter.bytes {
+            let message =
+                format!("Argument {} of `{}` has {} bytes, not {}.", index + 1, kernel.name, parameter.bytes, bytes.len());
+            return Err(Fault::new(Cause::Launch, message));
+        }
+        all.resize(usize::try_from(parameter.offset).unwrap_or(0), 0);
+        all.extend(bytes);
+    }
+    Ok(all)
+}
+
+/// Bytes of registers of all resident blocks, if they need not be resident.
+const RESIDENT_BYTES: u64 = 256 << 20;
+
+/// How many blocks run at once, from the limits of the GPU.
+fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
+    let refuse = |message: String| Err(Fault::new(Cause::Launch, message));
+    let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
+    let (threads, blocks) = (product(launch.block), product(launch.grid));
+    if threads == 0 || blocks == 0 || blocks > u64::from(u32::MAX) {
+        return refuse(format!("A grid of {:?} blocks of {:?} threads cannot be launched.", launch.grid, launch.block));
+    }
+    let most = kernel.most_threads.min(LIMITS.block_threads.into());
+    if threads > most {
+        return refuse(format!("A block of `{}` may have {most} threads, not {threads}.", kernel.name));
+    }
+    let shared = kernel.shared_bytes + launch.dynamic_shared;
+    if shared > LIMITS.block_shared_bytes {
+        return refuse(format!("A block may have {} bytes of shared memory, not {shared}.", LIMITS.block_shared_bytes));
+    }
+    let by_threads = u64::from(LIMITS.multiprocessor_threads) / threads.next_multiple_of(32);
+    let by_shared = LIMITS.multiprocessor_shared_bytes / (shared + LIMITS.reserved_shared_bytes);
+    let on_one = by_threads.min(by_shared).min(LIMITS.multiprocessor_blocks.into());
+    let at_once = on_one * u64::from(LIMITS.multiprocessors);
+    if launch.is_cooperative && blocks > at_once {
+        return refuse(format!("Of a cooperative launch all {blocks} blocks have to be resident, but only {at_once} can be."));
+    }
+    let rows = u64::from(kernel.registers) + kernel.fixed.len() as u64;
+    let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);
+    let by_memory = if launch.is_cooperative { at_once } else { (RESIDENT_BYTES / block_bytes.max(1)).max(1) };
+    Ok(u32::try_from(at_once.min(by_memory)).unwrap_or(1))
+}
+
+/// Marsaglia's xorshift64*: enough to choose an order.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        let mut x = self.0 ^ 0x9e37_79b9_7f4a_7c15;
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.0 = x ^ 0x9e37_79b9_7f4a_7c15;
+        let high = x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
+        usize::try_from(high).unwrap_or(0) % limit.max(1)
+    }
+
+    fn shuffle(&mut self, all: &mut [u32]) {
+        for at in (1..all.len()).rev() {
+            all.swap(at, self.below(at + 1));
+        }
+    }
+}

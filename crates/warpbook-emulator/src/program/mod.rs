@@ -1,0 +1,88 @@
+//! From a module's tree to what the interpreter runs: calls are flattened, operands become rows of registers, branches know where their lanes meet again.
+
+mod action;
+mod decode;
+mod decode_memory;
+mod decode_warp;
+mod flatten;
+mod flow;
+
+pub(crate) use action::{
+    Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
+};
+pub(crate) use decode::{Fixed, Special};
+
+use crate::Refusal;
+use crate::ptx::{Module, Type};
+use decode::Decoder;
+use flatten::{Parameter, flatten};
+
+/// An entry of a module, ready to be launched.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    pub(crate) name: String,
+    pub(crate) steps: Vec<Step>,
+    /// Registers, which come first among a warp's rows.
+    pub(crate) registers: u32,
+    /// What the rows after the registers hold.
+    pub(crate) fixed: Vec<Fixed>,
+    pub(crate) parameters: Vec<Parameter>,
+    /// Bytes of shared memory that the kernel declares; dynamic shared memory begins there.
+    pub(crate) shared_bytes: u64,
+    /// Bytes of local memory of a thread.
+    pub(crate) frame_bytes: u64,
+    /// `.maxntid`: threads that a block may have.
+    pub(crate) most_threads: u64,
+}
+
+impl Kernel {
+    /// Decodes an entry; `addresses` are those of the module's variables.
+    pub(crate) fn new(module: &Module, addresses: &[u64], name: &str) -> Result<Self, Refusal> {
+        let Some(entry) = module.functions.iter().find(|f| f.is_entry && f.name == name) else {
+            let known: Vec<&str> = module.entries().collect();
+            return Err(Refusal::new((0, 0), format!("There is no entry `{name}`; there are {}.", known.join(", "))));
+        };
+        let directive = |name: &str| entry.directives.iter().find(|(n, _)| n == name).map(|(_, numbers)| numbers);
+        if let Some((name, _)) = entry.directives.iter().find(|(name, _)| name.contains("cluster")) {
+            return Err(Refusal::new(entry.at, format!("`{name}` is not supported: clusters need compute capability 9.0.")));
+        }
+        let flat = flatten(module, entry)?;
+        let mut decoder = Decoder::new(module, addresses, &flat)?;
+        let mut steps = Vec::with_capacity(flat.instructions.len() + 1);
+        for instruction in &flat.instructions {
+            steps.push(decoder.step(instruction).map_err(|mut refusal| {
+                refusal.place = instruction.place.as_deref().cloned();
+                refusal
+            })?);
+        }
+        steps.push(Step { guard: NONE, guard_negated: false, action: Action::Exit, meet: NONE, line: 0, place: None });
+        flow::find_meeting_points(&mut steps);
+        Ok(Self {
+            name: name.to_owned(),
+            steps,
+            registers: u32::try_from(flat.registers.len()).unwrap_or(NONE),
+            shared_bytes: decoder.shared_bytes,
+            fixed: decoder.fixed,
+            parameters: flat.parameters.clone(),
+            frame_bytes: flat.frame_bytes,
+            most_threads: directive(".maxntid").map_or(1024, |numbers| numbers.iter().product()),
+        })
+    }
+
+    /// The kernel's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of instructions, with those of the functions that it calls.
+    #[must_use]
+    pub fn instructions(&self) -> usize {
+        self.steps.len()
+    }
+}
+
+/// Bytes of a register's type; a predicate takes one.
+fn register_bytes(ty: Type) -> u8 {
+    u8::try_from(ty.bytes()).unwrap_or(8)
+}
