@@ -119,7 +119,7 @@ struct Product {
         }
     }
 
-    // The same from this lane's first element. PAIRS: all elements exist, and two adjacent ones are stored as one word.
+    // Stores from this lane's first element on. PAIRS: all elements exist, and two adjacent ones are stored as one word.
     template <bool PAIRS>
     __device__ __forceinline__ void store_rows(Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc,
                                                unsigned row, unsigned column, const Epilogue& epilogue) const {

@@ -19,7 +19,7 @@ constexpr bool ALONE = SLICES * SPLIT == 1;
 // A row of the tile as elements of C, and up to 7 before it: see store_staged.
 constexpr int STAGED_STRIDE = BN + 8, STAGED_BYTES = BM * STAGED_STRIDE * 2;
 constexpr int GROUPS_BYTES = ALONE ? 0 : SLICES * (RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES);
-// What lies behind the groups: sums from other blocks, or the staged tile, which takes the place of the ring where there are no sums.
+// Memory behind the groups: sums from other blocks, or the staged tile, which takes the place of the ring where there are no sums.
 constexpr int BEHIND_BYTES = SPLIT > 1 ? BM * BN * 4 : ALONE && RING_BYTES > STAGED_BYTES ? RING_BYTES : STAGED_BYTES;
 constexpr int ROWS = BM / SPLIT;  // Rows of the tile that a block of the cluster adds up and stores.
 static_assert(sizeof(In) == 2, "the shifts are of 16-bit elements");
@@ -261,7 +261,7 @@ __device__ __forceinline__ void store_staged(const Staged& staged, Out* __restri
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
      Out* __restrict__ c /* [gridDim.y][m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
-    extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [SLICES]: two tiles of A and B; then their sums. Then what is sent, or staged
+    extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [SLICES]: two tiles of A and B; then their sums; then sums to send, or staged
     const unsigned rank = SPLIT > 1 ? cluster_rank() : 0, group = threadIdx.x / GROUP_THREADS;
     const unsigned tiles_n = (n + BN - 1) / BN, tile = blockIdx.x / SPLIT;
     const unsigned row = tile / tiles_n * BM, column = tile % tiles_n * BN;

@@ -14,7 +14,7 @@ constexpr int VECTORS = WIDTH / 8;  // The sums of a thread, in float4.
 struct Piece { unsigned tile, begin, blocks, others; };
 constexpr int MOST_PIECES = 3;  // Of a range, which is shorter than two tiles.
 
-// What a cluster computes: whole tiles in turn with the others, then its range of the k blocks of the last tiles, which are cut, tile after
+// The work of a cluster: whole tiles in turn with the others, then its range of the k blocks of the last tiles, which are cut, tile after
 // tile. Ranges differ by at most one k block. Only the first piece of a range can begin in the middle of a tile, and is left to others
 // before anything is waited for. The waits are for ranges behind one's own: these belong to clusters before one's own, which are
 // resident first.
@@ -96,7 +96,7 @@ struct Exchange {
     }
 
     // The sums of a piece become those of its tile: leaves them to another block, or adds what others leave of it, in the order of k.
-    // Whether they are complete.
+    // True if they are complete.
     __device__ __forceinline__ bool complete(Sums& own, unsigned begin, unsigned others, unsigned rank, int group) const {
         const unsigned slot = (Pieces::range() * CLUSTER + rank) * CONSUMERS + group;
         if (begin > 0) leave(own, slot, 1 + group);

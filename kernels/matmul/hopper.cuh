@@ -196,7 +196,7 @@ struct Sums {
     static constexpr int EACH = WIDTH / 2, ALL = HEIGHT * EACH;
     float d[ALL];
 
-    // Those of one instruction.
+    // Sums of one instruction.
     __device__ __forceinline__ float (&of(int i))[EACH] { return *reinterpret_cast<float (*)[EACH]>(d + i * EACH); }
 
     // Begins to multiply a stage's tiles, given the lower halves of the descriptors of the first and the second; add = 0 overwrites the sums.

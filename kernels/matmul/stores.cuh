@@ -108,7 +108,7 @@ __device__ __forceinline__ void store_part(const float (&d)[N], unsigned stages,
     }
 }
 
-// The same for a product that is computed transposed: 2 N rows from `row` on, 64 columns from `column` on. A lane holds two rows of a column:
+// Stores a product that is computed transposed: 2 N rows from `row` on, 64 columns from `column` on. A lane holds two rows of a column:
 // stmatrix transposes them on the way to shared memory, or movmatrix across the warp where C has no pieces of 16 bytes.
 template <int N>
 __device__ __forceinline__ void store_swapped(const float (&d)[N], unsigned stages, int place, Out* __restrict__ c /* [m][ldc] */, unsigned m,

@@ -54,7 +54,7 @@ __device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, 
     }
 }
 
-// The same where only the launch knows whether the epilogue is plain.
+// Like the function above, where only the launch knows whether the epilogue is plain.
 __device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, const Epilogue& epilogue, bool plain, const Out* c, unsigned row,
                                       unsigned column, unsigned m, unsigned n, unsigned ldc) {
     if (plain) write<true>(to, sums, chunk, epilogue, c, row, column, m, n, ldc);

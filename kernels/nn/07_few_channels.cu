@@ -198,7 +198,7 @@ struct Gradient {
         const bool is_inside = column < g.filters && at < unit.pixels && down < height && across < width;
         next.fetch(dy, ((unit.image * height + down) * width + across) * g.filters + column, is_inside);
     }
-    // What a pixel gets, or the next one in its row, of the same window.
+    // The value for a pixel, or the next one in its row, of the same window.
     __device__ __forceinline__ uint4 of_pixel(const Unit& unit, const unsigned (&words)[4], unsigned at, unsigned right) const {
         const unsigned row = g.columns.of(at);
         return next.at(words, unit.row + row, (at - row * g.ow) ^ right);

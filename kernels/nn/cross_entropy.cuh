@@ -5,7 +5,7 @@
 
 constexpr int WARPS = THREADS / WARP;
 
-// Whether the logit of a class goes before another: NaN is the largest, and of equal logits the first.
+// True if the logit of a class goes before another: NaN is the largest, and of equal logits the first.
 __device__ __forceinline__ bool before(float a, unsigned class_a, float b, unsigned class_b) {
     const bool a_nan = a != a, b_nan = b != b;
     if (a_nan != b_nan) return a_nan;

@@ -27,7 +27,7 @@ dropout(const In* in /* [n] */, In* out /* [n] */, unsigned long long n, unsigne
 #pragma unroll
         for (int b = 0; b < GROUP / 4; ++b) {
             Words next = words;
-            // The same for all threads; the last block of a group is drawn only where an element reaches into it.
+            // The condition is the same for all threads; the last block of a group is drawn only where an element reaches into it.
             if (b + 1 < GROUP / 4 || odd) next = words_of(block + b + 1);
             unsigned w[8] = {words.w[0], words.w[1], words.w[2], words.w[3], next.w[0], next.w[1], next.w[2], next.w[3]};
             if (odd) {

@@ -5,7 +5,7 @@
 // Elements of type IN in 16 bytes.
 constexpr int GROUP = 16 / sizeof(In);
 
-// Whether groups of an array can be read as one word of 16 bytes.
+// True if groups of an array can be read as one word of 16 bytes.
 __device__ __forceinline__ bool in_groups(const void* array) { return (size_t)array % 16 == 0; }
 
 __device__ __forceinline__ void unpack(const uint4& words, float* v /* [4] */, float) {

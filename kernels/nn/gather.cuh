@@ -6,7 +6,7 @@
 #if __CUDA_ARCH__ >= 750
 
 #if !TURING
-// The same as cp_async16, of all bytes or none, through L1: neighbouring taps read the same elements again.
+// Like cp_async16, of all bytes or none, through L1: neighbouring taps read the same elements again.
 __device__ __forceinline__ void cp_async16_cached(unsigned to, const void* from, bool inside) {
     asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
 }
@@ -24,7 +24,7 @@ struct Chunks {
     unsigned row = threadIdx.x / To::CHUNKS, column = threadIdx.x % To::CHUNKS * VECTOR;  // of the first element
     unsigned to = To::offset(threadIdx.x / To::CHUNKS, threadIdx.x % To::CHUNKS);         // its place in the tile
 
-    // That of chunk i in shared memory.
+    // Address of chunk i in shared memory.
     __device__ __forceinline__ unsigned place(unsigned tile, int i) const { return tile + to + i * ROWS_AT_ONCE * To::ROW_BYTES; }
 };
 

@@ -63,7 +63,7 @@ __device__ __forceinline__ unsigned index(unsigned n, unsigned c, unsigned y = 0
 }
 __device__ __forceinline__ Place place(unsigned i) { return warpbook::place_of<CHANNELS, HEIGHT, WIDTH>(i); }
 
-// The same of y and dy.
+// Index and place in y and dy.
 __device__ __forceinline__ unsigned out_index(unsigned n, unsigned c, unsigned y = 0, unsigned x = 0) {
     return warpbook::index_of<OUT_CHANNELS, OUT_HEIGHT, OUT_WIDTH>(n, c, y, x);
 }

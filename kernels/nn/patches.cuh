@@ -70,7 +70,7 @@ struct Patches {
         return at;
     }
 
-    // Whether the element is inside of the image, and where.
+    // True if the element is inside the image, with its place.
     __device__ __forceinline__ bool find(const Pixel& pixel, const Tap& tap, unsigned& at) const {
         const unsigned r = pixel.row + tap.row, c = pixel.column + tap.column;
         at = pixel.offset + tap.offset;

@@ -30,7 +30,7 @@ struct Scaler {
     unsigned interval, unused;
 };
 
-// What judge_and_prepare reads and writes, one element each unless it says otherwise.
+// Arguments that judge_and_prepare reads and writes, one element each unless it says otherwise.
 struct Verdict {
     Settings settings;
     unsigned* counters /* [4] */;
@@ -44,7 +44,7 @@ struct Verdict {
     unsigned long long withdraws /* 1 where the step has its numbers already, which are taken back if it is skipped after all; else 0 */;
 };
 
-// What finish reads and writes.
+// Arguments that finish reads and writes.
 struct End {
     unsigned n, count, slots, unused;
     Scaler scaler;

@@ -24,7 +24,7 @@ __device__ __forceinline__ void transpose_in_four(unsigned (&words)[4], unsigned
     }
 }
 
-// The same of halves of words: half j of lane t of each four lanes becomes half t of lane j.
+// The same exchange for halves of words: half j of lane t of each four lanes becomes half t of lane j.
 __device__ __forceinline__ void transpose_halves_in_four(unsigned (&words)[2], unsigned t) {
     const bool upper = t & 2, odd = t & 1;
     const unsigned pair = __shfl_xor_sync(0xffffffffu, upper ? words[0] : words[1], 2);

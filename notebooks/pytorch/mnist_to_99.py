@@ -40,7 +40,7 @@ arguments, a file or PyTorch; 130 interrupted.
 
 A record next to Warpbook's, of the same accuracy from as many seeds:
 
-    warpbook train mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99 --data DIR --out ours.json
+    warpbook speedrun mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99 --data DIR --out ours.json
     python3 mnist_to_99.py --cold 10 --like ours.json --data DIR --out pytorch.json
     warpbook merge ours.json pytorch.json --out both.json
 
@@ -87,7 +87,7 @@ HALVED_EVERY = 5
 WARM_UP = 3
 # The work of a record: what Warpbook's must say that it was.
 EXPERIMENT = "time-to-accuracy"
-OURS = "warpbook train mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99"
+OURS = "warpbook speedrun mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99"
 WORK = {"recipe": "mnist", "data": "MNIST", "samples": 60_000, "test_samples": 10_000, "batch": BATCH, "from": "the start of a process"}
 # An interpreter takes no minute to start: the clocks do not belong together.
 MOST_INTERPRETER_S = 60.0

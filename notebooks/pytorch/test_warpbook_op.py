@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import math
 import os
 import re
 import sys
@@ -39,6 +41,13 @@ class Library(unittest.TestCase):
             named.touch()
             with mock.patch.dict(os.environ, {warpbook_op.VARIABLE: str(named)}):
                 self.assertEqual(warpbook_op.library_file(), named.resolve())
+
+    def test_a_check_is_a_line_of_text_or_json(self):
+        line = lambda as_json, right=True: warpbook_op.checked_line("linear", (5, 3, 2), "float16", "mine.cu", 1.2e-7, math.nan, right, as_json)
+        self.assertEqual(line(False), "ok    linear (5, 3, 2) float16 by mine.cu: 1.2e-07 from float64, nan from differences")
+        self.assertTrue(line(False, right=False).startswith("WRONG linear (5, 3, 2)"))
+        expect = {"layer": "linear (5, 3, 2)", "dtype": "float16", "by": "mine.cu", "from_float64": "1.2e-07", "from_differences": "nan", "right": True}
+        self.assertEqual(json.loads(line(True)), expect)
 
     def test_an_installed_library_lies_next_to_the_module(self):
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {}, clear=True):

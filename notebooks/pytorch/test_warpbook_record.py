@@ -86,6 +86,9 @@ class LikeRecord(InFolder):
 
         good = like("toy", SIZES)
         self.assertEqual(wr.read_like(self.write(good), "toy"), good)
+        # Inputs of records that were written before inputs were entries.
+        older = good | {"policy": good["policy"] | {"inputs": "x drawn in some way; several features: Gaussian x"}}
+        self.assertEqual(wr.read_like(self.write(older), "toy"), older)
         self.refused(lambda: wr.read_like(self.folder / "none.json", "toy"), "could not be read")
         self.refused(lambda: wr.read_like(self.folder, "toy"), "could not be read")
         refused("", "is not valid JSON")
@@ -103,6 +106,7 @@ class LikeRecord(InFolder):
         refused(good | {"problems": [SIZES[0] | {"id": 7}]}, "`id` is missing or wrong")
         refused(good | {"problems": [SIZES[0] | {"sizes": [{"value": 7}]}]}, "`name` is missing")
         refused(good | {"policy": good["policy"] | {"samples": "many"}}, "`policy.samples` is missing or wrong")
+        refused(good | {"policy": good["policy"] | {"inputs": None}}, "`policy.inputs` is missing or wrong")
         refused(good | {"policy": good["policy"] | {"l2": "cold"}}, "was timed with a cold L2")
         refused(good | {"environment": {}}, "`environment.device.kind` is missing")
         path = self.folder / "latin.json"

@@ -51,7 +51,7 @@ def like(experiment: str, problems: list[dict[str, Any]], device: dict[str, Any]
             "samples": 5,
             "budget_s": 1.5,
             "batch_below_us": 50.0,
-            "inputs": "x drawn in some way",
+            "inputs": [{"data": "x drawn in some way"}, {"work": "several features", "data": "Gaussian x"}],
         },
         "descriptor": {"headline": "time", "baseline": {"rung": "first"}, "charts": ["ladder", "sweep"]},
         "problems": problems,
@@ -109,6 +109,8 @@ def has_required(test: unittest.TestCase, value: Any, schema: dict, root: dict, 
     """Required keys and plain types."""
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
+    if any(isinstance(value, list) and of.get("type") == "array" for of in schema.get("anyOf", [])):
+        schema = next(of for of in schema["anyOf"] if of.get("type") == "array")
     kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
     if isinstance(kind := schema.get("type"), str) and kind in kinds:
         test.assertIsInstance(value, kinds[kind], path)

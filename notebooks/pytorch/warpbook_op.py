@@ -9,7 +9,7 @@ and PyTorch's current stream. `Linear` and `Conv2d` are PyTorch's modules with t
 network, where a rung or a kernel of your own can compute the linear layers: converted(model, kernel="mine.cu"). Under torch.autocast they round as PyTorch's layers do; gradients of weights come out in fp32, as the master weights are,
 so that nothing widens them. A step can be captured in a CUDA graph.
 
-Run as a program, it checks both layers and any kernels that are named, as in `python3 warpbook_op.py mine.cu`, every gradient against differences along random directions and against PyTorch's in
+Run as a program, it checks both layers and any kernels that are named, as in `python3 warpbook_op.py mine.cu` (with --json a JSON object for each check), every gradient against differences along random directions and against PyTorch's in
 float64. A layer is linear in each of its arguments, so that central differences have no error but rounding.
 
 training.py times both in whole trainings, its ways torch_amp_fp16_own and torch_amp_fp16_own_graph.
@@ -18,6 +18,7 @@ training.py times both in whole trainings, its ways torch_amp_fp16_own and torch
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 import threading
@@ -423,8 +424,19 @@ def check_layer(
     return against, directional_error(torch, ours, arguments, g)
 
 
+def checked_line(kind: str, shape: tuple[Any, ...], dtype: str, by: str | None, against: float, differences: float, right: bool, as_json: bool) -> str:
+    """A check as a line of text, or as the JSON object that crates/warpbook/src/lesson/stock/in_pytorch.rs reads."""
+    layer, errors = f"{kind} {shape}", (f"{against:.1e}", f"{differences:.1e}")
+    if as_json:
+        found = {"layer": layer, "dtype": dtype, "by": by, "from_float64": errors[0], "from_differences": errors[1], "right": right}
+        return json.dumps(found)
+    by = f" by {by}" if by else ""
+    return f"{'ok   ' if right else 'WRONG'} {layer} {dtype}{by}: {errors[0]} from float64, {errors[1]} from differences"
+
+
 def main() -> int:
     torch = wr.load_torch()
+    as_json = "--json" in sys.argv[1:]
     if not torch.cuda.is_available():
         print("warpbook_op.py needs a GPU that PyTorch can use.", file=sys.stderr)
         return 1
@@ -437,7 +449,7 @@ def main() -> int:
         return 1
     wrong = 0
     # The linear layers by Warpbook's choice, by the rung with 32 x 32 tiles, and by the files that are named.
-    kernels = [None, "03_shared_tile", *sys.argv[1:]]
+    kernels = [None, "03_shared_tile", *(name for name in sys.argv[1:] if name != "--json")]
     cases = [(kind, shape, kernel) for kind, shapes in SHAPES.items() for shape in shapes for kernel in kernels if kernel is None or kind == "linear"]
     for kind, shape, kernel in cases:
         try:
@@ -447,9 +459,7 @@ def main() -> int:
                 bounds = (max(epsilon, 1e-5), 1e-4)
                 right = against <= bounds[0] and differences <= bounds[1]
                 wrong += not right
-                errors = f"{against:.1e} from float64, {differences:.1e} from differences"
-                by = f" by {kernel}" if kernel else ""
-                print(f"{'ok   ' if right else 'WRONG'} {kind} {shape} {name}{by}: {errors}", flush=True)
+                print(checked_line(kind, shape, name, kernel, against, differences, right, as_json), flush=True)
         except RuntimeError as e:
             wrong += 1
             print(f"WRONG {kind} {shape} by {kernel}: {e}", flush=True)

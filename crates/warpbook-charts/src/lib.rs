@@ -1,14 +1,14 @@
-//! A record drawn: [`Run`](warpbook_record::Run) -> [`Chart`], an SVG with a title, a sentence for screen readers and the table behind it.
+//! Draws a record: [`Run`](warpbook_record::Run) -> [`Chart`], an SVG with a title, a sentence for screen readers and the table behind it.
 //!
-//! No experiment is known here by name: what differs between them comes from [`Run::descriptor`](warpbook_record::Run::descriptor)
-//! and from the problems' data. [`LadderTable`] is the ladder as a table, for all who show it. [`highlight`] cuts the kernels' source
+//! The crate knows no experiment by name: the differences between experiments come from [`Run::descriptor`](warpbook_record::Run::descriptor) and
+//! from the problems' data. [`LadderTable`] is the ladder as a table, for page, notebook and command line. [`highlight`] cuts the kernels' source
 //! into tokens to colour, and [`diagram`] draws tiles, accesses and timelines.
 //!
-//! The same record gives the same bytes in a notebook, in a test and on a page: texts are measured with a table of this
-//! crate's own, never in a DOM or with a font file. The crate does no I/O and knows no clock.
+//! The same record gives the same bytes in a notebook, in a test and on a page: texts are measured with this crate's own table, never in a DOM or
+//! with a font file. The crate does no I/O and reads no clock.
 //!
-//! The crate has three floors, and imports go only downwards. `draw` writes SVG and knows no record; `record` says what a record holds, in figures
-//! and in words, and draws nothing; `charts`, with a file or a folder for each chart, and `compare` draw what `record` says.
+//! The crate has three floors, and imports go only downwards. `draw` writes SVG and knows no record; `record` derives figures and texts from a
+//! record, and draws nothing; `charts`, with a file or a folder for each chart, and `compare` draw what `record` derives.
 #![forbid(unsafe_code)]
 
 mod charts;
@@ -22,7 +22,7 @@ pub use charts::curves::power::power_in_words;
 pub use charts::curves::{Curve, Scale};
 pub use charts::diagram;
 pub use charts::exponents::{ExponentRow, FormatRange};
-pub use charts::roofline::{RoofLine, RoofPoint, RooflinePoints, kernel_rungs, roofline_points};
+pub use charts::roofline::{CeilingLine, RoofPoint, RooflinePoints, kernel_rungs, roofline_points};
 pub use compare::{ComparedCell, ComparedRow, Comparison, Counts, Drift, MAX_RECORDS, Verdict, beside};
 pub use draw::chart::{Chart, ChartError};
 pub use draw::options::{Guess, Options, Window};
@@ -40,7 +40,7 @@ pub use record::timing::DEBUG_ASSERTIONS;
 pub use record::verdict::past_bound;
 pub use warpbook_record::Quantity;
 
-/// The charts, as a notebook draws them: `draw().ladder(&run, problem, Quantity::Time)`. Other widths are [`Options`] of their own.
+/// Returns the options of a notebook's charts: `draw().ladder(&run, problem, Quantity::Time)`. For other widths make your own [`Options`].
 #[must_use]
 pub fn draw() -> Options {
     Options::default()

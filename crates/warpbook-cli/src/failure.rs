@@ -1,4 +1,4 @@
-//! What ends the program early: an exit code, and a sentence with the remedy.
+//! Failures that end the program early: an exit code, and a sentence with the remedy.
 
 use warpbook::nn::train::TrainError;
 use warpbook::{device, ranks};
@@ -9,7 +9,7 @@ pub const RUNG_FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The device cannot be used.
 pub const DEVICE: u8 = 3;
-/// Another rank of the same training failed, died or hangs.
+/// Exit code if another rank of the same training failed, died or hangs.
 pub const OTHER_RANK: u8 = 4;
 /// Ctrl-C.
 pub const INTERRUPTED: u8 = 130;

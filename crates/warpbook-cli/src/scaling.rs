@@ -169,7 +169,7 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// So many ranks, until they end; or why they failed, and with which code.
+/// Runs so many ranks until they end; if they fail, returns why, and with which code.
 fn start(
     world: usize,
     (file, in_one_process): (&Path, bool),

@@ -2,7 +2,7 @@
 
 use crate::output::warn;
 
-/// How the program is asked to end.
+/// Way in which the program is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndRequest {
     /// Ctrl-C: a second one means at once.

@@ -20,33 +20,33 @@ pub struct Dataset {
 /// Training and test images of one data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Splits {
-    /// What a network is trained on; a validation set is split off it, see [`Dataset::split`].
+    /// Images that a network is trained on; a validation set is split off them, see [`Dataset::split`].
     pub train: Dataset,
-    /// What it is judged on at the end.
+    /// Images that the trained network is judged on at the end.
     pub test: Dataset,
 }
 
 impl Splits {
-    /// Both by their honest name: see [`Dataset::noted`].
+    /// Adds a note to the training and test images: see [`Dataset::noted`].
     #[must_use]
     pub fn noted(self, what: &str) -> Self {
         Self { train: self.train.noted(what), test: self.test.noted(what) }
     }
 }
 
-/// Where images come from.
+/// The origin of images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// The published files, byte for byte.
     Original,
     /// Files of the published layout that are not known to be the published ones.
     Modified {
-        /// A sentence without its full stop: what differs, or why it is not known.
+        /// The difference, or why it is not known: a sentence without its full stop.
         why: String,
     },
-    /// Files of the published layout with other images, of which somebody says what they are: see [`Dataset::noted`].
+    /// Files of the published layout with other images, described by a note: see [`Dataset::noted`].
     Noted {
-        /// A sentence without its full stop, as "recompressed as JPEG q75".
+        /// The note: a sentence without its full stop, such as "recompressed as JPEG q75".
         what: String,
     },
     /// Drawn by [`synthetic_digits`](crate::synthetic_digits).
@@ -54,7 +54,7 @@ pub enum Origin {
         /// The seed they were drawn with.
         seed: u64,
     },
-    /// Images of a folder, see [`image_folder`](crate::image_folder).
+    /// Images from a folder, see [`image_folder`](crate::image_folder).
     Folder {
         /// The skipped entries, such as "9 .webp and 1 .bmp"; empty if there were none.
         passed_over: String,
@@ -77,12 +77,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// How much of a set is split off: a count of images, or a fraction of them between 0 and 1.
+/// The size of a part that is split off: a count of images, or a fraction of them between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Part {
-    /// So many images.
+    /// A count of images.
     Count(usize),
-    /// This share of them, rounded to a whole image.
+    /// A share of the images, rounded to a whole image.
     Fraction(f64),
 }
 
@@ -107,10 +107,10 @@ impl fmt::Debug for Dataset {
 }
 
 impl Dataset {
-    /// A set of the caller's arrays: `images` u8 `[n][channels][height][width]`, `labels` u8 `[n]`, each a number of a class.
+    /// Makes a data set of the caller's arrays: `images` u8 `[n][channels][height][width]`, `labels` u8 `[n]`, each the index of a class.
     ///
     /// # Errors
-    /// The arrays do not fit together.
+    /// If the lengths of the arrays do not match, or a label is not the index of a class.
     pub fn from_arrays(
         name: impl Into<String>,
         shape: [usize; 3],
@@ -134,25 +134,27 @@ impl Dataset {
         let [c, h, w] = shape;
         let (n, found) = (labels.len(), images.len());
         let Some(pixels) = c.checked_mul(h).and_then(|p| p.checked_mul(w)).filter(|p| *p > 0) else {
-            return refuse(format!("images of {c} x {h} x {w} are none; the shape is [channels, height, width]."));
+            return refuse(format!(
+                "images of {c} x {h} x {w} have no pixels; the shape is [channels, height, width]."
+            ));
         };
         if pixels.checked_mul(n) != Some(found) {
             return refuse(format!(
-                "{n} labels and images of {c} x {h} x {w} need {n} x {pixels} bytes of pixels, and there are {found} ({} images).",
+                "{n} labels and images of {c} x {h} x {w} need {n} x {pixels} bytes of pixels, but there are {found} ({} images).",
                 found as f64 / pixels as f64
             ));
         }
         if classes.is_empty() || classes.len() > 256 {
-            return refuse(format!("{} classes; there can be 1 to 256, since a label is a byte.", classes.len()));
+            return refuse(format!("{} classes: choose 1 to 256, since a label is a byte.", classes.len()));
         }
         if let Some(i) = labels.iter().position(|l| usize::from(*l) >= classes.len()) {
             let (label, last) = (labels[i], classes.len() - 1);
-            return refuse(format!("label {i} is {label}, and the classes are numbered 0 to {last}."));
+            return refuse(format!("label {i} is {label}, but the classes are numbered 0 to {last}."));
         }
         Ok(Self::fitting(name, shape, images, labels, classes, origin))
     }
 
-    /// Of arrays that are known to fit.
+    /// Makes a data set of arrays whose lengths are known to match.
     pub(crate) fn fitting(
         name: String,
         shape: [usize; 3],
@@ -164,43 +166,43 @@ impl Dataset {
         Self { name, shape, classes: classes.into(), images: images.into(), labels: labels.into(), origin }
     }
 
-    /// What it is called.
+    /// Name of the data set.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// `[channels, height, width]` of an image.
+    /// Shape of an image: `[channels, height, width]`.
     #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         self.shape
     }
 
-    /// 1 for grey, 3 for red, green and blue.
+    /// Channels of an image: 1 for grey, 3 for red, green and blue.
     #[must_use]
     pub fn channels(&self) -> usize {
         self.shape[0]
     }
 
-    /// Rows of an image.
+    /// Height of an image in pixels.
     #[must_use]
     pub fn height(&self) -> usize {
         self.shape[1]
     }
 
-    /// Columns of an image.
+    /// Width of an image in pixels.
     #[must_use]
     pub fn width(&self) -> usize {
         self.shape[2]
     }
 
-    /// Bytes of an image, channels x height x width.
+    /// Bytes of an image: channels x height x width.
     #[must_use]
     pub fn pixels(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// The classes' names; a label is an index of them.
+    /// Names of the classes; a label is an index into them.
     #[must_use]
     pub fn classes(&self) -> &[String] {
         &self.classes
@@ -218,20 +220,20 @@ impl Dataset {
         &self.labels
     }
 
-    /// Where the images come from.
+    /// Origin of the images.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// A sentence without its full stop on what these images are, for wherever results with them are shown.
+    /// A note on what these images are, to be shown with any result on them: a sentence without its full stop.
     #[must_use]
     pub fn note(&self) -> String {
         format!("{}: {}", self.name, self.origin)
     }
 
-    /// The same images by their honest name, as "recompressed as JPEG q75", wherever results with them are shown. Only what nobody knows can be
-    /// said so: the published files, byte for byte, synthetic images and your own stay what they are.
+    /// Returns these images with a note on what they are, such as "recompressed as JPEG q75", which is shown with any result on them. The note is
+    /// kept only for files of unknown content: the published files, byte for byte, synthetic images and the user's own arrays stay as they are.
     #[must_use]
     pub fn noted(mut self, what: impl Into<String>) -> Self {
         if matches!(self.origin, Origin::Modified { .. } | Origin::Noted { .. }) {
@@ -246,7 +248,7 @@ impl Dataset {
         self.labels.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no images.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
@@ -271,7 +273,7 @@ impl Dataset {
         self.labels[i]
     }
 
-    /// The first `n` images, or all where there are fewer.
+    /// Returns the first `n` images, or all if there are fewer.
     #[must_use]
     pub fn take(&self, n: usize) -> Self {
         if n >= self.len() {
@@ -280,23 +282,26 @@ impl Dataset {
         self.with(self.images[..n * self.pixels()].into(), self.labels[..n].into())
     }
 
-    /// The images with these indices, in this order; an index may come twice.
+    /// Returns the images with these indices, in this order; an index may be repeated.
     ///
     /// # Errors
-    /// An index is past the end.
+    /// If an index is past the end.
     pub fn subset(&self, indices: &[usize]) -> Result<Self> {
         if let Some(i) = indices.iter().find(|i| **i >= self.len()) {
             let n = self.len();
-            return Err(Error::Setting(format!("{}: there is no image {i}; it has {n}, from 0.", self.name)));
+            return Err(Error::Setting(format!(
+                "{}: there is no image {i}; the {n} images are numbered from 0.",
+                self.name
+            )));
         }
         Ok(self.gather(indices))
     }
 
-    /// Splits a random part off, as a validation set: gives the rest and the part. The same seed gives the same split; both keep the
-    /// images in a random order.
+    /// Splits off a random part as a validation set; returns the rest and the part. The same seed gives the same split; both keep the images in
+    /// random order.
     ///
     /// # Errors
-    /// The part is nothing, everything or more.
+    /// If the part is empty, or as large as the set or larger.
     pub fn split(&self, validation: impl Into<Part>, seed: u64) -> Result<(Self, Self)> {
         let (n, part) = (self.len(), validation.into());
         let count = match part {
@@ -321,7 +326,7 @@ impl Dataset {
         Ok((self.gather(train), self.gather(validation)))
     }
 
-    /// The images with these indices, all of which are there.
+    /// Returns the images with these indices, all of which must exist.
     fn gather(&self, indices: &[usize]) -> Self {
         let pixels = self.pixels();
         let mut images = vec![0; indices.len() * pixels];
@@ -329,7 +334,7 @@ impl Dataset {
         self.with(images.into(), indices.iter().map(|i| self.labels[*i]).collect())
     }
 
-    /// With these classes, and each label replaced by the number that `places` has for it.
+    /// Returns the images with these classes; each label is replaced by its entry in `places`.
     pub(crate) fn renumbered(&self, classes: &[String], places: &[u8]) -> Self {
         let labels = self.labels.iter().map(|label| places[usize::from(*label)]).collect();
         Self { classes: classes.into(), labels, ..self.clone() }
@@ -358,11 +363,11 @@ mod tests {
             let error = made.unwrap_err().to_string();
             assert!(error.starts_with("mine: ") && error.contains(expect), "{error}");
         };
-        check([1, 2, 2], 7, &[0, 1], &["a", "b"], "need 2 x 4 bytes of pixels, and there are 7 (1.75 images)");
+        check([1, 2, 2], 7, &[0, 1], &["a", "b"], "need 2 x 4 bytes of pixels, but there are 7 (1.75 images)");
         check([1, 0, 2], 0, &[], &["a"], "[channels, height, width]");
         check([usize::MAX, 2, 2], 0, &[], &["a"], "[channels, height, width]");
         check([1, 1, usize::MAX], 1, &[0, 0], &["a"], "need 2 x");
-        check([1, 1, 1], 3, &[0, 1, 2], &["a", "b"], "label 2 is 2, and the classes are numbered 0 to 1");
+        check([1, 1, 1], 3, &[0, 1, 2], &["a", "b"], "label 2 is 2, but the classes are numbered 0 to 1");
         check([1, 1, 1], 1, &[0], &[], "0 classes");
         check([1, 1, 1], 1, &[0], &["x"; 257], "257 classes");
     }
@@ -380,17 +385,17 @@ mod tests {
 
     #[test]
     fn files_that_nobody_knows_have_an_honest_name() {
-        let of = |origin: Origin| Dataset { origin, ..numbered(4) };
-        let unknown = || of(Origin::Modified { why: "not verified as the original files".into() });
+        let with_origin = |origin: Origin| Dataset { origin, ..numbered(4) };
+        let unknown = || with_origin(Origin::Modified { why: "not verified as the original files".into() });
         let noted = unknown().noted("recompressed as JPEG q75");
         assert_eq!(noted.note(), "own: recompressed as JPEG q75");
         assert_eq!((noted.take(2).note(), noted.images()), (noted.note(), unknown().images()));
         assert_eq!(noted.noted("at 24 pixels").note(), "own: at 24 pixels");
         let folder = Origin::Folder { passed_over: String::new() };
         for known in [Origin::Original, Origin::Synthetic { seed: 1 }, folder, Origin::Own] {
-            assert_eq!(of(known.clone()).noted("something else").origin(), &known);
+            assert_eq!(with_origin(known.clone()).noted("something else").origin(), &known);
         }
-        let splits = Splits { train: unknown(), test: of(Origin::Original) }.noted("recompressed");
+        let splits = Splits { train: unknown(), test: with_origin(Origin::Original) }.noted("recompressed");
         assert_eq!(
             (splits.train.note(), splits.test.note()),
             ("own: recompressed".into(), "own: the original files".into())

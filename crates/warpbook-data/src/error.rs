@@ -1,47 +1,47 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The result of reading data.
+/// Result of reading data.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why data cannot be used, each with what to do about it.
+/// Why data cannot be used. Each message says what to do about it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file is not what it should be.
+    /// A file is not in the expected format.
     #[error("{}, byte {offset}: {why}", path.display())]
     Format {
-        /// Which file, or which file of which archive.
+        /// Path of the file, or of the file within an archive.
         path: PathBuf,
-        /// Where in it; of a compressed file, in what it unpacks to.
+        /// Byte offset of the error; in a compressed file, an offset into the unpacked data.
         offset: u64,
-        /// What was expected and what was found.
+        /// The expected and the found content.
         why: String,
     },
     /// A file or folder cannot be read.
     #[error("{} cannot be read: {why}", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// The system's reason.
         why: String,
     },
-    /// The files of a data set are nowhere.
+    /// The files of a data set were not found.
     #[error(
-        "{}The files of {name} were not found {}. Get them with `warpbook data fetch {name}`, or name the folder they lie in with \
+        "{}The files of {name} were not found {}. Get them with `warpbook data fetch {name}`, or name the folder that holds them with \
          --data DIR or WARPBOOK_DATA; `synthetic` needs no files.",
         misnamed.as_ref().map_or(String::new(), |p| format!("WARPBOOK_DATA names {}, which is not a folder. ", p.display())),
         Places(places)
     )]
     Missing {
-        /// The set's name.
+        /// Name of the data set.
         name: &'static str,
-        /// The places that were searched.
+        /// The folders that were searched.
         places: Vec<PathBuf>,
-        /// The path in WARPBOOK_DATA, if it is one of these places and not a folder.
+        /// The path in WARPBOOK_DATA, if it is one of these folders but is not a folder.
         misnamed: Option<PathBuf>,
     },
-    /// Arrays that do not fit together, an unknown name, a part that cannot be split off.
+    /// The arguments are wrong: arrays that do not match, an unknown name, or a part that cannot be split off.
     #[error("{0}")]
     Setting(String),
 }

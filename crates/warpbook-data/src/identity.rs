@@ -1,4 +1,4 @@
-//! The images that a network was trained on, as its files identify them.
+//! Identification of the images that a network was trained on, as its files store it.
 
 use crate::error::{Error, Result};
 use crate::{Dataset, NAMES, Origin};
@@ -6,27 +6,27 @@ use flate2::Crc;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How an image from a file is brought to the size that a network takes. It is first turned upright, as its EXIF data say.
+/// How an image from a file is scaled to the input size of a network. It is first turned upright, as its EXIF data say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
-    /// The whole image is scaled, whatever its proportions, as [`image_folder`](crate::image_folder) does.
+    /// The whole image is scaled, whatever its aspect ratio, as [`image_folder`](crate::image_folder) does.
     Whole,
-    /// Its centre of the network's proportions is scaled: for networks that were trained on images of one size, which needed no scaling.
+    /// The largest centred part with the network's aspect ratio is scaled: for networks trained on images of one size, which needed no scaling.
     Centre,
 }
 
-/// Where a data set can be opened again.
+/// The source from which a data set can be opened again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// A name that [`open`](crate::open) knows, or a folder with a subfolder of images for each class.
     pub data: String,
-    /// The folder with the files of a named set; `None` for the usual ones.
+    /// The folder with the files of a named set; `None` for the default one.
     pub folder: Option<String>,
 }
 
 impl Source {
-    /// How the images of files were brought to the size that a network takes, by where they came from alone: older files of networks say no more.
+    /// Returns how images from files were scaled, judging by their source alone: older files of networks do not say.
     #[must_use]
     pub fn usual_fit(&self) -> Fit {
         if NAMES.contains(&self.data.as_str()) { Fit::Centre } else { Fit::Whole }
@@ -39,7 +39,7 @@ impl<S: Into<String>> From<S> for Source {
     }
 }
 
-/// Identifies the images that a network was trained on. Their classes are stored next to this.
+/// Identifies the images that a network was trained on. Their classes are stored beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// A description of the images: [`Dataset::note`].
@@ -48,7 +48,7 @@ pub struct Identity {
     pub images: usize,
     /// CRC-32 of all labels and then all pixels.
     pub checksum: u32,
-    /// How images from files were brought to their size.
+    /// How images from files were scaled to the input size.
     pub fit: Fit,
     /// `true` if a program drew the images.
     #[serde(default)]
@@ -90,7 +90,7 @@ impl Dataset {
         match self.classes().iter().map(place).collect::<Option<Vec<u8>>>() {
             Some(places) => Ok(self.renumbered(classes, &places)),
             None => Err(Error::Setting(format!(
-                "The network tells apart {}, and the images of {} are of {}. Name images of the network's classes.",
+                "The network was trained on the classes {}, but {} has the classes {}. Choose images of the network's classes.",
                 names(classes),
                 self.name(),
                 names(self.classes())
@@ -99,7 +99,7 @@ impl Dataset {
     }
 }
 
-/// Lists names, as in "cat and dog" or "a, b, c and 7 more".
+/// Lists names, such as "cat and dog" or "a, b, c and 7 more".
 #[must_use]
 pub fn names(names: &[String]) -> String {
     const MOST: usize = 10;
@@ -134,14 +134,14 @@ mod tests {
         let refused = |classes: &[&str]| pets.with_classes(&owned(classes)).unwrap_err().to_string();
         assert_eq!(
             refused(&["apple", "pear"]),
-            "The network tells apart apple and pear, and the images of pets are of cat and dog. Name images of the network's classes."
+            "The network was trained on the classes apple and pear, but pets has the classes cat and dog. Choose images of the network's classes."
         );
         refused(&["cat"]);
-        // It is not known which of them it is.
+        // It is ambiguous which of the two is meant.
         refused(&["cat", "dog", "cat"]);
         let many: Vec<String> = (0..12).map(|i| i.to_string()).collect();
         assert!(
-            pets.with_classes(&many).unwrap_err().to_string().contains("0, 1, 2, 3, 4, 5, 6, 7, 8 and 3 more, and")
+            pets.with_classes(&many).unwrap_err().to_string().contains("0, 1, 2, 3, 4, 5, 6, 7, 8 and 3 more, but")
         );
     }
 

@@ -1,9 +1,9 @@
-//! Labelled images: the data that a network is trained on.
+//! Labelled images to train networks on.
 //!
-//! [`open`] finds a data set by name: MNIST, Fashion-MNIST and CIFAR-10 from their published files, or synthetic digits, which need
-//! no file. [`Dataset::from_arrays`] and [`image_folder`] take a learner's own. Readers check all that they read: a file that
-//! is cut off, damaged or something else is refused with the byte where it went wrong, and none makes them allocate more than a
-//! file of its kind holds. Nothing here loads from the network; `warpbook data fetch` does.
+//! [`open`] finds a data set by name: MNIST, Fashion-MNIST and CIFAR-10 from their published files, or synthetic digits, which need no file.
+//! [`Dataset::from_arrays`] and [`image_folder`] take a learner's own images. Readers check everything: a file that is truncated, damaged or of
+//! another kind is refused, with the byte where it went wrong, and no file makes them allocate more than a file of its kind holds. Nothing here uses
+//! the network; `warpbook data fetch` does.
 //!
 //! [`philox`] draws the random numbers of every experiment, and [`parallel`] runs loops on the CPU's cores. Nothing here needs a GPU.
 
@@ -32,20 +32,20 @@ pub use synthetic::{synthetic_colours, synthetic_digits};
 use files::{cifar, idx, recipes};
 use std::path::{Path, PathBuf};
 
-/// Images of `open("synthetic", ..)` and of `open("synthetic-colours", ..)`, training and test, and the seed.
+/// Training and test images of `open("synthetic", ..)` and `open("synthetic-colours", ..)`, and the seed.
 const SYNTHETIC: (usize, usize, u64) = (12_000, 2_000, 1);
 
-/// The names that [`open`] knows.
+/// The names that [`open`] accepts.
 pub const NAMES: [&str; 5] = ["mnist", "fashion-mnist", "cifar10", "synthetic", "synthetic-colours"];
 
-/// A data set by its name: `mnist`, `fashion-mnist`, `cifar10`, `synthetic` (12,000 and 2,000 digits of seed 1), or `synthetic-colours` (the same
-/// digits in colours, of CIFAR-10's shape).
+/// Opens a data set by its name: `mnist`, `fashion-mnist`, `cifar10`, `synthetic` (12,000 and 2,000 digits of seed 1), or `synthetic-colours` (the
+/// same digits in colours, of CIFAR-10's shape).
 ///
-/// Its files are looked for in `dir`; without one in the folder that `WARPBOOK_DATA` names, then where `warpbook data fetch` puts
-/// them. A folder holds the files or a subfolder of the set's name with them.
+/// The files are searched in `dir`; without one, in the folder that `WARPBOOK_DATA` names, then in the default folder of `warpbook data fetch`. A
+/// folder holds the files, or a subfolder of the set's name with them.
 ///
 /// # Errors
-/// There is no such set, its files are not there, or they are damaged.
+/// If there is no such set, or its files are missing or damaged.
 pub fn open(name: &str, dir: Option<&Path>) -> Result<Splits> {
     let (train, test, seed) = SYNTHETIC;
     match name {
@@ -54,13 +54,13 @@ pub fn open(name: &str, dir: Option<&Path>) -> Result<Splits> {
         _ => {}
     }
     let Some(recipe) = recipe(name) else {
-        return Err(Error::Setting(format!("`{name}` is not a data set; choose one of {}.", NAMES.join(", "))));
+        return Err(Error::Setting(format!("Unknown data set `{name}`: choose one of {}.", NAMES.join(", "))));
     };
     let misnamed = || recipes::variable("WARPBOOK_DATA").filter(|folder| dir.is_none() && !folder.is_dir());
     open_in(recipe, &places(recipe, dir), misnamed)
 }
 
-/// Reports whether a folder, or its subfolder of the set's name, has a file of `mnist` or `cifar10`.
+/// Returns true if a folder, or its subfolder of the set's name, has a file of `mnist` or `cifar10`.
 #[must_use]
 pub fn has(name: &str, folder: &Path) -> bool {
     [folder.to_owned(), folder.join(name)].iter().any(|folder| match name {
@@ -70,16 +70,16 @@ pub fn has(name: &str, folder: &Path) -> bool {
     })
 }
 
-/// What is known of a data set without its files.
+/// Properties of a data set that are known without its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
     /// `[channels, height, width]` of an image.
     pub shape: [usize; 3],
-    /// The classes' names.
+    /// Names of the classes.
     pub classes: [&'static str; 10],
 }
 
-/// What is known of a data set that [`open`] knows by this name.
+/// Returns the properties of a data set that [`open`] accepts by this name.
 #[must_use]
 pub fn about(name: &str) -> Option<About> {
     let shape = [1, 28, 28];
@@ -92,7 +92,7 @@ pub fn about(name: &str) -> Option<About> {
     }
 }
 
-/// Where a set's files may lie, in the order in which they are looked for.
+/// Lists the folders that may hold a set's files, in search order.
 fn places(recipe: &Recipe, dir: Option<&Path>) -> Vec<PathBuf> {
     let with_subfolder = |folder: &Path| [folder.to_owned(), folder.join(recipe.name)];
     match dir {
@@ -105,7 +105,7 @@ fn places(recipe: &Recipe, dir: Option<&Path>) -> Vec<PathBuf> {
     }
 }
 
-/// Reads the set in the first of the places that holds a file of it.
+/// Reads the set from the first of the folders that holds a file of it.
 fn open_in(recipe: &Recipe, places: &[PathBuf], misnamed: impl Fn() -> Option<PathBuf>) -> Result<Splits> {
     let set = match recipe.name {
         "mnist" => Some(&idx::MNIST),
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_name_that_is_none_is_refused_with_those_that_are() {
         let error = open("imagenet", None).unwrap_err().to_string();
-        assert!(error.contains("`imagenet` is not a data set") && error.contains("fashion-mnist"), "{error}");
+        assert!(error.contains("Unknown data set `imagenet`") && error.contains("fashion-mnist"), "{error}");
     }
 
     #[test]

@@ -1,45 +1,45 @@
-//! Loops on all threads of the rayon pool whose results do not depend on how many threads there are.
+//! Loops on all threads of the rayon pool. Their results do not depend on the number of threads.
 //!
-//! What is done with a chunk is a `dyn Fn`: what rayon makes of a loop is thousands of lines for the compiler, here once for a type of
-//! elements and not for every loop, and a call through a pointer is nothing next to a chunk.
+//! The work on a chunk is a `dyn Fn`: rayon expands a loop to thousands of lines for the compiler. So this happens once for each type of element, not
+//! once for each loop; a call through a pointer costs nothing next to a chunk.
 
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-/// Elements of a task.
+/// Elements in a task.
 pub const CHUNK: usize = 16 * 1024;
 
-/// Calls `f` with the number of each chunk of `len` elements, and the chunk; the last may be shorter.
+/// Calls `f` with the index of each chunk of `len` elements and the chunk; the last may be shorter.
 pub fn chunks<T: Send>(out: &mut [T], len: usize, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
     out.par_chunks_mut(len).enumerate().for_each(|(chunk, out)| f(chunk, out));
 }
 
-/// `[f(0), f(1), ...]`, of `len` elements.
+/// Returns `[f(0), f(1), ...]`, `len` elements.
 pub fn collect<T: Send>(len: usize, f: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
     (0..len).into_par_iter().map(f).collect()
 }
 
-/// Values of half precision in f32.
+/// Converts f16 to f32.
 pub fn from_f16(values: &[f16]) -> Vec<f32> {
     values.par_iter().map(|v| v.to_f32()).collect()
 }
 
-/// As [`from_f16`].
+/// Converts bf16 to f32.
 pub fn from_bf16(values: &[bf16]) -> Vec<f32> {
     values.par_iter().map(|v| v.to_f32()).collect()
 }
 
-/// Values rounded to half precision: to the nearest, ties to even.
+/// Rounds f32 to f16: to the nearest, ties to even.
 pub fn to_f16(values: &[f32]) -> Vec<f16> {
     values.par_iter().map(|v| f16::from_f32(*v)).collect()
 }
 
-/// As [`to_f16`].
+/// Rounds f32 to bf16: to the nearest, ties to even.
 pub fn to_bf16(values: &[f32]) -> Vec<bf16> {
     values.par_iter().map(|v| bf16::from_f32(*v)).collect()
 }
 
-/// `out[i] = f(x[i])`; both have the same length.
+/// Computes `out[i] = f(x[i])`; both have the same length.
 pub fn map(x: &[f32], out: &mut [f32], f: impl Fn(f32) -> f32 + Sync) {
     chunks(out, CHUNK, &|chunk, out| {
         let x = &x[chunk * CHUNK..][..out.len()];
@@ -47,7 +47,7 @@ pub fn map(x: &[f32], out: &mut [f32], f: impl Fn(f32) -> f32 + Sync) {
     });
 }
 
-/// `out[i] = f(a[i], b[i])`; all have the same length.
+/// Computes `out[i] = f(a[i], b[i])`; all have the same length.
 pub fn map2(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Sync) {
     chunks(out, CHUNK, &|chunk, out| {
         let [a, b] = [a, b].map(|v| &v[chunk * CHUNK..][..out.len()]);
@@ -55,16 +55,16 @@ pub fn map2(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32 +
     });
 }
 
-/// The sum of what `f` gives for the chunks of `0..len`, added in the order of the chunks.
+/// Returns the sum of `f` over the chunks of `0..len`, added in the order of the chunks.
 pub fn sum(len: usize, f: impl Fn(std::ops::Range<usize>) -> f64 + Sync) -> f64 {
     collect(len.div_ceil(CHUNK), &|i| f(i * CHUNK..((i + 1) * CHUNK).min(len))).iter().sum()
 }
 
-/// Column sums over all rows of a matrix, `[sums]`, in f64.
+/// Returns column sums over all rows of a matrix, `[sums]`, in f64.
 ///
 /// `add` adds the rows of a range to `[sums]`, which are zero at first; the partial sums are added in the order of the ranges.
 pub fn column_sums(rows: usize, sums: usize, add: impl Fn(std::ops::Range<usize>, &mut [f64]) + Sync) -> Vec<f64> {
-    /// Ranges at most, so that partial sums take little memory.
+    /// The most ranges, so that partial sums take little memory.
     const RANGES: usize = 64;
     const ROWS: usize = 64;
     let length = rows.div_ceil(RANGES).max(ROWS);
@@ -80,7 +80,7 @@ pub fn column_sums(rows: usize, sums: usize, add: impl Fn(std::ops::Range<usize>
     total
 }
 
-/// The sums of the columns of `x`, `[rows][out.len()]`: the gradient of a bias.
+/// Sums the columns of `x`, `[rows][out.len()]`: the gradient of a bias.
 pub fn bias_gradient(x: &[f32], out: &mut [f32]) {
     let width = out.len();
     let sums = column_sums(x.len() / width, width, |rows, sums| {

@@ -1,7 +1,7 @@
-//! Philox4x32-10 random numbers, the same bits on the CPU and on a GPU.
+//! Philox4x32-10 random numbers, with the same bits on the CPU and on a GPU.
 //!
-//! A number depends only on its seed, stream id and index, so arrays can be drawn in parts, in any order, and on any device.
-//! Here the CPU draws them; on a GPU `warpbook_gemm::philox` queues kernels that draw the same bits.
+//! A number depends only on its seed, stream id and index, so arrays can be drawn in parts, in any order, and on any device. This module draws them
+//! on the CPU; `warpbook_gemm::philox` queues kernels that draw the same bits on a GPU.
 //!
 //! Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. Gaussian numbers are
 //! drawn by the Box-Muller transform (1958) with single IEEE operations; permutations by a Feistel network (Luby and
@@ -9,19 +9,19 @@
 
 use crate::parallel::chunks;
 
-/// The four random words at `counter` of sequence `stream` of `seed`.
+/// Returns the four random words at `counter` of sequence `stream` of `seed`.
 #[must_use]
 pub fn philox4x32(seed: u64, counter: u64, stream: u32) -> [u32; 4] {
     philox4x32_4(seed, [counter as u32, (counter >> 32) as u32, stream, 0])
 }
 
-/// The four random words at a counter of four words, the lowest first: [`philox4x32`] with the last word free.
+/// Returns the four random words at a counter of four words, the lowest first: [`philox4x32`] with the last word free.
 #[must_use]
 pub fn philox4x32_4(seed: u64, counter: [u32; 4]) -> [u32; 4] {
     blocks(seed, counter.map(|word| [word])).map(|[word]| word)
 }
 
-/// The words at N counters at once: `[word][counter]`, so that the loops over counters become vectors.
+/// Returns the words at N counters at once: `[word][counter]`, so that the loops over counters are vectorised.
 #[inline(always)]
 pub fn blocks<const N: usize>(seed: u64, mut c: [[u32; N]; 4]) -> [[u32; N]; 4] {
     let (mut k0, mut k1) = (seed as u32, (seed >> 32) as u32);
@@ -41,12 +41,12 @@ pub fn blocks<const N: usize>(seed: u64, mut c: [[u32; N]; 4]) -> [[u32; N]; 4] 
     c
 }
 
-/// A word as an odd multiple of 2^-24 in (0, 1): exact, and never 0.
+/// Maps a word to an odd multiple of 2^-24 in (0, 1): exact, and never 0.
 fn unit_interval(word: u32) -> f32 {
     (2 * (word >> 9) + 1) as f32 * 5.960_464_5e-8
 }
 
-/// ln(u) for a normal u > 0, to about 2 ulp. Not the library's, whose last bit differs between CPUs and GPUs.
+/// Computes ln(u) for a normal u > 0, to about 2 ulp. The library's function is not used: its last bit differs between CPUs and GPUs.
 fn natural_log(u: f32) -> f32 {
     let bits = u.to_bits().cast_signed();
     // Subtracting the bits of sqrt(1/2) splits u = m 2^e with m in [sqrt(1/2), sqrt(2)).
@@ -62,7 +62,7 @@ fn natural_log(u: f32) -> f32 {
     e as f32 * std::f32::consts::LN_2 + 2.0 * s * p
 }
 
-/// cos(2 pi v) for v in [0, 1), to about 2^-23.
+/// Computes cos(2 pi v) for v in [0, 1), to about 2^-23.
 fn cos_2pi(v: f32) -> f32 {
     let quarters = v * 4.0;
     let q = quarters as i32;
@@ -81,13 +81,13 @@ fn cos_2pi(v: f32) -> f32 {
     if q == 1 || q == 2 { -value } else { value }
 }
 
-/// Number `index` of a sequence of uniform numbers in (0, 1); `kernels/nn/philox.cuh` draws the same bits.
+/// Returns number `index` of a sequence of uniform numbers in (0, 1); `kernels/nn/philox.cuh` draws the same bits.
 #[must_use]
 pub fn uniform(seed: u64, index: u64, stream: u32) -> f32 {
     unit_interval(philox4x32(seed, index, stream)[0])
 }
 
-/// Number `index` of a sequence of standard Gaussian numbers; `kernels/nn/philox.cuh` draws the same bits.
+/// Returns number `index` of a sequence of standard Gaussian numbers; `kernels/nn/philox.cuh` draws the same bits.
 #[must_use]
 pub fn gaussian(seed: u64, index: u64, stream: u32) -> f32 {
     let r = philox4x32(seed, index, stream);
@@ -95,7 +95,7 @@ pub fn gaussian(seed: u64, index: u64, stream: u32) -> f32 {
     radius * cos_2pi(unit_interval(r[1]))
 }
 
-/// The place of index `i` in a permutation of `0..n`; `n` at least 1 and at most 2^62.
+/// Returns the image of `i` under a permutation of `0..n`; `n` is at least 1 and at most 2^62.
 ///
 /// # Panics
 /// If `i` is not below `n`.
@@ -121,20 +121,20 @@ pub fn permute(seed: u64, i: u64, n: u64) -> u64 {
     }
 }
 
-/// Fills `out` with the standard Gaussian numbers from `first_index` on, on all threads of the rayon pool.
+/// Fills `out` with standard Gaussian numbers, starting at `first_index`, on all threads of the rayon pool.
 pub fn fill_gaussians(out: &mut [f32], seed: u64, stream_id: u32, first_index: u64) {
     fill(out, first_index, |i| gaussian(seed, i, stream_id));
 }
 
-/// Fills `out` with the uniform numbers in (0, 1) from `first_index` on, on all threads of the rayon pool.
+/// Fills `out` with uniform numbers in (0, 1), starting at `first_index`, on all threads of the rayon pool.
 pub fn fill_uniforms(out: &mut [f32], seed: u64, stream_id: u32, first_index: u64) {
     fill(out, first_index, |i| uniform(seed, i, stream_id));
 }
 
-/// Fills `out` with the elements from `first_index` on of a permutation of `0..of`, on all threads of the rayon pool.
+/// Fills `out` with elements of a permutation of `0..of`, starting at `first_index`, on all threads of the rayon pool.
 ///
 /// # Panics
-/// If the permutation ends before that.
+/// If the permutation ends before `out` is full.
 pub fn fill_permutation(out: &mut [u64], seed: u64, first_index: u64, of: u64) {
     fill(out, first_index, |i| permute(seed, i, of));
 }

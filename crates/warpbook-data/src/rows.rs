@@ -1,4 +1,4 @@
-//! Samples that are vectors of numbers, each with the numbers that a network should make of it.
+//! Samples that are vectors of numbers, each with the target numbers that a network should compute from it.
 
 use crate::error::{Error, Result};
 use crate::philox;
@@ -21,27 +21,27 @@ impl fmt::Debug for Rows {
 }
 
 impl Rows {
-    /// `inputs` f32 `[n][features]`, `targets` f32 `[n][outputs]`.
+    /// Makes samples of `inputs` f32 `[n][features]` and `targets` f32 `[n][outputs]`.
     ///
     /// # Errors
-    /// The arrays do not fit together.
+    /// If the lengths of the arrays do not match.
     pub fn new(inputs: Vec<f32>, targets: Vec<f32>, [features, outputs]: [usize; 2]) -> Result<Self> {
         let whole = |len: usize, width: usize| width > 0 && len.is_multiple_of(width);
         if !whole(inputs.len(), features) || !whole(targets.len(), outputs) {
             return Err(Error::Setting(format!(
-                "{} inputs of {features} features and {} targets of {outputs} are no whole number of samples.",
+                "{} inputs of {features} features and {} targets of {outputs} do not make a whole number of samples.",
                 inputs.len(),
                 targets.len()
             )));
         }
         let [samples, aims] = [inputs.len() / features, targets.len() / outputs];
         if samples != aims || samples == 0 {
-            return Err(Error::Setting(format!("{samples} samples and {aims} targets; there has to be one for each.")));
+            return Err(Error::Setting(format!("{samples} samples and {aims} targets; each sample needs one target.")));
         }
         Ok(Self { inputs: inputs.into(), targets: targets.into(), widths: [features, outputs], seed: None })
     }
 
-    /// `n` samples of standard Gaussian numbers, inputs and targets, from a seed.
+    /// Draws `n` samples of standard Gaussian numbers, inputs and targets, from a seed.
     #[must_use]
     pub fn gaussian(n: usize, [features, outputs]: [usize; 2], seed: u64) -> Self {
         let draw = |width: usize, stream: u32| {
@@ -53,37 +53,37 @@ impl Rows {
         Self { inputs: draw(features, 0).into(), targets: draw(outputs, 1).into(), widths, seed: Some(seed) }
     }
 
-    /// Its samples.
+    /// The number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inputs.len() / self.widths[0]
     }
 
-    /// Whether it has none; it never does.
+    /// Returns true if there are no samples, which never happens.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty()
     }
 
-    /// Numbers of a sample, and of its target.
+    /// Lengths of an input vector and of a target vector.
     #[must_use]
     pub fn widths(&self) -> [usize; 2] {
         self.widths
     }
 
-    /// The seed that [`Rows::gaussian`] drew them from; `None` of others.
+    /// The seed that [`Rows::gaussian`] drew the samples from; `None` for other samples.
     #[must_use]
     pub fn seed(&self) -> Option<u64> {
         self.seed
     }
 
-    /// `[n][features]`.
+    /// Inputs f32 `[n][features]`.
     #[must_use]
     pub fn inputs(&self) -> &[f32] {
         &self.inputs
     }
 
-    /// `[n][outputs]`.
+    /// Targets f32 `[n][outputs]`.
     #[must_use]
     pub fn targets(&self) -> &[f32] {
         &self.targets
@@ -101,10 +101,10 @@ mod tests {
             assert!(sentence.contains(expect), "{sentence}");
         };
         assert_eq!(Rows::new(vec![0.0; 6], vec![0.0; 4], [3, 2]).unwrap().len(), 2);
-        check(7, 4, [3, 2], "no whole number");
+        check(7, 4, [3, 2], "do not make a whole number");
         check(6, 6, [3, 2], "2 samples and 3 targets");
         check(0, 0, [3, 2], "0 samples");
-        check(6, 4, [0, 2], "no whole number");
+        check(6, 4, [0, 2], "do not make a whole number");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Hostile files make the readers allocate no more than a file of their kind may hold. A separate process, because the
-//! allocator counts all that it does.
+//! Hostile files do not make the readers allocate more than a file of their kind may hold. This is a separate process, because the allocator counts
+//! everything in it.
 
 use flate2::{Compression, write::GzEncoder};
 use peak_alloc::PeakAlloc;
@@ -13,7 +13,7 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
 
-/// A gzip stream of `start` and so many MiB of `fill` behind it.
+/// Makes a gzip stream of `start` followed by this many MiB of `fill`.
 fn bomb(start: &[u8], mib: usize, fill: &[u8]) -> Vec<u8> {
     let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
     gz.write_all(start).unwrap();
@@ -22,7 +22,7 @@ fn bomb(start: &[u8], mib: usize, fill: &[u8]) -> Vec<u8> {
     gz.finish().unwrap()
 }
 
-/// It is refused, and at most so many MiB were held at once meanwhile.
+/// Checks that the file is refused and that at most this many MiB were held at once.
 #[track_caller]
 fn expect<T>(most_mib: usize, read: impl FnOnce() -> Result<T>) {
     let before = ALLOCATOR.current_usage();
@@ -34,7 +34,7 @@ fn expect<T>(most_mib: usize, read: impl FnOnce() -> Result<T>) {
     assert!(peak <= most_mib * MIB, "{peak} bytes were held: {refused:?}");
 }
 
-/// A header of a tar, as of a file of this size.
+/// Makes a tar header for a file of this size.
 fn tar_header(name: &str, kind: tar::EntryType, size: u64) -> Vec<u8> {
     let mut header = tar::Header::new_gnu();
     header.set_path(name).unwrap();
@@ -54,7 +54,7 @@ fn hostile_data_is_cheap() {
     fs::create_dir(&mnist).unwrap();
     let write = |folder: &Path, name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).unwrap();
     write(&mnist, "train-labels-idx1-ubyte.gz", b"");
-    // A header of 100,000 images and nothing behind it; one of 2, and 1 GiB; one of 4 billion.
+    // A header of 100,000 images and nothing after it; a header of 2 images, and 1 GiB; a header of 4 billion images.
     write(&mnist, "train-images-idx3-ubyte.gz", &bomb(&images(100_000), 0, b"\0"));
     expect(4, || data::mnist(&mnist));
     write(&mnist, "train-images-idx3-ubyte.gz", &bomb(&images(2), 1024, b"\0"));
@@ -65,7 +65,7 @@ fn hostile_data_is_cheap() {
     let cifar = place.join("cifar-10-binary.tar.gz");
     let tar_of = |header: &[u8], mib, fill: &[u8]| fs::write(&cifar, bomb(header, mib, fill)).unwrap();
     let file = tar::EntryType::Regular;
-    // A name of 1 GiB; a batch of 8 GiB; one that says 30 MiB and has nothing; one of numbers without end; other files.
+    // A name of 1 GiB; a batch of 8 GiB; a batch that claims 30 MiB and has nothing; one of endless numbers; other files.
     tar_of(&tar_header("x", tar::EntryType::GNULongName, 1 << 30), 1024, b"a");
     expect(4, || data::cifar10(&cifar));
     tar_of(&tar_header("x", tar::EntryType::XHeader, 1 << 30), 1024, b"a");
@@ -76,7 +76,7 @@ fn hostile_data_is_cheap() {
     expect(4, || data::cifar10(&cifar));
     for fill in [&b"]]"[..], b"((", b"K\0", b"))", b"q\0", b"NN"] {
         tar_of(&[tar_header("data_batch_1", file, 30_000_000), b"\x80\x02".to_vec()].concat(), 40, fill);
-        // The file itself, while its array doubles, and the values.
+        // The file itself, the array while it doubles, and the values.
         expect(120, || data::cifar10(&cifar));
     }
     tar_of(&tar_header("other", file, 1 << 30), 1024, b"\0");

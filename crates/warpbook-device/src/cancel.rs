@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A request to stop that is looked at between samples; clones share it.
+/// A request to stop, which is checked between samples; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
@@ -13,13 +13,13 @@ impl Cancel {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a stop was asked for.
+    /// Returns true if a stop was asked for.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// An error once a stop was asked for.
+    /// Returns an error once a stop was asked for.
     ///
     /// # Errors
     /// [`Error::Cancelled`](crate::Error::Cancelled).

@@ -1,4 +1,4 @@
-//! What is known of the CPU.
+//! Description of the CPU as a device.
 
 use warpbook_record::{DeviceInfo, DeviceKind};
 
@@ -38,7 +38,7 @@ fn name() -> String {
     from_proc.or_else(|| sysctl("machdep.cpu.brand_string")).unwrap_or_else(|| "CPU".into())
 }
 
-/// Bytes of host memory that a program can have without others being paged out, as Linux tells; `None` elsewhere.
+/// Bytes of host memory that a program can have without paging others out, as reported by Linux; `None` elsewhere.
 #[must_use]
 pub fn free_host_memory() -> Option<u64> {
     meminfo("MemAvailable:")
@@ -54,7 +54,7 @@ fn memory_bytes() -> u64 {
     meminfo("MemTotal:").or_else(|| sysctl("hw.memsize")?.parse().ok()).unwrap_or(0)
 }
 
-/// The largest cache that the first core sees.
+/// Bytes of the largest cache that the first core sees.
 fn last_cache_bytes() -> Option<u64> {
     let sizes = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?.flatten().filter_map(|index| {
         let text = std::fs::read_to_string(index.path().join("size")).ok()?;
@@ -70,7 +70,7 @@ fn last_cache_bytes() -> Option<u64> {
     sizes.max()
 }
 
-/// A value of macOS.
+/// Reads a value of macOS.
 fn sysctl(name: &str) -> Option<String> {
     if !cfg!(target_os = "macos") {
         return None;

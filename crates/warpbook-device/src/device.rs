@@ -1,4 +1,4 @@
-//! The choice of a device, and what the machine has.
+//! The choice of a device, and the devices of the machine.
 
 use crate::cuda::driver;
 use crate::libraries::nvml;
@@ -7,10 +7,10 @@ use std::fmt;
 use std::str::FromStr;
 use warpbook_record::{DeviceInfo, DeviceKind};
 
-/// Which device is wanted.
+/// The device that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
-    /// The CUDA device with most multiprocessors, or the CPU where there is no CUDA.
+    /// The CUDA device with the most multiprocessors, or the CPU if there is no CUDA.
     #[default]
     Best,
     /// The CPU.
@@ -20,10 +20,10 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// What `WARPBOOK_DEVICE` says; the best device where it says nothing.
+    /// Reads the choice from `WARPBOOK_DEVICE`; the best device if it is not set.
     ///
     /// # Errors
-    /// [`Error::BadChoice`].
+    /// [`Error::BadChoice`] if the variable names no device.
     pub fn from_env() -> Result<Self> {
         match std::env::var("WARPBOOK_DEVICE") {
             Ok(text) if !text.trim().is_empty() => text.parse(),
@@ -66,17 +66,17 @@ pub enum Device {
 }
 
 impl Device {
-    /// Opens the device of a choice. [`Choice::Best`] never fails for want of CUDA: it falls back on the CPU.
+    /// Opens the chosen device. [`Choice::Best`] never fails for want of CUDA: it falls back on the CPU.
     ///
     /// # Errors
-    /// The device was named and is not there.
+    /// If the device was named and is not there.
     pub fn open(choice: Choice) -> Result<Self> {
         match choice {
             Choice::Cpu => Ok(Self::Cpu(cpu::info())),
             Choice::Cuda(index) => CudaDevice::open(index).map(Self::Cuda),
             Choice::Best => {
                 let infos = Inventory::cuda_devices().unwrap_or_default();
-                // The first of equals: CUDA puts the fastest first.
+                // Of equal devices take the first: CUDA puts the fastest first.
                 let best = infos.iter().rev().max_by_key(|i| i.multiprocessors);
                 match best.map(|i| CudaDevice::open(i.index)) {
                     Some(Ok(device)) => Ok(Self::Cuda(device)),
@@ -86,7 +86,7 @@ impl Device {
         }
     }
 
-    /// Its name and limits.
+    /// Name and limits of the device.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         match self {
@@ -105,7 +105,7 @@ impl Device {
     }
 }
 
-/// All devices of the machine, and what would be needed for those that are missing.
+/// All devices of the machine, and the reasons why others cannot be used.
 #[derive(Debug, Clone)]
 pub struct Inventory {
     /// CUDA devices in their order, then the CPU.
@@ -116,15 +116,15 @@ pub struct Inventory {
     pub driver: Option<String>,
     /// The NVRTC that would be used, or why there is none.
     pub nvrtc: Result<Nvrtc>,
-    /// Clocks of each CUDA device now, where NVML can be asked.
+    /// Current clocks of each CUDA device, if NVML is available.
     pub clocks: Vec<Option<warpbook_record::ClockReport>>,
 }
 
 impl Inventory {
-    /// Looks at the machine; opens nothing.
+    /// Inspects the machine; opens nothing.
     #[must_use]
     pub fn take() -> Self {
-        // A driver whose devices cannot be listed is no driver that can be used.
+        // A driver that cannot list its devices cannot be used.
         let (cuda, mut devices) = match Self::cuda_devices() {
             Ok(devices) => (driver::driver(), devices),
             Err(why) => (Err(why), Vec::new()),
@@ -144,7 +144,7 @@ impl Inventory {
     /// The CUDA devices, in their order.
     ///
     /// # Errors
-    /// There is no driver, or it does not start.
+    /// If there is no driver, or it does not start.
     pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
         (0..driver::count()?).map(driver::info).collect()
     }

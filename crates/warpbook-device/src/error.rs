@@ -1,10 +1,10 @@
-//! What can go wrong, and what to do about it.
+//! Errors of a device, each with a remedy.
 
 use crate::libraries::library::Library;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What can go wrong with a device, each with what to do about it.
+/// An error of a device; its message says what to do about it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,17 +13,17 @@ pub enum Error {
         "No NVIDIA driver was found (libcuda cannot be loaded). Install the NVIDIA driver, or run on the CPU with --device cpu."
     )]
     NoDriver,
-    /// The driver is older than the oldest that will do.
+    /// The driver is older than the oldest that Warpbook supports.
     #[error(
         "The NVIDIA driver supports CUDA {found}; Warpbook needs a driver for CUDA {needed} or later. Update the driver, or run with --device cpu."
     )]
     DriverTooOld {
         /// The CUDA version that the driver supports.
         found: String,
-        /// The least that will do.
+        /// The oldest supported CUDA version.
         needed: String,
     },
-    /// There is a driver, and it refuses.
+    /// There is a driver, but it refuses to start.
     #[error("The NVIDIA driver does not start: {0}. Check it with nvidia-smi, or run with --device cpu.")]
     DriverFailed(String),
     /// One of NVIDIA's libraries cannot be used.
@@ -31,21 +31,21 @@ pub enum Error {
     Library {
         /// The library.
         which: Library,
-        /// The newest CUDA that the driver supports, for which pip's package is named; `None` where there is no driver, or it does not matter.
+        /// The newest CUDA that the driver supports, for which pip's package is named; `None` if there is no driver, or it does not matter.
         driver_cuda: Option<(u32, u32)>,
-        /// The file or folder that was tried and what is wrong with it; `None` where there is no such library.
+        /// The file or folder that was tried and what is wrong with it; `None` if there is no such library.
         fault: Option<(PathBuf, String)>,
     },
-    /// CUPTI works and does not record.
-    #[error("What the GPU does and when cannot be recorded: {why}.")]
+    /// CUPTI works but does not record.
+    #[error("GPU activity cannot be recorded: {why}.")]
     NotRecorded {
-        /// Why not, and what to do about it.
+        /// The reason and the remedy.
         why: String,
     },
     /// Hardware counters cannot be read.
     #[error("Hardware counters cannot be read: {why}.")]
     NotCounted {
-        /// Why not, and what to do about it.
+        /// The reason and the remedy.
         why: String,
     },
     /// An index past the last device.
@@ -53,14 +53,14 @@ pub enum Error {
     NoSuchDevice {
         /// The index asked for.
         index: u32,
-        /// How many CUDA devices there are.
+        /// Number of CUDA devices.
         count: u32,
     },
-    /// A measurement was asked for with numbers that it cannot be made with; the sentence says which can.
+    /// A measurement cannot be made with these numbers; the message says which can.
     #[error("{0}")]
     Argument(String),
-    /// A device was named in a way that means nothing.
-    #[error("`{0}` names no device. Write cuda:0 (or another number), cpu, or best.")]
+    /// The device's name is unknown.
+    #[error("Unknown device `{0}`: write cuda:0 (or another number), cpu, or best.")]
     BadChoice(String),
     /// More memory is needed than is free.
     #[error(
@@ -68,13 +68,13 @@ pub enum Error {
         bytes(*.needed), bytes(*.free), bytes(*.total)
     )]
     OutOfMemory {
-        /// For what.
+        /// Purpose of the memory.
         what: String,
         /// Bytes needed.
         needed: u64,
         /// Bytes free.
         free: u64,
-        /// Bytes in all.
+        /// Total bytes.
         total: u64,
     },
     /// The kernel's source does not compile.
@@ -83,17 +83,17 @@ pub enum Error {
     /// A launch was refused or its kernel failed.
     #[error("The kernel {kernel} (grid {grid:?}, block {block:?}, {shared} bytes of dynamic shared memory) failed: {why}.{}", if *.sticky { RESTART } else { "" })]
     Launch {
-        /// Its entry.
+        /// Entry point of the kernel.
         kernel: String,
-        /// Blocks.
+        /// Number of blocks.
         grid: [u32; 3],
-        /// Threads.
+        /// Threads of a block.
         block: [u32; 3],
         /// Dynamic shared memory in bytes.
         shared: u32,
         /// The CUDA error.
         why: String,
-        /// Whether the device can no longer be used by this process.
+        /// True if the device can no longer be used by this process.
         sticky: bool,
     },
     /// A graph was refused, or one of its kernels failed.
@@ -105,7 +105,7 @@ pub enum Error {
         kernels: Vec<String>,
         /// The CUDA error.
         why: String,
-        /// Whether the device can no longer be used by this process.
+        /// True if the device can no longer be used by this process.
         sticky: bool,
     },
     /// An arena has no room for a slice.
@@ -122,12 +122,12 @@ pub enum Error {
         /// Bytes of the arena.
         total: usize,
     },
-    /// The host still looks at page-locked memory that is to be used.
+    /// The host still accesses page-locked memory that is to be used.
     #[error(
         "{what} needs page-locked memory that the host can still {loan}: drop what `Pinned::{loan}` returned first."
     )]
     PinnedInUse {
-        /// What was tried.
+        /// The operation that was tried.
         what: &'static str,
         /// What the host may do with the memory: "read" or "write".
         loan: &'static str,
@@ -135,11 +135,11 @@ pub enum Error {
     /// Any other CUDA call failed.
     #[error("{what} failed: {why}.{}", if *.sticky { RESTART } else { "" })]
     Cuda {
-        /// What was tried.
+        /// The operation that was tried.
         what: String,
         /// The CUDA error.
         why: String,
-        /// Whether the device can no longer be used by this process.
+        /// True if the device can no longer be used by this process.
         sticky: bool,
     },
     /// An earlier kernel has ended the context.
@@ -150,12 +150,12 @@ pub enum Error {
         "The kernel {kernel} was still running after {limit_s} s. A loop that never ends, or a barrier that not all threads reach, does that. CUDA cannot stop it inside this process: write what you have measured to a file, then restart the kernel (or the program)."
     )]
     StillRunning {
-        /// Its entry.
+        /// Entry point of the kernel.
         kernel: String,
-        /// How long was waited, in seconds.
+        /// Time limit in seconds.
         limit_s: f64,
     },
-    /// Something that a kernel does not take.
+    /// A kernel or library does not support a request.
     #[error("{what} {why}.")]
     Unsupported {
         /// The kernel, or its rung.
@@ -173,17 +173,17 @@ pub enum Error {
 
 const RESTART: &str = " This process cannot use the GPU any more: restart the kernel (or the program).";
 
-/// The usual result.
+/// Result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Whether it says that this library is not there: not that it is and does not work.
+    /// Returns true if it says that this library is not there: not that it is and does not work.
     #[must_use]
     pub fn is_missing(&self, library: Library) -> bool {
         matches!(self, Self::Library { which, fault: None, .. } if *which == library)
     }
 
-    /// Whether nothing more can be run on the device by this process.
+    /// Returns true if nothing more can be run on the device by this process.
     #[must_use]
     pub fn is_sticky(&self) -> bool {
         match self {
@@ -202,7 +202,7 @@ fn count_sentence(count: u32) -> String {
     }
 }
 
-/// A graph by its name, with the kernels that it launches as a relative clause.
+/// Names a graph, with the kernels that it launches as a relative clause.
 pub(crate) fn graph_sentence(graph: &str, kernels: &[String]) -> String {
     const SHOWN: usize = 6;
     let kernels = match kernels {
@@ -223,20 +223,20 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// Why a kernel does not compile, with the compiler's own words.
+/// A compilation that failed, with the compiler's own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileError {
     /// The file, as in `kernels/regression/02_fused.cu`.
     pub path: String,
     /// The architecture it was compiled for.
     pub architecture: String,
-    /// What the compiler complains of, in its order; warnings too.
+    /// The compiler's messages in its order, warnings included.
     pub diagnostics: Vec<Diagnostic>,
     /// The whole log.
     pub log: String,
 }
 
-/// One complaint of the compiler.
+/// One message of the compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The file, as in `kernels/regression/02_fused.cu`.
@@ -245,22 +245,22 @@ pub struct Diagnostic {
     pub line: u32,
     /// The column that its caret points at, counted from 1, if it has one.
     pub column: Option<u32>,
-    /// Whether it is an error; a warning otherwise.
+    /// True if it is an error; a warning otherwise.
     pub is_error: bool,
-    /// In the compiler's words.
+    /// The message in the compiler's words.
     pub message: String,
     /// The text of the line.
     pub text: Option<String>,
 }
 
 impl Diagnostic {
-    /// The line, and below it a caret where the compiler points; empty where the line is not known.
+    /// Returns the line, and below it a caret where the compiler points; empty if the line is not known.
     #[must_use]
     pub fn excerpt(&self) -> String {
         let Some(text) = self.text.as_deref().map(str::trim_end) else { return String::new() };
         let number = format!("{:5} | ", self.line);
         let Some(column) = self.column else { return format!("{number}{text}") };
-        // Tabs stay tabs, so that the caret is where it should be however wide they are shown.
+        // Tabs stay tabs, so that the caret is in the right column however wide they are shown.
         let before: String =
             text.chars().take(column as usize - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         format!("{number}{text}\n      | {before}^")
@@ -268,7 +268,7 @@ impl Diagnostic {
 }
 
 impl CompileError {
-    /// Reads a log of NVRTC, whose complaints begin `path(line): error: message`, or `warning #n: message`, and quote the line with
+    /// Reads a log of NVRTC, whose messages begin `path(line): error: message`, or `warning #n: message`, and quote the line with
     /// a caret below it.
     pub(crate) fn new(path: String, architecture: String, log: String, sources: &[(&str, &str)]) -> Self {
         let lines: Vec<&str> = log.lines().collect();
@@ -280,7 +280,7 @@ impl CompileError {
             let message = rest[kind.len()..].split_once(": ").map_or(rest, |(_, m)| m).trim().to_owned();
             let source = sources.iter().find(|(name, _)| *name == file.trim()).map(|(_, text)| *text);
             let text = source.and_then(|t| t.lines().nth((number as usize).checked_sub(1)?)).map(str::to_owned);
-            // The caret's line comes before the next complaint. The line that it quotes is indented anew.
+            // The caret's line comes before the next message. The line that it quotes is indented anew.
             let caret = lines[at + 1..]
                 .iter()
                 .take(4)
@@ -318,7 +318,7 @@ impl fmt::Display for CompileError {
             }
             None => write!(f, "{} does not compile for {}", self.path, self.architecture)?,
         }
-        // One complaint has been told in full.
+        // The only message has been shown in full.
         if self.diagnostics.len() == 1 && self.first().is_some() {
             return Ok(());
         }

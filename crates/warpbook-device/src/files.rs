@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Tells the temporary files of one process apart.
+/// Distinguishes the temporary files of one process.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
-/// The most links that are followed: as many as Linux follows.
+/// Largest number of links to follow, which is Linux's limit.
 const MOST_LINKS: usize = 40;
 
 /// Writes a file under a temporary name in its folder and renames it, so that an older file stays whole until the new one is complete. The bytes are
@@ -21,7 +21,7 @@ const MOST_LINKS: usize = 40;
 /// If the system reports one: no such folder, no permission, a full disk. The temporary file is removed.
 pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let path = behind_links(path.as_ref())?;
-    let part = Part::of(&path)?;
+    let part = Part::next_to(&path)?;
     {
         let mut file = part.create(&path)?;
         file.write_all(bytes)?;
@@ -51,7 +51,7 @@ pub fn ensure_writable(path: impl AsRef<Path>, bytes: u64) -> io::Result<()> {
         Ok(_) => drop(File::options().append(true).open(&path)?),
         Err(_) => make_folder_of(&path)?,
     }
-    let part = Part::of(&path)?;
+    let part = Part::next_to(&path)?;
     let mut file = part.create(&path)?;
     let block = vec![0; 1 << 20];
     let mut left = bytes;
@@ -73,7 +73,7 @@ pub fn write_atomic_with_folder(path: impl AsRef<Path>, bytes: &[u8]) -> io::Res
     write_atomic(path, bytes)
 }
 
-/// Reads a file of at most `most` bytes; at most 256 MiB from anything that is not a regular file, such as a pipe or an endless device.
+/// Reads a file of at most `most` bytes, and at most 256 MiB of anything that is not a regular file, such as a pipe or an endless device.
 ///
 /// # Errors
 /// If the system reports one, or the file is longer.
@@ -92,7 +92,7 @@ pub fn read_file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The file that a path leads to: a link is followed to its end, whether a file is there or not.
+/// Returns the file that a path leads to: a link is followed to its end, even if no file is there.
 ///
 /// # Errors
 /// If the links form a circle.
@@ -102,18 +102,18 @@ pub fn behind_links(path: &Path) -> io::Result<PathBuf> {
         let Ok(to) = fs::read_link(&path) else { return Ok(path) };
         path = path.parent().unwrap_or(Path::new("")).join(to);
     }
-    Err(io::Error::other(format!("{MOST_LINKS} links lead from one to the next")))
+    Err(io::Error::other(format!("the path leads through more than {MOST_LINKS} symbolic links, perhaps in a circle")))
 }
 
 fn make_folder_of(path: &Path) -> io::Result<()> {
     path.parent().filter(|p| !p.as_os_str().is_empty()).map_or(Ok(()), fs::create_dir_all)
 }
 
-/// A temporary file next to the one that it becomes; it is removed unless it was renamed.
+/// A temporary file next to its final place; it is removed unless it was renamed.
 struct Part(PathBuf);
 
 impl Part {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn next_to(path: &Path) -> io::Result<Self> {
         let file = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
         let mut name = OsString::from(".");
         name.push(file);
@@ -123,12 +123,12 @@ impl Part {
         Ok(Self(path.with_file_name(name)))
     }
 
-    /// Opens it, with the permissions of the file that it is to replace.
+    /// Opens it with the permissions of the file that it will replace.
     fn create(&self, path: &Path) -> io::Result<File> {
         remove_left_over(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")));
         let file = File::create(&self.0)?;
         // The lock is held until the file is closed: it tells others that this process is alive. On a file system without locks, the process number
-        // has to do.
+        // has to be enough.
         let _ = file.try_lock();
         if let Ok(old) = fs::metadata(path) {
             file.set_permissions(old.permissions())?;
@@ -157,7 +157,7 @@ fn remove_left_over(folder: &Path) {
     }
 }
 
-/// The process in ".c.st.123-0.part".
+/// Returns the process in a name such as ".c.st.123-0.part".
 fn process_of(name: &str) -> Option<u32> {
     let (file, end) = name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.')?;
     let (process, number) = end.split_once('-').filter(|_| !file.is_empty())?;
@@ -165,7 +165,7 @@ fn process_of(name: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-/// Reports whether a process has ended, as far as can be known here: outside Linux, only that it is another process.
+/// Returns true if a process has ended, as far as can be known here: outside Linux, only that it is another process.
 fn is_gone(process: u32) -> bool {
     process != std::process::id() && !Path::new("/proc").join(process.to_string()).exists()
 }
@@ -269,7 +269,7 @@ mod tests {
     fn what_a_killed_process_has_left_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        // No process has these numbers; two names are no parts, and one part is of a process that lives.
+        // No process has these numbers; two names are not temporary files, and one belongs to a living process.
         let living = format!(".c.st.{}-7.part", std::process::id());
         let stay = [".c.st.x-1.part", "c.st.4294967295-1.part", &living];
         for name in [".c.st.4294967295-0.part", ".other.4294967294-12.part"].iter().chain(&stay) {

@@ -31,7 +31,7 @@ pub use cuda::event::Event;
 pub use cuda::graph::Graph;
 pub use cuda::kernel::{Kernel, KernelArg, LaunchOptions};
 pub use cuda::stream::Stream;
-/// What this crate is built on, for programs that call the driver themselves. It panics where there is no driver: open a [`CudaDevice`] first.
+/// The bindings below this crate, for programs that call the driver themselves. They panic if there is no driver: open a [`CudaDevice`] first.
 #[doc(no_inline)]
 pub use cudarc;
 pub use device::{Choice, Device, Inventory};

@@ -9,7 +9,7 @@ impl CudaDevice {
     /// machine code share one module.
     ///
     /// # Errors
-    /// It does not compile, or the device refuses it.
+    /// If it does not compile, or the device refuses it.
     pub fn kernel(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
         let marking = self.0.extension::<Marking>();
         if let Some(marked) = marking.load(self, spec, tile) {
@@ -21,10 +21,10 @@ impl CudaDevice {
         Ok(if marking.is_on() { kernel.watched(marking) } else { kernel })
     }
 
-    /// The same, compiled whether or not it lies on the disk, and not kept there: see [`Compiler::compile_anew`](crate::Compiler::compile_anew).
+    /// Like [`CudaDevice::kernel`], but always compiles, and keeps nothing on the disk: see [`Compiler::compile_anew`](crate::Compiler::compile_anew).
     ///
     /// # Errors
-    /// As of [`CudaDevice::kernel`].
+    /// The errors of [`CudaDevice::kernel`].
     pub fn kernel_anew(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
         let architecture = self.architecture_of(spec);
         let compiled = self.compiler()?.compile_anew(spec, tile, &architecture)?;

@@ -1,4 +1,4 @@
-//! What tests begin with that need a GPU, or files whose place is known only at run time.
+//! Helpers for tests that need a GPU, or files whose place is known only at run time.
 
 pub use crate::cuda::driver::THROUGH_CUDARC as DRIVER_FUNCTIONS;
 use crate::{Choice, Clocks, CudaDevice, Device, KernelMarks, Marks};
@@ -7,10 +7,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A GPU, or `None` where there is none, which [`skip`] notes.
+/// Returns a GPU, or `None` if there is none, which [`skip`] notes.
 ///
 /// # Panics
-/// Under `WARPBOOK_REQUIRE_GPU=1` where there is none.
+/// Under `WARPBOOK_REQUIRE_GPU=1` if there is none.
 #[must_use]
 #[track_caller]
 pub fn gpu(test: &str) -> Option<CudaDevice> {
@@ -24,10 +24,10 @@ pub fn gpu(test: &str) -> Option<CudaDevice> {
     }
 }
 
-/// All GPUs, the first one first; none where there is none, which [`skip`] notes.
+/// Returns all GPUs, the first one first; empty if there is none, which [`skip`] notes.
 ///
 /// # Panics
-/// As [`gpu`].
+/// As [`gpu`] does.
 #[must_use]
 #[track_caller]
 pub fn gpus(test: &str) -> Vec<CudaDevice> {
@@ -39,10 +39,10 @@ pub fn gpus(test: &str) -> Vec<CudaDevice> {
     std::iter::once(first).chain(further).collect()
 }
 
-/// Two GPUs; a machine with one cannot run the test, which is no fault of it.
+/// Returns two GPUs, or `None` on a machine with one, which cannot run the test; this is no failure.
 ///
 /// # Panics
-/// As [`gpu`].
+/// As [`gpu`] does.
 #[must_use]
 #[track_caller]
 pub fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
@@ -54,14 +54,14 @@ pub fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
     Some([first, second?])
 }
 
-/// Held by tests with NCCL, where what is queued for several GPUs waits for each other and a test next to it could keep one, and by tests that
+/// Lock for tests with NCCL, where the work of several GPUs waits for each other and another test could keep one busy, and for tests that
 /// compare clocks and times.
 pub fn one_at_a_time() -> MutexGuard<'static, ()> {
     static TESTS: Mutex<()> = Mutex::new(());
     TESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes that a test cannot run and what it needs: on its output and, if `WARPBOOK_SKIP_LOG` names a file, in a line of
+/// Notes that a test cannot run and its requirement: on its output and, if `WARPBOOK_SKIP_LOG` names a file, in a line of
 /// that file, name and need with a tab between. The test then returns.
 ///
 /// # Panics
@@ -73,14 +73,14 @@ pub fn skip(test: &str, needs: &str, why: impl Display) {
     append(&format!("{test}\t{needs}\n"));
 }
 
-/// The folder of the package whose tests run; `compiled` is `env!("CARGO_MANIFEST_DIR")` there. What the variable says at
-/// run time goes first: test executables may be packed and run elsewhere than where they were compiled.
+/// Returns the folder of the package whose tests run; `compiled` is `env!("CARGO_MANIFEST_DIR")` there. The variable's value at
+/// run time takes precedence: test executables may be packed and run elsewhere than where they were compiled.
 #[must_use]
 pub fn manifest_dir(compiled: &str) -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| compiled.into(), PathBuf::from)
 }
 
-/// Marks of kernels on SMs whose clocks are so far ahead, with such errors, in clocks; two clocks a nanosecond.
+/// Returns marks of kernels on SMs whose clocks are so far ahead, with such errors, in clocks; two clocks a nanosecond.
 #[must_use]
 pub fn marks(kernels: Vec<KernelMarks>, sms: &[(u32, f64, f64)]) -> Marks {
     Marks { kernels, unmarked: Vec::new(), clocks: Clocks::known(sms, 2.0) }

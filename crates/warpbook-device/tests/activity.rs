@@ -10,10 +10,10 @@ const N: usize = 1 << 20;
 /// Cycles of the kernel `late`: about 50 us.
 const CYCLES: i64 = 90_000;
 
-/// There is one recorder at a time in a process.
+/// Held by each test, as a process can have only one recorder at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// A recorder, or `None` where there is no CUPTI, which is noted.
+/// Returns a recorder, or `None` if there is no CUPTI, which is noted.
 fn recorder(test: &str, device: &CudaDevice) -> Option<Recorder> {
     match Recorder::start(device) {
         Ok(recorder) => {
@@ -36,7 +36,7 @@ fn late(kernel: &Kernel, stream: &Stream, y: &Slice<f32>, cycles: i64) -> Result
     unsafe { kernel.launch(stream, kernel.shape(1), &[y, &1.0f32, &cycles]) }
 }
 
-/// Three kernels, a fill and a copy; the middle kernel takes long.
+/// Queues three kernels, a fill and a copy; the middle kernel takes long.
 struct Work {
     axpy: Kernel,
     late: Kernel,
@@ -66,9 +66,9 @@ fn kernels(activities: &[Activity]) -> Vec<&Activity> {
     activities.iter().filter(|a| matches!(a.kind, ActivityKind::Kernel { .. })).collect()
 }
 
-/// What replays of the graph gave: the kernels of each, all of one launch.
+/// Checks what replays of the graph recorded: the kernels of each replay belong to one launch.
 fn check_replays(activities: &[Activity], event_us: f64) {
-    // A fill of a graph may run as a kernel of the driver's.
+    // A graph's fill may run as a kernel of the driver.
     let kernels: Vec<&Activity> = kernels(activities).into_iter().filter(|a| KERNELS.contains(&&*a.name)).collect();
     assert_eq!(kernels.len(), REPLAYS * KERNELS.len(), "{}", told(activities));
     for replay in kernels.chunks(KERNELS.len()) {
@@ -94,13 +94,13 @@ fn check_replays(activities: &[Activity], event_us: f64) {
     let sum_us = kernels.iter().map(|a| a.duration_ns as f64 / 1e3).sum::<f64>();
     assert!(sum_us <= event_us, "the kernels took {sum_us} us, the events {event_us} us");
     assert!(sum_us >= 0.2 * event_us, "the kernels took {sum_us} us, the events {event_us} us");
-    let of = |wanted: fn(&ActivityKind) -> bool| activities.iter().filter(|a| wanted(&a.kind)).count();
-    let copies = of(|k| *k == ActivityKind::Copy { bytes: 4 * N as u64 });
+    let count = |wanted: fn(&ActivityKind) -> bool| activities.iter().filter(|a| wanted(&a.kind)).count();
+    let copies = count(|k| *k == ActivityKind::Copy { bytes: 4 * N as u64 });
     assert_eq!(copies, REPLAYS, "{}", told(activities));
-    assert!(of(|k| *k == ActivityKind::Fill { bytes: 4 * N as u64 }) <= REPLAYS);
+    assert!(count(|k| *k == ActivityKind::Fill { bytes: 4 * N as u64 }) <= REPLAYS);
 }
 
-/// Replays that the recorder has not seen begin, and then those that count: what they gave, and how long they took by events.
+/// Runs replays whose start the recorder has not seen, and then those that count; returns their activities, and their time by events.
 fn replay(
     device: &CudaDevice,
     stream: &Stream,
@@ -132,7 +132,7 @@ fn a_graphs_kernels_are_recorded() {
     check_replays(&activities, event_us);
     drop(recorder);
 
-    // A graph that was captured before the recorder began.
+    // Creates a graph that was captured before the recorder began.
     let Some(recorder) = self::recorder(test, &device) else { return };
     let (activities, event_us) = replay(&device, &stream, &graph, &recorder);
     println!("captured before the recorder began:\n{}", told(&activities));
@@ -158,7 +158,7 @@ fn two_streams_overlap() {
         late(&work.late, stream, &cell, 1).unwrap();
         stream.synchronize().unwrap();
     }
-    // Where other programs use the GPU or the CPU, the second launch may come late: then longer kernels are tried.
+    // If other programs use the GPU or the CPU, the second launch may come late: then longer kernels are tried.
     let mut cycles = 20 * CYCLES;
     loop {
         let Some(recorder) = recorder(test, &device) else { return };
@@ -180,7 +180,7 @@ fn two_streams_overlap() {
     }
 }
 
-/// The driver may give a kernel the place of one that was unloaded, whose name CUPTI would then still tell.
+/// The driver may give a kernel the place of one that was unloaded, whose name CUPTI would then still report.
 #[test]
 fn kernels_of_modules_that_are_dropped_do_not_name_others() {
     let _one = ONE.lock();
@@ -189,7 +189,7 @@ fn kernels_of_modules_that_are_dropped_do_not_name_others() {
     let Some(first) = recorder(test, &device) else { return };
     named_right(&device, &first, 32);
     drop(first);
-    // Nor do those that were there between two recorders.
+    // The same holds for kernels that existed between two recorders.
     let stream = device.stream().unwrap();
     let cell = device.zeros::<f32>(1).unwrap().range(..);
     late(&kernel(&device, "late", 96), &stream, &cell, 10).unwrap();
@@ -197,14 +197,14 @@ fn kernels_of_modules_that_are_dropped_do_not_name_others() {
     named_right(&device, &recorder(test, &device).unwrap(), 48);
 }
 
-/// Launches kernels that are dropped at once, in blocks of these and more threads, and looks at their recorded names.
+/// Launches kernels that are dropped at once, in blocks of these and more threads, and checks their recorded names.
 fn named_right(device: &CudaDevice, recorder: &Recorder, threads: i64) {
     let before = device.loaded_modules();
     let stream = device.stream().unwrap();
     let (x, y) = (device.zeros::<f32>(N).unwrap().range(..), device.zeros::<f32>(N).unwrap().range(..));
     for round in 0..5 {
         for name in [["axpy", "late"], ["late", "axpy"]][round % 2] {
-            // Other code each time, which nothing else keeps.
+            // The code is different each time, and nothing else keeps it.
             let kernel = kernel(device, name, threads << round);
             match name {
                 "axpy" => axpy(&kernel, &stream, &y, &x, 2.0),

@@ -1,4 +1,4 @@
-//! What is left of a recorder once it is finished, in a process that has had no other.
+//! The remaining cost of a finished recorder, in a process that has had no other.
 
 mod common;
 
@@ -8,7 +8,7 @@ use warpbook_device::{CudaDevice, Recorder, testing};
 
 const LAUNCHES: u32 = 2000;
 
-/// Microseconds that the host takes to queue a kernel, and the GPU to work through them.
+/// Returns the microseconds that the host takes to queue a kernel, and the GPU to work through them.
 fn launch_us(device: &CudaDevice) -> [f64; 2] {
     let (stream, axpy_kernel) = (device.stream().unwrap(), kernel(device, "axpy", 128));
     let [x, y] = [(); 2].map(|()| device.zeros::<f32>(128).unwrap().range(..));

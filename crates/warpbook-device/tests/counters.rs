@@ -6,10 +6,10 @@ use common::{axpy, kernel};
 use std::sync::Mutex;
 use warpbook_device::{Counted, Counters, CudaDevice, Error, Kernel, Recorder, Slice, Stream, testing};
 
-/// There is one at a time in a process.
+/// Held by each test, as a process can have only one reader at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// More than any L2 holds: 64 MiB an array.
+/// More than any L2 holds: 64 MiB for each array.
 const N: usize = 1 << 24;
 const TIME: &str = "gpu__time_duration.sum";
 const READ: &str = "dram__bytes_read.sum";
@@ -23,7 +23,7 @@ const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_ac
 const STALLED: &str = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio";
 const ALL: [&str; 10] = [TIME, READ, WRITTEN, L2, SECTORS, REQUESTS, FFMA, ISSUE, TENSOR, STALLED];
 
-/// Counters, or `None` where the machine does not let this process read them: then the error has to say what to do.
+/// Returns counters, or `None` if the machine does not let this process read them: then the error has to name a remedy.
 fn counters(test: &str, device: &CudaDevice) -> Option<Counters> {
     if let Err(why) = Recorder::find(Some(device.driver_cuda())) {
         testing::skip(test, "needs CUPTI", why);
@@ -41,7 +41,7 @@ fn counters(test: &str, device: &CudaDevice) -> Option<Counters> {
     }
 }
 
-/// Rights, a virtual GPU and another reader are the machine's affair; anything else is ours.
+/// Rights, a virtual GPU and another reader are conditions of the machine; anything else is our fault.
 fn not_let(why: &Error) {
     let said = why.to_string();
     let known =
@@ -100,7 +100,7 @@ fn kernels_are_counted_one_by_one() {
     assert_eq!((counted.values.len(), counted.dropped), (2, 0));
     assert!((1..=32).contains(&counted.passes));
     let mib = |metric| value(&counted, 0, metric) / (1 << 20) as f64;
-    // 128 MiB are read and 64 written, less what L2 still holds of the pass before.
+    // 128 MiB are read and 64 written, less what L2 still holds from the pass before.
     assert!((40.0..=170.0).contains(&mib(READ)), "{} MiB read", mib(READ));
     assert!((5.0..=120.0).contains(&mib(WRITTEN)), "{} MiB written", mib(WRITTEN));
     if counted.metrics.iter().any(|m| m == L2) {
@@ -115,7 +115,7 @@ fn kernels_are_counted_one_by_one() {
     // 192 MiB in more than 20 us and less than 10 ms, on any GPU.
     assert!((20e3..10e6).contains(&value(&counted, 0, TIME)), "{} ns", value(&counted, 0, TIME));
     assert_eq!(value(&counted, 1, FFMA), 0.0, "the kernel that waits multiplies nothing");
-    // It counts again after that, and what it does not know is left out.
+    // Counting works again after that, and unknown metrics are left out.
     let again = counters.of_kernels(&[TIME, "no__such_metric.sum"], nothing, || work.axpy()).unwrap();
     assert_eq!((again.metrics.len(), again.values.len()), (1, 1));
     assert!(counters.of_kernels(&["no__such_metric.sum"], nothing, || work.axpy()).is_err());

@@ -125,7 +125,7 @@ fn cudarc_alone_launches_next_to_us() {
     use warpbook_device::cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
     use warpbook_device::cudarc::nvrtc::Ptx;
     let Some(device) = testing::gpu("cudarc_alone_launches_next_to_us") else { return };
-    // As the first lesson that launches does: the kernel is compiled by us, all else is cudarc's.
+    // As in the first lesson that launches: we compile the kernel, and cudarc does all else.
     let ours = add_kernel(&device);
     let (spec, tile) = (ours.spec(), ours.tile());
     let cubin = device.compiler().unwrap().compile(spec, tile, &device.architecture_of(spec)).unwrap().cubin;

@@ -14,13 +14,13 @@ fn folder() -> PathBuf {
     Path::new(&here).join("../../kernels")
 }
 
-/// Paths below `kernels/`, with forward slashes; without the text for readers.
+/// Paths below `kernels/`, with forward slashes; without the texts for readers.
 fn files_below(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).expect("the kernels' folder").flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if entry.path().is_dir() {
             files_below(&entry.path(), &format!("{name}/"), found);
-        } else if name != "README.md" {
+        } else if entry.file_name() != "README.md" {
             found.insert(name);
         }
     }
@@ -56,17 +56,23 @@ fn a_kernel_that_waits_does_so_before_it_touches_global_memory() {
     let all: Vec<KernelSpec> = kernels::all().into_iter().map(|(kernel, _)| kernel).collect();
     assert!(all.iter().filter(|k| k.waits).count() > 50);
     for kernel in all.iter().filter(|k| k.waits) {
-        let of = |text: &str| format!("{}: {}: {text}", kernel.file, kernel.entry);
-        let at = kernel.source.find(&format!("{}(", kernel.entry)).unwrap_or_else(|| panic!("{}", of("no such entry")));
-        let (head, body) = kernel.source[at..].split_once("{\n").unwrap_or_else(|| panic!("{}", of("no body")));
-        let before = body.split_once("wait_for_predecessor();").unwrap_or_else(|| panic!("{}", of("does not wait"))).0;
-        // Marks write to records that no other kernel has, and are nothing where nothing is recorded.
+        let message = |text: &str| format!("{}: {}: {text}", kernel.file, kernel.entry);
+        let at =
+            kernel.source.find(&format!("{}(", kernel.entry)).unwrap_or_else(|| panic!("{}", message("no such entry")));
+        let (head, body) = kernel.source[at..].split_once("{\n").unwrap_or_else(|| panic!("{}", message("no body")));
+        let before =
+            body.split_once("wait_for_predecessor();").unwrap_or_else(|| panic!("{}", message("does not wait"))).0;
+        // Marks write to records that no other kernel has, and do nothing if nothing is recorded.
         let unmarked: Vec<&str> = before.lines().filter(|line| !line.trim_start().starts_with("MARK")).collect();
         let prepared = unmarked.join("\n");
         let prepared = prepared.trim();
-        assert!(prepared.is_empty() || prepared.ends_with("__syncthreads();"), "{}", of("does not wait first"));
+        assert!(prepared.is_empty() || prepared.ends_with("__syncthreads();"), "{}", message("does not wait first"));
         for array in arrays(head) {
-            assert!(!words(before).any(|word| word == array), "{}", of(&format!("touches `{array}` before it waits")));
+            assert!(
+                !words(before).any(|word| word == array),
+                "{}",
+                message(&format!("touches `{array}` before it waits"))
+            );
         }
     }
 }
@@ -196,7 +202,7 @@ fn launch_bounds_limit_registers_and_spill_the_rest() {
     }
 }
 
-/// What `work` makes of each item, in their order.
+/// Returns the result of `work` for each item, in their order.
 fn on_all_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let take = || {

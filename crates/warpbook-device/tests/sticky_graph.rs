@@ -19,7 +19,7 @@ fn a_failed_graph_is_named_with_its_kernels() {
         stream.copy_to_host(&y, &host)
     });
     let graph = graph.unwrap();
-    // A launch before the graph's is not the one that is named.
+    // The error must not name the launch before the graph's.
     axpy(&add, &stream, &y, &x, 1.0).unwrap();
     graph.launch(&stream).unwrap();
     let error = stream.synchronize().unwrap_err();

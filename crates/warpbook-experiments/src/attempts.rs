@@ -11,20 +11,20 @@ use warpbook_nn::train::CudaOptions;
 /// Edge of the product at which a kernel is tried in a separate process.
 const TRIED_AT: u64 = 192;
 
-/// What a lab does with a learner's kernel of the matrix product.
+/// Extension of the lab that tries a learner's kernel of the matrix product.
 pub trait Attempts {
     /// Compiles a learner's kernel of the matrix product, tries it on small products, compares every element with f64, and times it
     /// with the rungs that it names, as [`Lab::attempt_at`] does at any experiment's problem.
     ///
     /// # Errors
-    /// Settings that make no sense, and a device that cannot be used at all.
+    /// If a setting is out of range, or the device cannot be used at all.
     fn attempt(&self, live: &LiveKernel) -> Result<Attempt>;
 
     /// Tries the learner's kernels that compute layers of a network, as [`attempt`](Self::attempt) does and then with all that a linear layer asks of them: the
     /// three forms of its products, a bias, a ReLU and a mask. Each is tried once in a process.
     ///
     /// # Errors
-    /// [`Error::WrongProduct`] with what is wrong; the compiler's and the device's.
+    /// If the product is wrong ([`Error::WrongProduct`], with what is wrong), or the compiler or the device reports an error.
     fn check_products(&self, device: &CudaDevice, options: &CudaOptions, network: &Network) -> Result<()>;
 }
 

@@ -1,6 +1,6 @@
 //! The experiments: the regression, matrix products, convolutions, training, products over several GPUs, scaling and the optimisation guide.
 //!
-//! Each owns its formulas, its inputs, its check and its launches; `warpbook_lab` does the rest. [`experiments`] lists them.
+//! Each experiment owns its formulas, its inputs, its check and its launches; `warpbook_lab` does the rest. [`experiments`] lists them.
 #![deny(unsafe_code)]
 
 mod attempts;

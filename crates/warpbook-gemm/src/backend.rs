@@ -1,45 +1,45 @@
-//! What computes a product: our choice of a rung, NVIDIA's library, a rung as a beginner writes it, or a kernel that a learner wrote.
+//! The backends that can compute a product: our choice of a rung, NVIDIA's library, a rung as a beginner writes it, or a kernel that a learner wrote.
 
 use crate::OwnProduct;
 use std::fmt;
 use std::path::Path;
 use warpbook_kernels::matmul::{Fallback, Row, rows};
 
-/// What computes the products of linear layers on a GPU, forwards and both gradients.
+/// Backend for the products of linear layers on a GPU, forwards and both gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ProductBy {
     /// The rung of the catalogue that [`crate::Gemm`] chooses for each size.
     #[default]
     Own,
-    /// cuBLASLt with the algorithm that its heuristics suggest first, as PyTorch does; biases and ReLUs are kernels of ours after it, so
+    /// cuBLASLt with the algorithm that its heuristics suggest first, as PyTorch does; biases and ReLUs are separate kernels after it, so
     /// a 16-bit output is rounded once more than in an epilogue.
     Stock,
-    /// The first CUDA rung of the ladder: a thread an element of C, every operand from global memory. It takes no tf32.
+    /// The first CUDA rung of the ladder: one thread for each element of C, every operand from global memory. It does not support tf32.
     Naive,
-    /// The rung with 32 x 32 tiles in shared memory. It takes no tf32.
+    /// The rung with 32 x 32 tiles in shared memory. It does not support tf32.
     Tiled,
-    /// The same rung with tiles of 16 x 16.
+    /// Like [`Self::Tiled`], with tiles of 16 x 16.
     Tiled16,
-    /// The same rung with tiles of 8 x 8.
+    /// Like [`Self::Tiled`], with tiles of 8 x 8.
     Tiled8,
-    /// A kernel with one tile: a learner's, or a rung by its id.
+    /// A kernel with one tile: a learner's, or a rung named by its id.
     Kernel(OwnProduct),
 }
 
 impl ProductBy {
-    /// Those that have a name of their own.
+    /// All backends that have a fixed name.
     pub const ALL: [Self; 6] = [Self::Own, Self::Stock, Self::Naive, Self::Tiled, Self::Tiled16, Self::Tiled8];
 
-    /// Reads what computes linear layers: one of [`ProductBy::ALL`] by its name, or what [`OwnProduct::read`] reads.
+    /// Reads the backend of linear layers: one of [`ProductBy::ALL`] by its name, or a kernel that [`OwnProduct::read`] reads.
     ///
     /// # Errors
-    /// Like [`OwnProduct::read`].
+    /// The errors of [`OwnProduct::read`].
     pub fn read(folder: &Path, text: &str) -> Result<Self, String> {
         let text = text.trim();
         text.parse().or_else(|_: String| OwnProduct::read(folder, text).map(Self::Kernel))
     }
 
-    /// Its name on the command line.
+    /// Name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl ProductBy {
         }
     }
 
-    /// The rung and the tile that it names, where it names one.
+    /// Returns the rung and the tile that it names, if it names one.
     fn rung(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Own | Self::Stock | Self::Kernel(_) => None,
@@ -79,7 +79,7 @@ impl ProductBy {
         }
     }
 
-    /// The rows of the catalogue that a choice is made from: those of our kernels, or the one row, with the one tile.
+    /// Returns the rows of the catalogue to choose from: those of our kernels, or the one row, with the one tile.
     #[must_use]
     pub fn rows(self) -> Vec<Row> {
         if let Self::Kernel(own) = self {
@@ -102,7 +102,10 @@ impl std::str::FromStr for ProductBy {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL.into_iter().find(|by| by.name() == name).ok_or_else(|| format!("`{name}` is none of {}.", known()))
+        Self::ALL
+            .into_iter()
+            .find(|by| by.name() == name)
+            .ok_or_else(|| format!("Unknown backend `{name}`: choose one of {}.", known()))
     }
 }
 
@@ -117,7 +120,7 @@ mod tests {
         }
         assert_eq!(
             "fast".parse::<ProductBy>().unwrap_err(),
-            "`fast` is none of own, stock, naive, tiled, tiled-16, tiled-8."
+            "Unknown backend `fast`: choose one of own, stock, naive, tiled, tiled-16, tiled-8."
         );
     }
 

@@ -1,4 +1,4 @@
-//! One entry to all products: chooses, plans and checks.
+//! The entry point for all products: chooses a kernel, plans and checks.
 
 use crate::choose::measured;
 use crate::{
@@ -10,25 +10,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpbook_device::{CublasLt, CudaDevice, Cudnn, Error, Result, Stream};
 use warpbook_kernels::matmul::{Form, Operands, Row, rows};
 
-/// Products on a device: chooses rung and tile by type, shape and device, and keeps the plans.
+/// Multiplies matrices on a device: chooses rung and tile by type, shape and device, and keeps the plans.
 ///
-/// It owns no arrays: each call is given a [`Workspace`], so that products on different streams may run at once.
+/// The handle owns no arrays: each call is given a [`Workspace`], so that products on different streams may run at once.
 #[derive(Debug)]
 pub struct Gemm {
     device: CudaDevice,
-    /// What is published for the device.
+    /// Findings published for the device.
     published: Findings,
-    /// What the first plan of a product may spend on timing; `None` where nothing is timed.
+    /// Time that the first plan of a product may spend on timing; `None` if nothing is timed.
     budget: Option<Budget>,
-    /// The kernels that its products have, or are to have.
+    /// Kernels chosen for products, planned or not.
     chosen: Mutex<Findings>,
     plans: Mutex<HashMap<Key, Arc<Plan>>>,
-    /// NVIDIA's libraries, opened when they are first asked for.
+    /// NVIDIA's libraries, opened on first use.
     cublaslt: Mutex<Option<CublasLt>>,
     cudnn: Mutex<Option<Cudnn>>,
 }
 
-/// A library, opened at the first call.
+/// Returns a library, opened by the first call.
 fn opened<L: Clone>(library: &Mutex<Option<L>>, open: impl FnOnce() -> Result<L>) -> Result<L> {
     let mut there = library.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(match &*there {
@@ -37,7 +37,7 @@ fn opened<L: Clone>(library: &Mutex<Option<L>>, open: impl FnOnce() -> Result<L>
     })
 }
 
-/// What a plan was made for.
+/// Key of a kept plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     by: ProductBy,
@@ -64,23 +64,23 @@ impl Key {
 }
 
 impl Gemm {
-    /// A handle that times kernels as `WARPBOOK_TUNE` says: see [`Tuning::of_environment`], whose default it takes where that is malformed.
+    /// Returns a handle that times kernels as set by `WARPBOOK_TUNE`: see [`Tuning::of_environment`]; the default if the variable is malformed.
     #[must_use]
     pub fn new(device: &CudaDevice) -> Self {
         Self::with_tuning(device, Tuning::of_environment().unwrap_or_default())
     }
 
-    /// A handle that times nothing: see [`Tuning::Off`].
+    /// Returns a handle that times nothing: see [`Tuning::Off`].
     #[must_use]
     pub fn untuned(device: &CudaDevice) -> Self {
         Self::with_tuning(device, Tuning::Off)
     }
 
-    /// A handle that times kernels or does not.
+    /// Returns a handle with this mode of timing.
     #[must_use]
     pub fn with_tuning(device: &CudaDevice, tuning: Tuning) -> Self {
         let published = Findings::published(device.info());
-        // Whoever asks for everything to be timed has the published products timed too.
+        // Full tuning times the published products, too.
         let published = if tuning == Tuning::Full { Findings::default() } else { published };
         Self {
             device: device.clone(),
@@ -93,23 +93,23 @@ impl Gemm {
         }
     }
 
-    /// The same with another budget for the first plan of a product; `None` times nothing.
+    /// Sets the budget for the first plan of a product; `None` times nothing.
     #[must_use]
     pub fn within(self, budget: Option<Budget>) -> Self {
         Self { budget, ..self }
     }
 
-    /// The same without what is published for the device.
+    /// Ignores the findings published for the device.
     #[must_use]
     pub fn without_published(self) -> Self {
         Self { published: Findings::default(), ..self }
     }
 
-    /// The rung and tile for a product, and why: the one that it has here already, else one that is published, was timed on this kind of device or
+    /// Chooses the rung and tile for a product, with a reason: the choice already made here, else one that is published, was timed on this kind of device or
     /// is timed now, else by the cost model. Nothing is timed while this thread measures something or captures a graph.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where no rung takes its types on this device.
+    /// [`Error::Unsupported`] if no rung takes its types on this device.
     pub fn choice(&self, product: &Product) -> Result<Choice> {
         let (rows, info) = (rows(), self.device.info());
         if let Some(choice) = self.chosen_for(product, &rows) {
@@ -143,7 +143,7 @@ impl Gemm {
         Some(Choice { row: row.clone(), tile: tile.clone(), why, us: finding.us })
     }
 
-    /// The kernels of all products so far, by the products' sizes. With the same ones a run has the same bits.
+    /// Returns the kernels of all products so far, by the products' sizes. With the same kernels a run has the same bits.
     #[must_use]
     pub fn chosen(&self) -> Vec<Finding> {
         let mut all = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).findings.clone();
@@ -151,8 +151,8 @@ impl Gemm {
         all
     }
 
-    /// Gives products these kernels, as an earlier run or another rank has them, in place of a choice: those of products that have another one here
-    /// are planned again. Reports whether there were any.
+    /// Sets the kernels of products, as in an earlier run or on another rank, in place of a choice: products that have another kernel here
+    /// are planned again. Returns true if there were any.
     pub fn take(&self, kernels: &[Finding]) -> bool {
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = false;
@@ -171,18 +171,18 @@ impl Gemm {
         changed
     }
 
-    /// The plan of a product whose A and B are aligned so. It is compiled and loaded at the first call.
+    /// Returns the plan of a product with this alignment of A and B. The first call compiles and loads it.
     ///
     /// # Errors
-    /// As of [`Gemm::choice`]; a malformed product; the compiler's and the device's.
+    /// The errors of [`Gemm::choice`]; a malformed product; the compiler's and the device's errors.
     pub fn plan(&self, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         self.plan_from(ProductBy::Own, product, aligned)
     }
 
-    /// The plan of a product of arrays that begin at multiples of 16 bytes, by what it is told to be computed by.
+    /// Returns the plan of a product by a given backend, for arrays that begin at multiples of 16 bytes.
     ///
     /// # Errors
-    /// As of [`Gemm::plan`]; the library is not there, or has no algorithm for the product.
+    /// The errors of [`Gemm::plan`]; the library is not there, or has no algorithm for the product.
     pub fn plan_by(&self, by: ProductBy, product: &Product) -> Result<Planned> {
         Ok(match by {
             ProductBy::Stock => {
@@ -193,12 +193,12 @@ impl Gemm {
         })
     }
 
-    /// cuDNN on the device, opened at the first call.
+    /// Returns cuDNN on the device, opened by the first call.
     pub fn cudnn(&self) -> Result<Cudnn> {
         opened(&self.cudnn, || Cudnn::open(&self.device))
     }
 
-    /// The choice from one row.
+    /// Returns the choice from one row.
     fn only_choice(&self, by: ProductBy, product: &Product) -> Result<Choice> {
         let (rows, info) = (by.rows(), self.device.info());
         choose_from(&rows, product, info, &Findings::default()).ok_or_else(|| {
@@ -210,7 +210,7 @@ impl Gemm {
         })
     }
 
-    /// The plan of a product whose A and B are aligned so, by a kernel of ours or of a learner's; a library has no such plan.
+    /// Returns the plan of a product with this alignment of A and B, by our or a learner's kernel; a library has no such plan.
     pub fn plan_from(&self, by: ProductBy, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         product.validate().map_err(refused)?;
         let key = Key::new(product, aligned, by);
@@ -218,33 +218,36 @@ impl Gemm {
         if let Some(plan) = plans().get(&key) {
             return Ok(plan.clone());
         }
-        // Not under the lock: others may plan, and launch what is planned, while this compiles.
+        // Done outside the lock: other threads may plan and launch while this compiles.
         let choice = if by == ProductBy::Own { self.choice(product)? } else { self.only_choice(by, product)? };
         let plan = match Plan::new(&self.device, &choice.row, &choice.tile, product, aligned) {
-            // Copies that do not fit into the workspace.
+            // The copies may not fit into the workspace.
             Err(Error::Unsupported { .. }) if by == ProductBy::Own => self.plan_by_addresses(product)?,
             other => other?,
         };
         Ok(plans().entry(key).or_insert_with(|| Arc::new(plan)).clone())
     }
 
-    /// The plan of a product of these arrays: [`Gemm::plan`] with their alignment.
+    /// Returns the plan of a product of these arrays: [`Gemm::plan`] with their alignment.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where an array does not fit the product; as of [`Gemm::plan`].
+    /// [`Error::Unsupported`] if an array does not fit the product; the errors of [`Gemm::plan`].
     pub fn plan_for(&self, product: &Product, arrays: &DeviceArrays) -> Result<Arc<Plan>> {
         product.check(&arrays.specs()).map_err(refused)?;
         self.plan(product, alignment(arrays))
     }
 
-    /// Plans a product of these arrays by one kernel, whatever would be chosen: see [`ProductBy::names_a_rung`].
+    /// Plans a product of these arrays with one kernel, without a choice: see [`ProductBy::names_a_rung`].
     ///
     /// # Errors
     /// [`Error::Unsupported`] if it is a library or the choice among all, if its rung does not take the product, or if an array does not fit the
-    /// product; the compiler's and the device's.
+    /// product; the compiler's and the device's errors.
     pub fn plan_with(&self, by: ProductBy, product: &Product, arrays: &DeviceArrays) -> Result<Arc<Plan>> {
         if !by.names_a_rung() {
-            return Err(Error::Unsupported { what: format!("The {by} product"), why: "is not one kernel".into() });
+            return Err(Error::Unsupported {
+                what: format!("The {by} product"),
+                why: "is not a single kernel: name a rung or a file".into(),
+            });
         }
         product.check(&arrays.specs()).map_err(refused)?;
         self.plan_from(by, product, alignment(arrays))
@@ -254,12 +257,12 @@ impl Gemm {
     /// alignment, or after [`Gemm::plan`], it compiles nothing and allocates no device memory, so it can be captured.
     ///
     /// # Errors
-    /// As of [`Gemm::plan`] and [`Plan::launch_checked`].
+    /// The errors of [`Gemm::plan`] and [`Plan::launch_checked`].
     pub fn gemm(&self, stream: &Stream, product: &Product, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
         self.plan_for(product, arrays)?.launch_checked(stream, arrays, workspace)
     }
 
-    /// The plan of a rung that reads operands as they are stored.
+    /// Returns the plan of a rung that reads operands as they are stored.
     fn plan_by_addresses(&self, product: &Product) -> Result<Plan> {
         let by_address = |row: &Row| row.capabilities().is_some_and(|c| c.operands == Operands::Addresses);
         let rows: Vec<Row> = rows().into_iter().filter(by_address).collect();
@@ -274,7 +277,7 @@ impl Gemm {
 }
 
 impl Plan {
-    /// The addresses of arrays whose types, lengths and alignment are those that the plan was made for.
+    /// Returns the addresses of arrays after checking the types, lengths and alignment that the plan was made for.
     pub fn check(&self, arrays: &DeviceArrays, workspace: &Workspace) -> Result<Arrays> {
         self.product().check(&arrays.specs()).map_err(refused)?;
         workspace.check(self.workspace_bytes()).map_err(refused)?;
@@ -293,7 +296,7 @@ fn alignment(arrays: &DeviceArrays) -> Aligned {
     [&arrays.a, &arrays.b].map(|x| x.address().is_aligned(16))
 }
 
-/// A product that cannot be computed, as a device's error.
+/// Converts the reason why a product cannot be computed into a device's error.
 #[must_use]
 pub fn refused(why: Malformed) -> Error {
     let text = why.to_string();

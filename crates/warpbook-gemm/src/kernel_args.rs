@@ -7,7 +7,7 @@ use warpbook_record::KernelSpec;
 /// Compiles and loads kernels with their first tiles.
 ///
 /// # Errors
-/// A kernel does not compile, or the driver refuses it.
+/// If a kernel does not compile, or the driver refuses it.
 pub fn load<const N: usize>(device: &CudaDevice, specs: [KernelSpec; N]) -> warpbook_device::Result<[Kernel; N]> {
     let kernels: Vec<Kernel> =
         specs.iter().map(|spec| device.kernel(spec, &spec.tiles[0])).collect::<warpbook_device::Result<_>>()?;
@@ -17,7 +17,7 @@ pub fn load<const N: usize>(device: &CudaDevice, specs: [KernelSpec; N]) -> warp
     })
 }
 
-/// An array that a kernel may do without, passed as the null pointer where there is none.
+/// Passes an optional array to a kernel, as the null pointer if there is none.
 pub fn optional<T>(array: Option<&Slice<T>>) -> &dyn KernelArg {
     array.map_or(&DevicePtr::NULL, |slice| slice)
 }

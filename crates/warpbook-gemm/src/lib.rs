@@ -1,4 +1,4 @@
-//! Matrix products, C = f(alpha op(A) op(B) + beta C), f being the epilogue.
+//! Matrix products, C = f(alpha op(A) op(B) + beta C), where f is the epilogue.
 //!
 //! On a GPU a [`Plan`] compiles and loads everything for one [`Product`]; launching it only queues kernels. [`Gemm`] chooses the rung
 //! and the tile, and keeps the plans; [`ProductBy`] restricts the choice, or leaves it to a library. The bias gradient next to a weight gradient ([`Product::bias_gradient`]) is a separate kernel

@@ -1,4 +1,4 @@
-//! A kernel of one's own for the products of linear layers: how it is named, and where it is kept.
+//! Kernels written by the user for the products of linear layers: their names, and where they are kept.
 
 use crate::ProductBy;
 use std::fmt;
@@ -12,28 +12,28 @@ use warpbook_record::{Define, Dtype, KernelSpec, LIVE, Rung, Runner, nearest};
 /// Seconds after which a learner's kernel is assumed never to end.
 pub const OWN_KERNEL_LIMIT_S: f64 = 5.0;
 
-/// The largest size of a tile, which keeps the arithmetic of grids within its types.
+/// Largest size of a tile, which keeps the arithmetic of grids within its types.
 const LARGEST: i64 = 1 << 20;
 
-/// The rung that a file takes the place of, unless another one is named.
+/// Id of the rung that a file replaces, unless another one is named.
 const USUAL: &str = "02_coalesced";
 
-/// A kernel of one's own for the products of linear layers: a row of the catalogue with another source and one tile.
+/// A kernel written by the user for the products of linear layers: a row of the catalogue with another source and one tile.
 ///
-/// It is a handle that can be copied. The kernel behind it is kept until the process ends, once for each distinct kernel.
+/// The handle is `Copy`. The kernel behind it is kept until the process ends, once for each distinct kernel.
 #[derive(Clone, Copy)]
 pub struct OwnProduct(&'static Kept);
 
-/// What a handle leads to.
+/// The kernel behind a handle.
 struct Kept {
     name: String,
     row: Row,
-    /// The types in which it was found to be right.
+    /// Types in which it was found to be right.
     right: Mutex<Vec<Dtype>>,
 }
 
 impl OwnProduct {
-    /// Keeps a kernel under a name: that of its file, or of the rung that it is. It is used with the first tile of its row; a row without a kernel
+    /// Keeps a kernel under a name: its file's, or its rung's. It is used with the first tile of its row; a row without a kernel
     /// is refused when a product is planned.
     #[must_use]
     pub fn new(name: impl Into<String>, row: Row) -> Self {
@@ -52,8 +52,8 @@ impl OwnProduct {
         Self(kept)
     }
 
-    /// Reads a kernel as the command line, recipes and PyTorch name it: a file, `mine.cu`; a file in the place of a rung, `mine.cu@03_shared_tile`; the
-    /// same with sizes of its tile, `mine.cu@05_register_2d:BM=64,THREADS=128`; or a rung as it is, `05_register_2d`. A file takes the place of
+    /// Reads a kernel from its name on the command line, in recipes and in PyTorch: a file, `mine.cu`; a file in the place of a rung, `mine.cu@03_shared_tile`; the
+    /// latter with sizes of its tile, `mine.cu@05_register_2d:BM=64,THREADS=128`; or a rung as it is, `05_register_2d`. A file takes the place of
     /// `02_coalesced` unless a rung is named, and has the rung's first tile. Files are looked for in `folder`, and the headers next to them.
     ///
     /// # Errors
@@ -84,19 +84,19 @@ impl OwnProduct {
         Ok(Self::new(text, row))
     }
 
-    /// Its file as it was written, if it has one.
+    /// Returns its file as it was written, if it has one.
     #[must_use]
     pub fn file(self) -> Option<&'static Path> {
         parts(self.name()).0.map(Path::new)
     }
 
-    /// Its name.
+    /// Name of the kernel.
     #[must_use]
     pub fn name(self) -> &'static str {
         &self.0.name
     }
 
-    /// Whether it was found to be right in a type, in this process.
+    /// Returns true if it was found to be right in a type, in this process.
     #[must_use]
     pub fn is_right(self, dtype: Dtype) -> bool {
         self.0.right.lock().unwrap_or_else(PoisonError::into_inner).contains(&dtype)
@@ -107,7 +107,7 @@ impl OwnProduct {
         self.0.right.lock().unwrap_or_else(PoisonError::into_inner).push(dtype);
     }
 
-    /// Its row.
+    /// Row of the kernel.
     #[must_use]
     pub fn row(self) -> &'static Row {
         &self.0.row
@@ -140,7 +140,7 @@ impl From<OwnProduct> for ProductBy {
     }
 }
 
-/// The file of a kernel's name, its rung, and the sizes of its tile.
+/// Splits a kernel's name into the file, its rung, and the sizes of its tile.
 fn parts(text: &str) -> (Option<&str>, &str, &str) {
     let (what, sizes) = text.rsplit_once(':').filter(|(_, sizes)| sizes.contains('=')).unwrap_or((text, ""));
     match what.rsplit_once('@') {

@@ -1,27 +1,27 @@
-//! Whether the first plan of a product times kernels, and for how long.
+//! Settings for timing kernels in the first plan of a product.
 
 use std::fmt;
 
-/// Whether kernels are timed at the first plan of a product on a device: [`Tuning::budget`] has what that may take.
+/// Mode of timing kernels at the first plan of a product on a device: [`Tuning::budget`] has the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tuning {
-    /// Nothing is timed, and nothing that was timed here counts: the choice is that of the cost model and of the published findings, the same
+    /// Nothing is timed, and earlier timings on this machine are ignored: the cost model and the published findings choose, the same
     /// on every machine with this device.
     Off,
-    /// The few kernels that are expected to be the fastest are timed once, unless the product is published for the device.
+    /// The few kernels with the least expected times are timed once, unless the product is published for the device.
     #[default]
     Quick,
-    /// Many are timed, the published products too.
+    /// Many are timed, and the published products, too.
     Full,
 }
 
 impl Tuning {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Off, Self::Quick, Self::Full];
-    /// The variable of the environment that sets it.
+    /// Environment variable that sets the mode.
     pub const VARIABLE: &'static str = "WARPBOOK_TUNE";
 
-    /// Its name.
+    /// Name of the mode.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,10 +31,10 @@ impl Tuning {
         }
     }
 
-    /// What `WARPBOOK_TUNE` says; [`Tuning::Quick`] where it is not set.
+    /// Reads the mode from `WARPBOOK_TUNE`; [`Tuning::Quick`] if it is not set.
     ///
     /// # Errors
-    /// It is set to something else.
+    /// If it is set to something else.
     pub fn of_environment() -> Result<Self, String> {
         match std::env::var(Self::VARIABLE) {
             Ok(name) if !name.is_empty() => name.parse().map_err(|why| format!("{}: {why}", Self::VARIABLE)),
@@ -58,10 +58,10 @@ impl std::str::FromStr for Tuning {
     }
 }
 
-/// What the first plan of a product may spend on finding its kernel.
+/// Limits of the first plan of a product for finding its kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// Kernels that are tried, at most.
+    /// Largest number of kernels to try.
     pub candidates: usize,
     /// Seconds of the GPU.
     pub gpu_s: f64,
@@ -70,7 +70,7 @@ pub struct Budget {
 }
 
 impl Tuning {
-    /// What a product may cost; `None` where nothing is timed.
+    /// Limits of the mode for one product; `None` if nothing is timed.
     #[must_use]
     pub fn budget(self) -> Option<Budget> {
         match self {

@@ -1,4 +1,4 @@
-//! Products over several GPUs. On a machine with one, its shares are computed on streams of their own: the panels, and what waits for what, are the same.
+//! Tests products over several GPUs. On a machine with one, its shares are computed on streams of their own: the panels and the order of work are the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Work {
         TensorParallel::new(devices, &self.product, &self.arrays(), options).unwrap()
     }
 
-    /// C of a run after NaNs, and of two more that follow at once, which are to be the same.
+    /// Returns C of a run after NaNs, and of two more that follow at once, which must be the same.
     fn run(&self, over: &TensorParallel) -> Vec<f32> {
         self.c.fill_bytes(0xff).unwrap();
         over.queue(&self.stream).unwrap();
@@ -68,7 +68,7 @@ impl Work {
 /// Large enough for panels of any tile, and with odd sides; very small.
 const SHAPES: [(u32, u32, u32); 5] = [(2048, 1024, 512), (1000, 520, 333), (777, 129, 1025), (70, 64, 40), (1, 1, 1)];
 
-/// The devices of a run: one, one named twice and three times, and all that there are.
+/// Returns the devices of the runs: one, one named twice and three times, and all GPUs.
 fn teams(all: &[CudaDevice]) -> Vec<Vec<CudaDevice>> {
     let first = &all[0];
     let mut teams: Vec<Vec<CudaDevice>> = (1..=3).map(|n| vec![first.clone(); n]).collect();
@@ -81,7 +81,7 @@ fn teams(all: &[CudaDevice]) -> Vec<Vec<CudaDevice>> {
     teams
 }
 
-/// Whether all can access the first one's memory.
+/// Returns true if all can access the first one's memory.
 fn are_linked(team: &[CudaDevice]) -> bool {
     team.iter().all(|device| team[0].connect(device).unwrap() != Route::Host)
 }
@@ -174,7 +174,7 @@ fn communicators(test: &str, devices: &[CudaDevice]) -> Option<Arc<Vec<Communica
     }
 }
 
-/// With one GPU, a communicator of one; its rows are in place, and so is all of K.
+/// With one GPU there is a communicator of one; its rows are in place, and so is all of K.
 #[test]
 fn nccl_gives_the_same_as_copies() {
     let name = "nccl_gives_the_same_as_copies";
@@ -259,10 +259,10 @@ fn a_timeline_tells_who_did_what() {
         }
         // A panel leaves after it was multiplied.
         for panel in 0..4 {
-            let of = |doing: Doing| {
+            let stretch = |doing: Doing| {
                 timeline.stretches.iter().find(|s| s.rank == 1 && s.doing == doing && s.panel == panel).unwrap()
             };
-            let (made, sent) = (of(Doing::Multiplying), of(Doing::Communicating));
+            let (made, sent) = (stretch(Doing::Multiplying), stretch(Doing::Communicating));
             assert!(sent.start_us + 2.0 >= made.start_us + made.duration_us, "{made:?} {sent:?}");
         }
         assert!(timeline.exposed_us() <= timeline.communicating_us() + 1e-6);
@@ -282,11 +282,14 @@ fn what_is_not_split_is_refused() {
     let by_k = TensorParallel::new(&twice, &work.product, &arrays, &Options::new(Split::K).stores());
     assert!(by_k.unwrap_err().to_string().contains("split it by rows"));
     let check = |text: String, expect: &str| assert!(text.contains(expect), "{text}");
-    check(refused(&[], work.product, &arrays), "it is given no GPU");
-    check(refused(one, work.product.scaled(2.0, 0.0), &arrays), "alpha is 1");
+    check(refused(&[], work.product, &arrays), "needs a GPU");
+    check(refused(one, work.product.scaled(2.0, 0.0), &arrays), "alpha 1");
     let transposed = Product::new(64, 64, 64, Form { trans_b: true, ..work.product.form });
-    check(refused(one, transposed, &arrays), "not transposed");
-    check(refused(one, Product::new(65, 64, 64, work.product.form), &arrays), "A has 4160 elements of fp32");
+    check(refused(one, transposed, &arrays), "without transposition");
+    check(refused(one, Product::new(65, 64, 64, work.product.form), &arrays), "needs 4160 elements of fp32 in A");
     let halves = Storage::zeros(first, 64 * 64, Dtype::F16).unwrap();
-    check(refused(one, work.product, &DeviceArrays::new(&work.a, &work.b, &halves)), "C has 4096 elements of fp32");
+    check(
+        refused(one, work.product, &DeviceArrays::new(&work.a, &work.b, &halves)),
+        "needs 4096 elements of fp32 in C",
+    );
 }

@@ -1,11 +1,11 @@
-//! The kernels of the guide's pairs: the same work in a slow way and in a fast one.
+//! The kernels of the guide's pairs: each does the same work in a slow way and in a fast one.
 //!
-//! All take `(x, y, n, size)`: two arrays of floats, their elements, and the size that the pair is swept over.
+//! All take `(x, y, n, size)`: two arrays of floats, their number of elements, and the size that the pair is swept over.
 
 use crate::shared::source;
 use warpbook_record::{Grid, KernelSpec, Tile};
 
-/// Threads of a block, and blocks of an SM where the grid stays resident.
+/// Makes a tile of `threads` threads a block and `blocks` blocks an SM where the grid stays resident.
 fn tile(threads: i64, blocks: i64) -> [Tile; 1] {
     [Tile::new(format!("t{threads}b{blocks}"), &[("THREADS", threads), ("BLOCKS_PER_SM", blocks)])]
 }
@@ -27,68 +27,68 @@ macro_rules! covering {
 }
 
 covering! {
-    /// Reads words that lie `size` apart.
+    /// Reads words that are `size` elements apart.
     strided = "guide/strided.cu", "scale", 256;
     /// Reads neighbouring words.
     coalesced = "guide/coalesced.cu", "scale", 256;
     /// Transposes a matrix of edge `size`, a thread an element.
     transpose_direct = "guide/transpose_direct.cu", "transpose", 256;
-    /// By tiles in shared memory, with bank conflicts. A thread has four elements.
+    /// Transposes by tiles in shared memory, with bank conflicts. A thread has four elements.
     transpose_shared = "guide/transpose_shared.cu", "transpose", 256;
-    /// The same without, by padding.
+    /// Transposes by tiles in shared memory that padding keeps free of bank conflicts.
     transpose_padded = "guide/transpose_padded.cu", "transpose", 256;
-    /// The same without, by a swizzle.
+    /// Transposes by tiles in shared memory that a swizzle keeps free of bank conflicts.
     transpose_swizzled = "guide/transpose_swizzled.cu", "transpose", 256;
-    /// `size` paths through the code, with all of them in each warp.
+    /// Branches into `size` paths, with all of them in each warp.
     branches_divergent = "guide/branches_divergent.cu", "branch", 256;
-    /// The same with one in each warp.
+    /// Branches into `size` paths, with one of them in each warp.
     branches_uniform = "guide/branches_uniform.cu", "branch", 256;
-    /// A sum by an atomic addition an element.
+    /// Sums with one atomic addition an element.
     sum_atomics = "guide/sum_atomics.cu", "sum", 256;
-    /// A sum by one a warp.
+    /// Sums with one atomic addition a warp.
     sum_warps = "guide/sum_warps.cu", "sum", 256;
-    /// Accesses of 4 bytes.
+    /// Scales with accesses of 4 bytes.
     loads_4 = "guide/loads_4.cu", "scale", 256;
-    /// Accesses of 8 bytes, by a thread for every two elements.
+    /// Scales with accesses of 8 bytes, a thread for every two elements.
     loads_8 = "guide/loads_8.cu", "scale", 256;
-    /// Accesses of 16 bytes, by a thread for every four elements.
+    /// Scales with accesses of 16 bytes, a thread for every four elements.
     loads_16 = "guide/loads_16.cu", "scale", 256;
-    /// Operation number `size` on every element.
+    /// Applies operation number `size` to every element.
     one_operation = "guide/one_operation.cu", "operation", 256;
-    /// The first `size` operations on every element.
+    /// Applies the first `size` operations to every element.
     all_operations = "guide/all_operations.cu", "operations", 256;
-    /// Walks through a cycle of lines in shared memory.
+    /// Follows a cycle of lines in shared memory.
     chase_shared = "guide/chase_shared.cu", "chase", 256;
-    /// Numbers that follow from an element's place.
+    /// Writes numbers that follow from an element's index.
     made = "guide/made.cu", "make", 256;
-    /// An expression of each element, which whoever compiles it defines before the source.
+    /// Evaluates an expression for each element; the caller defines the expression before the source.
     expression = "guide/expression.cu", "expression", 256;
-    /// A layer of 64 neurons; a thread for each neuron of each of `n` samples.
+    /// Computes a layer of 64 neurons, with a thread for each neuron of each of `n` samples.
     dense = "guide/dense.cu", "dense", 64;
 }
 
-/// A sum by registers, shuffles and one atomic addition a block.
+/// Sums in registers, by shuffles and with one atomic addition a block.
 #[must_use]
 pub fn sum_blocks() -> KernelSpec {
     KernelSpec::new(source!("guide/sum_blocks.cu"), "sum", &tile(512, 4), Grid::Resident)
 }
 
-/// The sum of the products of both halves of x, added to `y[size]`.
+/// Adds the sum of the products of both halves of x to `y[size]`.
 #[must_use]
 pub fn products() -> KernelSpec {
     KernelSpec::new(source!("guide/products.cu"), "products", &tile(512, 2), Grid::Resident)
 }
 
-/// Warps that [`chains`] has on an SM, of 32 threads a block.
+/// Warps an SM in the tiles of [`chains`], at 32 threads a block.
 pub const WARPS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
-/// Eight walks through a cycle of lines by one thread, so many of them at a time.
+/// Follows eight cycles of lines with one thread, `at_a_time` of them at a time.
 #[must_use]
 pub fn chase(at_a_time: u32) -> KernelSpec {
     KernelSpec::new(source!("guide/chase.cu"), "chase", &tile(32, 1), Grid::One).define("CHAINS", at_a_time.into())
 }
 
-/// Sums of eight words from random places, so many of them asked for at a time; tiles as of [`chains`].
+/// Sums eight words from random places, `at_a_time` of them requested at a time; it has the tiles of [`chains`].
 #[must_use]
 pub fn gather(at_a_time: u32) -> KernelSpec {
     let tiles =
@@ -96,7 +96,7 @@ pub fn gather(at_a_time: u32) -> KernelSpec {
     KernelSpec::new(source!("guide/gather.cu"), "gather", &tiles, Grid::Resident).define("LOADS", at_a_time.into())
 }
 
-/// Eight sums an element, so many of them at a time; a tile for each of [`WARPS`], by its place there.
+/// Computes eight sums an element, `at_a_time` of them at a time; it has a tile for each of [`WARPS`], named by its index.
 #[must_use]
 pub fn chains(at_a_time: u32) -> KernelSpec {
     let tiles =
@@ -104,25 +104,25 @@ pub fn chains(at_a_time: u32) -> KernelSpec {
     KernelSpec::new(source!("guide/chains.cu"), "chains", &tiles, Grid::Resident).define("CHAINS", at_a_time.into())
 }
 
-/// Values that [`walk`] may keep in registers.
+/// Numbers of values that [`walk`] may keep in registers.
 pub const HELD: [u64; 5] = [8, 16, 32, 64, 128];
 
-/// Where the values of a [`walk`] go.
+/// The handling of the values that a [`walk`] reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk {
-    /// Each is added at once.
+    /// Each value is added at once.
     Added,
-    /// So many are kept before they are added, in as many registers as they take.
+    /// The values are kept in registers before they are added.
     Held,
-    /// The same with `__launch_bounds__` that ask for [`WALK_BLOCKS`] blocks an SM: what does not fit into the registers that are left to a thread is spilled to
-    /// local memory.
+    /// The values are kept as in [`Walk::Held`], and `__launch_bounds__` asks for [`WALK_BLOCKS`] blocks an SM: values that do not fit into the
+    /// registers left to a thread are spilled to local memory.
     Bounded,
 }
 
 /// Blocks of 128 threads an SM that [`Walk::Bounded`] asks for: 1024 threads, which an SM of every GPU holds, so 64 registers a thread.
 pub const WALK_BLOCKS: u64 = 8;
 
-/// A warp's walk through random lines. Where its values are kept there is a tile for each of [`HELD`], named as those of [`chains`] are.
+/// A warp's walk through random lines. If its values are kept, it has a tile for each of [`HELD`], named like those of [`chains`].
 #[must_use]
 pub fn walk(values: Walk) -> KernelSpec {
     let blocks = if values == Walk::Bounded { WALK_BLOCKS.cast_signed() } else { 1 };
@@ -135,7 +135,7 @@ pub fn walk(values: Walk) -> KernelSpec {
     KernelSpec::new(source!("guide/walk.cu"), "walk", &tiles, Grid::Cover)
 }
 
-/// Whether a kernel spills registers on purpose.
+/// Returns true if a kernel spills registers on purpose.
 #[must_use]
 pub fn spills(kernel: &KernelSpec, tile: &Tile) -> bool {
     let bounded = walk(Walk::Bounded);

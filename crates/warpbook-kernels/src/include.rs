@@ -1,18 +1,18 @@
-//! Finds what a source includes, in every form that C++ allows.
+//! Finds the `#include` lines of a source, in every form that C++ allows.
 
 /// An `#include` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Include<'a> {
-    /// `"name"`: looked for next to the file first.
+    /// `"name"`, searched next to the file first.
     Quoted(&'a str),
     /// `<name>`.
     Angled(&'a str),
-    /// Anything else, such as a macro's name.
+    /// Any other form, such as a macro's name.
     Unknown,
 }
 
 impl<'a> Include<'a> {
-    /// The name, if it is written there.
+    /// The included name, if it is written literally.
     #[must_use]
     pub fn name(self) -> Option<&'a str> {
         match self {
@@ -22,11 +22,11 @@ impl<'a> Include<'a> {
     }
 }
 
-/// The includes of a text in their order. One that a condition leaves out is among them.
+/// Lists the includes of a text in their order, including those that a condition leaves out.
 #[must_use]
 pub fn includes(text: &str) -> Vec<Include<'_>> {
     let mut found = Vec::new();
-    // They stand at the top, as a rule: what follows the last of these words need not be read.
+    // They are usually at the top: nothing after the last of these words needs to be read.
     let Some(last) = ["include", "import"].iter().filter_map(|word| text.rfind(word)).max() else { return found };
     let mut rest = Rest { text, in_comment: false };
     while text.len() - rest.text.len() <= last {
@@ -43,7 +43,7 @@ pub fn includes(text: &str) -> Vec<Include<'_>> {
     found
 }
 
-/// The part of a text that is still to be read.
+/// The unread rest of a text.
 struct Rest<'a> {
     text: &'a str,
     in_comment: bool,
@@ -82,7 +82,7 @@ impl<'a> Rest<'a> {
         quoted.or(between('<', '>').map(Include::Angled)).unwrap_or(Include::Unknown)
     }
 
-    /// Goes to the next line, past comments and texts in between.
+    /// Moves to the next line, past comments and strings in between.
     fn end_line(&mut self) {
         let mut before = ' ';
         while let Some(c) = self.text.chars().next() {
@@ -105,12 +105,12 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// Skips what stands in quotes, which ends with its line at the latest.
+    /// Skips a string in quotes, which ends at the end of its line at the latest.
     fn skip_text(&mut self, quote: char) {
         let mut escaped = true;
         let end = self.text.find(|c: char| {
             let ends = (c == quote && !escaped) || c == '\n';
-            // The quote that it begins with does not end it.
+            // The opening quote does not end it.
             escaped = c == '\\' && !escaped;
             ends
         });

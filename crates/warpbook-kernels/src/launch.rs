@@ -11,7 +11,7 @@ pub struct Launch {
     pub dynamic_shared_bytes: u32,
 }
 
-/// The shape of a kernel's launch over `items` with one of its tiles on a device of so many SMs.
+/// Returns the launch of a kernel over `items` with one of its tiles, on a device with this many SMs.
 #[must_use]
 pub fn over_items(spec: &KernelSpec, tile: &Tile, items: u64, multiprocessors: u32) -> Launch {
     let cover = items.div_ceil(tile.size(Dim::Threads).saturating_mul(tile.size(Dim::Items))).max(1);
@@ -24,7 +24,7 @@ pub fn over_items(spec: &KernelSpec, tile: &Tile, items: u64, multiprocessors: u
     of_blocks(tile, blocks)
 }
 
-/// The shape of a kernel's launch over the tiles of an `m` x `n` matrix on a device of so many SMs.
+/// Returns the launch of a kernel over the tiles of an `m` x `n` matrix, on a device with this many SMs.
 #[must_use]
 pub fn over_tiles(spec: &KernelSpec, tile: &Tile, m: u64, n: u64, multiprocessors: u32) -> Launch {
     let (rows, columns) = (m.div_ceil(tile.size(Dim::Bm)), n.div_ceil(tile.size(Dim::Bn)));

@@ -1,6 +1,6 @@
-//! The catalogue: every rung's row, with its kernel's text, tiles, capabilities, counted traffic and costs.
+//! The catalogue of rungs: for each its kernel's text, tiles, capabilities, counted traffic and costs.
 //!
-//! A new rung is a `.cu` below `kernels/` and a row here. Everything is plain data and pure functions; nothing is compiled or run.
+//! A new rung is a `.cu` file below `kernels/` and a row here. Everything is plain data and pure functions; nothing is compiled or run.
 #![forbid(unsafe_code)]
 
 pub mod guide;
@@ -26,7 +26,7 @@ pub use tolerance::Tolerance;
 mod tests {
     use warpbook_record::{Dtype, Run};
 
-    /// Problems of format 1 become those that the experiments make today, so that old and new records compare.
+    /// Problems of format 1 are upgraded to the current problems of the experiments, so that old and new records compare.
     #[test]
     fn upgraded_problems_are_those_of_the_experiments() {
         let problems = serde_json::json!([
@@ -60,7 +60,7 @@ mod tests {
             super::matmul::problem((2, 3, 5), Dtype::Tf32, (false, false), 3),
         ];
         for (m, want) in run.measurements.iter().zip(&want) {
-            // Every word and figure, not only the ids.
+            // Every word and figure is compared, not only the ids.
             assert_eq!(format!("{:?}", m.problem), format!("{want:?}"));
         }
     }

@@ -90,32 +90,32 @@ pub fn permutation() -> KernelSpec {
     KernelSpec::new(PHILOX, "permutation", &per_element(), Grid::Cover)
 }
 
-/// The types that tensor cores multiply here.
+/// Types that the kernels multiply on tensor cores.
 pub const TENSOR_CORE_TYPES: [Dtype; 3] = [Dtype::Tf32, Dtype::F16, Dtype::Bf16];
 
-/// Reads an array and adds it up: the ceiling of a bandwidth is that of its fastest tile.
+/// Reads an array and sums it: the fastest tile gives the ceiling of read bandwidth.
 #[must_use]
 pub fn read_sum() -> KernelSpec {
     let tiles = ["t512x16b4", "t512x32b2", "t1024x32b1", "t256x16b8"].map(tile::strided);
     KernelSpec::new(READ, "read_sum", &tiles, Grid::Resident)
 }
 
-/// Copies an array: the ceiling of a bandwidth of reads and writes is that of its fastest tile.
+/// Copies an array: the fastest tile gives the ceiling of bandwidth for reads and writes.
 #[must_use]
 pub fn copy() -> KernelSpec {
-    // Few floats a thread and many blocks, or the other way round: which is faster depends on the chip.
+    // Few floats a thread and many blocks, or the reverse: which is faster depends on the chip.
     let tiles = ["t512x16b4", "t256x16b8", "t1024x4b2", "t256x8b6"].map(tile::strided);
     KernelSpec::new(COPY, "copy", &tiles, Grid::Resident)
 }
 
-/// Chains of fused multiply-adds: the ceiling of fp32 arithmetic.
+/// Runs chains of fused multiply-adds: the ceiling of fp32 arithmetic.
 #[must_use]
 pub fn fma_chains() -> KernelSpec {
     let tile = Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 8)]);
     KernelSpec::new(FMA, "fma_chains", &[tile], Grid::Resident)
 }
 
-/// Tensor-core arithmetic by warpgroups on Hopper; `dtype` is `F16`, `Bf16` or `Tf32`.
+/// Multiplies on tensor cores by warpgroups on Hopper; `dtype` is `F16`, `Bf16` or `Tf32`.
 #[must_use]
 pub fn wgmma_rounds(dtype: Dtype) -> KernelSpec {
     let sizes = [("THREADS", 256), ("BM", 128), ("BN", 256), ("STAGES", 4), ("BLOCKS_PER_SM", 1)];
@@ -125,14 +125,14 @@ pub fn wgmma_rounds(dtype: Dtype) -> KernelSpec {
     form.of(&KernelSpec::new(WGMMA, "wgmma_rounds", &[tile], Grid::Resident)).needs(Requires::Exactly("sm_90a".into()))
 }
 
-/// Tensor-core arithmetic by warps; `dtype` is `F16`, `Bf16` or `Tf32`.
+/// Multiplies on tensor cores by warps; `dtype` is `F16`, `Bf16` or `Tf32`.
 #[must_use]
 pub fn mma_rounds(dtype: Dtype) -> KernelSpec {
     let tile = Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 2)]);
     Form::plain(dtype).of(&KernelSpec::new(MMA, "mma_rounds", &[tile], Grid::Resident)).needs(Requires::AtLeast(8, 0))
 }
 
-/// Reads shared memory and adds it up: the ceiling of its bandwidth.
+/// Reads shared memory and sums it: the ceiling of its bandwidth.
 #[must_use]
 pub fn shared_sum() -> KernelSpec {
     let tile = Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 2)]);
@@ -141,7 +141,7 @@ pub fn shared_sum() -> KernelSpec {
 
 /// Widths in bytes that a lane can read at once.
 pub const READ_WIDTHS: [u32; 3] = [4, 8, 16];
-/// The bytes of shared memory that the lanes' addresses of [`shared_reads`] lie in.
+/// Bytes of shared memory that the lanes' addresses of [`shared_reads`] span.
 pub const READ_SPAN: u32 = 2048;
 
 /// Counts the cycles of a warp's reads of shared memory: `reads(offsets, out, clocks, rounds)`; `bytes` is one of [`READ_WIDTHS`].
@@ -153,27 +153,27 @@ pub fn shared_reads(bytes: u32) -> KernelSpec {
         .define("SPAN", READ_SPAN.into())
 }
 
-/// A chain of multiply-adds in registers by one warp: `registers(out, clocks, rounds)`.
+/// Runs a chain of multiply-adds in the registers of one warp: `registers(out, clocks, rounds)`.
 #[must_use]
 pub fn registers() -> KernelSpec {
     let tile = Tile::new("t32x64", &[("THREADS", 32), ("ITEMS", 64)]);
     KernelSpec::new(REGISTERS, "registers", &[tile], Grid::Resident)
 }
 
-/// The exchange of the persistent rungs by itself: `exchanges(out, words, control, blocks, rounds, limit_ns)`.
+/// Runs the exchange of the persistent rungs by itself: `exchanges(out, words, control, blocks, rounds, limit_ns)`.
 #[must_use]
 pub fn exchanges() -> KernelSpec {
     let tile = Tile::new("t512", &[("THREADS", 512), ("BLOCKS_PER_SM", 1)]);
     KernelSpec::new(EXCHANGE, "exchanges", &[tile], Grid::Resident)
 }
 
-/// Reads of L2 by blocks that ask for the same lines: `read_together(data, out, n, rounds, group)`.
+/// Reads L2 with blocks that request the same lines: `read_together(data, out, n, rounds, group)`.
 #[must_use]
 pub fn read_together() -> KernelSpec {
     KernelSpec::new(TOGETHER, "read_together", &[tile::strided("t512x16b4")], Grid::Resident)
 }
 
-/// Every kernel of Warpbook, each once, with the hardware it claims, for the tests that compile them.
+/// Returns every kernel of Warpbook once, with its required hardware, for the tests that compile them.
 #[must_use]
 pub fn all() -> Vec<(KernelSpec, Requires)> {
     let claimed = Requires::AtLeast(7, 5);

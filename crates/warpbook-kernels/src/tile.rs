@@ -1,8 +1,8 @@
-//! Tiles whose sizes are read from their ids.
+//! Tiles whose sizes are parsed from their ids.
 
 use warpbook_record::Tile;
 
-/// The numbers that follow a letter in a tile's id, or that the id begins with where the letter is empty: in `128x192s5k1c1x2` those of
+/// Returns the numbers that follow a letter in a tile's id, or that the id begins with if the letter is empty: in `128x192s5k1c1x2` the numbers of
 /// `c` are 1 and 2. A number that the id leaves out is 1.
 pub(crate) fn sizes<const N: usize>(id: &str, letter: &str) -> [i64; N] {
     let text = id.split_once(letter).map_or("", |(_, after)| after);

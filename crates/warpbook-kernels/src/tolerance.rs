@@ -1,6 +1,6 @@
 use warpbook_record::Dtype;
 
-/// Bounds on rounding errors, from the dtype and the length of what is summed.
+/// Bounds on rounding errors, from the type and the length of the sums.
 ///
 /// A sum of n terms in any tree of depth d has a relative error of at most about d u against the sum of magnitudes
 /// (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2), u being half of epsilon.
@@ -8,7 +8,7 @@ use warpbook_record::Dtype;
 pub struct Tolerance(pub f64);
 
 impl Tolerance {
-    /// Of a gradient descent whose gradients are sums over `points` in `dtype`, after `epochs` steps.
+    /// The tolerance of a gradient descent whose gradients are sums over `points` in `dtype`, after `epochs` steps.
     ///
     /// Each step adds the rounding of one update and that of one gradient, whose summation tree has blocks of at most
     /// 256 serial additions below log2(points) levels; none of it is forgotten in the slow direction of the descent.
@@ -18,13 +18,12 @@ impl Tolerance {
         Self(dtype.epsilon() * 0.5 * (depth + epochs as f64))
     }
 
-    /// Of an element of a matrix product, relative to the sum of the magnitudes of its `k` terms and beyond the rounding to C's type.
+    /// The tolerance of an element of a matrix product, relative to the sum of the magnitudes of its `k` terms and beyond the rounding to C's type.
     ///
-    /// Sums are in f32. Their roundings are independent enough that their error grows with the root of k: with high probability it
-    /// is below 8 sqrt(k) u (Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41,
-    /// 2019). u is 2^-23, as tensor cores cut off what they cannot keep. f16 and bf16 are multiplied exactly; tf32 loses the last
-    /// 13 bits of each factor, which the reference does too, or may round them: 2^-9 of a term, which of k such terms as large as
-    /// each other leaves 2^-9 / sqrt(k), up to the same factor.
+    /// Sums are in f32. Their roundings are independent enough that their error grows with the root of k: with high probability it is below 8 sqrt(k)
+    /// u (Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019). u is 2^-23, as tensor cores
+    /// truncate. f16 and bf16 are multiplied exactly; tf32 loses the last 13 bits of each factor, which the reference also drops, or may round them:
+    /// 2^-9 of a term, which for k terms of equal size leaves 2^-9 / sqrt(k), up to the same factor.
     #[must_use]
     pub fn product(dtype: Dtype, k: u64) -> Self {
         let root = (k.max(1) as f64).sqrt();
@@ -32,9 +31,9 @@ impl Tolerance {
         Self(8.0 * root * 2f64.powi(-23) + of_factors)
     }
 
-    /// Of each of the first twenty losses of a training against those in fp32, relative; `products` is the type of the operands of
-    /// convolutions and linear layers. Measured against PyTorch's losses of the MNIST CNN: one step's rounding is far smaller, but it is
-    /// carried on from step to step.
+    /// The relative tolerance of each of the first twenty losses of a training, compared with those in fp32; `products` is the type of the operands
+    /// of convolutions and linear layers. Measured against PyTorch's losses of the MNIST CNN: one step's rounding is far smaller, but it is carried
+    /// on from step to step.
     #[must_use]
     pub fn losses(products: Dtype) -> Self {
         Self(if products == Dtype::F32 { 2e-4 } else { 1e-2 })

@@ -1,4 +1,4 @@
-//! The marks of a kernel, read from its source: see `kernels/xray.cuh`.
+//! The X-ray marks of a kernel, read from its source: see `kernels/xray.cuh`.
 
 use crate::shared::source;
 use crate::{HEADERS, Include, includes};
@@ -7,25 +7,25 @@ use warpbook_record::{Define, Grid, KernelSpec, Requires, Source, Tile};
 
 /// The header that declares the marks.
 const HEADER: &str = "xray.cuh";
-/// What the kernel calls its last mark.
+/// Name of a kernel's last mark.
 const END: &str = "end";
-/// Questions to each SM when clocks are set against each other.
+/// Messages to each SM when the clocks of the SMs are compared.
 pub const CLOCK_ROUNDS: u32 = 24;
 
-/// The names that a kernel's marks have; a mark holds the place of its name.
+/// The names of a kernel's marks; a mark stores the index of its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marks {
     /// Kernels of the file that have marks.
     pub entries: Vec<String>,
-    /// Phases: what comes before the first named one, the end, then those of the source and of what it includes.
+    /// Phases: the time before the first named one, the end, then those of the source and of its includes.
     pub phases: Vec<String>,
 }
 
 impl Marks {
-    /// The place of the mark that a warp makes last.
+    /// Index of the mark that a warp makes last.
     pub const END: usize = 1;
 
-    /// Those of a kernel; `None` of one that has none.
+    /// Returns the marks of a kernel; `None` if it has none.
     #[must_use]
     pub fn of(spec: &KernelSpec) -> Option<Self> {
         Self::of_source(&spec.source, HEADERS)
@@ -50,12 +50,12 @@ impl Marks {
         Some(marks)
     }
 
-    /// The phases that a warp spends time in by its own account, in the order of the source.
+    /// Returns the phases that a warp spends time in, as named by the source, in its order.
     pub fn named(&self) -> impl Iterator<Item = &str> {
         self.phases.iter().skip(2).map(String::as_str)
     }
 
-    /// The kernel compiled with its marks.
+    /// Returns the kernel compiled with its marks.
     #[must_use]
     pub fn on(&self, spec: &KernelSpec) -> KernelSpec {
         let mut marked = spec.clone().define("XRAY", 1);
@@ -66,7 +66,7 @@ impl Marks {
     }
 }
 
-/// The names in `what(name)`.
+/// Finds the names in `what(name)`.
 fn named<'t>(text: &'t str, what: &'t str) -> impl Iterator<Item = &'t str> {
     text.match_indices(what).filter_map(move |(at, _)| {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -85,7 +85,7 @@ fn add(names: &mut Vec<String>, name: &str) {
     }
 }
 
-/// Sets the clocks of all SMs against each other: `sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns)`, a block an SM.
+/// Compares the clocks of all SMs: `sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns)`, with a block an SM.
 #[must_use]
 pub fn sm_clocks() -> KernelSpec {
     let tile = Tile::new("t32", &[("THREADS", 32)]);
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(Marks::of_source("#include \"a.cuh\"", TEXTS), None, "a kernel that does not begin has none");
     }
 
-    /// The rungs that lessons look into.
+    /// The rungs that lessons X-ray.
     #[test]
     fn the_ladder_s_rungs_have_marks() {
         let all = crate::regression::rungs().into_iter().chain(crate::matmul::rungs());
@@ -138,7 +138,7 @@ mod tests {
         assert!(!marked.iter().any(|m| m == "01_naive" || m == "01_unfused"), "{marked:?}");
     }
 
-    /// The kernels of the last rung of training that are long, or end with a last block.
+    /// The kernels of the last training rung that are long, or end with a last block.
     #[test]
     fn kernels_of_a_training_step_have_marks() {
         let mut marked: Vec<String> = Vec::new();

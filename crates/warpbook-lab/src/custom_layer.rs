@@ -7,7 +7,7 @@ use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport, OwnSizes, check, check_on_cpu, compile};
 use warpbook_record::Dtype;
 
-/// What is compiled for where there is no GPU.
+/// Architecture to compile for if there is no GPU.
 const WITHOUT_GPU: &str = "sm_90";
 
 impl Lab {
@@ -17,7 +17,7 @@ impl Lab {
     /// Without a GPU the layer is compiled, and its body for the CPU is checked, if it has one.
     ///
     /// # Errors
-    /// The source does not compile, with its line; a kernel is missing; the device's, those of the kernels included.
+    /// If the source does not compile, with its line; if a kernel is missing; or if the device or a kernel reports an error.
     pub fn check_layer(&self, layer: &OwnLayer, input: impl Into<Shape>) -> Result<OwnReport> {
         let input = input.into();
         if let Some(device) = self.device().cuda() {

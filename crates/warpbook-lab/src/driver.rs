@@ -1,9 +1,8 @@
 //! The ladder driver: what running an experiment has in common with running any other.
 //!
-//! For each problem it prepares the inputs once, makes a candidate of each rung, holds it against the reference, times it, and holds
-//! it against the reference again. What goes wrong becomes a row of the record; the ladder goes on. Candidates that are close to the
-//! fastest are timed in turn, a sample of each a round, so that all see the same clocks: a GPU that is held down by its power limit
-//! runs faster for whoever comes first.
+//! For each problem it prepares the inputs once, makes a candidate of each rung, checks it by the reference, times it, and checks it again. A failure
+//! becomes a row of the record; the ladder goes on. Candidates that are close to the fastest are timed in turn, a sample of each a round, so that all
+//! see the same clocks: a GPU that is held down by its power limit runs faster for whoever comes first.
 
 use crate::experiment::{Candidate, Checked, Plan, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
@@ -21,7 +20,7 @@ const SECOND_LOOK_AT: usize = 6;
 /// Runs an experiment; what was measured before an error stays.
 ///
 /// # Errors
-/// Settings that make no sense, and a device that cannot be used at all.
+/// If a setting is out of range, or the device cannot be used at all.
 pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
     let plan = experiment.plan(Some(lab))?;
     let mut run = empty(lab, &plan);
@@ -156,7 +155,7 @@ struct Ladder<'l> {
     run: Run,
     /// Why the GPU cannot be used any more.
     lost: Option<String>,
-    /// Whether something was timed in turn.
+    /// True if something was timed in turn.
     in_turn: bool,
     compilations: Compilations,
 }
@@ -180,7 +179,7 @@ impl Ladder<'_> {
         self.lab.bench().cancel.is_cancelled()
     }
 
-    /// What the GPU does in a run, where the experiment records it.
+    /// Records the GPU's activity during a run, if the experiment has such a recording.
     fn record_activity(&mut self) {
         if self.lab.device().cuda().is_none() || self.lost.is_some() || self.cancelled() {
             return;
@@ -440,7 +439,7 @@ impl Ladder<'_> {
     }
 }
 
-/// What came of a rung's first run.
+/// Outcome of a rung's first run.
 enum Attempted<'p> {
     Row(Box<Measurement>),
     Waits(Box<dyn Candidate + 'p>, Checked),
@@ -468,7 +467,7 @@ impl Rows {
 /// Runs a candidate once and checks it. Kernels that may loop forever get a time limit, in seconds.
 ///
 /// # Errors
-/// The device's, and the time limit's.
+/// If the device reports an error, or the time limit is exceeded.
 pub fn run_checked(candidate: &dyn Candidate, limit_s: Option<f64>) -> Result<Checked> {
     candidate.reset()?;
     candidate.launch()?;
@@ -485,7 +484,7 @@ fn stream_of(candidate: &dyn Candidate) -> Result<&Stream> {
 /// Times one candidate by itself.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn time_alone(lab: &Lab, device: &CudaDevice, bench: &Bench, candidate: &dyn Candidate) -> Result<Samples> {
     let mut reset = || candidate.reset();
     let setup: Option<&mut dyn FnMut() -> warpbook_device::Result<()>> =

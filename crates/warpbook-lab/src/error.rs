@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-/// What can go wrong in the lab, each with what to do about it.
+/// Errors of the lab. Each message says what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,7 +23,7 @@ pub enum Error {
         rung: String,
         /// In which epoch, counted from 1.
         epoch: u32,
-        /// How long was waited, in seconds.
+        /// Time limit that was exceeded, in seconds.
         limit_s: f64,
     },
     /// A kernel whose blocks wait for each other does not fit.
@@ -45,7 +45,7 @@ pub enum Error {
     /// A rung that is not there.
     #[error("There is no rung `{name}`. {}", did_you_mean(.nearest))]
     UnknownRung {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
         /// The nearest names.
         nearest: Vec<String>,
@@ -53,7 +53,7 @@ pub enum Error {
     /// A file that cannot be written.
     #[error("{path} cannot be written: {why}. Nothing was lost from memory; choose another place and write again.")]
     Write {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         why: std::io::Error,
@@ -61,7 +61,7 @@ pub enum Error {
     /// A file that cannot be read.
     #[error("{path} cannot be read: {why}.")]
     Read {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         why: std::io::Error,
@@ -69,7 +69,7 @@ pub enum Error {
     /// A file that is no record.
     #[error("{path}: {why}")]
     NotARecord {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         why: warpbook_record::ReadError,

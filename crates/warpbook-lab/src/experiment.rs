@@ -1,4 +1,4 @@
-//! What an experiment is, and what the driver asks of it.
+//! Definition of an experiment: the interface between an experiment and the driver that runs it.
 
 use crate::activity::Timelines;
 use crate::{Error, Lab, Result};
@@ -10,32 +10,34 @@ use warpbook_record::{
     Run, Rung, Source, Tile, Traffic, TrainLog,
 };
 
-/// The same work done in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there
-/// is to do.
+/// An experiment does the same work in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there is
+/// to do.
 pub trait Experiment {
     /// Everything about it that is plain data. `lab` is the lab that it will run in; without one the settings are checked, but not whether a device
     /// can do the work, and the rungs have the kernels of the published figures.
     ///
     /// # Errors
-    /// A setting that makes no sense, or that the lab's device cannot do.
+    /// If a setting is out of range, or the lab's device cannot do it.
     fn plan(&self, lab: Option<&Lab>) -> Result<Plan>;
 
     /// Draws the inputs of a problem, and makes the reference that results are compared with.
     ///
     /// # Errors
-    /// The device's, as where they do not fit.
+    /// If the device reports an error, for example because they do not fit into its memory.
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
 
-    /// Why a rung is left out at a problem, going by what was measured so far; `None` if it is not. The lab itself looks at the hardware.
+    /// Returns the reason why a rung is left out at a problem, judged by what was measured so far; `None` if it is not. The lab itself looks at
+    /// the hardware.
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
         let _ = (lab, rung, problem, so_far);
         None
     }
 
-    /// What the GPU does in a run of some of the rungs, recorded after all was measured: an error becomes a note of the record.
+    /// Records the GPU's activity during a run of some of the rungs. It is called after everything was measured; an error becomes a note of the
+    /// record.
     ///
     /// # Errors
-    /// The device's, as where CUPTI is not installed.
+    /// If the device reports an error, for example because CUPTI is not installed.
     fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
         let _ = (lab, measured);
         Ok(Timelines::default())
@@ -48,7 +50,7 @@ pub trait Experiment {
         rung.kernels().first().cloned()
     }
 
-    /// What the measurements say, in sentences, which become notes of the record.
+    /// Returns what follows from the measurements, in sentences, which become notes of the record.
     fn notes(&self, measured: &Run) -> Vec<String> {
         let _ = measured;
         Vec::new()
@@ -65,14 +67,14 @@ pub trait Experiment {
     }
 }
 
-/// What an experiment is going to do. [`Plan::new`] takes what every experiment has; the other fields are set where they differ.
+/// Work that an experiment is going to do. [`Plan::new`] takes what every experiment has; the other fields are set where they differ.
 #[derive(Clone, Default)]
 pub struct Plan {
     /// Its name, as in a record and on the command line.
     pub name: String,
     /// A few words for a heading.
     pub title: String,
-    /// How its records are read; the default fits work that is compared by time.
+    /// Descriptor that says how the records are read; the default fits work that is compared by time.
     pub descriptor: Descriptor,
     /// The data of the problems.
     pub inputs: Inputs,
@@ -91,7 +93,7 @@ pub struct Plan {
     pub settings: Option<(&'static str, Vec<(String, String)>)>,
     /// Why hardware counters of its rungs' kernels would say nothing, where that is so: they are not read then.
     pub uncounted: Option<String>,
-    /// Whether the host's clock times its GPU rungs too, because what the host does is a part of the work. Their candidates have no stream, and wait for
+    /// True if the host's clock times its GPU rungs too, because what the host does is a part of the work. Their candidates have no stream, and wait for
     /// the GPU themselves.
     pub times_the_host: bool,
     /// Seconds after which a learner's kernel is taken for endless; `None` where all kernels are known to end.
@@ -159,14 +161,14 @@ pub trait Prepared {
     /// source: its arguments and its launch are the same.
     ///
     /// # Errors
-    /// If the compiler or the device reports one; it becomes the rung's row.
+    /// If the compiler or the device reports an error; it becomes the rung's row.
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>>;
 
     /// Makes a rung ready for reading its hardware counters, without a check. Also returns how much of its work is run, if not all: when the same
     /// kernels are launched again and again, a few repetitions are enough, since the hardware counts each launch by itself.
     ///
     /// # Errors
-    /// Like [`Prepared::candidate`].
+    /// For the reasons of [`Prepared::candidate`].
     fn to_count<'p>(
         &'p self,
         rung: &Rung,
@@ -178,7 +180,7 @@ pub trait Prepared {
     /// Tries a learner's kernel where what is wrong with it can be told, before it is run at the problem itself.
     ///
     /// # Errors
-    /// What is wrong, in a sentence.
+    /// If the rehearsal fails; the error is a sentence that says why.
     fn rehearse(&self, rung: &Rung, limit_s: f64) -> Result<()> {
         let _ = (rung, limit_s);
         Ok(())
@@ -192,7 +194,7 @@ pub trait Prepared {
     /// Further measurements, made after the ladder: parts of rungs, copies.
     ///
     /// # Errors
-    /// The device's; a note of the record then says that it is missing.
+    /// If the device reports an error; a note of the record then says that it is missing.
     fn extras(&self, lab: &Lab, so_far: &Run) -> Result<Vec<Part>> {
         let _ = (lab, so_far);
         Ok(Vec::new())
@@ -209,19 +211,19 @@ pub trait Candidate {
     /// Puts inputs that a run changes back, and poisons its outputs, so that nothing of an earlier run can pass for new.
     ///
     /// # Errors
-    /// The driver's.
+    /// If the driver reports an error.
     fn reset(&self) -> warpbook_device::Result<()> {
         Ok(())
     }
 
-    /// Whether each timed run needs a [`Candidate::reset`] before it, untimed. Such candidates are timed one after another; others
+    /// Returns true if each timed run needs a [`Candidate::reset`] before it, untimed. Such candidates are timed one after another; others
     /// that are close are timed in turn.
     fn resets_each_run(&self) -> bool {
         false
     }
 
-    /// Whether it is timed by itself, and dropped before the next one is made: of those that hold much memory, or have streams of
-    /// their own. Other candidates that are close are timed in turn.
+    /// Returns true if the candidate is timed by itself, and dropped before the next one is made, because it holds much memory or has streams of
+    /// its own. Other candidates that are close are timed in turn.
     fn timed_alone(&self) -> bool {
         self.resets_each_run()
     }
@@ -229,40 +231,40 @@ pub trait Candidate {
     /// Does the work once: queues it on the stream without waiting, or does it on the CPU.
     ///
     /// # Errors
-    /// A launch that is refused.
+    /// If a launch is refused.
     fn launch(&self) -> warpbook_device::Result<()>;
 
     /// Holds what the last run wrote against the reference.
     ///
     /// # Errors
-    /// The device's, those of the run itself included.
+    /// If the device reports an error, in the run itself or before.
     fn check(&self) -> Result<Checked>;
 
-    /// What is known about it apart from its times.
+    /// Returns what is known about the candidate apart from its times.
     fn details(&self) -> Details {
         Details::default()
     }
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone)]
 pub struct Checked {
     /// The result against the reference.
     pub check: Check,
     /// Why the rung failed, in a sentence, where the check's figures do not say it.
     pub error: Option<String>,
-    /// What a training gave.
+    /// Log of a training.
     pub log: Option<TrainLog>,
 }
 
 impl Checked {
-    /// One with nothing to add to the check's figures.
+    /// Creates a result that adds nothing to the check's figures.
     #[must_use]
     pub fn new(check: Check) -> Self {
         Self { check, error: None, log: None }
     }
 
-    /// Whether the rung is right.
+    /// Returns true if the rung is right.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.check.passed && self.error.is_none()
@@ -281,30 +283,30 @@ impl Checked {
     }
 }
 
-/// What a measurement keeps of a candidate apart from its times.
+/// Details of a candidate that its measurement keeps apart from the times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Details {
     /// The id of its tile.
     pub tile: Option<String>,
-    /// What the compiler and the device say of its kernels.
+    /// Figures of the compiler and the device about its kernels.
     pub kernels: Vec<KernelStats>,
-    /// What a rule chose for this size, and why.
+    /// Choice that a rule made for this size, with its reason.
     pub choice: Option<String>,
     /// The bytes that it moves at each level of memory, counted.
     pub traffic: Vec<Traffic>,
-    /// Its floating-point operations, where they are not those of the problem.
+    /// Floating-point operations, if they differ from the problem's.
     pub flops: Option<u64>,
-    /// The type that most of them are done in, where it is not that of the problem.
+    /// Type of most of its operations, if it differs from the problem's.
     pub dtype: Option<Dtype>,
     /// The most bytes of the device's memory that it held, inputs included.
     pub peak_bytes: Option<u64>,
-    /// The GPUs that it runs on, where it is more than one.
+    /// Number of GPUs that it runs on, if it is more than one.
     pub gpus: Option<u32>,
     /// Test samples that were classified right, where each run is a whole training: one entry a run, in the same order.
     pub test: Vec<Right>,
 }
 
-/// What a candidate may use while it is made: short measurements to choose by, and a place for their figures.
+/// Services for a candidate while it is made: short measurements to choose by, and a place for their figures.
 pub struct Trials<'t> {
     /// The lab.
     pub lab: &'t Lab,
@@ -314,7 +316,7 @@ pub struct Trials<'t> {
     pub problem: Problem,
     /// Figures of the trials so far.
     pub parts: Vec<Part>,
-    /// The tile that is wanted, where it was chosen before.
+    /// Id of the tile, if it was chosen before.
     pub tile: Option<String>,
     /// Seconds after which runs that a candidate is checked by are taken for endless.
     pub limit_s: Option<f64>,
@@ -329,7 +331,7 @@ impl<'t> Trials<'t> {
 }
 
 impl Details {
-    /// Those of one kernel with the shape that it is launched with.
+    /// Returns the details of one kernel with the shape that it is launched with.
     #[must_use]
     pub fn of(kernel: &Kernel, shape: Launch) -> Self {
         let stats = KernelStats { grid: Some(shape.grid), ..kernel.stats().clone() };
@@ -349,7 +351,7 @@ pub struct Closures<'p> {
     as_launched: bool,
 }
 
-/// A candidate on the CPU: `launch` does the work, `check` holds what it wrote against the reference.
+/// A candidate on the CPU: `launch` does the work, `check` compares the output with the reference.
 pub fn on_cpu<'p>(
     launch: impl Fn() -> warpbook_device::Result<()> + 'p,
     check: impl Fn() -> Result<Check> + 'p,
@@ -364,8 +366,8 @@ pub fn on_cpu<'p>(
     }
 }
 
-/// A candidate on a GPU: `launch` queues the work on the stream without waiting, `check` holds what it wrote against the reference,
-/// after the stream was waited for. Candidates of one problem share a stream, so that they can be timed in turn.
+/// A candidate on a GPU: `launch` queues the work on the stream without waiting, `check` compares the output with the reference, after the stream was
+/// waited for. Candidates of one problem share a stream, so that they can be timed in turn.
 pub fn on_gpu<'p>(
     stream: &'p Stream,
     launch: impl Fn() -> warpbook_device::Result<()> + 'p,
@@ -375,29 +377,29 @@ pub fn on_gpu<'p>(
 }
 
 impl<'p> Closures<'p> {
-    /// The same, whose output is filled with NaNs before a run that is checked.
+    /// Fills the output with NaNs before a run that is checked.
     #[must_use]
     pub fn poisoning<T: Element>(mut self, output: &'p Slice<T>) -> Self {
         self.reset = Some(Box::new(|| output.fill_bytes(0xff)));
         self
     }
 
-    /// The same, which does this before a run that is checked.
+    /// Calls `reset` before a run that is checked.
     #[must_use]
     pub fn resetting(mut self, reset: impl Fn() -> warpbook_device::Result<()> + 'p) -> Self {
         self.reset = Some(Box::new(reset));
         self
     }
 
-    /// The same, timed run by run as the host launches it, with what the host waits for; otherwise short work is captured and replayed
-    /// as a graph of several runs.
+    /// Has each run timed by itself as the host launches it, including what the host waits for; otherwise short work is captured and replayed as
+    /// a graph of several runs.
     #[must_use]
     pub fn as_launched(mut self) -> Self {
         self.as_launched = true;
         self
     }
 
-    /// The same with these details.
+    /// Adds these details.
     #[must_use]
     pub fn details(self, details: Details) -> Self {
         Self { details, ..self }
@@ -437,7 +439,7 @@ impl Trials<'_> {
     /// device refuses is left out.
     ///
     /// # Errors
-    /// The device's; no tile works.
+    /// If the device reports an error, or no tile works.
     pub fn fastest_tile<'p>(
         &mut self,
         spec: &KernelSpec,
@@ -463,7 +465,7 @@ impl Trials<'_> {
         }
     }
 
-    /// Whether a tile is to be tried: all are, unless one was chosen before.
+    /// Returns true if a tile is to be tried: all are, unless one was chosen before.
     #[must_use]
     pub fn wants(&self, tile: &Tile) -> bool {
         self.tile.as_ref().is_none_or(|wanted| *wanted == tile.id)
@@ -479,19 +481,19 @@ impl Trials<'_> {
     /// and need no reset. Those that are close are timed a second time, as a few samples do not tell them apart.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn fastest(&self, variants: &[&dyn Candidate]) -> Result<(Option<usize>, Vec<Samples>)> {
         crate::driver::fastest(self.lab, variants)
     }
 }
 
-/// What a lab tells while an experiment runs.
+/// Events that a lab reports while an experiment runs.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// So many measurements lie ahead.
+    /// The number of measurements that lie ahead is known.
     Planned {
-        /// How many.
+        /// Number of measurements.
         measurements: usize,
         /// The record, still empty: its descriptor says which columns a running table has.
         run: &'a Run,
@@ -512,12 +514,12 @@ pub enum Event<'a> {
         /// The record so far.
         run: &'a Run,
     },
-    /// How a training goes, in a line; at most one a second, and one for each evaluation.
+    /// Progress of a training, in a line; at most one a second, and one for each evaluation.
     Training(&'a str),
 }
 
 impl Error {
-    /// Whether the user asked to stop.
+    /// Returns true if the user asked to stop.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Device(warpbook_device::Error::Cancelled))
     }

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use warpbook_device::read_file;
 use warpbook_record::{MAX_BYTES, Run};
 
-/// Writes a record as JSON: to a temporary file in the same folder, which is then renamed, so that an older record stays whole
-/// until the new one is. Gives back the path.
+/// Writes a record as JSON: to a temporary file in the same folder, which is then renamed, so that an older record stays whole until the new one is.
+/// Returns the path.
 ///
 /// # Errors
-/// [`Error::Write`], as for a folder that is not there, no permission, or a full disk. The temporary file is removed.
+/// If the file cannot be written ([`Error::Write`]), for example because there is no such folder, no permission, or the disk is full. The temporary
+/// file is removed.
 pub fn write_record(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
     let path = path.as_ref();
     let fail = |why| Error::Write { path: path.into(), why };
@@ -20,7 +21,8 @@ pub fn write_record(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
 /// Reads a record.
 ///
 /// # Errors
-/// [`Error::Read`] or [`Error::NotARecord`]; any file may be given, and one that is too large is not read.
+/// If the file cannot be read ([`Error::Read`]) or is not a record ([`Error::NotARecord`]); any file may be given, and one that is too large is not
+/// read.
 pub fn read_record(path: impl AsRef<Path>) -> Result<Run> {
     let path = path.as_ref();
     let fail = |why| Error::Read { path: path.into(), why };

@@ -5,7 +5,7 @@ use warpbook_record::{Environment, Peaks, Run, Rung, Schedule};
 
 type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// A device, a way of timing, and whoever wants to hear how it goes.
+/// Measuring instrument: a device, a way of timing, and a listener for progress.
 pub struct Lab {
     device: Device,
     bench: Bench,
@@ -26,7 +26,7 @@ impl Lab {
     /// A lab on the device that `WARPBOOK_DEVICE` names, or on the best there is.
     ///
     /// # Errors
-    /// The named device is not there.
+    /// If the named device is not there.
     pub fn new() -> Result<Self> {
         Self::on(Choice::from_env()?)
     }
@@ -34,7 +34,7 @@ impl Lab {
     /// A lab on the device named so: `cuda:0`, `cpu` or `best`.
     ///
     /// # Errors
-    /// The name means nothing, or the device is not there.
+    /// If the name is unknown, or the device is not there.
     pub fn open(device: &str) -> Result<Self> {
         Self::on(device.parse()?)
     }
@@ -42,7 +42,7 @@ impl Lab {
     /// A lab on the device of a choice.
     ///
     /// # Errors
-    /// The device is not there.
+    /// If the device is not there.
     pub fn on(choice: Choice) -> Result<Self> {
         let device = Device::open(choice)?;
         let watch = ClockWatch::new(device.cuda().and_then(CudaDevice::uuid));
@@ -57,41 +57,41 @@ impl Lab {
         })
     }
 
-    /// The same with another way of timing.
+    /// Replaces the way of timing.
     #[must_use]
     pub fn with_bench(mut self, bench: Bench) -> Self {
         self.bench = Bench { cancel: self.bench.cancel, ..bench };
         self
     }
 
-    /// The same, telling `listener` how it goes.
+    /// Reports progress to `listener`.
     #[must_use]
     pub fn with_listener(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self
     }
 
-    /// The same, whose records name who made them.
+    /// Sets the author that records name.
     #[must_use]
     pub fn with_author(mut self, name: impl Into<String>) -> Self {
         self.author = Some(name.into());
         self
     }
 
-    /// The same in a process that may be lost: a kernel that does not end leaves everything else intact.
+    /// Declares that this process may be lost: a kernel that does not end leaves everything else intact.
     #[must_use]
     pub fn isolated(mut self, isolated: bool) -> Self {
         self.isolated = isolated;
         self
     }
 
-    /// Whether its process may be lost; see [`isolated`](Self::isolated).
+    /// Returns true if its process may be lost; see [`isolated`](Self::isolated).
     #[must_use]
     pub fn is_isolated(&self) -> bool {
         self.isolated
     }
 
-    /// Who its records name as their author.
+    /// Returns the author that records name.
     #[must_use]
     pub fn author(&self) -> Option<&str> {
         self.author.as_deref()
@@ -109,7 +109,7 @@ impl Lab {
         &self.bench
     }
 
-    /// Asked to stop, an experiment ends after the sample under way and gives what it has.
+    /// Returns a handle by which an experiment can be asked to stop. It then ends after the current sample and returns what it has.
     #[must_use]
     pub fn cancel(&self) -> Cancel {
         self.bench.cancel.clone()
@@ -119,7 +119,7 @@ impl Lab {
     /// of the record; what was measured before stays.
     ///
     /// # Errors
-    /// Settings that make no sense, and a device that cannot be used at all.
+    /// If a setting is out of range, or the device cannot be used at all.
     pub fn run(&self, experiment: &dyn Experiment) -> Result<Run> {
         driver::run(self, experiment)
     }
@@ -127,7 +127,7 @@ impl Lab {
     /// The ceilings of the device, measured once a lab.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn peaks(&self) -> Result<Peaks> {
         if let Some(peaks) = self.peaks.get() {
             return Ok(peaks.clone());
@@ -139,7 +139,7 @@ impl Lab {
         Ok(self.peaks.get_or_init(|| measured).clone())
     }
 
-    /// Where and with what a run is made, now.
+    /// Returns the environment that a run made now has: host, device and versions.
     #[must_use]
     pub fn environment(&self) -> Environment {
         let cpu = Device::open(Choice::Cpu).map(|d| d.info().clone());
@@ -187,13 +187,13 @@ impl Lab {
         Device::open(Choice::Cpu).map_or(1, |d| d.info().multiprocessors)
     }
 
-    /// Main memory in bytes; 0 where it is not known.
+    /// Returns the size of main memory in bytes; 0 if it is not known.
     #[must_use]
     pub fn host_memory_bytes(&self) -> u64 {
         Device::open(Choice::Cpu).map_or(0, |d| d.info().memory_bytes)
     }
 
-    /// What watches the GPU's clocks.
+    /// Returns the watch over the GPU's clocks.
     #[must_use]
     pub fn watch(&self) -> &ClockWatch {
         &self.watch

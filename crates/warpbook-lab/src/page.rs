@@ -13,7 +13,7 @@ const FOLDER: &str = "WARPBOOK_LAB_FOLDER";
 /// page, or for a file outside of the repository, it prints nothing.
 ///
 /// # Errors
-/// As for [`crate::write_record`].
+/// For the reasons of [`crate::write_record`].
 pub fn write_and_link(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
     let path = crate::write_record(run, path)?;
     let page = std::env::var(ADDRESS).ok().zip(std::env::var_os(FOLDER));

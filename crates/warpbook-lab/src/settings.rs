@@ -7,20 +7,20 @@ use warpbook_record::{Dtype, Problem, Rung, nearest};
 pub struct Setting<E> {
     /// Its name, without dashes.
     pub name: &'static str,
-    /// What a value looks like, as "N[,N..]"; `None` of a flag.
+    /// Form of a value, such as "N[,N..]"; `None` for a flag.
     pub value: Option<&'static str>,
-    /// What it does, in a sentence or two.
+    /// Help text, in a sentence or two.
     pub help: &'static str,
     /// Sets it from its text; several values are joined by commas, and a flag has none.
     pub set: fn(E, &str) -> Result<E, String>,
-    /// Its text as it is set; `None` where it is as it was before anything was set.
+    /// Returns the setting as text; `None` if it has its initial value.
     pub get: fn(&E) -> Option<String>,
 }
 
 /// Settings to begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preset {
-    /// One size, all rungs.
+    /// One size and all rungs.
     #[default]
     Standard,
     /// Small sizes: at most a minute on two cores.
@@ -33,17 +33,17 @@ pub enum Preset {
 pub trait Configurable: Experiment + Sized + 'static {
     /// Its name.
     const NAME: &'static str;
-    /// What it is, in a line.
+    /// Summary in a line.
     const ABOUT: &'static str;
-    /// What it is, in a paragraph.
+    /// Description in a paragraph.
     const DETAILS: &'static str;
     /// Command lines, one a line.
     const EXAMPLES: &'static str;
 
-    /// It with settings to begin with.
+    /// Returns the settings of a preset.
     fn preset(preset: Preset) -> Self;
 
-    /// What can be set, in the order that it is offered.
+    /// Returns the settings that can be changed, in the order that they are offered.
     fn offered() -> Vec<Setting<Self>>;
 
     /// The experiments that it stands for, each with a record of its own: itself, unless it is several.
@@ -73,9 +73,9 @@ pub fn plan<E: Configurable>(experiment: &E, problems: Vec<Problem>, rungs: Vec<
 pub struct OptionInfo {
     /// Its name, without dashes.
     pub name: &'static str,
-    /// What a value looks like; `None` of a flag.
+    /// Form of a value; `None` for a flag.
     pub value: Option<&'static str>,
-    /// What it does.
+    /// Help text.
     pub help: &'static str,
 }
 
@@ -85,13 +85,13 @@ type Make<T> = Box<dyn Fn(Preset, &[(String, String)]) -> Result<T> + Send + Syn
 pub struct Entry {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Summary in a line.
     pub about: &'static str,
-    /// What it is, in a paragraph.
+    /// Description in a paragraph.
     pub details: &'static str,
     /// Command lines, one a line.
     pub examples: &'static str,
-    /// What can be set.
+    /// The options that can be set.
     pub options: Vec<OptionInfo>,
     make: Make<Box<dyn Experiment>>,
     make_each: Make<Vec<Box<dyn Experiment>>>,
@@ -132,7 +132,7 @@ impl Entry {
     /// The experiment with these settings, each a name and its text.
     ///
     /// # Errors
-    /// A setting that it does not have, or a text that says nothing.
+    /// If the experiment does not have such a setting, or its text cannot be read.
     pub fn make(&self, preset: Preset, values: &[(String, String)]) -> Result<Box<dyn Experiment>> {
         (self.make)(preset, values)
     }
@@ -140,13 +140,13 @@ impl Entry {
     /// The experiments that it stands for with these settings: [`Configurable::each`].
     ///
     /// # Errors
-    /// As for [`Entry::make`].
+    /// For the reasons of [`Entry::make`].
     pub fn make_each(&self, preset: Preset, values: &[(String, String)]) -> Result<Vec<Box<dyn Experiment>>> {
         (self.make_each)(preset, values)
     }
 }
 
-/// Which rungs of a ladder run, and with which tile.
+/// Selection of the rungs of a ladder that run, and of their tile.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Selection {
     /// Ids of the rungs; `None` for all.
@@ -157,14 +157,14 @@ pub struct Selection {
 
 /// An experiment whose rungs can be selected.
 pub trait Selects: Sized {
-    /// What is selected.
+    /// Returns the selection.
     fn selection(&self) -> &Selection;
-    /// What is selected, to be changed.
+    /// Returns the selection for changes.
     fn selection_mut(&mut self) -> &mut Selection;
 }
 
 impl Selection {
-    /// Those of all rungs that are selected.
+    /// Returns those of `all` rungs that are selected.
     pub fn of(&self, all: impl IntoIterator<Item = Rung>) -> Vec<Rung> {
         let chosen = |r: &Rung| self.rungs.as_ref().is_none_or(|wanted| wanted.iter().any(|w| *w == r.id));
         all.into_iter().filter(chosen).collect()
@@ -223,7 +223,7 @@ impl Selection {
 /// Values with commas between them.
 ///
 /// # Errors
-/// That of the first value that says nothing.
+/// If a value cannot be read: the error of the first such value.
 pub fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
     text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
 }
@@ -236,7 +236,7 @@ pub fn joined(each: impl Iterator<Item = String>) -> String {
 /// A count: 5000000, 5_000_000, 5M, 1.5M, 100k.
 ///
 /// # Errors
-/// A text that is no such count.
+/// If the text is no such count.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let plain: String = text.trim().chars().filter(|c| *c != '_').collect();
     let (digits, scale) = match plain.char_indices().last() {
@@ -269,7 +269,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
 /// A number, such as 0.01.
 ///
 /// # Errors
-/// A text that is no number.
+/// If the text is no number.
 pub fn parse_real(text: &str) -> Result<f32, String> {
     text.trim().parse().map_err(|_| format!("`{text}` is not a number: write one such as 0.01"))
 }
@@ -277,7 +277,7 @@ pub fn parse_real(text: &str) -> Result<f32, String> {
 /// A shape m x n x k: 128x8192x8192, or 4096 for a cube.
 ///
 /// # Errors
-/// A text that is no such shape.
+/// If the text is no such shape.
 pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
     let sizes = text.split(['x', 'X', '×']).map(parse_count).collect::<Result<Vec<u64>, _>>()?;
     match sizes[..] {
@@ -292,7 +292,7 @@ pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
 /// A type of matrices: fp32 and f32 are one.
 ///
 /// # Errors
-/// A text that names none.
+/// If the text names none.
 pub fn parse_dtype(text: &str) -> Result<Dtype, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "fp32" | "f32" => Ok(Dtype::F32),

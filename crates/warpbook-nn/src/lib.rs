@@ -1,7 +1,8 @@
-//! A small training engine, and the operations that it is made of.
+//! A small training engine and its operations.
 //!
-//! [`ops`] are the operations that networks are trained with, [`network`] is a network as a list of layers with its [`weights`], [`train`] the
-//! training itself, [`infer`] a trained network that is kept for use. Products come from `warpbook_gemm`, labelled images from `warpbook_data`.
+//! [`ops`] holds the operations that networks are trained with, [`network`] a network as a list of layers with its [`weights`], [`train`]
+//! the training itself, and [`infer`] a trained network frozen for use. Products come from `warpbook_gemm`, labelled images from
+//! `warpbook_data`.
 #![deny(unsafe_code)]
 
 pub mod infer;

@@ -21,7 +21,7 @@ use crate::weights::Weights;
 use std::fmt;
 use warpbook_device::{CudaDevice, Device};
 
-/// Tensors by name, all on one device, in the order in which they were given.
+/// Tensors by name, all on one device, in insertion order.
 #[derive(Debug, Clone, Default)]
 pub struct Tensors {
     named: Vec<(String, Tensor)>,
@@ -29,8 +29,12 @@ pub struct Tensors {
 }
 
 impl Tensors {
-    /// Weights with PyTorch's names and shapes, in fp32 on the CPU.
-    pub(crate) fn of(weights: &Weights, prefix: &str, kept: impl Fn(bool) -> bool) -> Result<Self, TensorError> {
+    /// Copies weights to tensors with PyTorch's names and shapes, in fp32 on the CPU.
+    pub(crate) fn from_weights(
+        weights: &Weights,
+        prefix: &str,
+        kept: impl Fn(bool) -> bool,
+    ) -> Result<Self, TensorError> {
         let pairs = weights.specs().iter().zip(weights.values()).filter(|(spec, _)| kept(spec.role.is_trained()));
         let tensor = |(spec, values): (&crate::network::ParamSpec, &Vec<f32>)| {
             Ok((format!("{prefix}{}", spec.name), Tensor::new(spec.shape.clone(), values.clone())?))
@@ -38,45 +42,45 @@ impl Tensors {
         Ok(Self { named: pairs.map(tensor).collect::<Result<_, TensorError>>()?, device: None })
     }
 
-    /// The tensor of a name.
+    /// Returns the tensor with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.named.iter().find(|(n, _)| n == name).map(|(_, tensor)| tensor)
     }
 
-    /// All names and tensors.
+    /// Iterates over names and tensors.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.named.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 
-    /// How many there are.
+    /// Number of tensors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.named.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no tensors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.named.is_empty()
     }
 
-    /// Their elements.
+    /// Number of elements of all tensors.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.named.iter().map(|(_, tensor)| tensor.len()).sum()
     }
 
-    /// The GPU that they are on; `None` on the CPU.
+    /// The GPU they are on; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         self.device.as_ref()
     }
 
-    /// The same tensors on a device.
+    /// Copies the tensors to a device.
     ///
     /// # Errors
-    /// They do not fit into the device's memory; the driver's.
+    /// If they do not fit into device memory, or the driver fails.
     pub fn to(&self, device: &Device) -> Result<Self, TensorError> {
         self.to_place(device.cuda())
     }
@@ -92,7 +96,7 @@ impl Tensors {
     }
 }
 
-/// As "8 tensors, 1199882 numbers in fp32 on cuda:0".
+/// Writes "8 tensors, 1199882 numbers in fp32 on cuda:0".
 impl fmt::Display for Tensors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = if self.len() == 1 { "" } else { "s" };
@@ -108,13 +112,13 @@ pub struct Model {
 }
 
 impl Model {
-    /// A network with these weights, on the CPU.
+    /// Creates a model on the CPU.
     ///
     /// # Errors
-    /// The weights are not the network's.
+    /// If the weights do not match the network's parameters.
     pub fn new(network: &Network, weights: &Weights) -> Result<Self, TrainError> {
         let checked = Weights::new(network, weights.values().to_vec())?;
-        Ok(Self { network: network.clone(), weights: Tensors::of(&checked, "", |_| true)? })
+        Ok(Self { network: network.clone(), weights: Tensors::from_weights(&checked, "", |_| true)? })
     }
 
     /// The network.
@@ -123,28 +127,28 @@ impl Model {
         &self.network
     }
 
-    /// Its weights and running statistics, with PyTorch's names and layouts.
+    /// Weights and running statistics, with PyTorch's names and layouts.
     #[must_use]
     pub fn tensors(&self) -> &Tensors {
         &self.weights
     }
 
-    /// The GPU that it is on; `None` on the CPU.
+    /// The GPU it is on; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         self.weights.device()
     }
 
-    /// Where it is, in words: "the CPU", "cuda:0".
+    /// Name of the device for display: "the CPU", "cuda:0".
     #[must_use]
     pub fn place(&self) -> String {
         place(self.device())
     }
 
-    /// The same network with its weights on a device.
+    /// Copies the model to a device.
     ///
     /// # Errors
-    /// They do not fit into the device's memory; the driver's.
+    /// If the weights do not fit into device memory, or the driver fails.
     pub fn to(&self, device: &Device) -> Result<Self, TensorError> {
         self.to_place(device.cuda())
     }
@@ -153,38 +157,38 @@ impl Model {
         Ok(Self { network: self.network.clone(), weights: self.weights.to_place(device)? })
     }
 
-    /// The weights on the host, as a trainer, a frozen network or a file takes them.
+    /// Copies the weights to the host, as a trainer, a frozen network or a file takes them.
     ///
     /// # Errors
-    /// The driver's.
+    /// If the driver fails.
     pub fn weights(&self) -> Result<Weights, TrainError> {
         let values = self.weights.iter().map(|(_, tensor)| tensor.to_vec()).collect::<Result<_, _>>()?;
         Ok(Weights::new(&self.network, values)?)
     }
 }
 
-/// As "A network of 11 layers: 8 tensors, 1199882 numbers in fp32 on cuda:0".
+/// Writes "A network of 11 layers: 8 tensors, 1199882 numbers in fp32 on cuda:0".
 impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "A network of {} layers: {}", self.network.nodes().len(), self.weights)
     }
 }
 
-/// What an optimiser goes on with: its moments, how many steps it has made, and the loss scale.
+/// The state an optimiser continues from: its moments, its number of steps, and the loss scale.
 #[derive(Debug, Clone)]
 pub struct OptimizerState {
     /// The optimiser.
     pub optimizer: Optimizer,
-    /// Its arrays, with the names that a checkpoint gives them: `optimizer.0.conv1.weight` is the first moment of that weight.
+    /// State arrays under their names in a checkpoint: `optimizer.0.conv1.weight` is the first moment of that weight.
     pub tensors: Tensors,
-    /// Steps that changed the weights.
+    /// Number of steps that changed the weights.
     pub updates: u64,
-    /// The loss scale, where there is one.
+    /// Loss scale, if there is one.
     pub scaler: Option<ScalerState>,
 }
 
 impl OptimizerState {
-    /// Of its slots' arrays, as a checkpoint names them.
+    /// Creates the state from its arrays, one list per slot, named as in a checkpoint.
     pub(crate) fn new(
         optimizer: Optimizer,
         slots: &[(String, &Weights)],
@@ -192,21 +196,21 @@ impl OptimizerState {
     ) -> Result<Self, TensorError> {
         let mut tensors = Tensors::default();
         for (prefix, slot) in slots {
-            tensors.others(Tensors::of(slot, prefix, |is_trained| is_trained)?);
+            tensors.others(Tensors::from_weights(slot, prefix, |is_trained| is_trained)?);
         }
         Ok(Self { optimizer, tensors, updates, scaler })
     }
 
-    /// The GPU that it is on; `None` on the CPU.
+    /// The GPU it is on; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         self.tensors.device()
     }
 
-    /// The same state on a device.
+    /// Copies the state to a device.
     ///
     /// # Errors
-    /// It does not fit into the device's memory; the driver's.
+    /// If it does not fit into device memory, or the driver fails.
     pub fn to(&self, device: &Device) -> Result<Self, TensorError> {
         self.to_place(device.cuda())
     }
@@ -216,7 +220,7 @@ impl OptimizerState {
     }
 }
 
-/// As "Adam after 40 steps: 16 tensors, 2399764 numbers in fp32 on cuda:0".
+/// Writes "Adam after 40 steps: 16 tensors, 2399764 numbers in fp32 on cuda:0".
 impl fmt::Display for OptimizerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} after {} steps: {}", self.optimizer.name(), self.updates, self.tensors)?;

@@ -24,15 +24,15 @@ use warpbook_record::Dtype;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
-    /// The device refused.
+    /// The device reports an error.
     #[error(transparent)]
     Device(#[from] warpbook_device::Error),
-    /// A shape or a type that does not fit.
+    /// A shape or a type does not match.
     #[error("{0}")]
     Unfit(String),
 }
 
-/// Shape, type and storage: f32, f16 or bf16, row by row, on the CPU or on a GPU. Its values do not change, so a clone shares them.
+/// An immutable array of f32, f16 or bf16 in row-major order, on the CPU or on a GPU. Clones share its values.
 #[derive(Clone)]
 pub struct Tensor {
     shape: Vec<usize>,
@@ -47,14 +47,14 @@ enum Values {
     Cuda(CudaDevice, DeviceArray),
 }
 
-/// Values that are shown.
+/// Number of values that are displayed.
 const SHOWN: usize = 6;
 
 impl Tensor {
-    /// An f32 tensor on the CPU.
+    /// Creates an f32 tensor on the CPU.
     ///
     /// # Errors
-    /// There are not as many values as the shape has elements.
+    /// If the number of values is not the product of the shape's sizes.
     pub fn new(shape: impl Into<Vec<usize>>, values: Vec<f32>) -> Result<Self, TensorError> {
         let shape = shape.into();
         let elements = shape.iter().try_fold(1usize, |all, s| all.checked_mul(*s));
@@ -66,25 +66,25 @@ impl Tensor {
         Ok(Self { shape, values: Values::F32(values.into()) })
     }
 
-    /// Its sizes, the outermost first.
+    /// Sizes, the outermost first.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Its elements.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether it has none.
+    /// Returns true if there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The type of its elements.
+    /// Type of the elements.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         match &self.values {
@@ -95,13 +95,13 @@ impl Tensor {
         }
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.len() as u64 * self.dtype().bytes()
     }
 
-    /// The GPU that it is on; `None` of one on the CPU.
+    /// The GPU it is on; `None` on the CPU.
     #[must_use]
     pub fn device(&self) -> Option<&CudaDevice> {
         match &self.values {
@@ -110,21 +110,21 @@ impl Tensor {
         }
     }
 
-    /// Where it is, in words: "the CPU", "cuda:0".
+    /// Name of the device for display: "the CPU", "cuda:0".
     #[must_use]
     pub fn place(&self) -> String {
         place(self.device())
     }
 
-    /// The same tensor on a device; one that is there already shares its values.
+    /// Copies the tensor to a device; if it is already there, the result shares its values.
     ///
     /// # Errors
-    /// It does not fit into the device's memory; the driver's.
+    /// If it does not fit into device memory, or the driver fails.
     pub fn to(&self, device: &Device) -> Result<Self, TensorError> {
         self.to_place(device.cuda())
     }
 
-    /// As [`Tensor::to`]; `None` is the CPU.
+    /// Like [`Tensor::to`]; `None` is the CPU.
     pub(crate) fn to_place(&self, device: Option<&CudaDevice>) -> Result<Self, TensorError> {
         let same = match (self.device(), device) {
             (Some(own), Some(other)) => own.info().index == other.info().index,
@@ -135,20 +135,20 @@ impl Tensor {
         }
         let (values, dtype) = (self.to_vec()?, self.dtype());
         let values = match device {
-            // f32 holds every value of the other types, so nothing is rounded on the way.
+            // f32 represents every value of the other types exactly, so nothing is rounded on the way.
             Some(device) => Values::Cuda(device.clone(), (&Storage::from_f32(device, &values, dtype)?).into()),
             None => Values::rounded(values, dtype),
         };
         Ok(Self { shape: self.shape.clone(), values })
     }
 
-    /// The same tensor with its elements rounded to f32, f16 or bf16: to the nearest, ties to even. Those of a GPU go through the host.
+    /// Rounds the elements to f32, f16 or bf16: to the nearest, ties to even. A tensor on a GPU goes through the host.
     ///
     /// # Errors
-    /// The type is none of these; the driver's.
+    /// If the type is none of these, or the driver fails.
     pub fn to_dtype(&self, dtype: Dtype) -> Result<Self, TensorError> {
         if !matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
-            let why = format!("A tensor's elements are fp32, fp16 or bf16; {} is none of them.", dtype.label());
+            let why = format!("A tensor's elements are fp32, fp16 or bf16, not {}.", dtype.label());
             return Err(TensorError::Unfit(why));
         }
         if dtype == self.dtype() {
@@ -158,10 +158,10 @@ impl Tensor {
         host.to_place(self.device())
     }
 
-    /// Its values in f32, row by row. Those of a GPU are copied; streams are not waited for.
+    /// Returns the values in f32, in row-major order. A tensor on a GPU is copied without waiting for streams.
     ///
     /// # Errors
-    /// The driver's.
+    /// If the driver fails.
     pub fn to_vec(&self) -> Result<Vec<f32>, TensorError> {
         Ok(match &self.values {
             Values::F32(v) => v.to_vec(),
@@ -171,7 +171,7 @@ impl Tensor {
         })
     }
 
-    /// The first few values.
+    /// Returns the first values, at most [`SHOWN`] of them.
     fn head(&self) -> Result<Vec<f32>, TensorError> {
         let n = self.len().min(SHOWN);
         Ok(match &self.values {
@@ -193,12 +193,12 @@ impl Values {
     }
 }
 
-/// Where something is, in words.
+/// Name of a device for display.
 pub(crate) fn place(device: Option<&CudaDevice>) -> String {
     device.map_or_else(|| "the CPU".into(), |device| format!("cuda:{}", device.info().index))
 }
 
-/// Type, shape, place and the first values, as "fp32 [2, 3] on the CPU: 0.5, 1, ...".
+/// Writes type, shape, place and the first values: "fp32 [2, 3] on the CPU: 0.5, 1, ...".
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?} on {}", self.dtype().label(), self.shape, self.place())?;
@@ -213,14 +213,14 @@ impl fmt::Display for Tensor {
     }
 }
 
-/// As `Display`.
+/// Like `Display`.
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Five significant digits, without zeros at their end.
+/// Five significant digits without trailing zeros.
 fn short(v: f32) -> String {
     if v == 0.0 || !v.is_finite() {
         return v.to_string();
@@ -258,13 +258,13 @@ mod tests {
             let rounded = x.to_dtype(dtype).unwrap();
             assert_eq!((rounded.dtype(), rounded.shape(), rounded.bytes()), (dtype, &[1, 3][..], 3 * dtype.bytes()));
             assert_eq!(rounded.to_vec().unwrap(), expect);
-            // What was rounded stays so.
+            // Rounded values stay rounded.
             assert_eq!(rounded.to_dtype(Dtype::F32).unwrap().to_vec().unwrap(), expect);
         };
         check(Dtype::F32, [1.0 + 1.0 / 512.0, 70000.0, -0.1]);
         check(Dtype::F16, [1.0 + 2.0 / 1024.0, f32::INFINITY, f16::from_f32(-0.1).to_f32()]);
         check(Dtype::Bf16, [1.0, 70144.0, bf16::from_f32(-0.1).to_f32()]);
-        assert!(x.to_dtype(Dtype::F64).unwrap_err().to_string().contains("fp64 is none"));
+        assert!(x.to_dtype(Dtype::F64).unwrap_err().to_string().contains("not fp64"));
     }
 
     #[test]

@@ -17,20 +17,20 @@ pub enum WeightsError {
     /// A file cannot be read or written.
     #[error("{path}: {source}", path = .path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A file is not in the safetensors format.
     #[error("{path} is not a safetensors file, or it is damaged: {why}", path = .path.display())]
     Format {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the reader says.
+        /// The reader's message.
         why: String,
     },
-    /// The tensors are not those of the network.
+    /// The tensors do not match the network's parameters.
     #[error("{0}")]
     Mismatch(String),
 }
@@ -43,8 +43,8 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// PyTorch's initial values: weights and biases uniform in ±1 / sqrt(fan-in) (`kaiming_uniform_` with a = sqrt 5), the scale and
-    /// variance of batch normalisation 1, its shift and mean 0. A number depends only on the seed and its parameter's place.
+    /// Draws PyTorch's initial values: weights and biases uniform in ±1 / sqrt(fan-in) (`kaiming_uniform_` with a = sqrt 5), scale and
+    /// variance of batch normalisation 1, its shift and mean 0. A number depends only on the seed and its position among the parameters.
     #[must_use]
     pub fn init(network: &Network, seed: u64) -> Self {
         let value = |(id, spec): (usize, &ParamSpec)| match spec.role {
@@ -63,10 +63,10 @@ impl Weights {
         Self { specs: network.params().to_vec(), values }
     }
 
-    /// Weights of these values, one array for each parameter of the network.
+    /// Creates weights from one array per parameter of the network.
     ///
     /// # Errors
-    /// Their number or a length is not the network's.
+    /// If the number of arrays or a length does not match.
     pub fn new(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, WeightsError> {
         let specs = network.params().to_vec();
         if values.len() != specs.len() {
@@ -83,16 +83,16 @@ impl Weights {
         }
     }
 
-    /// An error unless every value is a finite number. Weights of files are checked by it, and those of a network that is frozen.
+    /// Checks that every value is finite. Weights from files are checked, and those of a network that is frozen.
     ///
     /// # Errors
-    /// The sentence names the first value that is none.
+    /// If a value is not finite; the message names the first one.
     pub fn ensure_finite(&self) -> Result<(), WeightsError> {
         for (spec, values) in self.specs.iter().zip(&self.values) {
             if let Some(at) = values.iter().position(|v| !v.is_finite()) {
                 return Err(WeightsError::Mismatch(format!(
-                    "{} has the value {} at element {at} of {}: every weight has to be a finite number. The training that it is of has diverged, so \
-                     take an earlier checkpoint, or train again with a lower learning rate.",
+                    "{} has the value {} at element {at} of {}: every weight has to be a finite number. The training that made them has \
+                     diverged: use an earlier checkpoint, or train again with a lower learning rate.",
                     spec.name,
                     values[at],
                     values.len()
@@ -102,13 +102,13 @@ impl Weights {
         Ok(())
     }
 
-    /// Zeros of the same shapes.
+    /// Returns zeros of the same shapes.
     #[must_use]
     pub fn zeros(&self) -> Self {
         Self { specs: self.specs.clone(), values: self.values.iter().map(|v| vec![0.0; v.len()]).collect() }
     }
 
-    /// The parameters' names and shapes.
+    /// Names and shapes of the parameters.
     #[must_use]
     pub fn specs(&self) -> &[ParamSpec] {
         &self.specs
@@ -120,16 +120,15 @@ impl Weights {
         &self.values
     }
 
-    /// The values of a parameter.
+    /// Values of the parameter with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[f32]> {
         let place = self.specs.iter().position(|s| s.name == name)?;
         Some(&self.values[place])
     }
 
-    /// Reads a safetensors file: f32, f16 or bf16 tensors with the network's names and shapes, as `torch.save` of a `state_dict`
-    /// becomes with `safetensors.torch.save_file`, or a checkpoint. `num_batches_tracked`, which PyTorch's batch normalisation has, is passed
-    /// over.
+    /// Reads a safetensors file of f32, f16 or bf16 tensors with the network's names and shapes: a `state_dict` written by
+    /// `safetensors.torch.save_file`, or a checkpoint. `num_batches_tracked`, which PyTorch's batch normalisation has, is ignored.
     ///
     /// # Errors
     /// If the file cannot be read, or a tensor is missing, unknown, has another shape or type, or a value that is not finite: the message names it.
@@ -147,7 +146,7 @@ impl Weights {
             })
     }
 
-    /// Like [`Weights::load`], from tensors that were already read; `is_weight` says which names are weights.
+    /// Like [`Weights::load`], from tensors already read; `is_weight` tells which names are weights.
     pub(crate) fn from_tensors(
         network: &Network,
         tensors: &SafeTensors<'_>,
@@ -158,30 +157,30 @@ impl Weights {
         names.sort_unstable();
         if let Some(prefix) = wrapper(network, &names) {
             return Err(WeightsError::Mismatch(format!(
-                "The names of the tensors begin with `{prefix}`, which a wrapper has added, such as DistributedDataParallel (`module.`) or torch.compile \
+                "The tensors' names begin with `{prefix}`, which a wrapper added, such as DistributedDataParallel (`module.`) or torch.compile \
                  (`_orig_mod.`). Save the state_dict() of the model inside it: model.module.state_dict(), or model._orig_mod.state_dict()."
             )));
         }
         if let Some(unknown) = names.iter().find(|n| network.params().iter().all(|s| s.name != **n)) {
             let known: Vec<&str> = network.params().iter().map(|s| s.name.as_str()).collect();
             let why = format!(
-                "The file has a tensor `{unknown}`, which the network does not have. Its parameters: {}.",
+                "The file has a tensor `{unknown}`, which is not one of the network's parameters: {}.",
                 known.join(", ")
             );
             return Err(WeightsError::Mismatch(why));
         }
         let read = |spec: &ParamSpec| read(tensors, &spec.name, spec, &names);
-        Self::of_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
+        Self::with_finite_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
     }
 
     /// Creates weights from a file's values, which must all be finite.
-    fn of_values(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, WeightsError> {
+    fn with_finite_values(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, WeightsError> {
         let all = Self { specs: network.params().to_vec(), values };
         all.ensure_finite()?;
         Ok(all)
     }
 
-    /// Arrays of the trained parameters' shapes under names with a prefix; zeros for the others.
+    /// Reads the arrays of trained parameters, whose names in the file have a prefix; other parameters get zeros.
     pub(crate) fn with_prefix(
         network: &Network,
         tensors: &SafeTensors<'_>,
@@ -195,13 +194,13 @@ impl Weights {
                 Ok(vec![0.0; spec.len()])
             }
         };
-        Self::of_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
+        Self::with_finite_values(network, network.params().iter().map(read).collect::<Result<_, _>>()?)
     }
 
-    /// Writes a safetensors file: to a temporary name first, which is then renamed.
+    /// Writes a safetensors file under a temporary name, then renames it.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// If the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), WeightsError> {
         let arrays = self
             .specs
@@ -213,7 +212,7 @@ impl Weights {
     }
 }
 
-/// The values of a tensor that has a parameter's shape.
+/// Reads a tensor that has a parameter's shape.
 fn read(tensors: &SafeTensors<'_>, name: &str, spec: &ParamSpec, names: &[&str]) -> Result<Vec<f32>, WeightsError> {
     let mismatch = |why: String| Err(WeightsError::Mismatch(why));
     let Ok(tensor) = tensors.tensor(name) else {
@@ -239,14 +238,14 @@ fn read(tensors: &SafeTensors<'_>, name: &str, spec: &ParamSpec, names: &[&str])
     }
 }
 
-/// The names of an optimiser's state in a checkpoint begin with this; no layer's does.
+/// Prefix of the names of an optimiser's state in a checkpoint; no layer's name begins with it.
 pub(crate) const STATE: &str = "optimizer.";
 
 /// Shapes and values by name.
 pub(crate) type Arrays<'a> = BTreeMap<String, (Vec<usize>, &'a [f32])>;
 
-/// The entry of a file's metadata that is ours. A single one: the order of several is another one on every run, and so would the file's
-/// bytes be.
+/// Key of this crate's entry in a file's metadata. There is only one: several would be in another order on every run, and so would the
+/// file's bytes.
 const ENTRY: &str = "warpbook";
 
 /// Writes f32 tensors and JSON as metadata; the file appears whole or not at all.
@@ -266,7 +265,7 @@ pub(crate) fn write(arrays: &Arrays<'_>, metadata: Option<String>, path: &Path) 
     warpbook_device::write_atomic_with_folder(path, &file).map_err(io)
 }
 
-/// Returns the beginning that all names have and the network's names do not, if what follows it is a parameter of the network.
+/// Returns the prefix that all names in the file have and the network's names lack, if removing it gives parameters of the network.
 fn wrapper<'n>(network: &Network, names: &[&'n str]) -> Option<&'n str> {
     let first = *names.first()?;
     let ends = first.match_indices('.').map(|(at, _)| &first[..=at]);
@@ -300,7 +299,8 @@ fn why_not(file: &[u8], error: &SafeTensorError) -> String {
     }
 }
 
-/// Reads a safetensors file. The header of a regular file is read first, and the rest only if the file is as long as its header says.
+/// Reads a safetensors file. The header of a regular file is read first, and the rest only if the file has the length that its header
+/// states.
 pub(crate) fn read_tensors(path: &Path) -> Result<Vec<u8>, WeightsError> {
     let io = |source| WeightsError::Io { path: path.into(), source };
     let about = fs::metadata(path).map_err(io)?;
@@ -315,9 +315,9 @@ pub(crate) fn read_tensors(path: &Path) -> Result<Vec<u8>, WeightsError> {
     read_file(path, u64::MAX).map_err(io)
 }
 
-/// Reads the header of a safetensors file, with its length before it; of a file of another kind at most as much as shows which kind it is.
+/// Reads a safetensors file's header, with the length in front; of another kind of file at most enough to recognise the kind.
 fn read_start(path: &Path) -> io::Result<Vec<u8>> {
-    /// safetensors reads no longer header.
+    /// Longest header that the safetensors crate reads.
     const MOST: u64 = 100_000_000;
     const OF_OTHERS: u64 = 1 << 16;
     let mut file = File::open(path)?;
@@ -328,7 +328,7 @@ fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// The header at a file's start, after its length.
+/// Parses the header at a file's start, after its length.
 fn header_of(start: &[u8]) -> Result<Metadata, SafeTensorError> {
     match SafeTensors::read_metadata(start) {
         Ok((_, header)) => Ok(header),
@@ -340,7 +340,8 @@ fn header_of(start: &[u8]) -> Result<Metadata, SafeTensorError> {
     }
 }
 
-/// The JSON in the metadata of a file, of which only the header is read if it is a regular file; `None` if there is none, or it is no safetensors file.
+/// Returns the JSON in a file's metadata; `None` if there is none, or the file is not safetensors. Only the header of a regular file is
+/// read.
 pub(crate) fn metadata_of_file(path: &Path) -> Option<String> {
     if fs::metadata(path).ok()?.is_file() {
         return entry(&header_of(&read_start(path).ok()?).ok()?);
@@ -348,7 +349,7 @@ pub(crate) fn metadata_of_file(path: &Path) -> Option<String> {
     metadata(&read_file(path, u64::MAX).ok()?).ok()?
 }
 
-/// Returns `true` if a file says that it is a checkpoint of a training. Only its header is read.
+/// Returns true if a file's metadata mark it as a training checkpoint. Only its header is read.
 #[must_use]
 pub fn is_checkpoint(path: impl AsRef<Path>) -> bool {
     let text = metadata_of_file(path.as_ref());
@@ -360,13 +361,13 @@ fn entry(header: &Metadata) -> Option<String> {
     header.metadata().as_ref()?.get(ENTRY).cloned()
 }
 
-/// The JSON in a file's metadata, if there is any.
+/// Returns the JSON in a file's metadata, if any.
 pub(crate) fn metadata(file: &[u8]) -> Result<Option<String>, String> {
     let (_, header) = SafeTensors::read_metadata(file).map_err(|e| why_not(file, &e))?;
     Ok(entry(&header))
 }
 
-/// A tensor's values in f32; `None` of a type that is not read.
+/// Decodes a tensor's values to f32; `None` for an unsupported type.
 fn decode(tensor: &TensorView<'_>) -> Option<Vec<f32>> {
     let dtype = match tensor.dtype() {
         Dtype::F32 => warpbook_record::Dtype::F32,
@@ -432,13 +433,13 @@ mod tests {
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
     }
 
-    /// Files of zeros take no room on the disk, and would not fit into memory.
+    /// Sparse files of zeros take no room on disk but would not fit into memory.
     #[test]
     fn a_file_is_read_no_further_than_its_header_says() {
         const HUGE: u64 = 1 << 40;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("w.safetensors");
-        let of = |start: &[u8], bytes: u64| {
+        let error_of_file = |start: &[u8], bytes: u64| {
             fs::write(&path, start).unwrap();
             File::options().write(true).open(&path).unwrap().set_len(bytes).unwrap();
             assert!(metadata_of_file(&path).is_none());
@@ -455,7 +456,7 @@ mod tests {
             (&good, good.len() as u64 - 1),
             (b"", 0),
         ] {
-            let why = of(start, bytes);
+            let why = error_of_file(start, bytes);
             assert!(why.contains("is not a safetensors file, or it is damaged"), "{why}");
         }
     }

@@ -1,5 +1,7 @@
-//! A training run of PyTorch's, step by step: `WARPBOOK_GOLDEN` names the folder that holds it, `WARPBOOK_DATA` that of MNIST.
+//! A training run of PyTorch, step by step: `WARPBOOK_GOLDEN` names the folder that holds it, `WARPBOOK_DATA` that of MNIST.
 
+#[path = "in_f64/mod.rs"]
+mod in_f64;
 #[path = "golden/reference.rs"]
 mod reference;
 
@@ -28,7 +30,7 @@ struct Golden {
 }
 
 impl Golden {
-    /// What PyTorch left, where it is there; otherwise says that the test was skipped.
+    /// Opens PyTorch's files if they exist; otherwise reports that the test was skipped.
     fn open(test: &str) -> Option<Self> {
         let (Some(folder), Some(_)) = (std::env::var_os("WARPBOOK_GOLDEN"), std::env::var_os("WARPBOOK_DATA")) else {
             let all_have_to_run = std::env::var("WARPBOOK_REQUIRE_GPU").as_deref() == Ok("1");
@@ -88,7 +90,7 @@ impl Golden {
     }
 }
 
-/// Puts the images from `first` on into the engine, and gives their labels.
+/// Writes the images starting at `first` into the engine, and returns their labels.
 fn fill(engine: &mut CpuEngine, set: &Dataset, first: usize, n: usize) -> Vec<u8> {
     let normalise = Augment {
         channels: 1,
@@ -115,7 +117,7 @@ fn twenty_steps_on_the_cpu_follow_pytorch() {
     let optimizer = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 };
     let mut engine = golden.engine(&optimizer);
     let loss = Loss::CrossEntropy { smoothing: 0.0 };
-    // All hundred where time is no matter.
+    // All hundred if time does not matter.
     let steps = std::env::var("WARPBOOK_GOLDEN_STEPS").ok().and_then(|s| s.parse().ok()).unwrap_or(20);
     let expected = golden.losses();
     let started = std::time::Instant::now();
@@ -146,7 +148,7 @@ fn twenty_steps_on_the_cpu_follow_pytorch() {
     }
 }
 
-/// Bounds of the relative errors as of [`bounds`].
+/// Checks the relative errors of losses against [`bounds`].
 fn check_losses(what: &str, got: &[f64], want: &[f64], [first, twenty, all, mean]: [f64; 4]) {
     for (step, (got, want)) in got.iter().zip(want).enumerate() {
         let bound = match step {
@@ -158,13 +160,13 @@ fn check_losses(what: &str, got: &[f64], want: &[f64], [first, twenty, all, mean
         assert!(error <= bound, "{what}, step {step}: loss {got}, PyTorch's {want}, relative error {error:.1e}");
     }
     if got.len() == want.len() {
-        let of = |losses: &[f64]| losses[50..].iter().sum::<f64>() / 50.0;
-        let error = (of(got) / of(want) - 1.0).abs();
+        let mean_of_last = |losses: &[f64]| losses[50..].iter().sum::<f64>() / 50.0;
+        let error = (mean_of_last(got) / mean_of_last(want) - 1.0).abs();
         assert!(error <= mean, "{what}: the mean of the last 50 losses is off by {error:.1e}");
     }
 }
 
-/// The bounds of a precision: of the first loss, of the first twenty, of all, and of the mean of the last fifty.
+/// Bounds of a precision: for the first loss, the first twenty, all, and the mean of the last fifty.
 fn bounds(precision: Precision) -> [f64; 4] {
     if precision == Precision::Fp32 { [1e-5, 2e-4, 0.03, 0.03] } else { [0.01, 0.01, 0.06, 0.02] }
 }
@@ -182,7 +184,7 @@ fn every_rung_follows_pytorch() {
         }
         let mut options = way.options;
         if way.base.is_some() {
-            // A library's weight gradients are in fp16 with its products: at the usual scale some overflow, and their steps are skipped.
+            // With fp16 products a library's weight gradients are in fp16: at the usual scale some overflow, and their steps are skipped.
             options.scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
         }
         let (got, _) = golden.on(&Place::Cuda(device.clone(), options), 20);
@@ -207,7 +209,7 @@ fn a_hundred_steps_on_a_gpu_follow_pytorch() {
     }
 }
 
-/// The first images of a run, and what a first step with them begins with.
+/// The first images of a run, and the state before the first step with them.
 struct FirstStep {
     network: Network,
     weights: Weights,
@@ -218,16 +220,16 @@ struct FirstStep {
 impl FirstStep {
     const SAMPLES: usize = 32;
 
-    fn of(golden: &Golden) -> Self {
+    fn new(golden: &Golden) -> Self {
         let mut engine = golden.engine(&Optimizer::sgd());
         let labels = fill(&mut engine, &golden.data.train, 0, Self::SAMPLES);
         let x = engine.input(Self::SAMPLES).iter().map(|v| f64::from(*v)).collect();
         Self { network: engine.network().clone(), weights: engine.weights().unwrap(), x, labels }
     }
 
-    /// As the engine stores them.
+    /// Converts weights to the engine's layout.
     fn stored(&self, w: &Weights) -> Vec<Vec<f64>> {
-        let arrangement = Arrangement::of(&self.network);
+        let arrangement = Arrangement::new(&self.network);
         let stored = |(id, v): (usize, &Vec<f32>)| arrangement.store(id, v).iter().map(|v| f64::from(*v)).collect();
         w.values().iter().enumerate().map(stored).collect()
     }
@@ -236,7 +238,7 @@ impl FirstStep {
         gradients(&self.network, &self.stored(&self.weights), self.x.clone(), &self.labels, types)
     }
 
-    /// The errors of gradients, each with the name of its parameter.
+    /// Errors of gradients, each with the name of its parameter.
     fn errors(&self, got: &[Vec<f64>], want: &[Vec<f64>]) -> Vec<(&str, f64)> {
         let names = self.network.params().iter().map(|spec| &*spec.name);
         names.zip(got.iter().zip(want).map(|(got, want)| relative_error(got, want))).collect()
@@ -251,7 +253,7 @@ fn line(errors: &[(&str, f64)]) -> String {
 #[test]
 fn gradients_of_the_first_step_are_those_in_f64() {
     let Some(golden) = Golden::open("gradients_of_the_first_step_are_those_in_f64") else { return };
-    let step = FirstStep::of(&golden);
+    let step = FirstStep::new(&golden);
     let mut engine = golden.engine(&Optimizer::sgd());
     fill(&mut engine, &golden.data.train, 0, FirstStep::SAMPLES);
     engine.forward(FirstStep::SAMPLES, Mode::Training { seed: 1, step: 0 }).unwrap();
@@ -267,13 +269,13 @@ fn rounding_changes_the_gradients_of_the_first_step_by_what_a_type_explains() {
     let Some(golden) = Golden::open("rounding_changes_the_gradients_of_the_first_step_by_what_a_type_explains") else {
         return;
     };
-    let step = FirstStep::of(&golden);
+    let step = FirstStep::new(&golden);
     let exact = step.reference(Types::EXACT);
     for precision in Precision::ALL {
-        for types in Types::of(precision) {
+        for types in Types::for_precision(precision) {
             let errors = step.errors(&step.reference(types), &exact);
             println!("{precision}: {}", line(&errors));
-            // Most of it is the choice of other maxima, of values that are nearly the same.
+            // Most of it is the choice of other maxima, among values that are nearly the same.
             let (least, most) = match precision {
                 Precision::Fp32 => (1e-8, 1e-6),
                 Precision::Tf32 | Precision::AmpFp16 => (1e-3, 5e-2),
@@ -290,7 +292,7 @@ fn gradients_of_the_first_step_on_a_gpu_are_those_in_f64() {
     const TEST: &str = "gradients_of_the_first_step_on_a_gpu_are_those_in_f64";
     let Some(device) = testing::gpu(TEST) else { return };
     let Some(golden) = Golden::open(TEST) else { return };
-    let step = FirstStep::of(&golden);
+    let step = FirstStep::new(&golden);
     let recipe = Recipe { batch: FirstStep::SAMPLES, ..golden.recipe(1) };
     let mut wrong = Vec::new();
     for precision in Precision::ALL.into_iter().filter(|p| p.requires().met_by(device.info().compute_capability)) {
@@ -302,8 +304,10 @@ fn gradients_of_the_first_step_on_a_gpu_are_those_in_f64() {
         // change the reference of tf32 by up to 4e-3, those of bf16 and fp16 by 3e-3 and 2e-3. A reference that rounds nothing
         // is off by 2e-2, 5e-2 and 2e-2.
         let bound = if precision == Precision::Fp32 { 1e-5 } else { 5e-3 };
-        let errors: Vec<_> =
-            Types::of(precision).into_iter().map(|types| step.errors(&got, &step.reference(types))).collect();
+        let errors: Vec<_> = Types::for_precision(precision)
+            .into_iter()
+            .map(|types| step.errors(&got, &step.reference(types)))
+            .collect();
         errors.iter().for_each(|errors| println!("{precision}: {}", line(errors)));
         println!("{precision}, nothing rounded: {}", line(&step.errors(&got, &step.reference(Types::EXACT))));
         if !errors.iter().any(|errors| errors.iter().all(|(_, error)| *error <= bound)) {

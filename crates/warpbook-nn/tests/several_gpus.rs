@@ -12,7 +12,7 @@ use warpbook_nn::train::{
 use warpbook_nn::weights::Weights;
 use warpbook_ranks::{Alone, Group, Launcher, Limits, Placement, Wire};
 
-/// A GPU with NCCL.
+/// Returns a GPU with NCCL.
 fn gpu(test: &str) -> Option<CudaDevice> {
     let device = testing::gpu(test)?;
     match NcclId::new(&device) {
@@ -25,13 +25,13 @@ fn gpu(test: &str) -> Option<CudaDevice> {
     }
 }
 
-/// Two GPUs with NCCL; a machine with one cannot run the test, which is no fault of it.
+/// Returns two GPUs with NCCL; a machine with one cannot run the test, which is not a failure.
 fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
     gpu(test)?;
     testing::two_gpus(test)
 }
 
-/// With dropout and augmentation, which draw by a sample's place in the global batch.
+/// With dropout and augmentation, which draw by a sample's position in the global batch.
 fn recipe() -> Recipe {
     let layers =
         [conv2d(8, 5), relu(), max_pool(2), dropout(0.2), flatten(), linear(33), relu(), dropout(0.3), linear(10)];
@@ -96,7 +96,7 @@ fn one_rank_has_the_bits_of_a_training_without_ranks() {
     }
 }
 
-/// What two ranks do, as threads with a GPU each.
+/// Runs two ranks, as threads with a GPU each.
 fn as_ranks<T: Send>(
     devices: &[CudaDevice; 2],
     options: RanksOptions,
@@ -122,7 +122,7 @@ fn as_ranks<T: Send>(
     })
 }
 
-/// What each rank's training comes to.
+/// The results of each rank's training.
 fn on_both(
     devices: &[CudaDevice; 2],
     recipe: &Recipe,
@@ -186,20 +186,21 @@ fn two_gpus_train_as_one_with_the_same_global_batch() {
 
 /// Scales at which the first steps overflow, found by halving them: in all gradients, and in few.
 fn overflowing() -> Vec<CudaOptions> {
-    let of = |init_scale| {
+    let scaled_from = |init_scale| {
         let scaler = GradScaler { init_scale, ..GradScaler::default() };
         CudaOptions { scaler, ..CudaOptions::new(Precision::AmpFp16) }
     };
-    [2f32.powi(26), 2f32.powi(21)].map(of).into()
+    [2f32.powi(26), 2f32.powi(21)].map(scaled_from).into()
 }
 
-/// Each with an optimiser of its own number of arrays of state.
+/// Optimisers with different numbers of state arrays.
 fn optimizers() -> [Optimizer; 3] {
     let sgd = |momentum| Optimizer::Sgd { momentum, nesterov: false, weight_decay: 1e-3 };
     [sgd(0.0), sgd(0.9), Optimizer::Adam { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.0 }]
 }
 
-/// What is updated before all gradients are known has the bits of an update that waits for them, also where steps overflow; some do, and some do not.
+/// An update made before all gradients are known has the bits of one that waits for them, also where steps overflow; some do, and some do
+/// not.
 #[test]
 fn an_update_that_is_taken_back_leaves_the_same_bits() {
     let _one = testing::one_at_a_time();
@@ -281,13 +282,13 @@ fn synchronised_statistics_are_those_of_the_global_batch() {
                 most(&mut a.iter().map(|v| f64::from(*v)).zip(b.iter().map(|v| f64::from(*v)))),
             ]
         };
-        let of = |synchronised_norm| RanksOptions { synchronised_norm, ..RanksOptions::default() };
-        let together = on_both(&devices, &recipe, options, of(true));
+        let options_with = |synchronised_norm| RanksOptions { synchronised_norm, ..RanksOptions::default() };
+        let together = on_both(&devices, &recipe, options, options_with(true));
         assert!(together[0] == together[1], "{precision:?}: both have the same bits");
         let allowed = if precision == Precision::Fp32 { 2e-3 } else { 3e-2 };
         let [losses, statistics] = differs(&together);
         assert!(losses <= allowed && statistics <= allowed, "{precision:?}: {losses:.1e} and {statistics:.1e}");
-        let [of_own_rows, _] = differs(&on_both(&devices, &recipe, options, of(false)));
+        let [of_own_rows, _] = differs(&on_both(&devices, &recipe, options, options_with(false)));
         assert!(of_own_rows > losses, "{precision:?}: each rank's own statistics differ by {of_own_rows:.1e}");
     }
 }

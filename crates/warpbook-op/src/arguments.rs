@@ -1,4 +1,4 @@
-//! The structs of the C interface, and what they mean.
+//! The structs of the C interface, and their conversion.
 
 use warpbook_device::{Error, Result};
 use warpbook_gemm::Product;
@@ -19,17 +19,17 @@ pub struct CProduct {
     pub k: u32,
     /// Elements from one row of A, as it is stored, to the next.
     pub lda: u32,
-    /// The same of B.
+    /// Leading dimension of B.
     pub ldb: u32,
-    /// The same of C.
+    /// Leading dimension of C.
     pub ldc: u32,
     /// Type of A and B: 0 f32, 1 tf32 (stored as f32), 2 f16, 3 bf16.
     pub dtype: i32,
     /// Type of C: 0 f32, 2 f16, 3 bf16.
     pub out: i32,
-    /// Whether A is stored transposed, k x m: 0 or 1.
+    /// 1 if A is stored transposed, k x m; else 0.
     pub trans_a: i32,
-    /// Whether B is stored transposed, n x k: 0 or 1.
+    /// 1 if B is stored transposed, n x k; else 0.
     pub trans_b: i32,
     /// f: 0 nothing, 1 bias, 2 bias and ReLU, 3 ReLU's mask, 4 GELU, 5 bias and GELU.
     pub epilogue: i32,
@@ -37,7 +37,7 @@ pub struct CProduct {
     pub alpha: f32,
     /// Factor of C.
     pub beta: f32,
-    /// The kernel that computes it, a number that `warpbook_kernel` gave; 0: Warpbook chooses.
+    /// Kernel that computes it, a number from `warpbook_kernel`; 0 lets Warpbook choose.
     pub kernel: u32,
 }
 
@@ -45,7 +45,7 @@ pub struct CProduct {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CConvolution {
-    /// Images.
+    /// Number of images.
     pub batch: u32,
     /// Height and width of an image.
     pub size: [u32; 2],
@@ -59,20 +59,20 @@ pub struct CConvolution {
     pub stride: [u32; 2],
     /// Zeros added at each end of a side.
     pub padding: [u32; 2],
-    /// As of [`CProduct`], of images and weight; sums and gradients of weights are f32.
+    /// Type of images and weight, numbered as in [`CProduct`]; sums and gradients of weights are f32.
     pub dtype: i32,
     /// 0: channels last, images `[batch][height][width][channels]` and weight `[filters][kh][kw][channels]`; 1: channels first.
     pub layout: i32,
 }
 
-/// A convolution, checked for what the C struct could say and the types cannot.
+/// A convolution whose values were checked, as far as C allows them and the types do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Convolution2d {
-    /// Its shapes.
+    /// Shapes of the convolution.
     pub geometry: Geometry,
     /// Type of images and weight.
     pub dtype: Dtype,
-    /// How images lie in memory.
+    /// Layout of images in memory.
     pub layout: Layout,
 }
 
@@ -80,7 +80,7 @@ fn refused<T>(what: &str, number: i32, known: &str) -> Result<T> {
     Err(Error::Unsupported { what: format!("{what} {number}"), why: format!("is not known; it is one of {known}") })
 }
 
-/// One of a list, by its number.
+/// Returns an element of a list by its number.
 fn numbered<T: Copy>(what: &str, number: i32, all: &[T], known: &str) -> Result<T> {
     let found = usize::try_from(number).ok().and_then(|i| all.get(i)).copied();
     found.map_or_else(|| refused(what, number, known), Ok)
@@ -91,10 +91,10 @@ pub(crate) fn dtype(number: i32) -> Result<Dtype> {
 }
 
 impl CProduct {
-    /// The product that is meant; its sizes are checked where it is planned.
+    /// Returns the product; its sizes are checked when it is planned.
     ///
     /// # Errors
-    /// A number that stands for nothing.
+    /// If a number has no meaning.
     pub fn product(&self) -> Result<Product> {
         let flag = |what, number| numbered(what, number, &[false, true], "0 and 1");
         let epilogues = "0 nothing, 1 bias, 2 bias and ReLU, 3 ReLU's mask, 4 GELU, 5 bias and GELU";
@@ -116,10 +116,10 @@ impl CProduct {
 }
 
 impl CConvolution {
-    /// The convolution that is meant.
+    /// Returns the convolution.
     ///
     /// # Errors
-    /// A number that stands for nothing, or a size that is not possible.
+    /// If a number has no meaning, or a size is not possible.
     pub fn convolution(&self) -> Result<Convolution2d> {
         let pair = |p: [u32; 2]| p.map(|n| n as usize);
         let [height, width] = pair(self.size);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_convolution_says_what_is_wrong_with_it() {
-        let of = CConvolution {
+        let c_struct = CConvolution {
             batch: 2,
             size: [7, 9],
             channels: 3,
@@ -191,13 +191,13 @@ mod tests {
             dtype: 3,
             layout: 0,
         };
-        let c = of.convolution().unwrap();
+        let c = c_struct.convolution().unwrap();
         assert_eq!((c.geometry.output().unwrap(), c.dtype, c.layout), ((7, 4), Dtype::Bf16, Layout::Nhwc));
         let why = |c: CConvolution| c.convolution().unwrap_err().to_string();
         for (wrong, expected) in [
-            (CConvolution { layout: 2, ..of }, "Layout 2"),
-            (CConvolution { kernel: [3, 10], ..of }, "width"),
-            (CConvolution { batch: 0, ..of }, "batch"),
+            (CConvolution { layout: 2, ..c_struct }, "Layout 2"),
+            (CConvolution { kernel: [3, 10], ..c_struct }, "width"),
+            (CConvolution { batch: 0, ..c_struct }, "batch"),
         ] {
             assert!(why(wrong).contains(expected), "{}", why(wrong));
         }

@@ -17,8 +17,8 @@
 //!                                         float *dweight, float *dbias);
 //! ```
 //!
-//! `warpbook_kernel` gives the number of a kernel for products, which `warpbook_product` takes, or 0 where it failed.
-//! A call gives 0, or 1 where it failed. Pointers that are not needed are null. The structs are [`CProduct`] and [`CConvolution`]. All
+//! `warpbook_kernel` returns the number of a kernel for products, which `warpbook_product` takes, or 0 if it failed.
+//! The other calls return 0, or 1 if they failed. Pointers that are not needed are null. The structs are [`CProduct`] and [`CConvolution`]. All
 //! functions may be called from several threads at once. The first call of a shape compiles its kernels, which takes seconds, and the first on a
 //! stream allocates its workspace. Work may be captured into a CUDA graph, which can be launched as long as the session is open.
 #![allow(unsafe_code, reason = "pointers of C; every function says what they have to be")]
@@ -41,7 +41,7 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// Why the last call on this thread that failed did; empty where none has. The text is there until the next call that fails.
+/// Returns the error of the last failed call on this thread; empty if none has failed. The text is valid until the next call that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn warpbook_error() -> *const c_char {
     LAST_ERROR.with_borrow(|text| text.as_ptr())
@@ -52,7 +52,7 @@ fn keep(why: &str) {
     LAST_ERROR.with_borrow_mut(|last| *last = text);
 }
 
-/// What a call gives, or `None` and its error kept: no panic may pass into C.
+/// Returns the result of a call, or `None` and keeps its error: no panic may pass into C.
 fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => return Some(value),
@@ -60,7 +60,7 @@ fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Option<T> {
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            keep(&format!("Warpbook has an error of its own: {text}"));
+            keep(&format!("Internal error in Warpbook: {text}"));
         }
     }
     None
@@ -71,19 +71,19 @@ fn status(call: impl FnOnce() -> Result<()>) -> i32 {
 }
 
 fn null(name: &str) -> Error {
-    Error::Unsupported { what: format!("The call without {name}"), why: "is not possible: the pointer is null".into() }
+    Error::Unsupported { what: format!("The pointer to {name}"), why: "must not be null".into() }
 }
 
-/// Opens a device by its CUDA index; null where that fails.
+/// Opens a device by its CUDA index; returns null if that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn warpbook_open(device: u32) -> *mut Session {
     guarded(|| Session::open(device)).map_or(std::ptr::null_mut(), |session| Box::into_raw(Box::new(session)))
 }
 
-/// Gives back what [`warpbook_open`] gave; null is nothing.
+/// Closes a session from [`warpbook_open`]; null is ignored.
 ///
 /// # Safety
-/// The session is not used any more, neither by another thread nor by a graph that was captured with it.
+/// The session must no longer be used, neither by another thread nor by a graph that was captured with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_close(session: *mut Session) {
     if !session.is_null() {
@@ -96,49 +96,49 @@ pub unsafe extern "C" fn warpbook_close(session: *mut Session) {
     }
 }
 
-/// A call's session, queue and description.
+/// Returns a call's session, queue and description.
 ///
 /// # Safety
-/// `session` came from [`warpbook_open`], `of` points to a T, and the stream lives as long as the session.
+/// `session` must come from [`warpbook_open`], `description` must point to a T, and the stream must live as long as the session.
 unsafe fn opened<'a, T>(
     session: *const Session,
     stream: *mut c_void,
-    of: *const T,
+    description: *const T,
 ) -> Result<(&'a Session, Arc<Queue>, &'a T)> {
     // SAFETY: null, or as the caller promises.
     let session = unsafe { session.as_ref() }.ok_or_else(|| null("a session"))?;
     // SAFETY: as above.
-    let of = unsafe { of.as_ref() }.ok_or_else(|| null("a description of the work"))?;
+    let description = unsafe { description.as_ref() }.ok_or_else(|| null("a description of the work"))?;
     // SAFETY: the caller's stream is of the primary context and lives long enough.
     let queue = session.queue(stream as usize, |device| unsafe { device.borrow_stream(stream) })?;
-    Ok((session, queue, of))
+    Ok((session, queue, description))
 }
 
-/// A caller's array of one of the stored types.
+/// Wraps a caller's array of one of the stored types.
 ///
 /// # Safety
-/// As of [`warpbook_device::CudaDevice::borrow_array`].
+/// The requirements of [`warpbook_device::CudaDevice::borrow_array`].
 unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<DeviceArray> {
     /// # Safety
-    /// As of `array`.
-    unsafe fn of<T: Element>(session: &Session, at: *const c_void, len: usize) -> Result<Slice<T>> {
+    /// The requirements of `array`.
+    unsafe fn typed<T: Element>(session: &Session, at: *const c_void, len: usize) -> Result<Slice<T>> {
         // SAFETY: as the caller promises.
         unsafe { session.device().borrow_array(at as u64, len) }
     }
     // SAFETY: as the caller promises.
     unsafe {
         Ok(match dtype {
-            Dtype::F16 => (&of::<half::f16>(session, at, len)?).into(),
-            Dtype::Bf16 => (&of::<half::bf16>(session, at, len)?).into(),
-            _ => (&of::<f32>(session, at, len)?).into(),
+            Dtype::F16 => (&typed::<half::f16>(session, at, len)?).into(),
+            Dtype::Bf16 => (&typed::<half::bf16>(session, at, len)?).into(),
+            _ => (&typed::<f32>(session, at, len)?).into(),
         })
     }
 }
 
-/// The same, or nothing where the pointer is null.
+/// Like [`array`], but returns `None` for a null pointer.
 ///
 /// # Safety
-/// As of [`array`].
+/// The requirements of [`array`].
 unsafe fn optional(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<Option<DeviceArray>> {
     if at.is_null() {
         return Ok(None);
@@ -147,10 +147,10 @@ unsafe fn optional(session: &Session, at: *const c_void, len: usize, dtype: Dtyp
     unsafe { array(session, at, len, dtype) }.map(Some)
 }
 
-/// A caller's array of f32, or nothing where the pointer is null.
+/// Wraps a caller's array of f32; `None` for a null pointer.
 ///
 /// # Safety
-/// As of [`array`].
+/// The requirements of [`array`].
 unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option<Slice<f32>>> {
     if at.is_null() {
         return Ok(None);
@@ -159,11 +159,11 @@ unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option
     unsafe { session.device().borrow_array(at as u64, len) }.map(Some)
 }
 
-/// Gives the number of a kernel for products, to be named in [`CProduct`]: a rung, such as "03_shared_tile", or a learner's file, such as "mine.cu" or
-/// "mine.cu@03_shared_tile". A learner's kernel is checked first, in a type as [`CProduct`] numbers them. 0 where that fails.
+/// Returns the number of a kernel for products, for use in [`CProduct`]: a rung, such as "03_shared_tile", or a learner's file, such as "mine.cu" or
+/// "mine.cu@03_shared_tile". A learner's kernel is checked first, in a type as [`CProduct`] numbers them. Returns 0 if that fails.
 ///
 /// # Safety
-/// The session is open, and `name` is null or a text that ends with a zero.
+/// The session must be open, and `name` must be null or a text that ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_kernel(session: *const Session, name: *const c_char, dtype: i32) -> u32 {
     guarded(|| {
@@ -179,11 +179,11 @@ pub unsafe extern "C" fn warpbook_kernel(session: *const Session, name: *const c
     .unwrap_or(0)
 }
 
-/// Queues C = f(alpha op(A) op(B) + beta C). `bias` is f32 `[n]` and `mask` has C's shape and type, each where the epilogue reads it.
+/// Queues C = f(alpha op(A) op(B) + beta C). `bias` is f32 `[n]` and `mask` has C's shape and type, if the epilogue reads them.
 ///
 /// # Safety
-/// The session is open, `product` points to a [`CProduct`], the stream is of the device's primary context and lives as long as the session,
-/// and the arrays are on the device and as large as the product says until the work that is queued has ended.
+/// The session must be open, `product` must point to a [`CProduct`], the stream must be of the device's primary context and live as long as the session,
+/// and the arrays must be on the device and as large as the product says until the queued work has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_gemm(
     session: *const Session,
@@ -213,10 +213,10 @@ pub unsafe extern "C" fn warpbook_gemm(
     })
 }
 
-/// Queues y = f(x * w + b), f being a ReLU where `relu` is not 0. `bias` is f32 `[filters]` or null.
+/// Queues y = f(x * w + b), where f is a ReLU unless `relu` is 0. `bias` is f32 `[filters]` or null.
 ///
 /// # Safety
-/// As for [`warpbook_gemm()`].
+/// The requirements of [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_forward(
     session: *const Session,
@@ -231,9 +231,9 @@ pub unsafe extern "C" fn warpbook_conv2d_forward(
     status(|| {
         // SAFETY: the caller's promises are those that each of these asks for.
         unsafe {
-            let (session, queue, of) = opened(session, stream, convolution)?;
-            let of = of.convolution()?;
-            let (g, dtype) = (of.geometry, of.dtype);
+            let (session, queue, description) = opened(session, stream, convolution)?;
+            let call = description.convolution()?;
+            let (g, dtype) = (call.geometry, call.dtype);
             let pass = ConvolutionPass::Forward {
                 x: array(session, x, g.input_len(), dtype)?,
                 weight: array(session, weight, g.weight_len(), dtype)?,
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn warpbook_conv2d_forward(
                 relu: relu != 0,
                 y: array(session, y, g.output_len()?, dtype)?,
             };
-            session.convolve(&queue, &*session.convolution(&of)?, &pass)
+            session.convolve(&queue, &*session.convolution(&call)?, &pass)
         }
     })
 }
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn warpbook_conv2d_forward(
 /// Queues dx of dy and w; with `mask`, which has the shape and type of x, dx is 0 where it is 0 or less.
 ///
 /// # Safety
-/// As for [`warpbook_gemm()`].
+/// The requirements of [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
     session: *const Session,
@@ -263,24 +263,24 @@ pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
     status(|| {
         // SAFETY: the caller's promises are those that each of these asks for.
         unsafe {
-            let (session, queue, of) = opened(session, stream, convolution)?;
-            let of = of.convolution()?;
-            let (g, dtype) = (of.geometry, of.dtype);
+            let (session, queue, description) = opened(session, stream, convolution)?;
+            let call = description.convolution()?;
+            let (g, dtype) = (call.geometry, call.dtype);
             let pass = ConvolutionPass::InputGradient {
                 dy: array(session, dy, g.output_len()?, dtype)?,
                 weight: array(session, weight, g.weight_len(), dtype)?,
                 mask: optional(session, mask, g.input_len(), dtype)?,
                 dx: array(session, dx, g.input_len(), dtype)?,
             };
-            session.convolve(&queue, &*session.convolution(&of)?, &pass)
+            session.convolve(&queue, &*session.convolution(&call)?, &pass)
         }
     })
 }
 
-/// Queues dw, f32 in the weight's layout, and the bias gradient, f32 `[filters]`, where `dbias` is not null.
+/// Queues dw, f32 in the weight's layout, and the bias gradient, f32 `[filters]`, unless `dbias` is null.
 ///
 /// # Safety
-/// As for [`warpbook_gemm()`].
+/// The requirements of [`warpbook_gemm()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbook_conv2d_weight_gradient(
     session: *const Session,
@@ -294,16 +294,16 @@ pub unsafe extern "C" fn warpbook_conv2d_weight_gradient(
     status(|| {
         // SAFETY: the caller's promises are those that each of these asks for.
         unsafe {
-            let (session, queue, of) = opened(session, stream, convolution)?;
-            let of = of.convolution()?;
-            let (g, dtype) = (of.geometry, of.dtype);
+            let (session, queue, description) = opened(session, stream, convolution)?;
+            let call = description.convolution()?;
+            let (g, dtype) = (call.geometry, call.dtype);
             let pass = ConvolutionPass::WeightGradient {
                 x: array(session, x, g.input_len(), dtype)?,
                 dy: array(session, dy, g.output_len()?, dtype)?,
                 dweight: floats(session, dweight, g.weight_len())?.ok_or_else(|| null("dweight"))?,
                 dbias: floats(session, dbias, g.filters)?,
             };
-            session.convolve(&queue, &*session.convolution(&of)?, &pass)
+            session.convolve(&queue, &*session.convolution(&call)?, &pass)
         }
     })
 }

@@ -1,4 +1,4 @@
-//! What is kept between calls: plans by product and by convolution, a stream and a workspace for each stream of the caller.
+//! State kept between calls: plans by product and by convolution, a stream and a workspace for each stream of the caller.
 
 use crate::arguments::Convolution2d;
 use std::collections::HashMap;
@@ -13,22 +13,22 @@ use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
 use warpbook_nn::ops::linear::check_own_product;
 use warpbook_record::Dtype;
 
-/// A device and what was made for the calls so far.
+/// A device and the plans of all calls so far.
 #[derive(Debug)]
 pub struct Session {
     device: CudaDevice,
     gemm: Gemm,
-    /// The kernels that were named.
+    /// Kernels that were named, by their numbers.
     kernels: Mutex<Vec<ProductBy>>,
     convolutions: Mutex<HashMap<(Geometry, Form), Arc<Convolution>>>,
     streams: Mutex<HashMap<usize, Arc<Queue>>>,
 }
 
-/// A stream of the caller's with the memory for intermediate results of what is queued there.
+/// A caller's stream with the memory for intermediate results of its work.
 #[derive(Debug)]
 pub struct Queue {
     stream: Stream,
-    /// The last one is used; those before it were too small. A graph that was captured with one of them may still be launched, so they stay.
+    /// The last one is used; the earlier ones were too small. A graph that captured one of them may still be launched, so they stay.
     workspaces: Mutex<Vec<Workspace>>,
 }
 
@@ -36,13 +36,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The value of a key, made outside of the lock where it is missing: others go on while kernels are compiled.
-fn kept<K: Hash + Eq, V>(of: &Mutex<HashMap<K, Arc<V>>>, key: K, make: impl FnOnce() -> Result<V>) -> Result<Arc<V>> {
-    if let Some(there) = locked(of).get(&key) {
+/// Returns the value of a key, made outside the lock if it is missing: other threads go on while kernels are compiled.
+fn kept<K: Hash + Eq, V>(map: &Mutex<HashMap<K, Arc<V>>>, key: K, make: impl FnOnce() -> Result<V>) -> Result<Arc<V>> {
+    if let Some(there) = locked(map).get(&key) {
         return Ok(there.clone());
     }
     let made = Arc::new(outside_of_a_capture(make)?);
-    Ok(match locked(of).entry(key) {
+    Ok(match locked(map).entry(key) {
         Entry::Occupied(there) => there.get().clone(),
         Entry::Vacant(free) => free.insert(made).clone(),
     })
@@ -52,7 +52,7 @@ impl Session {
     /// Opens device `index` in its primary context.
     ///
     /// # Errors
-    /// No driver, or no such device.
+    /// If there is no driver, or no such device.
     pub fn open(index: u32) -> Result<Self> {
         let device = CudaDevice::open(index)?;
         let gemm = Gemm::new(&device);
@@ -60,16 +60,16 @@ impl Session {
         Ok(Self { device, gemm, kernels, convolutions, streams: Mutex::default() })
     }
 
-    /// The number of a kernel for products, named as [`ProductBy::read`] reads it, with its file in the working directory or by its whole path. A
+    /// Returns the number of a kernel for products, named as [`ProductBy::read`] reads it, with its file in the working directory or by its whole path. A
     /// learner's kernel is checked in a type as a linear layer uses it, once.
     ///
     /// # Errors
-    /// If there is no such kernel, or it is a library; if it is wrong: the sentence says where.
+    /// If there is no such kernel, it is a library, or its results are wrong; the message says where.
     pub fn kernel(&self, name: &str, dtype: Dtype) -> Result<u32> {
         let refuse = |why: String| Error::Unsupported { what: format!("The kernel {name}"), why };
         let by = ProductBy::read(Path::new(""), name).map_err(|why| refuse(format!("cannot be used: {why}")))?;
         if !by.names_a_rung() {
-            return Err(refuse("is not one kernel: name a rung, or a file such as mine.cu".into()));
+            return Err(refuse("is not a single kernel: name a rung, or a file such as mine.cu".into()));
         }
         let mut all = locked(&self.kernels);
         if let Some(own) = by.kernel()
@@ -84,23 +84,23 @@ impl Session {
         Ok(at as u32 + 1)
     }
 
-    /// The device.
+    /// The session's device.
     #[must_use]
     pub fn device(&self) -> &CudaDevice {
         &self.device
     }
 
-    /// The queue of a stream of the caller's, known by the handle; `make` borrows it at the first call.
+    /// Returns the queue of a caller's stream, known by its handle; `make` wraps it at the first call.
     pub fn queue(&self, handle: usize, make: impl FnOnce(&CudaDevice) -> Stream) -> Result<Arc<Queue>> {
         kept(&self.streams, handle, || {
             Ok(Queue { stream: make(&self.device), workspaces: Mutex::new(vec![Workspace::new(&self.device, 0)?]) })
         })
     }
 
-    /// Queues a product, computed by a kernel of [`Session::kernel`]; 0: by what Warpbook chooses.
+    /// Queues a product, computed by a kernel from [`Session::kernel`], or for 0 by Warpbook's choice.
     ///
     /// # Errors
-    /// As of [`Gemm::gemm`]; no kernel has the number.
+    /// The errors of [`Gemm::gemm`]; no kernel has the number.
     pub fn product(&self, queue: &Queue, (product, kernel): (&Product, u32), arrays: &DeviceArrays) -> Result<()> {
         let named = || {
             let by = kernel.checked_sub(1).and_then(|at| locked(&self.kernels).get(at as usize).copied());
@@ -118,10 +118,10 @@ impl Session {
         })
     }
 
-    /// The kernels of a convolution.
+    /// Returns the kernels of a convolution.
     ///
     /// # Errors
-    /// As of [`Convolution::new`].
+    /// The errors of [`Convolution::new`].
     pub fn convolution(&self, of: &Convolution2d) -> Result<Arc<Convolution>> {
         let form = Form { method: Method::FewChannels, dtype: of.dtype, layout: of.layout };
         kept(&self.convolutions, (of.geometry, form), || Convolution::new(&self.device, &self.gemm, &of.geometry, form))
@@ -130,7 +130,7 @@ impl Session {
     /// Queues a pass of a convolution.
     ///
     /// # Errors
-    /// An array has not the length of its shape, or a launch is refused.
+    /// If an array does not have the length of its shape, or a launch is refused.
     pub fn convolve(&self, queue: &Queue, convolution: &Convolution, pass: &ConvolutionPass) -> Result<()> {
         queue.with_workspace(&self.device, convolution.workspace_bytes(), |stream, workspace| match pass {
             ConvolutionPass::Forward { x, weight, bias, relu, y } => {
@@ -147,7 +147,7 @@ impl Session {
     }
 }
 
-/// The arrays of a pass of a convolution.
+/// Arrays for a pass of a convolution.
 #[derive(Debug)]
 pub enum ConvolutionPass {
     /// y = f(x * w + b).
@@ -156,25 +156,25 @@ pub enum ConvolutionPass {
         x: DeviceArray,
         /// The weight.
         weight: DeviceArray,
-        /// f32 `[filters]`.
+        /// Bias f32 `[filters]`.
         bias: Option<Slice<f32>>,
-        /// Whether f is a ReLU.
+        /// True if f is a ReLU.
         relu: bool,
         /// The result.
         y: DeviceArray,
     },
-    /// dx of dy and w.
+    /// dx from dy and w.
     InputGradient {
-        /// The gradient of y.
+        /// Gradient of y.
         dy: DeviceArray,
         /// The weight.
         weight: DeviceArray,
-        /// In the shape of x: dx is 0 where it is 0 or less.
+        /// Array in the shape of x: dx is 0 where it is 0 or less.
         mask: Option<DeviceArray>,
         /// The result.
         dx: DeviceArray,
     },
-    /// dw, in f32, of x and dy.
+    /// dw, in f32, from x and dy.
     WeightGradient {
         /// Images.
         x: DeviceArray,
@@ -182,13 +182,13 @@ pub enum ConvolutionPass {
         dy: DeviceArray,
         /// The result.
         dweight: Slice<f32>,
-        /// The sums of dy for each filter, where they are asked for.
+        /// Sums of dy for each filter, if they are asked for.
         dbias: Option<Slice<f32>>,
     },
 }
 
 impl Queue {
-    /// Calls `queue` with the stream and at least so much workspace. What is queued on one stream runs in order, so it may share it.
+    /// Calls `queue` with the stream and at least so much workspace. Work on one stream runs in order, so it may share it.
     fn with_workspace(
         &self,
         device: &CudaDevice,

@@ -1,4 +1,4 @@
-//! The C interface as a C program would call it: errors everywhere, work on a GPU where there is one.
+//! Tests the C interface as a C program would call it: errors on every machine, work if there is a GPU.
 #![allow(unsafe_code, reason = "the calls of a C interface")]
 
 use std::ffi::{CStr, c_void};
@@ -38,14 +38,14 @@ fn what_cannot_be_done_is_said() {
     // SAFETY: null pointers are refused before anything is read.
     let status = unsafe { warpbook_gemm(null(), null_mut(), &PRODUCT, null(), null(), null(), null(), null_mut()) };
     assert_eq!(status, 1);
-    assert!(error().contains("without a session"), "{}", error());
+    assert!(error().contains("pointer to a session"), "{}", error());
     let of_another_thread = std::thread::spawn(error).join().unwrap();
     assert_eq!(of_another_thread, "");
     // SAFETY: null is nothing.
     unsafe { warpbook_close(null_mut()) };
 }
 
-/// Small whole numbers, whose sums are exact in every type.
+/// Returns small whole numbers, whose sums are exact in every type.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7 + seed * 3) % 11) as f32 - 5.0).collect()
 }
@@ -99,7 +99,7 @@ fn a_product_is_queued_on_a_stream_of_another_on_a_gpu() {
         })
         .collect();
     assert_eq!(c.to_vec().unwrap(), want);
-    // The same by a rung, and by a learner's kernel; a wrong one is told apart before it is used.
+    // Computes the same product by a rung, and by a learner's kernel; a wrong kernel is detected before it is used.
     let folder = tempfile::tempdir().unwrap();
     let row = warpbook_kernels::matmul::rows().into_iter().find(|row| row.rung.id == "03_shared_tile").unwrap();
     let source = row.kernel().unwrap().source.to_string();
@@ -123,7 +123,7 @@ fn a_product_is_queued_on_a_stream_of_another_on_a_gpu() {
     for (name, why) in [
         (named("wrong.cu"), "elements are wrong"),
         ("none.cu".into(), "cannot be read"),
-        ("stock".into(), "is not one kernel"),
+        ("stock".into(), "is not a single kernel"),
     ] {
         assert_eq!(kernel(&name), 0, "{name}");
         assert!(error().contains(why), "{name}: {}", error());
@@ -141,7 +141,7 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
     let Some(device) = testing::gpu("all_passes_of_a_convolution_are_queued_on_a_gpu") else { return };
     let session = opened(&device);
     let (batch, side, channels, filters) = (2, 6, 8, 16);
-    let of = CConvolution {
+    let description = CConvolution {
         batch,
         size: [side; 2],
         channels,
@@ -155,7 +155,7 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
     let [batch, side, channels, filters] = [batch, side, channels, filters].map(|n| n as usize);
     let (x, dy) = (numbers(batch * side * side * channels, 1), numbers(batch * side * side * filters, 2));
     let (weight, bias) = (numbers(filters * 9 * channels, 3), numbers(filters, 4));
-    // Every triple of a pixel of y, a tap, and the pixel of x that it reads.
+    // All triples of a pixel of y, a tap, and the pixel of x that it reads.
     let taps = || {
         let pixels = (0..batch).flat_map(move |n| (0..side * side).map(move |p| (n, p / side, p % side)));
         pixels.flat_map(move |(n, row, column)| {
@@ -187,9 +187,17 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
     // SAFETY: the arrays are as large as the convolution says, and are read after the wait.
     let statuses = unsafe {
         [
-            warpbook_conv2d_forward(session.0, null_mut(), &of, x_at, weight_at, bias_at.cast(), 0, at(&y)),
-            warpbook_conv2d_input_gradient(session.0, null_mut(), &of, dy_at, weight_at, null(), at(&dx)),
-            warpbook_conv2d_weight_gradient(session.0, null_mut(), &of, x_at, dy_at, at(&dw).cast(), at(&db).cast()),
+            warpbook_conv2d_forward(session.0, null_mut(), &description, x_at, weight_at, bias_at.cast(), 0, at(&y)),
+            warpbook_conv2d_input_gradient(session.0, null_mut(), &description, dy_at, weight_at, null(), at(&dx)),
+            warpbook_conv2d_weight_gradient(
+                session.0,
+                null_mut(),
+                &description,
+                x_at,
+                dy_at,
+                at(&dw).cast(),
+                at(&db).cast(),
+            ),
         ]
     };
     assert_eq!(statuses, [0; 3], "{}", error());
@@ -198,7 +206,8 @@ fn all_passes_of_a_convolution_are_queued_on_a_gpu() {
         assert_eq!(&got.to_vec().unwrap(), want, "{name}");
     }
     // SAFETY: refused before anything is queued.
-    let status = unsafe { warpbook_conv2d_forward(session.0, null_mut(), &of, null(), weight_at, null(), 0, at(&y)) };
+    let status =
+        unsafe { warpbook_conv2d_forward(session.0, null_mut(), &description, null(), weight_at, null(), 0, at(&y)) };
     assert_eq!(status, 1);
     assert!(error().contains("null"), "{}", error());
 }

@@ -1,17 +1,17 @@
-//! What ranks compute together.
+//! Collective operations of the ranks.
 
 use crate::{Aborter, Result};
 
-/// What a reduction makes of the ranks' values.
+/// Operation of a reduction over the ranks' values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduce {
-    /// Their sum.
+    /// Sum.
     Sum,
-    /// Their sum divided by the number of ranks.
+    /// Sum divided by the number of ranks.
     Mean,
 }
 
-/// The type in which values travel. Sums are in f32 in any case, and rounded before each message.
+/// Type in which values travel. Sums are in f32 in any case, and rounded before each message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wire {
     /// 4 bytes a value.
@@ -34,7 +34,7 @@ impl Wire {
     }
 }
 
-/// Operations that every rank calls in the same order, with arrays of the same length.
+/// Operations that every rank must call in the same order, with arrays of the same length.
 ///
 /// The result is the same bits on every rank, and on every run with the same number of ranks: sums are added in an order that follows from the
 /// number of ranks and the length alone.
@@ -44,31 +44,31 @@ pub trait Collective: Send + std::fmt::Debug {
     /// This rank, from 0.
     fn rank(&self) -> usize;
 
-    /// The number of ranks.
+    /// Number of ranks.
     fn world(&self) -> usize;
 
-    /// Gives all ranks the values of rank `root`.
+    /// Copies the values of rank `root` to all ranks.
     ///
     /// # Errors
-    /// Another rank is lost, or the ranks do not do the same.
+    /// If another rank is lost, or the ranks do not call the same operation.
     fn broadcast(&mut self, values: &mut [f32], root: usize) -> Result<()>;
 
     /// Replaces the values by their sum or mean over the ranks, element by element.
     ///
     /// # Errors
-    /// As of [`Collective::broadcast`].
+    /// The errors of [`Collective::broadcast`].
     fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()>;
 
-    /// The bytes of all ranks, in their order; the lengths may differ.
+    /// Returns the bytes of all ranks, in their order; the lengths may differ.
     ///
     /// # Errors
-    /// As of [`Collective::broadcast`].
+    /// The errors of [`Collective::broadcast`].
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>>;
 
     /// Waits until all ranks are here.
     ///
     /// # Errors
-    /// As of [`Collective::broadcast`].
+    /// The errors of [`Collective::broadcast`].
     fn barrier(&mut self) -> Result<()> {
         self.all_gather(&[]).map(drop)
     }
@@ -76,19 +76,19 @@ pub trait Collective: Send + std::fmt::Debug {
     /// Ends the work of all ranks, whose operations then fail with this reason and this rank's number.
     fn abort(&self, why: &str);
 
-    /// What does the same as [`Collective::abort`] from any thread.
+    /// Returns a function that does the same as [`Collective::abort`] from any thread.
     fn aborter(&self) -> Aborter;
 
     /// Waits until all ranks have done their work, and ends the group.
     ///
     /// # Errors
-    /// A rank failed or died before it was done.
+    /// If a rank failed or died before it was done.
     fn finish(self: Box<Self>) -> Result<()>;
 
-    /// The sums of f64 numbers over the ranks, added in the order of the ranks: metrics.
+    /// Adds up f64 numbers over the ranks, in the order of the ranks: for metrics.
     ///
     /// # Errors
-    /// As of [`Collective::broadcast`].
+    /// The errors of [`Collective::broadcast`].
     fn sum_f64(&mut self, values: &[f64]) -> Result<Vec<f64>> {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let mut sums = vec![0.0; values.len()];
@@ -99,10 +99,10 @@ pub trait Collective: Send + std::fmt::Debug {
         Ok(sums)
     }
 
-    /// The number that rank 0 has.
+    /// Returns rank 0's number on all ranks.
     ///
     /// # Errors
-    /// As of [`Collective::broadcast`].
+    /// The errors of [`Collective::broadcast`].
     fn of_first(&mut self, value: u64) -> Result<u64> {
         let all = self.all_gather(&value.to_le_bytes())?;
         Ok(all.first().and_then(|b| b.as_slice().try_into().ok()).map_or(value, u64::from_le_bytes))

@@ -1,15 +1,15 @@
-//! What can go wrong between ranks, each with what to do about it.
+//! Errors between ranks, each with a remedy.
 
 use std::time::Duration;
 
-/// Why ranks cannot be started, find each other or go on.
+/// Error of starting ranks, of their rendezvous or of their work.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A variable of the environment is missing or makes no sense.
     #[error("{0}")]
     Setting(String),
-    /// Rank 0 cannot listen where it is to.
+    /// Rank 0 cannot listen at its port, which is in use.
     #[error(
         "Rank 0 cannot listen at {address}: the port is in use, by another training or another program. Choose another MASTER_PORT, or end that program."
     )]
@@ -32,34 +32,34 @@ pub enum Error {
         "Rank {rank} did not reach rank 0 at {address} within {waited:.0?}: {why}. Check that rank 0 was started, that MASTER_ADDR and MASTER_PORT are the same for all ranks, and that no firewall is in between."
     )]
     Unreachable {
-        /// Who asked.
+        /// The rank that tried.
         rank: usize,
         /// Host and port.
         address: String,
-        /// How long it tried.
+        /// Time spent trying.
         waited: Duration,
         /// The last error.
         why: String,
     },
-    /// Some ranks did not come.
+    /// Some ranks did not come in time.
     #[error(
         "{} not come to rank 0 at {address} within {waited:.0?}. Check that all {world} ranks were started, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE.",
         missing_words(.missing)
     )]
     Missing {
-        /// The ranks that did not.
+        /// The ranks that did not come.
         missing: Vec<usize>,
-        /// Of how many.
+        /// Number of ranks.
         world: usize,
         /// Host and port.
         address: String,
-        /// How long rank 0 waited.
+        /// Time that rank 0 waited.
         waited: Duration,
     },
-    /// The ranks do not fit together; the sentence says how.
+    /// The ranks do not fit together; the message says how.
     #[error("{0}")]
     Refused(String),
-    /// Another rank failed, died or hangs; the sentence names it.
+    /// Another rank failed, died or hangs; the message names it.
     #[error("{0}")]
     Lost(String),
     /// The ranks' processes cannot be started.

@@ -10,27 +10,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long is waited for what.
+/// Time limits for waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// For all ranks to come to the rendezvous.
+    /// Time for all ranks to come to the rendezvous.
     pub join: Duration,
-    /// For a sign of life of a rank: heartbeats come in a quarter of it, or every second.
+    /// Longest silence of a rank: heartbeats come in a quarter of it, or every second.
     pub silence: Duration,
-    /// For a rank that lives to come to the operation that others are at.
+    /// Time for a living rank to come to the operation that others are at.
     pub stall: Duration,
 }
 
 impl Default for Limits {
-    /// Two minutes to come, 30 seconds of silence, ten minutes for an operation.
+    /// Returns limits of two minutes to come, 30 seconds of silence, ten minutes for an operation.
     fn default() -> Self {
         Self { join: Duration::from_secs(120), silence: Duration::from_secs(30), stall: Duration::from_secs(600) }
     }
 }
 
 impl Limits {
-    /// An operation may wait so long; a silent rank is given up after the same time, and after 30 seconds at most, and one that does not come to the
-    /// rendezvous after two minutes at most.
+    /// Returns limits with this time for an operation; a silent rank is given up after the same time, and after 30 seconds at most, and one that
+    /// does not come to the rendezvous after two minutes at most.
     #[must_use]
     pub fn stall_after(stall: Duration) -> Self {
         let default = Self::default();
@@ -42,17 +42,17 @@ impl Limits {
     }
 }
 
-/// How long a rank that has ended waits for the others' goodbyes.
+/// Time that a rank that has ended waits for the others' goodbyes.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// The connections to rank 0, or rank 0's to the others, and what they tell.
+/// The connections to rank 0, or rank 0's to the others, and the state that they report.
 #[derive(Debug)]
 struct Control {
     rank: usize,
     shared: Arc<Shared>,
-    /// In the order of the ranks: rank 0 has one to each other rank, and they have one to rank 0.
+    /// Connections by rank: rank 0 has one to each other rank, and they have one to rank 0.
     streams: Vec<Mutex<TcpStream>>,
-    /// What is known of all ranks; at other ranks only the first counts.
+    /// State of all ranks; at other ranks only the first entry counts.
     seen: Mutex<Vec<Seen>>,
 }
 
@@ -67,7 +67,7 @@ impl Control {
     }
 
     fn send(&self, at: usize, message: &Message) {
-        // Who cannot be written to is found out by who reads.
+        // A rank that cannot be written to is noticed by its reader.
         let _ = message.write(&mut *lock(&self.streams[at]));
     }
 
@@ -82,7 +82,7 @@ impl Control {
         }
     }
 
-    /// Reads what the rank at the other end says until it says goodbye.
+    /// Reads messages of the rank at the other end until it says goodbye.
     fn listen(&self, at: usize, mut from: TcpStream) {
         let peer = self.peer(at);
         loop {
@@ -112,7 +112,7 @@ impl Control {
         }
     }
 
-    /// Says that this rank lives, and looks after the others, until the work is over.
+    /// Sends heartbeats of this rank, and watches the others, until the work is over.
     fn beat(&self, limits: Limits) {
         while !self.shared.has_ended() && !self.shared.is_aborted() {
             let (begun, waiting_ms) = self.shared.progress();
@@ -143,7 +143,7 @@ impl Control {
     }
 }
 
-/// A rank's place in a group that has met: the collectives over TCP, and the watch over all ranks.
+/// A rank of a group that has met: the collectives over TCP, and the watch over all ranks.
 ///
 /// A group that is dropped before [`Group::finish`] ends the work of all.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl Aborter {
         self.0.abort(&format!("Rank {}: {why}", self.0.rank));
     }
 
-    /// Why the work is over, once it is: waits so long for it.
+    /// Waits up to `time` for the reason why the work is over.
     #[must_use]
     pub fn why_within(&self, time: Duration) -> Option<String> {
         self.0.shared.why_within(time)
@@ -236,19 +236,19 @@ impl Group {
         Ok(Self { placement: placement.clone(), limits, ring, control, threads })
     }
 
-    /// This rank's place.
+    /// Placement of this rank.
     #[must_use]
     pub fn placement(&self) -> &Placement {
         &self.placement
     }
 
-    /// The time limits that it was joined with.
+    /// Time limits that it was joined with.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// What ends the work of all from another thread.
+    /// Returns a handle that ends the work of all ranks from another thread.
     #[must_use]
     pub fn aborter(&self) -> Aborter {
         Aborter(self.control.clone())
@@ -257,7 +257,7 @@ impl Group {
     /// Waits for all ranks to be done, and says goodbye.
     ///
     /// # Errors
-    /// A rank failed or died before it was done.
+    /// If a rank failed or died before it was done.
     pub fn finish(mut self) -> Result<()> {
         self.barrier()?;
         self.ring.close();
@@ -321,7 +321,7 @@ impl Collective for Group {
     }
 }
 
-/// A single rank, to which all collectives give what it has: for a training by the ways of several ranks without another one.
+/// A single rank, whose collectives return its own values: for a training with the code of several ranks.
 #[derive(Debug)]
 pub struct Alone(Arc<Control>);
 

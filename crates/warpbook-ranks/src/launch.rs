@@ -1,4 +1,4 @@
-//! The ranks of one machine as processes: started together, heard line by line, ended together.
+//! Starts the ranks of one machine as processes, passes on their lines, and ends them together.
 
 use crate::placement::{LAUNCHED, TOKEN};
 use crate::{Error, Result};
@@ -12,51 +12,51 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Says that rank 0's listener is its standard input.
+/// Variable that says that rank 0's listener is its standard input.
 const LISTENER: &str = "WARPBOOK_LISTENER";
-/// The process that started the ranks, without which they end.
+/// Variable with the process that started the ranks, without which they end.
 const LAUNCHER: &str = "WARPBOOK_LAUNCHER";
-/// The exit code of a rank that was ended because of another one.
+/// Exit code of a rank that was ended because of another one.
 pub const ENDED_BY_ANOTHER: i32 = 4;
-/// Between two looks at the processes.
+/// Time between two checks of the processes.
 const POLL: Duration = Duration::from_millis(10);
-/// What is waited for the last lines of processes that have ended.
+/// Time to wait for the last lines of processes that have ended.
 const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// A line that a rank has written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Who.
+    /// The rank that wrote it.
     pub rank: usize,
-    /// Whether to stderr.
+    /// True if to stderr.
     pub is_error: bool,
-    /// The line without its end; what is no UTF-8 is replaced.
+    /// The line without its end; invalid UTF-8 is replaced.
     pub text: String,
 }
 
-/// How ranks ended.
+/// Result of a launch: how the ranks ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The exit code: 0, or that of the rank that failed first by itself; 1 where a signal ended it.
+    /// Exit code: 0, or that of the rank that failed first by itself; 1 if a signal ended it.
     pub code: i32,
-    /// Which rank failed first and how, where one did.
+    /// The rank that failed first and how, if one did.
     pub failed: Option<String>,
-    /// The process of each rank; all have ended.
+    /// Process id of each rank; all have ended.
     pub processes: Vec<u32>,
 }
 
-/// Ranks to be started on this machine.
+/// A launch of ranks on this machine.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// What runs as every rank.
+    /// Program to run as every rank.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<OsString>,
-    /// How many.
+    /// Number of ranks.
     pub ranks: usize,
-    /// What is added to their environment; a variable that is there already stays.
+    /// Variables added to their environment; a variable that is there already stays.
     pub environment: Vec<(String, String)>,
-    /// How long the others have to end by themselves after one has failed.
+    /// Time for the others to end by themselves after one has failed.
     pub grace: Duration,
     /// Set from outside to interrupt: 1 passes Ctrl-C on to the ranks, more kills them.
     pub interrupted: Arc<AtomicU32>,
@@ -79,7 +79,7 @@ impl Drop for Processes {
 }
 
 impl Launch {
-    /// So many ranks of a program, with ten seconds of grace.
+    /// Returns a launch of so many ranks of a program, with ten seconds of grace.
     pub fn new(program: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>, ranks: usize) -> Self {
         Self {
             program: program.into(),
@@ -91,16 +91,16 @@ impl Launch {
         }
     }
 
-    /// Starts all ranks and waits until none is left; `heard` is told each line that one writes, on this thread.
+    /// Starts all ranks and waits until none is left; calls `heard` with each line that one writes, on this thread.
     ///
     /// They meet at a free port of 127.0.0.1, where rank 0 is given the listener. Each is in a process group of its own, which is killed where it
     /// does not end in time, and on Linux the kernel kills each when this process dies ([`end_with_launcher`]).
     ///
     /// # Errors
-    /// There are no ranks, or a process cannot be started; those that were are ended.
+    /// If there are no ranks, or a process cannot be started; those that were are ended.
     pub fn run(&self, heard: &mut dyn FnMut(&Line)) -> Result<Outcome> {
         if self.ranks == 0 {
-            return Err(Error::Launch("0 ranks: at least one has to be started.".into()));
+            return Err(Error::Launch("Cannot launch 0 ranks: start at least one.".into()));
         }
         let failed = |what: &str, e: std::io::Error| Error::Launch(format!("{what}: {e}."));
         let listener =
@@ -146,7 +146,7 @@ impl Launch {
     ) -> Result<Outcome> {
         let ids: Vec<u32> = processes.0.iter().map(Child::id).collect();
         let mut ended: Vec<Option<ExitStatus>> = vec![None; ids.len()];
-        // Failures in the order in which they were seen.
+        // Failures in the order of their detection.
         let mut failures: Vec<(usize, ExitStatus)> = Vec::new();
         let mut killed = vec![false; ids.len()];
         let (mut deadline, mut passed_on) = (None, 0);
@@ -168,7 +168,7 @@ impl Launch {
                     child.try_wait().map_err(|e| Error::Launch(format!("Rank {rank} cannot be waited for: {e}.")))?;
                 let Some(status) = status else { continue };
                 ended[rank] = Some(status);
-                // What a rank has started ends with it.
+                // Processes that a rank has started end with it.
                 kill_group(child);
                 if !status.success() {
                     failures.push((rank, status));
@@ -188,7 +188,7 @@ impl Launch {
                 }
             }
         }
-        // A process that a rank has left behind may hold its pipe open.
+        // A process left behind by a rank may hold its pipe open.
         let until = Instant::now() + LAST_LINES;
         while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
             heard(&line);
@@ -205,7 +205,7 @@ impl Launch {
     }
 }
 
-/// How a process ended, in words.
+/// Describes how a process ended.
 fn how(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("ended with exit code {code}"),
@@ -228,13 +228,13 @@ fn by_signal(_: ExitStatus) -> String {
     "was ended".into()
 }
 
-/// What no other run has: random numbers of the system, which the standard library's hash tables take too.
+/// Returns a token that no other run has: random numbers of the system, which the standard library's hash tables use, too.
 fn token() -> String {
     let word = || RandomState::new().hash_one(std::process::id());
     format!("{:016x}{:016x}", word(), word())
 }
 
-/// Tells each line of a pipe.
+/// Sends each line of a pipe.
 fn forward(rank: usize, is_error: bool, pipe: Option<impl Read + Send + 'static>, to: &mpsc::Sender<Line>) {
     let (Some(pipe), to) = (pipe, to.clone()) else { return };
     std::thread::spawn(move || {
@@ -259,7 +259,7 @@ fn own_group(command: &mut Command) {
 #[cfg(not(unix))]
 fn own_group(_: &mut Command) {}
 
-/// Gives the first rank the listener as its standard input, so that nobody else gets the port in between.
+/// Passes the listener to the first rank as its standard input, so that nobody else gets the port in between.
 #[cfg(unix)]
 fn give_listener(command: &mut Command, listener: Option<TcpListener>) {
     if let Some(listener) = listener {
@@ -267,14 +267,14 @@ fn give_listener(command: &mut Command, listener: Option<TcpListener>) {
     }
 }
 
-/// Elsewhere the port is free again for the first rank to bind.
+/// On other systems the port is free again for the first rank to bind.
 #[cfg(not(unix))]
 fn give_listener(_: &mut Command, _: Option<TcpListener>) {}
 
-/// The listener that [`Launch`] gave this process, if it did.
+/// Returns the listener that [`Launch`] gave this process, if it did.
 ///
 /// # Errors
-/// Standard input is not what the environment says that it is.
+/// If standard input is not what the environment says.
 pub fn launched_listener() -> Result<Option<TcpListener>> {
     if std::env::var_os(LISTENER).is_none() { Ok(None) } else { standard_input().map(Some) }
 }
@@ -306,7 +306,7 @@ fn group(child: &Child) -> Option<rustix::process::Pid> {
 #[cfg(unix)]
 fn kill_group(child: &mut Child) {
     if let Some(group) = group(child) {
-        // Nobody is left, as a rule: that is no error.
+        // Usually no process is left: that is no error.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
 }
@@ -326,7 +326,7 @@ fn interrupt_group(child: &Child) {
 #[cfg(not(unix))]
 fn interrupt_group(_: &Child) {}
 
-/// Lets this process end when the one that launched it does, however that ends. It does nothing where [`Launch`] did not start it, and outside
+/// Makes this process end when the one that launched it does, however that ends. It does nothing unless [`Launch`] started it, and outside
 /// of Linux, where a rank that is left alone ends with the first operation that fails.
 pub fn end_with_launcher() {
     if let Some(launcher) = std::env::var(LAUNCHER).ok().and_then(|text| text.parse::<i32>().ok()) {
@@ -337,7 +337,7 @@ pub fn end_with_launcher() {
 #[cfg(target_os = "linux")]
 fn tie(launcher: i32) {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    // It may have died before.
+    // The launcher may have died before.
     if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(launcher) {
         std::process::exit(ENDED_BY_ANOTHER);
     }

@@ -1,8 +1,8 @@
-//! Several processes, the ranks, that work on one training: how they are started, find each other, talk, and end together.
+//! Several processes, the ranks, that work on one training: how they start, find each other, communicate, and end together.
 //!
-//! [`Placement`] is what a launcher tells a rank of its place: ours ([`Launch`]), torchrun, srun or mpirun. [`Group::join`] is the rendezvous:
-//! all ranks meet at rank 0, and are then watched by heartbeats. [`Collective`] is what they compute together; [`Group`] does so in host
-//! memory over TCP. NCCL is in `warpbook-device`; its ranks meet here too.
+//! [`Placement`] is a rank's place, as told by its launcher: ours ([`Launch`]), torchrun, srun or mpirun. [`Group::join`] is the rendezvous:
+//! all ranks meet at rank 0, and are then watched by heartbeats. [`Collective`] has their joint operations; [`Group`] runs them in host
+//! memory over TCP. NCCL is in `warpbook-device`; its ranks meet here, too.
 //!
 //! The crate knows no network, no data and no GPU, and is the only one that opens a socket between ranks or starts them as processes.
 #![forbid(unsafe_code)]
@@ -26,5 +26,5 @@ pub use launch::{ENDED_BY_ANOTHER, Launch, Line, Outcome, end_with_launcher, lau
 pub use placement::{Launcher, Placement};
 pub use shard::{Shard, shard};
 
-/// What joining, launching and collectives come to.
+/// Result of joining, launching and collectives.
 pub type Result<T> = std::result::Result<T, Error>;

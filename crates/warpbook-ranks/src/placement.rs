@@ -1,13 +1,13 @@
-//! A rank's place, as its launcher tells it by variables of the environment.
+//! Reads a rank's place from the environment variables of its launcher.
 
 use crate::{Error, Result};
 
-/// Who started the ranks.
+/// Launcher of the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launcher {
     /// `warpbook train --gpus N` or `--ranks N`.
     Warpbook,
-    /// `torchrun`, or whoever else sets `RANK` and `WORLD_SIZE`.
+    /// `torchrun`, or any other launcher that sets `RANK` and `WORLD_SIZE`.
     Torchrun,
     /// `srun` of SLURM.
     Slurm,
@@ -16,7 +16,7 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// The variables of the environment that say which rank of how many a process is.
+    /// Environment variables that hold a process's rank and the number of ranks.
     #[must_use]
     pub fn variables(self) -> &'static str {
         match self {
@@ -27,58 +27,58 @@ impl Launcher {
     }
 }
 
-/// More ranks than any run has: a world of more is a mistake.
+/// Upper limit of the number of ranks, which catches mistakes.
 const MOST: usize = 16_384;
 
 /// A rank's place among the others, and where they meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// Which rank it is, from 0.
+    /// The process's rank, from 0.
     pub rank: usize,
-    /// Which of its machine it is, from 0: the number of its GPU.
+    /// Number among the ranks of its machine, from 0, and of its GPU.
     pub local_rank: usize,
-    /// Ranks in all.
+    /// Number of ranks.
     pub world: usize,
     /// The host of rank 0.
     pub host: String,
     /// The port where rank 0 listens.
     pub port: u16,
-    /// What all ranks of this run have in common, and no others: who does not know it is turned away. It is sent as it is, so it keeps runs apart
+    /// Token that all ranks of this run share: a process that does not know it is turned away. It is sent unencrypted, so it keeps runs apart
     /// and keeps nothing secret.
     pub token: String,
-    /// Who started it.
+    /// Launcher that started it.
     pub launcher: Launcher,
 }
 
-/// What our own launcher sets in addition to `RANK`, `LOCAL_RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`.
+/// Variable that our own launcher sets in addition to `RANK`, `LOCAL_RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`.
 pub(crate) const TOKEN: &str = "WARPBOOK_TOKEN";
 pub(crate) const LAUNCHED: &str = "WARPBOOK_LAUNCHED";
 
-/// SLURM numbers jobs; the ports that are made of these lie in this range.
+/// Start and length of the range of ports for SLURM; the job's number selects one.
 const SLURM_PORTS: (u64, u64) = (20_000, 10_000);
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Placement {
-    /// What this process's environment says: `None` where no launcher has started it, or only this rank.
+    /// Reads the placement from this process's environment: `None` if no launcher has started it, or only this rank.
     ///
-    /// In this order: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`, as torchrun and our own launcher set them;
+    /// It tries in this order: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`, as torchrun and our own launcher set them;
     /// `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS`, and `SLURM_LOCALID`, as srun; `OMPI_COMM_WORLD_RANK`, `_SIZE` and
-    /// `_LOCAL_RANK`, as mpirun. `MASTER_ADDR` and `MASTER_PORT` go first where they are set. Without them SLURM's ranks meet at the first machine of the
+    /// `_LOCAL_RANK`, as mpirun. `MASTER_ADDR` and `MASTER_PORT` take precedence if they are set. Without them SLURM's ranks meet at the first machine of the
     /// job step, at a port made of the job's number.
     ///
     /// # Errors
-    /// A variable is missing or makes no sense; the sentence names it.
+    /// If a variable is missing or makes no sense; the message names it.
     pub fn from_environment() -> Result<Option<Self>> {
-        Self::of(&|name| std::env::var(name).ok().filter(|v| !v.trim().is_empty()))
+        Self::read(&|name| std::env::var(name).ok().filter(|v| !v.trim().is_empty()))
     }
 
-    fn of(get: Lookup<'_>) -> Result<Option<Self>> {
+    fn read(get: Lookup<'_>) -> Result<Option<Self>> {
         let (launcher, names) = if get("RANK").is_some() || get("WORLD_SIZE").is_some() {
             let launcher = if get(LAUNCHED).is_some() { Launcher::Warpbook } else { Launcher::Torchrun };
             (launcher, ["RANK", "WORLD_SIZE", "LOCAL_RANK"])
         } else if get("SLURM_PROCID").is_some() && get("SLURM_STEP_ID").is_some() {
-            // Outside of srun, in the script of a job, there are the tasks of the job and only one process.
+            // Outside srun, in the script of a job, there are the tasks of the job and only one process.
             let size = if get("SLURM_STEP_NUM_TASKS").is_some() { "SLURM_STEP_NUM_TASKS" } else { "SLURM_NTASKS" };
             (Launcher::Slurm, ["SLURM_PROCID", size, "SLURM_LOCALID"])
         } else if get("OMPI_COMM_WORLD_RANK").is_some() {
@@ -99,7 +99,7 @@ impl Placement {
         let [rank, world] = [names[0], names[1]].map(|name| number(get, name));
         let (rank, world) = (rank?, world?);
         if world == 0 {
-            return Err(Error::Setting(format!("{} is 0: there has to be one rank at least.", names[1])));
+            return Err(Error::Setting(format!("{} is 0: it must be at least 1.", names[1])));
         }
         if rank >= world {
             return Err(Error::Setting(format!(
@@ -128,7 +128,7 @@ impl Placement {
         Ok(Some(Self { rank, local_rank, world, host, port, token: token(get), launcher }))
     }
 
-    /// Host and port of rank 0, as in "10.0.0.1:29500".
+    /// Returns host and port of rank 0, as in "10.0.0.1:29500".
     #[must_use]
     pub fn address(&self) -> String {
         if self.host.contains(':') {
@@ -145,15 +145,17 @@ fn number(get: Lookup<'_>, name: &str) -> Result<usize> {
             "{name} is not set, though other variables of its launcher are: start all ranks with the same launcher, or set it."
         )));
     };
-    text.trim().parse().map_err(|_| Error::Setting(format!("{name} is `{text}`; it has to be a number from 0 on.")))
+    text.trim()
+        .parse()
+        .map_err(|_| Error::Setting(format!("{name} is `{text}`; it must be a whole number, at least 0.")))
 }
 
 fn port(name: &str, text: &str) -> Result<u16> {
-    let wrong = || Error::Setting(format!("{name} is `{text}`; it has to be a port from 1 to 65535."));
+    let wrong = || Error::Setting(format!("{name} is `{text}`; it must be a port from 1 to 65535."));
     text.trim().parse().ok().filter(|port| *port > 0).ok_or_else(wrong)
 }
 
-/// Where rank 0 listens.
+/// Returns the host and port where rank 0 listens.
 fn master(get: Lookup<'_>, launcher: Launcher) -> Result<(String, u16)> {
     let host = match (get("MASTER_ADDR"), launcher) {
         (Some(host), _) => host.trim().trim_matches(['[', ']']).to_owned(),
@@ -185,13 +187,13 @@ fn without(name: &str, launcher: Launcher) -> String {
     format!("{name} is not set. {how}")
 }
 
-/// The machine of the first rank of a job step.
+/// Returns the machine of the first rank of a job step.
 fn slurm_host(get: Lookup<'_>) -> Result<String> {
     let list = get("SLURM_STEP_NODELIST").or_else(|| get("SLURM_JOB_NODELIST")).or_else(|| get("SLURM_NODELIST"));
     list.as_deref().and_then(first_host).ok_or_else(|| Error::Setting(without("MASTER_ADDR", Launcher::Slurm)))
 }
 
-/// The first host of a list as SLURM writes it: "node07", "node[03-06,9],login", "rack[1-2]-gpu[0-7]".
+/// Returns the first host of a list as SLURM writes it: "node07", "node[03-06,9],login", "rack[1-2]-gpu[0-7]".
 fn first_host(list: &str) -> Option<String> {
     let mut host = String::new();
     let mut rest = list.trim();
@@ -212,7 +214,7 @@ fn first_host(list: &str) -> Option<String> {
     (!host.is_empty()).then_some(host)
 }
 
-/// What the ranks of a run have in common: set by the user or by our launcher, or else the name that the launcher has for the run.
+/// Returns the token that the ranks of a run share: set by the user or by our launcher, or else the launcher's name for the run.
 fn token(get: Lookup<'_>) -> String {
     let job = || {
         let slurm = get("SLURM_JOB_ID").map(|job| format!("{job}.{}", get("SLURM_STEP_ID").unwrap_or_default()));
@@ -225,12 +227,12 @@ fn token(get: Lookup<'_>) -> String {
 mod tests {
     use super::*;
 
-    fn of(pairs: &[(&str, &str)]) -> Result<Option<Placement>> {
-        Placement::of(&|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    fn read(pairs: &[(&str, &str)]) -> Result<Option<Placement>> {
+        Placement::read(&|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
     }
 
     fn place(pairs: &[(&str, &str)]) -> Placement {
-        of(pairs).unwrap().unwrap()
+        read(pairs).unwrap().unwrap()
     }
 
     const TORCH: [(&str, &str); 5] = [
@@ -267,7 +269,7 @@ mod tests {
             ("SLURM_JOB_ID", "1234567"),
             ("SLURM_STEP_NODELIST", "gpu[03-06],login1"),
         ];
-        assert_eq!(of(&job).unwrap(), None, "the script of a job, outside of srun");
+        assert_eq!(read(&job).unwrap(), None, "the script of a job, outside of srun");
         let step = [&job[..], &[("SLURM_STEP_ID", "2")]].concat();
         let p = place(&step);
         assert_eq!((p.rank, p.local_rank, p.world, p.address().as_str()), (5, 1, 8, "gpu03:24567"));
@@ -281,7 +283,7 @@ mod tests {
     fn a_rank_of_open_mpi() {
         let of_mpi =
             [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_LOCAL_RANK", "1")];
-        let why = of(&of_mpi).unwrap_err().to_string();
+        let why = read(&of_mpi).unwrap_err().to_string();
         assert!(why.starts_with("MASTER_ADDR is not set.") && why.contains("-x MASTER_ADDR=HOST"), "{why}");
         let all = [&of_mpi[..], &[("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500")]].concat();
         let p = place(&all);
@@ -290,20 +292,20 @@ mod tests {
 
     #[test]
     fn nobody_or_one_rank_is_no_group() {
-        assert_eq!(of(&[]).unwrap(), None);
-        assert_eq!(of(&[("RANK", "0"), ("WORLD_SIZE", "1")]).unwrap(), None);
+        assert_eq!(read(&[]).unwrap(), None);
+        assert_eq!(read(&[("RANK", "0"), ("WORLD_SIZE", "1")]).unwrap(), None);
     }
 
     #[test]
     fn what_makes_no_sense_is_named() {
         let check = |changed: (&str, &str), expect: &str| {
             let pairs = TORCH.map(|pair| if pair.0 == changed.0 { changed } else { pair });
-            // An empty variable is none.
+            // An empty variable counts as not set.
             let all = pairs.into_iter().filter(|pair| !pair.1.is_empty()).collect::<Vec<_>>();
-            let why = of(&all).unwrap_err().to_string();
+            let why = read(&all).unwrap_err().to_string();
             assert!(why.contains(expect), "{why}");
         };
-        check(("WORLD_SIZE", "0"), "WORLD_SIZE is 0: there has to be one rank at least");
+        check(("WORLD_SIZE", "0"), "WORLD_SIZE is 0: it must be at least 1");
         check(("RANK", "4"), "RANK is 4 and WORLD_SIZE is 4: ranks are numbered from 0 to 3");
         check(("RANK", "x"), "RANK is `x`");
         check(("RANK", ""), "RANK is not set");

@@ -1,9 +1,9 @@
-//! Values as they travel.
+//! Conversion of values to and from the type in which they travel.
 
 use crate::Wire;
 use half::{bf16, f16};
 
-/// The bytes of values in the type of the wire.
+/// Returns the bytes of values in the type of the wire.
 pub(crate) fn packed(values: &[f32], wire: Wire) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(values.len() * wire.bytes());
     match wire {
@@ -14,7 +14,7 @@ pub(crate) fn packed(values: &[f32], wire: Wire) -> Vec<u8> {
     bytes
 }
 
-/// Calls `take` with each value's place and the value.
+/// Calls `take` with each value's index and the value.
 fn each(bytes: &[u8], wire: Wire, mut take: impl FnMut(usize, f32)) {
     let pair = |b: &[u8]| [b[0], b[1]];
     match wire {
@@ -28,7 +28,7 @@ fn each(bytes: &[u8], wire: Wire, mut take: impl FnMut(usize, f32)) {
     }
 }
 
-/// Replaces values by those of a message, which has as many.
+/// Replaces values by those of a message, which has equally many.
 pub(crate) fn put(bytes: &[u8], wire: Wire, to: &mut [f32]) {
     each(bytes, wire, |i, v| to[i] = v);
 }
@@ -38,7 +38,7 @@ pub(crate) fn add(bytes: &[u8], wire: Wire, to: &mut [f32]) {
     each(bytes, wire, |i, v| to[i] += v);
 }
 
-/// Rounds values as the wire does.
+/// Rounds values to the type of the wire.
 pub(crate) fn round(values: &mut [f32], wire: Wire) {
     match wire {
         Wire::F32 => {}

@@ -1,4 +1,4 @@
-//! How ranks find each other: all greet rank 0, which tells each where its neighbour is.
+//! Lets ranks find each other: all greet rank 0, which tells each where its neighbour is.
 
 use crate::error::others;
 use crate::group::Limits;
@@ -9,33 +9,34 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAdd
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// How long somebody who has connected may take to say who it is.
+/// Time that a new connection may take to identify itself.
 const GREETING: Duration = Duration::from_secs(5);
-/// Between two looks at who has come, and between two attempts to connect.
+/// Interval between two checks for new connections, and between two attempts to connect.
 const POLL: Duration = Duration::from_millis(10);
-/// The longest that a rank waits for the answer beyond the time limit, so that rank 0, which knows more, says first what is wrong.
+/// Longest time that a rank waits for the answer beyond the time limit, so that rank 0, which knows more, reports the error first.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// When it is first said that others are waited for, and how often from then on.
+/// Delay of the first report of missing ranks, and interval of the next ones.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const NEXT_WORD: Duration = Duration::from_secs(10);
 
 /// A rank's connections.
 pub(crate) struct Met {
-    /// To the others at rank 0, in their order; to rank 0 at the others.
+    /// Connections to the other ranks in their order, at rank 0; to rank 0 at the others.
     pub control: Vec<TcpStream>,
-    /// To the next rank, and from the one before.
+    /// Connections to the next rank, and from the one before.
     pub ring: [TcpStream; 2],
 }
 
-/// Meets the other ranks; one that is alone is its own neighbour. Rank 0 takes the listener, if it is given one, and binds the address of its placement otherwise.
+/// Meets the other ranks; a single rank is its own neighbour. Rank 0 takes the listener, if it is given one, and otherwise binds the address of its
+/// placement.
 pub(crate) fn meet(p: &Placement, limits: &Limits, listener: Option<TcpListener>, tell: fn(&str)) -> Result<Met> {
     let deadline = Instant::now() + limits.join;
     let waiting = Waiting::start(p, deadline, tell);
     if p.rank == 0 { host(p, limits, listener, deadline, &waiting) } else { guest(p, limits, deadline) }
 }
 
-/// Says, as long as it lives, who is waited for. On a thread of its own, since looking up a host's name cannot be interrupted.
+/// Reports missing ranks as long as it lives. It has a thread of its own, since looking up a host's name cannot be interrupted.
 struct Waiting {
     whom: Arc<Mutex<String>>,
     /// The thread ends with this.
@@ -90,14 +91,14 @@ fn listen(p: &Placement, deadline: Instant) -> Result<TcpListener> {
     TcpListener::bind(&*addresses(p, deadline).map_err(&failed)?).map_err(failed)
 }
 
-/// Somebody at the door.
+/// A new connection.
 struct Guest {
     stream: TcpStream,
     from: SocketAddr,
     greeting: io::Result<Message>,
 }
 
-/// Lets somebody say who it is, without keeping the others waiting.
+/// Reads a new connection's greeting without keeping the others waiting.
 fn greet(stream: TcpStream, from: SocketAddr, to: mpsc::Sender<Guest>) {
     std::thread::spawn(move || {
         let greeting = (|| {
@@ -171,10 +172,10 @@ fn host(
     Ok(Met { ring: neighbours(p, &ring, next, deadline)?, control })
 }
 
-/// Which rank somebody is, and the port of its ring; `None` of a stranger; an error that ends the rendezvous where the ranks do not fit together.
+/// Returns a guest's rank and the port of its ring; `None` for a stranger; an error that ends the rendezvous if the ranks do not match.
 fn take(p: &Placement, guests: &[Option<(TcpStream, SocketAddr, u16)>], guest: &Guest) -> Result<Option<(usize, u16)>> {
     let Ok(Message::Hello { token, rank, world, port }) = &guest.greeting else {
-        refuse(&guest.stream, "it does not speak as a rank of Warpbook does");
+        refuse(&guest.stream, "it is not a rank of Warpbook");
         return Ok(None);
     };
     let (rank, from) = (*rank as usize, guest.from);
@@ -227,26 +228,27 @@ fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
         Ok(Message::Welcome { places }) if places.len() == p.world => places,
         Ok(Message::Refused(why)) => return Err(Error::Refused(why)),
         Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-            return Err(unreachable("whoever listens there did not answer".into()));
+            return Err(unreachable("the program that listens there did not answer".into()));
         }
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(unreachable("whoever listened there hung up".into()));
+            return Err(unreachable("the program that listens there closed the connection".into()));
         }
         Err(e) => return Err(unreachable(e.to_string())),
-        Ok(_) => return Err(unreachable("whoever listens there does not speak as rank 0 of Warpbook does".into())),
+        Ok(_) => return Err(unreachable("the program that listens there is not rank 0 of Warpbook".into())),
     };
     let next = place_of(&places, (p.rank + 1) % p.world, first.ip())?;
     Ok(Met { ring: neighbours(p, &ring, next, deadline + margin)?, control: vec![stream] })
 }
 
-/// Where a rank's neighbour reaches it; rank 0 is where it was found.
+/// Returns the address of a rank's neighbour; rank 0 is at the address where it was found.
 fn place_of(places: &[(String, u16)], rank: usize, first: IpAddr) -> Result<SocketAddr> {
     let (host, port) = &places[rank];
     let ip = if host.is_empty() { Ok(first) } else { host.parse() };
-    ip.map(|ip| SocketAddr::new(ip, *port)).map_err(|_| Error::Lost(format!("`{host}` is no address of rank {rank}.")))
+    ip.map(|ip| SocketAddr::new(ip, *port))
+        .map_err(|_| Error::Lost(format!("Rank {rank} cannot be reached at `{host}`: this is not an IP address.")))
 }
 
-/// Connects, again and again until it works or time is up. The error is then that of the last attempt that had time to fail by itself.
+/// Connects, again and again until it works or time is up. The error is then the last attempt's that had time to fail by itself.
 fn connect(to: impl Fn() -> io::Result<Vec<SocketAddr>>, deadline: Instant) -> io::Result<TcpStream> {
     let mut before = None;
     loop {
@@ -269,7 +271,7 @@ fn connect(to: impl Fn() -> io::Result<Vec<SocketAddr>>, deadline: Instant) -> i
     }
 }
 
-/// The connections to the next rank and from the one before.
+/// Returns the connections to the next rank and from the one before.
 fn neighbours(p: &Placement, ring: &TcpListener, next: SocketAddr, deadline: Instant) -> Result<[TcpStream; 2]> {
     let (after, before) = ((p.rank + 1) % p.world, (p.rank + p.world - 1) % p.world);
     let lost = |rank: usize, why: &dyn std::fmt::Display| {

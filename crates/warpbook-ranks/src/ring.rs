@@ -1,4 +1,4 @@
-//! Messages around the ring of ranks: each sends to the next and hears from the one before.
+//! Messages around the ring of ranks: each sends to the next and receives from the one before.
 
 use crate::reduce::{add, packed, put, round};
 use crate::watch::Shared;
@@ -10,14 +10,14 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a wait looks whether the work is over.
+/// Interval at which a wait checks if the work is over.
 const POLL: Duration = Duration::from_millis(50);
-/// What is waited for the reason of a neighbour's end.
+/// Time to wait for the reason of a neighbour's end.
 const REASON: Duration = Duration::from_secs(3);
-/// The most bytes of a broadcast's message, so that the next rank has begun to pass on before the last byte is there.
+/// Largest message of a broadcast in bytes, so that the next rank passes on its beginning before the last byte is there.
 const PIECE: usize = 256 << 10;
 
-/// What the ranks are doing, which a message's head says.
+/// Operation code in a message header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
@@ -66,7 +66,7 @@ impl Ring {
         (self.rank + self.world - 1) % self.world
     }
 
-    /// Makes an operation, which the watch knows of.
+    /// Runs an operation, which the watch records.
     fn watched<R>(&mut self, operation: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         self.check()?;
         self.operation = self.operation.wrapping_add(1);
@@ -80,7 +80,7 @@ impl Ring {
         if self.shared.is_aborted() { Err(self.over()) } else { Ok(()) }
     }
 
-    /// Why the work is over.
+    /// Returns why the work is over.
     fn over(&self) -> Error {
         let why = self.shared.why_within(REASON);
         Error::Lost(why.unwrap_or_else(|| crate::watch::died(self.neighbour())))
@@ -96,7 +96,7 @@ impl Ring {
         if sent { Ok(()) } else { Err(self.over()) }
     }
 
-    /// The next message of the rank before; of a known length, where one is given.
+    /// Returns the next message of the rank before; of a known length, if one is given.
     fn receive(&mut self, kind: Kind, len: Option<usize>) -> Result<Vec<u8>> {
         let mut head = [0; 13];
         self.read(&mut head)?;
@@ -105,16 +105,16 @@ impl Ring {
         bytes.copy_from_slice(&head[5..]);
         let found = u64::from_le_bytes(bytes);
         if head[0] != kind as u8 || operation != self.operation || len.is_some_and(|len| len as u64 != found) {
-            let of = |len: u64| format!(" with {len} bytes");
+            let length = |len: u64| format!(" with {len} bytes");
             let why = format!(
                 "The ranks do different things: rank {} is at {}{} (operation {}), and rank {} at {}{} (operation {operation}).",
                 self.rank,
                 Kind::name(kind as u8),
-                len.map_or_else(String::new, |len| of(len as u64)),
+                len.map_or_else(String::new, |len| length(len as u64)),
                 self.operation,
                 self.neighbour(),
                 Kind::name(head[0]),
-                of(found),
+                length(found),
             );
             self.shared.abort(&why);
             return Err(self.over());
@@ -156,7 +156,7 @@ impl Ring {
         })
     }
 
-    /// A ring's all-reduce: every part of the values goes around once and is added up, and once more as the sum. Each rank sends 2 (n - 1) / n of the
+    /// Ring all-reduce: every part of the values goes around once and is added up, and once more as the sum. Each rank sends 2 (n - 1) / n of the
     /// values. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
     pub fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()> {
         self.watched(|ring| {
@@ -175,7 +175,7 @@ impl Ring {
                 let count = world as f32;
                 values[whole.clone()].iter_mut().for_each(|v| *v /= count);
             }
-            // The others get it rounded.
+            // The others receive it rounded.
             round(&mut values[whole], wire);
             for step in 0..world - 1 {
                 let (out, into) = (part(rank + 1 + world - step), part(rank + world - step));
@@ -201,11 +201,11 @@ impl Ring {
         })
     }
 
-    /// Sends what is queued, and ends the connections.
+    /// Sends all queued messages, and ends the connections.
     pub fn close(&mut self) {
         drop(self.queue.take());
         if self.shared.is_aborted() {
-            // Somebody who does not read must not keep this rank.
+            // A rank that does not read must not keep this one.
             let _ = self.next.shutdown(Shutdown::Both);
         }
         if let Some(writer) = self.writer.take() {
@@ -221,7 +221,7 @@ impl Drop for Ring {
     }
 }
 
-/// Part `at` of so many values in `parts`.
+/// Returns part `at` of so many values in `parts`.
 fn values_range(len: usize, at: usize, parts: usize) -> Range<usize> {
     len * at / parts..len * (at + 1) / parts
 }

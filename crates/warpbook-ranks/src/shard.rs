@@ -1,33 +1,33 @@
-//! Which samples of a global batch belong to which rank.
+//! Divides the samples of a global batch among the ranks.
 
 use std::ops::Range;
 
 /// A rank's part of a global batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shard {
-    /// Its first sample's place in the global batch.
+    /// Index of its first sample in the global batch.
     pub first: usize,
-    /// Its samples; 0 where the batch has fewer samples than there are ranks.
+    /// Number of its samples; 0 if the batch has fewer samples than there are ranks.
     pub len: usize,
-    /// Samples of the global batch.
+    /// Number of samples of the global batch.
     pub global: usize,
 }
 
 impl Shard {
-    /// Its places in the global batch.
+    /// Its indices in the global batch.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.first..self.first + self.len
     }
 
-    /// What its mean counts in the mean over the global batch.
+    /// Weight of the shard's mean in the mean over the global batch.
     #[must_use]
     pub fn weight(&self) -> f64 {
         self.len as f64 / self.global.max(1) as f64
     }
 }
 
-/// The part of a rank in a batch of `global` samples: consecutive samples, in the order of the ranks; the lengths differ by one at most.
+/// Returns a rank's part of a batch of `global` samples: consecutive samples, in the order of the ranks; the lengths differ by one at most.
 #[must_use]
 pub fn shard(global: usize, rank: usize, world: usize) -> Shard {
     let begin = |rank: usize| global * rank / world.max(1);

@@ -1,16 +1,16 @@
-//! Who lives, who waits, and why the work is over.
+//! Watches which ranks live and wait, and why the work is over.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the threads of a rank know of its work, and of the end of it.
+/// State of a rank's work that its threads share, including why it ended.
 #[derive(Debug)]
 pub(crate) struct Shared {
     started: Instant,
-    /// Operations that were begun.
+    /// Number of operations begun.
     begun: AtomicU64,
-    /// When the one under way was begun, in milliseconds since `started`, plus 1; 0 where none is.
+    /// Start of the current operation, in milliseconds since `started`, plus 1; 0 if there is none.
     since: AtomicU64,
     is_over: AtomicBool,
     ended: AtomicBool,
@@ -44,7 +44,7 @@ impl Shared {
         self.since.store(0, Ordering::SeqCst);
     }
 
-    /// Operations that were begun, and how long it has waited in the one under way.
+    /// Number of operations begun, and the time in the current one.
     pub fn progress(&self) -> (u64, u64) {
         let (begun, since) = (self.begun.load(Ordering::SeqCst), self.since.load(Ordering::SeqCst));
         (begun, if since == 0 { 0 } else { (self.now_ms() + 1).saturating_sub(since).max(1) })
@@ -54,7 +54,7 @@ impl Shared {
         self.why.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that the work is over; the first reason stays. Whether this was it.
+    /// Ends the work; the first reason stays. Returns true if this was the first.
     pub fn abort(&self, why: &str) -> bool {
         let mut held = self.why_lock();
         if held.is_some() || self.has_ended() {
@@ -70,7 +70,7 @@ impl Shared {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// The work was done, or is no longer of interest.
+    /// Marks the work as done, or as no longer of interest.
     pub fn set_ended(&self) {
         self.ended.store(true, Ordering::SeqCst);
         self.told.notify_all();
@@ -91,17 +91,17 @@ impl Shared {
     }
 }
 
-/// What rank 0 knows of a rank.
+/// State of a rank as rank 0 sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub heard: Instant,
     pub begun: u64,
     pub waiting: Duration,
-    /// Whether it has said goodbye.
+    /// True if it has said goodbye.
     pub left: bool,
 }
 
-/// What is wrong with the ranks, if anything is; `seen` is in their order, with rank 0's own.
+/// Returns what is wrong with the ranks, if anything is; `seen` is in their order, with rank 0's own.
 pub(crate) fn judge(seen: &[Seen], silence: Duration, stall: Duration) -> Option<String> {
     for (rank, s) in seen.iter().enumerate().skip(1).filter(|(_, s)| !s.left) {
         if s.heard.elapsed() > silence {
@@ -133,14 +133,14 @@ pub(crate) fn judge(seen: &[Seen], silence: Duration, stall: Duration) -> Option
     })
 }
 
-/// That nothing was heard of a rank.
+/// Message for a rank that has been silent.
 pub(crate) fn silent(rank: usize, time: Duration) -> String {
     format!(
         "Rank {rank} has not been heard of for {time:.0?}: its process was stopped, or its machine or the network is down."
     )
 }
 
-/// That the connection of a rank ended.
+/// Message for a rank whose connection ended.
 pub(crate) fn died(rank: usize) -> String {
     format!("Rank {rank} died: its connection has ended, and it did not say why.")
 }
@@ -158,21 +158,21 @@ mod tests {
             waiting: Duration::from_secs(waiting),
             left: false,
         };
-        let of = |all: &[Seen]| judge(all, 60 * second, 10 * second);
-        assert_eq!(of(&[seen(5, 9), seen(4, 0), seen(5, 8)]), None);
-        let one = of(&[seen(5, 11), seen(4, 0), seen(5, 8)]).unwrap();
+        let verdict = |all: &[Seen]| judge(all, 60 * second, 10 * second);
+        assert_eq!(verdict(&[seen(5, 9), seen(4, 0), seen(5, 8)]), None);
+        let one = verdict(&[seen(5, 11), seen(4, 0), seen(5, 8)]).unwrap();
         assert!(one.starts_with("Rank 1 hangs: rank 0 has waited 11s for it in operation 5"), "{one}");
-        assert!(of(&[seen(5, 11), seen(4, 0), seen(3, 0)]).unwrap().starts_with("Ranks 1, 2 hang"));
-        assert!(of(&[seen(5, 11), seen(5, 11)]).unwrap().contains("Check the network"));
+        assert!(verdict(&[seen(5, 11), seen(4, 0), seen(3, 0)]).unwrap().starts_with("Ranks 1, 2 hang"));
+        assert!(verdict(&[seen(5, 11), seen(5, 11)]).unwrap().contains("Check the network"));
         let mut silent = seen(5, 0);
         silent.heard = Instant::now().checked_sub(61 * second).unwrap_or(silent.heard);
         let all = [seen(5, 0), silent];
         assert!(
-            of(&all).is_none_or(|why| why.starts_with("Rank 1 has not been heard of for")),
+            verdict(&all).is_none_or(|why| why.starts_with("Rank 1 has not been heard of for")),
             "a machine may be up for less"
         );
         silent.left = true;
-        assert_eq!(of(&[seen(5, 0), silent]), None, "it has done its work");
+        assert_eq!(verdict(&[seen(5, 0), silent]), None, "it has done its work");
     }
 
     #[test]

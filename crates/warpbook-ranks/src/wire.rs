@@ -2,23 +2,23 @@
 
 use std::io::{self, Read, Write};
 
-/// The first bytes of every greeting, with the protocol's version.
+/// First bytes of every greeting, with the protocol's version.
 const MAGIC: &[u8; 8] = b"warprnk1";
-/// The longest message of a rendezvous: a stranger may send anything.
+/// Longest message of a rendezvous: a stranger may send anything.
 const LONGEST: usize = 1 << 20;
 
 /// A message of the connection between a rank and rank 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A rank says who it is, and the port at which its neighbour reaches it.
+    /// A rank's greeting: its number, and the port at which its neighbour reaches it.
     Hello { token: String, rank: u32, world: u32, port: u16 },
-    /// Rank 0 says where every rank is reached: host, empty for its own, and port.
+    /// Rank 0's list of addresses: host, empty for its own, and port.
     Welcome { places: Vec<(String, u16)> },
-    /// Rank 0 does not take a rank, and why.
+    /// Rank 0 refuses a rank, with the reason.
     Refused(String),
-    /// A rank lives: operations that it has begun, and milliseconds that it has waited in the one under way.
+    /// A heartbeat: operations that the rank has begun, and milliseconds that it has waited in the current one.
     Beat { begun: u64, waiting_ms: u64 },
-    /// The work is over: a rank failed, or another one found out.
+    /// The work is over: a rank failed, or another one noticed.
     Abort(String),
     /// A rank has done all its work.
     Bye,
@@ -54,17 +54,17 @@ impl Message {
         let mut head = [0; 5];
         from.read_exact(&mut head)?;
         let len = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
-        let strange = || io::Error::new(io::ErrorKind::InvalidData, "it does not speak as a rank of Warpbook does");
+        let strange = || io::Error::new(io::ErrorKind::InvalidData, "it is not a rank of Warpbook");
         if len > LONGEST || !(1..=6).contains(&head[0]) {
             return Err(strange());
         }
         let mut body = vec![0; len];
         from.read_exact(&mut body)?;
         let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
-        Self::of(head[0], &body, text).ok_or_else(strange)
+        Self::decode(head[0], &body, text).ok_or_else(strange)
     }
 
-    fn of(kind: u8, body: &[u8], text: impl Fn(&[u8]) -> String) -> Option<Self> {
+    fn decode(kind: u8, body: &[u8], text: impl Fn(&[u8]) -> String) -> Option<Self> {
         Some(match kind {
             1 => {
                 let rest = body.strip_prefix(MAGIC)?;

@@ -1,37 +1,37 @@
 use crate::MemoryLevel;
 use serde::{Deserialize, Serialize};
 
-/// A figure that rungs are compared by.
+/// A quantity that rungs are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
-    /// How many times as fast as the baseline; longer is better.
+    /// Speed-up over the baseline; longer bars are better.
     SpeedUp,
-    /// Effective bandwidth: the problem's bytes over the time; longer is better.
+    /// Effective bandwidth: the problem's bytes over the time; longer bars are better.
     Bandwidth,
-    /// FLOP/s, counting each rung's own operations; longer is better.
+    /// FLOP/s, counting each rung's own operations; longer bars are better.
     Throughput,
-    /// The problem's items a second, as images; longer is better.
+    /// Items per second, such as images; longer bars are better.
     ItemRate,
-    /// The most memory of the device that was held; shorter is better.
+    /// Peak memory: the most device memory that was held; shorter bars are better.
     PeakMemory,
-    /// Median time of the timed region; shorter is better. Also what a version shows that does not know the quantity.
+    /// Median time of the timed region; shorter bars are better. Also stands for a quantity that this version does not know.
     #[default]
     #[serde(other)]
     Time,
 }
 
-/// What speed-ups are relative to.
+/// The measurement that speed-ups are relative to.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Baseline {
-    /// The fastest GPU library; the first valid rung where no library was measured.
+    /// The fastest GPU library; the first valid rung if no library was measured.
     FastestLibrary,
-    /// The rung of that id; the first valid rung where it was not measured.
+    /// The rung with this id; the first valid rung if it was not measured.
     Rung(String),
-    /// The first rung of the ladder that has a valid measurement. Also what a version uses that does not know the baseline.
+    /// The first rung of the ladder that has a valid measurement. Also stands for a baseline that this version does not know.
     #[default]
     #[serde(other)]
     FirstValid,
@@ -41,13 +41,13 @@ pub enum Baseline {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepAxis {
-    /// Its caption, as "points".
+    /// Caption of the axis, such as "points".
     #[serde(default)]
     pub caption: String,
-    /// What follows a size in a sentence, as "points"; empty where the size says it all.
+    /// Unit that follows a size in a sentence, such as "points"; empty if the size needs none.
     #[serde(default)]
     pub unit: String,
-    /// Whether its ticks double from one to the next, as for edges of matrices; else they are powers of ten.
+    /// True if ticks double from one to the next, as for edges of matrices; otherwise they are powers of ten.
     #[serde(default)]
     pub doubling: bool,
 }
@@ -64,9 +64,9 @@ pub enum Column {
     Mad,
     /// Median time by the host's clock.
     Wall,
-    /// Time of one pass, as of an epoch.
+    /// Time of one pass, such as an epoch.
     PassTime,
-    /// Times as fast as the baseline.
+    /// Speed-up over the baseline.
     SpeedUp,
     /// FLOP/s.
     Throughput,
@@ -74,29 +74,29 @@ pub enum Column {
     Bandwidth,
     /// Items a second.
     ItemRate,
-    /// Times as fast as the fastest GPU library.
+    /// Speed-up over the fastest GPU library.
     OfLibrary,
-    /// Percent of the rung's bound.
+    /// Percent of the rung's bound that it reaches.
     OfBound,
-    /// What bounds the rung.
+    /// The level of memory or the arithmetic that bounds the rung.
     BoundBy,
-    /// The check.
+    /// Result of the check.
     Check,
-    /// The tile.
+    /// Id of the tile.
     Tile,
-    /// Samples taken.
+    /// Number of samples.
     Samples,
-    /// The most memory of the device that was held.
+    /// Peak memory: the most device memory that was held.
     PeakMemory,
-    /// Mean accuracy of the trainings that the samples are, with its standard deviation.
+    /// Mean accuracy and its standard deviation, where each sample is a training.
     Accuracy,
-    /// One that this version does not know; it is left out.
+    /// A column that this version does not know; it is left out.
     #[serde(other)]
     Other,
 }
 
 impl Column {
-    /// All of them, [`Column::Other`] last.
+    /// All columns, [`Column::Other`] last.
     pub const ALL: [Self; 17] = [
         Self::Median,
         Self::Mad,
@@ -118,51 +118,51 @@ impl Column {
     ];
 }
 
-/// A chart that an experiment's records have.
+/// A kind of chart that an experiment's records have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChartKind {
-    /// Every rung at one problem.
+    /// The rungs at one problem as bars.
     Ladder,
     /// The headline quantity over the sweep's axis.
     Sweep,
-    /// Problems against rungs, each cell a ratio to the fastest library.
+    /// Problems against rungs; each cell is a ratio to the fastest library.
     HeatMap,
     /// FLOP/s over FLOP/byte, below the measured roofs.
     Roofline,
-    /// The operations that a pass consists of.
+    /// The times of the operations of a pass.
     Operations,
-    /// What leaving a part out saves.
+    /// The time that is saved by leaving out a part.
     Ablation,
-    /// The tiles of each rung.
+    /// The times of each rung's tiles.
     Tiles,
-    /// Copies to the device and back, next to the time of the work.
+    /// The times of copies to the device and back, next to the time of the work.
     Transfers,
     /// The loss over the training.
     Loss,
-    /// The share of samples that are classified right, over the epochs.
+    /// The share of correctly classified samples, over the epochs.
     Accuracy,
-    /// What the loss was scaled by, with the steps that were skipped.
+    /// The loss scale, with the skipped steps.
     LossScale,
     /// The learning rate over the steps.
     LearningRate,
     /// The norm of the gradients over the steps.
     GradientNorm,
-    /// What the device did in one run of a rung, operation by operation, and when it did nothing.
+    /// The device's activity in one run of a rung, operation by operation, and its idle time.
     Breakdown,
-    /// The same over time: each kernel, copy and fill.
+    /// The device's activity over time: each kernel, copy and fill.
     Timeline,
-    /// What every SM did in one run of a rung, block by block and phase by phase.
+    /// The activity of every SM in one run of a rung, block by block and phase by phase.
     Xray,
-    /// One that this version does not know; it is left out.
+    /// A chart that this version does not know; it is left out.
     #[serde(other)]
     Other,
 }
 
 impl ChartKind {
-    /// All of them, [`ChartKind::Other`] last.
+    /// All charts, [`ChartKind::Other`] last.
     pub const ALL: [Self; 17] = [
         Self::Ladder,
         Self::Sweep,
@@ -184,54 +184,54 @@ impl ChartKind {
     ];
 }
 
-/// How an experiment's records are read: what differs between experiments, as data, so that charts, page and command line know
-/// none by name.
+/// Describes how an experiment's records are read: the differences between experiments, as data, so that charts, page and command line know none by
+/// name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Descriptor {
-    /// The quantity that is shown first.
+    /// Quantity that is shown first.
     #[serde(default)]
     pub headline: Quantity,
-    /// All quantities that make sense, in the order they are offered.
+    /// All quantities that make sense, in the order in which they are offered.
     #[serde(default)]
     pub quantities: Vec<Quantity>,
-    /// What speed-ups are relative to.
+    /// Baseline of the speed-ups.
     #[serde(default)]
     pub baseline: Baseline,
-    /// The axis of a sweep.
+    /// Axis of a sweep.
     #[serde(default)]
     pub axis: SweepAxis,
     /// Columns of the ladder's table after the rung, in their order.
     #[serde(default)]
     pub columns: Vec<Column>,
-    /// The charts that records have, in their order.
+    /// Charts of the records, in their order.
     #[serde(default)]
     pub charts: Vec<ChartKind>,
-    /// What one pass over the inputs is called, as "epoch".
+    /// Noun for one pass over the inputs, such as "epoch".
     #[serde(default)]
     pub pass: String,
-    /// What items are called, as "images".
+    /// Plural noun for items, such as "images".
     #[serde(default)]
     pub item: String,
     /// Levels of memory whose ceilings are drawn in a sweep's chart.
     #[serde(default)]
     pub levels: Vec<MemoryLevel>,
-    /// What the loss is, as "mean squared error on the training points".
+    /// Definition of the loss, such as "mean squared error on the training points".
     #[serde(default)]
     pub loss: String,
-    /// Why a rung may exceed 100 % of bound, where its bytes are counted in a way that allows that.
+    /// Reason why a rung may exceed 100 % of its bound, if its bytes are counted in a way that allows that.
     #[serde(default)]
     pub above_bound: String,
-    /// The rungs whose ratio is the point of the record, the slow way and the fast one; empty where it has none.
+    /// The slow and the fast rung whose ratio is the point of the record; empty if there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<String>,
-    /// What samples are, in the plural, where each is more than a repetition of the same, as "seeds"; empty elsewhere.
+    /// Plural noun for samples that are more than repetitions, such as "seeds"; otherwise empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sample: String,
 }
 
 impl Default for Descriptor {
-    /// Time, speed-up over the first valid rung and effective bandwidth: what fits any experiment.
+    /// Time, speed-up over the first valid rung and effective bandwidth, which fit any experiment.
     fn default() -> Self {
         use Column::{Check, Mad, Median, OfBound, SpeedUp};
         Self {
@@ -253,7 +253,7 @@ impl Default for Descriptor {
 }
 
 impl Descriptor {
-    /// Whether its records have a chart.
+    /// Returns true if the records have a chart of this kind.
     #[must_use]
     pub fn has(&self, chart: ChartKind) -> bool {
         self.charts.contains(&chart)
@@ -264,7 +264,7 @@ impl Descriptor {
 mod tests {
     use super::*;
 
-    /// The variants that are named; it does not compile without one of them.
+    /// Lists the named variants; it does not compile if one is missing.
     macro_rules! all {
         ($of:ident: $($name:ident)*) => {{
             let _ = |one: $of| match one { $($of::$name => {})* };

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What kind of device ran the work.
+/// The kind of device that ran the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -10,7 +10,7 @@ pub enum DeviceKind {
     Cuda,
     /// The CPU.
     Cpu,
-    /// One that this version does not know.
+    /// A kind that this version does not know.
     #[serde(other)]
     Other,
 }
@@ -21,9 +21,9 @@ pub enum DeviceKind {
 pub struct DeviceInfo {
     /// GPU or CPU.
     pub kind: DeviceKind,
-    /// Its number among its kind.
+    /// Index among the devices of its kind.
     pub index: u32,
-    /// As its driver calls it, as in "NVIDIA H200".
+    /// Name that the driver reports, such as "NVIDIA H200".
     pub name: String,
     /// GPU memory or host memory in bytes.
     pub memory_bytes: u64,
@@ -38,7 +38,7 @@ pub struct DeviceInfo {
     /// Shared memory of one SM in bytes.
     #[serde(default)]
     pub shared_bytes_per_multiprocessor: Option<u64>,
-    /// The most shared memory that one block may ask for, in bytes.
+    /// The most shared memory of a block in bytes.
     #[serde(default)]
     pub shared_bytes_per_block: Option<u64>,
     /// 32-bit registers of one SM.
@@ -53,7 +53,7 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// As it is chosen: "cuda:0" or "cpu".
+    /// Returns the option that selects the device: "cuda:0" or "cpu".
     #[must_use]
     pub fn selector(&self) -> String {
         match self.kind {
@@ -63,70 +63,71 @@ impl DeviceInfo {
         }
     }
 
-    /// "sm_90" for compute capability 9.0; `None` for a CPU.
+    /// Returns "sm_90" for compute capability 9.0; `None` for a CPU.
     #[must_use]
     pub fn architecture(&self) -> Option<String> {
         self.compute_capability.map(|(major, minor)| format!("sm_{major}{minor}"))
     }
 }
 
-/// What the clocks did while the run went on.
+/// Clocks, power and temperature during a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockReport {
-    /// Who said so, as in "NVML".
+    /// Source of the readings, such as "NVML".
     pub source: String,
-    /// How often it was asked.
+    /// Number of readings.
     pub readings: u32,
-    /// Lowest and highest SM clock seen, in MHz.
+    /// Lowest and highest SM clock in MHz.
     #[serde(default)]
     pub sm_mhz: Option<(u32, u32)>,
-    /// Lowest and highest memory clock seen, in MHz.
+    /// Lowest and highest memory clock in MHz.
     #[serde(default)]
     pub memory_mhz: Option<(u32, u32)>,
-    /// Highest power draw seen, in watts.
+    /// Highest power draw in watts.
     #[serde(default)]
     pub max_power_watts: Option<u32>,
-    /// Highest temperature seen, in degrees Celsius.
+    /// Highest temperature in degrees Celsius.
     #[serde(default)]
     pub max_temperature_celsius: Option<u32>,
-    /// Why the clocks were held down, where they were, as in "power cap".
+    /// Reasons for which clocks were held down, such as "power cap".
     #[serde(default)]
     pub throttling: Vec<String>,
 }
 
-/// Where and with what a run was made.
+/// The machine and the software of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Environment {
     /// The device of the run.
     pub device: DeviceInfo,
-    /// Version of the kernel-mode driver, as in "580.65.06".
+    /// Version of the kernel-mode driver, such as "580.65.06".
     #[serde(default)]
     pub driver: Option<String>,
-    /// The newest CUDA that the driver supports, as in "13.0".
+    /// Newest CUDA version that the driver supports, such as "13.0".
     #[serde(default)]
     pub cuda: Option<String>,
-    /// The NVRTC that compiled the kernels, as in "13.0".
+    /// Version of NVRTC that compiled the kernels, such as "13.0".
     #[serde(default)]
     pub nvrtc: Option<String>,
-    /// Clocks, power and throttling, where NVML could be asked.
+    /// Clocks, power and throttling, if NVML was available.
     #[serde(default)]
     pub clocks: Option<ClockReport>,
     /// Model name of the CPU.
     pub cpu: String,
     /// Hardware threads that the process may use.
     pub cpu_threads: u32,
-    /// Operating system, as in "linux x86_64".
+    /// Operating system and architecture, such as "linux x86_64".
     pub os: String,
     /// Version of Warpbook.
     pub warpbook: String,
-    /// Its commit, where the build knew it.
+    /// Commit of Warpbook, if the build knew it.
     #[serde(default)]
     pub commit: Option<String>,
-    /// Whether debug assertions were on, as in a notebook whose kernel `cargo xtask` did not register; CPU figures are then lower than a release build's.
+    /// True if debug assertions were on, as in a notebook whose kernel `cargo xtask` did not register; CPU figures are then lower than a release
+    /// build's.
     pub debug_assertions: bool,
-    /// Versions of other frameworks in the record, as ("PyTorch", "2.11.0").
+    /// Versions of other frameworks in the record, such as ("PyTorch", "2.11.0").
     #[serde(default)]
     pub libraries: Vec<(String, String)>,
 }

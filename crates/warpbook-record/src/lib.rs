@@ -1,10 +1,10 @@
-//! What was run and what came out of it.
+//! Records: which work was run, and with what results.
 //!
-//! A [`Run`] is one record: the machine ([`Environment`]), how it was timed ([`Policy`]), the ceilings that were
-//! measured on it ([`Peaks`]), the ways of doing the work ([`Rung`]) and what each gave ([`Measurement`]).
-//! Raw samples are stored; medians, bandwidths and speed-ups are methods.
+//! A [`Run`] is one record: the machine ([`Environment`]), the rules of timing ([`Policy`]), the ceilings that were measured on it ([`Peaks`]), the
+//! implementations of the work ([`Rung`]) and the result of each ([`Measurement`]). Raw samples are stored; medians, bandwidths and speed-ups are
+//! methods.
 //!
-//! This crate opens no file, knows no clock and builds for wasm32.
+//! This crate opens no file, reads no clock and builds for wasm32.
 #![forbid(unsafe_code)]
 
 mod cache_folder;
@@ -43,7 +43,7 @@ pub use rung::{
     source_path,
 };
 
-/// The JSON Schema (draft 2020-12) of a record, pretty-printed, with a newline at its end.
+/// Returns the JSON Schema (draft 2020-12) of a record, pretty-printed, with a newline at its end.
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn json_schema() -> String {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The element type that the work is done in.
+/// The element type of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -21,13 +21,13 @@ pub enum Dtype {
     F16,
     /// The upper half of a binary32.
     Bf16,
-    /// One that this version does not know.
+    /// A type that this version does not know.
     #[serde(other)]
     Other,
 }
 
 impl Dtype {
-    /// The bytes that one element takes in memory.
+    /// Returns the bytes of one element in memory.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {
@@ -37,7 +37,7 @@ impl Dtype {
         }
     }
 
-    /// As a heading writes it: "bf16".
+    /// Returns its name for headings, such as "bf16".
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Dtype {
         }
     }
 
-    /// The distance from 1 to the next number (2^-23 for `f32`).
+    /// Returns the distance from 1 to the next number (2^-23 for `f32`).
     #[must_use]
     pub fn epsilon(self) -> f64 {
         match self {
@@ -62,16 +62,16 @@ impl Dtype {
     }
 }
 
-/// What a size of a problem is: a count, a real number, or a word.
+/// The value of a problem's size: a count, a real number, or a word.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum SizeValue {
-    /// A count, as of points.
+    /// A count, such as a number of points.
     Count(u64),
-    /// A real number, as a learning rate.
+    /// A real number, such as a learning rate.
     Real(Real),
-    /// A word, as the name of a network.
+    /// A word, such as the name of a network.
     Text(String),
 }
 
@@ -128,78 +128,76 @@ impl From<&str> for SizeValue {
     }
 }
 
-/// A named size of a problem, as `points` or `k`.
+/// A named size of a problem, such as `points` or `k`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Size {
-    /// Its name, as the field uses it.
+    /// Name, as the field uses it.
     pub name: String,
     /// Its value.
     pub value: SizeValue,
-    /// What is counted, as "rows"; absent for a pure number or a word.
+    /// Unit of a count, such as "rows"; absent for a pure number or a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
 }
 
-/// The place of a problem on a line of a sweep.
+/// The position of a problem on a line of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepPoint {
-    /// The size that the sweep runs over.
+    /// Size that the sweep runs over.
     pub size: u64,
-    /// What has to be equal along one line, as "200 epochs" or "bf16, B transposed".
+    /// Description of what is constant along the line, such as "200 epochs" or "bf16, B transposed".
     pub line: String,
 }
 
-/// A piece of work that describes itself: what any reader of a record needs to know of it. Its formulas are the experiment's;
-/// their results are here.
+/// A piece of work that describes itself: everything that a reader of a record needs to know about it. Its formulas belong to the experiment; their
+/// results are here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProblemData {
-    /// Names it in a record, and identifies it across records: its sizes and its type.
+    /// Identifier in a record and across records, made of its sizes and its type.
     pub id: String,
-    /// A few words, as in "5 M points, 200 epochs".
+    /// Label of a few words, such as "5 M points, 200 epochs".
     pub label: String,
-    /// Its size in a few characters, as in "5 M" or "4096³".
+    /// Size in a few characters, such as "5 M" or "4096³".
     pub short: String,
-    /// Its sizes by name.
+    /// Sizes by name.
     #[serde(default)]
     pub sizes: Vec<Size>,
-    /// The type that the work is done in.
+    /// Element type of the work.
     pub dtype: Dtype,
     /// Floating-point operations of the whole work.
     #[serde(default)]
     pub flops: u64,
-    /// The bytes that have to be read and written if every pass moves its inputs and results once and keeps nothing.
+    /// Bytes read and written if every pass moves its inputs and results once and keeps nothing.
     #[serde(default)]
     pub bytes: u64,
-    /// Of these bytes, those that are written, where they are counted: what writes a third or more is held against the bandwidth of
-    /// copies.
+    /// Bytes written (a part of `bytes`), if they are counted: work that writes a third or more is compared with the bandwidth of copies.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub written_bytes: u64,
-    /// The bytes of the inputs and results themselves, which decide whether they stay in L2 between passes.
+    /// Bytes of the inputs and results themselves, which decide whether they stay in L2 between passes.
     #[serde(default)]
     pub working_set_bytes: u64,
-    /// How often the work goes over its inputs, as epochs; 1 for most.
+    /// Number of passes over the inputs, such as epochs; usually 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub passes: u64,
-    /// Items that are processed, as images, where a rate of them is of interest.
+    /// Number of processed items, such as images, if their rate is of interest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<u64>,
-    /// Its place in a sweep; absent where it lies on no line.
+    /// Position in a sweep; absent if it lies on no line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepPoint>,
 }
 
-/// A [`ProblemData`] that is cheap to clone. Two are equal where their ids are.
+/// A [`ProblemData`] that is cheap to clone. Two problems are equal if their ids are.
 #[derive(Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Problem(Arc<ProblemData>);
 
 impl Problem {
-    /// A problem of these sizes; its id is made of their names and values and the type. Work, passes and sweep are set with
-    /// [`Problem::with`].
+    /// Makes a problem of these sizes; its id consists of their names and values and the type. [`Problem::with`] sets work, passes and sweep.
     #[must_use]
     pub fn new(label: impl Into<String>, short: impl Into<String>, sizes: Vec<Size>, dtype: Dtype) -> Self {
         let mut id: String = sizes.iter().map(|s| format!("{}={} ", s.name, s.value)).collect();
@@ -220,7 +218,7 @@ impl Problem {
         }))
     }
 
-    /// The same with `change` applied to a copy of its data.
+    /// Returns the problem with `change` applied to a copy of its data.
     #[must_use]
     pub fn with(&self, change: impl FnOnce(&mut ProblemData)) -> Self {
         let mut data = ProblemData::clone(self);
@@ -228,7 +226,7 @@ impl Problem {
         Self(Arc::new(data))
     }
 
-    /// A placeholder for the problem of that id, until the record's list is at hand.
+    /// A placeholder for the problem with this id, until the record's list is read.
     fn named(id: String) -> Self {
         Self::new("", "", Vec::new(), Dtype::Other).with(|p| p.id = id)
     }
@@ -239,7 +237,7 @@ impl ProblemData {
         self.sizes.iter().find(|s| s.name == name).map(|s| &s.value)
     }
 
-    /// A size that is a count, by name.
+    /// Returns a size that is a count, by name.
     #[must_use]
     pub fn count(&self, name: &str) -> Option<u64> {
         match self.value(name)? {
@@ -248,7 +246,7 @@ impl ProblemData {
         }
     }
 
-    /// A size that is a number, by name.
+    /// Returns a size that is a number, by name.
     #[must_use]
     pub fn real(&self, name: &str) -> Option<f64> {
         match self.value(name)? {
@@ -258,7 +256,7 @@ impl ProblemData {
         }
     }
 
-    /// A size that is a word, by name.
+    /// Returns a size that is a word, by name.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.value(name)? {
@@ -267,19 +265,19 @@ impl ProblemData {
         }
     }
 
-    /// The size that a sweep runs over; 0 for a problem on no line.
+    /// Returns the size that a sweep runs over; 0 for a problem on no line.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.sweep.as_ref().map_or(0, |s| s.size)
     }
 
-    /// The part of its bytes that is written.
+    /// Returns the share of its bytes that is written, from 0 to 1.
     #[must_use]
     pub fn written_part(&self) -> f64 {
         if self.bytes == 0 { 0.0 } else { self.written_bytes as f64 / self.bytes as f64 }
     }
 
-    /// Whether the two lie on one line of a sweep.
+    /// Returns true if the two lie on one line of a sweep.
     #[must_use]
     pub fn same_line(&self, other: &Self) -> bool {
         let on_one = self.sweep.as_ref().zip(other.sweep.as_ref()).is_some_and(|(a, b)| a.line == b.line);
@@ -315,7 +313,7 @@ impl fmt::Debug for Problem {
     }
 }
 
-/// A problem written as its id: `#[serde(with = "by_id")]`. What is read is a placeholder until [`resolve`].
+/// Writes a problem as its id: `#[serde(with = "by_id")]`. Reading gives a placeholder until [`resolve`].
 pub(crate) mod by_id {
     use super::{Deserialize, Deserializer, Problem, Serialize, Serializer};
 
@@ -328,7 +326,7 @@ pub(crate) mod by_id {
     }
 }
 
-/// Puts the problem of the list in the place of a placeholder; an error is the id that the list does not have.
+/// Replaces a placeholder by the listed problem; the error is the id that is not listed.
 pub(crate) fn resolve(
     placeholder: &mut Problem,
     known: &std::collections::HashMap<&str, &Problem>,
@@ -338,13 +336,13 @@ pub(crate) fn resolve(
     Ok(())
 }
 
-/// A size that is a count.
+/// Makes a size that is a count.
 #[must_use]
 pub fn count(name: &str, value: u64, unit: &str) -> Size {
     Size { name: name.into(), value: value.into(), unit: (!unit.is_empty()).then(|| unit.into()) }
 }
 
-/// A size that is a pure number or a word.
+/// Makes a size that is a pure number or a word.
 #[must_use]
 pub fn setting(name: &str, value: impl Into<SizeValue>) -> Size {
     Size { name: name.into(), value: value.into(), unit: None }
@@ -364,7 +362,7 @@ const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// 5_000_000 as "5 M", 1_500 as "1.5 k".
+/// Writes 5_000_000 as "5 M", and 1_500 as "1.5 k".
 #[must_use]
 pub fn short_count(n: u64) -> String {
     let (unit, name) = match n {

@@ -15,15 +15,15 @@ pub enum MemoryLevel {
     L2,
     /// GPU memory, or host memory.
     Dram,
-    /// The link between two GPUs: memory of the one that the other reads or writes.
+    /// The link between two GPUs: memory of one that the other reads or writes.
     Link,
-    /// One that this version does not know.
+    /// A level that this version does not know.
     #[serde(other)]
     Other,
 }
 
 impl MemoryLevel {
-    /// As a chart names it.
+    /// Returns its name for charts.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl MemoryLevel {
         }
     }
 
-    /// The level's name in a sentence about a device: a CPU's levels have other names.
+    /// Returns its name in a sentence about a device: a CPU's levels have other names.
     #[must_use]
     pub const fn label_on(self, device: DeviceKind) -> &'static str {
         match (device, self) {
@@ -47,7 +47,7 @@ impl MemoryLevel {
     }
 }
 
-/// What a bandwidth is of.
+/// The kind of access that a bandwidth is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -66,16 +66,16 @@ impl Access {
     }
 }
 
-/// A bandwidth as it was measured: this many bytes in each of these times.
+/// A measured bandwidth: the bytes, and the times that they took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BandwidthPeak {
-    /// The level that the bytes came from.
+    /// Level that the bytes came from.
     pub level: MemoryLevel,
-    /// Reads, or reads and writes.
+    /// Kind of access: reads, or reads and writes.
     #[serde(default, skip_serializing_if = "Access::is_read")]
     pub access: Access,
-    /// How it was measured, in a few words.
+    /// Method of measurement, in a few words.
     pub method: String,
     /// Bytes moved in one sample.
     pub bytes: u64,
@@ -83,26 +83,26 @@ pub struct BandwidthPeak {
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
-    /// The datasheet's figure in bytes a second, where there is one.
+    /// The datasheet's bandwidth in bytes per second, if it has one.
     #[serde(default)]
     pub datasheet_bytes_per_s: Option<f64>,
 }
 
 impl BandwidthPeak {
-    /// Bytes a second of the median sample; zero without samples.
+    /// Returns the bytes per second of the median sample; zero without samples.
     #[must_use]
     pub fn bytes_per_s(&self) -> f64 {
         stats::median(&self.samples_us).map_or(0.0, |us| self.bytes as f64 / (us * 1e-6))
     }
 }
 
-/// An arithmetic rate as it was measured.
+/// A measured arithmetic rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComputePeak {
-    /// The element type.
+    /// Element type.
     pub dtype: Dtype,
-    /// How it was measured, in a few words.
+    /// Method of measurement, in a few words.
     pub method: String,
     /// Operations of one sample.
     pub flops: u64,
@@ -110,20 +110,20 @@ pub struct ComputePeak {
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
-    /// The datasheet's figure in FLOP/s, where there is one.
+    /// The datasheet's rate in FLOP/s, if it has one.
     #[serde(default)]
     pub datasheet_flops_per_s: Option<f64>,
 }
 
 impl ComputePeak {
-    /// FLOP/s of the median sample; zero without samples.
+    /// Returns the FLOP/s of the median sample; zero without samples.
     #[must_use]
     pub fn flops_per_s(&self) -> f64 {
         stats::median(&self.samples_us).map_or(0.0, |us| self.flops as f64 / (us * 1e-6))
     }
 }
 
-/// The ceilings measured on the device, in the run that they are compared with.
+/// The ceilings of the device, measured in the run that they are compared with.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peaks {
@@ -133,12 +133,12 @@ pub struct Peaks {
     /// Arithmetic rates.
     #[serde(default)]
     pub compute: Vec<ComputePeak>,
-    /// What the link between GPUs gives to transfers of several sizes, where a run uses more than one GPU.
+    /// Bandwidth of the link between GPUs over the size of a transfer, if a run uses more than one GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkCurve>,
 }
 
-/// What crosses a link between GPUs.
+/// A kind of transfer over a link between GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -146,17 +146,17 @@ pub struct Peaks {
 pub enum LinkTransfer {
     /// A copy from one GPU to another.
     OneWay,
-    /// Such a copy, and one the other way at the same time.
+    /// Two copies at the same time, one each way.
     BothWays,
     /// An all-reduce over all GPUs.
     AllReduce,
-    /// One that this version does not know.
+    /// A kind that this version does not know.
     #[serde(other)]
     Other,
 }
 
 impl LinkTransfer {
-    /// As a chart names it.
+    /// Returns its name for charts.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -168,21 +168,21 @@ impl LinkTransfer {
     }
 }
 
-/// The bandwidth of a link between GPUs over the size of what crosses it, as it was measured.
+/// The measured bandwidth of a link between GPUs, over the size of a transfer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkCurve {
-    /// What crosses it.
+    /// Kind of transfer.
     pub transfer: LinkTransfer,
-    /// The GPUs that take part.
+    /// Number of GPUs that take part.
     pub gpus: u32,
-    /// How it was measured, in a few words.
+    /// Method of measurement, in a few words.
     pub method: String,
-    /// From the smallest size to the largest.
+    /// Points from the smallest size to the largest.
     pub points: Vec<LinkPoint>,
 }
 
-/// A size of a [`LinkCurve`].
+/// One size of a [`LinkCurve`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkPoint {
@@ -195,9 +195,9 @@ pub struct LinkPoint {
 }
 
 impl LinkCurve {
-    /// Bytes a second at a point, of the median sample: those of a copy, those of both directions together, or the bus bandwidth of an
-    /// all-reduce, which NVIDIA's nccl-tests define as 2 (n - 1) / n times its bytes over its time, as each GPU has to send and receive
-    /// so many. `None` without a time.
+    /// Returns the bytes per second of a point's median sample: of a copy, of both directions together, or the bus bandwidth of an all-reduce, which
+    /// NVIDIA's nccl-tests define as 2 (n - 1) / n times its bytes over its time, the bytes that each GPU has to send and receive. `None` without a
+    /// time.
     #[must_use]
     pub fn bytes_per_s(&self, point: &LinkPoint) -> Option<f64> {
         let n = f64::from(self.gpus.max(1));
@@ -211,7 +211,7 @@ impl LinkCurve {
         Some(crossing * point.bytes as f64 / (us * 1e-6))
     }
 
-    /// The point of the highest bandwidth, and that bandwidth in bytes a second.
+    /// Returns the point with the highest bandwidth, and that bandwidth in bytes per second.
     #[must_use]
     pub fn best(&self) -> Option<(&LinkPoint, f64)> {
         let rates = self.points.iter().filter_map(|p| Some((p, self.bytes_per_s(p)?)));
@@ -220,39 +220,38 @@ impl LinkCurve {
 }
 
 impl Peaks {
-    /// The bandwidth of one kind of access to a level; `None` for [`MemoryLevel::Other`], since two unknown levels need not be the
-    /// same.
-    fn of(&self, level: MemoryLevel, access: Access) -> Option<&BandwidthPeak> {
+    /// Returns the bandwidth of one kind of access to a level; `None` for [`MemoryLevel::Other`], since two unknown levels need not be the same.
+    fn bandwidth_of(&self, level: MemoryLevel, access: Access) -> Option<&BandwidthPeak> {
         self.bandwidth.iter().find(|p| p.level == level && p.access == access && level != MemoryLevel::Other)
     }
 
-    /// The read bandwidth of a level.
+    /// Returns the read bandwidth of a level.
     #[must_use]
     pub fn level(&self, level: MemoryLevel) -> Option<&BandwidthPeak> {
-        self.of(level, Access::Read)
+        self.bandwidth_of(level, Access::Read)
     }
 
-    /// The bandwidth of a level for work of which so large a part is written: from a third on that of copies, where it was measured.
+    /// Returns the bandwidth of a level for work that writes this share of its bytes: from a third on that of copies, if it was measured.
     #[must_use]
     pub fn level_for(&self, level: MemoryLevel, written: f64) -> Option<&BandwidthPeak> {
-        let copies = || self.of(level, Access::Copy);
+        let copies = || self.bandwidth_of(level, Access::Copy);
         (written * 3.0 >= 1.0).then(copies).flatten().or_else(|| self.level(level))
     }
 
-    /// The arithmetic peak of an element type; `None` for [`Dtype::Other`], since two unknown types need not be the same.
+    /// Returns the arithmetic peak of an element type; `None` for [`Dtype::Other`], since two unknown types need not be the same.
     #[must_use]
     pub fn arithmetic(&self, dtype: Dtype) -> Option<&ComputePeak> {
         self.compute.iter().find(|p| p.dtype == dtype && dtype != Dtype::Other)
     }
 
-    /// The ceiling for work that reads the same bytes over and over: that of L2 where they fit into `cache_bytes`
-    /// with room to spare (five eighths of it), else that of DRAM; the other where only that was measured.
+    /// Returns the ceiling for work that reads the same bytes over and over: L2's if they fit into `cache_bytes` with room to spare (five eighths of
+    /// it), else DRAM's; the other one if only that was measured.
     #[must_use]
     pub fn ceiling(&self, working_set_bytes: u64, cache_bytes: Option<u64>) -> Option<&BandwidthPeak> {
         self.ceiling_for(working_set_bytes, cache_bytes, 0.0)
     }
 
-    /// The same for work of which so large a part is written.
+    /// Returns the ceiling like [`Peaks::ceiling`], for work that writes this share of its bytes.
     #[must_use]
     pub fn ceiling_for(
         &self,
@@ -266,13 +265,13 @@ impl Peaks {
         self.level_for(first, written).or_else(|| self.level_for(second, written))
     }
 
-    /// What crosses the link in one way, over its size.
+    /// Returns the curve of one kind of transfer over the link.
     #[must_use]
     pub fn link(&self, transfer: LinkTransfer) -> Option<&LinkCurve> {
         self.links.iter().find(|l| l.transfer == transfer && transfer != LinkTransfer::Other)
     }
 
-    /// The roofline of one memory level and one element type, where both were measured.
+    /// Returns the roofline of one memory level and one element type, if both were measured.
     #[must_use]
     pub fn roofline(&self, level: MemoryLevel, dtype: Dtype) -> Option<Roofline> {
         let bytes_per_s = self.level(level)?.bytes_per_s();
@@ -281,7 +280,7 @@ impl Peaks {
     }
 }
 
-/// The bytes that a cache of this many bytes keeps from one pass to the next: five eighths, with room to spare.
+/// Returns the bytes that a cache of this size keeps from one pass to the next: five eighths, with room to spare.
 #[must_use]
 pub const fn kept_by_cache(cache_bytes: u64) -> u64 {
     cache_bytes / 8 * 5
@@ -290,20 +289,20 @@ pub const fn kept_by_cache(cache_bytes: u64) -> u64 {
 /// A bound on speed from bandwidth and arithmetic (Williams, Waterman and Patterson, 2009).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Roofline {
-    /// Bandwidth in bytes a second.
+    /// Bandwidth in bytes per second.
     pub bytes_per_s: f64,
     /// Arithmetic rate in FLOP/s.
     pub flops_per_s: f64,
 }
 
 impl Roofline {
-    /// The FLOP/byte from which on arithmetic is the bound.
+    /// Returns the FLOP/byte from which arithmetic is the bound.
     #[must_use]
     pub fn ridge(&self) -> f64 {
         self.flops_per_s / self.bytes_per_s
     }
 
-    /// The FLOP/s that work of this many FLOP/byte can reach.
+    /// Returns the FLOP/s that work of this many FLOP/byte can reach.
     #[must_use]
     pub fn attainable(&self, flops_per_byte: f64) -> f64 {
         (self.bytes_per_s * flops_per_byte).min(self.flops_per_s)
@@ -334,7 +333,7 @@ mod tests {
         assert_eq!(untimed.best(), None);
         let peaks = Peaks { links: vec![curve(LinkTransfer::OneWay, 2)], ..Peaks::default() };
         assert!(peaks.link(LinkTransfer::OneWay).is_some() && peaks.link(LinkTransfer::AllReduce).is_none());
-        // A record without links is written as it was before there were any.
+        // A record without links is written as before links existed.
         assert!(!serde_json::to_string(&Peaks::default()).unwrap().contains("links"));
     }
 
@@ -345,13 +344,13 @@ mod tests {
         let mut run = crate::run::tests::run();
         let problem = Problem::new("sum", "sum", vec![count("n", 1, "")], Dtype::F32);
         let problem = problem.with(|p| (p.flops, p.bytes, p.working_set_bytes) = (2000, 1000, 1000));
-        let of = |gpus, traffic: &[(MemoryLevel, u64)]| Measurement {
+        let on_gpus = |gpus, traffic: &[(MemoryLevel, u64)]| Measurement {
             gpus,
             traffic: traffic.iter().map(|(level, bytes)| Traffic { level: *level, bytes: *bytes }).collect(),
             ..Measurement::without_samples("01", problem.clone(), Outcome::Measured)
         };
         let check = |run: &crate::Run, traffic: &[(MemoryLevel, u64)], times: f64| {
-            let us = |gpus| run.bound(&of(gpus, traffic)).map(|b| (b.level, b.us)).unwrap();
+            let us = |gpus| run.bound(&on_gpus(gpus, traffic)).map(|b| (b.level, b.us)).unwrap();
             let ((level, one), (same, two)) = (us(None), us(Some(2)));
             assert!(level == same && (one / two - times).abs() < 1e-12, "{traffic:?}: {one} and {two} us");
             level
@@ -363,13 +362,13 @@ mod tests {
         let dram = run.peaks.level(MemoryLevel::Dram).unwrap().clone();
         run.peaks.bandwidth.push(BandwidthPeak { level: MemoryLevel::Link, ..dram });
         assert_eq!(check(&run, &[(MemoryLevel::Link, 1 << 20)], 1.0), Some(MemoryLevel::Link));
-        assert_eq!(run.bound(&of(Some(2), &[(MemoryLevel::Link, 1 << 20)])).unwrap().label(), "the link");
+        assert_eq!(run.bound(&on_gpus(Some(2), &[(MemoryLevel::Link, 1 << 20)])).unwrap().label(), "the link");
 
-        // What a problem takes at least is what the most GPUs of a rung would take.
+        // The least time of a problem assumes the largest number of GPUs that a rung used.
         let one = run.least_time(&problem).unwrap().us;
         let check =
             Check { reference: String::new(), max_abs_error: 0.0, max_rel_error: 0.0, tolerance: 1.0, passed: true };
-        run.measurements = vec![Measurement { samples_us: vec![1.0], check: Some(check), ..of(Some(4), &[]) }];
+        run.measurements = vec![Measurement { samples_us: vec![1.0], check: Some(check), ..on_gpus(Some(4), &[]) }];
         assert_eq!((run.gpus_at(&problem), run.least_time(&problem).map(|b| b.us)), (4, Some(one / 4.0)));
     }
 }

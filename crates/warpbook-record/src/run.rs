@@ -1,4 +1,4 @@
-//! A record: what it holds, and how it is written and looked up.
+//! A record: its contents, and how it is written and queried.
 
 mod bound;
 mod join;
@@ -15,79 +15,79 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The version of the record's format that this code writes.
+/// Version of the record format that this code writes.
 pub const SCHEMA: u32 = 2;
 
 /// One record: an experiment as it was run on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
-    /// The format's version.
+    /// Version of the format.
     pub schema: u32,
-    /// The experiment's name, as "regression".
+    /// Name of the experiment, such as "regression".
     pub experiment: String,
-    /// A few words for a heading.
+    /// Heading of a few words.
     #[serde(default)]
     pub title: String,
-    /// Who made it, where that was said.
+    /// Author, if one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// When it was begun: RFC 3339, UTC.
+    /// Start time in RFC 3339, UTC.
     #[serde(default)]
     pub created: String,
-    /// The command that repeats it.
+    /// Command that repeats the run.
     #[serde(default)]
     pub command: String,
-    /// Where and with what it was made.
+    /// Machine and software of the run.
     pub environment: Environment,
-    /// How it was timed.
+    /// Rules of timing.
     pub policy: Policy,
-    /// The ceilings of the device.
+    /// Ceilings of the device.
     #[serde(default)]
     pub peaks: Peaks,
-    /// How it is read.
+    /// Rules for reading the record.
     #[serde(default)]
     pub descriptor: Descriptor,
-    /// The pieces of work; everything else names them by their ids.
+    /// Pieces of work, which all other lists refer to by id.
     #[serde(default)]
     pub problems: Vec<Problem>,
-    /// The id of the problem that is shown first, where the experiment chose one.
+    /// Id of the problem that is shown first, if the experiment chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub main_problem: Option<String>,
-    /// The rungs, in the ladder's order.
+    /// Rungs, in the ladder's order.
     #[serde(default)]
     pub rungs: Vec<Rung>,
-    /// The text of each kernel file, and of the building blocks they share, by path below `kernels/`.
+    /// Text of each kernel file and of the building blocks that they share, by path below `kernels/`.
     #[serde(default)]
     pub sources: BTreeMap<String, String>,
-    /// What came out, in the order of the runs.
+    /// Results, in the order of the runs.
     #[serde(default)]
     pub measurements: Vec<Measurement>,
-    /// What the trainings gave.
+    /// Results of trainings.
     #[serde(default)]
     pub train_logs: Vec<TrainLog>,
     /// Parts of rungs, timed alone or left out.
     #[serde(default)]
     pub parts: Vec<Part>,
-    /// Timelines.
+    /// Spans of timelines.
     #[serde(default)]
     pub spans: Vec<Span>,
-    /// What the device did in one run of a rung, operation by operation.
+    /// The device's activity in one run of a rung, operation by operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breakdowns: Vec<Breakdown>,
-    /// What a profiler found apart from times: memory over time, hardware counters, its own cost.
+    /// Results of a profiler apart from times: memory over time, hardware counters, its own cost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiled: Vec<Profiled>,
-    /// What every SM did in one run of a rung.
+    /// X-rays: the activity of every SM in one run of a rung.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub xrays: Vec<Xray>,
-    /// Remarks that a reader of the figures needs, as "interrupted after 5 of 8 measurements".
+    /// Remarks that a reader needs, such as "interrupted after 5 of 8 measurements".
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
 impl Run {
-    /// A record with nothing in it yet: of an experiment by name and heading, in a place and timed in a way.
+    /// Makes an empty record of an experiment, with its name, heading, environment and policy.
     #[must_use]
     pub fn empty(
         experiment: impl Into<String>,
@@ -121,10 +121,10 @@ impl Run {
         }
     }
 
-    /// The record as JSON text with a newline at its end. Its list of problems is completed: each problem of the record, once.
+    /// Writes the record as JSON text with a newline at its end. The list of problems is completed: it has each problem of the record once.
     ///
     /// # Errors
-    /// None that a record of this crate's types can cause; serde_json's otherwise.
+    /// If serde_json fails, which no record of this crate's types can cause.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let problems = self.all_problems();
         let mut text = if problems == self.problems {
@@ -136,14 +136,14 @@ impl Run {
         Ok(text)
     }
 
-    /// The list's problems and those that it lacks, each once.
+    /// Returns the listed problems and those missing from the list, each once.
     fn all_problems(&self) -> Vec<Problem> {
         let mut all: Vec<&Problem> = self.problems.iter().collect();
         all.extend(self.every_problem());
         each_once(all).into_iter().cloned().collect()
     }
 
-    /// The distinct problems that the record has anything of, those of measurements first, in the order they were run.
+    /// Returns the distinct problems that occur anywhere in the record: those of measurements first, in the order of the runs.
     #[must_use]
     pub fn every_problem(&self) -> Vec<&Problem> {
         let mut all: Vec<&Problem> = Vec::new();
@@ -157,8 +157,8 @@ impl Run {
         each_once(all)
     }
 
-    /// Replaces the problem of each entry by the listed one with the same id. An error names the entry whose id is not listed, or
-    /// the id that is listed more than once.
+    /// Replaces the problem of each entry by the listed one with the same id. An error names the entry whose id is not listed, or the id that is
+    /// listed more than once.
     pub(crate) fn resolve_problems(&mut self) -> Result<(), String> {
         let listed = std::mem::take(&mut self.problems);
         let mut known: HashMap<&str, &Problem> = HashMap::new();
@@ -197,21 +197,21 @@ impl Run {
         Ok(())
     }
 
-    /// The rung of that id.
+    /// Returns the rung with this id.
     #[must_use]
     pub fn rung(&self, id: &str) -> Option<&Rung> {
         self.rungs.iter().find(|r| r.id == id)
     }
 
-    /// The distinct problems that have measurements, in the order they were run.
+    /// Returns the distinct problems that have measurements, in the order of the runs.
     #[must_use]
     pub fn problems(&self) -> Vec<&Problem> {
         each_once(self.measurements.iter().map(|m| &m.problem).collect())
     }
 
-    /// The problem that is shown when none is asked for: the experiment's choice where it has a valid measurement, else the
-    /// one with the most of them; of equals the larger. In a record without measurements the experiment's choice where it has anything of
-    /// it, else that of the first training, or of whatever else there is.
+    /// Returns the problem to show by default: the experiment's choice if it has a valid measurement, else the problem with the most of them, and the
+    /// larger of equals. In a record without measurements it is the experiment's choice if anything was recorded for it, else the problem of the
+    /// first training, or of any other entry.
     #[must_use]
     pub fn main_problem(&self) -> Option<&Problem> {
         let all: Vec<&Problem> = self.measurements.iter().filter(|m| m.is_valid()).map(|m| &m.problem).collect();
@@ -224,31 +224,31 @@ impl Run {
         })
     }
 
-    /// The measurement of a rung at a problem.
+    /// Returns the measurement of a rung at a problem.
     #[must_use]
     pub fn measurement(&self, rung: &str, problem: &Problem) -> Option<&Measurement> {
         self.measurements.iter().find(|m| m.rung == rung && m.problem == *problem)
     }
 
-    /// The training of a rung at a problem.
+    /// Returns the training of a rung at a problem.
     #[must_use]
     pub fn train_log(&self, rung: &str, problem: &Problem) -> Option<&TrainLog> {
         self.train_logs.iter().find(|l| l.rung == rung && l.problem == *problem)
     }
 
-    /// The parts of a rung at a problem, in the order of the record.
+    /// Returns the parts of a rung at a problem, in the order of the record.
     #[must_use]
     pub fn parts_of(&self, rung: &str, problem: &Problem, group: PartGroup) -> Vec<&Part> {
         self.parts.iter().filter(|p| p.rung == rung && p.problem == *problem && p.group == group).collect()
     }
 
-    /// The spans of a rung at a problem, in the order of the record.
+    /// Returns the spans of a rung at a problem, in the order of the record.
     #[must_use]
     pub fn spans_of(&self, rung: &str, problem: &Problem) -> Vec<&Span> {
         self.spans.iter().filter(|s| s.rung == rung && s.problem == *problem).collect()
     }
 
-    /// Counts of measured, skipped and failed measurements.
+    /// Returns the numbers of measured, skipped and failed measurements.
     #[must_use]
     pub fn counts(&self) -> (usize, usize, usize) {
         self.measurements.iter().fold((0, 0, 0), |(m, s, f), x| match x.outcome {
@@ -258,7 +258,7 @@ impl Run {
         })
     }
 
-    /// Copies the sources of the rungs' kernels, and these shared ones, into the record; call it before writing.
+    /// Copies the sources of the rungs' kernels, and these shared sources, into the record; call it before writing.
     pub fn collect_sources(&mut self, shared: &[crate::Source]) {
         for kernel in self.rungs.iter().flat_map(Rung::kernels) {
             if !kernel.source.is_empty() {
@@ -271,7 +271,7 @@ impl Run {
     }
 }
 
-/// The first of each id.
+/// Keeps the first problem with each id.
 fn each_once(mut problems: Vec<&Problem>) -> Vec<&Problem> {
     let mut seen = HashSet::new();
     problems.retain(|p| seen.insert(p.id.as_str()));
@@ -317,7 +317,7 @@ pub(crate) mod tests {
         Run { rungs, ..Run::from_json(text.as_bytes()).expect("a record") }
     }
 
-    /// 1000 bytes, 600 of them resident, and 2000 FLOP.
+    /// A problem of 1000 bytes, 600 of them resident, and 2000 FLOP.
     pub(super) fn problem(id: &str) -> Problem {
         Problem::new("", "", vec![count("n", 1, "")], Dtype::F32).with(|p| {
             p.id = id.into();
@@ -337,7 +337,7 @@ pub(crate) mod tests {
         Measurement { check: Some(Check::compare("r", &[(2.0, 1.0)], 1.0, 1e-3)), ..m }
     }
 
-    /// The rung and time of a measurement.
+    /// Returns the rung and the time of a measurement.
     pub(super) fn who(m: Option<&Measurement>) -> Option<(&str, f64)> {
         m.and_then(|m| Some((m.rung.as_str(), m.median_us()?)))
     }

@@ -2,35 +2,35 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::str::FromStr;
 
-/// The folder of kernels that somebody wrote in a notebook: no files of ours.
+/// Folder of the kernels that a user wrote in a notebook; it has no files of Warpbook.
 pub const LIVE: &str = "live/";
 
-/// A source as messages name it: below `kernels/`, but for a learner's own.
+/// Returns the path of a source for messages: below `kernels/`, except for a learner's own.
 #[must_use]
 pub fn source_path(file: &str) -> String {
     if file.starts_with(LIVE) { file.to_owned() } else { format!("kernels/{file}") }
 }
 
-/// One way to do the work.
+/// An implementation of the work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rung {
-    /// Its id, as in `04_fused_graph`; never renumbered.
+    /// Identifier, such as `04_fused_graph`; never renumbered.
     pub id: Cow<'static, str>,
-    /// A few words.
+    /// Title of a few words.
     pub title: Cow<'static, str>,
-    /// The idea in a sentence.
+    /// Its idea in a sentence.
     pub idea: Cow<'static, str>,
-    /// The hardware it needs.
+    /// Required hardware.
     pub requires: Requires,
-    /// What runs it.
+    /// Implementation.
     pub runner: Runner,
-    /// The rung that it is a variant of, by id, as of a learner's own kernel.
+    /// Id of the rung that it is a variant of, as for a learner's own kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant_of: Option<Cow<'static, str>>,
 }
 
-/// The hardware that a rung needs.
+/// The hardware that a rung requires.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -39,12 +39,12 @@ pub enum Requires {
     Nothing,
     /// A GPU of at least this compute capability (major, minor).
     AtLeast(u32, u32),
-    /// A GPU of exactly this architecture, as "sm_90a": later chips do not run its code.
+    /// A GPU of exactly this architecture, such as "sm_90a": later chips do not run its code.
     Exactly(Cow<'static, str>),
 }
 
 impl Requires {
-    /// Whether a device of this compute capability will do; `None` is a CPU.
+    /// Returns true if a device of this compute capability meets the requirement; `None` is a CPU.
     #[must_use]
     pub fn met_by(&self, compute_capability: Option<(u32, u32)>) -> bool {
         match (self, compute_capability) {
@@ -55,7 +55,7 @@ impl Requires {
         }
     }
 
-    /// The architectures that its kernels are compiled for in tests.
+    /// Returns the architectures that tests compile its kernels for.
     #[must_use]
     pub fn architectures(&self) -> Vec<Cow<'static, str>> {
         const ALL: [(&str, (u32, u32)); 7] = [
@@ -73,7 +73,7 @@ impl Requires {
             Requires::AtLeast(major, minor) => {
                 let mut all: Vec<Cow<'static, str>> =
                     ALL.iter().filter(|(_, cc)| *cc >= (*major, *minor)).map(|(name, _)| (*name).into()).collect();
-                // The architecture-specific form of Hopper is compiled too: it is what later rungs add to.
+                // The architecture-specific form of Hopper is compiled too, since later rungs build on it.
                 if (*major, *minor) <= (9, 0) {
                     all.push("sm_90a".into());
                 }
@@ -82,7 +82,7 @@ impl Requires {
         }
     }
 
-    /// As in "a GPU of compute capability 7.5 or later".
+    /// Returns the requirement in words, such as "a GPU of compute capability 7.5 or later".
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
@@ -93,32 +93,32 @@ impl Requires {
     }
 }
 
-/// What runs a rung.
+/// The implementation of a rung.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Runner {
-    /// Kernels of ours.
+    /// Kernels of Warpbook or of a learner.
     Kernels {
-        /// Each kernel.
+        /// The kernels.
         specs: Vec<KernelSpec>,
-        /// How they are launched.
+        /// The way they are launched.
         schedule: Schedule,
     },
     /// A GPU library, by name.
     Library(Cow<'static, str>),
-    /// The CPU: what it uses, as in "1 thread".
+    /// The CPU, with the part of it that is used, such as "1 thread".
     Cpu(Cow<'static, str>),
     /// Another framework, by name.
     External(Cow<'static, str>),
-    /// Kernels of another rung, which a rule picks for each size: the rule. A measurement says in its `choice` which.
+    /// Kernels of another rung, picked by a rule for each size; the text is the rule. A measurement names them in its `choice`.
     Chosen(Cow<'static, str>),
 }
 
-/// The [`Runner::Library`] of what the CUDA driver does itself.
+/// The [`Runner::Library`] for work that the CUDA driver does itself.
 pub const CUDA_DRIVER: &str = "the CUDA driver";
 
-/// How the kernels of a rung are launched.
+/// The way in which the kernels of a rung are launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -126,12 +126,12 @@ pub const CUDA_DRIVER: &str = "the CUDA driver";
 pub enum Schedule {
     /// One launch after another on one stream.
     Launches,
-    /// Over this many streams, joined by events.
+    /// On this many streams, joined by events.
     Streams(u32),
     /// Captured once as a graph and replayed.
     Graph,
-    /// The same with programmatic dependent launch: a kernel begins while its predecessor ends, and waits for its results
-    /// where it first needs them.
+    /// Captured once as a graph and replayed, with programmatic dependent launch: a kernel begins while its predecessor ends, and waits for its
+    /// results where it first needs them.
     OverlappedGraph,
     /// One cooperative launch of a grid that is resident all at once.
     Cooperative,
@@ -140,7 +140,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// In words, as in "captured once as a CUDA graph and replayed".
+    /// Returns the schedule in words, such as "captured once as a CUDA graph and replayed".
     #[must_use]
     pub fn sentence(self) -> String {
         match self {
@@ -154,25 +154,25 @@ impl Schedule {
     }
 }
 
-/// A name and a value that a kernel is compiled with, as `-D NAME=VALUE`.
+/// A macro that a kernel is compiled with, as `-D NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Define {
-    /// The macro's name.
+    /// Name of the macro.
     pub name: Cow<'static, str>,
-    /// Its value.
+    /// Value of the macro.
     pub value: i64,
 }
 
 impl Define {
-    /// `-D name=value`.
+    /// Makes the macro `-D name=value`.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>, value: i64) -> Self {
         Self { name: name.into(), value }
     }
 }
 
-/// Reads, for example, "BM=64"; spaces around name and value are allowed.
+/// Parses, for example, "BM=64"; spaces around name and value are allowed.
 impl FromStr for Define {
     type Err = String;
 
@@ -188,20 +188,20 @@ impl FromStr for Define {
     }
 }
 
-/// A permitted choice of the sizes that a kernel is compiled with.
+/// A permitted set of sizes that a kernel is compiled with.
 ///
-/// `THREADS` (of a block), `ITEMS` (of a thread) and `BLOCKS_PER_SM` also give the launch its shape.
+/// `THREADS` (of a block), `ITEMS` (of a thread) and `BLOCKS_PER_SM` also determine the shape of the launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tile {
-    /// Its id, as in "t512x8".
+    /// Identifier, such as "t512x8".
     pub id: Cow<'static, str>,
     /// The sizes.
     pub defines: Vec<Define>,
 }
 
 impl Tile {
-    /// One of these sizes.
+    /// Makes a tile with these sizes.
     #[must_use]
     pub fn new(id: impl Into<Cow<'static, str>>, sizes: &[(&'static str, i64)]) -> Self {
         Self { id: id.into(), defines: sizes.iter().map(|(n, v)| Define::new(*n, *v)).collect() }
@@ -216,67 +216,67 @@ impl Tile {
         self.id = "own".into();
     }
 
-    /// A size by name.
+    /// Returns a size by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<i64> {
         self.defines.iter().find(|d| d.name == name).map(|d| d.value)
     }
 
-    /// One of the sizes that give a launch its shape; 1 where the tile leaves it out.
+    /// Returns one of the sizes that determine the shape of a launch; 1 if the tile leaves it out.
     #[must_use]
     pub fn size(&self, dim: Dim) -> u64 {
         self.get(dim.name()).and_then(|v| u64::try_from(v).ok()).filter(|v| *v > 0).unwrap_or(1)
     }
 
-    /// Dynamic shared memory of a block in bytes.
+    /// Returns the dynamic shared memory of a block in bytes.
     #[must_use]
     pub fn dynamic_shared_bytes(&self) -> u64 {
         self.get("DYNAMIC_SHARED_BYTES").and_then(|v| u64::try_from(v).ok()).unwrap_or(0)
     }
 
-    /// Tiles of a cluster that share what they load: how many below each other, and next to each other.
+    /// Returns the shape of a cluster's tiles that share their loads: how many below each other, and beside each other.
     #[must_use]
     pub fn cluster_shape(&self) -> [u64; 2] {
         let across = self.size(Dim::ClusterN);
         [self.size(Dim::Cluster) / across, across]
     }
 
-    /// Blocks of a cluster: those that share a tile's rows and columns, times those that share its k.
+    /// Returns the blocks of a cluster: those that share a tile's rows and columns, times those that share its k.
     #[must_use]
     pub fn cluster_blocks(&self) -> u64 {
         self.size(Dim::Cluster).saturating_mul(self.size(Dim::Split))
     }
 }
 
-/// The sizes of a tile that launches are made of: a misspelt one does not compile.
+/// The sizes of a tile that launches are made of. A misspelt one does not compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dim {
     /// `THREADS` of a block.
     Threads,
     /// `ITEMS` of a thread.
     Items,
-    /// `BLOCKS_PER_SM`.
+    /// `BLOCKS_PER_SM`: resident blocks of an SM.
     BlocksPerSm,
     /// `BM`: rows of a tile of C.
     Bm,
     /// `BN`: columns of a tile of C.
     Bn,
-    /// `BK`: terms of a sum at a time.
+    /// `BK`: terms of a sum that are loaded at a time.
     Bk,
     /// `SPLIT`: blocks that share the k of one tile.
     Split,
     /// `CLUSTER`: blocks of a cluster.
     Cluster,
-    /// `CLUSTER_N`: blocks of a cluster next to each other along n.
+    /// `CLUSTER_N`: blocks of a cluster beside each other along n.
     ClusterN,
     /// `STAGES`: tiles in flight.
     Stages,
-    /// `FEATURES_PER_THREAD`.
+    /// `FEATURES_PER_THREAD`: features of a thread.
     FeaturesPerThread,
 }
 
 impl Dim {
-    /// Its macro.
+    /// Returns the name of its macro.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -295,7 +295,7 @@ impl Dim {
     }
 }
 
-/// How many blocks a kernel is launched with.
+/// The rule for the number of blocks of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -303,19 +303,18 @@ impl Dim {
 pub enum Grid {
     /// One block.
     One,
-    /// As many as cover the items, `THREADS` x `ITEMS` a block.
+    /// As many blocks as cover the items, `THREADS` x `ITEMS` a block.
     Cover,
-    /// `BLOCKS_PER_SM` for each SM, or as many as cover the items if that is fewer; each block strides over them.
+    /// `BLOCKS_PER_SM` blocks for each SM, or as many as cover the items if that is fewer; each block strides over them.
     Resident,
-    /// For each tile of `BM` x `BN` of a matrix as many blocks as `SPLIT` says, or one.
+    /// `SPLIT` blocks, or one, for each tile of `BM` x `BN` of a matrix.
     Tiles,
-    /// One for each SM, or one for each tile if there are fewer of these; in whole clusters of `CLUSTER` blocks,
-    /// which go through the tiles.
+    /// One block for each SM, or for each tile if there are fewer; whole clusters of `CLUSTER` blocks go through the tiles.
     ResidentTiles,
 }
 
 impl Grid {
-    /// In words, as in "as many blocks as cover the items".
+    /// Returns the rule in words, such as "as many blocks as cover the items".
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -328,25 +327,25 @@ impl Grid {
     }
 }
 
-/// A file of CUDA C++, known by its path below `kernels/`.
+/// A file of CUDA C++, identified by its path below `kernels/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Source {
     /// Path below `kernels/`, with forward slashes.
     pub path: &'static str,
-    /// Its text.
+    /// Text of the file.
     pub text: &'static str,
 }
 
-/// A header that lies next to a kernel's file.
+/// A header file beside a kernel's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Its name as it is included.
+    /// Path by which it is included.
     pub path: String,
-    /// Its text.
+    /// Text of the file.
     pub text: String,
 }
 
-/// A kernel: where its source is and how it may be compiled.
+/// A kernel: its source, and the ways in which it may be compiled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelSpec {
@@ -354,29 +353,29 @@ pub struct KernelSpec {
     pub file: Cow<'static, str>,
     /// Name of the entry (`extern "C"`).
     pub entry: Cow<'static, str>,
-    /// The text of its source; a record keeps it once, under [`Run::sources`](crate::Run::sources).
+    /// Text of its source; a record stores it once, under [`Run::sources`](crate::Run::sources).
     #[serde(skip)]
     pub source: Cow<'static, str>,
-    /// Headers of its author's that it includes; a record keeps them among the sources.
+    /// The author's headers that it includes; a record stores them among the sources.
     #[serde(skip)]
     pub headers: Vec<Header>,
-    /// What it is always compiled with, in addition to its tile.
+    /// Macros that it is always compiled with, in addition to its tile.
     #[serde(default)]
     pub defines: Vec<Define>,
-    /// The permitted tiles, the default first.
+    /// Permitted tiles, the default first.
     pub tiles: Vec<Tile>,
-    /// How many blocks it takes.
+    /// Rule for its number of blocks.
     pub grid: Grid,
-    /// The hardware that it needs, where that is more than its rung does.
+    /// Required hardware, if it is more than its rung requires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Requires>,
-    /// Whether the first thing that it does is to wait for the kernel before it, so that it may be launched before that one ends.
+    /// True if it first waits for the kernel before it, so that it may be launched before that one ends.
     #[serde(skip)]
     pub waits: bool,
 }
 
 impl KernelSpec {
-    /// An entry of a source file with its permitted tiles, the default first.
+    /// Makes a kernel from an entry of a source file and its permitted tiles, the default first.
     #[must_use]
     pub fn new(source: Source, entry: &'static str, tiles: &[Tile], grid: Grid) -> Self {
         Self {
@@ -392,13 +391,13 @@ impl KernelSpec {
         }
     }
 
-    /// The same of a kernel that waits for its predecessor first.
+    /// Returns the kernel, marked as waiting for its predecessor first.
     #[must_use]
     pub fn waiting(self) -> Self {
         Self { waits: true, ..self }
     }
 
-    /// The same compiled with `-D NAME=value`, in place of another value that it may have had.
+    /// Returns the kernel, compiled with `-D NAME=value`, which replaces an earlier value.
     #[must_use]
     pub fn define(mut self, name: &'static str, value: i64) -> Self {
         self.defines.retain(|d| d.name != name);
@@ -406,27 +405,27 @@ impl KernelSpec {
         self
     }
 
-    /// The same for newer hardware only.
+    /// Returns the kernel, restricted to newer hardware.
     #[must_use]
     pub fn needs(mut self, requires: Requires) -> Self {
         self.requires = Some(requires);
         self
     }
 
-    /// The same compiled with `-D NAME=1` for each of these names.
+    /// Returns the kernel, compiled with `-D NAME=1` for each of these names.
     #[must_use]
     pub fn with(mut self, names: &[&'static str]) -> Self {
         self.defines.extend(names.iter().map(|n| Define::new(*n, 1)));
         self
     }
 
-    /// Its file as messages name it: below `kernels/`, but for a learner's own.
+    /// Returns the path of its file for messages: below `kernels/`, except for a learner's own.
     #[must_use]
     pub fn path(&self) -> String {
         source_path(&self.file)
     }
 
-    /// The tile of that id.
+    /// Returns the tile with this id.
     #[must_use]
     pub fn tile(&self, id: &str) -> Option<&Tile> {
         self.tiles.iter().find(|t| t.id == id)
@@ -434,7 +433,7 @@ impl KernelSpec {
 }
 
 impl Rung {
-    /// One that runs on the CPU; `what` says how, as in "1 thread".
+    /// Makes a rung that runs on the CPU; `what` is the part of it that is used, such as "1 thread".
     #[must_use]
     pub fn cpu(id: &'static str, title: &'static str, idea: &'static str, what: &'static str) -> Self {
         let runner = Runner::Cpu(what.into());
@@ -448,7 +447,7 @@ impl Rung {
         }
     }
 
-    /// One of a single kernel, for GPUs of compute capability 7.5 or later, or what the kernel needs.
+    /// Makes a rung of a single kernel, for GPUs of compute capability 7.5 or later, or as the kernel requires.
     #[must_use]
     pub fn cuda(id: &'static str, title: &'static str, idea: &'static str, kernel: KernelSpec) -> Self {
         let requires = kernel.requires.clone().unwrap_or(Requires::AtLeast(7, 5));
@@ -456,7 +455,7 @@ impl Rung {
         Self { id: id.into(), title: title.into(), idea: idea.into(), requires, runner, variant_of: None }
     }
 
-    /// The kernels, if it is made of kernels.
+    /// Returns the kernels, if it consists of kernels.
     #[must_use]
     pub fn kernels(&self) -> &[KernelSpec] {
         match &self.runner {
@@ -465,7 +464,7 @@ impl Rung {
         }
     }
 
-    /// How its kernels are launched, if it is made of kernels.
+    /// Returns the launch schedule, if it consists of kernels.
     #[must_use]
     pub fn schedule(&self) -> Option<Schedule> {
         match &self.runner {
@@ -474,31 +473,31 @@ impl Rung {
         }
     }
 
-    /// Its kernel of that name.
+    /// Returns its kernel with this entry.
     #[must_use]
     pub fn kernel(&self, entry: &str) -> Option<&KernelSpec> {
         self.kernels().iter().find(|k| k.entry == entry)
     }
 
-    /// Whether it runs on the CPU.
+    /// Returns true if it runs on the CPU.
     #[must_use]
     pub fn is_cpu(&self) -> bool {
         matches!(self.runner, Runner::Cpu(_))
     }
 
-    /// Whether the CUDA driver does its work, without a kernel: copies.
+    /// Returns true if the CUDA driver does its work without a kernel: copies.
     #[must_use]
     pub fn is_driver(&self) -> bool {
         matches!(&self.runner, Runner::Library(name) if name == CUDA_DRIVER)
     }
 
-    /// Whether it is a GPU library's, or the driver's.
+    /// Returns true if it belongs to a GPU library or the driver.
     #[must_use]
     pub fn is_library(&self) -> bool {
         matches!(self.runner, Runner::Library(_))
     }
 
-    /// The framework that runs it, where that is another program.
+    /// Returns the framework that runs it, if that is another program.
     #[must_use]
     pub fn framework(&self) -> Option<&str> {
         match &self.runner {
@@ -508,7 +507,7 @@ impl Rung {
     }
 }
 
-/// Up to three of `known` that are nearest to a misspelt name, nearest first.
+/// Returns up to three of `known` that are nearest to a misspelt name, nearest first.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut scored: Vec<_> = known
@@ -522,7 +521,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     scored.into_iter().take(3).map(|(_, k)| k).collect()
 }
 
-/// Levenshtein's distance in characters.
+/// Returns the Levenshtein distance in characters.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

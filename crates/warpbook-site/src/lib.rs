@@ -1,7 +1,7 @@
 //! A web site for this machine only: what `warpbook view --live` and the developer's commands show in a browser.
 //!
-//! It answers at 127.0.0.1, to whoever calls it by that name: another site's name that was made to point here is refused. Each of a browser's
-//! connections is answered for itself, as browsers keep them open for minutes.
+//! It answers at 127.0.0.1, to callers that use that name: another site's name that was made to point here is refused. Each of a browser's
+//! connections has its own task, as browsers keep them open for minutes.
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -22,24 +22,24 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-/// How many ports are tried after the first.
+/// Number of ports to try after the first.
 const PORTS: u16 = 100;
-/// After a connection that could not be taken, as when too many files are open.
+/// Pause after a connection that could not be accepted, for example because too many files are open.
 const RESPITE: Duration = Duration::from_millis(50);
 
-/// A port of 127.0.0.1 that is listened on, by nobody yet.
+/// A port of 127.0.0.1 with a listener that nobody answers yet.
 #[derive(Debug)]
 pub struct Port {
     listener: TcpListener,
-    /// Its number.
+    /// Number of the port.
     pub number: u16,
 }
 
 impl Port {
-    /// The first free one of `from` and the hundred after it; any free one for 0.
+    /// Takes the first free port of `from` and the hundred after it; any free one for 0.
     ///
     /// # Errors
-    /// Where none of them is free.
+    /// If none of them is free.
     pub fn free(from: u16) -> io::Result<Self> {
         let last = from.saturating_add(PORTS);
         let listener = (from..=last).find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
@@ -57,32 +57,32 @@ impl Port {
     }
 }
 
-/// What an address holds.
+/// The content at an address.
 #[derive(Debug)]
 pub struct Found {
-    /// The bytes.
+    /// Bytes of the content.
     pub body: Vec<u8>,
-    /// Their MIME type.
+    /// MIME type of the bytes.
     pub mime: &'static str,
-    /// A text that is the same as long as the body is, of letters and digits: a browser that has it already is not sent the body again.
+    /// Tag that changes with the body, of letters and digits: a browser that has the current one is not sent the body again.
     pub mark: Option<String>,
 }
 
 /// A site that answers until it is dropped.
 #[derive(Debug)]
 pub struct Site {
-    /// Its port on 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub port: u16,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Site {
-    /// Answers at a port. `find` gives what the path of a URL holds, or the status that says why it holds nothing; the path begins with a
+    /// Answers at a port. `find` returns the content at the path of a URL, or the status that says why there is none; the path begins with a
     /// slash, as it was sent, without its query.
     ///
     /// # Errors
-    /// Where the system has no thread or no poll for it.
+    /// If the system has no thread or no poll for it.
     pub fn start<F>(port: Port, find: F) -> io::Result<Self>
     where
         F: Fn(&str) -> Result<Found, u16> + Send + Sync + 'static,
@@ -104,7 +104,7 @@ impl Site {
                 let service = service_fn(move |asked| answer(Arc::clone(&find), number, asked));
                 let connection =
                     http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
-                // A browser that stops reading is no concern of the others.
+                // A browser that stops reading must not disturb the others.
                 tokio::spawn(async move { drop(connection.await) });
             }
         };
@@ -116,13 +116,13 @@ impl Site {
         Ok(Self { port: number, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Its address, with a slash at the end.
+    /// Address of the site, with a slash at the end.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
-    /// Answers until the program is ended.
+    /// Answers until the program ends.
     pub fn wait(mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -149,7 +149,7 @@ where
     }
     let known = text(IF_NONE_MATCH).map(str::to_owned);
     let path = asked.uri().path().to_owned();
-    // It may read files, during which others are answered.
+    // It may read files; others are answered meanwhile.
     let found = match spawn_blocking(move || find(&path)).await {
         Ok(Ok(found)) => found,
         Ok(Err(status)) => return Ok(empty(status)),
@@ -174,7 +174,7 @@ fn empty(status: u16) -> Response<Full<Bytes>> {
     response
 }
 
-/// A status where a request is none of a browser's on this machine.
+/// Returns an error status if a request is not from a browser on this machine.
 fn refuse(port: u16, method: &Method, host: Option<&str>) -> Option<u16> {
     // Browsers leave http's own port out.
     let is_port = |end: &str| end == format!(":{port}") || port == 80 && end.is_empty();
@@ -188,7 +188,7 @@ fn refuse(port: u16, method: &Method, host: Option<&str>) -> Option<u16> {
     }
 }
 
-/// The text of a URL's path; `None` for one with a percent sign that no two digits follow, or that is not UTF-8.
+/// Returns the text of a URL's path; `None` if a percent sign is not followed by two digits, or it is not UTF-8.
 #[must_use]
 pub fn percent_decode(text: &str) -> Option<String> {
     let is_code = |t: &str| t.as_bytes().get(..2).is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit));
@@ -217,7 +217,7 @@ mod tests {
         Site::start(Port::free(0).unwrap(), find).unwrap()
     }
 
-    /// What comes for a request after its first line, over a connection that is closed then.
+    /// Returns the response to a request with this first line, over a connection that is then closed.
     fn asked(site: &Site, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", site.port)).unwrap();
         write!(stream, "{request}Connection: close\r\n\r\n").unwrap();
@@ -305,7 +305,7 @@ mod tests {
         let first = site();
         let second = Site::start(Port::free(first.port).unwrap(), |_| Err(404)).unwrap();
         assert!(second.port > first.port && second.url() == format!("http://127.0.0.1:{}/", second.port));
-        // With a connection that its browser keeps open.
+        // One browser keeps its connection open.
         let _open = TcpStream::connect(("127.0.0.1", second.port)).unwrap();
         let port = second.port;
         drop(second);

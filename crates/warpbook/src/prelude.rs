@@ -1,4 +1,4 @@
-//! What a notebook imports, in topics: `use warpbook::prelude::*;` for kernels, ladders and charts, and a line more for networks ([`nn`]), for an
+//! Imports of a notebook, by topic: `use warpbook::prelude::*;` for kernels, ladders and charts, and a line more for networks ([`nn`]), for an
 //! experiment of one's own ([`experiment`]) or for profiles ([`profile`]).
 
 pub use crate::{

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 
 /// The report of the last tests on a GPU, below the root.
 const REPORT: &str = "data/gpu-tests.json";
-/// Where the sources lie that tests on a GPU depend on.
+/// Folders of the sources that tests on a GPU depend on.
 const FOLDERS: [&str; 2] = ["kernels", "crates"];
 /// Crates that no such test depends on.
 const NOT_ON_A_GPU: [&str; 2] = ["crates/xtask", "crates/warpbook-charts"];
@@ -45,7 +45,7 @@ pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
 #[derive(Debug, Clone, PartialEq)]
 struct Report {
     devices: Vec<String>,
-    /// What the names of the test executables that ran have in common; empty where all of them ran.
+    /// Part that the names of the test executables that ran have in common; empty if all of them ran.
     filter: String,
     /// Git's tree of each source; `None` where they had changes that were not committed.
     trees: Option<BTreeMap<String, String>>,
@@ -93,7 +93,7 @@ impl Report {
 struct Sources {
     /// Git's tree of each at HEAD, by its path.
     trees: BTreeMap<String, String>,
-    /// Those with changes since.
+    /// Files with changes since then.
     edited: BTreeSet<String>,
 }
 
@@ -133,7 +133,7 @@ fn is_source(path: &str) -> bool {
     !NOT_ON_A_GPU.contains(&path)
 }
 
-/// What can be said of the sources as they are `now`, which is `None` where git does not tell.
+/// Returns the verdict on the sources as they are `now`, which is `None` if git does not tell.
 fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Option<&Sources>) -> String {
     if let Some(here) = here {
         let on = names(&here.devices);

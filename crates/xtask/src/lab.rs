@@ -23,7 +23,7 @@ use warpbook_record::DeviceKind;
 use warpbook_site::Site;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// What the names of fresh records on the page begin with.
+/// Prefix of the names of fresh records on the page.
 const FRESH: &str = "fresh-";
 
 /// Runs the command.
@@ -191,7 +191,7 @@ fn notebooks_served(w: &Workspace, venv: &Venv, port: u16, page: Option<String>)
     Jupyter::start(w, venv, port, &w.path("notebooks"), first_notebook(w).as_deref(), &variables)
 }
 
-/// By what notebooks know the page and the folder whose records it shows: `crates/warpbook-lab/src/page.rs` reads both.
+/// Returns the variables by which notebooks know the page and the folder whose records it shows: `crates/warpbook-lab/src/page.rs` reads both.
 fn of_the_page(w: &Workspace, page: Option<String>) -> impl Iterator<Item = (&'static str, PathBuf)> {
     let folder = w.root.clone();
     page.into_iter()

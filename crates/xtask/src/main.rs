@@ -61,7 +61,7 @@ enum Command {
     },
 }
 
-/// What `cargo xtask lab` can be told.
+/// Arguments of `cargo xtask lab`.
 #[derive(Args)]
 struct LabArgs {
     /// Stop before serving.

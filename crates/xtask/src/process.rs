@@ -14,13 +14,13 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| is_executable(file))
 }
 
-/// Whether a path is a file that may be executed.
+/// Returns true if a path is a file that may be executed.
 pub fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(file).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether this process may do what root may.
+/// Returns true if this process may do what root may.
 pub fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.trim_ascii() == b"0")
 }

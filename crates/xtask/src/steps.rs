@@ -1,4 +1,4 @@
-//! What the commands say while they work, and the table at their end.
+//! Output of the commands while they work, and the table at their end.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ pub fn say(line: &str) {
     let _ = out.flush();
 }
 
-/// What a step gave.
+/// Result of a step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
     /// Checks that passed.
@@ -21,12 +21,12 @@ pub struct Report {
     pub skipped: Vec<(String, String)>,
     /// Figures for the table.
     pub note: String,
-    /// What went wrong, a sentence each.
+    /// Errors, a sentence each.
     pub errors: Vec<String>,
 }
 
 impl Report {
-    /// One check that passed.
+    /// Creates the report of one check that passed.
     pub fn one(note: impl Into<String>) -> Self {
         Self { passed: 1, note: note.into(), ..Self::default() }
     }
@@ -98,7 +98,7 @@ impl Steps {
         Ok(serde_json::to_string_pretty(&serde_json::json!({ "cores": cores, "steps": steps }))? + "\n")
     }
 
-    /// Whether something ran and nothing failed.
+    /// Returns true if something ran and nothing failed.
     pub fn all_passed(&self) -> bool {
         !self.rows.is_empty() && self.rows.iter().all(|row| row.report.failed == 0)
     }

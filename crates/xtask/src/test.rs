@@ -38,7 +38,7 @@ fn check_room(w: &Workspace) -> Result<()> {
     )
 }
 
-/// Where compiled kernels are kept for all tests and notebooks, below the build folder.
+/// Folder of compiled kernels for all tests and notebooks, below the build folder.
 const KERNELS: &str = "xtask/kernels";
 /// The executable that compiles every kernel, on all cores.
 const COMPILES_KERNELS: &str = "warpbook-device kernels";

@@ -1,4 +1,4 @@
-//! Where things lie, and how a file is written.
+//! Paths of the workspace, and the writing of files.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -11,7 +11,7 @@ pub struct Workspace {
     pub root: PathBuf,
     /// Cargo's build folder.
     pub target: PathBuf,
-    /// Whether missing programs may be installed.
+    /// True if missing programs may be installed.
     pub may_install: bool,
 }
 
@@ -92,7 +92,7 @@ pub fn replace_dir(place: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Resu
     result
 }
 
-/// All files below a folder, sorted; hidden ones and those below a folder named in `without` are left out.
+/// Returns all files below a folder, sorted; hidden ones and those below a folder named in `without` are left out.
 pub fn files_below(folder: &Path, without: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_path_buf()];

@@ -1,5 +1,5 @@
-//! How long this machine takes to compile a fixed program. Limits of time that are mostly compilation are multiplied by that, as a slower
-//! or busier machine would otherwise fail them whatever the code.
+//! Time that this machine takes to compile a fixed program. Limits of time that are mostly compilation are multiplied by it, as a slower or busier
+//! machine would otherwise fail them whatever the code.
 
 use crate::process::{command, run};
 use crate::workspace::Workspace;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// What the program takes on two cores where the limits hold as they are written.
+/// Time of the program on two cores for which the limits are written.
 const REFERENCE: Duration = Duration::from_millis(1900);
 /// Copies of the functions below in the program.
 const COPIES: usize = 12;
@@ -51,7 +51,7 @@ pub mod copy_N {
 }
 "#;
 
-/// By how many times a limit is to be multiplied here; at least 1.
+/// Returns the factor by which a limit is to be multiplied here; at least 1.
 pub fn slowness(w: &Workspace) -> Result<f64> {
     let folder = w.target.join("xtask/yardstick");
     fs::create_dir_all(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;

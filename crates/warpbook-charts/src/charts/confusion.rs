@@ -1,4 +1,4 @@
-//! Classes against what they were taken for.
+//! Confusion matrices: true classes against predicted classes.
 
 use crate::draw::text::words::{listed, percent, plain};
 use crate::draw::{
@@ -6,30 +6,30 @@ use crate::draw::{
     VERMILLION, WIDTH, clean,
 };
 
-/// How often each class was taken for which.
+/// How often each class was classified as which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confusion<'a> {
-    /// What was classified, as in "MNIST: test images".
+    /// Title, such as "MNIST: test images".
     pub title: &'a str,
-    /// What the images are, and what classified them.
+    /// Subtitle: the origin of the images, and the classifier.
     pub subtitle: &'a str,
     /// The classes' names.
     pub classes: &'a [String],
-    /// Samples `[class][taken for]`, as many of each as there are classes.
+    /// Numbers of samples `[class][predicted class]`, as many rows and columns as there are classes.
     pub counts: &'a [u64],
 }
 
-/// More classes are in the table only.
+/// Limit on classes: with more, only the table is drawn.
 const MOST: usize = 32;
 const CELL: f64 = 26.0;
 const LEGEND: f64 = 50.0;
 const BAND: f64 = 76.0;
-/// The line that says what the columns are.
+/// Height of the line that names the columns.
 const AXIS: f64 = 18.0;
-/// Room for the share of a class that is right.
+/// Room for the share of a class that is classified correctly.
 const RECALL: f64 = 58.0;
 const FIGURE: Font = Font { size: 12.0, bold: false, paint: Paint::INK };
-/// Shares of a class from which on a cell is painted so much, and how the range is called.
+/// Shares of a class from which a cell has an opacity, with the range's name.
 const BANDS: [(f64, f64, &str); 5] = [
     (0.0, 0.10, "up to 1 %"),
     (0.01, 0.20, "1 to 5 %"),
@@ -39,11 +39,11 @@ const BANDS: [(f64, f64, &str); 5] = [
 ];
 
 impl Options {
-    /// A confusion matrix: a row for each class, a column for what it was taken for, each cell shaded by its share of the row. Those on the
-    /// diagonal, which are right, have a frame, and every row the share that is right.
+    /// Draws a confusion matrix: a row for each class, a column for each predicted class, and each cell shaded by its share of the row. Correct
+    /// cells, on the diagonal, have a frame, and every row has its share of correct samples.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where there are no samples, or not as many counts as pairs of classes.
+    /// [`ChartError::NothingToDraw`] if there are no samples, or not as many counts as pairs of classes.
     pub fn confusion(&self, of: &Confusion<'_>) -> Result<Chart, ChartError> {
         let n = of.classes.len();
         if n.checked_mul(n) != Some(of.counts.len()) {
@@ -69,7 +69,7 @@ struct Layout {
     left: f64,
     cell: f64,
     header: f64,
-    /// Whether the columns' names are upright.
+    /// True if the columns' names are upright.
     upright: bool,
 }
 
@@ -82,7 +82,7 @@ impl Matrix<'_> {
         (0..self.n).map(|j| self.count(class, j) as f64).sum()
     }
 
-    /// The share of a class that is right, where it has samples.
+    /// Returns the share of a class that is classified correctly, if it has samples.
     fn recall(&self, class: usize) -> Option<f64> {
         let sum = self.row_sum(class);
         (sum > 0.0).then(|| self.count(class, class) as f64 / sum)
@@ -160,7 +160,7 @@ impl Matrix<'_> {
         canvas.text(&recall, (end, middle), At::Right, Font::NOTE)
     }
 
-    /// A cell's figure, where there is room for it.
+    /// Draws a cell's count, if there is room for it.
     fn draw_count(&self, canvas: &Canvas<'_>, class: usize, taken_for: usize, cell: f64, at: (f64, f64)) -> Drawn {
         let count = plain(self.count(class, taken_for) as f64);
         if FIGURE.width(&count) > cell - 2.0 {
@@ -201,7 +201,7 @@ impl Matrix<'_> {
             .map(|(i, j)| (self.count(i, j), i, j))
             .filter(|(count, ..)| *count > 0)
             .collect();
-        // In the order of the classes where counts are equal.
+        // Equal counts stay in the order of the classes.
         wrong.sort_by_key(|w| std::cmp::Reverse(w.0));
         let name = |i: usize| clean(&self.of.classes[i]);
         let most: Vec<String> = wrong
@@ -236,7 +236,7 @@ impl Matrix<'_> {
     }
 }
 
-/// A share with a decimal where whole percents would hide mistakes, rounded as in the table, but never to 100 %.
+/// Writes a share with a decimal where whole percents would hide mistakes, rounded as in the table, but never to 100 %.
 fn of_all(share: f64) -> String {
     match share * 100.0 {
         p if !(95.0..100.0).contains(&p) => percent(share),
@@ -253,7 +253,7 @@ fn frame(canvas: &Canvas<'_>, x: (f64, f64), y: (f64, f64)) -> Drawn {
     canvas.line(&corners, Stroke::new(Paint::MUTED, 1.2))
 }
 
-/// The shades of both colours, and what they mean.
+/// Draws the shades of both colours, with their meaning.
 fn draw_legend(canvas: &Canvas<'_>, top: f64) -> Drawn {
     canvas.text("share of the row", (MARGIN, top + 8.0), At::Left, Font::SMALL)?;
     let left = MARGIN + 96.0;

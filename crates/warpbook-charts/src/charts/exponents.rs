@@ -1,4 +1,4 @@
-//! How large numbers are: histograms of their exponents over the range of a format.
+//! Magnitudes of numbers: histograms of their exponents over the range of a format.
 
 use crate::draw::text::words::{percent, whole};
 use crate::draw::{
@@ -7,14 +7,14 @@ use crate::draw::{
 };
 use std::collections::BTreeMap;
 
-/// The range of a floating-point format, by the exponents of 2 of what it can hold.
+/// The range of a floating-point format, by exponents of 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FormatRange<'a> {
-    /// As "fp16".
+    /// Name of the format, such as "fp16".
     pub name: &'a str,
-    /// Numbers of a smaller exponent are rounded to 0.
+    /// Smallest exponent: numbers below are rounded to 0.
     pub least: i32,
-    /// Numbers of a smaller exponent have fewer digits: subnormal numbers.
+    /// Smallest normal exponent: numbers below have fewer digits (subnormal numbers).
     pub normal: i32,
     /// The largest exponent.
     pub largest: i32,
@@ -23,17 +23,17 @@ pub struct FormatRange<'a> {
 /// The exponents of some numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExponentRow {
-    /// What the numbers are.
+    /// Name of the numbers.
     pub name: String,
-    /// How many numbers x have each exponent e: 2^e <= |x| < 2^(e+1).
+    /// Counts of numbers x by exponent e: 2^e <= |x| < 2^(e+1).
     pub counts: BTreeMap<i32, u64>,
-    /// Those that are 0.
+    /// Count of zeros.
     pub zeros: u64,
-    /// Those that are infinite or NaN.
+    /// Count of numbers that are infinite or NaN.
     pub not_finite: u64,
 }
 
-/// What becomes of numbers in a format, as counts.
+/// Counts of a row's numbers by the way in which a format represents them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Fate {
     vanish: u64,
@@ -43,7 +43,7 @@ struct Fate {
 }
 
 impl ExponentRow {
-    /// Of these numbers.
+    /// Counts the exponents of these numbers.
     #[must_use]
     pub fn of(name: impl Into<String>, values: impl IntoIterator<Item = f32>) -> Self {
         let mut row = Self { name: name.into(), ..Self::default() };
@@ -57,7 +57,7 @@ impl ExponentRow {
         row
     }
 
-    /// Numbers that are finite and not 0.
+    /// Returns the count of numbers that are finite and not 0.
     #[must_use]
     pub fn counted(&self) -> u64 {
         self.counts.values().sum()
@@ -77,32 +77,32 @@ impl ExponentRow {
     }
 }
 
-/// Of a finite number that is not 0.
+/// Returns the exponent of a finite number that is not 0.
 fn exponent(value: f32) -> i32 {
     let bits = value.to_bits() & 0x7fff_ffff;
     match bits >> 23 {
-        // A subnormal number: by its first digit.
+        // A subnormal number: its first set bit decides.
         0 => 31 - bits.leading_zeros() as i32 - 149,
         e => e as i32 - 127,
     }
 }
 
 const PLOT: f64 = 92.0;
-/// A row's name above its plot.
+/// Height of a row's name above its plot.
 const NAME: f64 = 24.0;
-/// Below each plot but the last.
+/// Space below each plot but the last.
 const GAP: f64 = 12.0;
 const TICKS: f64 = 40.0;
-/// Names of the format's parts, above all plots.
+/// Height of the names of the format's ranges, above all plots.
 const PARTS: f64 = 20.0;
 /// Room for the share at the left.
 const LEFT: f64 = MARGIN + 42.0;
 
 impl Options {
-    /// One histogram a row, below each other over the same exponents; what a format loses is shaded.
+    /// Draws a histogram for each row, below each other over the same exponents; exponents that a format loses are shaded.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where no row has a number that is finite and not 0.
+    /// [`ChartError::NothingToDraw`] if no row has a number that is finite and not 0.
     pub fn exponents(
         &self,
         title: &str,
@@ -114,7 +114,7 @@ impl Options {
         let Some((low, high)) = ends.fold(None, |ends: Option<(i32, i32)>, e| {
             Some(ends.map_or((e, e), |(low, high)| (low.min(e), high.max(e))))
         }) else {
-            return Err(ChartError::NothingToDraw("All numbers are 0, or none was finite.".into()));
+            return Err(ChartError::NothingToDraw("No number is both finite and different from 0.".into()));
         };
         // The whole range of the format is in the picture.
         let plot = Plot { low: low.min(range.least - 4), high: high.max(range.largest + 3), range, rows };
@@ -139,7 +139,7 @@ struct Plot<'a> {
 }
 
 impl Plot<'_> {
-    /// Where a number of this exponent begins.
+    /// Returns the left edge of an exponent's bar.
     fn x(&self, e: i32) -> f64 {
         let width = WIDTH - MARGIN - LEFT;
         LEFT + width * f64::from(e - self.low) / f64::from(self.high + 1 - self.low)
@@ -150,7 +150,7 @@ impl Plot<'_> {
         self.rows.iter().map(share).fold(0.0, f64::max)
     }
 
-    /// The parts of the range from low to high, with their names; the format's digits are complete in the one without a colour.
+    /// Returns the parts of the exponent range from low to high, with their names; the part without a colour has full precision.
     fn parts(&self) -> [(i32, i32, String, Option<Paint>); 4] {
         let FormatRange { name, least, normal, largest } = *self.range;
         [
@@ -167,7 +167,7 @@ impl Plot<'_> {
             if Font::SMALL.width(&name) <= to - from {
                 canvas.text(&name, (f64::midpoint(from, to), top + PARTS / 2.0), At::Middle, Font::SMALL)?;
             } else {
-                // The last one, next to the border.
+                // The last name is right-aligned at the border.
                 canvas.text(&name, (to, top + PARTS / 2.0), At::Right, Font::SMALL)?;
             }
         }
@@ -206,7 +206,7 @@ impl Plot<'_> {
             let data = MarkData { name: format!("2^{e} to 2^{}", e + 1), value: percent(share), ..MarkData::default() };
             let lost = *e < self.range.least || *e > self.range.largest;
             let color = if lost { VERMILLION } else { BLUE };
-            // A hairline for the few.
+            // At least a hairline.
             let height = (share / most * (bottom - top)).max(0.6);
             canvas.marked(&data, || {
                 canvas.rect((self.x(*e), self.x(e + 1) - 1.0), (bottom - height, bottom), Paint::solid(color))

@@ -1,14 +1,14 @@
-//! The charts that a record names by their kinds.
+//! The charts that a record names by kind.
 
 use crate::draw::{Chart, ChartError, Options};
 use warpbook_record::{ChartKind, PartGroup, Problem, Run};
 
 impl Options {
-    /// A chart of the kinds that [`Descriptor::charts`](warpbook_record::Descriptor::charts) names, of the record's headline quantity
-    /// where it shows one. Losses and parts are those of the first problem that has them, where this one has none.
+    /// Draws a chart of a kind that [`Descriptor::charts`](warpbook_record::Descriptor::charts) names, of the record's headline quantity if it shows
+    /// one. If this problem has no losses or parts, those of the first problem that has them are drawn.
     ///
     /// # Errors
-    /// As the method that draws the kind; [`ChartError::NothingToDraw`] of a kind that this version does not know.
+    /// Like the method that draws the kind; [`ChartError::NothingToDraw`] for a kind that this version does not know.
     pub fn chart(&self, run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
         match kind {
             ChartKind::Timeline => self.timeline(run, recorded(run, problem)),
@@ -45,19 +45,21 @@ impl Options {
             ChartKind::Tiles => self.tiles(run, with_parts(PartGroup::Tile)),
             ChartKind::Transfers => self.transfers(run, with_parts(PartGroup::Transfer)),
             ChartKind::Breakdown => self.breakdown(run, recorded(run, problem)),
-            ChartKind::Timeline => Err(ChartError::NothingToDraw("A timeline is drawn by `timeline`.".into())),
+            ChartKind::Timeline => {
+                Err(ChartError::NothingToDraw("Timelines are not drawn here: use `timeline`.".into()))
+            }
             ChartKind::Xray => self.xray(run, xrayed()),
             ChartKind::Loss => self.loss_curve(run, logged()),
             ChartKind::Accuracy => self.accuracy(run, logged()),
             ChartKind::LossScale => self.loss_scale(run, logged()),
             ChartKind::LearningRate => self.learning_rate(run, logged()),
             ChartKind::GradientNorm => self.gradient_norm(run, logged()),
-            _ => Err(ChartError::NothingToDraw("This version does not know that kind of chart.".into())),
+            _ => Err(ChartError::NothingToDraw("This version does not know this kind of chart.".into())),
         }
     }
 }
 
-/// The problem, or the first that something was recorded of over time.
+/// Returns the problem, or else the first one with recordings over time.
 fn recorded<'a>(run: &'a Run, problem: &'a Problem) -> &'a Problem {
     let mut of_breakdowns = run.breakdowns.iter().map(|b| &b.problem).chain(run.spans.iter().map(|s| &s.problem));
     if of_breakdowns.clone().any(|p| p == problem) { problem } else { of_breakdowns.next().unwrap_or(problem) }

@@ -12,17 +12,16 @@ use std::collections::HashSet;
 use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Quantity, Run};
 
 impl Options {
-    /// One bar a rung: its time, its speed-up over the record's baseline, its effective bandwidth, its FLOP/s, its items a second or its peak
-    /// memory.
+    /// Draws a bar for each rung: its time, its speed-up over the record's baseline, its effective bandwidth, its FLOP/s, its items per second or its
+    /// peak memory.
     ///
-    /// Colours tell CPU, GPU libraries, GPU kernels and other frameworks apart. A rung that does less than half of the work's operations is drawn
-    /// hollow, and is not called the fastest. What bounds a rung is written below its figure. Marked are the least time that the
-    /// measured ceilings allow, and the fastest GPU library where the record has one; whiskers are the median absolute deviation.
-    /// Rungs without a valid figure keep their row, with the reason in words; three or more that were skipped for the same reason
-    /// share one remark.
+    /// Colours distinguish CPU, GPU libraries, GPU kernels and other frameworks. A rung that does less than half of the work's operations is drawn
+    /// hollow, and is not called the fastest. The bound of a rung is written below its figure. Marks show the shortest time that the measured
+    /// ceilings allow, and the fastest GPU library if the record has one; whiskers are the median absolute deviation. Rungs without a valid figure
+    /// keep their row, with the reason in words; three or more that were skipped for the same reason share one remark.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, or none that the quantity exists for.
+    /// [`ChartError::NothingToDraw`] if the record has no measurement of the problem, or none that the quantity exists for.
     pub fn ladder(&self, run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart, ChartError> {
         let rows = run.ladder(problem);
         if rows.is_empty() {
@@ -45,18 +44,18 @@ struct Ladder<'a> {
     problem: &'a Problem,
     measure: Measure,
     rows: Vec<LadderRow<'a>>,
-    /// The rung that speed-ups are relative to, and its time in microseconds.
+    /// Title of the baseline rung of speed-ups, and its time in microseconds.
     baseline: Option<(String, f64)>,
-    /// The fastest library and its time.
+    /// The fastest library and its time in microseconds.
     library: Option<(&'a Measurement, f64)>,
-    /// Reasons that several rungs were skipped for, each with those rungs; they have no row.
+    /// Reasons that several rungs were skipped for, each with those rungs, which have no row.
     folded: Vec<(String, Vec<String>)>,
 }
 
-/// A guess that is more than so many times the longest bar is told and not drawn.
+/// A guess of more than this many times the longest bar is mentioned but not drawn.
 const FAR_GUESS: f64 = 4.0;
 
-/// Rungs that were skipped for the same reason share one remark from this number on.
+/// Number of rungs skipped for the same reason from which they share one remark.
 const FOLD_FROM: usize = 3;
 
 fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
@@ -69,12 +68,12 @@ fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
         }
     }
     out.retain(|f| f.1.len() >= FOLD_FROM);
-    // A chart of nothing but remarks is none.
+    // A chart of only remarks is not drawn.
     if out.iter().map(|f| f.1.len()).sum::<usize>() == rows.len() { Vec::new() } else { out }
 }
 
 impl Ladder<'_> {
-    /// The rung whose peak memory others are held against, by id, and its bytes.
+    /// Returns the baseline of peak memory: the rung's id and its bytes.
     fn baseline_bytes(&self) -> Option<(&str, f64)> {
         self.run.baseline(self.problem).and_then(|m| Some((m.rung.as_str(), peak_bytes(m)?)))
     }
@@ -83,38 +82,38 @@ impl Ladder<'_> {
         self.baseline.as_ref().map(|b| b.1)
     }
 
-    /// The shown value of a time that all of the work takes.
+    /// Returns the shown value for the time of all of the work.
     fn value(&self, us: f64) -> f64 {
         self.measure.of_work(self.problem, us, self.baseline_us())
     }
 
     fn value_of(&self, m: &Measurement, us: f64) -> f64 {
-        self.measure.of(m, us, self.baseline_us())
+        self.measure.value_of(m, us, self.baseline_us())
     }
 
-    /// A rung's figure, and what it is relative to where it is relative to something.
+    /// Returns a rung's figure, and its comparison if there is one.
     fn figures(&self, m: &Measurement, us: f64) -> (String, Option<String>) {
         let shown = self.measure.text(self.value_of(m, us));
         let second = match self.measure.quantity {
             Quantity::Time => self.baseline_us().map(|b| times(b / us)),
             Quantity::SpeedUp => Some(time(us)),
             Quantity::PeakMemory => {
-                let of = self.baseline_bytes().filter(|(rung, _)| *rung != m.rung);
-                of.map(|(_, of)| percent(self.value_of(m, us) / of))
+                let baseline = self.baseline_bytes().filter(|(rung, _)| *rung != m.rung);
+                baseline.map(|(_, baseline)| percent(self.value_of(m, us) / baseline))
             }
             _ => self.library.map(|(_, library)| percent(library / us)),
         };
         (shown, second)
     }
 
-    /// A reader's guess as it is shown, with its place on the axis.
+    /// Returns the reader's guess as text, and its position on the axis.
     fn guess(&self) -> Option<(f64, String)> {
         let guess = self.options.guess.as_ref().filter(|_| self.measure.is_timed())?;
         let value = usable(Some(guess.us)).map(|us| self.value(us)).filter(|v| v.is_finite() && *v > 0.0)?;
         Some((value, format!("{}: {}", clean(&guess.label), self.measure.text(value))))
     }
 
-    /// What the bars are held against: the ceiling, the library, and a reader's guess.
+    /// Returns the marks that bars are compared with: the ceiling, the library, and the reader's guess.
     fn marks(&self, ceiling: Option<&Ceiling>, guess: Option<(f64, String)>) -> Vec<Mark> {
         let ceiling = ceiling.map(|c| {
             let label = self.ceiling_label(c);
@@ -131,7 +130,7 @@ impl Ladder<'_> {
         ceiling.into_iter().chain(library).chain(guess).collect()
     }
 
-    /// What bounds a rung, as in "62 % of shared memory's bound".
+    /// Returns the bound of a rung, such as "62 % of shared memory's bound".
     fn note(&self, row: &LadderRow<'_>) -> String {
         if row.measurement.does_less() {
             let share = row.measurement.operations() as f64 / self.problem.flops as f64;
@@ -141,7 +140,7 @@ impl Ladder<'_> {
         bound.map_or(String::new(), |(b, f)| of_bound(&b, f))
     }
 
-    /// Why a rung is beyond what it is held against, where it is: the ceiling of the problem, or its own bound.
+    /// Returns the reason why a rung exceeds the ceiling of the problem or its own bound, if it does.
     fn beyond(&self, row: &LadderRow<'_>, us: f64) -> String {
         if !self.measure.is_timed() {
             return String::new();
@@ -169,13 +168,13 @@ impl Ladder<'_> {
         }
     }
 
-    /// The rungs that have a row.
+    /// Returns the rungs that have a row.
     fn shown(&self) -> impl Iterator<Item = &LadderRow<'_>> {
         let hidden: HashSet<&str> = self.folded.iter().flat_map(|f| &f.1).map(String::as_str).collect();
         self.rows.iter().filter(move |r| !hidden.contains(r.measurement.rung.as_str()))
     }
 
-    /// Whether a ceiling says nothing without the measured peak of arithmetic: that of memory alone might be far above the true one.
+    /// Returns true if the ceiling is useless without the measured peak of arithmetic: the one of memory alone might be far above the true one.
     fn lacks_peak(&self) -> bool {
         let headline = self.run.descriptor.headline == Quantity::Throughput;
         let wanted = match self.measure.quantity {
@@ -187,10 +186,10 @@ impl Ladder<'_> {
     }
 
     fn ceiling(&self) -> Option<Ceiling> {
-        Ceiling::of(self.run, self.problem).filter(|_| self.measure.is_timed() && !self.lacks_peak())
+        Ceiling::at(self.run, self.problem).filter(|_| self.measure.is_timed() && !self.lacks_peak())
     }
 
-    /// As "measured ceiling: 163 µs, bf16 arithmetic at 845 TFLOP/s".
+    /// Returns a label such as "measured ceiling: 163 µs, bf16 arithmetic at 845 TFLOP/s".
     fn ceiling_label(&self, c: &Ceiling) -> String {
         let shown = self.measure.text(self.value(c.us));
         let itself = match self.measure.quantity {
@@ -217,7 +216,7 @@ impl Ladder<'_> {
         };
         values.extend(ceiling.iter().map(|c| self.value(c.us)));
         let most = values.iter().copied().fold(0.0, f64::max);
-        // One that is far off would press all bars into a corner.
+        // A far-off guess would squeeze all bars into a corner.
         let (guess, far_guess) = match self.guess().filter(|_| !drawn.is_empty()) {
             Some((value, label)) if value > FAR_GUESS * most => (None, Some(label)),
             guess => (guess, None),
@@ -262,7 +261,7 @@ impl Ladder<'_> {
         .draw()
     }
 
-    /// Whether a ceiling of a rate would press all bars into a corner.
+    /// Returns true if a ceiling of a rate would squeeze all bars into a corner.
     fn is_far_below(&self, ceiling: &Ceiling, values: &[f64]) -> bool {
         let is_rate = matches!(self.measure.quantity, Quantity::Bandwidth | Quantity::Throughput | Quantity::ItemRate);
         is_rate && values.iter().all(|v| 4.0 * v < self.value(ceiling.us))
@@ -273,7 +272,7 @@ impl Ladder<'_> {
         ceiling > 0.0 && values.iter().any(|v| *v > 4.0 * ceiling)
     }
 
-    /// `None` where there is nothing to measure along it.
+    /// Returns the axis, and the value at which bars begin; `None` if there is nothing to measure along it.
     fn axis(&self, values: &[f64]) -> (Option<Axis>, Option<f64>) {
         if values.is_empty() {
             return (None, None);
@@ -282,10 +281,10 @@ impl Ladder<'_> {
         let far = all().fold(0.0, f64::max) > LOG_FROM * all().fold(f64::INFINITY, f64::min);
         match self.measure.quantity {
             Quantity::Time if far => (Some(Axis::from_decade(all())), None),
-            // A speed-up of one has no length, so the logarithmic bars do begin at their zero.
+            // A speed-up of one has no length, so the logarithmic bars begin at their zero.
             Quantity::SpeedUp if far => (Some(Axis::log(all().chain([1.0]), 0.0)), Some(1.0)),
-            // Rates are held against the ceiling: linear, whatever the CPU's are, but not where work that does without reading
-            // would press it into a corner.
+            // Rates are compared with the ceiling: the axis is linear, whatever the CPU's rates are, unless work that does without reading would
+            // squeeze the ceiling into a corner.
             Quantity::Bandwidth | Quantity::Throughput | Quantity::ItemRate if self.far_above_ceiling(values) => {
                 (Some(Axis::from_decade(all())), None)
             }
@@ -324,7 +323,7 @@ impl Ladder<'_> {
         Row { name, id, content }
     }
 
-    /// Only where the colours say something.
+    /// Returns the legend, if there is more than one colour.
     fn legend(&self, drawn: &[(&LadderRow<'_>, f64)]) -> Vec<(Rgb, String)> {
         let mut kinds: Vec<(Rgb, String)> = Vec::new();
         for (row, _) in drawn {
@@ -349,9 +348,9 @@ impl Ladder<'_> {
         let title = claim.unwrap_or_else(|| format!("{}: {what}", heading(run)));
         let medians = medians(drawn.iter().map(|d| d.0.measurement));
         let medians = if medians.is_empty() { medians } else { format!("{medians} ± MAD") };
-        let of = format!("{}: {what}", heading(run));
+        let topic = format!("{}: {what}", heading(run));
         let [medians, l2] = if timed { [medians, l2(run).to_owned()] } else { Default::default() };
-        let subtitle = joined([of, device(run), label(self.problem), medians, l2]);
+        let subtitle = joined([topic, device(run), label(self.problem), medians, l2]);
         let mut notes = Vec::new();
         if self.measure.quantity == Quantity::Bandwidth {
             let each = if self.problem.passes > 1 { format!("once per {}", pass(run)) } else { "once".into() };
@@ -409,31 +408,31 @@ impl Ladder<'_> {
         )
     }
 
-    /// As in "2.94 ms (18.1× as fast as Naive)", or "652 TFLOP/s (94 % of cuBLAS)"; no rung is held against itself.
+    /// Returns a figure such as "2.94 ms (18.1× as fast as Naive)", or "652 TFLOP/s (94 % of cuBLAS)"; no rung is compared with itself.
     fn relative(&self, m: &Measurement, us: f64) -> String {
         let (shown, second) = self.figures(m, us);
-        let of = match (self.measure.quantity, &self.baseline) {
+        let reference = match (self.measure.quantity, &self.baseline) {
             (Quantity::SpeedUp, _) => second,
             (Quantity::Time, Some((name, base))) if *base != us => {
                 second.map(|times| format!("{times} as fast as {name}"))
             }
             (Quantity::Time, _) => None,
             (Quantity::PeakMemory, _) => {
-                let of = self.baseline_bytes().map(|(rung, _)| name(self.run, rung));
-                second.zip(of).map(|(share, of)| format!("{share} of {of}"))
+                let reference = self.baseline_bytes().map(|(rung, _)| name(self.run, rung));
+                second.zip(reference).map(|(share, reference)| format!("{share} of {reference}"))
             }
             _ => second
                 .filter(|_| self.library.is_some_and(|l| l.0.rung != m.rung))
                 .map(|share| format!("{share} of {}", self.library_name())),
         };
-        of.map_or_else(|| shown.clone(), |of| format!("{shown} ({of})"))
+        reference.map_or_else(|| shown.clone(), |reference| format!("{shown} ({reference})"))
     }
 
     fn library_name(&self) -> String {
         self.library.map_or(String::new(), |(m, _)| name(self.run, &m.rung))
     }
 
-    /// The record's columns, and what is drawn where they lack it.
+    /// Returns the record's columns, and those of drawn figures that the record lacks.
     fn table(&self) -> Table {
         let mut all = columns(self.run);
         let tiled = self.rows.iter().any(|r| r.measurement.tile.is_some()).then_some(Column::Tile);
@@ -450,13 +449,13 @@ impl Ladder<'_> {
     }
 }
 
-/// What a caption adds of a logarithmic axis.
+/// Returns the suffix of a caption for a logarithmic axis.
 fn scale(log: bool) -> &'static str {
     if log { "; logarithmic scale" } else { "" }
 }
 
-/// What runs a rung: colour and name.
+/// Returns the kind of a rung: colour and name.
 fn kind(run: &Run, row: &LadderRow<'_>) -> (Rgb, String) {
-    let kind = Kind::of(run, &row.measurement.rung);
+    let kind = Kind::of_rung(run, &row.measurement.rung);
     (kind.color(), kind.name(row.rung))
 }

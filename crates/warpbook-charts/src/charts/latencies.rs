@@ -1,14 +1,14 @@
-//! Latencies, level by level.
+//! Latencies by level of memory.
 
 use crate::draw::text::words::significant;
 use crate::draw::{Axis, BLUE, Bar, Bars, Chart, ChartError, Content, Frame, MarkData, Options, Row, Table, clean};
 
 impl Options {
-    /// How long an instruction waits for its input, by where that is: a bar of nanoseconds for each level, in the order given. What is no positive number
-    /// has a row that says so.
+    /// Draws the time that an instruction waits for its input, by level: a bar in nanoseconds for each, in the given order. A value that is not a
+    /// positive number has a row that says so.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where no level has a latency.
+    /// [`ChartError::NothingToDraw`] if no level has a latency.
     pub fn latencies(&self, levels: &[(&str, f64)], [title, subtitle]: [&str; 2]) -> Result<Chart, ChartError> {
         let usable = |ns: f64| Some(ns).filter(|ns| ns.is_finite() && *ns > 0.0);
         let first = levels.iter().find_map(|(name, ns)| Some((*name, usable(*ns)?)));
@@ -17,7 +17,7 @@ impl Options {
         };
         let mut table = Table::new(["level", "latency (ns)"]);
         let mut rows = Vec::new();
-        let mut said = Vec::new();
+        let mut phrases = Vec::new();
         for (name, ns) in levels {
             let name = clean(name);
             let content = match usable(*ns) {
@@ -30,7 +30,7 @@ impl Options {
                         nanoseconds(ns)
                     };
                     table.push([name.as_str(), &significant(ns, 3)]);
-                    said.push(format!("{name} {}", nanoseconds(ns)));
+                    phrases.push(format!("{name} {}", nanoseconds(ns)));
                     Content::Bar(Bar {
                         value: ns,
                         spread: None,
@@ -46,7 +46,7 @@ impl Options {
             };
             rows.push(Row { name, id: String::new(), content });
         }
-        let description = format!("Bars of the latency of each level: {}.", said.join(", "));
+        let description = format!("Bars of the latency of each level: {}.", phrases.join(", "));
         let [title, subtitle] = [clean(title), clean(subtitle)];
         let frame = Frame { width: self.px(), title, subtitle, description, notes: Vec::new(), table };
         let axis = Some(Axis::from_zero(levels.iter().filter_map(|(_, ns)| usable(*ns))));
@@ -55,7 +55,7 @@ impl Options {
     }
 }
 
-/// As "31.4 ns".
+/// Writes, for example, "31.4 ns".
 fn nanoseconds(ns: f64) -> String {
     format!("{} ns", significant(ns, 3))
 }

@@ -4,15 +4,16 @@ use crate::draw::{Chart, ChartError, Options, clean};
 use crate::record::{device, heading, joined, label, missing, names, pass, usable};
 use warpbook_record::{Problem, Run, Span};
 
-/// Colours for so many kinds of operations; the rest is grey.
+/// Number of colours for kinds of operations; the rest is grey.
 const KINDS: usize = 6;
 const OTHERS: usize = 7;
 
 impl Options {
-    /// What the device did in one run over time, or in one pass of work that is many passes, a lane a stream: of the rung that others are compared with and of the fastest, of those that were recorded at
+    /// Draws the device's activity over time in one run, or in one pass of work that has many passes, with a lane for each stream. It shows the rung
+    /// that others are compared with and the fastest, among those recorded at the problem, on one scale.
     /// the problem, on one scale.
     ///
-    /// # Errors
+    /// [`ChartError::NothingToDraw`] if nothing was recorded at the problem.
     /// [`ChartError::NothingToDraw`] where nothing was recorded at the problem.
     pub fn timeline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let recorded = |id: &str| !run.spans_of(id, problem).is_empty();
@@ -30,23 +31,23 @@ impl Options {
         self.timelines(run, problem, &shown)
     }
 
-    /// The same of rungs of choice, by their ids, one below the other.
+    /// Draws [`Options::timeline`] for chosen rungs, by their ids, one below the other.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where nothing was recorded of any of them at the problem.
+    /// [`ChartError::NothingToDraw`] if nothing was recorded for any of them at the problem.
     pub fn timelines(&self, run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, ChartError> {
         let fine = |s: &&Span| s.start_us.is_finite() && s.start_us >= 0.0 && usable(Some(s.duration_us)).is_some();
-        let of = |id: &str| run.spans_of(id, problem).into_iter().filter(fine).collect::<Vec<&Span>>();
+        let spans_of = |id: &str| run.spans_of(id, problem).into_iter().filter(fine).collect::<Vec<&Span>>();
         let shown: Vec<(&str, Vec<&Span>)> =
-            rungs.iter().map(|id| (*id, of(id))).filter(|(_, spans)| !spans.is_empty()).collect();
+            rungs.iter().map(|id| (*id, spans_of(id))).filter(|(_, spans)| !spans.is_empty()).collect();
         if shown.is_empty() {
             return Err(missing("timeline of a run", problem));
         }
         let every: Vec<&Span> = shown.iter().flat_map(|(_, spans)| spans.iter().copied()).collect();
         let until = every.iter().map(|s| s.end_us()).fold(0.0, f64::max);
-        let kinds = Kinds::of(&every);
-        let mut said = Vec::new();
-        // Of work that goes over its inputs many times one pass is recorded.
+        let kinds = Kinds::new(&every);
+        let mut phrases = Vec::new();
+        // For work with many passes over its inputs, one pass is recorded.
         let what = if problem.passes > 1 { pass(run) } else { "run".into() };
         let mut diagram = Diagram::new(&format!("{}: one {what} over time", heading(run)))
             .subtitle(&joined([device(run), label(problem), format!("0 to {}", time(until))]))
@@ -78,7 +79,7 @@ impl Options {
             }
             let end = spans.iter().map(|s| s.end_us()).fold(0.0, f64::max);
             let sentence = format!("{title}: {}, {}", on_lanes(spans, &streams), time(end));
-            said.push(sentence.clone());
+            phrases.push(sentence.clone());
             diagram = diagram.row(&sentence).put(drawn);
         }
         diagram
@@ -87,19 +88,19 @@ impl Options {
                 "Timelines of what {} did in one {what}, {}: {}.",
                 device(run),
                 label(problem),
-                said.join("; ")
+                phrases.join("; ")
             ))
             .draw()
     }
 }
 
-/// The lane of the ranges that a profile has of the host.
+/// Lane of a profile's host ranges.
 const HOST: &str = "host";
-/// The kinds that copies are of, and kernels that belong to a range of the host.
+/// Kinds of copies, and of kernels that belong to a host range.
 const COPIES: &str = "copies";
 const KERNELS: &str = "kernels";
 
-/// How much there is in a timeline's lanes.
+/// Counts the spans in a timeline's lanes.
 fn on_lanes(spans: &[&Span], streams: &[&str]) -> String {
     if streams.iter().all(|s| s.starts_with("rank ")) {
         return format!("{} operations in {}", spans.len(), counted(streams.len(), "lane"));
@@ -115,7 +116,7 @@ fn on_lanes(spans: &[&Span], streams: &[&str]) -> String {
     }
 }
 
-/// The stream that a lane is of: "0" of "0.1", where what overlaps on it is. Names are streams of their own.
+/// Returns the stream of a lane: "0" for "0.1", which holds overlapping work. Named lanes are their own streams.
 fn stream_of(lane: &str) -> &str {
     match lane.split_once('.') {
         Some((stream, n)) if [stream, n].iter().all(|t| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit())) => {
@@ -134,7 +135,7 @@ struct Kinds<'a> {
 }
 
 impl<'a> Kinds<'a> {
-    fn of(spans: &[&'a Span]) -> Self {
+    fn new(spans: &[&'a Span]) -> Self {
         let by_host = spans.iter().filter(|s| s.stream == HOST).map(|s| &*s.name).collect();
         let mut kinds = Self { by_host, shown: Vec::new() };
         kinds.shown = kinds.most(spans);

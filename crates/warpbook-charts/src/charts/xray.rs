@@ -1,4 +1,4 @@
-//! What every SM did when: lanes of SMs, then some warps block by block, and the figures that are read from them.
+//! X-rays: lanes of SMs, then some warps block by block, and the figures derived from them.
 
 use crate::draw::text::words::{counted, percent, significant, time, time_tick, times};
 use crate::draw::text::wrap;
@@ -10,29 +10,29 @@ use crate::record::{device, heading, joined, label, missing, names};
 use warpbook_record::xray::{PhaseSpan, PhaseTime, Role, phase};
 use warpbook_record::{Problem, Run, Xray, XrayBlock, XrayWarp};
 
-/// Rectangles that the lanes of SMs have at most: what is drawn becomes coarser instead.
+/// Limit on the rectangles in the lanes of SMs: the drawing becomes coarser instead.
 const MOST_RECTS: usize = 7000;
-/// SMs that have a lane at most: a GPU with more of them shows every second, every third and so on.
+/// Limit on SMs with a lane: a larger GPU shows every second, every third and so on.
 const MOST_SMS: usize = 512;
 const MOST_SMS_LIGHT: usize = 17;
-/// Warps that are drawn one by one, and their phases.
+/// Limit on warps that are drawn one by one, with their phases.
 const MOST_WARPS: usize = 14;
 const MOST_PHASES: usize = 60;
-/// The height of all lanes of SMs, and of one at most.
+/// Height of all lanes of SMs, and limit on the height of one.
 const LANES: f64 = 330.0;
 const LANE: f64 = 9.0;
-/// The longest name in the legend.
+/// Width of the longest name in the legend.
 const LABEL: f64 = 150.0;
 const WARPS: &str = "Some warps, phase by phase (block · warp)";
-/// The height of a warp's lane.
+/// Height of a warp's lane.
 const WARP: f64 = 15.0;
 
 impl Options {
-    /// What every SM did in one run of the first rung at the problem that was X-rayed. The table has the time by phase, the tail of the last wave, how far apart
-    /// warps arrive at barriers and how far ahead loads are.
+    /// Draws the activity of every SM in one run of the first rung that was X-rayed at the problem. The table has the time by phase, the tail of the
+    /// last wave, the spread of warps' arrivals at barriers and the lead of loads.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where no rung was.
+    /// [`ChartError::NothingToDraw`] if no rung was X-rayed.
     pub fn xray(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let shown = run.xrays.iter().find(|x| x.problem == *problem && x.end_ns() > 0);
         let Some(x) = shown else { return Err(missing("X-ray", problem)) };
@@ -47,7 +47,7 @@ impl Options {
         if x.end_ns() == 0 {
             return Err(missing("X-ray", &x.problem));
         }
-        let picture = Picture::of(self, x);
+        let picture = Picture::new(self, x);
         frame(self, run, x, &picture).draw(picture.height(), |canvas, top| picture.draw(canvas, top))
     }
 }
@@ -58,7 +58,7 @@ struct SmLane {
     error_ns: f64,
     blocks: usize,
     end_ns: u64,
-    /// Phases by place of their names, from and to in nanoseconds; without a phase where only the block is known.
+    /// Phases by index of their names, with start and end in nanoseconds; without a phase if only the block is known.
     runs: Vec<(Option<usize>, u64, u64)>,
 }
 
@@ -74,17 +74,17 @@ struct Picture<'x> {
     names: f64,
     end_ns: u64,
     sms: Vec<SmLane>,
-    /// SMs that the X-ray knows, of which `sms` may be a part.
+    /// Number of SMs that the X-ray knows; `sms` may be a part of them.
     all_sms: usize,
     light: bool,
-    /// Where the first SM has no block left, in nanoseconds.
+    /// Time when the first SM has no block left, in nanoseconds.
     tail_ns: Option<u64>,
     warps: Vec<WarpLane<'x>>,
     window: (u64, u64),
 }
 
 impl<'x> Picture<'x> {
-    fn of(options: &Options, x: &'x Xray) -> Self {
+    fn new(options: &Options, x: &'x Xray) -> Self {
         let width = options.px();
         let names = if is_narrow(width) { 44.0 } else { 92.0 };
         let end_ns = x.end_ns().max(1);
@@ -128,7 +128,7 @@ impl<'x> Picture<'x> {
         all.map(|(p, name)| (p, name.as_str())).take(12).collect()
     }
 
-    /// The lines that the legend takes.
+    /// Breaks the legend into lines.
     fn legend_rows(&self) -> Vec<Vec<(usize, String, f64)>> {
         let mut rows: Vec<Vec<(usize, String, f64)>> = vec![Vec::new()];
         let mut x = MARGIN;
@@ -152,7 +152,7 @@ impl<'x> Picture<'x> {
     }
 
     fn title(&self) -> String {
-        format!("{}: what most of each moment was", self.shown_sms())
+        format!("{}: the most frequent phase at each moment", self.shown_sms())
     }
 
     /// "132 SMs", or "33 of 132 SMs" where not all have a lane.
@@ -161,7 +161,7 @@ impl<'x> Picture<'x> {
         if self.sms.len() == self.all_sms { all } else { format!("{} of {all}", self.sms.len()) }
     }
 
-    /// A heading over as many lines as it takes.
+    /// Draws a heading on as many lines as needed.
     fn heading(&self, canvas: &Canvas<'_>, text: &str, y: f64) -> Drawn {
         canvas.wrapped(text, self.width - 2.0 * MARGIN, 3, (MARGIN, y), Font::HEADING)
     }
@@ -216,7 +216,7 @@ impl<'x> Picture<'x> {
                     let (a, b) = (at(*from), at(*to));
                     canvas.rect((a, b.max(a + 0.3)), (upper, lower), self.paint(*phase))?;
                 }
-                // How far the end of its last block may be off.
+                // Possible error of the end of its last block.
                 let off = sm.error_ns / self.end_ns as f64 * (end - begin);
                 if sm.blocks > 0 && off.is_finite() && off > 0.0 {
                     let (x, middle) = (at(sm.end_ns), f64::midpoint(upper, lower));
@@ -282,7 +282,7 @@ impl<'x> Picture<'x> {
     }
 }
 
-/// The colour of a phase: of those that kernels share always the same.
+/// Returns the colour of a phase: phases that kernels share always have the same one.
 fn color(name: &str, place: usize) -> Rgb {
     match name {
         phase::MULTIPLY | phase::COMPUTE => BLUE,
@@ -296,7 +296,7 @@ fn color(name: &str, place: usize) -> Rgb {
     }
 }
 
-/// A stretch of time below it, with round times.
+/// Draws a time axis below, with round times.
 fn axis(canvas: &Canvas<'_>, (begin, end): (f64, f64), y: f64, (from_us, to_us): (f64, f64)) -> Drawn {
     canvas.line(&[(begin, y + 3.0), (end, y + 3.0)], Stroke::new(Paint::MUTED, 1.0))?;
     for us in linear_ticks(from_us, to_us, ((end - begin) / 48.0) as usize) {
@@ -309,20 +309,20 @@ fn axis(canvas: &Canvas<'_>, (begin, end): (f64, f64), y: f64, (from_us, to_us):
     Ok(())
 }
 
-/// The kernel whose blocks ran longest in all.
+/// Returns the kernel whose blocks ran longest in total.
 fn largest_kernel(x: &Xray) -> usize {
     let time = |k: usize| x.blocks_of(k).map(|b| b.end_ns.saturating_sub(b.start_ns) as f64).sum::<f64>();
     let kernels = 0..x.kernels.len().max(1);
     kernels.max_by(|a, b| time(*a).total_cmp(&time(*b)).then(b.cmp(a))).unwrap_or(0)
 }
 
-/// The warp of a block that its lane shows: of those that multiply or compute, else of all, the first.
+/// Returns the warp of a block that its lane shows: the first that multiplies or computes, else the first of all.
 fn leading(x: &Xray, block: &XrayBlock) -> Option<usize> {
     let works = |w: &XrayWarp| w.spans(&x.phases).any(|s| phase::is_work(s.phase));
     block.warps.iter().position(works).or(if block.warps.is_empty() { None } else { Some(0) })
 }
 
-/// The SMs of an X-ray in order.
+/// Returns the SMs of an X-ray in order.
 fn known_sms(x: &Xray) -> Vec<u64> {
     let mut sms: Vec<u64> = x.sms.iter().map(|s| s.sm).chain(x.blocks.iter().map(|b| b.sm)).collect();
     sms.sort();
@@ -330,12 +330,12 @@ fn known_sms(x: &Xray) -> Vec<u64> {
     sms
 }
 
-/// Lanes of these SMs, each with the phase that took most of every column; equal columns are joined.
+/// Makes lanes of these SMs, each with the phase that took most of every column; equal columns are joined.
 fn sm_lanes(x: &Xray, sms: &[u64], end_ns: u64, columns: usize) -> Vec<SmLane> {
     let column = (end_ns as f64 / columns as f64).max(1.0);
     let lane = |sm: u64| {
         let blocks: Vec<&XrayBlock> = x.blocks.iter().filter(|b| b.sm == sm).collect();
-        // Of every column the time in each phase; the last one is that of a block of which no phase is known.
+        // The time of every column in each phase; the last entry is for a block without known phases.
         let unknown = x.phases.len();
         let mut time = vec![vec![0.0f64; unknown + 1]; columns];
         let mut add = |p: usize, from: u64, to: u64| {
@@ -363,7 +363,7 @@ fn sm_lanes(x: &Xray, sms: &[u64], end_ns: u64, columns: usize) -> Vec<SmLane> {
         for (c, of) in time.iter().enumerate() {
             let most = (0..=unknown).max_by(|a, b| of[*a].total_cmp(&of[*b]).then(b.cmp(a))).unwrap_or(unknown);
             let busy: f64 = of.iter().sum();
-            // A column that is idle for its greater part is left empty.
+            // A column that is mostly idle is left empty.
             if busy < column / 2.0 {
                 continue;
             }
@@ -385,8 +385,8 @@ fn sm_lanes(x: &Xray, sms: &[u64], end_ns: u64, columns: usize) -> Vec<SmLane> {
     sms.iter().copied().map(lane).collect()
 }
 
-/// The warps of the block with most warps whose marks are kept, and of the next ones while there is room; and a stretch of time in which single
-/// phases can be seen.
+/// Makes lanes for the warps of the block with the most warps whose marks are kept, and of the next ones while there is room; also returns a stretch
+/// of time in which single phases are visible.
 fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
     let mut blocks: Vec<&XrayBlock> = x.blocks_of(kernel).filter(|b| !b.warps.is_empty()).collect();
     blocks.sort_by_key(|block| std::cmp::Reverse(block.warps.len()));
@@ -394,7 +394,7 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
     let start = first.warps.iter().map(|w| w.start_ns).min().unwrap_or(0);
     let mut lanes = Vec::new();
     let mut end = start.saturating_add(1);
-    // What runs at the same time as the first block.
+    // Blocks that run at the same time as the first block.
     let beside = blocks.iter().filter(|b| b.start_ns <= first.end_ns && b.end_ns >= first.start_ns);
     for block in beside {
         for warp in &block.warps {
@@ -420,7 +420,7 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
     (lanes, (start, end.min(least.max(start.saturating_add(1))).max(start.saturating_add(1))))
 }
 
-/// In which phase the warps of each role were most of their time, for the end of a sentence; empty where nothing is known.
+/// Names the phase in which the warps of each role spent most of their time, for the end of a sentence; empty if nothing is known.
 fn most_in_words(times: &[PhaseTime]) -> String {
     let mut roles: Vec<Role> = times.iter().map(|t| t.role).collect();
     roles.dedup();
@@ -435,8 +435,8 @@ fn most_in_words(times: &[PhaseTime]) -> String {
 fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame {
     let mut table =
         Table::new(["kernel", "warps", "what", "times", "share", "of all warps", "median (µs)", "longest (µs)"]);
-    let mut said = String::new();
-    // Of a kernel: whose, what, how often, which shares, the median and the longest in microseconds; what is empty is not known.
+    let mut tail_note = String::new();
+    // Columns of a kernel: role, quantity, count, shares, and the median and the longest in microseconds; unknown values are empty.
     let mut push =
         |[kernel, warps, what]: [&str; 3], times: usize, shares: [Option<f64>; 2], figures: [Option<f64>; 2]| {
             let [median, longest] = figures.map(|us| us.map(|us| significant(us, 4)).unwrap_or_default());
@@ -446,7 +446,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
         };
     let us = |ns: f64| Some(ns / 1e3);
     let largest = largest_kernel(x);
-    // Of several kernels only.
+    // Only if there are several kernels.
     let named = x.kernels.get(largest).filter(|_| x.kernels.len() > 1).map(|k| clean(&k.entry));
     for (k, kernel) in x.kernels.iter().enumerate() {
         let name = &kernel.entry;
@@ -464,7 +464,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
             }
             if length > 0.0 && k == largest {
                 let whose = named.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
-                said = format!(
+                tail_note = format!(
                     "In the last {}{whose} (dashed) SMs run out of blocks, which loses {} of their time",
                     time(length / 1e3),
                     percent(tail.lost)
@@ -498,8 +498,8 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
             time(without)
         ));
     }
-    if !said.is_empty() {
-        notes.push(said + ".");
+    if !tail_note.is_empty() {
+        notes.push(tail_note + ".");
     }
     let said_of_marks = [x.not_kept_in_words(), x.unmarked_in_words()];
     notes.extend(said_of_marks.into_iter().flatten().map(|words| clean(&words)));
@@ -515,7 +515,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
     let most = whose.unwrap_or_default() + &most_in_words(&x.phase_times(largest));
     Frame {
         width: options.px(),
-        title: format!("{rung}: what every SM does in {end}"),
+        title: format!("{rung}: the activity of every SM in {end}"),
         subtitle: joined([
             heading(run),
             device(run),

@@ -4,11 +4,11 @@ use crate::record::{label, size_number, verdict};
 use warpbook_record::{Problem, Run};
 
 impl Options {
-    /// The same rungs of several records held against the first record, at the problem of one size: [`Options::comparison`].
+    /// Draws the rungs of several records compared with the first record, at the problem of one size: [`Options::comparison`].
     ///
     /// # Errors
-    /// [`ChartError::NotComparable`] where experiments differ; [`ChartError::NothingToDraw`] with fewer than two records of that size or more
-    /// than [`MAX_RECORDS`](crate::MAX_RECORDS), or where no rung has a figure in two of them.
+    /// [`ChartError::NotComparable`] if experiments differ; [`ChartError::NothingToDraw`] if fewer than two records of that size or more than
+    /// [`MAX_RECORDS`](crate::MAX_RECORDS) are given, or no rung has a figure in two of them.
     pub fn compare(&self, runs: &[&Run], problem_size: u64) -> Result<Chart, ChartError> {
         let comparison = Comparison::of(runs)?;
         let of_size = |p: &&Problem| p.size() == problem_size;
@@ -23,7 +23,7 @@ impl Options {
         if let Some(i) = runs.iter().position(|run| !run.problems().iter().any(of_size)) {
             return lacking(i);
         }
-        // The one with most figures, the first of equals; one that all have before others.
+        // The problem with the most figures, the first of equals; problems that all records have come first.
         let figures = |p: &Problem| {
             runs[0].measurements.iter().filter(|m| m.problem == *p && verdict(runs[0], m).is_ok()).count()
         };

@@ -1,12 +1,12 @@
-//! A record of the reader's own next to a published one of the same experiment.
+//! The reader's own record beside a published one of the same experiment.
 
 use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::times;
 use crate::record::{device, label};
 use warpbook_record::{DeviceKind, Run};
 
-/// What one's own record says next to a published one, in a sentence: how the fastest of our rungs that both timed does on both devices,
-/// at the published record's main problem or else the last that both have; or why nothing is held against each other.
+/// Compares the reader's own record with a published one, in a sentence: the fastest of Warpbook's rungs that both timed, on both devices, at the
+/// published record's main problem or else the last that both have; or the reason why nothing can be compared.
 #[must_use]
 pub fn beside(own: &Run, published: &Run) -> String {
     let (here, there) = (device(own), device(published));
@@ -14,21 +14,21 @@ pub fn beside(own: &Run, published: &Run) -> String {
     match kinds {
         [false, true] => {
             return format!(
-                "Your record is of a CPU, {here}: its times are not held against those of the published {there}."
+                "Your record is from a CPU, {here}: its times are not compared with those of the published {there}."
             );
         }
         [true, false] => {
-            return format!("The published record is of a CPU: your {here}'s times are not held against its.");
+            return format!("The published record is from a CPU: the times of your {here} are not compared with it.");
         }
         _ => {}
     }
     let both = match Comparison::of(&[published, own]) {
         Ok(both) => both,
-        Err(e) => return format!("Your record is not held against the published one of {there}: {e}"),
+        Err(e) => return format!("Your record cannot be compared with the published one from {there}: {e}"),
     };
     let judged =
         |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Improved | Verdict::Worse | Verdict::WithinNoise));
-    // As where a record names its fastest: who does less work is not among them.
+    // As when a record names its fastest: rungs that do less work are left out.
     let whole = |row: &ComparedRow<'_>| row.cells.iter().filter_map(|c| c.measurement).all(|m| !m.does_less());
     let rows = || both.rows.iter().filter(|r| !r.reference && judged(r.cells[1].verdict) && whole(r));
     let main = published.main_problem();
@@ -39,7 +39,7 @@ pub fn beside(own: &Run, published: &Run) -> String {
     let Some((row, us, own_us)) = timed.min_by(|a, b| a.2.total_cmp(&b.2)) else {
         let why = both.rows.iter().map(|r| r.cells[1].why.as_str()).find(|why| !why.is_empty());
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
-        return format!("Nothing in your record can be held against the published one of {there}{why}.");
+        return format!("Nothing in your record can be compared with the published one from {there}{why}.");
     };
     let ratio = match row.cells[1].verdict {
         Some(Verdict::WithinNoise) => "as long as".to_owned(),

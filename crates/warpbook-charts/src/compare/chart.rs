@@ -1,4 +1,4 @@
-//! A comparison drawn: a row for each rung, a marker for each record at how many times as fast as the first it is.
+//! A comparison as a chart: a row for each rung, and a marker for each record at its speed-up over the first.
 
 use super::{ComparedCell, ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::{counted, listed, plain, time, times};
@@ -11,19 +11,19 @@ use warpbook_record::Run;
 
 /// Where the rows' names end and the plot begins.
 const LEFT: f64 = 200.0;
-/// Where it ends and the figures begin.
+/// Where the plot ends and the figures begin.
 const RIGHT: f64 = 530.0;
 const LEGEND_LINE: f64 = 20.0;
 const AXIS: f64 = 42.0;
-/// Ratios further apart than this are drawn on a logarithmic axis.
+/// Ratio of the largest to the smallest value from which the axis is logarithmic.
 const LOG_FROM: f64 = 4.0;
 
 impl Options {
-    /// The rungs of one problem as ratios to the first record: those that may be compared, then those that may not, with what differs
-    /// or, `anyway`, with their figures. Of several problems the first record's main one is drawn.
+    /// Draws the rungs of one problem as ratios to the first record: those that may be compared, then those that may not, with the difference or, if
+    /// `anyway`, with their figures. Of several problems the first record's main one is drawn.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where no rung has a figure in two records.
+    /// [`ChartError::NothingToDraw`] if no rung has a figure in two records.
     pub fn comparison(&self, of: &Comparison<'_>, anyway: bool) -> Result<Chart, ChartError> {
         let width = self.px();
         let several = of.problems.len() > 1;
@@ -40,7 +40,7 @@ struct Drawing<'c, 'a> {
     of: &'c Comparison<'a>,
     anyway: bool,
     rows: Vec<&'c ComparedRow<'a>>,
-    /// How many more there are.
+    /// Number of rows that are not drawn.
     left_out: usize,
 }
 
@@ -59,7 +59,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         Ok(Self { width, of, anyway, rows, left_out })
     }
 
-    /// Whether a cell's figure is drawn.
+    /// Returns true if a cell's figure is drawn.
     fn is_drawn(&self, cell: &ComparedCell<'_>) -> bool {
         cell.ratio.is_some() && (self.anyway || cell.verdict != Some(Verdict::NotComparable))
     }
@@ -68,18 +68,18 @@ impl<'c, 'a> Drawing<'c, 'a> {
         row.cells.iter().enumerate().filter(|(_, c)| self.is_drawn(c)).collect()
     }
 
-    /// Markers of one row lie below each other.
+    /// Returns the height of a row, whose markers are below each other.
     fn height(&self, row: &'c ComparedRow<'a>) -> f64 {
         let markers = self.drawn(row).len() as f64;
         (markers * 5.0 + 14.0).max(24.0) + self.name_line()
     }
 
-    /// Names of a narrow chart have a line above their markers.
+    /// Returns the height of the line above the markers that names have in a narrow chart.
     fn name_line(&self) -> f64 {
         if is_narrow(self.width) { 18.0 } else { 0.0 }
     }
 
-    /// Where the plot begins and ends.
+    /// Returns the left and right ends of the plot.
     fn ends(&self) -> (f64, f64) {
         if is_narrow(self.width) {
             (MARGIN + 8.0, self.width - MARGIN - 8.0)
@@ -91,7 +91,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
     fn axis(&self) -> Axis {
         let ratios = self.rows.iter().flat_map(|r| self.drawn(r)).filter_map(|(_, c)| c.ratio);
         let mut ends = vec![1.0 / (1.0 + THRESHOLD), 1.0 + THRESHOLD];
-        // An interval of few loose samples may be far wider than what is to be seen.
+        // The interval of a few loose samples may be far wider than the visible values.
         ends.extend(ratios.flat_map(|r| [r.value, r.low.max(r.value / 1.5), r.high.min(r.value * 1.5)]));
         let (low, high) = ends.iter().fold((f64::MAX, 0.0), |(a, b): (f64, f64), v| (a.min(*v), b.max(*v)));
         let axis = if high > LOG_FROM * low { Axis::log(ends, 0.04) } else { Axis::around(ends) };
@@ -156,7 +156,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         } else {
             canvas.elided(&row.title, left - MARGIN - 12.0, (left - 12.0, middle), At::Right, Font::BODY)?;
         }
-        let color = Kind::of(self.of.runs[0], row.rung).color();
+        let color = Kind::of_rung(self.of.runs[0], row.rung).color();
         let drawn = self.drawn(row);
         let step = if drawn.len() > 1 { (height - 14.0) / (drawn.len() - 1) as f64 } else { 0.0 };
         let first = middle - step * (drawn.len().saturating_sub(1)) as f64 / 2.0;
@@ -184,7 +184,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         canvas.elided(&text, self.width - MARGIN - at, (at, middle), At::Left, font)
     }
 
-    /// What is written at the end of a row, or in place of its markers.
+    /// Returns the text at the end of a row, or in place of its markers.
     fn figure(&self, row: &ComparedRow<'_>, drawn: &[(usize, &ComparedCell<'_>)]) -> (String, Font) {
         let first = row.cells[0].us.map(time).unwrap_or_default();
         match drawn {
@@ -202,7 +202,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         }
     }
 
-    /// The records broken into lines, each with its place.
+    /// Breaks the records into lines, each with its position.
     fn legend_lines(&self) -> Vec<Vec<(usize, String, f64)>> {
         let mut lines: Vec<Vec<(usize, String, f64)>> = Vec::new();
         let mut x = f64::INFINITY;
@@ -237,26 +237,26 @@ impl<'c, 'a> Drawing<'c, 'a> {
     }
 
     fn frame(&self) -> Frame {
-        let of = self.of;
+        let comparison = self.of;
         let measured = || {
-            let cells = self.rows.iter().flat_map(|r| r.cells.iter().zip(&of.runs));
+            let cells = self.rows.iter().flat_map(|r| r.cells.iter().zip(&comparison.runs));
             cells.filter_map(|(c, run)| Some((*run, c.measurement.filter(|_| c.us.is_some())?)))
         };
-        let devices = devices(&of.runs);
-        let label = of.problems.first().and_then(|p| p[0]).map(label).unwrap_or_default();
+        let devices = devices(&comparison.runs);
+        let label = comparison.problems.first().and_then(|p| p[0]).map(label).unwrap_or_default();
         let medians = medians(measured().map(|m| m.1));
-        let normalised = if of.is_normalised { "drift taken out" } else { "" };
-        let sentences: Vec<String> = (1..of.runs.len()).map(|i| of.sentence(i)).collect();
+        let normalised = if comparison.is_normalised { "drift taken out" } else { "" };
+        let sentences: Vec<String> = (1..comparison.runs.len()).map(|i| comparison.sentence(i)).collect();
         Frame {
             width: self.width,
-            title: format!("{}: {} compared", heading(of.runs[0]), counted(of.runs.len(), "record")),
-            subtitle: joined([devices.as_str(), &label, &medians, l2(of.runs[0]), normalised]),
+            title: format!("{}: {} compared", heading(comparison.runs[0]), counted(comparison.runs.len(), "record")),
+            subtitle: joined([devices.as_str(), &label, &medians, l2(comparison.runs[0]), normalised]),
             description: format!(
                 "Ratios of the times of the same rungs on {devices}, {label}. {}",
                 sentences.join(" ")
             ),
             notes: self.notes(&devices, measured()),
-            table: of.table(),
+            table: comparison.table(),
         }
     }
 
@@ -265,17 +265,21 @@ impl<'c, 'a> Drawing<'c, 'a> {
         devices: &str,
         measured: impl Iterator<Item = (&'a Run, &'a warpbook_record::Measurement)>,
     ) -> Vec<String> {
-        let of = self.of;
+        let comparison = self.of;
         let mut notes = Vec::new();
-        if of.runs.len() == 2 {
-            notes.push(of.sentence(1));
+        if comparison.runs.len() == 2 {
+            notes.push(comparison.sentence(1));
         }
         notes.push(format!("Grey: within noise, ± {} around 1×. Lines: 95 % intervals from the samples.", threshold()));
-        if of.runs.iter().any(|r| r.environment.device.name != of.runs[0].environment.device.name) {
+        if comparison.runs.iter().any(|r| r.environment.device.name != comparison.runs[0].environment.device.name) {
             notes.push(format!("The records are of different devices: {devices}."));
         }
-        let alone: Vec<String> =
-            of.rows.iter().filter(|r| r.cells.iter().all(|c| c.ratio.is_none())).filter_map(only_in(of)).collect();
+        let alone: Vec<String> = comparison
+            .rows
+            .iter()
+            .filter(|r| r.cells.iter().all(|c| c.ratio.is_none()))
+            .filter_map(only_in(comparison))
+            .collect();
         if !alone.is_empty() {
             let more = alone.len().saturating_sub(8);
             let mut shown: Vec<String> = alone.into_iter().take(8).collect();
@@ -290,12 +294,12 @@ impl<'c, 'a> Drawing<'c, 'a> {
     }
 }
 
-/// "Naive (only in B)"; `None` where no record has a figure.
+/// Writes "Naive (only in B)"; `None` if no record has a figure.
 fn only_in<'c>(of: &'c Comparison<'_>) -> impl Fn(&'c ComparedRow<'_>) -> Option<String> {
     move |row| {
         let with = row.cells.iter().zip(&of.labels).filter(|(c, _)| c.us.is_some()).map(|(_, l)| l.clone());
         let with: Vec<String> = with.collect();
-        // Of many records which have it is for the table.
+        // Of many records, the table shows which have it.
         let only = if of.runs.len() == 2 { format!(" (only in {})", listed(&with)) } else { String::new() };
         (!with.is_empty()).then(|| format!("{}{only}", row.title))
     }

@@ -3,7 +3,7 @@
 use super::{ComparedCell, ComparedRow, Comparison, Verdict};
 use crate::record::noise::{self, Error, Ratio};
 
-/// What moved the references of a problem: the median of their logarithms.
+/// The shift of a problem's references: the median of their logarithms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shift {
     pub(super) ln: f64,
@@ -27,7 +27,7 @@ impl Comparison<'_> {
 
 fn decide(cell: &mut ComparedCell<'_>, known: bool, shift: Option<Shift>) {
     cell.ratio = cell.ln.map(|(ln, error)| match (shift, error) {
-        // What the references' own noise adds is part of the interval.
+        // The references' own noise is part of the interval.
         (Some(shift), Some(error)) => Ratio::new(ln - shift.ln, Some(noise::sum([error, shift.error]))),
         (shift, error) => Ratio::new(ln - shift.map_or(0.0, |s| s.ln), error),
     });
@@ -44,7 +44,7 @@ fn decide(cell: &mut ComparedCell<'_>, known: bool, shift: Option<Shift>) {
     };
 }
 
-/// The cells of a record that tell of drift: libraries and other frameworks that nobody changed, else kernels of the same text.
+/// Returns the cells of a record that show drift: unchanged libraries and other frameworks, else kernels of the same text.
 pub(super) fn references<'r, 'a>(
     rows: &'r [ComparedRow<'a>],
     record: usize,
@@ -58,7 +58,7 @@ pub(super) fn references<'r, 'a>(
     rows.iter().filter(move |r| r.reference == foreign).filter_map(usable)
 }
 
-/// How far the references of one problem moved; `None` without any.
+/// Returns the shift of one problem's references; `None` without references.
 pub(super) fn shift(rows: &[ComparedRow<'_>], record: usize) -> Option<Shift> {
     let mut all: Vec<(f64, Error)> = references(rows, record).map(|(_, ln, error)| (ln, error)).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));

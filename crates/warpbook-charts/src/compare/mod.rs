@@ -1,6 +1,6 @@
-//! Two to eight records held against each other, as data: rows aligned by rung and problem, ratios with their intervals, verdicts.
+//! Comparisons of two to eight records, as data: rows aligned by rung and problem, ratios with their intervals, verdicts.
 //!
-//! The first record is what the others are held against. [`noise_rule`](crate::noise_rule) says when a ratio counts as a change.
+//! The other records are compared with the first one. [`noise_rule`](crate::noise_rule) defines when a ratio counts as a change.
 
 mod at_size;
 mod beside;
@@ -20,32 +20,32 @@ use crate::record::{
 use std::collections::{HashMap, HashSet};
 use warpbook_record::{Measurement, Problem, Run};
 
-/// The most records that are compared at once: more have no colour and no marker left.
+/// The most records that are compared at once: further ones would have no colour or marker.
 pub const MAX_RECORDS: usize = 8;
 
-/// What came of a rung at a problem, held against the first record.
+/// The result of a rung at a problem, compared with the first record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Faster than in the first record, beyond noise.
     Improved,
-    /// Slower, beyond noise.
+    /// Slower than in the first record, beyond noise.
     Worse,
-    /// Neither.
+    /// Neither faster nor slower beyond noise.
     WithinNoise,
     /// Only this record has a figure.
     New,
     /// Only the first record has a figure.
     Missing,
-    /// Both have one, of different things: [`ComparedCell::why`] says what differs.
+    /// Both have a figure, but of different things: [`ComparedCell::why`] states the difference.
     NotComparable,
 }
 
 impl Verdict {
-    /// All of them, as they are counted.
+    /// All verdicts, in the order in which they are counted.
     pub const ALL: [Self; 6] =
         [Self::Improved, Self::Worse, Self::WithinNoise, Self::New, Self::Missing, Self::NotComparable];
 
-    /// As a table says it.
+    /// Returns its name in a table.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -62,39 +62,39 @@ impl Verdict {
 /// A rung at a problem in one record.
 #[derive(Debug, Clone)]
 pub struct ComparedCell<'a> {
-    /// What the record has of it.
+    /// The record's measurement, if it has one.
     pub measurement: Option<&'a Measurement>,
-    /// Its median in microseconds, where it may be drawn.
+    /// Median time in microseconds, if it may be drawn.
     pub us: Option<f64>,
-    /// How many times as fast as in the first record; also where the two are not comparable.
+    /// Speed-up over the first record, even if the two are not comparable.
     pub ratio: Option<Ratio>,
-    /// `None` in the first record, and where neither has a figure.
+    /// Verdict of the comparison; `None` in the first record, and if neither has a figure.
     pub verdict: Option<Verdict>,
-    /// What differs, or why there is no figure; empty of most.
+    /// The difference, or the reason why there is no figure; usually empty.
     pub why: String,
-    /// Whether nobody changed it between the first record and this one: what moved is then the device.
+    /// True if nobody changed the rung between the first record and this one: any change of its time is then drift of the device.
     pub unchanged: bool,
-    /// The logarithm of the ratio as measured, with its error.
+    /// Logarithm of the ratio as measured, with its error.
     ln: Option<(f64, Option<Error>)>,
 }
 
 /// A rung at a problem in all records.
 #[derive(Debug, Clone)]
 pub struct ComparedRow<'a> {
-    /// The rung's id.
+    /// Id of the rung.
     pub rung: &'a str,
-    /// Its title.
+    /// Title of the rung.
     pub title: String,
-    /// The problem, as the first record has it.
+    /// The problem, as described in the first record.
     pub problem: &'a Problem,
-    /// Whether it is a library's or another framework's, which is not counted with ours.
+    /// True for a library or another framework, which is not counted with Warpbook's rungs.
     pub reference: bool,
-    /// One a record.
+    /// One cell for each record.
     pub cells: Vec<ComparedCell<'a>>,
 }
 
 impl ComparedRow<'_> {
-    /// Whether the first record has a figure and another one that may be held against it.
+    /// Returns true if the first record has a figure, and another record one that is comparable.
     #[must_use]
     pub fn is_common(&self) -> bool {
         use Verdict::{Improved, WithinNoise, Worse};
@@ -102,29 +102,29 @@ impl ComparedRow<'_> {
     }
 }
 
-/// Records held against the first of them.
+/// Records compared with the first of them.
 #[derive(Debug, Clone)]
 pub struct Comparison<'a> {
     /// The records.
     pub runs: Vec<&'a Run>,
-    /// Short names that tell them apart.
+    /// Short names that distinguish the records.
     pub labels: Vec<String>,
-    /// Problems of the first record that another one has too, each with those of all records.
+    /// Problems of the first record that another one has too, each with its counterpart in all records.
     pub problems: Vec<Vec<Option<&'a Problem>>>,
-    /// Problems that not all records have.
+    /// Number of problems that not all records have.
     pub apart: usize,
-    /// In the order of problems, then of rungs.
+    /// Rows in the order of problems, then of rungs.
     pub rows: Vec<ComparedRow<'a>>,
-    /// Whether drift was taken out of the ratios.
+    /// True if drift was removed from the ratios.
     pub is_normalised: bool,
 }
 
 impl<'a> Comparison<'a> {
-    /// All that the records have of the same work.
+    /// Compares everything that the records have on the same work.
     ///
     /// # Errors
-    /// [`ChartError::NotComparable`] where experiments differ or sizes mean other things; [`ChartError::NothingToDraw`] of fewer than
-    /// two records or more than [`MAX_RECORDS`], and where they share no problem.
+    /// [`ChartError::NotComparable`] if experiments differ or sizes have other meanings; [`ChartError::NothingToDraw`] for fewer than two records or
+    /// more than [`MAX_RECORDS`], or if they share no problem.
     pub fn of(runs: &[&'a Run]) -> Result<Self, ChartError> {
         same_meaning(runs)?;
         let nothing = |why: &str| Err(ChartError::NothingToDraw(why.into()));
@@ -157,7 +157,7 @@ impl<'a> Comparison<'a> {
         Ok(out)
     }
 
-    /// The same of one problem of the first record alone.
+    /// Returns the comparison of one problem of the first record alone.
     #[must_use]
     pub fn at(&self, problem: &Problem) -> Self {
         Self {
@@ -170,7 +170,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// The same with other short names; empty ones and those past the last record are passed over.
+    /// Returns the comparison with other short names; empty ones and those past the last record are ignored.
     #[must_use]
     pub fn labelled(mut self, labels: &[String]) -> Self {
         for (label, other) in self.labels.iter_mut().zip(labels) {
@@ -182,7 +182,7 @@ impl<'a> Comparison<'a> {
         self
     }
 
-    /// The same with each problem's drift taken out of its ratios.
+    /// Returns the comparison with each problem's drift removed from its ratios.
     #[must_use]
     pub fn normalised(mut self) -> Self {
         self.is_normalised = true;
@@ -191,7 +191,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The rungs of the first record, then those that only others have.
+/// Returns the rungs of the first record, then those that only others have.
 fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
     let (mut out, mut seen): (Vec<&str>, HashSet<&str>) = Default::default();
     for run in runs {
@@ -202,11 +202,11 @@ fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
     out
 }
 
-/// Every rung at every problem that two records or more have a measurement or a reason of.
+/// Makes a row for each rung and problem for which two or more records have a measurement or a reason.
 fn rows<'a>(runs: &[&'a Run], problems: &[Aligned<'a>]) -> Vec<ComparedRow<'a>> {
     let index: Vec<HashMap<(&str, &str), &Measurement>> = runs.iter().map(|run| index(run)).collect();
     let rungs = rungs(runs);
-    // What was changed is a matter of the rung, and texts are long.
+    // Changes depend on the rung only, and texts are long.
     let unchanged: Vec<Vec<bool>> =
         rungs.iter().map(|rung| runs.iter().map(|run| reference::unchanged(runs[0], run, rung)).collect()).collect();
     let mut out = Vec::new();
@@ -234,7 +234,7 @@ fn rows<'a>(runs: &[&'a Run], problems: &[Aligned<'a>]) -> Vec<ComparedRow<'a>> 
     out
 }
 
-/// The measurements of a record by rung and problem; of two of the same the first counts, as in a ladder.
+/// Indexes the measurements of a record by rung and problem; the first of duplicates is used, as in a ladder.
 fn index(run: &Run) -> HashMap<(&str, &str), &Measurement> {
     let mut out = HashMap::new();
     for m in &run.measurements {
@@ -253,13 +253,13 @@ fn cell<'a>(run: &Run, problem: Option<&Problem>, m: Option<&'a Measurement>, un
     ComparedCell { measurement: m, us, ratio: None, verdict: None, why, unchanged, ln: None }
 }
 
-/// Fills in what differs and the ratios as measured.
+/// Fills in differences, and the ratios as measured.
 fn held_against_the_first(runs: &[&Run], row: &mut ComparedRow<'_>) {
     let Some((first, others)) = row.cells.split_first_mut() else { return };
     for (i, cell) in others.iter_mut().enumerate() {
         match (first.measurement.filter(|_| first.us.is_some()), cell.measurement.filter(|_| cell.us.is_some())) {
             (Some(a), Some(b)) => {
-                let (x, y) = (LogMedian::of(&a.samples_us), LogMedian::of(&b.samples_us));
+                let (x, y) = (LogMedian::from_samples(&a.samples_us), LogMedian::from_samples(&b.samples_us));
                 cell.ln = x.zip(y).map(|(x, y)| (x.ln - y.ln, x.error.zip(y.error).map(|(x, y)| sum([x, y]))));
                 cell.why = unlike((runs[0], a), (runs[i + 1], b)).join("; ");
             }

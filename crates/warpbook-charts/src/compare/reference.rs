@@ -1,13 +1,13 @@
-//! What nobody changed between two records: libraries and other frameworks of the same version, and kernels of the same text.
+//! Rungs that nobody changed between two records: libraries and other frameworks of the same version, and kernels of the same text.
 
 use warpbook_record::{Run, Rung, Runner};
 
-/// Whether a rung is somebody else's, whose time says how the device did, and not how the code did.
+/// Returns true for a rung of another author, whose time depends on the device and not on Warpbook's code.
 pub(super) fn is_reference(rung: &Rung) -> bool {
     matches!(rung.runner, Runner::Library(_) | Runner::External(_))
 }
 
-/// Whether nothing was changed in what a rung runs, on the same kind of device: then a time that moved is drift.
+/// Returns true if a rung runs the same code on the same kind of device: a change of its time is then drift.
 pub(super) fn unchanged(a: &Run, b: &Run, rung: &str) -> bool {
     let (ea, eb) = (&a.environment, &b.environment);
     let (Some(x), Some(y)) = (a.rung(rung), b.rung(rung)) else { return false };
@@ -31,7 +31,7 @@ pub(super) fn unchanged(a: &Run, b: &Run, rung: &str) -> bool {
     }
 }
 
-/// Whether two records have the same text of a file and of all that it includes.
+/// Returns true if two records have the same text of a file and of all its includes.
 fn same_text(a: &Run, b: &Run, file_a: &str, file_b: &str) -> bool {
     if file_a != file_b || !a.sources.contains_key(file_a) {
         return false;
@@ -51,7 +51,7 @@ fn same_text(a: &Run, b: &Run, file_a: &str, file_b: &str) -> bool {
     true
 }
 
-/// The files of the record that a text includes: as it is written, or next to the file.
+/// Returns the files of the record that a text includes: by the path as written, or next to the file.
 fn included(text: &str, file: &str, run: &Run) -> Vec<String> {
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let name = |line: &str| {

@@ -1,52 +1,53 @@
-//! A comparison in words: how many rows came out how, what drifted, and both in a sentence.
+//! A comparison in words: counts of verdicts, drift, and both in a sentence.
 
 use super::judge::{references, shift};
 use super::{ComparedRow, Comparison, Verdict};
 use crate::draw::text::words::{counted, listed, percent, times};
 use crate::record::{Ratio, THRESHOLD, label};
 
-/// So many rungs that moved are named.
+/// Limit on the changed rungs that are named.
 const MOST_NAMED: usize = 3;
 
-/// How many rungs came out how, at all problems of a comparison. References are not among them.
+/// Counts of rungs by verdict, at all problems of a comparison, without references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// By [`Verdict`], in the order of [`Verdict::ALL`].
+    /// Counts by [`Verdict`], in the order of [`Verdict::ALL`].
     pub by: [usize; 6],
-    /// Those faster or slower whose source is the same in both records.
+    /// Number of faster or slower rungs whose source is the same in both records.
     pub moved_unchanged: usize,
 }
 
 impl Counts {
-    /// How many came out so.
+    /// Returns the count of a verdict.
     #[must_use]
     pub fn of(&self, verdict: Verdict) -> usize {
         self.by[verdict as usize]
     }
 
-    /// "7 faster, 1 slower, 12 within noise"; empty of none.
+    /// Writes "7 faster, 1 slower, 12 within noise"; empty for no rungs.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let said = Verdict::ALL.iter().filter(|v| self.of(**v) > 0).map(|v| format!("{} {}", self.of(*v), v.label()));
-        said.collect::<Vec<_>>().join(", ")
+        let phrases =
+            Verdict::ALL.iter().filter(|v| self.of(**v) > 0).map(|v| format!("{} {}", self.of(*v), v.label()));
+        phrases.collect::<Vec<_>>().join(", ")
     }
 }
 
-/// What happened to the rungs that nobody changed.
+/// The drift of the rungs that nobody changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drift {
-    /// How many times as fast as in the first record: the median over problems of their references' median.
+    /// Speed-up over the first record: the median over problems of their references' median.
     pub factor: f64,
-    /// The problem that moved furthest, where there are several.
+    /// Factor of the problem with the largest drift, if there are several.
     pub furthest: f64,
-    /// The titles of the references, each once.
+    /// Titles of the references, each once.
     pub names: Vec<String>,
-    /// Whether they are libraries or other frameworks; else kernels of the same text.
+    /// True if they are libraries or other frameworks, false for kernels of the same text.
     pub foreign: bool,
 }
 
 impl Drift {
-    /// Whether it is more than noise.
+    /// Returns true if the drift is more than noise.
     #[must_use]
     pub fn moved(&self) -> bool {
         is_moved(self.factor)
@@ -80,7 +81,7 @@ impl<'a> Comparison<'a> {
         out
     }
 
-    /// The rows of each problem.
+    /// Groups the rows by problem.
     fn by_problem(&self) -> impl Iterator<Item = &[ComparedRow<'a>]> {
         self.rows.chunk_by(|a, b| a.problem == b.problem)
     }
@@ -110,7 +111,7 @@ impl<'a> Comparison<'a> {
         let counts = self.counts(record);
         let mut parts: Vec<String> = self.movers(record).into_iter().collect();
         parts.push(match counts.sentence() {
-            none if none.is_empty() => "no rung of ours has a figure in both".to_owned(),
+            none if none.is_empty() => "none of Warpbook's rungs has a figure in both".to_owned(),
             some => some,
         });
         if counts.moved_unchanged > 0 {
@@ -131,7 +132,7 @@ impl<'a> Comparison<'a> {
         format!("{} against {}: {text}.", self.labels[record], self.labels[0])
     }
 
-    /// "Fused 1.25× as fast, On the chip 0.74× and 2 more": the rungs that moved furthest, with their problems where there are several.
+    /// Writes "Fused 1.25× as fast, On the chip 0.74× and 2 more": the rungs with the largest changes, with their problems if there are several.
     fn movers(&self, record: usize) -> Option<String> {
         let moved = |row: &&ComparedRow<'a>| {
             !row.reference && matches!(row.cells[record].verdict, Some(Verdict::Improved | Verdict::Worse))
@@ -139,12 +140,12 @@ impl<'a> Comparison<'a> {
         let mut all: Vec<(f64, &ComparedRow<'a>)> =
             self.rows.iter().filter(moved).filter_map(|row| Some((row.cells[record].ratio?.value, row))).collect();
         all.sort_by(|a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));
-        let said = |(i, (ratio, row)): (usize, &(f64, &ComparedRow<'a>))| {
+        let phrase = |(i, (ratio, row)): (usize, &(f64, &ComparedRow<'a>))| {
             let fast = if i == 0 { " as fast" } else { "" };
             let at = if self.problems.len() > 1 { format!(" at {}", label(row.problem)) } else { String::new() };
             format!("{} {}{fast}{at}", row.title, times(*ratio))
         };
-        let mut named: Vec<String> = all.iter().take(MOST_NAMED).enumerate().map(said).collect();
+        let mut named: Vec<String> = all.iter().take(MOST_NAMED).enumerate().map(phrase).collect();
         let more = all.len().saturating_sub(MOST_NAMED);
         named.extend((more > 0).then(|| format!("{more} more")));
         (!named.is_empty()).then(|| listed(&named))
@@ -171,7 +172,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// ", but torch.matmul by 14 % (slower)": the libraries and frameworks that moved at one problem where the median of them did not.
+    /// Writes ", but torch.matmul by 14 % (slower)": the libraries and frameworks that changed at one problem while their median did not.
     fn moved_references(&self, record: usize, drift: &Drift) -> String {
         if drift.moved() || !drift.foreign {
             return String::new();

@@ -6,7 +6,7 @@ use crate::draw::text::words::significant;
 use crate::record::label;
 
 impl Comparison<'_> {
-    /// A row for every rung, problem and record.
+    /// Returns a row for each rung, problem and record.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table = Table::new([

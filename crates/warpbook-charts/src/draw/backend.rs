@@ -1,6 +1,6 @@
-//! SVG as plotters writes to it, with what plotters has no words for: groups of marks, dashes, tooltips and turned texts.
+//! An SVG backend for plotters, with elements that plotters lacks: groups of marks, dashes, tooltips and turned texts.
 //!
-//! Coordinates are tenths of a CSS pixel, since those of plotters are whole numbers. Black is the colour of the text around the chart.
+//! Coordinates are tenths of a CSS pixel, since plotters uses whole numbers. Black is the colour of the text around the chart.
 
 use crate::draw::text::{self, escape};
 use plotters_backend::text_anchor::HPos;
@@ -10,23 +10,23 @@ use plotters_backend::{
 use std::convert::Infallible;
 use std::fmt::Write;
 
-/// Tenths of a CSS pixel in one.
+/// Units in a CSS pixel.
 pub(crate) const UNIT: f64 = 10.0;
-/// The size of most texts, which the root has.
+/// Font size of most texts, set at the root.
 pub(crate) const FONT_SIZE: f64 = 12.0 * UNIT;
-/// The dashes by number, in tenths of a pixel; the first is a solid line.
+/// Dash patterns by number, in tenths of a pixel; the first is a solid line.
 pub(crate) const DASHES: [&str; 7] = ["", "60 40", "20 35", "100 35 20 35", "130 45", "60 30 20 30 20 30", "35 30"];
-/// Rectangles of one row from which on they are joined, and tenths of a pixel by which one may overlap the one before it: then it does not matter which
-/// is drawn first.
+/// Number of rectangles in a row from which they are joined to one path.
 const ROW: usize = 8;
+/// Tenths of a pixel by which a rectangle of a row may overlap the one before it: then the drawing order does not matter.
 const OVERLAP: i32 = 3;
 
-/// A line of text, and what is around it.
+/// A line of text with its attributes.
 pub(crate) struct Text<'t> {
     pub(crate) text: &'t str,
-    /// The tooltip.
+    /// Text of the tooltip.
     pub(crate) title: Option<&'t str>,
-    /// Degrees clockwise around its place.
+    /// Rotation around its position, in degrees clockwise.
     pub(crate) turn: Option<f64>,
     pub(crate) anchor: HPos,
     pub(crate) size: f64,
@@ -45,17 +45,17 @@ struct Rect {
 pub(crate) struct SvgBackend<'a> {
     body: &'a mut String,
     size: (u32, u32),
-    /// Rectangles that follow each other in a row and are not written yet.
+    /// Consecutive rectangles of a row that are not written yet.
     row: Vec<Rect>,
 }
 
 impl<'a> SvgBackend<'a> {
-    /// Writes to a buffer; the size is in tenths of a CSS pixel.
+    /// Makes a writer to a buffer; the size is in tenths of a CSS pixel.
     pub(crate) fn new(body: &'a mut String, size: (u32, u32)) -> Self {
         Self { body, size, row: Vec::new() }
     }
 
-    /// Begins a group of marks, which has these attributes of data.
+    /// Begins a group of marks with these data attributes.
     pub(crate) fn open_group(&mut self, attributes: &[(&str, String)]) {
         self.write_row();
         self.body.push_str("<g");
@@ -67,7 +67,7 @@ impl<'a> SvgBackend<'a> {
 
     /// Ends a group of marks.
     pub(crate) fn close_group(&mut self) {
-        // The last one stands next to the end of the group, and is joined to none.
+        // The last rectangle stands next to the end of the group, and is not joined.
         let last = self.row.pop();
         self.write_row();
         if let Some(rect) = last {
@@ -77,7 +77,7 @@ impl<'a> SvgBackend<'a> {
         self.body.push_str("</g>\n");
     }
 
-    /// Writes a line through points with one of [`DASHES`].
+    /// Writes a line through points with a pattern of [`DASHES`].
     pub(crate) fn polyline(
         &mut self,
         points: impl IntoIterator<Item = BackendCoord>,
@@ -95,7 +95,7 @@ impl<'a> SvgBackend<'a> {
         _ = writeln!(self.body, " points=\"{}\"/>", joined(points));
     }
 
-    /// Writes a line of text, vertically centred at its place.
+    /// Writes a line of text, vertically centred at its position.
     pub(crate) fn text(&mut self, of: &Text<'_>, (x, y): BackendCoord) {
         if of.color.alpha == 0.0 {
             return;
@@ -115,7 +115,7 @@ impl<'a> SvgBackend<'a> {
             self.body.push_str(" font-weight=\"bold\"");
         }
         if let Some(degrees) = of.turn {
-            // Rounded twice: published pictures are.
+            // Rounded twice, as in published pictures.
             let degrees = (degrees * 100.0).round() / 100.0;
             _ = write!(self.body, " transform=\"rotate({degrees:.1} {x} {y})\"");
         }
@@ -127,13 +127,13 @@ impl<'a> SvgBackend<'a> {
         _ = writeln!(self.body, "{}</text>", escaped(of.text));
     }
 
-    /// Takes a filled rectangle: it is written with those that follow it in its row.
+    /// Takes a filled rectangle, which is written with those that follow it in its row.
     fn fill_rect(&mut self, rect: Rect) {
         let follows = |last: &Rect| last.row == rect.row && rect.across.0 + OVERLAP >= last.across.0 + last.across.1;
         if !self.row.last().is_some_and(follows) {
             self.write_row();
         }
-        // Next to the beginning of a group it is joined to none.
+        // Next to the beginning of a group it is not joined.
         match self.body.is_empty() || self.body.ends_with('\n') {
             true => self.row.push(rect),
             false => self.write_rect(&rect),
@@ -145,7 +145,7 @@ impl<'a> SvgBackend<'a> {
         _ = writeln!(self.body, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{paint}/>");
     }
 
-    /// Writes the rectangles of a row: many as a path for each paint, which takes a third of the text. An X-ray has thousands of them.
+    /// Writes the rectangles of a row. Many become one path for each paint, which takes a third of the text: an X-ray has thousands of them.
     fn write_row(&mut self) {
         let mut all = std::mem::take(&mut self.row);
         if all.len() < ROW {
@@ -165,23 +165,23 @@ impl<'a> SvgBackend<'a> {
     }
 }
 
-/// Text and attributes, with XML's own characters as entities.
+/// Escapes text and attribute values for XML.
 fn escaped(text: &str) -> String {
     escape(text).replace("&#39;", "&apos;")
 }
 
-/// The attribute of how much of a colour there is, where it is not all of it.
+/// Returns the opacity attribute of a colour that is not opaque.
 fn opacity(color: BackendColor) -> String {
     if color.alpha == 1.0 { String::new() } else { format!(" opacity=\"{}\"", color.alpha) }
 }
 
-/// A colour by name; `None` for the colour of the text around the chart.
+/// Returns a colour by name; `None` for the colour of the text around the chart.
 fn named(color: BackendColor) -> Option<String> {
     let (r, g, b) = color.rgb;
     ((r, g, b) != (0, 0, 0)).then(|| format!("#{r:02X}{g:02X}{b:02X}"))
 }
 
-/// The attribute of what is filled; the root fills with the colour of the text.
+/// Returns the fill attribute; the root fills with the colour of the text.
 fn fill(color: BackendColor) -> String {
     named(color).map_or_else(String::new, |name| format!(" fill=\"{name}\""))
 }
@@ -269,8 +269,8 @@ impl DrawingBackend for SvgBackend<'_> {
         Ok(())
     }
 
-    /// Measures with this crate's table: on a page plotters would measure in the DOM, and elsewhere with whatever fonts there are, so that the same
-    /// record would give different charts.
+    /// Measures with this crate's table: on a page plotters would measure in the DOM, and elsewhere with the installed fonts, so that the same record
+    /// would give different charts.
     fn estimate_text_size<S: BackendTextStyle>(
         &self,
         text: &str,
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use plotters::style::{BLACK, Color, RGBColor, ShapeStyle};
 
-    /// What is written.
+    /// Returns the written elements.
     fn written(draw: impl FnOnce(&mut SvgBackend<'_>)) -> String {
         let mut body = String::new();
         let mut svg = SvgBackend::new(&mut body, (100, 100));
@@ -366,7 +366,7 @@ mod tests {
         let outlined =
             written(|svg| (0..8).for_each(|i| svg.draw_rect((20 * i, 5), (20 * i + 20, 28), &one, false).unwrap()));
         assert!(!outlined.contains("<path") && outlined.contains("fill=\"none\""), "not filled: {outlined}");
-        // The first and the last of a group stand next to its tags.
+        // The first and the last rectangle of a group stand next to its tags.
         let group = |n: i32| {
             written(|svg| {
                 svg.open_group(&[("x", "1".into())]);

@@ -16,24 +16,24 @@ use plotters_backend::DrawingErrorKind;
 use std::cell::RefCell;
 use std::convert::Infallible;
 
-/// Whether it could be drawn; the canvas knows what was in the way. An error of no size makes each `?` a single branch.
+/// Success or failure of a drawing call; the canvas stores the reason. An error of no size makes each `?` a single branch.
 pub(crate) type Drawn = Result<(), Undrawn>;
 
-/// It could not be drawn.
+/// A failure of a drawing call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Undrawn;
 
 type Point = (i32, i32);
 
-/// The width of a chart in a notebook, and of diagrams everywhere, in CSS pixels.
+/// Width of a chart in a notebook, and of all diagrams, in CSS pixels.
 pub(crate) const WIDTH: f64 = 720.0;
-/// The empty border around a chart.
+/// Width of the empty border around a chart.
 pub(crate) const MARGIN: f64 = 12.0;
 
 /// The colour of the text around the chart; see [`crate::draw::backend`].
 const BLACK: Rgb = (0, 0, 0);
 
-/// A stroke or a fill: a colour and how much of it.
+/// A stroke or a fill: a colour and its opacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Paint {
     pub(crate) rgb: Rgb,
@@ -41,11 +41,11 @@ pub(crate) struct Paint {
 }
 
 impl Paint {
-    /// The surroundings' text colour.
+    /// Colour of the surrounding text.
     pub(crate) const INK: Self = Self::solid(BLACK);
-    /// For secondary text: subtitles, tick labels.
+    /// Paint of secondary text: subtitles, tick labels.
     pub(crate) const MUTED: Self = Self::faded(BLACK, 0.72);
-    /// For grids.
+    /// Paint of grids.
     pub(crate) const FAINT: Self = Self::faded(BLACK, 0.14);
 
     pub(crate) const fn solid(rgb: Rgb) -> Self {
@@ -107,7 +107,7 @@ impl Font {
     }
 }
 
-/// Where a text's anchor is.
+/// Position of a text's anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Left,
@@ -125,11 +125,11 @@ impl At {
     }
 }
 
-/// A marker's shape.
+/// The shape of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marker {
     Disc,
-    /// For what is there for comparison only; no line of its own has it.
+    /// A dot for marks that are shown for comparison only; no line of its own has it.
     Dot,
     Square,
     Triangle,
@@ -140,7 +140,7 @@ pub(crate) enum Marker {
     Cross,
 }
 
-/// The shapes of lines' markers, in this order.
+/// Shapes of lines' markers, in this order.
 pub(crate) const MARKERS: [Marker; 8] = [
     Marker::Disc,
     Marker::Square,
@@ -155,7 +155,7 @@ pub(crate) const MARKERS: [Marker; 8] = [
 pub(crate) struct Canvas<'a> {
     area: DrawingArea<SvgBackend<'a>, Shift>,
     width: f64,
-    /// What went wrong last.
+    /// The last error.
     error: RefCell<String>,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Canvas<'a> {
         Ok(body)
     }
 
-    /// In CSS pixels.
+    /// Returns the width in CSS pixels.
     pub(crate) fn width(&self) -> f64 {
         self.width
     }
@@ -199,7 +199,7 @@ impl<'a> Canvas<'a> {
         self.done(self.area.draw(element))
     }
 
-    /// Draws what plotters has no element for.
+    /// Draws an element that plotters lacks.
     fn call(&self, points: Vec<Point>, write: impl Fn(&mut SvgBackend<'a>, Vec<Point>)) -> Drawn {
         self.put(&Call(points, write))
     }
@@ -250,7 +250,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// A mark, or a group of marks, that says so of itself; without anything to say no group.
+    /// Draws a mark, or a group of marks, with its data; without data there is no group.
     pub(crate) fn marked(&self, data: &MarkData, picture: impl FnOnce() -> Drawn) -> Drawn {
         let attributes = data.attributes();
         if attributes.is_empty() {
@@ -261,17 +261,17 @@ impl<'a> Canvas<'a> {
         self.call(Vec::new(), |svg, _| svg.close_group())
     }
 
-    /// A line of text, vertically centred at y.
+    /// Draws a line of text, vertically centred at y.
     pub(crate) fn text(&self, text: &str, (x, y): (f64, f64), anchor: At, font: Font) -> Drawn {
         self.write(&text::clean(text), (x, y), anchor, font)
     }
 
-    /// A line of text around a place, turned by so many degrees clockwise.
+    /// Draws a line of text centred at a position, turned clockwise.
     pub(crate) fn turned(&self, text: &str, place: (f64, f64), degrees: f64, font: Font) -> Drawn {
         self.write_with(&text::clean(text), None, Some(degrees), (place, At::Middle, font))
     }
 
-    /// A line of text that begins at a place and goes up from there.
+    /// Draws a line of text that begins at a position and goes up from there.
     pub(crate) fn upwards(&self, text: &str, room: f64, place: (f64, f64), font: Font) -> Drawn {
         let text = text::clean(text);
         let shown = text::elide(&text, room, font.size, font.bold);
@@ -279,12 +279,12 @@ impl<'a> Canvas<'a> {
         self.write_with(&shown, title, Some(-90.0), (place, At::Left, font))
     }
 
-    /// A line of text with another one as its tooltip.
+    /// Draws a line of text with a tooltip.
     pub(crate) fn titled(&self, text: &str, title: &str, place: (f64, f64), anchor: At, font: Font) -> Drawn {
         self.write_with(&text::clean(text), Some(&text::clean(title)), None, (place, anchor, font))
     }
 
-    /// A line of text cut to a width; the whole of it is then its tooltip.
+    /// Draws a line of text cut to a width; the tooltip then has the whole text.
     pub(crate) fn elided(&self, text: &str, room: f64, place: (f64, f64), anchor: At, font: Font) -> Drawn {
         let text = text::clean(text);
         let shown = text::elide(&text, room, font.size, font.bold);
@@ -294,7 +294,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Text in at most so many lines of a height of 1.35 of the font's, the first centred at y; what does not fit is in the tooltip.
+    /// Draws text in at most `lines` lines, 1.35 font sizes apart, the first centred at y; text that does not fit is in the tooltip.
     pub(crate) fn wrapped(&self, text: &str, room: f64, lines: usize, (x, y): (f64, f64), font: Font) -> Drawn {
         let text = text::clean(text);
         let shown = text::wrap(&text, room, font.size, font.bold, lines);
@@ -311,7 +311,7 @@ impl<'a> Canvas<'a> {
 
     fn write(&self, text: &str, (x, y): (f64, f64), anchor: At, font: Font) -> Drawn {
         let style = if font.bold { FontStyle::Bold } else { FontStyle::Normal };
-        // The fonts are named once, at the root.
+        // The font is named once, at the root.
         let desc = FontDesc::new(FontFamily::SansSerif, font.size * UNIT, style);
         let color = font.paint.color();
         let style = TextStyle::from(desc).color(&color).pos(Pos::new(anchor.h_pos(), VPos::Center));
@@ -332,7 +332,7 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// An element of what plotters has none for: its points, and a call of the backend with them.
+/// An element that plotters lacks: its points, and a call of the backend with them.
 struct Call<F>(Vec<Point>, F);
 
 impl<'a, F> PointCollection<'a, Point> for &'a Call<F> {
@@ -356,7 +356,7 @@ impl<'b, F: Fn(&mut SvgBackend<'b>, Vec<Point>)> Drawable<SvgBackend<'b>> for Ca
     }
 }
 
-/// From one line of text to the next.
+/// Returns the distance between two lines of text.
 pub(crate) fn line_height(font: Font) -> f64 {
     font.size * 1.35
 }

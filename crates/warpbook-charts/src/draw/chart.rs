@@ -1,28 +1,28 @@
-//! A chart: a picture with its words and its figures, or why there is none.
+//! A chart: a picture with its texts and its figures, or the reason why there is none.
 
 use crate::draw::svg::Svg;
 use crate::draw::table::Table;
 use std::fmt;
 
-/// A picture, what it says in words, and its figures.
+/// A picture with its texts and its figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// Its heading, as in "Linear regression: time".
+    /// Title, such as "Linear regression: time".
     pub title: String,
-    /// What it shows, in one sentence; also the SVG's `<desc>`.
+    /// Description in one sentence; also the SVG's `<desc>`.
     pub description: String,
     /// The picture.
     pub svg: Svg,
-    /// The figures that were drawn, and the reasons where there are none.
+    /// The figures in the picture, and the reasons for missing ones.
     pub table: Table,
 }
 
-/// Why there is no chart. Displayed as a sentence.
+/// Why there is no chart. It is displayed as a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChartError {
-    /// The record has nothing of what the chart shows; the sentence says what is missing.
+    /// The record lacks the chart's data; the sentence says what is missing.
     NothingToDraw(String),
-    /// The records must not share one chart; the sentence says what differs.
+    /// The records must not share one chart; the sentence states the difference.
     NotComparable(String),
 }
 

@@ -8,12 +8,12 @@
 //! | purples | GPU libraries |
 //! | ambers | other frameworks |
 //! | browns | the CPU |
-//! | vermillion | what is lost: time above a bound, copies, cells in which a library is ahead |
-//! | grey | what is there for comparison only: the rest of many lines, idle time, work that was not counted |
-//! | the text's colour | what values are held against: ceilings, roofs, axes |
+//! | vermillion | losses: time above a bound, copies, cells in which a library is ahead |
+//! | grey | marks for comparison only: the rest of many lines, idle time, work that was not counted |
+//! | the text's colour | references that values are compared with: ceilings, roofs, axes |
 //!
-//! What else differs is told by shapes, dashes and words: levels of memory and records have markers, lines of one kind have
-//! tones of its colour. Diagrams and timelines, which show no rungs, take [`SERIES`] as they come.
+//! Shapes, dashes and words show all other differences: levels of memory and records have markers, lines of one kind have tones of its colour.
+//! Diagrams and timelines, which show no rungs, use [`SERIES`] in order.
 
 pub(crate) type Rgb = (u8, u8, u8);
 
@@ -32,10 +32,10 @@ pub(crate) const VIOLET: Rgb = (0x9A, 0x5F, 0xC0);
 pub(crate) const OLIVE: Rgb = (0x9C, 0x8A, 0x1E);
 pub(crate) const UMBER: Rgb = (0x7D, 0x6B, 0x62);
 
-/// The colours of what are no rungs, in this order.
+/// Colours of series that are not rungs, in this order.
 pub(crate) const SERIES: [Rgb; 8] = [BLUE, VERMILLION, GREEN, PURPLE, AMBER, SKY, BROWN, GREY];
 
-/// WCAG 2's relative luminance.
+/// Returns the relative luminance of WCAG 2.
 #[cfg(test)]
 fn luminance((r, g, b): Rgb) -> f64 {
     let linear = |c: u8| {
@@ -45,14 +45,14 @@ fn luminance((r, g, b): Rgb) -> f64 {
     0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
 }
 
-/// WCAG 2's contrast.
+/// Returns the contrast of WCAG 2.
 #[cfg(test)]
 pub(crate) fn contrast(a: Rgb, b: Rgb) -> f64 {
     let (a, b) = (luminance(a), luminance(b));
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
-/// What a colour of that much cover gives on a paper.
+/// Returns the colour that results from an opacity on a background.
 #[cfg(test)]
 pub(crate) fn blended(color: Rgb, alpha: f64, paper: Rgb) -> Rgb {
     let mix = |c: u8, p: u8| (f64::from(c) * alpha + f64::from(p) * (1.0 - alpha)).round() as u8;

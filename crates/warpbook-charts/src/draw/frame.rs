@@ -1,4 +1,4 @@
-//! What is around every picture: title, subtitle and notes.
+//! The frame of a chart: title, subtitle and notes.
 
 use crate::draw::canvas::{Canvas, Drawn, Font, MARGIN, line_height};
 use crate::draw::chart::{Chart, ChartError};
@@ -7,15 +7,15 @@ use crate::draw::svg::Svg;
 use crate::draw::table::Table;
 use crate::draw::text;
 
-/// A ladder, a legend and a list have at most so many entries; the table has them all.
+/// Limit on the entries of a ladder, a legend and a list; the table has them all.
 pub(crate) const MAX_ENTRIES: usize = 48;
 
-/// What every chart has around its picture.
+/// Title, subtitle and notes around a chart's picture.
 pub(crate) struct Frame {
-    /// In CSS pixels.
+    /// Width in CSS pixels.
     pub(crate) width: f64,
     pub(crate) title: String,
-    /// Device, work and policy.
+    /// Text below the title: device, work and policy.
     pub(crate) subtitle: String,
     pub(crate) description: String,
     /// Remarks below the picture.
@@ -24,7 +24,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Draws a picture of a height below title and subtitle and above the notes; it is given the y of its top.
+    /// Draws a picture of a height below title and subtitle and above the notes; the picture gets the y of its top.
     pub(crate) fn draw(
         mut self,
         height: f64,

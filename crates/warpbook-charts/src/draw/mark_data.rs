@@ -1,45 +1,45 @@
-//! What a mark of a chart says of itself: attributes that a page reads, in a notebook as on a page.
+//! Data attributes of a chart's marks, which a page or a notebook reads.
 //!
-//! A mark is the innermost element with a `data-value`. What several marks share, as the problem of a ladder or the rung of a line, is said
-//! once, by a group around them: a reader of the attributes looks at the mark and then outwards.
+//! A mark is the innermost element with a `data-value`. Attributes that several marks share, such as the problem of a ladder or the rung of a line,
+//! are on a group around them: a reader looks at the mark and then outwards.
 
 use crate::draw::text::clean;
 
 /// The attributes of a mark, or of a group of marks; empty ones are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MarkData {
-    /// The rung's id.
+    /// Id of the rung.
     pub(crate) rung: String,
-    /// The problem's label.
+    /// Label of the problem.
     pub(crate) problem: String,
-    /// What the mark is called, where its series does not say it.
+    /// Name of the mark, if its series does not tell it.
     pub(crate) name: String,
-    /// What the legend calls those that are drawn alike.
+    /// Name in the legend of the marks that are drawn alike.
     pub(crate) series: String,
-    /// The value as it is shown; of a group empty.
+    /// Value as it is shown; empty for a group.
     pub(crate) value: String,
-    /// As "± 1.2 µs".
+    /// Spread, such as "± 1.2 µs".
     pub(crate) spread: String,
-    /// How many samples the value is the median of; 0 where it is none.
+    /// Number of samples that the value is the median of; 0 if it is not a median.
     pub(crate) samples: u64,
-    /// The series that an entry of the legend is for.
+    /// Series that an entry of the legend is for.
     pub(crate) legend: String,
-    /// Where a plot is and what its axes are: see [`crate::draw::plot::ticks::plot_words`].
+    /// Position and axes of a plot: see [`crate::draw::plot::ticks::plot_words`].
     pub(crate) plot: String,
 }
 
 impl MarkData {
-    /// Of a line that values are held against.
+    /// Makes the data of a reference line.
     pub(crate) fn reference(value: impl Into<String>) -> Self {
         Self { value: value.into(), ..Self::default() }
     }
 
-    /// Of an entry of the legend.
+    /// Makes the data of a legend entry.
     pub(crate) fn legend(series: impl Into<String>) -> Self {
         Self { legend: series.into(), ..Self::default() }
     }
 
-    /// The names and the values of the attributes that are not empty.
+    /// Returns names and values of the attributes that are not empty.
     pub(crate) fn attributes(&self) -> Vec<(&'static str, String)> {
         let samples = if self.samples > 0 { self.samples.to_string() } else { String::new() };
         let all = [
@@ -57,7 +57,8 @@ impl MarkData {
     }
 }
 
-/// Takes the number of samples that most of the marks have out of these, for a group around all: the others say their own. 0 where a mark has none.
+/// Removes the most frequent number of samples from these marks and returns it, for a group around all; the others keep their own. 0 if a mark has
+/// none.
 pub(crate) fn shared_samples(marks: &mut [MarkData]) -> u64 {
     if marks.iter().any(|f| f.samples == 0) {
         return 0;
@@ -68,7 +69,7 @@ pub(crate) fn shared_samples(marks: &mut [MarkData]) -> u64 {
     most
 }
 
-/// Takes out of the marks the problem that all of them have, for a group around them.
+/// Removes the problem that all marks share and returns it, for a group around them.
 pub(crate) fn shared_problem<'a>(marks: impl Iterator<Item = &'a mut MarkData>) -> MarkData {
     let mut marks: Vec<&mut MarkData> = marks.collect();
     let problem = marks.iter().map(|f| &f.problem).find(|p| !p.is_empty()).cloned().unwrap_or_default();

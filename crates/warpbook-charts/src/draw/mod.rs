@@ -1,4 +1,4 @@
-//! How anything is drawn: SVG, texts, axes, colours. Nothing here knows a record.
+//! Drawing primitives: SVG, texts, axes, colours. Nothing here knows a record.
 
 pub(crate) mod backend;
 pub(crate) mod canvas;

@@ -1,19 +1,19 @@
-//! How a chart is drawn, apart from what it shows.
+//! Options of drawing that are independent of the chart's contents.
 
-/// Narrower charts have a phone's layout: rows are stacked, labels are above their bars and keys below their plots.
+/// Width below which charts have a phone's layout: rows are stacked, labels are above their bars and keys below their plots.
 const NARROW: u32 = 560;
 
-/// The part of a sweep or a roofline that is shown, in its axes' units.
+/// The visible part of a sweep or a roofline, in its axes' units.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
-    /// From and to, along the horizontal axis.
+    /// Range of the horizontal axis.
     pub x: (f64, f64),
-    /// From and to, along the vertical one.
+    /// Range of the vertical axis.
     pub y: (f64, f64),
 }
 
 impl Window {
-    /// One with ends in order; `None` where they are no positive, finite numbers, or too close to each other to be told apart.
+    /// Makes a window with ordered ends; `None` if they are not positive, finite numbers, or too close to each other to be told apart.
     #[must_use]
     pub fn new(x: (f64, f64), y: (f64, f64)) -> Option<Self> {
         let ordered = |(a, b): (f64, f64)| (a.min(b), a.max(b));
@@ -23,26 +23,26 @@ impl Window {
     }
 }
 
-/// A time that a reader expected, which a ladder marks.
+/// A reader's guess of a time, which a ladder marks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Guess {
-    /// In microseconds; one that is no positive, finite number is not drawn.
+    /// Time in microseconds; a guess that is not a positive, finite number is not drawn.
     pub us: f64,
-    /// Whose it is, as "your guess".
+    /// Label, such as "your guess".
     pub label: String,
 }
 
-/// How a chart is drawn: its width, what of it, and which lines stand out. [`Options::default`] is that of a notebook, and of the functions
-/// that take none. The same record and options give the same bytes.
+/// How a chart is drawn: its width, the visible part, and the lines that stand out. [`Options::default`] is the layout of notebooks. The same record
+/// and options give the same bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// In CSS pixels, within [`Options::WIDTHS`]; below 560 with a phone's layout.
+    /// Width in CSS pixels, within [`Options::WIDTHS`]; below 560 the layout is a phone's.
     pub width: u32,
-    /// What of a sweep or a roofline is shown; all of it where this is `None`.
+    /// Visible part of a sweep or a roofline; `None` for all of it.
     pub window: Option<Window>,
     /// Ids of rungs whose lines stand out of a sweep of many.
     pub picked: Vec<String>,
-    /// What a reader expected, marked in a ladder.
+    /// A reader's guess, marked in a ladder.
     pub guess: Option<Guess>,
     /// True for a picture that is stored in a notebook: an X-ray has fewer lanes, and each warp is one mark.
     pub light: bool,
@@ -55,16 +55,16 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The widths that charts are drawn at.
+    /// The supported widths in CSS pixels.
     pub const WIDTHS: std::ops::RangeInclusive<u32> = 280..=1200;
 
-    /// Those of a phone, 360 CSS pixels wide.
+    /// Returns the options for a phone, 360 CSS pixels wide.
     #[must_use]
     pub fn phone() -> Self {
         Self::of_width(360)
     }
 
-    /// A width, moved into [`Options::WIDTHS`].
+    /// Returns the options for a width, clamped to [`Options::WIDTHS`].
     #[must_use]
     pub fn of_width(width: u32) -> Self {
         Self { width: width.clamp(*Self::WIDTHS.start(), *Self::WIDTHS.end()), ..Self::default() }

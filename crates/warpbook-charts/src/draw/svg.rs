@@ -9,36 +9,36 @@ const FONTS: &str =
 const LIGHT: (&str, &str) = ("#1f2328", "#ffffff");
 const DARK: (&str, &str) = ("#e6e6e6", "#16181c");
 
-/// A chart as SVG, without a background and with texts in `currentColor`: to be put into a page as it is.
+/// A chart as SVG without a background and with texts in `currentColor`, to be inserted into a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Svg {
     inline: String,
-    /// Where the root's content begins.
+    /// Offset of the root's content.
     content: usize,
     id: String,
     size: (u32, u32),
 }
 
 impl Svg {
-    /// The `<svg>` element, for a page.
+    /// Returns the `<svg>` element, for a page.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.inline
     }
 
-    /// The same, owned.
+    /// Returns the `<svg>` element as a `String`.
     #[must_use]
     pub fn into_string(self) -> String {
         self.inline
     }
 
-    /// Width and height that it is drawn for, in CSS pixels.
+    /// Returns the width and height in CSS pixels.
     #[must_use]
     pub fn size(&self) -> (u32, u32) {
         self.size
     }
 
-    /// As a file, or for `<img>`: with its own size, background and colours, which follow `prefers-color-scheme`.
+    /// Returns the chart as a file, or for `<img>`: with its own size, background and colours, which follow `prefers-color-scheme`.
     #[must_use]
     pub fn standalone(&self) -> String {
         let (w, h) = self.size;
@@ -53,8 +53,8 @@ impl Svg {
         )
     }
 
-    /// [`Self::standalone`] for the `<img>` of a notebook, which cannot ask the marks of a chart anything: they come without the facts that the page's
-    /// tooltips show.
+    /// Returns [`Self::standalone`] for the `<img>` of a notebook, which cannot query the marks of a chart: they lack the data of the page's
+    /// tooltips.
     #[must_use]
     pub fn picture(&self) -> String {
         let file = self.standalone();
@@ -98,7 +98,7 @@ fn common(id: &str, (w, h): (u32, u32)) -> String {
     )
 }
 
-/// Ids must differ between the charts of a page and stay the same between two drawings of one.
+/// Hashes texts to an id. Ids must differ between the charts of a page but be the same for two drawings of one chart.
 fn fnv1a<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     parts
         .into_iter()

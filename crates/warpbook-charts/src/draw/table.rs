@@ -3,9 +3,9 @@ use crate::draw::text::{clean, columns, escape};
 /// The figures of a chart, with units in the headers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
-    /// The columns' names.
+    /// Names of the columns.
     pub headers: Vec<String>,
-    /// The cells, row by row; missing values are empty.
+    /// Cells, row by row; missing values are empty.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -18,7 +18,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(|c| clean(c.as_ref())).collect());
     }
 
-    /// As CSV (RFC 4180, lines ended by CR LF).
+    /// Returns the table as CSV (RFC 4180, lines ended by CR LF).
     ///
     /// A cell that a spreadsheet would take for a formula is preceded by an apostrophe; numbers are left alone.
     #[must_use]
@@ -36,7 +36,7 @@ impl Table {
         out
     }
 
-    /// As text for fixed pitch: columns aligned, figures to the right, no newline at its end.
+    /// Returns the table as fixed-pitch text: aligned columns, figures to the right, no newline at the end.
     #[must_use]
     pub fn text(&self) -> String {
         let all: Vec<Vec<String>> = std::iter::once(&self.headers)
@@ -66,7 +66,7 @@ impl Table {
         lines.join("\n")
     }
 
-    /// As HTML: `<table class="wb-table">`, everything escaped; cells of numbers have the class `wb-num`.
+    /// Returns the table as HTML: `<table class="wb-table">`, everything escaped; cells of numbers have the class `wb-num`.
     #[must_use]
     pub fn html(&self) -> String {
         let count = self.rows.iter().map(Vec::len).chain([self.headers.len()]).max().unwrap_or(0);
@@ -88,7 +88,7 @@ impl Table {
         out
     }
 
-    /// Whether a column has only numbers and empty cells.
+    /// Returns true if a column has only numbers and empty cells.
     fn is_numeric(&self, column: usize) -> bool {
         let mut cells = self.rows.iter().filter_map(|r| r.get(column)).filter(|c| !c.is_empty()).peekable();
         cells.peek().is_some() && cells.all(|c| is_number(c))
@@ -100,7 +100,7 @@ fn is_number(cell: &str) -> bool {
 }
 
 fn csv_cell(cell: &str) -> String {
-    // Spreadsheets skip what is blank at the start, and take the full-width forms as well.
+    // Spreadsheets skip leading blanks, and also accept the full-width forms.
     let first = cell.trim_start().chars().next();
     let formula = matches!(first, Some('=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠'))
         || cell.starts_with(['\t', '\r', '\n']);

@@ -1,4 +1,4 @@
-//! A ladder climbed rung by rung: which rung comes before another, and what a rung brought.
+//! The changes of a ladder from rung to rung: the rung before another, and the gain over it.
 
 use crate::draw::text::words::{percent, time, times};
 use crate::record::names::{label, name};
@@ -6,10 +6,10 @@ use crate::record::noise::Ratio;
 use crate::record::verdict::{bound_name, of_bound, past_bound, usable, verdict};
 use warpbook_record::{Bound, KernelSpec, KernelStats, Measurement, Problem, Run, Rung, Runner};
 
-/// The rung that another is compared with at a problem: the one that it is a variant of; else, of those before it that are run the same way, as by
-/// kernels, and have a valid figure of all of the work, one with arithmetic of the same type where there is one, and of these the one whose source is
-/// most like its own, which is what it grew from; of equals the nearest. Without such a figure it is the nearest that is run the same way. Of the first
-/// kernels it is the last CPU rung. The same rung in another type is none.
+/// Returns the rung that another is compared with at a problem. It is the rung that this one is a variant of; otherwise one of the earlier rungs with
+/// the same kind of runner, such as kernels, and a valid figure for all of the work. Of these it prefers arithmetic of the same type, then the source
+/// most like its own, from which it grew, then the nearest. If none has such a figure, it is the nearest with the same kind of runner. The first
+/// kernels are compared with the last CPU rung. The same rung in another type does not count.
 #[must_use]
 pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'a Rung> {
     let at = run.rungs.iter().position(|r| r.id == rung)?;
@@ -33,7 +33,8 @@ pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'
     base.or_else(nearest).or_else(|| alike().next()).or_else(by_cpu)
 }
 
-/// How much of the source of two rungs' kernels is the same, from 0 to 1: lines of their files, and what these are compiled with. 0 where either has none.
+/// Returns how much of the source of two rungs' kernels is the same, from 0 to 1: lines of their files, and the macros that these are compiled with.
+/// 0 if either has none.
 fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
     let [a, b] = [old, new].map(|rung| {
         let mut files: Vec<&str> = rung.kernels().iter().map(|k| k.file.as_ref()).collect();
@@ -60,7 +61,7 @@ fn likeness(run: &Run, old: &Rung, new: &Rung) -> f64 {
     if lines(&a) == 0 || lines(&b) == 0 { 0.0 } else { 2.0 * common as f64 / all as f64 }
 }
 
-/// How many lines two texts have in common, in whatever order: each line as often as both have it, without the blanks around it. Empty lines do not count.
+/// Counts the lines that two texts share, in any order and as often as both have them, without surrounding blanks. Empty lines do not count.
 #[must_use]
 pub fn lines_in_common(a: &str, b: &str) -> usize {
     let [a, b] = [a, b].map(|text| {
@@ -98,8 +99,8 @@ fn way(rung: &Rung) -> Way {
     }
 }
 
-/// What a rung brought over [`rung_before`], in a sentence: "Warp tile: 1.42× as fast as Vectorised (412 µs → 290 µs), 31 % → 44 % of
-/// arithmetic's bound." Whether it is faster follows [`noise_rule`](crate::noise_rule). A rung without a valid figure says why.
+/// Describes the gain of a rung over [`rung_before`] in a sentence: "Warp tile: 1.42× as fast as Vectorised (412 µs → 290 µs), 31 % → 44 % of
+/// arithmetic's bound." [`noise_rule`](crate::noise_rule) decides if it is faster. For a rung without a valid figure it gives the reason.
 #[must_use]
 pub fn climb_caption(run: &Run, problem: &Problem, rung: &str) -> String {
     let title = name(run, rung);
@@ -147,8 +148,8 @@ fn share(run: &Run, m: &Measurement) -> Option<(Bound, f64)> {
     Some((bound, run.fraction_of_bound(m).filter(|f| f.is_finite())?))
 }
 
-/// What else differs between a rung's measurement and that of the rung before it, a phrase each: how it is launched, its kernels, its tile,
-/// what the compiler made of it.
+/// Lists the other differences between a rung's measurement and that of the rung before it, a phrase each: launches, kernels, tile, and the
+/// compiler's figures.
 #[must_use]
 pub fn changes(run: &Run, problem: &Problem, before: &Rung, rung: &Rung) -> Vec<String> {
     let mut out = Vec::new();

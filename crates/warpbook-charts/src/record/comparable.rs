@@ -3,6 +3,7 @@
 use crate::draw::{ChartError, clean};
 use crate::record::names::{label, line_label};
 use crate::record::verdict::usable;
+use std::collections::BTreeSet;
 use warpbook_record::{DeviceKind, Input, L2State, Measurement, Policy, Problem, Run, TimedBy};
 
 use crate::record::noise::LEAST_SAMPLES;
@@ -135,26 +136,35 @@ fn l2_difference(a: &Policy, b: &Policy) -> Option<String> {
     (a.l2 != b.l2).then(|| format!("one from {}, the other from {}", name(a.l2), name(b.l2)))
 }
 
-/// The difference between the data of a problem in two records. An entry that names some work is passed over where only one record has such an entry,
-/// since the other did no such work, and where it names other work than this problem's.
+/// The entries by which the data of a problem differ in two records. An entry that names some work is passed over where only one record has such an
+/// entry, since the other did no such work, and where it names other work than this problem's.
 fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String> {
-    let named = |entry: &Input, work: &str| entry.work.eq_ignore_ascii_case(work);
-    let in_both: Vec<&str> = (a.inputs.entries().iter().map(|e| e.work.as_str()))
-        .filter(|work| b.inputs.entries().iter().any(|e| named(e, work)))
-        .collect();
+    if a.inputs == b.inputs {
+        return None;
+    }
+    let [a, b] = [a, b].map(|policy| {
+        let shown = |e: &Input| Input { work: clean(&e.work), data: clean(&e.data) };
+        policy.inputs.entries().iter().map(shown).collect::<Vec<_>>()
+    });
+    let [works_a, works_b] = [&a, &b].map(|all| all.iter().map(|e| e.work.as_str()).collect::<BTreeSet<_>>());
+    let in_both = |e: &Input| works_a.contains(&*e.work) && works_b.contains(&*e.work);
     let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
-    let called = format!("{} {line} {}", label(problem), clean(&problem.id)).to_ascii_lowercase();
-    let of_problem = |work: &str| !work.is_empty() && called.contains(&clean(work).to_ascii_lowercase());
-    let its_own: Vec<&str> = in_both.iter().copied().filter(|work| of_problem(work)).collect();
+    let texts = [label(problem), line, clean(&problem.id)];
+    let names_problem = |e: &Input| !e.work.is_empty() && texts.iter().any(|text| text.contains(&e.work));
     // Where no entry names the problem, every entry of both records may be about it.
-    let concerning = if its_own.is_empty() { &in_both } else { &its_own };
-    let data = |policy: &Policy| -> String {
-        let concerns = |e: &&Input| e.work.is_empty() || concerning.iter().any(|work| named(e, work));
-        let kept: Vec<String> = policy.inputs.entries().iter().filter(concerns).map(|e| clean(&e.data)).collect();
-        kept.join("; ")
+    let is_named = a.iter().any(|e| in_both(e) && names_problem(e));
+    let concerns = |e: &Input| e.work.is_empty() || (in_both(e) && (!is_named || names_problem(e)));
+    let only = |of: &[Input], other: &[Input]| {
+        let other: BTreeSet<&Input> = other.iter().collect();
+        let kept = of.iter().filter(|e| concerns(e) && !other.contains(e)).map(Input::to_string);
+        clean(&kept.collect::<Vec<_>>().join("; "))
     };
-    let (a, b) = (data(a), data(b));
-    (a != b).then(|| format!("one with inputs \u{201c}{a}\u{201d}, the other with \u{201c}{b}\u{201d}"))
+    match [only(&a, &b), only(&b, &a)] {
+        [a, b] if a.is_empty() && b.is_empty() => None,
+        [a, b] if b.is_empty() => Some(format!("one with inputs \u{201c}{a}\u{201d}, the other without")),
+        [a, b] if a.is_empty() => Some(format!("one without inputs \u{201c}{b}\u{201d}, the other with them")),
+        [a, b] => Some(format!("one with inputs \u{201c}{a}\u{201d}, the other with \u{201c}{b}\u{201d}")),
+    }
 }
 
 /// What differs between the timing of two records at a problem, whoever was timed; for charts of many rungs.
@@ -212,7 +222,28 @@ mod tests {
         );
         check("Philox", "zeros", &line, true);
         check("", "zeros", &line, true);
-        let entries = Inputs::of_all(plain).with("Several features", "Gaussian x");
-        assert_eq!(inputs_difference(&policy(&gaussian), &Policy { inputs: entries, ..policy("") }, &features), None);
+    }
+
+    #[test]
+    fn an_older_records_sentence_equals_the_same_entries_and_differences_are_named() {
+        let problem = Problem::new("MNIST CNN, batch 512", "512", vec![], Dtype::F32);
+        let old = policy("MNIST CNN: MNIST: the original files; AMP recipe: Gaussian; weights from seed 1");
+        let data = |mnist: &str, seed: u32| {
+            let inputs = Inputs::default().with("MNIST CNN", mnist).with("AMP recipe", "zeros");
+            Policy { inputs: inputs.with("", format!("weights from seed {seed}")), ..policy("") }
+        };
+        let difference = |new: &Policy| inputs_difference(&old, new, &problem);
+        // The data of other problems does not count.
+        assert_eq!(difference(&data("MNIST: the original files", 1)), None);
+        assert_eq!(
+            difference(&data("drawn", 1)).unwrap(),
+            "one with inputs \u{201c}MNIST CNN: MNIST: the original files\u{201d}, the other with \u{201c}MNIST CNN: drawn\u{201d}"
+        );
+        assert_eq!(
+            difference(&data("MNIST: the original files", 2)).unwrap(),
+            "one with inputs \u{201c}weights from seed 1\u{201d}, the other with \u{201c}weights from seed 2\u{201d}"
+        );
+        let more = Policy { inputs: data("MNIST: the original files", 1).inputs.with("", "shuffled"), ..policy("") };
+        assert_eq!(difference(&more).unwrap(), "one without inputs \u{201c}shuffled\u{201d}, the other with them");
     }
 }

@@ -5,13 +5,13 @@ use crate::draw::text::words::{bandwidth, bytes, percent, rate, time, versions};
 use warpbook_record::KernelCounters;
 use warpbook_record::counters::metric::{DRAM, ISSUE, L2, L2_HITS, LANES, LOADS, STORES, TENSOR, TIME, WARPS};
 
-/// What the columns of [`counters`] mean.
+/// Explains the columns of [`counters`].
 pub const COUNTERS_MEANING: &str = "Times are longer than without counters, whose clocks may differ. FLOP/s: operations in fp32 and of the tensor cores. Sectors have \
     32 bytes: 4 a request are 128 bytes in a row. Bank conflicts: the share of shared memory's wavefronts that they add. Issue slots: cycles in which a scheduler \
     issues. Lanes: threads of a warp that execute an instruction, of 32. Warps: of those that a multiprocessor can hold. Warps wait for: cycles that the warps of a \
     scheduler spend waiting for it, added up, per instruction that it issues, the two largest reasons.";
 
-/// What counted, each source once, and what the columns of [`counters`] mean.
+/// Names the sources of the counters, each once, and explains the columns of [`counters`].
 #[must_use]
 pub fn counted_by<'s>(sources: impl IntoIterator<Item = &'s str>) -> String {
     let mut all: Vec<&str> = Vec::new();
@@ -23,25 +23,25 @@ pub fn counted_by<'s>(sources: impl IntoIterator<Item = &'s str>) -> String {
     format!("Counted by {}. {COUNTERS_MEANING}", versions(&all.join("; ")))
 }
 
-/// A figure of a kernel: its column, with its unit in a file, its number in that unit, and its text.
+/// A figure of a kernel: its column, its number in the unit of a file, and its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counter {
-    /// The column's heading.
+    /// Heading of the column.
     pub heading: &'static str,
-    /// The same with the unit of [`Counter::number`].
+    /// Heading with the unit of [`Counter::number`].
     pub in_file: &'static str,
-    /// The figure, where it was counted and is one.
+    /// The figure, if it was counted and is a number.
     pub number: Option<f64>,
-    /// As it is shown; empty where it was not counted.
+    /// Text of the figure; empty if it was not counted.
     pub text: String,
-    /// Whether the column is one of words.
+    /// True if the column consists of words.
     pub in_words: bool,
 }
 
-/// Heading, heading in a file, number and how it is written.
+/// Heading, heading in a file, number and its formatter.
 type Figure<'a> = (&'static str, &'static str, Option<f64>, &'a dyn Fn(f64) -> String);
 
-/// The figures of a kernel, the same columns for each. The last is in words: what its warps wait for.
+/// Returns the figures of a kernel, with the same columns for each. The last one is in words: the stall reasons of its warps.
 #[must_use]
 pub fn counters_of(kernel: &KernelCounters) -> Vec<Counter> {
     let value = |metric| kernel.value(metric);
@@ -78,7 +78,7 @@ pub fn counters_of(kernel: &KernelCounters) -> Vec<Counter> {
     all
 }
 
-/// The kernels that took longest first, so many of them at most.
+/// Returns a table of the kernels, the longest first, at most `most` of them.
 #[must_use]
 pub fn counters(kernels: &[KernelCounters], most: usize) -> Table {
     let mut table = Table::default();
@@ -99,7 +99,7 @@ fn longest(kernels: &[KernelCounters]) -> Vec<&KernelCounters> {
     sorted
 }
 
-/// Texts of some columns of [`counters_of`], each under the heading that it is asked for by, in the order of `headings`.
+/// Returns the texts of some columns of [`counters_of`], selected by heading, in the order of `headings`.
 #[must_use]
 pub fn counters_under(headings: &[&str], kernel: &KernelCounters) -> Vec<String> {
     let all = counters_of(kernel);
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn each_source_is_said_once() {
-        let said = counted_by(["CUPTI 13, 9 passes.", "CUPTI 13, 9 passes", "CUPTI 13, 10 passes"]);
-        assert_eq!(said, format!("Counted by CUPTI 13, 9 passes; CUPTI 13, 10 passes. {COUNTERS_MEANING}"));
+        let note = counted_by(["CUPTI 13, 9 passes.", "CUPTI 13, 9 passes", "CUPTI 13, 10 passes"]);
+        assert_eq!(note, format!("Counted by CUPTI 13, 9 passes; CUPTI 13, 10 passes. {COUNTERS_MEANING}"));
         assert!(counted_by(["CUPTI 130001"]).starts_with("Counted by CUPTI 13.0.1. "));
     }
 }

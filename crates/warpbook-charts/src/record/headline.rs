@@ -1,4 +1,4 @@
-//! What a record says of a problem, in the words that a reader sees first.
+//! The headline of a record: the first sentence and figures that a reader sees.
 
 use crate::draw::clean;
 use crate::draw::text::words::{counted, memory, percent, possessive, significant, time, times};
@@ -8,30 +8,30 @@ use crate::record::names::{label, name};
 use crate::record::verdict::{bound_name, divergence, of_bound, past_bound, usable, verdict};
 use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, TrainLog};
 
-/// At most so many rungs are named that the fastest is held against.
+/// Limit on the rungs that the headline compares the fastest with.
 const MOST_AGAINST: usize = 3;
 const OVER_FRAMEWORK: &str = "Over another framework";
 
-/// Who is the fastest at a problem, by how much, how near to its bound, and whether its result was right; of a training without
-/// measurements, what it reached.
+/// The fastest rung at a problem, its lead, its share of the bound, and the result of its check; for a training without measurements, the results
+/// that it reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headline {
-    /// The rung that it is about, by id.
+    /// Id of the rung that it is about.
     pub rung: String,
-    /// All of it in a sentence.
+    /// The headline in a sentence.
     pub sentence: String,
-    /// The same in figures, the most important first.
+    /// The headline in figures, the most important first.
     pub tiles: Vec<HeadlineTile>,
 }
 
-/// A figure with what it is of.
+/// A figure with its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadlineTile {
-    /// As "Fastest".
+    /// Label, such as "Fastest".
     pub label: String,
-    /// As "432 µs".
+    /// Value, such as "432 µs".
     pub value: String,
-    /// As "On-chip".
+    /// Detail, such as "On-chip".
     pub detail: String,
 }
 
@@ -61,8 +61,8 @@ pub fn headline(run: &Run, problem: &Problem) -> Option<Headline> {
     }
 }
 
-/// The rungs of a problem as heights from 0 to 1, in the ladder's order: the logarithm of their speed between the slowest and the fastest.
-/// Those without a valid figure are left out.
+/// Returns the rungs of a problem as heights from 0 to 1, in the ladder's order: the logarithm of their speed between the slowest and the fastest.
+/// Rungs without a valid figure are left out.
 #[must_use]
 pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
     let sound = run.ladder(problem).into_iter().map(|row| row.measurement).filter(|m| run.is_sound(m));
@@ -72,12 +72,12 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
     speeds.into_iter().map(height).collect()
 }
 
-/// What an overview shows of a record: the sentence of its main problem's [`headline`], empty where there is none, and its [`sparkline`].
+/// Returns a record's summary for an overview: the sentence of its main problem's [`headline`], which may be empty, and its [`sparkline`].
 #[must_use]
 pub fn in_short(run: &Run) -> (String, Vec<f64>) {
     let Some(problem) = run.main_problem() else { return Default::default() };
-    let said = of_own(run).or_else(|| Some(headline(run, problem)?.sentence));
-    (said.unwrap_or_default(), sparkline(run, problem))
+    let sentence = of_own(run).or_else(|| Some(headline(run, problem)?.sentence));
+    (sentence.unwrap_or_default(), sparkline(run, problem))
 }
 
 /// Describes a learner's own kernels, if the record has some: the fastest at its main problem, or else at the first problem that one was run at.
@@ -103,14 +103,14 @@ fn of_own(run: &Run) -> Option<String> {
     Some(format!("{} at {}: {}{against}. Its result passed the check.", name(run, &m.rung), label(problem), time(us)))
 }
 
-/// The slow way and the fast one that a record names, with the reason where one of its notes goes on with it.
+/// Describes the slow way and the fast one that a record names, with the reason if one of its notes continues the sentence.
 fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     let (slow, fast) = named_pair(run, problem)?;
     let (slow_us, fast_us) = (usable(slow.median_us())?, usable(fast.median_us())?);
     let [slow_name, fast_name] = [slow, fast].map(|m| name(run, &m.rung));
     let ratio = times(slow_us / fast_us);
-    let said = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
-    let reason = run.notes.iter().find_map(|note| note.strip_prefix(&said)).map(clean).unwrap_or_default();
+    let sentence = format!("With {}, “{fast_name}” is {ratio} as fast as “{slow_name}”.", label(problem));
+    let reason = run.notes.iter().find_map(|note| note.strip_prefix(&sentence)).map(clean).unwrap_or_default();
     let mut tiles = vec![
         HeadlineTile::new("Times as fast", ratio, format!("{fast_name}, against {slow_name}")),
         HeadlineTile::new("Slow way", time(slow_us), slow_name),
@@ -118,16 +118,16 @@ fn of_pair(run: &Run, problem: &Problem) -> Option<Headline> {
     ];
     tiles.extend(bound_tile(run, fast));
     tiles.extend(check_tile(fast));
-    Some(Headline { rung: fast.rung.clone(), sentence: format!("{said} {reason}").trim().to_owned(), tiles })
+    Some(Headline { rung: fast.rung.clone(), sentence: format!("{sentence} {reason}").trim().to_owned(), tiles })
 }
 
-/// The slow way and the fast one, where the record names them and both have a figure.
+/// Returns the slow way and the fast one, if the record names them and both have a figure.
 fn named_pair<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, &'a Measurement)> {
     let (slow, fast) = run.slow_and_fast(problem)?;
     (run.descriptor.compared == [&*slow.rung, &*fast.rung]).then_some((slow, fast))
 }
 
-/// How near a measurement came to its bound.
+/// Makes the tile for the share of the bound that a measurement reached.
 fn bound_tile(run: &Run, m: &Measurement) -> Option<HeadlineTile> {
     let (bound, share) = run.bound(m).zip(run.fraction_of_bound(m)).filter(|(_, share)| share.is_finite())?;
     Some(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + past_bound(&bound, share)))
@@ -144,42 +144,41 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     let title = name(run, &fastest.rung);
     let measure = Measure::new(run, run.descriptor.headline);
     let figure = match measure.quantity {
-        // A speed-up needs to be told over what, memory is not what the fastest is the fastest by, and a rate that nothing is known of is
-        // none.
+        // A speed-up needs its baseline, the fastest is not the fastest by memory, and an unknown rate has no value.
         Quantity::Time | Quantity::SpeedUp | Quantity::PeakMemory => time(us),
         _ if measure.lacking(run, problem).is_some() => time(us),
-        _ => measure.text(measure.of(fastest, us, None)),
+        _ => measure.text(measure.value_of(fastest, us, None)),
     };
     let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
-    let mut said = format!("{title} is the fastest at {}: {figure}.", label(problem));
+    let mut sentence = format!("{title} is the fastest at {}: {figure}.", label(problem));
     let mut ratios = Vec::new();
     for (kind, other, ratio) in against(run, problem, fastest, us) {
         ratios.push(format!("{} as fast as {other}", times(ratio)));
         tiles.push(HeadlineTile::new(kind, times(ratio), other));
     }
     if !ratios.is_empty() {
-        said += &format!(" That is {}.", ratios.join("; "));
+        sentence += &format!(" That is {}.", ratios.join("; "));
     }
     let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
     if let Some((bound, share)) = bound {
-        said += &format!(" It reaches {}.", of_bound(&bound, share));
+        sentence += &format!(" It reaches {}.", of_bound(&bound, share));
     }
     tiles.extend(bound_tile(run, fastest));
-    // The fastest has passed it: others are not sound.
+    // The fastest has passed its check: others are not sound.
     if fastest.check.is_some() {
-        said += " Its result passed the check.";
+        sentence += " Its result passed the check.";
     }
     tiles.extend(check_tile(fastest));
     if let Some((mean, _)) = fastest.accuracy() {
         let (mean, over) =
             (format!("{:.2} %", mean * 100.0), format!("mean of {} {}", fastest.test.len(), sample(run)));
-        said += &format!(" Its accuracy is {mean}, the {over}.");
+        sentence += &format!(" Its accuracy is {mean}, the {over}.");
         tiles.push(HeadlineTile::new("Accuracy", mean, over));
     }
-    Headline { rung: fastest.rung.clone(), sentence: said, tiles }
+    Headline { rung: fastest.rung.clone(), sentence, tiles }
 }
 
-/// What the fastest is held against: the kind, the rung, and how many times as fast it is.
+/// Returns the rungs that the fastest is compared with: the kind, the rung, and the speed-up.
 fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<(&'static str, String, f64)> {
     let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_)));
     let baseline = run.baseline(problem).and_then(|m| Some((m, usable(m.median_us())?)));
@@ -200,7 +199,7 @@ fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<
     found
 }
 
-/// What a chart of a problem's rungs shows, as "On the chip: 5.7× as fast as PyTorch's best"; `None` where nothing has a valid figure.
+/// Returns the finding of a chart of a problem's rungs, such as "On the chip: 5.7× as fast as PyTorch's best"; `None` if nothing has a valid figure.
 pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
     if let Some((slow, fast)) = named_pair(run, problem) {
         let ratio = usable(slow.median_us())? / usable(fast.median_us())?;
@@ -223,7 +222,8 @@ pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
     })
 }
 
-/// The same of memory, as "fp16 takes 94 % of fp32's memory": the least of these rungs against the baseline; `None` where none was counted.
+/// Returns the finding for memory, such as "fp16 takes 94 % of fp32's memory": the least of these rungs against the baseline; `None` if none was
+/// counted.
 pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str) -> bool) -> Option<String> {
     let (least, bytes) = least_memory(run, problem, &among)?;
     let title = name(run, &least.rung);
@@ -232,7 +232,7 @@ pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str)
         // Whole percents would say 100 %.
         Some((other, of)) if bytes >= 0.995 * of => format!("{title} takes as much memory as {other}"),
         Some((other, of)) => {
-            // Nothing is put behind a bracket.
+            // No possessive after a bracket.
             let memory = match other.ends_with(')') {
                 true => format!("the memory of {other}"),
                 false => format!("{} memory", possessive(&other)),
@@ -243,7 +243,7 @@ pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str)
     })
 }
 
-/// The measurement of a problem that held the least memory, of those that do all of the work, with its bytes.
+/// Returns the measurement of a problem with the lowest peak memory, among those that do all of the work, with its bytes.
 pub(crate) fn least_memory<'a>(
     run: &'a Run,
     problem: &Problem,
@@ -254,14 +254,14 @@ pub(crate) fn least_memory<'a>(
     ranked.filter_map(|m| Some((m, peak_bytes(m)?))).min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// "PyTorch" of "PyTorch 2.11.0".
+/// Returns "PyTorch" for "PyTorch 2.11.0".
 fn without_version(framework: &str) -> String {
     let framework = clean(framework);
     let words = framework.split(' ').take_while(|w| !w.starts_with(|c: char| c.is_ascii_digit()));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What a training reached.
+/// Describes the results of a training.
 fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
     let title = name(run, &log.rung);
     if let Some(why) = divergence(log) {
@@ -271,20 +271,20 @@ fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
     let course = log.course.as_deref()?;
     let last = course.epochs.last()?;
     let mut tiles = Vec::new();
-    let mut said =
+    let mut sentence =
         format!("{title} trained for {}", counted(usize::try_from(last.epoch).unwrap_or(usize::MAX), "epoch"));
     if let Some((right, accuracy)) = last.test.and_then(|right| Some((right, right.accuracy()?))) {
         let share = format!("{} %", significant(accuracy * 100.0, 4));
-        said += &format!(": {share} of the test samples are right");
+        sentence += &format!(": {share} of the test samples are right");
         tiles.push(HeadlineTile::new("Test samples right", share, format!("{} of {}", right.correct, right.of)));
     }
     let loss = significant(last.test_loss, 4);
-    said += &format!(", with a test loss of {loss}");
+    sentence += &format!(", with a test loss of {loss}");
     tiles.push(HeadlineTile::new("Test loss", loss, "after the last epoch"));
     if course.total_s.is_finite() && course.total_s > 0.0 {
         let total = time(course.total_s * 1e6);
-        said += &format!(", in {total}");
+        sentence += &format!(", in {total}");
         tiles.push(HeadlineTile::new("Time", total, format!("{} steps", course.made())));
     }
-    Some(Headline { rung: log.rung.clone(), sentence: format!("{said}."), tiles })
+    Some(Headline { rung: log.rung.clone(), sentence: format!("{sentence}."), tiles })
 }

@@ -1,9 +1,9 @@
-//! What runs a rung, and its colours.
+//! The kinds of runners, and their colours.
 
 use crate::draw::{AMBER, BLUE, BROWN, INDIGO, OLIVE, PURPLE, Rgb, SKY, STEEL, UMBER, VIOLET, clean};
 use warpbook_record::{LIVE, Run, Rung, Runner};
 
-/// What runs a rung.
+/// The kind of a rung's runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Kernels,
@@ -13,8 +13,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Of a rung of a record. A framework on the CPU is the CPU's.
-    pub(crate) fn of(run: &Run, rung: &str) -> Self {
+    /// Returns the kind of a record's rung. A framework on the CPU counts as the CPU.
+    pub(crate) fn of_rung(run: &Run, rung: &str) -> Self {
         match () {
             () if on_cpu(run, rung) => Self::Cpu,
             () if is_library(run, rung) => Self::Library,
@@ -23,7 +23,7 @@ impl Kind {
         }
     }
 
-    /// Its tones, in the order of the rungs that take one.
+    /// Returns its tones, in the order of the rungs that use one.
     pub(crate) fn tones(self) -> &'static [Rgb] {
         match self {
             Self::Kernels => &[BLUE, SKY, INDIGO, STEEL],
@@ -37,7 +37,7 @@ impl Kind {
         self.tones()[0]
     }
 
-    /// As a legend has it.
+    /// Returns its name in a legend.
     pub(crate) fn name(self, rung: Option<&Rung>) -> String {
         match self {
             Self::Cpu => "CPU".into(),
@@ -52,22 +52,22 @@ impl Kind {
     }
 }
 
-/// Whether a rung runs on the CPU.
+/// Returns true if a rung runs on the CPU.
 pub(crate) fn on_cpu(run: &Run, rung: &str) -> bool {
     run.rung(rung).is_some_and(Rung::is_cpu)
 }
 
-/// Whether a rung is another framework's.
+/// Returns true if a rung belongs to another framework.
 pub(crate) fn is_external(run: &Run, rung: &str) -> bool {
     run.rung(rung).and_then(Rung::framework).is_some()
 }
 
-/// Whether a rung is a GPU library's.
+/// Returns true if a rung belongs to a GPU library.
 pub(crate) fn is_library(run: &Run, rung: &str) -> bool {
     run.rung(rung).is_some_and(Rung::is_library)
 }
 
-/// Whether a rung is a learner's own kernel.
+/// Returns true if a rung is a learner's own kernel.
 pub(crate) fn is_own(rung: &Rung) -> bool {
     let Runner::Kernels { specs, .. } = &rung.runner else { return false };
     rung.variant_of.is_some() && specs.iter().any(|s| s.file.starts_with(LIVE))
@@ -93,9 +93,9 @@ mod tests {
 
     #[test]
     fn a_legend_tells_the_driver_from_libraries() {
-        let of = |name: &'static str| Rung { runner: Runner::Library(name.into()), ..Rung::cpu("a", "A", "", "") };
-        let said = [CUDA_DRIVER, "cuBLAS", "a driver of screws"].map(|name| Kind::Library.name(Some(&of(name))));
-        assert_eq!(said, ["CUDA driver", "GPU library", "GPU library"]);
+        let library = |name: &'static str| Rung { runner: Runner::Library(name.into()), ..Rung::cpu("a", "A", "", "") };
+        let names = [CUDA_DRIVER, "cuBLAS", "a driver of screws"].map(|name| Kind::Library.name(Some(&library(name))));
+        assert_eq!(names, ["CUDA driver", "GPU library", "GPU library"]);
     }
 
     #[test]

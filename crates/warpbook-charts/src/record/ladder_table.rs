@@ -6,77 +6,77 @@ use crate::record::names::{item, name, pass};
 use crate::record::verdict::{bound, usable, verdict};
 use warpbook_record::{Column, Descriptor, LadderRow, Problem, Run};
 
-/// The ladder of one problem as a table: a row a rung in the ladder's order, with the columns that the record's descriptor names.
+/// The ladder of one problem as a table: a row for each rung in the ladder's order, with the columns of the record's descriptor.
 ///
-/// Notebook, page, command line and README show this one: [`LadderTable::table`] for reading, [`LadderTable::file`] for CSV.
+/// Notebook, page, command line and README all use it: [`LadderTable::table`] for reading, [`LadderTable::file`] for CSV.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LadderTable {
-    /// The columns after the rung.
+    /// Columns after the rung.
     pub headers: Vec<Header>,
-    /// A row for each rung that has a measurement.
+    /// Rows of the rungs that have a measurement.
     pub rows: Vec<LadderTableRow>,
-    /// The title of the rung that speed-ups are relative to, where there is one.
+    /// Title of the rung that speed-ups are relative to, if there is one.
     pub baseline: Option<String>,
-    /// The title of the fastest GPU library, where one was measured.
+    /// Title of the fastest GPU library, if one was measured.
     pub library: Option<String>,
 }
 
 /// The head of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
-    /// What the column holds.
+    /// Quantity of the column.
     pub column: Column,
-    /// As a reader sees it, as "median"; its cells have units.
+    /// Text for readers, such as "median"; its cells have units.
     pub text: String,
-    /// The same above the plain numbers of a file, as "median (ms)".
+    /// Text above the plain numbers of a file, such as "median (ms)".
     pub in_file: String,
-    /// Whether its cells are figures, which are right-aligned.
+    /// True if its cells are figures, which are right-aligned.
     pub numeric: bool,
 }
 
-/// A cell of the ladder's table; empty in all places where there is nothing to say.
+/// A cell of the ladder's table. All its fields may be empty.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cell {
-    /// As a reader sees it, with its unit: "2.94 ms".
+    /// Text for readers, with a unit: "2.94 ms".
     pub text: String,
-    /// The figure in the unit of [`Header::in_file`], and what the column is sorted by; finite.
+    /// Figure in the unit of [`Header::in_file`], by which the column is sorted; always finite.
     pub number: Option<f64>,
-    /// A few more words, as "error 2.2e-7 ≤ 0.001"; empty of most.
+    /// Additional words, such as "error 2.2e-7 ≤ 0.001"; usually empty.
     pub detail: String,
 }
 
 /// A rung's row of the ladder's table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LadderTableRow {
-    /// The rung's id.
+    /// Id of the rung.
     pub rung: String,
-    /// Its title, or its id where it has none.
+    /// Title of the rung, or its id if it has none.
     pub title: String,
-    /// Its cells, as many as there are headers.
+    /// Cells, as many as there are headers.
     pub cells: Vec<Cell>,
-    /// Why it has no figures, as "skipped: needs a GPU"; its cells are then empty but for accuracy, check and tile.
+    /// Reason why it has no figures, such as "skipped: needs a GPU"; its cells are then empty except for accuracy, check and tile.
     pub note: Option<String>,
-    /// The share of the work's operations that it does, where that is less than half of them.
+    /// Share of the work's operations that it does, if that is less than half.
     pub less_work: Option<f64>,
-    /// Whether it is the fastest of those that do all of the work.
+    /// True if it is the fastest of those that do all of the work.
     pub fastest: bool,
 }
 
-/// The ladder of one problem as a table for reading: ids, the descriptor's columns with units in their cells, and a last column
-/// that says why a rung has no figures.
+/// Returns the ladder of one problem as a table for reading: ids, the descriptor's columns with units in their cells, and a last column with the
+/// reason for missing figures.
 #[must_use]
 pub fn ladder_table(run: &Run, problem: &Problem) -> Table {
     LadderTable::of(run, problem).table()
 }
 
 impl LadderTable {
-    /// With the columns of the record's descriptor, or those that fit any experiment where it names none that this version knows.
+    /// Makes the table with the columns of the record's descriptor, or a general set if this version knows none of them.
     #[must_use]
     pub fn of(run: &Run, problem: &Problem) -> Self {
         Self::with(run, problem, &columns(run))
     }
 
-    /// With columns of choice; those that this version does not know are left out.
+    /// Makes the table with chosen columns, without those that this version does not know.
     #[must_use]
     pub fn with(run: &Run, problem: &Problem, columns: &[Column]) -> Self {
         let headers: Vec<Header> = columns.iter().filter_map(|c| header(run, *c)).collect();
@@ -103,7 +103,7 @@ impl LadderTable {
         }
     }
 
-    /// For reading: the first column is the rung's id, the last a remark.
+    /// Returns a table for reading: the first column is the rung's id, the last a remark.
     #[must_use]
     pub fn table(&self) -> Table {
         let headers = self.headers.iter().map(|h| h.text.as_str());
@@ -117,8 +117,8 @@ impl LadderTable {
         table
     }
 
-    /// For files: plain numbers with their units in the headers; the first columns are the rung's id and title, the last one says
-    /// how it went.
+    /// Returns a table for files: plain numbers with their units in the headers; the first columns are the rung's id and title, the last one its
+    /// outcome.
     #[must_use]
     pub fn file(&self) -> Table {
         let headers = self.headers.iter().map(|h| h.in_file.as_str());
@@ -136,24 +136,24 @@ impl LadderTable {
     }
 }
 
-/// The columns that the record's descriptor names, or those that fit any experiment.
+/// Returns the columns of the record's descriptor, or a general set.
 pub(crate) fn columns(run: &Run) -> Vec<Column> {
     let known: Vec<Column> = run.descriptor.columns.iter().copied().filter(|c| header(run, *c).is_some()).collect();
     if known.is_empty() { Descriptor::default().columns } else { known }
 }
 
-/// What the record's samples are, in the plural.
+/// Returns the plural noun for the record's samples.
 pub(crate) fn sample(run: &Run) -> String {
     let own = clean(&run.descriptor.sample);
     if own.is_empty() { "samples".into() } else { own }
 }
 
-/// How a file has the figures of a column.
+/// The form of a column's figures in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Digits {
     Significant(usize),
     All,
-    /// It has words.
+    /// The column has words.
     Words,
 }
 
@@ -168,7 +168,7 @@ fn digits(column: Column) -> Digits {
     }
 }
 
-/// `None` of a column that this version does not know.
+/// Returns the header of a column; `None` if this version does not know it.
 fn header(run: &Run, column: Column) -> Option<Header> {
     let in_ms = |text: String| (format!("{text} (ms)"), text);
     let alike = |text: &str| (text.to_owned(), text.to_owned());
@@ -195,13 +195,13 @@ fn header(run: &Run, column: Column) -> Option<Header> {
     Some(Header { column, text, in_file, numeric })
 }
 
-/// What the cells of a row are made of.
+/// The data for the cells of a row.
 struct Figures<'a> {
     run: &'a Run,
     row: &'a LadderRow<'a>,
-    /// The median in microseconds, or why there is none.
+    /// Median in microseconds, or the reason why there is none.
     us: Result<f64, String>,
-    /// The fastest library's.
+    /// Median of the fastest library in microseconds.
     library: Option<f64>,
 }
 
@@ -211,7 +211,7 @@ impl Figures<'_> {
         match column {
             Column::Check => return self.check(),
             Column::Tile => return words(m.tile.as_deref().unwrap_or_default()),
-            // Of a training that missed its accuracy it is what says why there is no time.
+            // For a training that missed its accuracy, this explains why there is no time.
             Column::Accuracy => return self.accuracy(),
             _ => {}
         }
@@ -221,7 +221,7 @@ impl Figures<'_> {
             Column::Median => in_ms(Some(us)),
             Column::Wall => in_ms(usable(m.median_wall_us())),
             Column::PassTime => in_ms(m.pass_us()),
-            // One sample deviates from nothing.
+            // A single sample has no deviation.
             Column::Mad => figure(m.mad_us().filter(|_| m.samples_us.len() > 1).map(|us| us / 1e3), |ms| {
                 format!("± {}", time(ms * 1e3))
             }),
@@ -250,7 +250,7 @@ impl Figures<'_> {
         }
     }
 
-    /// As "90.42 % ± 0.15"; a single training deviates from nothing.
+    /// Writes, for example, "90.42 % ± 0.15"; a single training has no deviation.
     fn accuracy(&self) -> Cell {
         let m = self.row.measurement;
         let Some((mean, deviation)) = m.accuracy() else { return Cell::default() };
@@ -265,7 +265,7 @@ impl Figures<'_> {
     fn check(&self) -> Cell {
         let Some(check) = &self.row.measurement.check else { return Cell::default() };
         let (error, tolerance) = (check.max_rel_error, check.tolerance);
-        // What failed may have had the error within the tolerance at one of the two times that it was checked.
+        // A failed check may have an error within the tolerance at one of the two times that it was checked.
         let sign = match (check.passed, error <= tolerance) {
             (true, _) => "≤",
             (false, true) => "against",
@@ -281,7 +281,7 @@ fn words(text: &str) -> Cell {
     Cell { text: clean(text), ..Cell::default() }
 }
 
-/// Empty where there is no figure, or none that can be written.
+/// Makes a cell; empty if there is no figure, or none that can be written.
 fn figure(value: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
     let value = value.filter(|v| v.is_finite());
     Cell { text: value.map(text).unwrap_or_default(), number: value, detail: String::new() }

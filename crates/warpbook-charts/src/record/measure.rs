@@ -1,4 +1,4 @@
-//! The quantities that rungs are compared by: their values, words, axes and columns.
+//! The quantities that rungs are compared by: their values, names, axes and columns.
 
 use crate::draw::MarkData;
 use crate::draw::text::words::{
@@ -9,14 +9,14 @@ use crate::record::names::{item, label};
 use crate::record::verdict::verdict;
 use warpbook_record::{Column, Measurement, Problem, Quantity, Run};
 
-/// What peak memory is, for the remarks of a chart.
+/// Defines peak memory in the remarks of a chart.
 pub(crate) const OF_PEAK_MEMORY: &str = "Peak memory: the most of the device's memory that was held at once.";
 
-/// A quantity as a record speaks of it.
+/// A quantity in the terms of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Measure {
     pub(crate) quantity: Quantity,
-    /// What items are called; empty where the record does not say.
+    /// Plural noun for items; empty if the record has none.
     item: String,
 }
 
@@ -25,19 +25,19 @@ impl Measure {
         Self { quantity, item: item(run) }
     }
 
-    /// The rate that is shown next to times: the headline, or the first rate that the record offers, or effective bandwidth.
+    /// Returns the rate beside times: the headline, or the first rate that the record offers, or effective bandwidth.
     pub(crate) fn rate(run: &Run) -> Self {
         let d = &run.descriptor;
         let mut known = std::iter::once(&d.headline).chain(&d.quantities).copied();
         Self::new(run, known.find(|q| is_rate(*q)).unwrap_or(Quantity::Bandwidth))
     }
 
-    /// This one where it is a rate, else that of the record.
+    /// Returns this quantity if it is a rate, else the record's rate.
     pub(crate) fn or_rate(&self, run: &Run) -> Self {
         if is_rate(self.quantity) { self.clone() } else { Self::rate(run) }
     }
 
-    /// The column of the ladder's table that has it.
+    /// Returns its column in the ladder's table.
     pub(crate) fn column(&self) -> Column {
         match self.quantity {
             Quantity::Time => Column::Median,
@@ -49,53 +49,53 @@ impl Measure {
         }
     }
 
-    /// Whether it is a time, or made of one.
+    /// Returns true if it is a time, or derived from one.
     pub(crate) fn is_timed(&self) -> bool {
         self.quantity != Quantity::PeakMemory
     }
 
-    /// Whether less of it is better.
+    /// Returns true if less of it is better.
     pub(crate) fn less_is_better(&self) -> bool {
         matches!(self.quantity, Quantity::Time | Quantity::PeakMemory)
     }
 
-    /// The median in microseconds of a measurement that has the figure, or in words why there is nothing to draw.
+    /// Returns the median in microseconds of a measurement that has the figure, or the reason why nothing can be drawn.
     pub(crate) fn verdict(&self, run: &Run, m: &Measurement) -> Result<f64, String> {
         let us = verdict(run, m)?;
         if self.is_timed() || peak_bytes(m).is_some() { Ok(us) } else { Err("not counted".into()) }
     }
 
-    /// What a mark says of a measurement.
+    /// Returns the data of a measurement's mark.
     pub(crate) fn data(&self, m: &Measurement, value: String) -> MarkData {
         let data = MarkData::measured(m, value);
         // Samples are of times.
         if self.is_timed() { data } else { MarkData { spread: String::new(), samples: 0, ..data } }
     }
 
-    /// Why a problem has no such figure, in a sentence.
+    /// Returns the reason why a problem has no such figure, in a sentence.
     pub(crate) fn lacking(&self, run: &Run, problem: &Problem) -> Option<String> {
-        let of = label(problem);
+        let problem_label = label(problem);
         match self.quantity {
             Quantity::Bandwidth if problem.bytes == 0 => {
-                Some(format!("No bytes are known of {of}, so it has no bandwidth."))
+                Some(format!("No bytes are known of {problem_label}, so it has no bandwidth."))
             }
             Quantity::Throughput if problem.flops == 0 => {
-                Some(format!("No operations are known of {of}, so it has no FLOP/s."))
+                Some(format!("No operations are known of {problem_label}, so it has no FLOP/s."))
             }
             Quantity::ItemRate if problem.items.unwrap_or(0) == 0 => {
-                Some(format!("No items are known of {of}, so it has no {}.", self.name()))
+                Some(format!("No items are known of {problem_label}, so it has no {}.", self.name()))
             }
             Quantity::PeakMemory
                 if run.measurements.iter().all(|m| m.problem != *problem || peak_bytes(m).is_none()) =>
             {
-                Some(format!("No peak memory was counted of {of}."))
+                Some(format!("No peak memory was counted of {problem_label}."))
             }
             _ => None,
         }
     }
 
-    /// Its value where all of the work takes so many microseconds; a speed-up is over the baseline's time, and 1 without one. No time
-    /// says how much memory is held.
+    /// Returns its value if all of the work takes `us` microseconds; a speed-up is over the baseline's time, and 1 without one. Memory does not
+    /// follow from a time.
     pub(crate) fn of_work(&self, problem: &Problem, us: f64, baseline: Option<f64>) -> f64 {
         let a_second = |amount: u64| amount as f64 / (us * 1e-6);
         match self.quantity {
@@ -108,8 +108,8 @@ impl Measure {
         }
     }
 
-    /// Its value of a rung's time; the rung's operations may be fewer than the work's.
-    pub(crate) fn of(&self, m: &Measurement, us: f64, baseline: Option<f64>) -> f64 {
+    /// Returns its value for a rung's time; the rung may do fewer operations than the work has.
+    pub(crate) fn value_of(&self, m: &Measurement, us: f64, baseline: Option<f64>) -> f64 {
         match self.quantity {
             Quantity::Throughput => m.operations() as f64 / (us * 1e-6),
             Quantity::PeakMemory => peak_bytes(m).unwrap_or(f64::NAN),
@@ -128,7 +128,7 @@ impl Measure {
         }
     }
 
-    /// As a title has it.
+    /// Returns its name in titles.
     pub(crate) fn name(&self) -> String {
         match self.quantity {
             Quantity::Time => "time".into(),
@@ -140,7 +140,7 @@ impl Measure {
         }
     }
 
-    /// The header of a column of plain numbers, and what values are divided by there.
+    /// Returns the header of a column of plain numbers, and their divisor.
     pub(crate) fn in_file(&self) -> (String, f64) {
         match self.quantity {
             Quantity::Time => ("time (ms)".into(), 1e3),
@@ -152,7 +152,7 @@ impl Measure {
         }
     }
 
-    /// The caption of an axis up to a value, and how its ticks are written.
+    /// Returns the caption of an axis up to a value, and the formatter of its ticks.
     pub(crate) fn axis(&self, high: f64, logarithmic: bool) -> (String, fn(f64) -> String) {
         match self.quantity {
             Quantity::Time => (self.name(), time_tick),
@@ -187,22 +187,22 @@ impl Measure {
     }
 }
 
-/// What a quantity is called in a record's headings and controls: "time", "speed-up", "effective bandwidth", "FLOP/s", "images/s",
-/// "peak memory".
+/// Returns the name of a quantity for a record's headings and controls: "time", "speed-up", "effective bandwidth", "FLOP/s", "images/s", "peak
+/// memory".
 #[must_use]
 pub fn quantity_name(run: &Run, quantity: Quantity) -> String {
     Measure::new(run, quantity).name()
 }
 
-/// The rate of a measurement that a record shows next to its time, as "3.82 TB/s" or "742 TFLOP/s"; `None` where it has no time
-/// or the problem no such figure.
+/// Returns the rate that a record shows beside a measurement's time, such as "3.82 TB/s" or "742 TFLOP/s"; `None` if it has no time or the problem no
+/// such figure.
 #[must_use]
 pub fn rate_text(run: &Run, m: &Measurement) -> Option<String> {
     let (measure, us) = (Measure::rate(run), m.median_us()?);
-    measure.lacking(run, &m.problem).is_none().then(|| measure.text(measure.of(m, us, None)))
+    measure.lacking(run, &m.problem).is_none().then(|| measure.text(measure.value_of(m, us, None)))
 }
 
-/// What was counted of a measurement's memory.
+/// Returns a measurement's peak memory in bytes, if it was counted.
 pub(crate) fn peak_bytes(m: &Measurement) -> Option<f64> {
     m.peak_bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64)
 }
@@ -212,7 +212,7 @@ fn is_rate(quantity: Quantity) -> bool {
 }
 
 impl MarkData {
-    /// Of a measurement, shown as so much.
+    /// Makes the data of a measurement with a shown value.
     pub(crate) fn measured(m: &Measurement, value: String) -> Self {
         Self {
             rung: m.rung.clone(),
@@ -224,13 +224,13 @@ impl MarkData {
         }
     }
 
-    /// Of the marks of a problem.
+    /// Makes the data that the marks of a problem share.
     pub(crate) fn of_problem(problem: &Problem) -> Self {
         Self { problem: label(problem), ..Self::default() }
     }
 }
 
-/// The median absolute deviation as it is shown.
+/// Writes the median absolute deviation.
 pub(crate) fn spread(mad: Option<f64>) -> String {
     mad.filter(|d| d.is_finite() && *d > 0.0).map_or(String::new(), |d| format!("± {}", time(d)))
 }

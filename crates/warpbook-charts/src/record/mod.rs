@@ -1,4 +1,4 @@
-//! What a record says, in figures and in words. Nothing here draws.
+//! Figures and texts derived from a record. Nothing here draws.
 
 pub(crate) mod changes;
 pub(crate) mod comparable;

@@ -1,11 +1,11 @@
-//! What rungs, problems, devices and records are called.
+//! Names of rungs, problems, devices and records.
 
 use crate::draw::text;
 use crate::draw::text::words::{count, listed};
 use crate::draw::{Font, MARGIN, WIDTH, clean};
 use warpbook_record::{Problem, Run};
 
-/// A rung's title, and its id where that says something else.
+/// Returns a rung's title, and its id if that differs.
 pub(crate) fn names(run: &Run, id: &str) -> (String, String) {
     let found = run.rung(id);
     let id = clean(id);
@@ -16,12 +16,12 @@ pub(crate) fn names(run: &Run, id: &str) -> (String, String) {
     }
 }
 
-/// A rung's title.
+/// Returns a rung's title.
 pub(crate) fn name(run: &Run, id: &str) -> String {
     names(run, id).0
 }
 
-/// The record's heading; short enough that what follows it in a title is seen.
+/// Returns the record's heading, short enough that text after it in a title is visible.
 pub(crate) fn heading(run: &Run) -> String {
     let title = clean(&run.title);
     let name = clean(&run.experiment);
@@ -29,25 +29,25 @@ pub(crate) fn heading(run: &Run) -> String {
     text::elide(&heading, WIDTH - 4.0 * MARGIN, Font::TITLE.size, true)
 }
 
-/// The device's name.
+/// Returns the device's name.
 pub(crate) fn device(run: &Run) -> String {
     let name = clean(&run.environment.device.name);
     if name.is_empty() { "unnamed device".into() } else { name }
 }
 
-/// The parts that say something, joined by commas.
+/// Joins the parts that are not empty with commas.
 pub(crate) fn joined<S: AsRef<str>>(parts: impl IntoIterator<Item = S>) -> String {
     let parts: Vec<String> = parts.into_iter().map(|p| p.as_ref().to_owned()).filter(|p| !p.is_empty()).collect();
     parts.join(", ")
 }
 
-/// What is equal along a problem's line of a sweep, as "200 epochs", or "bf16, B transposed".
+/// Describes what is equal along a problem's line of a sweep, such as "200 epochs", or "bf16, B transposed".
 pub(crate) fn line_label(problem: &Problem) -> String {
     let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
     if line.is_empty() { label(problem) } else { line }
 }
 
-/// The size of a problem on a sweep as a sentence names it: "5 M points", or "4096³" where the size says it all.
+/// Writes the size of a problem on a sweep for a sentence: "5 M points", or "4096³" if the size needs no unit.
 pub(crate) fn size_label(run: &Run, problem: &Problem) -> String {
     let unit = clean(&run.descriptor.axis.unit);
     let short = clean(&problem.short);
@@ -58,29 +58,29 @@ pub(crate) fn size_label(run: &Run, problem: &Problem) -> String {
     }
 }
 
-/// The same without its unit: "5 M", or "65536" on an axis whose ticks double.
+/// Writes the size without its unit: "5 M", or "65536" on an axis whose ticks double.
 pub(crate) fn size_number(run: &Run, size: u64) -> String {
     if run.descriptor.axis.doubling { size.to_string() } else { count(size as f64) }
 }
 
-/// What a problem is called in a heading.
+/// Returns the name of a problem in a heading.
 pub(crate) fn label(problem: &Problem) -> String {
     let words = [&problem.label, &problem.short, &problem.id].map(|t| clean(t));
     words.into_iter().find(|t| !t.is_empty()).unwrap_or_else(|| "an unnamed problem".into())
 }
 
-/// What one pass over the inputs is called.
+/// Returns the noun for one pass over the inputs.
 pub(crate) fn pass(run: &Run) -> String {
     let pass = clean(&run.descriptor.pass);
     if pass.is_empty() { "pass".into() } else { pass }
 }
 
-/// What items are called; empty where the record does not say.
+/// Returns the plural noun for items; empty if the record has none.
 pub(crate) fn item(run: &Run) -> String {
     clean(&run.descriptor.item)
 }
 
-/// The devices of the records, each once.
+/// Lists the devices of the records, each once.
 pub(crate) fn devices(runs: &[&Run]) -> String {
     let mut seen: Vec<String> = Vec::new();
     for d in runs.iter().map(|r| device(r)) {
@@ -91,11 +91,11 @@ pub(crate) fn devices(runs: &[&Run]) -> String {
     listed(&seen)
 }
 
-/// The most characters of a label.
+/// Limit on the characters of a label.
 pub const MAX_LABEL: usize = 40;
 
-/// The shortest of a record's facts that tell all of these apart: their devices, who made them, their dates, their commits; what
-/// they have in common is not repeated. Numbers, where nothing does.
+/// Returns the shortest labels that distinguish these records: their devices, authors, dates or commits, without what they have in common; numbers if
+/// nothing else does.
 #[must_use]
 pub fn record_labels(runs: &[&Run]) -> Vec<String> {
     let when = |run: &Run, n: usize| -> String {

@@ -1,24 +1,24 @@
-//! When a ratio of two medians counts as a change: the one place where the rule is, in code and in words.
+//! When a ratio of two medians counts as a change: the only place with this rule, in code and in words.
 
 use crate::draw::text::words::plain;
 use warpbook_record::stats;
 
-/// What two runs of the same program may differ by without anything having been changed.
+/// Relative difference that two runs of the same program may have although nothing was changed.
 ///
-/// Samples of one run share its clocks, its memory addresses and its temperature, so their spread says nothing of what another run of the
-/// same program would give (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). Of 693 GPU kernels and
-/// libraries of two published matrix-product records whose sources are the same, the medians of three quarters lie within 2.4 %.
+/// Samples of one run share its clocks, its memory addresses and its temperature, so their spread does not predict another run of the same program
+/// (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013). Of 693 GPU kernels and libraries of two published matrix-product
+/// records whose sources are the same, the medians of three quarters lie within 2.4 %.
 pub const THRESHOLD: f64 = 0.03;
 
-/// "3 %".
+/// Writes the threshold: "3 %".
 pub(crate) fn threshold() -> String {
     format!("{} %", plain(THRESHOLD * 100.0))
 }
 
-/// The fewest samples that have a spread worth the name.
+/// The fewest samples with a meaningful spread.
 pub const LEAST_SAMPLES: usize = 3;
 
-/// The rule in words, for a page.
+/// Returns the rule in words, for a page.
 #[must_use]
 pub fn noise_rule() -> String {
     format!(
@@ -35,11 +35,11 @@ pub fn noise_rule() -> String {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LogMedian {
     pub(crate) ln: f64,
-    /// `None` of too few samples.
+    /// Variance of the logarithm; `None` for too few samples.
     pub(crate) error: Option<Error>,
 }
 
-/// A variance and the degrees of freedom that it is known with.
+/// A variance and its degrees of freedom.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Error {
     pub(crate) variance: f64,
@@ -47,14 +47,14 @@ pub(crate) struct Error {
 }
 
 impl LogMedian {
-    /// `None` where the median is not above zero.
-    pub(crate) fn of(samples: &[f64]) -> Option<Self> {
+    /// Computes it from samples; `None` if the median is not above zero.
+    pub(crate) fn from_samples(samples: &[f64]) -> Option<Self> {
         let median = stats::median(samples).filter(|m| m.is_finite() && *m > 0.0)?;
         let n = samples.len();
         let error = stats::mad(samples).filter(|d| n >= LEAST_SAMPLES && d.is_finite()).map(|mad| {
             // The standard error of a normal median, its deviation estimated from the MAD; relative, as for a logarithm.
             let relative = 1.2533 * 1.4826 * few_samples(n) * (mad / median) / (n as f64).sqrt();
-            // Past this nothing is significant, and squares stay finite.
+            // Beyond this nothing is significant, and squares stay finite.
             let relative = relative.min(1e3);
             Error { variance: relative * relative, freedom: (n - 1) as f64 }
         });
@@ -62,8 +62,8 @@ impl LogMedian {
     }
 }
 
-/// What the MAD of so few normal samples has to be multiplied by to be unbiased (Croux and Rousseeuw, "Time-efficient algorithms for two
-/// highly robust estimators of scale", COMPSTAT 1992).
+/// Returns the factor that makes the MAD of so few normal samples unbiased (Croux and Rousseeuw, "Time-efficient algorithms for two highly robust
+/// estimators of scale", COMPSTAT 1992).
 fn few_samples(n: usize) -> f64 {
     match n {
         0..=2 => 1.196,
@@ -78,7 +78,7 @@ fn few_samples(n: usize) -> f64 {
     }
 }
 
-/// The sum of independent errors, with Welch's and Satterthwaite's degrees of freedom.
+/// Returns the sum of independent errors, with Welch's and Satterthwaite's degrees of freedom.
 pub(crate) fn sum(errors: impl IntoIterator<Item = Error>) -> Error {
     let (mut variance, mut weight, mut least) = (0.0, 0.0, f64::INFINITY);
     for e in errors {
@@ -91,13 +91,13 @@ pub(crate) fn sum(errors: impl IntoIterator<Item = Error>) -> Error {
 }
 
 impl Error {
-    /// Half of the 95 % interval.
+    /// Returns half of the 95 % interval.
     pub(crate) fn half_width(self) -> f64 {
         student(self.freedom) * self.variance.sqrt()
     }
 }
 
-/// The 97.5 % quantile of Student's t, for two degrees of freedom and more.
+/// Returns the 97.5 % quantile of Student's t, for two degrees of freedom and more.
 fn student(freedom: f64) -> f64 {
     const FROM_TWO: [f64; 9] = [4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
     if freedom < 11.0 {
@@ -109,14 +109,14 @@ fn student(freedom: f64) -> f64 {
     z + (z.powi(3) + z) / (4.0 * freedom) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * freedom * freedom)
 }
 
-/// How many times as fast, with the ends of its 95 % interval.
+/// A speed-up, with the ends of its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
     /// The first record's median over this one's.
     pub value: f64,
-    /// The low end; the value itself where samples are too few.
+    /// Low end; the value itself if there are too few samples.
     pub low: f64,
-    /// The high end.
+    /// High end; the value itself if there are too few samples.
     pub high: f64,
 }
 
@@ -128,19 +128,19 @@ impl Ratio {
         Self { value: exp(ln), low: exp(ln - half), high: exp(ln + half) }
     }
 
-    /// Of two measurements of one record by their samples; `None` where a median is none, or of too few samples to judge.
+    /// Compares two measurements of one record by their samples; `None` if one has no median, or too few samples to judge.
     pub(crate) fn between(first: &[f64], this: &[f64]) -> Option<Self> {
-        let (first, this) = (LogMedian::of(first)?, LogMedian::of(this)?);
+        let (first, this) = (LogMedian::from_samples(first)?, LogMedian::from_samples(this)?);
         Some(Self::new(first.ln - this.ln, Some(sum([first.error?, this.error?]))))
     }
 
-    /// Whether it is wholly above the threshold.
+    /// Returns true if the interval lies wholly above the threshold.
     #[must_use]
     pub fn is_faster(&self) -> bool {
         self.low > 1.0 + THRESHOLD
     }
 
-    /// Whether it is wholly below the threshold.
+    /// Returns true if the interval lies wholly below the threshold.
     #[must_use]
     pub fn is_slower(&self) -> bool {
         self.high < 1.0 / (1.0 + THRESHOLD)
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn ratio(a: &[f64], b: &[f64]) -> Ratio {
-        let (a, b) = (LogMedian::of(a).unwrap(), LogMedian::of(b).unwrap());
+        let (a, b) = (LogMedian::from_samples(a).unwrap(), LogMedian::from_samples(b).unwrap());
         Ratio::new(a.ln - b.ln, a.error.zip(b.error).map(|(x, y)| sum([x, y])))
     }
 
@@ -175,15 +175,15 @@ mod tests {
         assert!((fine.value - 220.0 / 188.0).abs() < 1e-9);
         let slower = ratio(&around(188.0, 0.01, 25), &around(220.0, 0.01, 25));
         assert!(slower.is_slower() && !slower.is_faster(), "{slower:?}");
-        // Two per cent are certain and yet no change; seventeen of three loose samples are no certainty.
+        // Two per cent are certain, but not a change; seventeen of three loose samples are not certain.
         let small = ratio(&around(102.0, 0.001, 25), &around(100.0, 0.001, 25));
         assert!(!small.is_faster() && small.low > 1.0, "{small:?}");
         let loose = ratio(&around(220.0, 0.3, 3), &around(188.0, 0.3, 3));
         assert!(!loose.is_faster() && loose.high > 1.5, "{loose:?}");
     }
 
-    /// The interval holds the truth about as often as it says, for the numbers of samples that records have: normal samples from sums
-    /// of twelve uniform ones.
+    /// The interval holds the truth about as often as it claims, for the numbers of samples that records have: normal samples from sums of twelve
+    /// uniform ones.
     #[test]
     fn the_interval_covers_what_it_says() {
         let mut state = 1_u64;
@@ -209,9 +209,9 @@ mod tests {
 
     #[test]
     fn samples_that_have_no_spread_are_not_judged() {
-        assert!(LogMedian::of(&[1.0, 2.0]).unwrap().error.is_none());
-        assert!(LogMedian::of(&[0.0, 0.0, 0.0]).is_none() && LogMedian::of(&[]).is_none());
-        assert!(LogMedian::of(&[f64::NAN; 3]).is_none());
+        assert!(LogMedian::from_samples(&[1.0, 2.0]).unwrap().error.is_none());
+        assert!(LogMedian::from_samples(&[0.0, 0.0, 0.0]).is_none() && LogMedian::from_samples(&[]).is_none());
+        assert!(LogMedian::from_samples(&[f64::NAN; 3]).is_none());
         assert!(noise_rule().contains("3 %") && noise_rule().contains("95 %"));
     }
 }

@@ -1,16 +1,16 @@
-//! How a record was timed, in the words of subtitles and notes.
+//! The timing of a record, in the words of subtitles and notes.
 
 use crate::draw::text::words::listed;
 use crate::record::comparable::unlike_timing;
 use crate::record::kind::on_cpu;
 use warpbook_record::{CUDA_DRIVER, DeviceKind, L2State, Measurement, Problem, Run, Rung, Runner, TimedBy};
 
-/// "median of 30", or "median of 5 to 30" where some stopped early.
+/// Writes "median of 30", or "median of 5 to 30" if some stopped early.
 pub(crate) fn medians<'a>(drawn: impl IntoIterator<Item = &'a Measurement>) -> String {
     median_of(drawn.into_iter().map(|m| m.samples_total.max(m.samples_us.len() as u64)))
 }
 
-/// The same from the counts.
+/// Writes the number of samples like [`medians`], from the counts.
 pub(crate) fn median_of(counts: impl IntoIterator<Item = u64>) -> String {
     let range = counts.into_iter().fold(None, |r, n| Some(r.map_or((n, n), |(a, b): (u64, u64)| (a.min(n), b.max(n)))));
     match range {
@@ -20,12 +20,12 @@ pub(crate) fn median_of(counts: impl IntoIterator<Item = u64>) -> String {
     }
 }
 
-/// The state of L2, if kernels of a GPU were timed; empty for whole programs, trainings and copies, about which it says nothing.
+/// Returns the state of L2, if GPU kernels were timed; empty for whole programs, trainings and copies, where it is irrelevant.
 pub(crate) fn l2(run: &Run) -> &'static str {
     if times_kernels(run) { l2_state(run) } else { "" }
 }
 
-/// Like [`l2`], but whatever was timed, as for a class's kernels.
+/// Returns the state of L2 like [`l2`], but whatever was timed, as for a class's kernels.
 pub(crate) fn l2_state(run: &Run) -> &'static str {
     match run.policy.l2 {
         _ if run.environment.device.kind != DeviceKind::Cuda => "",
@@ -35,7 +35,7 @@ pub(crate) fn l2_state(run: &Run) -> &'static str {
     }
 }
 
-/// Reports whether a record times kernels by the GPU's clock: Warpbook's own, which have statistics or files in it, a library's, or a framework's.
+/// Returns true if a record times kernels by the GPU's clock: Warpbook's own, which have statistics or files in it, a library's, or a framework's.
 fn times_kernels(run: &Run) -> bool {
     let is_kernels = |r: &Rung| match &r.runner {
         Runner::Kernels { specs, .. } => !specs.is_empty(),
@@ -47,7 +47,7 @@ fn times_kernels(run: &Run) -> bool {
         && (run.rungs.iter().any(is_kernels) || run.measurements.iter().any(|m| !m.kernels.is_empty()))
 }
 
-/// What the words of a subtitle mean: the deviation, and the state of L2.
+/// Explains the terms of a subtitle: the deviation, and the state of L2.
 pub(crate) fn policy_note(run: &Run, has_mad: bool) -> Option<String> {
     let mad = "± MAD, the whiskers: the median absolute deviation, which half of the samples are within";
     let l2 = match l2(run) {
@@ -55,20 +55,20 @@ pub(crate) fn policy_note(run: &Run, has_mad: bool) -> Option<String> {
         "cold L2" => "Cold L2: it is overwritten before each run, so inputs come from DRAM",
         _ => "",
     };
-    let said: Vec<&str> = [if has_mad { mad } else { "" }, l2].into_iter().filter(|t| !t.is_empty()).collect();
-    (!said.is_empty()).then(|| format!("{}.", said.join(". ")))
+    let sentences: Vec<&str> = [if has_mad { mad } else { "" }, l2].into_iter().filter(|t| !t.is_empty()).collect();
+    (!sentences.is_empty()).then(|| format!("{}.", sentences.join(". ")))
 }
 
-/// What is said of CPU figures of a build with debug assertions.
+/// The remark on CPU figures of a build with debug assertions.
 pub const DEBUG_ASSERTIONS: &str = "CPU figures were taken with debug assertions on; a release build is faster.";
 
-/// The remark that CPU figures of a build with debug assertions need.
+/// Returns the remark on debug assertions, if a CPU figure needs it.
 pub(crate) fn debug_note<'a>(drawn: impl IntoIterator<Item = (&'a Run, &'a Measurement)>) -> Option<String> {
     let marked = drawn.into_iter().any(|(run, m)| run.environment.debug_assertions && on_cpu(run, &m.rung));
     marked.then(|| DEBUG_ASSERTIONS.to_owned())
 }
 
-/// What a reader of a chart of many rungs of several records has to know: what of their timing differs at a problem.
+/// States how the timing of several records differs at a problem, for charts of many rungs.
 pub(crate) fn timing_note(runs: &[&Run], problem: &Problem) -> Option<String> {
     let (first, rest) = runs.split_first()?;
     let what = rest.iter().map(|run| unlike_timing(first, run, problem)).find(|what| !what.is_empty())?;

@@ -1,11 +1,11 @@
-//! Whether a measurement counts, how near to its bound it came, and the ceilings of a device.
+//! Verdicts on a measurement: if it counts, how near it is to its bound, and the ceilings of a device.
 
 use crate::draw::text::words::{bandwidth, percent, possessive, rate, significant};
 use crate::draw::{ChartError, clean};
 use crate::record::names::label;
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Outcome, Problem, Run, TrainLog};
 
-/// The median in microseconds, or in words why there is nothing to draw.
+/// Returns the median in microseconds, or the reason why nothing can be drawn.
 pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
     if let Some(why) = run.train_log(&m.rung, &m.problem).and_then(divergence) {
         return Err(why);
@@ -26,36 +26,36 @@ pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
     }
 }
 
-/// What bounds a rung and how near it came, as in "62 % of shared memory's bound".
+/// Writes the bound of a rung and the share reached, such as "62 % of shared memory's bound".
 pub(crate) fn of_bound(bound: &Bound, share: f64) -> String {
     format!("{} of {}{}", percent(share), bound_name(bound), past_bound(bound, share))
 }
 
-/// Why more than a memory's bandwidth was reached, in brackets: some of the bytes came from a cache nearer than that memory.
+/// Explains, in brackets, why more than a memory's bandwidth was reached: some of the bytes came from a cache nearer than that memory.
 pub fn past_bound(bound: &Bound, share: f64) -> &'static str {
     let backed_by_cache = matches!(bound.level, Some(MemoryLevel::Dram | MemoryLevel::L2));
     if backed_by_cache && share > 1.02 { " (cached in part)" } else { "" }
 }
 
-/// As in "shared memory's bound".
+/// Writes, for example, "shared memory's bound".
 pub(crate) fn bound_name(bound: &Bound) -> String {
     format!("{} bound", possessive(bound.label()))
 }
 
-/// The least time that the measured ceilings allow a problem.
+/// The shortest time that the measured ceilings allow at a problem.
 pub(crate) struct Ceiling {
-    /// In microseconds.
+    /// Time in microseconds.
     pub(crate) us: f64,
-    /// The level of memory that takes it; `None` where it is arithmetic.
+    /// Level of memory that is the limit; `None` if it is arithmetic.
     pub(crate) level: Option<MemoryLevel>,
-    /// What takes it, as "L2" or "bf16 arithmetic".
+    /// Name of the limit, such as "L2" or "bf16 arithmetic".
     pub(crate) what: String,
-    /// Its measured rate, as "9143 GB/s".
+    /// Measured rate of the ceiling, such as "9143 GB/s".
     pub(crate) at: String,
 }
 
 impl Ceiling {
-    pub(crate) fn of(run: &Run, problem: &Problem) -> Option<Self> {
+    pub(crate) fn at(run: &Run, problem: &Problem) -> Option<Self> {
         let Bound { level, us, device } = run.least_time(problem)?;
         let us = usable(Some(us))?;
         let gpus = run.gpus_at(problem);
@@ -74,28 +74,28 @@ impl Ceiling {
     }
 }
 
-/// As in "bf16 arithmetic of 2 GPUs"; nothing of one.
+/// Writes, for example, "bf16 arithmetic of 2 GPUs"; nothing for one GPU.
 pub(crate) fn of_gpus(gpus: u32) -> String {
     if gpus > 1 { format!(" of {gpus} GPUs") } else { String::new() }
 }
 
-/// As "bf16 arithmetic".
+/// Writes, for example, "bf16 arithmetic".
 pub(crate) fn arithmetic_name(dtype: Dtype) -> String {
     format!("{} arithmetic", dtype.label())
 }
 
-/// A measurement's bound and the share of it that was reached, where the figure means something.
+/// Returns a measurement's bound and the share of it that was reached, if the figure is meaningful.
 pub(crate) fn bound(run: &Run, row: &LadderRow<'_>) -> Option<(Bound, f64)> {
     let bound = run.bound(row.measurement).filter(|b| usable(Some(b.us)).is_some());
     bound.zip(row.fraction_of_bound.filter(|f| f.is_finite()))
 }
 
-/// A time that can be drawn.
+/// Returns a time if it can be drawn.
 pub(crate) fn usable(us: Option<f64>) -> Option<f64> {
     us.filter(|t| t.is_finite() && *t > 0.0)
 }
 
-/// When a training stopped being one, as in "diverged at epoch 20".
+/// States when a training diverged, such as "diverged at epoch 20".
 pub(crate) fn divergence(log: &TrainLog) -> Option<String> {
     let first = log.losses.iter().find(|p| !p.loss.is_finite());
     match first {

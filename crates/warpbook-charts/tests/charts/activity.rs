@@ -1,4 +1,4 @@
-//! What a device did in one run.
+//! Charts of a device's activity in one run.
 
 use crate::common::{cell, check_layout, check_svg};
 use crate::sample;
@@ -75,7 +75,7 @@ fn operations_that_were_timed_one_by_one_are_drawn_so() {
     assert!(said.contains("50.0 µs in all") && !said.contains("launched before the one"), "{said}");
     let first = |header: &str| cell(&chart.table, "04_fused_graph", header);
     assert_eq!((first("time (µs)"), first("on its own (µs)"), first("% of the run")), ("12.00", "7.500", "20.0"));
-    // Of 3.75 us at the ceiling.
+    // Relative to 3.75 us at the ceiling.
     assert_eq!((first("% of bound"), first("TFLOP/s")), ("50.0", "400"));
     assert_eq!(cell(&chart.table, "01_unfused", "on its own (µs)"), "");
 }
@@ -87,7 +87,7 @@ fn runs_are_drawn_over_time() {
     check_svg(&chart);
     check_layout(&chart);
     let shown = chart.svg.as_str();
-    // The fastest alone, as the one that others are compared with was not recorded.
+    // The fastest alone, since the one that others are compared with was not recorded.
     assert!(shown.contains(">stream 1<") && shown.contains(">weight gradient<"), "{shown}");
     assert_eq!(chart.table.rows.len(), 4, "what has no time is left out");
     let both = draw().timelines(&run, &problem, &["01_unfused", "04_fused_graph", "nothing"]).unwrap();
@@ -99,7 +99,7 @@ fn runs_are_drawn_over_time() {
         "{}",
         both.description
     );
-    // What overlaps on a stream has a lane of its own and is on the same stream.
+    // Overlapping work on a stream has its own lane on the same stream.
     let mut overlapping = run.clone();
     for (span, lane) in
         overlapping.spans.iter_mut().filter(|s| s.rung == "04_fused_graph").zip(["0", "0.1", "1", "1.1"])
@@ -144,7 +144,7 @@ fn nothing_recorded_is_said() {
         error(draw().timeline(&run, &other)),
         "The record has no timeline of a run at 100 k points, 200 epochs."
     );
-    // Asked for by kind, that of the problem that has one.
+    // Requested by kind, the chart is of the problem that has one.
     assert!(
         draw().chart(&run, &other, ChartKind::Breakdown).is_ok()
             && draw().chart(&run, &other, ChartKind::Timeline).is_ok()
@@ -173,7 +173,7 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
             value("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", tensor),
         ],
     };
-    // A chip that counts what its tensor cores do.
+    // A chip that counts the operations of its tensor cores.
     let mut gemm = kernel("gemm", 80.0);
     gemm.values.push(value("sm__ops_path_tensor_src_tf32_dst_fp32.sum", 92e6));
     run.profiled.push(warpbook_record::Profiled {
@@ -200,7 +200,7 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
     );
     assert_eq!(chart.table.headers[0], "roof or kernel");
     assert!(chart.description.contains("kernels on"), "{}", chart.description);
-    // A record of rungs has its own; one without a point has that of its kernels.
+    // A record of rungs has its own roofline; one without a point has that of its kernels.
     assert_eq!(draw().roofline(&run, &problem).unwrap().table.headers[0], "roof or rung");
     run.measurements.iter_mut().for_each(|m| m.check = None);
     assert_eq!(draw().roofline(&run, &problem).unwrap().table.headers[0], "roof or kernel");
@@ -226,7 +226,7 @@ fn clocks_and_watts_are_drawn_over_time() {
         capped,
         flops: u64::from(i) * 30_000_000_000_000,
     };
-    let of = |rung: &str, watts, capped| Profiled {
+    let profile = |rung: &str, watts, capped| Profiled {
         rung: rung.into(),
         problem: problem.clone(),
         source: "NVML".into(),
@@ -235,7 +235,7 @@ fn clocks_and_watts_are_drawn_over_time() {
         overhead: None,
         counters: Vec::new(),
     };
-    run.profiled = vec![of("01_unfused", 690.0, true), of("02_fused", 400.0, false)];
+    run.profiled = vec![profile("01_unfused", 690.0, true), profile("02_fused", 400.0, false)];
     let said = power_in_words(&run, &problem);
     assert_eq!(
         said[0],
@@ -251,7 +251,7 @@ fn clocks_and_watts_are_drawn_over_time() {
     assert_eq!(drawn[0].table.headers, ["seconds from the first run", "Unfused", "Fused"]);
     assert_eq!(drawn[1].table.headers[3], "power cap");
     assert_eq!(drawn[1].table.rows[0], ["0", "690.0", "400.0", "700.0"]);
-    // One reading is no line, and what the driver does not tell is left out.
+    // One reading is not a line, and values that the driver does not report are left out.
     run.profiled[1].power.truncate(1);
     run.profiled[0].power.iter_mut().for_each(|r| (r.limit_watts, r.watts, r.flops) = (None, None, 0));
     assert_eq!(power_in_words(&run, &problem)[1], "The power cap is not known.");

@@ -1,4 +1,4 @@
-//! Records of a class.
+//! Boards of a class.
 
 use crate::common::{check_layout, check_svg};
 use crate::sample;
@@ -6,8 +6,8 @@ use std::path::Path;
 use warpbook_charts::*;
 use warpbook_record::{Grid, KernelSpec, Measurement, Run, Rung, Runner, Schedule, Source, Tile};
 
-/// A record of a person: the ladder so many times as slow.
-fn of(person: Option<&str>, slower: f64) -> Run {
+/// Makes a person's record: the ladder, slower by a factor.
+fn person_record(person: Option<&str>, slower: f64) -> Run {
     let mut run = sample::h200();
     run.author = person.map(str::to_owned);
     run.measurements.iter_mut().flat_map(|m| &mut m.samples_us).for_each(|us| *us *= slower);
@@ -24,8 +24,12 @@ fn names(task: &BoardTask<'_>) -> Vec<String> {
 
 #[test]
 fn each_person_is_once_at_a_task_with_their_best() {
-    let (ada, again, bob, nameless) =
-        (of(Some("Ada"), 2.0), of(Some(" Ada "), 1.5), of(Some("Bob"), 1.7), of(None, 3.0));
+    let (ada, again, bob, nameless) = (
+        person_record(Some("Ada"), 2.0),
+        person_record(Some(" Ada "), 1.5),
+        person_record(Some("Bob"), 1.7),
+        person_record(None, 3.0),
+    );
     let records = [("a.json", &ada), ("b.json", &bob), ("a2.json", &again), ("carl.json", &nameless)];
     let board = Board::of(&records);
     assert_eq!(board.people, ["Ada", "Bob", "carl"]);
@@ -46,7 +50,7 @@ fn each_person_is_once_at_a_task_with_their_best() {
 
 #[test]
 fn published_records_are_lines_and_nobody() {
-    let (ada, published) = (of(Some("Ada"), 2.0), of(None, 1.0));
+    let (ada, published) = (person_record(Some("Ada"), 2.0), person_record(None, 1.0));
     let board = Board::of(&[("a.json", &ada)]).with_published(&[&published]);
     assert_eq!(board.people, ["Ada"]);
     for task in &board.tasks {
@@ -62,7 +66,8 @@ fn published_records_are_lines_and_nobody() {
 
 #[test]
 fn another_device_or_another_cache_is_another_task() {
-    let (one, mut two, mut three) = (of(Some("Ada"), 1.0), of(Some("Bob"), 1.0), of(Some("Carl"), 1.0));
+    let (one, mut two, mut three) =
+        (person_record(Some("Ada"), 1.0), person_record(Some("Bob"), 1.0), person_record(Some("Carl"), 1.0));
     two.environment.device.name = "Other".into();
     three.policy.l2 = warpbook_record::L2State::Cold;
     let board = Board::of(&[("a", &one), ("b", &two), ("c", &three)]);
@@ -77,7 +82,7 @@ fn another_device_or_another_cache_is_another_task() {
 
 #[test]
 fn what_was_not_checked_does_not_count_and_is_named() {
-    let (mut none, mut some) = (of(Some("Ada"), 1.0), of(Some("Bob"), 1.0));
+    let (mut none, mut some) = (person_record(Some("Ada"), 1.0), person_record(Some("Bob"), 1.0));
     drop_checks(&mut none, |_| true);
     let board = Board::of(&[("b", &some)]);
     let (fastest, best) = board.tasks[0].entries[0].best.unwrap();
@@ -106,7 +111,7 @@ fn what_was_not_checked_does_not_count_and_is_named() {
 
 #[test]
 fn a_learners_own_kernel_counts_before_the_ladders() {
-    let mut run = of(Some("Ada"), 1.0);
+    let mut run = person_record(Some("Ada"), 1.0);
     let problem = run.main_problem().unwrap().clone();
     let base = Board::of(&[("a", &run)]);
     let ladder = base.tasks.iter().find(|t| *t.problem == problem).unwrap().ranked().next().unwrap().2;
@@ -127,11 +132,11 @@ fn a_learners_own_kernel_counts_before_the_ladders() {
     assert_eq!((&*m.rung, &*entry.rung), ("mine", "Mine"));
 }
 
-/// The page draws the same bytes as a notebook and as this: `WARPBOOK_BLESS=1` writes the file anew.
+/// The page draws the same bytes as a notebook and this test; `WARPBOOK_BLESS=1` rewrites the file.
 #[test]
 fn the_board_is_drawn_as_it_was() {
     let records: Vec<(String, Run)> = (0..30_u32)
-        .map(|i| (format!("{i}.json"), of(Some(&format!("Learner {i}")), 1.0 + f64::from(i * i) / 90.0)))
+        .map(|i| (format!("{i}.json"), person_record(Some(&format!("Learner {i}")), 1.0 + f64::from(i * i) / 90.0)))
         .collect();
     let named: Vec<(&str, &Run)> = records.iter().map(|(n, r)| (n.as_str(), r)).collect();
     let board = Board::of(&named);

@@ -1,4 +1,4 @@
-//! What a rung brought over the one before it, and where both lie below the roofs.
+//! The gain of a rung over the one before it, and the positions of both below the roofs.
 
 use crate::sample::{h200, problem};
 use warpbook_charts::{changes, climb_caption, lines_in_common, roofline_points, rung_before};
@@ -23,14 +23,14 @@ fn a_rung_is_held_against_the_nearest_alike() {
     assert_eq!((before(&run, "cpu_1_thread"), before(&run, "none")), (None, None));
     run.rungs[6].variant_of = Some("02_fused".into());
     assert_eq!(before(&run, "04_fused_graph").as_deref(), Some("02_fused"));
-    // One without a figure is passed over, unless no other is there.
+    // A rung without a figure is skipped, unless it is the only one.
     forget(&mut run, "02_fused");
     assert_eq!(before(&run, "02b_fused_staged").as_deref(), Some("01_unfused"));
     forget(&mut run, "01_unfused");
     assert_eq!(before(&run, "02b_fused_staged").as_deref(), Some("02_fused"));
 }
 
-/// Gives kernels a file each, of these lines.
+/// Gives each kernel its own file, of these lines.
 fn with_files(run: &mut Run, files: &[(&str, &'static str, &str)]) {
     for &(rung, path, text) in files {
         let spec = KernelSpec::new(Source { path, text: "" }, "f", &[], Grid::Cover);
@@ -87,7 +87,7 @@ fn a_caption_says_what_a_rung_brought() {
     );
     assert_eq!(caption(&run, "cpu_1_thread"), "CPU, one thread: 3.99 s. It is the first of its kind.");
     assert_eq!(caption(&run, "none"), "none was not measured at 5 M points, 200 epochs.");
-    // The same samples are no change.
+    // Equal samples are not a change.
     let samples = run.measurement("02_fused", &p).unwrap().samples_us.clone();
     let at = run.measurements.iter().position(|m| m.rung == "02b_fused_staged" && m.problem == p).unwrap();
     run.measurements[at].samples_us = samples;
@@ -118,17 +118,17 @@ fn changes_name_what_differs_besides_the_source() {
         let m = run.measurements.iter_mut().find(|m| m.rung == rung && m.problem == p).unwrap();
         (m.tile, m.kernels) = (Some(tile.into()), vec![kernel]);
     }
-    let of = |run: &Run, a: &str, b: &str| changes(run, &p, run.rung(a).unwrap(), run.rung(b).unwrap());
+    let changes_between = |run: &Run, a: &str, b: &str| changes(run, &p, run.rung(a).unwrap(), run.rung(b).unwrap());
     let expect = ["Tile: t512 → t256", "Registers of a thread: 40 → 64", "Occupancy: 100 % → 50 %"];
-    assert_eq!(of(&run, "02_fused", "04_fused_graph"), expect);
-    assert!(of(&run, "02_fused", "02_fused").is_empty());
+    assert_eq!(changes_between(&run, "02_fused", "04_fused_graph"), expect);
+    assert!(changes_between(&run, "02_fused", "02_fused").is_empty());
     if let Runner::Kernels { schedule, .. } = &mut run.rungs[6].runner {
         *schedule = Schedule::Graph;
     }
     assert!(
-        of(&run, "02_fused", "04_fused_graph")[0].starts_with("Launches: "),
+        changes_between(&run, "02_fused", "04_fused_graph")[0].starts_with("Launches: "),
         "{:?}",
-        of(&run, "02_fused", "04_fused_graph")
+        changes_between(&run, "02_fused", "04_fused_graph")
     );
 }
 

@@ -1,4 +1,4 @@
-//! All charts of a record, and what holds for every chart.
+//! All charts of a record, and the checks that every chart passes.
 
 use warpbook_charts::diagram::{Diagram, Matrix, Product, Sign, Timeline};
 use warpbook_charts::*;
@@ -13,7 +13,7 @@ pub const QUANTITIES: [Quantity; 6] = [
     Quantity::PeakMemory,
 ];
 
-/// All charts of a record at a problem that need no items, those over several records with it alone and twice.
+/// Draws all charts of a record at a problem that need no items, and those over several records with this one alone and twice.
 pub fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     vec![
         draw().ladder(run, problem, Quantity::Time),
@@ -33,13 +33,13 @@ pub fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     ]
 }
 
-/// The charts of trainings that were watched step by step.
+/// Draws the charts of trainings that were recorded step by step.
 pub fn of_trainings(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     let charts = [Options::accuracy, Options::loss_scale, Options::learning_rate, Options::gradient_norm];
     charts.map(|chart| chart(&draw(), run, problem)).into()
 }
 
-/// The charts of records with libraries, tiles and transfers.
+/// Draws the charts of records with libraries, tiles and transfers.
 pub fn of_products(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     let dtype = problem.dtype;
     let rungs = ["01_naive", "14_overlapped_store", "a", "b"];
@@ -51,7 +51,7 @@ pub fn of_products(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError
     ]
 }
 
-/// The charts of what a device did in one run.
+/// Draws the charts of a device's activity in one run.
 pub fn of_recorded(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     let rungs = ["01_unfused", "a", "b", "04_fused_graph"];
     vec![
@@ -62,7 +62,7 @@ pub fn of_recorded(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError
     ]
 }
 
-/// Well-formed, inline and as a file; named; with nothing that runs; finite numbers only.
+/// Checks that a chart is well-formed, inline and as a file, has a name, runs no scripts and has finite numbers only.
 pub fn check_svg(chart: &Chart) {
     for text in [chart.svg.as_str().to_owned(), chart.svg.standalone()] {
         let document = roxmltree::Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -96,10 +96,10 @@ pub fn check_svg(chart: &Chart) {
     assert!(chart.table.rows.iter().all(|r| r.len() == chart.table.headers.len()), "{:?}", chart.table);
 }
 
-/// The texts of a chart with their boxes in CSS pixels: (left, right, y, text). Widths are those of DejaVu Sans, roughly.
+/// Returns the texts of a chart with their boxes in CSS pixels: (left, right, y, text). Widths are roughly those of DejaVu Sans.
 pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
     let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();
-    // The root has the size of most texts.
+    // The root has the font size of most texts.
     let number = |n: &roxmltree::Node<'_, '_>, a: &str| {
         n.ancestors().find_map(|n| n.attribute(a)).unwrap().parse::<f64>().unwrap() / 10.0
     };
@@ -112,7 +112,7 @@ pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
             let (x, width) = (number(&n, "x"), em * number(&n, "font-size"));
             let y = number(&n, "y");
             if let Some(turn) = n.attribute("transform") {
-                // So many small pieces along a turned text, which is in the middle of its place or begins there.
+                // A turned text is divided into small pieces along its line; it is centred at its position or begins there.
                 let degrees: f64 = turn.trim_start_matches("rotate(").split(' ').next().unwrap().parse().unwrap();
                 let (sin, cos) = degrees.to_radians().sin_cos();
                 let pieces = (width / 6.0).ceil() as i32;
@@ -133,7 +133,7 @@ pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
         .collect()
 }
 
-/// No text leaves the canvas, and none covers another.
+/// Checks that no text leaves the canvas, and none covers another.
 pub fn check_layout(chart: &Chart) {
     let (w, h) = chart.svg.size();
     let all = texts(chart);
@@ -141,7 +141,7 @@ pub fn check_layout(chart: &Chart) {
         assert!(*left >= 0.0 && *right <= f64::from(w), "{text:?} from {left} to {right} in {}", chart.title);
         assert!(*y >= 0.0 && *y <= f64::from(h), "{text:?} at {y} in {}", chart.title);
         for (l, r, other_y, other) in &all[..i] {
-            // The pieces of one turned text lie on each other.
+            // The pieces of one turned text overlap.
             let apart = text == other || (y - other_y).abs() >= 11.0 || left >= r || right <= l;
             assert!(apart, "{text:?} and {other:?} overlap in {}", chart.title);
         }
@@ -152,13 +152,13 @@ pub fn row<'a>(table: &'a Table, first: &str) -> Vec<&'a str> {
     table.rows.iter().find(|r| r[0] == first).unwrap().iter().map(String::as_str).collect()
 }
 
-/// The cell below a header in the first row that begins so.
+/// Returns the cell below a header in the first row that begins with `first`.
 pub fn cell<'a>(table: &'a Table, first: &str, header: &str) -> &'a str {
     let at = table.headers.iter().position(|h| h == header);
     row(table, first)[at.unwrap_or_else(|| panic!("no {header:?} in {:?}", table.headers))]
 }
 
-/// A diagram with a text wherever there may be one.
+/// Makes a diagram with a text wherever one is allowed.
 pub fn diagram_of(text: &str, (rows, columns): (usize, usize), tone: usize) -> Result<Chart, ChartError> {
     let matrix = || {
         Matrix::new(text, rows, columns)
@@ -195,7 +195,7 @@ pub fn diagram_of(text: &str, (rows, columns): (usize, usize), tone: usize) -> R
         .draw()
 }
 
-/// As many cells as headers in every form; a row has figures or says why not; one at most is the fastest.
+/// Checks that there are as many cells as headers in every form, that a row has figures or a reason, and that at most one is the fastest.
 pub fn check_table(table: &LadderTable) {
     for form in [table.table(), table.file()] {
         assert!(form.rows.iter().all(|r| r.len() == form.headers.len()), "{form:?}");

@@ -1,4 +1,4 @@
-//! Records held against each other.
+//! Comparisons of records.
 
 use crate::common::{check_layout, check_svg};
 use crate::sample;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use warpbook_charts::*;
 use warpbook_record::{Define, Dtype, Grid, Inputs, KernelSpec, L2State, Run, Runner, Schedule, Source, TimedBy};
 
-/// What holds for every comparison.
+/// Checks the properties of every comparison.
 pub fn check(of: &Comparison<'_>) {
     for row in &of.rows {
         assert_eq!(row.cells.len(), of.runs.len());
@@ -38,7 +38,7 @@ pub fn check(of: &Comparison<'_>) {
     }
 }
 
-/// The times of a rung, or of all, at all problems.
+/// Returns the record with the times of a rung, or of all, scaled at all problems.
 fn scaled(run: &Run, rung: &str, by: f64) -> Run {
     let mut out = run.clone();
     let all = out.measurements.iter_mut().filter(|m| rung.is_empty() || m.rung == rung);
@@ -55,9 +55,9 @@ fn rows_are_judged_counted_and_put_in_a_sentence() {
     let one = sample::products();
     let p = sample::cube(4096, Dtype::Bf16);
     let at = |two: &Run| {
-        let of = Comparison::of(&[&one, two]).unwrap().at(&p);
-        check(&of);
-        (of.sentence(1), verdict(&of, "01_naive"), verdict(&of, "14_overlapped_store"))
+        let comparison = Comparison::of(&[&one, two]).unwrap().at(&p);
+        check(&comparison);
+        (comparison.sentence(1), verdict(&comparison, "01_naive"), verdict(&comparison, "14_overlapped_store"))
     };
     let (same, ..) = at(&one);
     assert!(same.starts_with("record 2 against record 1: ") && same.contains(" within noise"), "{same}");
@@ -73,7 +73,7 @@ fn rows_are_judged_counted_and_put_in_a_sentence() {
     );
     let all = Comparison::of(&[&one, &two]).unwrap().sentence(1);
     assert!(all.contains("Naive 2.00× as fast at ") && all.contains(" more; "), "several problems are named: {all}");
-    // Two per cent are no change.
+    // Two per cent are not a change.
     assert_eq!(at(&scaled(&one, "01_naive", 1.02)).1, Verdict::WithinNoise);
     let mut without = one.clone();
     without.measurements.retain(|m| m.rung != "01_naive");
@@ -92,24 +92,24 @@ fn a_library_that_moved_is_drift_and_can_be_taken_out() {
     let one = sample::products();
     let p = sample::cube(4096, Dtype::Bf16);
     let slower = scaled(&one, "", 1.2);
-    let of = Comparison::of(&[&one, &slower]).unwrap().at(&p);
-    check(&of);
-    let drift = of.drift(1).unwrap();
+    let comparison = Comparison::of(&[&one, &slower]).unwrap().at(&p);
+    check(&comparison);
+    let drift = comparison.drift(1).unwrap();
     assert!(drift.moved() && drift.foreign && (drift.factor - 1.0 / 1.2).abs() < 1e-9, "{drift:?}");
-    assert!(of.sentence(1).contains("drifted by 17 % (slower)"), "{}", of.sentence(1));
-    assert_eq!(verdict(&of, "01_naive"), Verdict::Worse);
-    let normalised = of.normalised();
+    assert!(comparison.sentence(1).contains("drifted by 17 % (slower)"), "{}", comparison.sentence(1));
+    assert_eq!(verdict(&comparison, "01_naive"), Verdict::Worse);
+    let normalised = comparison.normalised();
     assert_eq!(verdict(&normalised, "01_naive"), Verdict::WithinNoise);
     assert!(normalised.sentence(1).contains("taken out"), "{}", normalised.sentence(1));
-    // One of two libraries: the median is pulled along, or the one that moved is named.
+    // If one of two libraries moves, the median follows partly, or the one that moved is named.
     let one_moved = scaled(&one, "cublaslt", 1.04);
     let said = Comparison::of(&[&one, &one_moved]).unwrap().at(&p).sentence(1);
     assert!(said.contains("within noise on the whole, but drifted: cuBLASLt, best of 32 by 3.8 % (slower)"), "{said}");
-    // Another device is no drift.
+    // Another device is not drift.
     let mut other = slower;
     other.environment.device.name = "Tesla T4".into();
-    let of = Comparison::of(&[&one, &other]).unwrap().at(&p);
-    assert!(of.drift(1).is_none() && !of.sentence(1).contains("drift"));
+    let comparison = Comparison::of(&[&one, &other]).unwrap().at(&p);
+    assert!(comparison.drift(1).is_none() && !comparison.sentence(1).contains("drift"));
 }
 
 fn with_source(run: &Run, text: &str, header: &str) -> Run {
@@ -130,15 +130,19 @@ fn a_kernel_of_the_same_text_is_unchanged() {
     let one = with_source(&base, text, "one");
     let p = sample::problem(5_000_000);
     let unchanged = |two: &Run| {
-        let of = Comparison::of(&[&one, two]).unwrap().at(&p);
-        check(&of);
-        of.rows.iter().find(|r| r.rung == "02_fused").unwrap().cells[1].unchanged
+        let comparison = Comparison::of(&[&one, two]).unwrap().at(&p);
+        check(&comparison);
+        comparison.rows.iter().find(|r| r.rung == "02_fused").unwrap().cells[1].unchanged
     };
     let slower = scaled(&one, "", 1.5);
     assert!(unchanged(&slower));
-    let of = Comparison::of(&[&one, &slower]).unwrap().at(&p);
-    assert!(of.sentence(1).contains("kernels of unchanged source drifted by 33 % (slower)"), "{}", of.sentence(1));
-    assert!(of.sentence(1).contains("have the same source in both"), "{}", of.sentence(1));
+    let comparison = Comparison::of(&[&one, &slower]).unwrap().at(&p);
+    assert!(
+        comparison.sentence(1).contains("kernels of unchanged source drifted by 33 % (slower)"),
+        "{}",
+        comparison.sentence(1)
+    );
+    assert!(comparison.sentence(1).contains("have the same source in both"), "{}", comparison.sentence(1));
     assert!(!unchanged(&with_source(&base, "#include \"b.cuh\"\n ", "one")), "another text");
     assert!(!unchanged(&with_source(&base, text, "two")), "another header");
     let mut compiler = one.clone();
@@ -160,16 +164,17 @@ fn what_differs_is_said_of_each_row_and_shown_anyway() {
     let check_row = |change: &dyn Fn(&mut Run), rung: &str, expect: &str| {
         let mut two = one.clone();
         change(&mut two);
-        let of = Comparison::of(&[&one, &two]).unwrap().at(&p);
-        check(&of);
-        let row = of.rows.iter().find(|r| r.rung == rung).unwrap();
+        let comparison = Comparison::of(&[&one, &two]).unwrap().at(&p);
+        check(&comparison);
+        let row = comparison.rows.iter().find(|r| r.rung == rung).unwrap();
         if expect.is_empty() {
             assert_eq!(row.cells[1].verdict, Some(Verdict::WithinNoise), "{:?}", row.cells[1]);
             return;
         }
         assert_eq!(row.cells[1].verdict, Some(Verdict::NotComparable));
         assert!(row.cells[1].why.contains(expect), "{}", row.cells[1].why);
-        let (hidden, shown) = (draw().comparison(&of, false).unwrap(), draw().comparison(&of, true).unwrap());
+        let (hidden, shown) =
+            (draw().comparison(&comparison, false).unwrap(), draw().comparison(&comparison, true).unwrap());
         let badge = |c: &Chart| c.svg.as_str().contains("not comparable: ");
         assert!(badge(&hidden) && !badge(&shown));
     };
@@ -206,10 +211,10 @@ fn two_to_eight_records_of_one_experiment_are_compared() {
     says(&[&one; 9], "At most 8");
     says(&[&one, &sample::softmax()], "different experiments");
     let eight: Vec<Run> = (0..8).map(|i| scaled(&one, "02_fused", 1.0 - 0.08 * f64::from(i))).collect();
-    let of = Comparison::of(&eight.iter().collect::<Vec<_>>()).unwrap();
-    check(&of);
-    assert!(of.sentence(7).starts_with("record 8 against record 1: "), "{}", of.sentence(7));
-    let chart = draw().comparison(&of, false).unwrap();
+    let comparison = Comparison::of(&eight.iter().collect::<Vec<_>>()).unwrap();
+    check(&comparison);
+    assert!(comparison.sentence(7).starts_with("record 8 against record 1: "), "{}", comparison.sentence(7));
+    let chart = draw().comparison(&comparison, false).unwrap();
     check_layout(&chart);
     let (_, height) = chart.svg.size();
     assert!(height < 800, "{height} px for seven rungs of eight records");
@@ -228,9 +233,9 @@ fn labels_say_what_tells_records_apart() {
     assert_eq!(labels(&|r| r.created = "2026-12-24T18:30:00Z".into()), ["2026-11-21", "2026-12-24"]);
     assert_eq!(labels(&|r| r.created = "2026-11-21T18:30:00Z".into()), ["2026-11-21 08:00", "2026-11-21 18:30"]);
     assert_eq!(labels(&|_| {}), ["record 1", "record 2"]);
-    let of = Comparison::of(&[&one, &one]).unwrap().labelled(&["before <b>".into(), String::new()]);
-    assert_eq!(of.labels, ["before <b>", "record 2"]);
-    assert!(draw().comparison(&of, false).unwrap().svg.as_str().contains(">before &lt;b&gt; (1×)</text>"));
+    let comparison = Comparison::of(&[&one, &one]).unwrap().labelled(&["before <b>".into(), String::new()]);
+    assert_eq!(comparison.labels, ["before <b>", "record 2"]);
+    assert!(draw().comparison(&comparison, false).unwrap().svg.as_str().contains(">before &lt;b&gt; (1×)</text>"));
 }
 
 #[test]
@@ -239,7 +244,7 @@ fn the_noise_rule_and_problems_apart_are_said() {
     let one = sample::h200();
     let mut two = one.clone();
     two.measurements.retain(|m| m.problem.size() <= 5_000_000);
-    let of = Comparison::of(&[&one, &two]).unwrap();
-    assert_eq!((of.problems.len(), of.apart), (4, 3));
-    assert!(of.sentence(1).contains("3 problems not in every record"), "{}", of.sentence(1));
+    let comparison = Comparison::of(&[&one, &two]).unwrap();
+    assert_eq!((comparison.problems.len(), comparison.apart), (4, 3));
+    assert!(comparison.sentence(1).contains("3 problems not in every record"), "{}", comparison.sentence(1));
 }

@@ -9,8 +9,8 @@ fn names(names: &[&str]) -> Vec<String> {
 #[test]
 fn a_matrix_says_what_was_taken_for_what() {
     let classes = names(&["cat", "dog", "<ship>"]);
-    let of = Confusion { title: "T", subtitle: "S", classes: &classes, counts: &[8, 2, 0, 1, 9, 0, 0, 5, 0] };
-    let chart = draw().confusion(&of).unwrap();
+    let confusion = Confusion { title: "T", subtitle: "S", classes: &classes, counts: &[8, 2, 0, 1, 9, 0, 0, 5, 0] };
+    let chart = draw().confusion(&confusion).unwrap();
     assert_eq!(
         chart.description,
         "Confusion matrix of 3 classes: 17 of 25 samples are right (68 %). The most frequent mistakes: <ship> taken for dog (5), \

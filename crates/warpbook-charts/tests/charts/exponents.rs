@@ -11,7 +11,7 @@ fn exponents_are_those_of_the_numbers() {
     let counts: Vec<(i32, u64)> = row.counts.iter().map(|(e, n)| (*e, *n)).collect();
     assert_eq!(counts, [(-149, 1), (-2, 1), (0, 2), (1, 1), (127, 1)]);
     assert_eq!((row.zeros, row.not_finite, row.counted()), (2, 2, 6));
-    // By every power of two, and the number just below the next.
+    // Every power of two, and the number just below the next.
     for e in -149..=127 {
         let power = (2f64.powi(e)) as f32;
         assert_eq!(ExponentRow::of("", [power]).counts.keys().collect::<Vec<_>>(), [&e]);
@@ -33,7 +33,7 @@ fn what_a_format_loses_is_counted_and_drawn() {
     assert!(chart.description.contains("of gradients that are not 0, 10 % vanish"), "{}", chart.description);
     assert!(chart.description.contains("of times 65536 that are not 0, 0 % vanish"), "{}", chart.description);
     let svg = chart.svg.as_str();
-    // A bar each, and three shaded parts in each of two plots.
+    // A bar for each exponent, and three shaded parts in each of two plots.
     assert_eq!(svg.matches("<rect").count(), 48 + 18 + 2 * 3);
     for text in ["0 in fp16", "fewer digits", "all digits of fp16", "overflow", "2^-24", "2^16"] {
         assert!(svg.contains(&format!(">{text}<")), "{text} in {svg}");
@@ -45,6 +45,6 @@ fn what_a_format_loses_is_counted_and_drawn() {
 fn without_numbers_there_is_no_chart() {
     for values in [vec![], vec![0.0, -0.0], vec![f32::NAN]] {
         let why = draw().exponents("T", "", &FP16, &[ExponentRow::of("x", values)]).unwrap_err().to_string();
-        assert!(why.contains("none was finite"), "{why}");
+        assert!(why.contains("No number is both finite"), "{why}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a record says first.
+//! Headlines of records.
 
 use crate::sample;
 use warpbook_charts::*;
@@ -20,12 +20,12 @@ fn a_headline_names_the_fastest_and_what_it_is_held_against() {
          DRAM's bound. Its result passed the check."
     );
     assert_eq!(labels(&found), ["Fastest", "Over the baseline", "Of its bound", "Check"]);
-    // Of another framework first, then of libraries; each rung once.
+    // Another framework comes first, then libraries; each rung once.
     let run = sample::softmax();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert_eq!(labels(&found), ["Fastest", "Over another framework", "Over the baseline", "Of its bound", "Check"]);
     assert_eq!(found.tiles[0].value, "4335 GB/s", "the record's headline quantity");
-    // A library that is faster is said to be.
+    // A library that is faster is called faster.
     let run = sample::products();
     let found = headline(&run, run.main_problem().unwrap()).unwrap();
     assert!(found.sentence.starts_with("cuBLASLt, best of 32 is the fastest"), "{}", found.sentence);
@@ -46,7 +46,7 @@ fn a_pair_says_its_ratio_and_the_reason() {
     assert_eq!(seen, [("Times as fast", "0.227×"), ("Slow way", "3.15 ms"), ("Fast way", "13.9 ms")]);
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     assert_eq!(chart.title, "Unfused: 0.227× as fast as Fused");
-    // Where one of them has no figure it is as of any record.
+    // If one of them has no figure, the headline is that of any record.
     run.measurements.retain(|m| m.rung != "01_unfused");
     assert!(headline(&run, &problem).unwrap().sentence.contains(" is the fastest at "));
 }

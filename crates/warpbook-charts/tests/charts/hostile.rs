@@ -1,4 +1,4 @@
-//! Texts that nobody would want.
+//! Hostile texts in records.
 
 use crate::common::{
     QUANTITIES, all, check_svg, check_table, diagram_of, of_products, of_recorded, of_trainings, texts,
@@ -19,7 +19,7 @@ pub const HOSTILE: [&str; 8] = [
     "\" stroke=\"#010203\" fill=\"#010203",
 ];
 
-/// The record with a text in every place that has one.
+/// Returns the record with a text in every place that has one.
 fn with_text(mut run: Run, text: &str) -> Run {
     run.title = text.into();
     run.created = text.into();
@@ -75,12 +75,12 @@ fn with_text(mut run: Run, text: &str) -> Run {
     run
 }
 
-/// All that a device can have recorded.
+/// A record with everything that a device can have recorded.
 fn recorded() -> Run {
     Run { xrays: sample::xrayed().xrays, ..sample::recorded() }
 }
 
-/// The same problem in such words.
+/// Returns the problem with its words replaced.
 fn worded(problem: &Problem, text: &str) -> Problem {
     problem.with(|p| {
         (p.label, p.short) = (format!("{text}{}", p.label), format!("{text}{}", p.short));

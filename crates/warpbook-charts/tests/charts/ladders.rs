@@ -34,7 +34,7 @@ fn a_guess_is_a_mark_of_its_own_and_a_wild_one_is_told() {
     assert!(with(1234.0, Quantity::SpeedUp).contains(">your guess: "));
     let far = with(1e12, Quantity::Time);
     assert!(far.contains(">Beyond the axis: your guess:") && !far.contains(">your guess:"), "{far}");
-    // No time at all: the chart is that without a guess.
+    // An impossible time: the chart is the one without a guess.
     for nothing in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert_eq!(with(nothing, Quantity::Time), plain.svg.as_str(), "{nothing}");
     }
@@ -59,13 +59,13 @@ fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
     }
     let bandwidth = draw().ladder(&run, &problem, Quantity::Bandwidth).unwrap();
     assert!(!["DRAM&apos;s bound", "memory&apos;s bound"].iter().any(|t| bandwidth.svg.as_str().contains(t)));
-    // Rungs that are not written for these points have no rows, only a remark.
+    // Rungs that do not support these points have no rows, only a remark.
     let several = draw().ladder(&run, &sample::with_features(5_000_000, 16), Quantity::Time).unwrap();
     assert!(several.svg.as_str().contains("10 rungs skipped: It is written for one feature"));
     assert!(!several.svg.as_str().contains(">Unfused</text>"));
     assert!(several.svg.size().1 < chart.svg.size().1 * 2 / 3);
     assert_eq!(several.table.rows.len(), run.rungs.len());
-    // The record says which rung speed-ups are over.
+    // The record names the baseline of its speed-ups.
     let first = run.ladder(&problem).into_iter().find(|r| r.speed_up == Some(1.0)).unwrap().measurement;
     assert!(shown.contains(&format!("×: as fast as {}", run.rung(&first.rung).unwrap().title)));
     assert!(chart.description.ends_with("× as fast as CPU, one thread)."), "{}", chart.description);
@@ -87,7 +87,7 @@ fn devices_are_named_where_they_differ() {
         assert!(chart.svg.as_str().contains(said));
         assert!(chart.svg.as_str().contains(">Tesla T4</text>"));
     }
-    // The same device twice: told apart all the same.
+    // The same device twice is still told apart.
     let mut later = sample::h200();
     later.created = "2026-12-24T18:30:00Z".into();
     let chart = draw().compare(&[&a, &later], 5_000_000).unwrap();
@@ -103,7 +103,7 @@ fn a_ceiling_far_beyond_all_bars_is_told_and_not_drawn() {
     let rates = shown(Quantity::Throughput);
     assert!(rates.contains(">Beyond the axis: the measured ceiling: 845 TFLOP/s, bf16 arithmetic.<"), "{rates}");
     assert!(!rates.contains(">measured ceiling: 845"));
-    // A time is held against it whatever it is: its mark is near zero.
+    // A time is always compared with the ceiling: its mark is near zero.
     assert!(shown(Quantity::Time).contains(">measured ceiling: 163"));
 }
 
@@ -148,7 +148,7 @@ fn rungs_are_held_against_the_faster_library_and_the_ceiling_of_their_type() {
     // A regression has no library, and its rungs' own operations count.
     let chart = draw().ladder(&sample::full(), &sample::problem(5_000_000), Quantity::Throughput).unwrap();
     assert!(chart.svg.as_str().contains(">measured ceiling: 9.14 TFLOP/s, L2 at 9143 GB/s<"));
-    // The time of a product is held against its arithmetic and the library, and speed-ups are over the library.
+    // The time of a product is compared with its arithmetic and the library, and speed-ups are over the library.
     let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
     let shown = chart.svg.as_str();
     for text in [
@@ -227,7 +227,7 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
     let told = headline(&trained, &problem).unwrap();
     assert!(told.sentence.ends_with(" Its accuracy is 90.20 %, the mean of 2 seeds."), "{}", told.sentence);
     assert!(told.tiles.iter().any(|t| (t.label.as_str(), t.value.as_str()) == ("Accuracy", "90.20 %")));
-    // What was missed is told without a time; one training deviates from nothing.
+    // A missed accuracy is shown without a time; one training has no deviation.
     let m = &mut trained.measurements[at];
     m.test.truncate(1);
     m.check.as_mut().unwrap().passed = false;
@@ -247,7 +247,7 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
     assert_eq!(naive.note.as_deref(), Some("skipped: It would take longer than its time budget of 5 s."));
     assert!(naive.cells.iter().all(|c| c.text.is_empty() && c.number.is_none()));
 
-    // Without columns that this version knows it has those that fit any experiment.
+    // Without columns that this version knows it has the general ones.
     let mut unknown = run.clone();
     unknown.descriptor.columns = vec![Column::Other];
     let headers = ladder_table(&unknown, &problem).headers;
@@ -285,7 +285,7 @@ fn what_does_less_of_the_work_is_nowhere_called_the_fastest() {
 #[test]
 fn a_rung_without_a_bar_is_neither_the_fastest_nor_the_baseline() {
     let (mut run, problem) = (sample::troubled(), sample::problem(100_000));
-    // Its figures are faster than all others, but its training diverged.
+    // Its figures are better than all others, but its training diverged.
     let table = LadderTable::of(&run, &problem);
     check_table(&table);
     assert_eq!(table.rows.iter().find(|r| r.fastest).unwrap().rung, "cpu_all_threads");

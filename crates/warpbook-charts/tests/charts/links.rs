@@ -1,4 +1,4 @@
-//! Several GPUs, and the link between them.
+//! Charts of several GPUs and the link between them.
 
 use crate::sample::{h200, peak};
 use warpbook_charts::draw;

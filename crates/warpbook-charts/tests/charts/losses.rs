@@ -1,4 +1,4 @@
-//! Losses, and what else a training logs.
+//! Losses, and the other logs of a training.
 
 use crate::common::{cell, check_layout, check_svg, row};
 use crate::sample;
@@ -61,11 +61,11 @@ fn losses_are_drawn_over_steps_where_all_have_steps() {
     assert_eq!((chart.table.headers[0].as_str(), chart.table.rows[0][0].as_str()), ("step", "4690"));
     assert!(chart.svg.as_str().contains("learning rate 0.01"));
     assert!(chart.svg.as_str().contains("mean squared error on the training points; logarithmic scale"));
-    // A diverged one says at which step.
+    // A diverged training shows at which step.
     let mut diverged = run.clone();
     diverged.train_logs[0].losses[3].loss = f64::NAN;
     assert!(draw().loss_curve(&diverged, &problem).unwrap().svg.as_str().contains("diverged at step 18760"));
-    // One that has none: all over epochs, of which each has its last loss.
+    // If one loss has no step, all are drawn over epochs, each with its last loss.
     let last = run.train_logs[0].losses[1].loss;
     run.train_logs[6].losses.iter_mut().for_each(|p| p.step = None);
     let chart = draw().loss_curve(&run, &problem).unwrap();
@@ -119,10 +119,10 @@ fn what_was_not_logged_is_not_drawn() {
     (course.loss_scales, course.gradient_norms) = (Vec::new(), Vec::new());
     course.epochs.iter_mut().for_each(|p| (p.test, p.train) = (None, None));
     let error = |e: Result<Chart, ChartError>| e.unwrap_err().to_string();
-    let of = "of mnist, batch 512, synthetic digits.";
-    assert_eq!(error(draw().accuracy(&run, &problem)), format!("The record has no accuracy {of}"));
-    assert_eq!(error(draw().loss_scale(&run, &problem)), format!("The record has no loss scale {of}"));
-    assert_eq!(error(draw().gradient_norm(&run, &problem)), format!("The record has no gradient norm {of}"));
+    let topic = "of mnist, batch 512, synthetic digits.";
+    assert_eq!(error(draw().accuracy(&run, &problem)), format!("The record has no accuracy {topic}"));
+    assert_eq!(error(draw().loss_scale(&run, &problem)), format!("The record has no loss scale {topic}"));
+    assert_eq!(error(draw().gradient_norm(&run, &problem)), format!("The record has no gradient norm {topic}"));
     assert!(draw().learning_rate(&run, &problem).is_ok());
     // The ladder's records have losses without a course.
     assert!(draw().learning_rate(&sample::h200(), &sample::problem(5_000_000)).is_err());
@@ -151,7 +151,7 @@ fn two_trainings_share_their_charts() {
     let losses = draw().loss_curve(&run, &problem).unwrap().title;
     assert!(losses.starts_with("Fused in a graph ends at the lowest loss: 0.0"), "{losses}");
     assert_eq!(cell(&chart.table, "5", "Fused: test accuracy %"), "", "it ended after four");
-    // One that ended within an epoch has its last point there.
+    // A training that ended within an epoch has its last point there.
     let course = run.train_logs[0].course.as_mut().unwrap();
     course.epochs[4].step = 500;
     assert_eq!(row(&draw().accuracy(&run, &problem).unwrap().table, "5")[1], "500");

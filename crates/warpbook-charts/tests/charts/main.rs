@@ -1,4 +1,4 @@
-//! Every chart of records as they come, and of records that nobody would want.
+//! Tests of every chart, on ordinary and on hostile records.
 
 mod activity;
 mod boards;

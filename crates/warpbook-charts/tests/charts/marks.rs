@@ -1,4 +1,4 @@
-//! What marks say of themselves, in every chart of the published records.
+//! The data of marks, in every chart of the published records.
 
 use crate::common::{QUANTITIES, check_svg};
 use std::path::Path;
@@ -32,12 +32,12 @@ fn charts(run: &Run) -> Vec<Chart> {
     all
 }
 
-/// An attribute of a mark, or of the nearest group around it.
-fn said<'a>(mark: roxmltree::Node<'a, '_>, name: &str) -> Option<&'a str> {
+/// Returns an attribute of a mark, or of the nearest group around it.
+fn attribute<'a>(mark: roxmltree::Node<'a, '_>, name: &str) -> Option<&'a str> {
     mark.ancestors().find_map(|n| n.attribute(name))
 }
 
-/// The first number of a text, without its power of ten, and half of its last digit.
+/// Returns the first number of a text, without its power of ten, and half of its last digit.
 fn mantissa(text: &str) -> Option<(f64, f64)> {
     let from = text.find(|c: char| c.is_ascii_digit())?;
     let rest = &text[from..];
@@ -56,7 +56,7 @@ fn mantissa(text: &str) -> Option<(f64, f64)> {
     Some((v / scale, half / scale))
 }
 
-/// Whether two figures are the same but for rounding; one as 9.996 may be shown as 10.0.
+/// Returns true if two figures agree up to rounding; 9.996 may be shown as 10.0.
 fn agree(a: (f64, f64), b: (f64, f64)) -> bool {
     [1.0, 10.0, 0.1].iter().any(|f| (a.0 * f - b.0).abs() <= (a.1 * f + b.1) * 1.01 + 1e-9)
 }
@@ -64,21 +64,21 @@ fn agree(a: (f64, f64), b: (f64, f64)) -> bool {
 #[test]
 fn every_mark_has_a_rung_a_problem_and_a_value_that_the_table_has_too() {
     for run in published() {
-        // In a sweep the line is the chart's, and marks say the size.
+        // In a sweep the chart names the line, and marks name the size.
         let labels: Vec<&str> = run.problems().into_iter().flat_map(|p| [p.label.as_str(), p.short.as_str()]).collect();
         for chart in charts(&run) {
             check_svg(&chart);
             let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();
             let marks: Vec<_> = document.descendants().filter(|n| n.has_attribute("data-value")).collect();
-            let of_rungs = marks.iter().filter(|m| said(**m, "data-rung").is_some()).count();
+            let of_rungs = marks.iter().filter(|m| attribute(**m, "data-rung").is_some()).count();
             assert!(of_rungs > 0, "{} of {} has no mark", chart.title, run.title);
             for mark in marks {
                 let value = mark.attribute("data-value").unwrap();
                 assert!(!mark.children().any(|c| c.has_attribute("data-value")), "a mark in a mark: {value}");
-                // Lines that all rungs are held against.
-                let Some(rung) = said(mark, "data-rung") else { continue };
+                // Lines that all rungs are compared with.
+                let Some(rung) = attribute(mark, "data-rung") else { continue };
                 assert!(run.rung(rung).is_some(), "{rung} in {}", chart.title);
-                let problem = said(mark, "data-problem").unwrap_or_else(|| panic!("{value} in {}", chart.title));
+                let problem = attribute(mark, "data-problem").unwrap_or_else(|| panic!("{value} in {}", chart.title));
                 assert!(labels.contains(&problem), "{problem} in {}", chart.title);
                 let samples = mark.attribute("data-samples").map_or(1, |n| n.parse::<u64>().unwrap());
                 assert!(samples > 0, "{value} in {}", chart.title);

@@ -52,7 +52,7 @@ fn a_title_says_what_memory_is_held_against() {
         change(&mut run);
         drawn(&run, 512).title
     };
-    // That of AMP is at another baseline the same to a percent.
+    // With another baseline, AMP's memory equals it to a percent.
     let alike = title(&|run| run.descriptor.baseline = Baseline::Rung("amp_fp16".into()));
     assert_eq!(alike, "AMP, fp16 takes the least memory: 1000 MiB", "the first of two that take the same");
     let near = title(&|run| {
@@ -107,7 +107,7 @@ fn a_sweep_of_memory_is_lower_is_better() {
         "{}",
         chart.description
     );
-    // The least of those that are drawn, and a baseline that is not drawn is no measure.
+    // The least of the drawn rungs counts; a baseline that is not drawn is not used.
     let two = draw().sweep_of(&[&run], Quantity::PeakMemory, None, Some(&["tf32", "amp_fp16"])).unwrap();
     assert_eq!(two.title, "AMP, fp16 takes the least memory: 1.61 GiB at 1024 images");
     // Amounts that are far apart are on a logarithmic axis, whose ticks are powers of two.

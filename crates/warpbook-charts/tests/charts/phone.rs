@@ -1,4 +1,4 @@
-//! A phone's width: its own layout, the same bytes every time.
+//! Charts at a phone's width: they have their own layout, and the same bytes every time.
 
 use crate::common::{QUANTITIES, check_layout, check_svg};
 use crate::sample;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use warpbook_charts::*;
 use warpbook_record::{ChartKind, Dtype, Problem, Run};
 
-/// All but the timeline, which the page draws itself.
+/// All kinds except the timeline, which the page draws itself.
 fn kinds() -> impl Iterator<Item = ChartKind> {
     ChartKind::ALL.into_iter().filter(|kind| *kind != ChartKind::Timeline)
 }
@@ -53,7 +53,7 @@ fn no_text_is_smaller_than_12_pixels() {
     }
 }
 
-/// Those of the folder tests/golden; with `WARPBOOK_UPDATE_GOLDEN=1` they are written anew.
+/// The expected charts are in the folder tests/golden; `WARPBOOK_UPDATE_GOLDEN=1` rewrites them.
 #[test]
 fn the_same_record_gives_the_same_bytes_at_a_phones_width() {
     let folder = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("tests/golden");

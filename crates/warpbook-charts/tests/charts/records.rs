@@ -1,4 +1,4 @@
-//! Records as they come, and experiments that charts have never seen.
+//! Charts of ordinary records, and of experiments that this crate does not know.
 
 use crate::common::{QUANTITIES, all, cell, check_layout, check_svg, of_products};
 use crate::sample;
@@ -242,9 +242,9 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
 
 #[test]
 fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
-    let of = |run: &Run, problem: &Problem| {
+    let drawings = |run: &Run, problem: &Problem| {
         let charts = run.descriptor.charts.iter().map(|kind| draw().chart(run, problem, *kind).unwrap());
-        // Above the description's sentence, in the title or below it.
+        // The drawing follows the description; the title or the subtitle is in it.
         charts.map(|c| c.svg.as_str().split("</desc>").nth(1).unwrap().to_owned()).collect::<Vec<_>>()
     };
     let named = |drawn: Vec<String>, titles: &[&str]| {
@@ -255,9 +255,9 @@ fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
     };
     let run = sample::h200();
     let titles = ["time", "time over size", "roofline", "one epoch, operation by operation", "loss"];
-    // Parts and losses are of another problem.
+    // Parts and losses belong to another problem.
     for points in [5_000_000, 100_000] {
-        named(of(&run, &sample::problem(points)), &titles);
+        named(drawings(&run, &sample::problem(points)), &titles);
     }
     let mut products = sample::products();
     products.descriptor.charts.extend([ChartKind::Tiles, ChartKind::Transfers]);
@@ -269,11 +269,11 @@ fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
         "time over tiles",
         "with the transfers from and to the host",
     ];
-    named(of(&products, &sample::cube(2048, Dtype::F16)), &titles);
+    named(drawings(&products, &sample::cube(2048, Dtype::F16)), &titles);
     // A thin product lies on no line of a sweep; the sweep is then that of the main problem.
     let thin = draw().chart(&products, &sample::product((64, 4096, 11008), Dtype::F16), ChartKind::Sweep).unwrap();
     assert!(thin.svg.as_str().contains("NVIDIA H200, bf16, median of 30, warm L2<"));
     let unknown = draw().chart(&run, &sample::problem(100_000), ChartKind::Other).unwrap_err().to_string();
-    assert_eq!(unknown, "This version does not know that kind of chart.");
+    assert_eq!(unknown, "This version does not know this kind of chart.");
     assert_eq!(quantity_name(&sample::softmax(), Quantity::ItemRate), "rows/s");
 }

@@ -1,12 +1,12 @@
-//! Scaling over devices.
+//! Charts of scaling over devices.
 
 use crate::sample::empty;
 use warpbook_charts::draw;
 use warpbook_record::{Check, DeviceKind, Dtype, Measurement, Outcome, Problem, Run, Rung, Span, SweepPoint, count};
 
 fn problem(ranks: u64) -> Problem {
-    let of = Problem::new("p", "p", vec![count("ranks", ranks, "")], Dtype::F32);
-    of.with(|p| {
+    let problem = Problem::new("p", "p", vec![count("ranks", ranks, "")], Dtype::F32);
+    problem.with(|p| {
         p.items = Some(64 * ranks);
         p.sweep = Some(SweepPoint { size: ranks, line: "weak".into() });
     })
@@ -43,7 +43,7 @@ fn throughput_has_the_line_of_as_many_devices() {
     let chart = draw().scaling_throughput(&run(), "weak").unwrap();
     let rate = 64.0 / 100e-6 / 1e6;
     assert_eq!(chart.table.headers.last().unwrap(), "perfect scaling");
-    // At every number, as a straight line between the first and the last would be wrong on an axis that doubles.
+    // A point at every number: a straight line between the first and the last would be wrong on an axis that doubles.
     let perfect: Vec<Option<f64>> = chart.table.rows.iter().map(|row| row.last().unwrap().parse().ok()).collect();
     assert_eq!(perfect, [1.0, 2.0, 4.0].map(|n| Some(n * rate)));
     assert!(chart.description.contains("million items a second over ranks"), "{}", chart.description);

@@ -1,4 +1,4 @@
-//! Sweeps and rooflines.
+//! Charts of sweeps and rooflines.
 
 use crate::common::{check_layout, check_svg, row};
 use crate::sample;
@@ -64,7 +64,7 @@ fn a_sweep_is_of_one_kind_of_work() {
     assert!(chart.svg.as_str().contains("8 measurements of other work left out."));
     assert!(chart.table.rows.iter().all(|r| r[0] != "08_multivariate" || r[2] != "13.0"));
     assert_eq!(chart.table.rows.iter().filter(|r| r[0] == "08_multivariate" && r[1] == "5000000").count(), 1);
-    // What has to be equal along a line is the experiment's to say: another learning rate is other work here, too.
+    // The experiment decides what is equal along a line: another learning rate is other work here, too.
     let mut run = sample::full();
     for m in run.measurements.iter_mut().filter(|m| m.problem.size() == 100_000) {
         let line = "200 epochs at a learning rate of 0.5".to_owned();
@@ -136,7 +136,7 @@ fn a_sweep_of_products_is_of_cubes_of_one_type() {
     assert_eq!(edges, ["256", "512", "1000", "1024", "2048", "4096", "8192", "16384"]);
     assert!(chart.svg.as_str().contains(">bf16 arithmetic: 845 TFLOP/s<"));
     assert!(chart.description.contains("from 256³ to 16384³ of 17 rungs"), "{}", chart.description);
-    // The libraries, and nobody else, have dashes.
+    // Only the libraries have dashes.
     let dashed = |c: &Chart| c.svg.as_str().matches("<polyline").count();
     let few = draw()
         .sweep_throughput(&[&run], Some(Dtype::F32), Some(&["08_double_buffered", "01_naive", "15_split_k"]))

@@ -1,4 +1,4 @@
-//! What every SM did when.
+//! X-ray charts.
 
 use crate::common::{check_layout, check_svg};
 use crate::sample;
@@ -6,7 +6,7 @@ use warpbook_charts::*;
 use warpbook_record::ChartKind;
 use warpbook_record::xray::XraySm;
 
-/// The row of a kernel's figure.
+/// Returns the row of a kernel's figure.
 fn row<'c>(chart: &'c Chart, what: &str) -> Vec<&'c str> {
     let found = chart.table.rows.iter().find(|r| r[2] == what);
     found.unwrap_or_else(|| panic!("{what} in {:?}", chart.table.rows)).iter().map(String::as_str).collect()
@@ -48,7 +48,7 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     assert!(said.contains("It takes 1.02"), "{said}");
     assert!(said.contains("For 7 % of the time of gemm"), "{said}");
     assert!(said.contains("2 kernels of the run have no marks"), "{said}");
-    assert!(chart.title.contains("what every SM does in 2.45"), "{}", chart.title);
+    assert!(chart.title.contains("the activity of every SM in 2.45"), "{}", chart.title);
     check_layout(&Options::phone().chart(&run, &problem, ChartKind::Xray).unwrap());
 }
 
@@ -64,9 +64,7 @@ fn a_lighter_x_ray_says_how_many_sms_it_shows() {
     let lanes = |chart: &Chart| chart.svg.as_str().matches("data-name=\"SM ").count();
     assert_eq!((lanes(&some), lanes(&all)), (17, 132));
     assert!(some.description.starts_with("Lanes of 17 of 132 SMs"), "{}", some.description);
-    assert!(
-        some.svg.as_str().contains(">17 of 132 SMs: what most") && some.svg.as_str().len() < all.svg.as_str().len()
-    );
+    assert!(some.svg.as_str().contains(">17 of 132 SMs: the most") && some.svg.as_str().len() < all.svg.as_str().len());
     assert_eq!(some.table, all.table);
 }
 
@@ -77,7 +75,7 @@ fn a_record_without_one_says_so() {
         draw().xray(&run, &problem).unwrap_err().to_string(),
         "The record has no X-ray at 5 M points, 200 epochs."
     );
-    // Asked for by kind, that of the problem that has one.
+    // Requested by kind, the chart is of the problem that has one.
     let other = sample::problem(100_000);
     assert!(draw().chart(&sample::xrayed(), &other, ChartKind::Xray).is_ok());
 }

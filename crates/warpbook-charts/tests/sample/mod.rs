@@ -1,4 +1,4 @@
-//! Records as a GPU and a laptop would give them.
+//! Records that a GPU and a laptop might give.
 #![allow(dead_code)]
 
 mod full;
@@ -24,17 +24,17 @@ use warpbook_record::{
     Schedule, SweepAxis, SweepPoint, TimedBy, Traffic, TrainLog, count, setting, short_count,
 };
 
-/// 200 epochs over points of one feature, as the regression has them.
+/// A regression problem of 200 epochs over points of one feature.
 pub fn problem(points: u64) -> Problem {
     regression(points, 1, 200, 0.01)
 }
 
-/// The same with several features a point.
+/// A regression problem of 200 epochs over points of several features.
 pub fn with_features(points: u64, features: u64) -> Problem {
     regression(points, features, 200, 0.01)
 }
 
-/// As `warpbook_kernels::regression::Descent::problem` makes them.
+/// Makes a problem like `warpbook_kernels::regression::Descent::problem`.
 pub fn regression(points: u64, features: u64, epochs: u64, learning_rate: f64) -> Problem {
     let train = points / 5 * 4;
     let mut sizes = vec![count("points", points, "points"), count("train_points", train, "points")];
@@ -142,7 +142,7 @@ pub fn empty(name: &str, kind: DeviceKind) -> Run {
     }
 }
 
-/// Of the sample's own: charts are tested alike whatever rungs the regression has.
+/// The sample's own rungs: tests of charts do not depend on the regression's.
 const RUNGS: [(&str, &str); 7] = [
     ("cpu_1_thread", "CPU, one thread"),
     ("cpu_all_threads", "CPU, all threads"),
@@ -162,7 +162,7 @@ fn rung((id, title): (&'static str, &'static str)) -> Rung {
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
-/// (rung, fixed microseconds, microseconds a point, relative spread)
+/// Models of rungs: (rung, fixed microseconds, microseconds a point, relative spread).
 const GPU: [(&str, f64, f64, f64); 7] = [
     ("cpu_1_thread", 200.0, 0.8, 0.02),
     ("cpu_all_threads", 9_000.0, 0.09, 0.1),
@@ -234,7 +234,7 @@ pub fn h200() -> Run {
     run
 }
 
-/// One where much went wrong: skipped, failed, wrong, diverged.
+/// A record with many problems: skipped, failed, wrong, diverged.
 pub fn troubled() -> Run {
     let mut run = empty("AMD Ryzen 7 PRO 5850U with Radeon Graphics", DeviceKind::Cpu);
     run.peaks.bandwidth = vec![peak(MemoryLevel::Dram, 2.1e10)];

@@ -1,4 +1,4 @@
-//! Steps of a training in four precisions on a GPU, next to the CPU and a framework whose memory nobody counted.
+//! Steps of a training in four precisions on a GPU, beside the CPU and a framework without counted memory.
 
 use super::{empty, measured};
 use warpbook_record::{
@@ -6,7 +6,7 @@ use warpbook_record::{
     Schedule, SweepAxis, SweepPoint, count,
 };
 
-/// A step of so many images.
+/// A training step over a batch of images.
 pub fn batch(images: u64) -> Problem {
     let sizes = vec![count("batch", images, "images")];
     Problem::new(format!("three layers, batch {images}"), format!("batch {images}"), sizes, Dtype::F32).with(|p| {
@@ -16,7 +16,7 @@ pub fn batch(images: u64) -> Problem {
     })
 }
 
-/// (id, title, microseconds an image, MiB at batches of 128, 512 and 1024)
+/// Rungs as (id, title, microseconds an image, MiB at batches of 128, 512 and 1024).
 const RUNGS: [(&str, &str, f64, [u64; 3]); 6] = [
     ("cpu_all_threads", "CPU, all threads", 90.0, [0; 3]),
     ("fp32", "fp32", 6.0, [598, 1240, 2098]),
@@ -35,7 +35,7 @@ fn rung((id, title, ..): (&'static str, &'static str, f64, [u64; 3])) -> Rung {
     Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
-/// Their record.
+/// The record of these steps.
 pub fn precisions() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
     run.experiment = "training".into();

@@ -1,4 +1,4 @@
-//! A record of matrix products as the published one is: many shapes, four types, libraries and our rungs.
+//! A record of matrix products like the published one: many shapes, four types, libraries and Warpbook's rungs.
 
 use super::{empty, measured, peak, samples};
 use warpbook_record::{
@@ -7,7 +7,7 @@ use warpbook_record::{
     SweepPoint, Tile, Traffic, count, setting,
 };
 
-/// (id, title, share of the peak of its arithmetic at large sizes, edge of its tiles), in the ladder's order.
+/// Rungs as (id, title, share of the peak of its arithmetic at large sizes, edge of its tiles), in the ladder's order.
 const RUNGS: [(&str, &str, f64, u64); 21] = [
     ("cpu_naive", "CPU, three loops", 0.0, 1),
     ("cpu_blocked", "CPU, blocked", 0.0, 1),
@@ -48,7 +48,7 @@ const SHAPES: [(u64, u64, u64); 13] = [
 ];
 pub const DTYPES: [Dtype; 4] = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16];
 
-/// As `warpbook_kernels::matmul::problem` makes them.
+/// Makes a problem like `warpbook_kernels::matmul::problem`.
 pub fn product((m, n, k): (u64, u64, u64), dtype: Dtype) -> Problem {
     let sizes = vec![count("m", m, "rows"), count("n", n, "columns"), count("k", k, "terms"), setting("seed", 42u64)];
     let cube = m == n && n == k;
@@ -127,7 +127,7 @@ fn skipped(id: &str, p: &Problem) -> Option<String> {
     }
 }
 
-/// What a rung takes in microseconds and the bytes that its tiles read from L2, on something like an H200.
+/// Returns a rung's time in microseconds and the bytes that its tiles read from L2, on something like an H200.
 fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>) {
     let ([m, n, k], dtype) = (shape(p), p.dtype);
     if id.starts_with("cpu") {

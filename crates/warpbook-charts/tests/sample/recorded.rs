@@ -1,9 +1,9 @@
-//! A record with what a GPU did in one run, as CUPTI would give it.
+//! A record with a GPU's activity in one run, as CUPTI would report it.
 
 use super::{h200, problem};
 use warpbook_record::{Breakdown, ComputePeak, Dtype, OperationTime, Run, Span};
 
-/// name, kernels, launches, microseconds, FLOPs, bytes
+/// An operation: name, kernels, launches, microseconds, FLOPs, bytes.
 type Row = (&'static str, &'static [&'static str], u64, f64, u64, u64);
 
 const UNFUSED: [Row; 4] = [
@@ -34,7 +34,7 @@ fn operation(&(name, kernels, launches, us, flops, bytes): &Row) -> OperationTim
     }
 }
 
-/// The two rungs one after the other, the second with a weight gradient on a second stream, while another goes on.
+/// The two rungs one after the other, the second with a weight gradient on a second stream, which overlaps another operation.
 pub fn recorded() -> Run {
     let (mut run, p) = (h200(), problem(5_000_000));
     run.peaks.compute.push(ComputePeak {

@@ -21,7 +21,7 @@ impl DeviceArg {
     }
 }
 
-/// Where a network computes, and in which types.
+/// Arguments that say where a network computes, and in which types.
 #[derive(Debug, Args)]
 pub struct PlaceArgs {
     #[command(flatten)]
@@ -69,7 +69,7 @@ impl TimingArgs {
     }
 }
 
-/// Where images come from.
+/// Arguments that say where images come from.
 #[derive(Debug, Args)]
 pub struct DataFrom {
     /// Folder with the data set's files, or `synthetic` for digits drawn by a program. [default: WARPBOOK_DATA, or where `warpbook

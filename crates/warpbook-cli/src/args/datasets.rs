@@ -57,7 +57,7 @@ impl FetchArgs {
         given.map(mirror).collect()
     }
 
-    /// How long a mirror may be silent.
+    /// Returns the time limit for a silent mirror.
     pub fn stall(&self) -> Result<std::time::Duration, String> {
         if !(0.1..=3600.0).contains(&self.timeout) {
             return Err(format!("--timeout {}: choose a number of seconds from 0.1 to 3600.", self.timeout));

@@ -4,12 +4,12 @@ use super::common::{DataFrom, PlaceArgs};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Where a frozen network is used, and how long it is timed there.
+/// Arguments that say where a frozen network is used, and how long it is timed there.
 #[derive(Debug, Args)]
 pub struct UseArgs {
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Also measure the median time of a single image and the throughput of large batches, over so many passes each.
+    /// Also measure the median time of a single image and the throughput of large batches, over this many passes each.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub repeat: Option<u32>,
 }

@@ -126,7 +126,7 @@ pub enum Command {
     Doctor(DoctorArgs),
 }
 
-/// What a command asks for in addition to its own arguments: of `run NAME` and `xray NAME` the experiment, set up.
+/// Choice of a command in addition to its own arguments: for `run NAME` and `xray NAME` the experiment with its settings.
 pub enum Asked {
     Nothing,
     Run(Chosen),

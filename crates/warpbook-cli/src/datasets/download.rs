@@ -16,25 +16,25 @@ pub struct Wanted {
     pub bytes: u64,
     /// Its SHA-256 in lower-case hexadecimal.
     pub sha256: String,
-    /// Where it may be had, the first to be tried first.
+    /// URLs of the file, the first to be tried first.
     pub urls: Vec<String>,
 }
 
-/// How a file came to be there.
+/// Outcome of a request for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Got {
-    /// It was there, and its hash is right.
+    /// The file was there, and its hash is right.
     Present,
-    /// It was loaded from this URL.
+    /// The file was loaded from this URL.
     Loaded(String),
 }
 
-/// What is told while a file is loaded.
+/// Progress of loading a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A mirror is asked; so many bytes are there from an earlier attempt.
+    /// A mirror is asked; `from` bytes are there from an earlier attempt.
     Asking { url: &'a str, from: u64 },
-    /// So many bytes are there.
+    /// So many bytes are loaded.
     At(u64),
     /// The mirror failed.
     Failed { url: &'a str, why: &'a str },
@@ -58,7 +58,7 @@ impl std::fmt::Display for Failed {
 
 /// Why a mirror's answer was of no use.
 enum Trouble {
-    /// Another mirror may do.
+    /// This mirror failed; another may do.
     Mirror(String),
     /// The server does not continue a file, or not this one: it is to be asked for the whole.
     StartOver,
@@ -66,7 +66,7 @@ enum Trouble {
     Here(String),
 }
 
-/// How often a mirror is asked again when it breaks off after having sent something.
+/// Number of times that a mirror is asked again when it breaks off after having sent something.
 const TRIES: usize = 4;
 const MOST_REDIRECTS: u32 = 5;
 
@@ -74,7 +74,7 @@ const MOST_REDIRECTS: u32 = 5;
 /// next attempt goes on from there.
 ///
 /// # Errors
-/// See [`Failed`].
+/// For the reasons of [`Failed`].
 pub fn fetch(wanted: &Wanted, folder: &Path, stall: Duration, step: &mut dyn FnMut(Step)) -> Result<Got, Failed> {
     let path = folder.join(&wanted.name);
     if path.exists() {
@@ -130,7 +130,7 @@ fn present(wanted: &Wanted, path: &Path) -> Result<Got, Failed> {
     }
 }
 
-/// Whether a file has the size and the hash.
+/// Returns true if a file has the size and the hash.
 fn is_right(wanted: &Wanted, file: &mut File) -> io::Result<bool> {
     if file.metadata()?.len() != wanted.bytes {
         return Ok(false);
@@ -237,7 +237,7 @@ fn ask(wanted: &Wanted, url: &str, agent: &Agent, file: &mut File, step: &mut dy
     receive(response.body_mut().as_reader(), from, wanted.bytes, file, step)
 }
 
-/// Where the bytes of an answer belong.
+/// Returns the position in the file at which the bytes of an answer belong.
 fn start<B>(response: &Response<B>, have: u64, bytes: u64) -> Result<u64, Trouble> {
     let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::trim);
     match response.status() {
@@ -285,7 +285,7 @@ fn receive(
     Ok(())
 }
 
-/// What went wrong, in words for somebody who may be offline.
+/// Describes the error for somebody who may be offline.
 fn words_of(error: &ureq::Error) -> String {
     match error {
         ureq::Error::HostNotFound => "its name is not found; is there a network?".into(),

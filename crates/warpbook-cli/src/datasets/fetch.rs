@@ -60,7 +60,7 @@ fn wanted(file: &RemoteFile, mirrors: &[String]) -> Wanted {
     Wanted { name: file.name.to_owned(), bytes: file.bytes, sha256: file.sha256.to_owned(), urls }
 }
 
-/// What failed, and how the file can be had all the same.
+/// Says what failed, and how the file can be had all the same.
 fn by_hand(why: &str, file: &RemoteFile, folder: &Path) -> String {
     format!(
         "{why}\nRun this again to go on. Or load {} in another way, for instance on another computer, and put it into {}; \
@@ -81,7 +81,7 @@ fn list() {
     say(&format!("{:<14} the same digits in colours, images of 32 x 32; no files", "synthetic-colours"));
 }
 
-/// Whether the files are where they would be loaded to.
+/// Says whether the files are where they would be loaded to.
 fn state(recipe: &Recipe) -> String {
     let Some(folder) = folder_for(recipe.name) else { return "no place for it is known; name one with --dir".into() };
     let size = |f: &RemoteFile| std::fs::metadata(folder.join(f.name)).ok().map(|m| m.len());
@@ -94,11 +94,11 @@ fn state(recipe: &Recipe) -> String {
     }
 }
 
-/// How far a file is: a bar on a terminal, plain lines elsewhere.
+/// Progress of a file: a bar on a terminal, plain lines elsewhere.
 struct Bar {
     name: String,
     bar: Option<ProgressBar>,
-    /// What has failed since a mirror was last asked; the last failure comes with the error.
+    /// Last failure since a mirror was last asked; the error includes it.
     failed: Option<String>,
 }
 

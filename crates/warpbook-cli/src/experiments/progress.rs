@@ -1,4 +1,4 @@
-//! How a run goes: bars on a terminal, plain lines elsewhere, and a row for each finished measurement.
+//! Progress of a run: bars on a terminal, plain lines elsewhere, and a row for each finished measurement.
 
 use crate::output::{one_line, say, warn};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};

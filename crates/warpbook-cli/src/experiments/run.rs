@@ -17,7 +17,7 @@ use warpbook::settings::Preset;
 use warpbook::{Event, Experiment, Lab, experiments, figures, write_record};
 use warpbook_record::{Outcome, Run, TrainLog};
 
-/// One experiment with its settings, or the quick suite.
+/// Runs an experiment with its settings, or the quick suite.
 pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure> {
     match chosen {
         Some(Chosen { name, experiments, quick, run: options }) => {
@@ -103,7 +103,7 @@ fn free_record(folder: impl AsRef<Path>, name: &str) -> Result<PathBuf, Failure>
     reserve(folder.as_ref(), name, ["json"]).map(|[path]| path)
 }
 
-/// What is asked for in addition to the record.
+/// Output that is asked for in addition to the record.
 #[derive(Default)]
 struct More {
     /// Every logged loss on the terminal.
@@ -206,7 +206,7 @@ fn keep_profile(lab: &Lab, profile: &Profile, file: &Path) -> Result<Option<Stri
     Ok(None)
 }
 
-/// What came out, in a few lines.
+/// Summarises the results in a few lines.
 fn summary(run: &Run) -> String {
     let mut lines = vec![String::new()];
     for problem in run.problems() {
@@ -243,7 +243,7 @@ fn summary(run: &Run) -> String {
     lines.join("\n")
 }
 
-/// What the trainings gave: parameters and losses, a line each, with every logged loss below it if that is asked for.
+/// Lists the results of the trainings: parameters and losses, a line each, with every logged loss below it if that is asked for.
 fn trainings(run: &Run, losses: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for log in &run.train_logs {
@@ -280,7 +280,7 @@ fn does_less(run: &Run, id: &str) -> bool {
 /// Ctrl-C: once to end well, twice to end. SIGTERM and SIGHUP: to end well.
 struct Interrupt {
     pressed: Arc<AtomicBool>,
-    /// What the first press stops.
+    /// Run that the first press stops.
     target: Arc<Mutex<Option<(Cancel, Progress)>>>,
 }
 

@@ -38,7 +38,7 @@ pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if failed { RUNG_FAILED } else { 0 }))
 }
 
-/// Another one at every call; short enough to be typed.
+/// Returns a new seed at every call; short enough to be typed.
 fn drawn_seed() -> u64 {
     RandomState::new().hash_one(std::process::id()) % 1_000_000_000
 }

@@ -8,8 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use warpbook::device::Error;
 use warpbook::gemm::{Finding, Product, keep_finding};
-use warpbook::kernels::matmul::{Form, shape_of, transposed};
-use warpbook::record::{Dtype, Problem, Run};
+use warpbook::record::{Problem, Run};
 use warpbook::{Event, Lab, figures};
 
 /// Times every rung and tile that may be the fastest, and keeps the fastest of each product for this device.
@@ -50,21 +49,12 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if failed > 0 { RUNG_FAILED } else { 0 }))
 }
 
-/// The product of a problem.
-fn product_of(problem: &Problem) -> Option<Product> {
-    let ((m, n, k), (trans_a, trans_b), dtype) = (shape_of(problem)?, transposed(problem), problem.dtype);
-    let out = if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype };
-    let form = Form { trans_a, trans_b, out, ..Form::plain(dtype) };
-    let side = |v: u64| u32::try_from(v).ok();
-    Some(Product::new(side(m)?, side(n)?, side(k)?, form))
-}
-
 /// The fastest rung of ours, and a sentence that compares it with the libraries.
 fn verdict(run: &Run, problem: &Problem) -> (String, Option<(Product, Finding)>) {
     let Some((best, us)) = run.fastest_kernels(problem) else {
         return (format!("{}: nothing was measured.", problem.label), None);
     };
-    let (Some(product), Some(tile)) = (product_of(problem), &best.tile) else {
+    let (Some(product), Some(tile)) = (Product::try_from(problem).ok(), &best.tile) else {
         return (format!("{}: nothing to keep.", problem.label), None);
     };
     let rate = best.flops_per_s().map(|r| format!(", {:.1} TFLOP/s", r * 1e-12)).unwrap_or_default();

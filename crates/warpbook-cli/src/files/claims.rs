@@ -64,7 +64,7 @@ impl Kind {
 /// The files of one command: what it reads, and what it will write.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// Each file's name on the command line, and its path.
+    /// Name of each file on the command line, and its path.
     known: Vec<(String, PathBuf)>,
 }
 

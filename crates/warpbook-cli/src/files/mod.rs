@@ -1,4 +1,4 @@
-//! Where a command writes: never into what it reads, never over what nobody named, and nothing finished is lost on the way.
+//! Rules for files that a command writes: never into what it reads, never over what nobody named, and nothing finished is lost on the way.
 
 mod claims;
 mod record_writer;

@@ -10,7 +10,7 @@ use warpbook_record::Run;
 /// A large record is not written more often than this.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Writes what is finished: where it should go, else into the folder for temporary files. An error says where it is instead, or that it is nowhere.
+/// Writes finished bytes to their path, else into the folder for temporary files. An error says where they are instead, or that they are lost.
 pub fn write_finished(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let Err(why) = write_atomic(path, bytes) else { return Ok(()) };
     let why = format!("{} cannot be written: {why}.", path.display());

@@ -1,4 +1,4 @@
-//! Whether a file can be written, tried before anything begins.
+//! Test of whether a file can be written, made before anything begins.
 
 use crate::failure::Failure;
 use std::path::Path;

@@ -72,7 +72,7 @@ fn evaluate_frozen(file: &Path, args: &EvalArgs) -> Result<(), Failure> {
     Ok(measure(&frozen, test.image(0), args.usage.repeat)?)
 }
 
-/// As "test loss 0.0312, accuracy 99.10 % (9910 of 10000)".
+/// Returns a line such as "test loss 0.0312, accuracy 99.10 % (9910 of 10000)".
 fn words(score: &Score) -> String {
     let percent = 100.0 * score.accuracy();
     format!("test loss {:.4}, accuracy {percent:.2} % ({} of {})", score.loss, score.correct, score.of)

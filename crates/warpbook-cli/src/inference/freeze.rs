@@ -75,7 +75,7 @@ fn pattern([channels, height, width]: [usize; 3], n: usize) -> Vec<u8> {
     (0..n * channels * height * width).map(pixel).collect()
 }
 
-/// Says how far a network's probabilities are from those of the CPU.
+/// Says how far a network's probabilities are from the CPU's.
 fn compare(on_cpu: &Frozen, there: &Frozen, pixels: &[u8]) -> Result<(), TrainError> {
     let (want, got) = (on_cpu.predict(pixels)?, there.predict(pixels)?);
     let pairs = want.iter().zip(&got).flat_map(|(w, g)| w.probabilities.iter().zip(&g.probabilities));

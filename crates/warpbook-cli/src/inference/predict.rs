@@ -54,7 +54,7 @@ pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// As "7 (98.3 %), then 1 (1.2 %), 9 (0.3 %)".
+/// Returns a line such as "7 (98.3 %), then 1 (1.2 %), 9 (0.3 %)".
 fn words(frozen: &Frozen, prediction: &Prediction, top: usize) -> String {
     let one = |(class, p): &(usize, f32)| {
         let name = frozen.classes().get(*class).map_or("?", String::as_str);

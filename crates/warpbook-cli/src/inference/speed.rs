@@ -12,7 +12,7 @@ const BATCHES: [usize; 2] = [32, 256];
 /// Seconds after which no pass is begun.
 const BUDGET_S: f64 = 10.0;
 
-/// Says the time of an image alone and the throughput of large batches, of so many passes.
+/// Says how long a single image takes, and the throughput of large batches, over this many passes.
 pub fn measure(frozen: &Frozen, pixels: &[u8], passes: Option<u32>) -> Result<(), TrainError> {
     let Some(samples) = passes else { return Ok(()) };
     let bench = Bench { warmup: 1, samples, budget_s: BUDGET_S, batch_below_us: 0.0, ..Bench::default() };

@@ -17,7 +17,7 @@ pub fn this_program() -> Result<PathBuf, Failure> {
     })
 }
 
-/// This program as so many ranks of so many threads each, with its own arguments and `more`.
+/// Starts this program again as `count` ranks with so many threads each, with its own arguments and `more`.
 pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> Result<Launch, Failure> {
     let mut launch = Launch::new(this_program()?, std::env::args_os().skip(1).chain(more), count);
     // Unless the user says otherwise.

@@ -12,7 +12,7 @@ use warpbook::ranks::{Group, Launcher, Limits, Placement, Wire, end_with_launche
 /// Time in which a rank ends by itself when it hears that the work is over: less than its launcher gives it, so that it can still print why.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How a rank works with the others.
+/// Settings by which a rank works with the others.
 #[derive(Debug, Clone, Copy)]
 pub struct RankSettings {
     pub options: RanksOptions,
@@ -20,7 +20,7 @@ pub struct RankSettings {
     pub timeout: Duration,
 }
 
-/// The bytes of a bucket of so many MiB.
+/// Returns the bytes of a bucket of this many MiB.
 pub fn bucket_bytes(mib: f64) -> Result<usize, Failure> {
     if !(mib > 0.0 && mib <= 65_536.0) {
         return Err(Failure::usage(format!("--bucket {mib}: choose MiB above 0, up to 65536.")));

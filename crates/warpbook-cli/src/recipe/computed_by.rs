@@ -29,7 +29,7 @@ impl ConvolutionBy {
         }
     }
 
-    /// Its method; `own` stands for our kernels.
+    /// Returns the method; `own` stands for the project's kernels.
     pub fn method(self, own: Method) -> Method {
         match self {
             Self::Own => own,
@@ -47,7 +47,7 @@ impl std::str::FromStr for ConvolutionBy {
             "own" => Ok(Self::Own),
             "im2col" => Ok(Self::Im2col),
             "stock" => Ok(Self::Stock),
-            _ => Err(format!("`{name}` is none of {}.", Self::NAMES.join(", "))),
+            _ => Err(format!("Unknown convolution `{name}`: choose one of {}.", Self::NAMES.join(", "))),
         }
     }
 }
@@ -123,7 +123,10 @@ mod tests {
         let file = ComputedBy { product: Some(ProductBy::Tiled), convolution: Some(ConvolutionBy::Stock) };
         let line = ComputedBy { product: Some(ProductBy::Own), convolution: None };
         assert_eq!(line.or(file), ComputedBy { product: Some(ProductBy::Own), ..file });
-        assert_eq!("fast".parse::<ConvolutionBy>().unwrap_err(), "`fast` is none of own, im2col, stock.");
+        assert_eq!(
+            "fast".parse::<ConvolutionBy>().unwrap_err(),
+            "Unknown convolution `fast`: choose one of own, im2col, stock."
+        );
     }
 
     #[test]

@@ -148,7 +148,7 @@ fn groups(source: &Source<'_>, keys: &Keys<'_>) -> Result<Vec<Group>, String> {
     keys.list("groups")?.unwrap_or_default().iter().map(group).collect()
 }
 
-/// How weights begin.
+/// Reads how weights begin.
 fn initial(source: &Source<'_>, keys: &Keys<'_>) -> Result<Initial, String> {
     let Some(own) = keys.table("initial", &["whiten", "identity", "factors"])? else { return Ok(Initial::default()) };
     let factor = |value: &Spanned<DeValue<'_>>| {
@@ -206,7 +206,7 @@ fn images(keys: &Keys<'_>, path: &Path) -> Result<Images, String> {
     )
 }
 
-/// The shape of an image: that of the data set, or what the file says.
+/// Returns the shape of an image: the data set's, or what the file says.
 fn input(keys: &Keys<'_>, images: &Images) -> Result<[usize; 3], String> {
     let given = keys.numbers("input")?;
     let size = |n: &f64| (1.0..=16_384.0).contains(n) && n.fract() == 0.0;

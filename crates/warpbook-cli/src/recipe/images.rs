@@ -1,4 +1,4 @@
-//! Where images come from: a data set by its name, or a folder.
+//! Source of the images: a data set by its name, or a folder.
 
 use crate::failure::Failure;
 use crate::output::warn;
@@ -9,7 +9,7 @@ use warpbook::data::{self, About, Source, Splits};
 /// training's seed.
 const TEST: (f64, u64) = (0.1, 1);
 
-/// Where images come from.
+/// Source of the images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Images {
     /// A data set that the library knows by name, from where its files usually lie.

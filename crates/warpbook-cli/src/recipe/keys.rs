@@ -31,9 +31,9 @@ impl Source<'_> {
 pub struct Keys<'a> {
     source: &'a Source<'a>,
     table: &'a DeTable<'a>,
-    /// What it is called in sentences: `optimizer.` before its keys, or nothing.
+    /// Prefix of its keys in sentences: `optimizer.` or nothing.
     prefix: String,
-    /// Where it begins.
+    /// Position where the table begins.
     at: usize,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Keys<'a> {
         self.table.get(key).map(|v| (v.get_ref(), v.span()))
     }
 
-    /// Where a key's value is, or else the table.
+    /// Returns the position of a key's value, or else of the table.
     pub fn at(&self, key: &str) -> usize {
         self.find(key).map_or(self.at, |(_, span)| span.start)
     }
@@ -129,7 +129,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// One of some words; `-` is read as `_`.
+    /// Returns the value of a key, which must be one of `words`; `-` is read as `_`.
     pub fn choice(&self, key: &str, words: &[&'static str]) -> Result<Option<&'static str>, String> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match words.iter().find(|w| **w == text.replace('-', "_")) {

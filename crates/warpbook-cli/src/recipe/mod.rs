@@ -1,4 +1,4 @@
-//! What is trained: a recipe that is built in, or one from a file, and its images.
+//! The recipe of a training, built in or read from a file, and its images.
 
 mod computed_by;
 mod file;

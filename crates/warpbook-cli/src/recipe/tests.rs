@@ -46,11 +46,12 @@ fn a_layer_says_what_computes_it_and_a_kernel_lies_next_to_the_recipe() {
         );
         super::parse(&folder.path().join("my.toml"), &text)
     };
-    let of = |layer: &str| parse(layer).unwrap().recipe.network.nodes().iter().map(|node| node.by).collect::<Vec<_>>();
-    let all = of("{ layer = \"linear 32\", product = \"mine.cu@03_shared_tile\" }");
+    let computed_by =
+        |layer: &str| parse(layer).unwrap().recipe.network.nodes().iter().map(|node| node.by).collect::<Vec<_>>();
+    let all = computed_by("{ layer = \"linear 32\", product = \"mine.cu@03_shared_tile\" }");
     assert_eq!(all[3].product.unwrap().rows()[0].rung.id, "03_shared_tile+mine");
     assert_eq!((all[0].convolution, all[1].convolution, all[4].product), (None, Some(Method::Stock), None));
-    assert_eq!(of("{ layer = \"linear 32\", product = \"tiled\" }")[3].product, Some(ProductBy::Tiled));
+    assert_eq!(computed_by("{ layer = \"linear 32\", product = \"tiled\" }")[3].product, Some(ProductBy::Tiled));
     let error = parse("{ layer = \"linear 32\", product = \"none.cu\" }").unwrap_err();
     assert!(error.contains("line 4") && error.contains("none.cu cannot be read"), "{error}");
     let error = parse("{ layer = \"relu\", product = \"tiled\" }").unwrap_err();
@@ -318,7 +319,7 @@ fn groups_are_read_and_told() {
     };
     refused("[[groups]]\nrate = 1", "`groups.params` is missing");
     refused("[[groups]]\nparams = \"fc1.weight\"\nmuon = true", "Muon is for filters");
-    refused("[[groups]]\nparams = \"conv7.*\"", "names of parameters that are trained");
+    refused("[[groups]]\nparams = \"conv7.*\"", "names of trained parameters");
     refused("[[groups]]\nparams = \"*\"\nschedule = { kind = \"constant\", by = \"step\" }", "is the recipe's");
     refused("[initial]\nfactors = [1]", "`initial.factors` is a list");
 }

@@ -18,7 +18,7 @@ pub struct TrainedWeights {
     pub weights: Weights,
     /// The kernels or libraries that compute the network on a GPU.
     pub by: ComputedBy,
-    /// Where the images come from: as the command line says, or else the recipe, or else the file; `None` if none of them says.
+    /// Source of the images: as the command line says, or else the recipe, or else the file; `None` if none of them says.
     pub images: Option<Images>,
     /// The names of the network's outputs; `None` if the file does not say.
     pub classes: Option<Vec<String>>,

@@ -46,7 +46,7 @@ fn failed(why: io::Error) -> Failure {
     Failure::usage(format!("No page can be served on 127.0.0.1: {why}. Choose another --port."))
 }
 
-/// What the path of a URL holds, or the status of what holds nothing.
+/// Returns the content at the path of a URL, or the status if there is none.
 fn find(page: &str, records: &Mutex<LiveRecords>, path: &str) -> Result<Found, u16> {
     match path {
         "/" | "/index.html" => return Ok(found(page.to_owned(), "text/html; charset=utf-8")),
@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn an_answer_is_marked_by_its_text() {
-        let of = |text: &str| found(text.into(), "text/plain").mark.unwrap();
-        assert_eq!(of("a"), of("a"));
-        assert_ne!(of("a"), of("b"));
-        assert_eq!(of("a").len(), 24);
+        let mark = |text: &str| found(text.into(), "text/plain").mark.unwrap();
+        assert_eq!(mark("a"), mark("a"));
+        assert_ne!(mark("a"), mark("b"));
+        assert_eq!(mark("a").len(), 24);
     }
 }

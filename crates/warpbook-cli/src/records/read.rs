@@ -76,7 +76,7 @@ pub fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(all)
 }
 
-/// By its name: what a folder's index says of its records is none itself.
+/// Returns true if the name is that of a record: a folder's index of its records is none itself.
 fn is_record_file(path: &Path) -> bool {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     path.is_file() && name.ends_with(".json") && !name.starts_with('.') && name != "index.json"

@@ -58,13 +58,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let class = folder.path().join("v1.2");
         std::fs::create_dir_all(class.join("sub")).unwrap();
-        let of = |path: PathBuf| name(&[path]);
-        assert_eq!(of(class.clone()), "v1.2");
-        assert_eq!(of(class.join("sub/..")), "v1.2");
-        assert_eq!(of(class.join(".")), "v1.2");
-        assert_eq!(of("/".into()), "records");
-        assert_eq!(of("a/one.two.json".into()), "one.two");
-        assert_eq!(of(".hidden.json".into()), "hidden");
+        let name_of = |path: PathBuf| name(&[path]);
+        assert_eq!(name_of(class.clone()), "v1.2");
+        assert_eq!(name_of(class.join("sub/..")), "v1.2");
+        assert_eq!(name_of(class.join(".")), "v1.2");
+        assert_eq!(name_of("/".into()), "records");
+        assert_eq!(name_of("a/one.two.json".into()), "one.two");
+        assert_eq!(name_of(".hidden.json".into()), "hidden");
         assert_eq!(name(&["a.json".into(), "b.json".into()]), "records");
     }
 }

@@ -1,4 +1,4 @@
-//! The viewer, one HTML file: where it is, and how records get into it.
+//! The viewer, one HTML file: its location, and how records get into it.
 
 use super::read::Record;
 use crate::failure::Failure;
@@ -23,13 +23,13 @@ const LARGEST: u64 = 64 << 20;
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"warpbook-embedded\">";
 const SCRIPT: (&str, &str) = ("<script>", "</script>");
 const STYLE: (&str, &str) = ("<style>", "</style>");
-/// Where the page's policy stands.
+/// Begin and end of the page's security policy.
 const POLICY: (&str, &str) = ("<meta http-equiv=\"Content-Security-Policy\" content=\"", "\"");
-/// What to do where there is none.
+/// Message if there is no viewer.
 pub const NOT_BUILT: &str = "The viewer is not built: `cargo xtask web` builds it, and the program has it inside once it is \
     built again. Or name the viewer's file in WARPBOOK_VIEWER.";
 
-/// Where the viewer is.
+/// Location of the viewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Viewer {
     /// In a file.
@@ -108,7 +108,7 @@ impl fmt::Display for Viewer {
     }
 }
 
-/// What the element holds: the records' index, and each by its name.
+/// Returns the content of the element: the records' index, and each record by its name.
 fn content(records: &[Record]) -> Value {
     let index: Vec<Value> = records.iter().map(Record::entry).collect();
     let texts: Map<String, Value> =
@@ -139,7 +139,7 @@ fn sealed(page: &str) -> Option<String> {
     Some(format!("{before}{}{policy}{after}", POLICY.0))
 }
 
-/// What is between the first of these and the one after it.
+/// Returns the text between the first occurrence of `begin` and the `end` after it.
 fn between<'a>(text: &'a str, (begin, end): (&str, &str)) -> Option<&'a str> {
     let (_, rest) = text.split_once(begin)?;
     Some(rest.split_once(end)?.0)
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Of a build with a viewer inside only.
+    /// Runs only in a build with a viewer inside.
     #[test]
     fn the_viewer_inside_can_be_read() {
         if INSIDE.is_some() {

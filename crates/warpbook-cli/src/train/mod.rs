@@ -34,7 +34,7 @@ enum Mode {
     Rank(Rank),
 }
 
-/// One of several ranks of a training.
+/// Rank of a training with several ranks.
 struct Rank {
     placement: Placement,
     settings: RankSettings,
@@ -140,7 +140,7 @@ fn option_of_watched(watched: &WatchedArgs, has_init: bool) -> Option<&'static s
     watched.given().or(rung).or(has_init.then_some("init"))
 }
 
-/// Whether `warpbook train` trains without a word in between.
+/// Returns true if `warpbook train` trains without a word in between.
 fn trains_at_once(args: &TrainArgs) -> bool {
     let WholeArgs { seeds, hold_out, cold, .. } = &args.whole;
     // Of several processes --out is the record of all, which none of them keeps.

@@ -86,7 +86,7 @@ fn without_result(seed: u64, ended: ExitStatus) -> Failure {
     }
 }
 
-/// As "99.10 % (9910 of 10000)".
+/// Returns an accuracy such as "99.10 % (9910 of 10000)".
 fn words(right: Right) -> String {
     format!("{:.2} % ({} of {})", 100.0 * right.accuracy().unwrap_or(f64::NAN), right.correct, right.of)
 }

@@ -11,13 +11,13 @@ use warpbook::device::{Choice, Inventory};
 use warpbook::nn::train::RanksOptions;
 use warpbook::ranks::{Launcher as StartedBy, Placement};
 
-/// What this process is.
+/// Role of this process in a training.
 pub enum Role {
-    /// One that trains alone.
+    /// This process trains alone.
     Alone,
-    /// One that starts so many ranks and waits for them.
+    /// This process starts so many ranks and waits for them.
     Launcher(usize),
-    /// One of several ranks.
+    /// This process is one of several ranks.
     Rank(Placement),
 }
 
@@ -64,7 +64,7 @@ pub fn device_alone(asked: Option<(RunsOn, usize)>, named: Choice) -> Choice {
     }
 }
 
-/// How the ranks of a training work together.
+/// Returns the settings by which the ranks of a training work together.
 pub fn settings(args: &RanksArgs) -> Result<RankSettings, Failure> {
     let options = RanksOptions {
         wire: wire(&args.gradients),

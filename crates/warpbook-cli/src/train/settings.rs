@@ -1,4 +1,4 @@
-//! What is trained, on which samples and by what, as the command line says.
+//! Settings of a training from the command line: the network, the samples and the device.
 
 use crate::args::TrainingArgs;
 use crate::failure::Failure;
@@ -19,14 +19,14 @@ pub struct Settings {
     pub edge: Option<usize>,
     /// The file of the initial weights.
     pub init: Option<PathBuf>,
-    /// The seed of one of several processes, which goes before that of the command line.
+    /// Seed as one of several processes; it replaces the command line's.
     pub seed_of_process: Option<u64>,
     /// The device of the process.
     pub device: Choice,
 }
 
 impl Settings {
-    /// How batches are loaded; the command line takes no other words.
+    /// Returns how batches are loaded; the command line takes no other words.
     pub fn loader(&self) -> Loader {
         let resident = match self.args.resident.as_str() {
             "on" => Residency::On,
@@ -129,13 +129,13 @@ impl Settings {
     }
 }
 
-/// What the command line asks for.
+/// Training that the command line asks for.
 pub struct Planned {
     pub recipe: Recipe,
     pub data: Data,
     /// The kernels or libraries that the recipe names.
     pub by: ComputedBy,
-    /// Where the images come from.
+    /// Source of the images.
     pub images: Option<Source>,
 }
 

@@ -21,12 +21,12 @@ const HELD_OUT: u64 = 1;
 /// Trainings from several seeds.
 pub struct Speedrun {
     pub settings: Settings,
-    /// How many training images are held out, to judge by them.
+    /// Number of training images that are held out, to judge by them.
     pub hold_out: Option<usize>,
     pub goal: Goal,
     /// The command that trains the same again.
     pub command: CommandLine,
-    /// Where it leaves its result as one of several processes.
+    /// File for the result, as one of several processes.
     pub result: Option<ProcessResult>,
 }
 
@@ -92,7 +92,7 @@ impl Speedrun {
         ));
     }
 
-    /// What the record of the trainings is told.
+    /// Returns the facts that the record of the trainings is given.
     fn training<'a>(&'a self, lab: &Lab, work: &Work<'a>, timed: Timed) -> WholeTraining<'a> {
         let (samples, command) =
             ((work.train.into(), work.test.into()), self.command.on(&lab.device().info().selector()));
@@ -120,7 +120,7 @@ impl Speedrun {
     }
 }
 
-/// What is trained from each seed.
+/// Training that is repeated from each seed.
 struct Work<'a> {
     recipe: &'a Recipe,
     place: &'a Place,

@@ -22,7 +22,7 @@ pub struct Watched {
     pub args: WatchedArgs,
     /// The command that trains the same again.
     pub command: CommandLine,
-    /// Where it leaves its result as one of several processes, and what these are to reach.
+    /// File for the result as one of several processes, and the goal of these.
     pub result: Option<(ProcessResult, Goal)>,
 }
 
@@ -85,7 +85,7 @@ impl Watched {
         self.settings.args.out.as_deref().filter(|_| self.result.is_none())
     }
 
-    /// Claims the files that it writes, and returns that of the record.
+    /// Claims the files that it writes, and returns the record's.
     fn claim_files(&self, is_first: bool) -> Result<Option<PathBuf>, Failure> {
         let mut files = self.settings.inputs();
         if let (Some(path), true) = (&self.args.checkpoint, is_first) {
@@ -165,7 +165,7 @@ impl Watched {
         result.leave(lab, &goal.training(trained, samples, Timed::Process, command), right)
     }
 
-    /// Prints the end of a training, and where it is kept.
+    /// Prints the end of a training, and where its files are.
     fn conclude(
         &self,
         run: TrainingRun,

@@ -1,4 +1,4 @@
-//! What the record of whole trainings is told, and what is printed at its end.
+//! Record of whole trainings, and the lines that are printed at its end.
 
 use crate::args::WholeArgs;
 use crate::failure::{Failure, RUNG_FAILED, USAGE};
@@ -11,12 +11,12 @@ use warpbook::nn::train::{Place, Recipe, Samples, Score};
 use warpbook::{Lab, Timed, WholeTraining, WholeTrainings, write_record};
 use warpbook_record::{Right, stats};
 
-/// What whole trainings are to reach, and how many there are.
+/// Goal of whole trainings, and their number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goal {
     /// The mean accuracy in percent; without it nothing is checked.
     accuracy: Option<f64>,
-    /// What the images are, where their files do not say so.
+    /// Description of the images, if their files have none.
     data_note: Option<String>,
     pub trainings: u64,
 }
@@ -35,7 +35,7 @@ impl Goal {
         }
     }
 
-    /// What the record of these trainings is told.
+    /// Returns the facts that the record of these trainings is given.
     pub fn training<'a>(
         &'a self,
         (recipe, place): (&'a Recipe, &'a Place),
@@ -48,7 +48,7 @@ impl Goal {
     }
 }
 
-/// The last of so many seeds.
+/// Returns the last of `count` seeds.
 pub fn last_seed(option: &str, first: u64, count: u64) -> Result<u64, Failure> {
     let more = count.saturating_sub(1);
     first.checked_add(more).ok_or_else(|| {
@@ -97,7 +97,7 @@ pub fn right_of(score: &Score) -> Right {
     Right { correct: score.correct as u64, of: score.of as u64 }
 }
 
-/// Where a process of --cold leaves its result for the one that started it.
+/// File in which a process of --cold leaves its result for the one that started it.
 pub struct ProcessResult {
     /// The file of the result.
     file: PathBuf,

@@ -126,10 +126,10 @@ fn bad_settings_are_refused_with_a_sentence() {
 fn a_device_that_is_not_there_has_its_own_code() {
     let Some(place) = Place::new() else { return };
     place.run(&["run", "regression", "--device", "cuda:4095"]).expect(3, "device");
-    place.run(&["run", "regression", "--device", "tpu"]).expect(2, "`tpu` names no device");
+    place.run(&["run", "regression", "--device", "tpu"]).expect(2, "Unknown device `tpu`");
     let mut c = place.command(&["run", "regression"]);
     let done = Done::of(&["WARPBOOK_DEVICE=abacus"], c.env("WARPBOOK_DEVICE", "abacus").output().unwrap());
-    done.expect(2, "`abacus` names no device");
+    done.expect(2, "Unknown device `abacus`");
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn the_doctor_says_what_there_is_and_what_to_do() {
         assert!(line.contains(" ok ") || line.contains(" missing "), "{line}");
     }
     done.expect(0, "were checked on");
-    place.run(&["doctor", "--device", "nonsense"]).expect(2, "names no device");
+    place.run(&["doctor", "--device", "nonsense"]).expect(2, "Unknown device");
 }
 
 #[test]

@@ -288,7 +288,7 @@ fn no_gpus() -> i32 {
     if gpus.cuda.is_ok() { 2 } else { 3 }
 }
 
-/// Whether there are two GPUs with NCCL; a machine with fewer cannot run the test, which is no fault of it.
+/// Returns true if there are two GPUs with NCCL; a machine with fewer cannot run the test, which is no fault of it.
 fn has_two_gpus(test: &str) -> bool {
     let count = warpbook::device::Inventory::take().gpus().count();
     if count < 2 {

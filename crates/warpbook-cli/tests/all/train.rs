@@ -146,7 +146,7 @@ fn a_checkpoint_is_frozen_judged_and_used() {
     refused(&["eval", "residual.toml", "c.safetensors", "--repeat", "1"], "--repeat times a frozen network");
     for command in [&freeze[..], &["eval", "f.safetensors"], &["predict", "f.safetensors", "a.png"]] {
         refused(&[command, &["--device", "cpu", "--precision", "fp16"]].concat(), "amp-fp16 needs a GPU");
-        refused(&[command, &["--precision", "fp8"]].concat(), "`fp8` is none of fp32, tf32");
+        refused(&[command, &["--precision", "fp8"]].concat(), "Unknown precision `fp8`: choose one of fp32, tf32");
     }
     // Without the recipe's file.
     std::fs::remove_file(folder.path().join("residual.toml")).unwrap();
@@ -453,5 +453,5 @@ fn what_computes_on_a_gpu_is_said_for_one_only() {
     expect(&train(&["--convolution", "stock"]), 2, &["--convolution says what computes on a GPU"]);
     expect(&train(&["--product", "stok"]), 2, &["`stok` computes no linear layer; did you mean `stock`?"]);
     expect(&train(&["--product", "none.cu"]), 2, &["none.cu cannot be read"]);
-    expect(&train(&["--convolution", "naive"]), 2, &["`naive` is none of own, im2col, stock."]);
+    expect(&train(&["--convolution", "naive"]), 2, &["Unknown convolution `naive`: choose one of own, im2col, stock."]);
 }

@@ -186,7 +186,7 @@ fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
         "{flips:?}"
     );
     let wrong = ["train", "cifar10-speedrun", "--views", "many"];
-    expect(&warpbook(place.folder(), &wrong), 2, &["none of one, flips, flips-and-shifts"]);
+    expect(&warpbook(place.folder(), &wrong), 2, &["choose from one, flips, flips-and-shifts"]);
     let cold = label(&["--cold", "1", "--data-note", "recompressed as JPEG q75"]);
     assert_eq!(
         cold,

@@ -16,17 +16,17 @@ pub(crate) const CLASSES: [&str; 10] =
     ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 pub(crate) const SHAPE: [usize; 3] = [3, 32, 32];
 pub(crate) const PIXELS: usize = 3 * 32 * 32;
-/// Images of a file.
+/// Images in a file.
 pub(crate) const MOST: usize = 10_000;
-/// No file of either layout is longer: 10,000 records, and what a pickle adds to them.
+/// Upper limit on the bytes of a file in either layout: 10,000 records, and what a pickle adds to them.
 const LONGEST: usize = MOST * (PIXELS + 1) + (2 << 20);
-/// What an archive unpacks to at most.
+/// Upper limit on the bytes that an archive unpacks to.
 const ARCHIVE: u64 = 7 * LONGEST as u64;
 
 const BATCHES: [&str; 6] =
     ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"];
 
-/// How the files are laid out.
+/// Layout of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Binary,
@@ -61,11 +61,10 @@ impl Layout {
 /// Pixels and labels.
 pub(crate) type Images = (Vec<u8>, Vec<u8>);
 
-/// CIFAR-10 from its archive (`cifar-10-binary.tar.gz` or `cifar-10-python.tar.gz`), or from a folder with the archive or with the
-/// files that it unpacks to.
+/// Reads CIFAR-10 from its archive (`cifar-10-binary.tar.gz` or `cifar-10-python.tar.gz`), or from a folder with the archive or the files in it.
 ///
 /// # Errors
-/// A file is missing or damaged.
+/// If a file is missing or damaged.
 pub fn cifar10(path: impl AsRef<Path>) -> Result<Splits> {
     let path = path.as_ref();
     if path.is_file() {
@@ -82,7 +81,7 @@ pub fn cifar10(path: impl AsRef<Path>) -> Result<Splits> {
     }
 }
 
-/// Whether a folder holds a file of the set.
+/// Returns true if a folder holds a file of the set.
 pub(crate) fn is_in(folder: &Path) -> bool {
     find(folder).is_some()
 }
@@ -92,7 +91,7 @@ enum Found {
     Files(PathBuf, Layout),
 }
 
-/// The archive comes first: its hash is known.
+/// Looks for the archive first, since its hash is known.
 fn find(folder: &Path) -> Option<Found> {
     let names = CIFAR_ARCHIVES.iter().flat_map(|(name, _)| [name, name.strip_suffix(".gz").unwrap_or(name)]);
     let archive = names.map(|name| folder.join(name)).find(|p| p.is_file());
@@ -131,7 +130,7 @@ fn read_limited(path: &Path) -> Result<Vec<u8>> {
 }
 
 fn too_long(path: &Path, length: u64) -> Error {
-    let why = format!("a file of CIFAR-10 has at most {LONGEST} bytes, and this one {length}.");
+    let why = format!("a file of CIFAR-10 has at most {LONGEST} bytes, but this one has {length}.");
     Error::format(path, LONGEST as u64, why)
 }
 
@@ -143,13 +142,13 @@ fn from_archive(path: &Path) -> Result<Splits> {
         let name = BATCHES[missing];
         let why = match has_long_names {
             true => {
-                "Some of its names are longer than 100 characters, and such files are passed over: pack it with shorter folders."
+                "Some of its names are longer than 100 characters, and such files are skipped: pack it with shorter folder names."
             }
             false => "Load it again.",
         };
-        return source.refuse(format!("the archive ends, and there was no {name}.bin or {name} in it. {why}"));
+        return source.refuse(format!("the archive contains neither {name}.bin nor {name}. {why}"));
     }
-    // What is behind the archive's end is padding; a tar ends with zeros.
+    // Padding follows the archive's end; a tar ends with zeros.
     std::io::copy(&mut Read::take(&mut source, ARCHIVE), &mut std::io::sink())
         .or_else(|e| source.refuse(format!("it cannot be unpacked ({e}). Load it again.")))?;
     let hash = source.finish("the archive")?;
@@ -158,14 +157,14 @@ fn from_archive(path: &Path) -> Result<Splits> {
     splits(found.into_iter().flatten().collect(), verdict.origin())
 }
 
-/// Reads the batches of an archive; nothing is written to disk. Says whether it has names that are not read.
+/// Reads the batches of an archive without writing to disk. Returns true if the archive also has files that are not read.
 fn read_archive(path: &Path, source: &mut Source, found: &mut [Option<Images>]) -> Result<bool> {
     let damaged = |e: std::io::Error| {
         Error::format(path, 0, format!("it is not an intact .tar.gz archive ({e}). Load it again."))
     };
     let mut has_long_names = false;
     let mut archive = tar::Archive::new(Read::take(source, ARCHIVE));
-    // Raw: names longer than a header holds, which the crate would read into memory at any length, do not come in this set.
+    // Raw entries: the crate would otherwise read names longer than a header into memory at any length, and this set has none.
     for entry in archive.entries().map_err(damaged)?.raw(true) {
         let mut entry = entry.map_err(damaged)?;
         let kind = entry.header().entry_type();
@@ -192,14 +191,14 @@ fn read_archive(path: &Path, source: &mut Source, found: &mut [Option<Images>]) 
     Ok(has_long_names)
 }
 
-/// The records of a binary file.
+/// Reads the records of a binary file.
 fn records(path: &Path, bytes: &[u8]) -> Result<Images> {
     const RECORD: usize = PIXELS + 1;
     let (records, rest) = bytes.as_chunks::<RECORD>();
     if records.is_empty() || records.len() > MOST || !rest.is_empty() {
         let (at, length) = (records.len() * RECORD, bytes.len());
         let why =
-            format!("the file should be 1 to {MOST} records of {RECORD} bytes, and has {length} bytes. Load it again.");
+            format!("the file should be 1 to {MOST} records of {RECORD} bytes, but has {length} bytes. Load it again.");
         return Err(Error::format(path, at as u64, why));
     }
     if let Some(i) = records.iter().position(|r| usize::from(r[0]) >= CLASSES.len()) {
@@ -214,7 +213,7 @@ pub(crate) fn bad_label(path: &Path, at: usize, i: usize, label: i64) -> Error {
     Error::format(path, at as u64, format!("label {i} is {label}; labels are 0 to 9. Load the file again."))
 }
 
-/// The last batch is the test set.
+/// Makes the splits: the last batch is the test set.
 fn splits(mut batches: Vec<Images>, origin: Origin) -> Result<Splits> {
     let test = batches.pop().unwrap_or_default();
     let mut train = (Vec::with_capacity(batches.iter().map(|b| b.0.len()).sum()), Vec::new());
@@ -292,7 +291,7 @@ mod tests {
             read.push(cifar10(place.join(layout.folder())).unwrap());
             let tar = folder.path().join("any-name.tar.gz");
             let all = archive(layout, None);
-            // Packed, in two pieces one behind the other, and unpacked by a browser, which keeps the name.
+            // Packed; packed in two pieces, one behind the other; and unpacked by a browser, which keeps the name.
             for bytes in [packed(&all), [packed(&all[..700]), packed(&all[700..])].concat(), all.clone()] {
                 fs::write(&tar, bytes).unwrap();
                 read.push(cifar10(&tar).unwrap());
@@ -327,7 +326,7 @@ mod tests {
         check("data_batch_2.bin", &[], "byte 0: the file should be 1 to 10000 records of 3073 bytes");
         check("data_batch_2.bin", &binary(2, 0)[..6000], "byte 3073: the file should be");
         check("test_batch.bin", &[binary(2, 0), vec![9]].concat(), "byte 6146: the file should be");
-        check("data_batch_1.bin", &binary(MOST + 1, 0), "records of 3073 bytes, and has 30733073");
+        check("data_batch_1.bin", &binary(MOST + 1, 0), "records of 3073 bytes, but has 30733073");
         let mut label = binary(2, 0);
         label[3073] = 10;
         check("data_batch_3.bin", &label, "byte 3073: label 1 is 10");
@@ -347,7 +346,7 @@ mod tests {
             assert!(error.contains("cifar-10-binary.tar.gz") && error.contains(expect), "{error}");
         };
         let good = archive(Layout::Binary, None);
-        check(b"", "there was no data_batch_1.bin");
+        check(b"", "the archive contains neither data_batch_1.bin");
         let long = {
             let mut tar = tar::Builder::new(Vec::new());
             let mut header = tar::Header::new_gnu();
@@ -356,11 +355,11 @@ mod tests {
             tar.into_inner().unwrap()
         };
         check(&packed(&long), "longer than 100 characters");
-        check(&packed(b""), "there was no data_batch_1.bin or data_batch_1 in it");
+        check(&packed(b""), "the archive contains neither data_batch_1.bin nor data_batch_1");
         check(&packed(&good)[..1000], "not an intact .tar.gz");
         check(&packed(&good[..good.len() / 2]), "data_batch_5.bin, byte 0: the archive ends within this file");
         check(&packed(&archive(Layout::Binary, Some(1 << 33))), "at most");
-        // Twice what any archive of this set unpacks to, in zeros.
+        // Zeros that unpack to twice the size of any archive of this set.
         let bomb = {
             let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
             gz.write_all(&good).unwrap();

@@ -1,4 +1,4 @@
-//! Files that are read no further than they should be long, and compared with the published hashes.
+//! Files read up to the length that they should have, and compared with the published hashes.
 
 use crate::Origin;
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// The SHA-256 of what is read through it.
+/// A reader that computes the SHA-256 of what is read.
 pub(crate) struct Hashed<R> {
     inner: R,
     hash: Sha256,
@@ -20,7 +20,7 @@ impl<R: Read> Hashed<R> {
         Self { inner, hash: Sha256::new() }
     }
 
-    /// Reads what is left and gives the hash of everything.
+    /// Reads the rest and returns the hash of everything.
     fn finish(mut self) -> std::io::Result<String> {
         std::io::copy(&mut self.inner, &mut HashWriter(&mut self.hash))?;
         Ok(hex(&self.hash.finalize()))
@@ -48,7 +48,7 @@ impl std::io::Write for HashWriter<'_> {
     }
 }
 
-/// The SHA-256 of a file that can be read, as it lies there.
+/// Returns the SHA-256 of a file as it is on disk, if it can be read.
 pub(crate) fn sha256_of(path: &Path) -> Option<String> {
     Hashed::new(File::open(path).ok()?).finish().ok()
 }
@@ -62,10 +62,10 @@ pub(crate) fn md5(bytes: &[u8]) -> String {
     hex(&Md5::digest(bytes))
 }
 
-/// The bytes that a gzip file begins with.
+/// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Files that are often saved in the place of others, by their first bytes.
+/// The first bytes of file types that are often saved by mistake.
 const OTHER_KINDS: [(&[u8], &str); 5] = [
     (b"PK\x03\x04", "a zip archive: unpack it"),
     (b"\xfd7zXZ\0", "packed by xz: unpack it"),
@@ -74,13 +74,13 @@ const OTHER_KINDS: [(&[u8], &str); 5] = [
     (b"version https://git-lfs", "a pointer of Git LFS in the file's place: get the file with `git lfs pull`"),
 ];
 
-/// Reports whether a file begins like a web page.
+/// Returns true if a file begins like a web page.
 fn is_page(start: &[u8]) -> bool {
     let start = start.trim_ascii_start().to_ascii_lowercase();
     [&b"<!doctype html"[..], b"<html", b"<head"].iter().any(|begin| start.starts_with(begin))
 }
 
-/// A file that is being read, and unpacked if its first bytes are gzip's, whatever its name: browsers unpack files and keep their names.
+/// A file that is being read, and unpacked if it begins as a gzip file does, whatever its name: browsers unpack files and keep their names.
 pub(crate) struct Source {
     path: PathBuf,
     stream: Stream,
@@ -95,18 +95,18 @@ enum Stream {
     Gzip(Members),
 }
 
-/// A packed file, which may be several packed ones, one behind the other, and then zeros, with which tapes and some tools fill up a block.
+/// A packed file. It may consist of several packed files, one behind the other, followed by zeros, which tapes and some tools add to fill a block.
 enum Members {
     /// A packed file that is being unpacked.
     Packed(Box<GzDecoder<Bytes>>),
     /// The end of the file.
     Ended(Bytes),
-    /// An error came in between.
+    /// An error occurred while changing from one to the other.
     Lost,
 }
 
 impl Members {
-    /// Goes on behind a packed file.
+    /// Continues after a packed file.
     fn behind(mut bytes: Bytes) -> std::io::Result<Self> {
         let mut is_filled_up = false;
         loop {
@@ -170,12 +170,12 @@ impl Source {
         Ok(Self { path: path.to_owned(), stream, at: 0 })
     }
 
-    /// Whether it is unpacked while it is read.
+    /// Returns true if the file is unpacked while it is read.
     pub(crate) fn is_packed(&self) -> bool {
         matches!(self.stream, Stream::Gzip(_))
     }
 
-    /// Refuses it, at where it has been read to.
+    /// Refuses the file, with an error at the current offset.
     pub(crate) fn refuse<T>(&self, why: impl Into<String>) -> Result<T> {
         self.refuse_at(self.at, why)
     }
@@ -184,7 +184,7 @@ impl Source {
         Err(Error::format(&self.path, offset, why))
     }
 
-    /// The next `n` bytes, which are `what`. The array grows with what is really there.
+    /// Reads the next `n` bytes; `what` names them in errors. The array grows with the bytes that are really there.
     pub(crate) fn take_bytes(&mut self, n: usize, what: &str) -> Result<Vec<u8>> {
         const FIRST: usize = 1 << 20;
         let mut bytes = Vec::with_capacity(n.min(FIRST));
@@ -195,20 +195,21 @@ impl Source {
         }
         if bytes.len() < n {
             return self.refuse(format!(
-                "the file ends here, in {what}: {n} bytes were expected from byte {start} on. Load it again."
+                "the file ends here, in {what}, but {n} bytes were expected from byte {start} on. Load it again."
             ));
         }
         Ok(bytes)
     }
 
-    /// Makes sure that nothing follows, and gives the SHA-256 of the file as it is on disk.
+    /// Checks that nothing follows, and returns the SHA-256 of the file as it is on disk.
     pub(crate) fn finish(mut self, what: &str) -> Result<String> {
         let mut one = [0];
         let end = self.at;
         match self.read(&mut one) {
             Ok(0) => {}
             Ok(_) => {
-                return self.refuse_at(end, format!("{what} should end here, and more follows. Load the file again."));
+                return self
+                    .refuse_at(end, format!("{what} should end here, but more bytes follow. Load the file again."));
             }
             Err(e) => return self.refuse_at(end, format!("{what} cannot be unpacked ({e}). Load the file again.")),
         }
@@ -233,7 +234,7 @@ impl Read for Source {
     }
 }
 
-/// What is known of the files of a set: the first that is not as it was published decides.
+/// The origin of a data set, as its files show it: the first file that differs from the published one decides.
 pub(crate) struct Verdict(Origin);
 
 impl Verdict {
@@ -241,7 +242,7 @@ impl Verdict {
         Self(Origin::Original)
     }
 
-    /// Notes a file: whether its hash is the published one, or `None` where none is published.
+    /// Records a file: whether its hash is the published one, or `None` if none is published.
     pub(crate) fn note(&mut self, path: &Path, fits: Option<bool>) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let why = match fits {

@@ -1,5 +1,5 @@
-//! Fuzz targets: as tests they try some thousand inputs, under `cargo bolero test data::fuzz::pickles` (and so on) as many as there is
-//! time for. An input may be refused; it may not panic, nor give more than a file of its kind holds.
+//! Fuzz targets. As tests they try some thousand inputs; under `cargo bolero test data::fuzz::pickles` (and so on) they run for as long as you like.
+//! An input may be refused, but it may not panic, nor yield more than a file of its kind holds.
 
 use crate::files::cifar::{self, MOST, PIXELS};
 use crate::files::{idx, pickle};
@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Damages a file: each edit flips bits, cuts off, inserts or repeats at a place.
+/// Damages a file: each edit flips bits, cuts off, inserts or repeats bytes at an offset.
 pub(crate) fn mutate(bytes: &mut Vec<u8>, edits: &[(u16, u8, u8)]) {
     for (at, value, kind) in edits {
         let at = usize::from(*at) * bytes.len() / (1 << 16);
@@ -38,7 +38,7 @@ thread_local! {
     static FOLDER: OnceCell<TempDir> = const { OnceCell::new() };
 }
 
-/// Runs with a folder that holds a small valid MNIST.
+/// Calls `run` with a folder that holds a small valid MNIST.
 fn in_folder(run: impl FnOnce(&Path)) {
     FOLDER.with(|cell| {
         run(cell
@@ -51,8 +51,8 @@ fn in_folder(run: impl FnOnce(&Path)) {
     });
 }
 
-/// Gives inputs to a target. bolero keeps its own next to this file: where the sources are not, as with packed tests on another machine, drawn ones are
-/// all that the target gets.
+/// Passes inputs to a target. bolero keeps its own inputs next to this file; where the sources are missing, as with packed tests on another machine,
+/// the target gets only the drawn ones.
 macro_rules! try_inputs {
     ($target:expr) => {
         if Path::new(env!("CARGO_MANIFEST_DIR")).join("src/data/fuzz.rs").exists() {
@@ -63,7 +63,7 @@ macro_rules! try_inputs {
     };
 }
 
-/// A thousand inputs of up to 512 random bytes, the same in every run.
+/// Draws a thousand inputs of up to 512 random bytes, the same in every run.
 fn drawn(target: impl Fn(&[u8])) {
     for i in 0..1000 {
         let draw = |at: u64, below: f32| (uniform(7, 1024 * i + at, 0) * below) as usize;

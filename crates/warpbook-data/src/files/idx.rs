@@ -1,4 +1,4 @@
-//! MNIST's IDX files, which Fashion-MNIST uses too.
+//! MNIST's IDX files, which Fashion-MNIST also uses.
 //!
 //! A file is two zero bytes, the type of its elements (8: u8), the number of its dimensions, each dimension as a big-endian
 //! u32, and the elements (LeCun, Cortes and Burges, "The MNIST database of handwritten digits").
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Set {
     name: &'static str,
     pub(crate) classes: [&'static str; 10],
-    /// Where torchvision puts the files, below its folder.
+    /// Subfolder that torchvision stores the files in.
     torchvision: &'static str,
-    /// SHA-256 of unpacked files, by name.
+    /// SHA-256 of the unpacked files, by name.
     unpacked: &'static [(&'static str, &'static str)],
 }
 
@@ -34,31 +34,31 @@ pub(crate) const FASHION_MNIST: Set = Set {
 };
 
 const SIDE: usize = 28;
-/// More images than any set of this kind has: a header that asks for more is wrong.
+/// Upper limit on images: more than any set of this kind has. A header that asks for more is wrong.
 const MOST: usize = 1_000_000;
 
-/// MNIST from a folder with its four files, packed (`.gz`) or not.
+/// Reads MNIST from a folder with its four files, packed (`.gz`) or not.
 ///
 /// # Errors
-/// A file is missing or damaged.
+/// If a file is missing or damaged.
 pub fn mnist(folder: impl AsRef<Path>) -> Result<Splits> {
     read(folder.as_ref(), &MNIST)
 }
 
-/// Fashion-MNIST from a folder with its four files, packed (`.gz`) or not.
+/// Reads Fashion-MNIST from a folder with its four files, packed (`.gz`) or not.
 ///
 /// # Errors
-/// A file is missing or damaged.
+/// If a file is missing or damaged.
 pub fn fashion_mnist(folder: impl AsRef<Path>) -> Result<Splits> {
     read(folder.as_ref(), &FASHION_MNIST)
 }
 
-/// Whether a folder holds a file of the set.
+/// Returns true if a folder holds a file of the set.
 pub(crate) fn is_in(folder: &Path, set: &Set) -> bool {
     find(folder, set, "train-images", 3).is_some()
 }
 
-/// The file for a part, such as `train-images`: packed before unpacked, since that one's hash is known.
+/// Finds the file of a part, such as `train-images`: a packed file is preferred, since its hash is known.
 fn find(folder: &Path, set: &Set, part: &str, dimensions: usize) -> Option<PathBuf> {
     let folders = [folder.to_owned(), folder.join("raw"), folder.join(set.torchvision)];
     let names = ["-", "."].map(|dash| format!("{part}{dash}idx{dimensions}-ubyte"));
@@ -66,13 +66,13 @@ fn find(folder: &Path, set: &Set, part: &str, dimensions: usize) -> Option<PathB
     folders.iter().flat_map(|f| names.iter().map(|n| f.join(n))).find(|p| p.is_file())
 }
 
-/// The set whose published files lie in a folder. All sets of this kind have the same names of files, so it is told by the labels' hash.
+/// Returns the set whose published files lie in a folder. All sets of this kind use the same file names, so the hash of the labels decides.
 fn published_in(folder: &Path, set: &Set) -> Option<&'static Set> {
     let labels = find(folder, set, "train-labels", 1)?;
     set_with(&labels, &sha256_of(&labels)?)
 }
 
-/// The set that has a file of this name with this SHA-256.
+/// Returns the set that has a file of this name with this SHA-256.
 fn set_with(path: &Path, hash: &str) -> Option<&'static Set> {
     let has = |set: &&Set| [true, false].iter().any(|packed| published(path, set, *packed) == Some(hash));
     [&MNIST, &FASHION_MNIST].into_iter().find(has)
@@ -90,7 +90,7 @@ pub(crate) fn read(folder: &Path, set: &Set) -> Result<Splits> {
     Ok(Splits { train: dataset(train)?, test: dataset(test)? })
 }
 
-/// Images and labels of `train` or `t10k`.
+/// Reads images and labels of `train` or `t10k`.
 fn part(folder: &Path, set: &Set, part: &str, verdict: &mut Verdict) -> Result<(Vec<u8>, Vec<u8>)> {
     let find = |what: &str, dimensions| {
         let name = format!("{part}-{what}");
@@ -98,7 +98,7 @@ fn part(folder: &Path, set: &Set, part: &str, verdict: &mut Verdict) -> Result<(
             let file = format!("{name}-idx{dimensions}-ubyte.gz");
             Error::read(
                 &folder.join(file),
-                format!("it is not there. Get it with `warpbook data fetch {}`, or name another folder", set.name),
+                format!("it does not exist. Get it with `warpbook data fetch {}`, or name another folder", set.name),
             )
         })
     };
@@ -107,7 +107,7 @@ fn part(folder: &Path, set: &Set, part: &str, verdict: &mut Verdict) -> Result<(
     let labels = elements(&label_path, "labels", [], set, verdict)?;
     let n = images.len() / (SIDE * SIDE);
     if labels.len() != n {
-        let why = format!("{} labels, and {} has {n} images. Load both again.", labels.len(), image_path.display());
+        let why = format!("{} labels, but {} has {n} images. Load both again.", labels.len(), image_path.display());
         return Err(Error::format(&label_path, 4, why));
     }
     if let Some(i) = labels.iter().position(|l| usize::from(*l) >= set.classes.len()) {
@@ -117,7 +117,7 @@ fn part(folder: &Path, set: &Set, part: &str, verdict: &mut Verdict) -> Result<(
     Ok((images, labels))
 }
 
-/// The elements of a file, a number of items of this shape each.
+/// Reads the elements of a file: a number of items of this shape.
 fn elements<const D: usize>(
     path: &Path,
     what: &str,
@@ -131,19 +131,22 @@ fn elements<const D: usize>(
     if magic != expect {
         return source.refuse_at(
             0,
-            format!("an IDX file of {what} begins with the bytes {expect:02x?}, and this one with {magic:02x?}. Load it again."),
+            format!("an IDX file of {what} begins with the bytes {expect:02x?}, but this one with {magic:02x?}. Load it again."),
         );
     }
     let n = dimension(&mut source)?;
     if n == 0 || n > MOST {
-        return source.refuse_at(4, format!("it should hold {n} {what}; there can be 1 to {MOST}. Load it again."));
+        return source
+            .refuse_at(4, format!("its header announces {n} {what}; 1 to {MOST} are allowed. Load it again."));
     }
     for (i, side) in shape.into_iter().enumerate() {
         let found = dimension(&mut source)?;
         if found != side {
             let which = ["rows", "columns"].get(i).unwrap_or(&"elements");
-            return source
-                .refuse_at(8 + 4 * i as u64, format!("its images have {found} {which}, and {} has {side}.", set.name));
+            return source.refuse_at(
+                8 + 4 * i as u64,
+                format!("its images have {found} {which}, but those of {} have {side}.", set.name),
+            );
         }
     }
     let elements = source.take_bytes(n * shape.iter().product::<usize>(), what)?;
@@ -158,7 +161,7 @@ fn dimension(source: &mut Source) -> Result<usize> {
     Ok(bytes.iter().fold(0, |v, b| v << 8 | usize::from(*b)))
 }
 
-/// The SHA-256 that a file should have.
+/// Returns the SHA-256 that a file should have.
 fn published(path: &Path, set: &Set, packed: bool) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?.replace(".idx", "-idx");
     let name = name.strip_suffix(".gz").unwrap_or(&name);
@@ -250,7 +253,7 @@ pub(crate) mod tests {
         assert_eq!(mnist(folder.path().join("MNIST")).unwrap().train.len(), 3);
     }
 
-    /// Replaces an unpacked test file, which is what must be refused.
+    /// Replaces an unpacked test file by one that must be refused; returns the error.
     fn refused(name: &str, bytes: &[u8]) -> String {
         let folder = set();
         let (path, gz) = (folder.path().join(name), name.ends_with(".gz"));
@@ -271,22 +274,26 @@ pub(crate) mod tests {
             bytes[at..at + new.len()].copy_from_slice(new);
             bytes
         };
-        check(i, &[], "byte 0: the file ends here, in the magic number: 4 bytes were expected from byte 0 on");
+        check(i, &[], "byte 0: the file ends here, in the magic number, but 4 bytes were expected from byte 0 on");
         check(i, &labels(2), "byte 0: an IDX file of images begins with the bytes [00, 00, 08, 03]");
         check(i, &with(images(2), 2, &[0x0d]), "[00, 00, 0d, 03]");
-        check(i, &with(images(2), 4, &[0x80, 0, 0, 0]), "byte 4: it should hold 2147483648 images");
-        check(i, &with(images(2), 4, &[0; 4]), "byte 4: it should hold 0 images");
-        check(i, &with(images(2), 8, &[0x80, 0, 0, 0]), "byte 8: its images have 2147483648 rows, and mnist has 28");
+        check(i, &with(images(2), 4, &[0x80, 0, 0, 0]), "byte 4: its header announces 2147483648 images");
+        check(i, &with(images(2), 4, &[0; 4]), "byte 4: its header announces 0 images");
+        check(
+            i,
+            &with(images(2), 8, &[0x80, 0, 0, 0]),
+            "byte 8: its images have 2147483648 rows, but those of mnist have 28",
+        );
         check(i, &with(images(2), 12, &[0, 0, 0, 29]), "byte 12: its images have 29 columns");
         check(i, &images(2)[..10], "byte 10: the file ends here, in the dimensions");
         check(
             i,
             &images(2)[..1000],
-            "byte 1000: the file ends here, in images: 1568 bytes were expected from byte 16 on",
+            "byte 1000: the file ends here, in images, but 1568 bytes were expected from byte 16 on",
         );
         check(i, &[images(2), vec![0]].concat(), "byte 1584: images should end here");
         check(l, &with(labels(2), 9, &[10]), "byte 9: label 1 is 10; labels are 0 to 9");
-        check(l, &labels(3), "byte 4: 3 labels, and ");
+        check(l, &labels(3), "byte 4: 3 labels, but ");
         let gz = "train-images-idx3-ubyte.gz";
         check(gz, &images(12)[..5000], "byte 5000: the file ends here");
         check(gz, &[images(12), vec![7; 1 << 20]].concat(), "byte 9424: images should end here");

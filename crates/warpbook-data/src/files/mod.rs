@@ -1,4 +1,4 @@
-//! Published data sets in their own file formats, read without trust.
+//! Readers for the published data sets in their own file formats. No file is trusted.
 
 pub(crate) mod cifar;
 pub(crate) mod file;

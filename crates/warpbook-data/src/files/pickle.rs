@@ -1,9 +1,8 @@
-//! The pickles of CIFAR-10's Python archive, and no others.
+//! Reader for the pickles of CIFAR-10's Python archive, and no others.
 //!
-//! A pickle is a program for a machine with a stack that can call whatever Python has. This one knows the operations of these files
-//! (protocol 2, as Python 2 wrote it) and calls nothing: the only objects are a NumPy array of u8 and its type. Reference: the
-//! comments of `pickletools.py` in Python's library. `serde-pickle` cannot be used, since it drops an object's state, which is
-//! where NumPy keeps the pixels.
+//! A pickle is a program for a stack machine that can call anything in Python. This reader knows only the operations that occur in these files
+//! (protocol 2, as Python 2 wrote it) and calls nothing: the only objects are a NumPy array of u8 and its type. Reference: the comments of
+//! `pickletools.py` in Python's library. `serde-pickle` cannot be used, since it drops an object's state, which is where NumPy keeps the pixels.
 
 use crate::error::{Error, Result};
 use crate::files::cifar::{Images, MOST, PIXELS, bad_label};
@@ -11,12 +10,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Values on the stack, elements of a list, entries of the memo: these files have about 10,000.
+/// Limit on values on the stack, elements of a list and entries of the memo: these files have about 10,000.
 const MOST_VALUES: usize = 40_000;
-/// Tuples; these files have six. It bounds how deep they can be nested.
+/// Limit on tuples, and so on how deep they nest; these files have six.
 const MOST_TUPLES: usize = 32;
 
-/// The pixels and labels of a batch file.
+/// Reads the pixels and labels of a batch file.
 pub(crate) fn batch(path: &Path, bytes: &[u8]) -> Result<Images> {
     let mut machine = Machine { bytes, at: 0, stack: Vec::new(), marks: Vec::new(), memo: Vec::new(), tuples: 0 };
     let result = machine.run().and_then(|entries| machine.images(&entries));
@@ -27,12 +26,12 @@ pub(crate) fn batch(path: &Path, bytes: &[u8]) -> Result<Images> {
     })
 }
 
-/// The advice for a pickle that Python 3 has rewritten.
+/// Advice for a pickle that Python 3 has rewritten.
 const AS_PYTHON_3: &str = "this pickle was written by Python 3, and those of CIFAR-10 by Python 2 in protocol 2, which is all that is read. Take the \
     published file (`warpbook data fetch cifar10`), or write yours as the set's binary files: records of a label and 3072 bytes.";
 
 enum Refusal {
-    /// Another protocol, or bytes as Python 3 writes them for protocol 2.
+    /// The pickle uses another protocol, or bytes as Python 3 writes them for protocol 2.
     Python3(usize),
     Other(usize, String),
     Label {
@@ -44,22 +43,22 @@ enum Refusal {
 
 type Step<T = ()> = std::result::Result<T, Refusal>;
 
-/// What the stack holds. Strings are places in the file.
+/// A value on the stack. Strings are ranges of the file.
 #[derive(Debug, Clone)]
 enum Value {
     None,
     Bool(bool),
-    /// With the place where it was written.
+    /// An integer, with the offset where it was written.
     Int(i64, usize),
     Text(Range<usize>),
     Global(Global),
     Tuple(Rc<[Value]>),
-    /// Of numbers or strings.
+    /// A list of numbers or strings.
     List(Vec<Value>),
     Dict(Vec<(Range<usize>, Value)>),
-    /// Whether its state was set.
+    /// The type u8; true once its state is set.
     Dtype(bool),
-    /// Rows and columns, and its data, once its state was set.
+    /// An array; once its state is set, its rows, columns and data.
     Array(Option<(usize, usize, Range<usize>)>),
 }
 
@@ -84,7 +83,7 @@ fn refuse<T>(at: usize, why: impl Into<String>) -> Step<T> {
 }
 
 impl Machine<'_> {
-    /// Runs the program and gives the entries of the dictionary that it leaves.
+    /// Runs the program and returns the entries of the resulting dictionary.
     fn run(&mut self) -> Step<Vec<(Range<usize>, Value)>> {
         loop {
             let at = self.at;
@@ -92,7 +91,7 @@ impl Machine<'_> {
             if op == b'.' {
                 return match (self.stack.pop(), self.stack.is_empty()) {
                     (Some(Value::Dict(entries)), true) => Ok(entries),
-                    _ => refuse(at, "The pickle should be one dictionary, and is not."),
+                    _ => refuse(at, "The pickle is not a single dictionary."),
                 };
             }
             self.step(op, at)?;
@@ -142,20 +141,20 @@ impl Machine<'_> {
         Ok(self.bytes[self.next(1)?][0])
     }
 
-    /// The place of the next `n` bytes.
+    /// Takes the range of the next `n` bytes.
     fn next(&mut self, n: usize) -> Step<Range<usize>> {
         let from = self.at;
         if n > self.bytes.len() - from {
             return refuse(
                 self.bytes.len(),
-                format!("The file ends here, and {n} bytes from byte {from} on were expected."),
+                format!("The file ends here, but {n} more bytes were expected from byte {from} on."),
             );
         }
         self.at += n;
         Ok(from..self.at)
     }
 
-    /// A little-endian number of `n` bytes.
+    /// Reads a little-endian number of `n` bytes.
     fn little(&mut self, n: usize) -> Step<u32> {
         Ok(self.bytes[self.next(n)?].iter().rev().fold(0, |v, b| v << 8 | u32::from(*b)))
     }
@@ -166,7 +165,7 @@ impl Machine<'_> {
     }
 
     fn pop(&mut self, at: usize) -> Step<Value> {
-        // What lies below a mark belongs to whoever set it.
+        // Values below a mark belong to the operation that set it.
         let bottom = self.marks.last().copied().unwrap_or(0);
         if self.stack.len() <= bottom {
             return refuse(at, "The pickle takes a value from an empty stack.");
@@ -174,7 +173,7 @@ impl Machine<'_> {
         self.stack.pop().map_or_else(|| refuse(at, "The pickle takes a value from an empty stack."), Ok)
     }
 
-    /// The height of the stack at the last mark, which is taken.
+    /// Takes the last mark: the height of the stack when it was set.
     fn mark(&mut self, at: usize) -> Step<usize> {
         self.marks.pop().map_or_else(|| refuse(at, "The pickle goes back to a mark that was not set."), Ok)
     }
@@ -183,7 +182,7 @@ impl Machine<'_> {
         let value = match op {
             b'K' => i64::from(self.little(1)?),
             b'M' => i64::from(self.little(2)?),
-            // Python 2's `long`, as which NumPy wrote sizes on some systems.
+            // Python 2's `long`, which NumPy used for sizes on some systems.
             0x8a => match self.byte()? {
                 n @ 1..=4 => {
                     let unused = 32 - 8 * u32::from(n);
@@ -235,7 +234,7 @@ impl Machine<'_> {
         self.push(Value::Global(global))
     }
 
-    /// Keeps the top of the stack, or brings back what was kept. What may still change is kept as nothing.
+    /// Stores the top of the stack in the memo, or pushes a value from it. A value that may still change is stored as nothing.
     fn remember(&mut self, op: u8, at: usize) -> Step {
         let i = self.little(if matches!(op, b'q' | b'h') { 1 } else { 4 })? as usize;
         if matches!(op, b'h' | b'j') {
@@ -245,7 +244,10 @@ impl Machine<'_> {
             };
         }
         if i >= MOST_VALUES {
-            return refuse(at, format!("The pickle numbers a value {i}; a batch of CIFAR-10 has fewer."));
+            return refuse(
+                at,
+                format!("The pickle stores a value under number {i}; a batch of CIFAR-10 has fewer values."),
+            );
         }
         if self.memo.len() <= i {
             self.memo.resize(i + 1, None);
@@ -287,7 +289,7 @@ impl Machine<'_> {
             Some(Value::List(_)) => {
                 return refuse(at, format!("The pickle has a list of more than {MOST_VALUES} items."));
             }
-            _ => return refuse(at, "The pickle appends to what is not a list."),
+            _ => return refuse(at, "The pickle appends to an object that is not a list."),
         }
         Ok(())
     }
@@ -296,11 +298,11 @@ impl Machine<'_> {
         let from = if op == b's' { self.stack.len().saturating_sub(2) } else { self.mark(at)? };
         let mut items = self.stack.split_off(from).into_iter();
         let Some(Value::Dict(entries)) = self.stack.last_mut() else {
-            return refuse(at, "The pickle sets an item of what is not a dictionary.");
+            return refuse(at, "The pickle sets an item of an object that is not a dictionary.");
         };
         while let Some(key) = items.next() {
             match (key, items.next()) {
-                (_, Some(Value::Dict(_))) => return refuse(at, "The pickle has a dictionary in a dictionary."),
+                (_, Some(Value::Dict(_))) => return refuse(at, "The pickle has a nested dictionary."),
                 (Value::Text(key), Some(value)) if entries.len() < MOST_TUPLES => entries.push((key, value)),
                 _ => return refuse(at, "The pickle has an item that no file of CIFAR-10 has."),
             }
@@ -308,22 +310,22 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The two calls that there are: `_reconstruct(ndarray, (0,), 'b')` and `dtype('u1', ..)`.
+    /// Runs one of the two supported calls: `_reconstruct(ndarray, (0,), 'b')` and `dtype('u1', ..)`.
     fn reduce(&mut self, at: usize) -> Step {
         let (arguments, function) = (self.pop(at)?, self.pop(at)?);
         let (Value::Tuple(arguments), Value::Global(function)) = (arguments, function) else {
-            return refuse(at, "The pickle calls what is not a function.");
+            return refuse(at, "The pickle calls an object that is not a function.");
         };
         match (function, &*arguments) {
             (Global::Reconstruct, [Value::Global(Global::NdArray), ..]) => self.push(Value::Array(None)),
             (Global::Dtype, [Value::Text(name), ..]) if self.bytes[name.clone()] == *b"u1" => {
                 self.push(Value::Dtype(false))
             }
-            _ => refuse(at, "The pickle makes an object that is neither an array nor the type u1."),
+            _ => refuse(at, "The pickle creates an object that is neither an array nor the type u1."),
         }
     }
 
-    /// The state of an array is (version, shape, type, whether by columns, data).
+    /// Sets an object's state. That of an array is (version, shape, type, true if column-major, data).
     fn build(&mut self, at: usize) -> Step {
         let state = self.pop(at)?;
         match (self.stack.last_mut(), state) {
@@ -341,7 +343,7 @@ impl Machine<'_> {
                     };
                     let (rows, columns) = (*rows, *columns);
                     if !(1..=MOST as i64).contains(&rows) || columns != PIXELS as i64 {
-                        let why = format!("The array is {rows} x {columns}, and should be 1 to {MOST} x {PIXELS}.");
+                        let why = format!("The array is {rows} x {columns}, but should be 1 to {MOST} x {PIXELS}.");
                         return refuse(at, why);
                     }
                     let (rows, columns) = (rows as usize, columns as usize);
@@ -350,9 +352,9 @@ impl Machine<'_> {
                     }
                     *array = Some((rows, columns, data.clone()));
                 }
-                _ => return refuse(at, "The array is not one of u8 by rows."),
+                _ => return refuse(at, "The array is not a row-major array of u8."),
             },
-            _ => return refuse(at, "The pickle sets the state of what is neither an array nor a type."),
+            _ => return refuse(at, "The pickle sets the state of an object that is neither an array nor a type."),
         }
         Ok(())
     }
@@ -382,7 +384,7 @@ pub(crate) mod tests {
     use crate::files::fuzz::mutate;
     use proptest::prelude::*;
 
-    /// A batch as Python 2's cPickle wrote the files of the archive, operation by operation.
+    /// Writes a batch as Python 2's cPickle wrote the files of the archive, operation by operation.
     pub(crate) fn written(images: &[u8], labels: &[u8]) -> Vec<u8> {
         let rows = labels.len() as u16;
         let mut out =
@@ -454,21 +456,21 @@ pub(crate) mod tests {
         check(b"\x80\x06", "byte 0: The pickle has protocol 6");
         check(b"\x80\x02cos\nsystem\n(U\x02lst", "byte 2: The pickle would call \"os\" \"system\"");
         check(b"\x80\x02}.", "should have an array `data` and a list `labels`");
-        check(b"\x80\x02N.", "byte 3: The pickle should be one dictionary");
+        check(b"\x80\x02N.", "byte 3: The pickle is not a single dictionary");
         check(b"\x80\x02\x93", "byte 2: The pickle has operation 0x93");
         check(b"\x80\x02h\x07", "refers to value 7");
         check(b"\x80\x02t", "a mark that was not set");
-        check(b"\x80\x02}(K\x01a", "appends to what is not a list");
+        check(b"\x80\x02}(K\x01a", "appends to an object that is not a list");
         check(b"\x80\x02\x85", "an empty stack");
-        check(b"\x80\x02K\x01r\xff\xff\xff\x7f", "numbers a value 2147483647");
-        check(b"\x80\x02T\xff\xff\xff\x7f", "2147483647 bytes from byte 7 on");
+        check(b"\x80\x02K\x01r\xff\xff\xff\x7f", "stores a value under number 2147483647");
+        check(b"\x80\x02T\xff\xff\xff\x7f", "2147483647 more bytes were expected from byte 7 on");
         check(b"\x80\x02T\xff\xff\xff\xff", "negative length");
         check(&replaced(b"K\x09e", b"K\x0ae"), "label 1 is 10");
         check(&replaced(b"K\x03K\x09e", b"K\x03e"), "2 images and 1 labels");
         check(&replaced(b"M\x00\x0c", b"M\x01\x0c"), "The array is 2 x 3073");
         check(&replaced(b"M\x02\x00", b"J\xff\xff\xff\x7f"), "The array is 2147483647 x 3072");
         check(&replaced(b"U\x02u1", b"U\x02f8"), "neither an array nor the type u1");
-        check(&replaced(b"tb\x89T", b"tb\x88T"), "not one of u8 by rows");
+        check(&replaced(b"tb\x89T", b"tb\x88T"), "not a row-major array of u8");
         check(&small()[..5000], "byte 5000: The file ends here");
     }
 

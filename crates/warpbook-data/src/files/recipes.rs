@@ -2,31 +2,31 @@
 
 use std::path::PathBuf;
 
-/// A data set that `warpbook data fetch` can load.
+/// A data set that `warpbook data fetch` can download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recipe {
-    /// What commands call it.
+    /// Name in commands.
     pub name: &'static str,
-    /// What it is called.
+    /// Title of the data set.
     pub title: &'static str,
-    /// What is in it.
+    /// Content of the data set.
     pub about: &'static str,
-    /// Who made it, and where that is written.
+    /// Authors, and the publication that describes the data.
     pub source: &'static str,
     /// Its files.
     pub files: &'static [RemoteFile],
 }
 
-/// A file that can be loaded.
+/// A file that can be downloaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteFile {
-    /// Its name.
+    /// File name.
     pub name: &'static str,
-    /// Its exact size.
+    /// Exact size in bytes.
     pub bytes: u64,
     /// Its SHA-256 in lower-case hexadecimal.
     pub sha256: &'static str,
-    /// Folders it is served from, the first to be tried first; the URL is one of them and the name.
+    /// Folders that serve the file, in the order in which they are tried; a URL is one of them and the name.
     pub mirrors: &'static [&'static str],
 }
 
@@ -125,7 +125,7 @@ const RECIPES: [Recipe; 3] = [
     },
 ];
 
-/// SHA-256 of MNIST's files when they are unpacked, by the name without `.gz`.
+/// SHA-256 of MNIST's unpacked files, by the name without `.gz`.
 pub(crate) const MNIST_UNPACKED: [(&str, &str); 4] = [
     ("train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
     ("train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
@@ -133,13 +133,13 @@ pub(crate) const MNIST_UNPACKED: [(&str, &str); 4] = [
     ("t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
 ];
 
-/// SHA-256 of the archives of CIFAR-10, by name.
+/// SHA-256 of CIFAR-10's archives, by name.
 pub(crate) const CIFAR_ARCHIVES: [(&str, &str); 2] = [
     ("cifar-10-binary.tar.gz", RECIPES[2].files[0].sha256),
     ("cifar-10-python.tar.gz", "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"),
 ];
 
-/// MD5 of the files of CIFAR-10's Python archive, as torchvision publishes them.
+/// MD5 of the files in CIFAR-10's Python archive, as torchvision publishes them.
 pub(crate) const CIFAR_PYTHON_FILES: [(&str, &str); 6] = [
     ("data_batch_1", "c99cafc152244af753f735de768cd75f"),
     ("data_batch_2", "d4bba439e000b95fd0a9bffe97cbabec"),
@@ -149,20 +149,20 @@ pub(crate) const CIFAR_PYTHON_FILES: [(&str, &str); 6] = [
     ("test_batch", "40351d587109b95175f43aff81a1287e"),
 ];
 
-/// The data sets that can be loaded.
+/// Returns the data sets that can be downloaded.
 #[must_use]
 pub fn recipes() -> &'static [Recipe] {
     &RECIPES
 }
 
-/// The data set of this name.
+/// Returns the data set of this name.
 #[must_use]
 pub fn recipe(name: &str) -> Option<&'static Recipe> {
     RECIPES.iter().find(|r| r.name == name)
 }
 
-/// Where `warpbook data fetch` puts the files of a set unless told otherwise: a subfolder of the folder that `WARPBOOK_DATA`
-/// names, else of `data` in the cache. `None` where neither is known.
+/// Default folder of `warpbook data fetch` for a set: a subfolder of the folder that `WARPBOOK_DATA` names, or else of `data` in the cache. `None` if
+/// neither is known.
 #[must_use]
 pub fn folder_for(name: &str) -> Option<PathBuf> {
     variable("WARPBOOK_DATA").map(|folder| folder.join(name)).or_else(|| cache_folder_for(name))
@@ -172,7 +172,7 @@ pub(crate) fn cache_folder_for(name: &str) -> Option<PathBuf> {
     warpbook_record::cache_folder().map(|cache| cache.join("data").join(name))
 }
 
-/// A variable of the environment that names a path.
+/// Returns a path from an environment variable.
 pub(crate) fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
 }

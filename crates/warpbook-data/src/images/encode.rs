@@ -3,16 +3,18 @@
 use crate::error::{Error, Result};
 use png::{BitDepth, ColorType};
 
-/// A PNG file of u8 `[channels][height][width]`, of 1 channel for grey or 3 for colour.
+/// Encodes u8 `[channels][height][width]` as a PNG file; 1 channel is grey, 3 are colour.
 ///
 /// # Errors
-/// There is no such image, or its bytes are not as many.
+/// If there is no PNG image of this shape, or the number of bytes does not match the shape.
 pub fn png([channels, height, width]: [usize; 3], pixels: &[u8]) -> Result<Vec<u8>> {
-    let refuse = |why: String| Error::Setting(format!("No PNG can be made of {channels} x {height} x {width}: {why}"));
+    let refuse = |why: String| {
+        Error::Setting(format!("An image of {channels} x {height} x {width} cannot be written as PNG: {why}"))
+    };
     let colour = match channels {
         1 => ColorType::Grayscale,
         3 => ColorType::Rgb,
-        _ => return Err(refuse("it has 1 channel for grey, or 3 for colour.".into())),
+        _ => return Err(refuse("choose 1 channel (grey) or 3 (colour).".into())),
     };
     let plane = height.saturating_mul(width);
     if plane == 0 || plane.saturating_mul(channels) != pixels.len() {
@@ -48,7 +50,7 @@ mod tests {
             let error = png(shape, &vec![0; n]).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
         };
-        check([2, 1, 1], 2, "1 channel for grey");
+        check([2, 1, 1], 2, "choose 1 channel (grey)");
         check([1, 2, 2], 3, "there are 3 bytes");
         check([1, 0, 2], 0, "there are 0 bytes");
     }

@@ -1,28 +1,28 @@
-//! One image brought to the size that a network takes.
+//! Scales one image to the input size of a network.
 
 use crate::error::{Error, Result};
 use crate::identity::Fit;
 use crate::images::picture::{MOST_SIDE, Picture};
 use std::path::Path;
 
-/// An image as a network takes it.
+/// An image, ready as input of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fitted {
-    /// u8 `[channels][height][width]`.
+    /// Pixels u8 `[channels][height][width]`.
     pub pixels: Vec<u8>,
-    /// What was done with the image, as "300 x 400 RGB: its centre of 300 x 300, scaled to 28 x 28, made grey".
+    /// The steps applied to the image, such as "300 x 400 RGB: its centre of 300 x 300, scaled to 28 x 28, made grey".
     pub note: String,
 }
 
-/// A PNG or JPEG image turned upright, as its EXIF data say, brought to `[channels, height, width]` as `fit` says, and made grey or colour. Alpha
-/// is left out. With [`Fit::Whole`] it has the very pixels that [`crate::image_folder`] reads.
+/// Reads a PNG or JPEG image, turns it upright as its EXIF data say, scales it to `[channels, height, width]` as `fit` says, and makes it grey or
+/// colour. Alpha is dropped. With [`Fit::Whole`] the pixels are exactly those that [`crate::image_folder`] reads.
 ///
 /// # Errors
-/// The file cannot be read, or is no such image; the shape is not one of 1 or 3 channels.
+/// If the file cannot be read or is not such an image, or if the shape has neither 1 nor 3 channels.
 pub fn fit_image(path: impl AsRef<Path>, [channels, height, width]: [usize; 3], fit: Fit) -> Result<Fitted> {
     if !matches!(channels, 1 | 3) || ![height, width].iter().all(|s| (1..=MOST_SIDE).contains(s)) {
         return Err(Error::Setting(format!(
-            "Images cannot be made {channels} x {height} x {width}; choose 1 or 3 channels and sides from 1 to {MOST_SIDE}."
+            "Images cannot be scaled to {channels} x {height} x {width}; choose 1 or 3 channels and sides from 1 to {MOST_SIDE}."
         )));
     }
     let picture = Picture::read(path.as_ref())?;
@@ -48,7 +48,7 @@ pub fn fit_image(path: impl AsRef<Path>, [channels, height, width]: [usize; 3], 
     Ok(Fitted { pixels, note: format!("{} x {} {kind}: {steps}", picture.height, picture.width) })
 }
 
-/// The largest (height, width) within a picture that has the proportions of another.
+/// Returns the largest (height, width) within a picture that has the aspect ratio of another.
 fn proportional((h, w): (usize, usize), (height, width): (usize, usize)) -> (usize, usize) {
     let part = |of: usize, by: usize, over: usize| ((of * by + over / 2) / over).max(1);
     if w * height > h * width { (h, part(h, width, height).min(w)) } else { (part(w, height, width).min(h), w) }

@@ -8,22 +8,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of all images together.
+/// Upper limit on the bytes of all images together.
 const MOST_TOTAL: usize = 8 << 30;
 
-/// PNG and JPEG images from a folder with a subfolder for each class, in the order of the names; the label is the
-/// subfolder's number. `channels` is 1 for grey or 3 for colour, `resize` the (height, width) that images are scaled to, whatever their
-/// proportions; without it they must be of one size. Images are turned upright first, as their EXIF data say. What else lies in the folder is
-/// passed over, and [`Dataset::note`] counts it. [`Dataset::split`] makes training and test sets of it.
+/// Reads PNG and JPEG images from a folder with a subfolder for each class, in the order of their names; the label is the subfolder's number.
+/// `channels` is 1 for grey or 3 for colour. `resize` is the (height, width) that images are scaled to, whatever their aspect ratio; without it they
+/// must all have one size. Images are first turned upright, as their EXIF data say. Other entries are skipped, and [`Dataset::note`] counts them.
+/// [`Dataset::split`] divides the result into training and test sets.
 ///
 /// # Errors
-/// There are no subfolders or one is empty, an image cannot be read, or sizes differ.
+/// If there are no subfolders or one is empty, an image cannot be read, or sizes differ.
 pub fn image_folder(folder: impl AsRef<Path>, channels: usize, resize: Option<(usize, usize)>) -> Result<Dataset> {
     let folder = folder.as_ref();
     if !matches!(channels, 1 | 3) {
-        return Err(Error::Setting(format!(
-            "{channels} channels cannot be made of images; choose 1 (grey) or 3 (colour)."
-        )));
+        return Err(Error::Setting(format!("{channels} channels are not supported; choose 1 (grey) or 3 (colour).")));
     }
     if let Some((h, w)) = resize.filter(|(h, w)| [h, w].iter().any(|s| !(1..=MOST_SIDE).contains(*s))) {
         return Err(Error::Setting(format!(
@@ -70,7 +68,7 @@ pub fn image_folder(folder: impl AsRef<Path>, channels: usize, resize: Option<(u
 /// Classes by name, each with its images by name.
 type Classes = Vec<(String, Vec<PathBuf>)>;
 
-/// The subfolders as classes, and what else there is.
+/// Lists the subfolders as classes, and counts the other entries.
 fn classes(folder: &Path) -> Result<(Classes, PassedOver)> {
     let (mut classes, mut all) = (Vec::new(), PassedOver::default());
     for sub in entries(folder)? {
@@ -85,23 +83,26 @@ fn classes(folder: &Path) -> Result<(Classes, PassedOver)> {
             let found = if others.is_empty() { String::new() } else { format!(", but {here}") };
             return Err(Error::read(
                 &sub,
-                format!("there is no PNG or JPEG image in it{found}; every subfolder is a class"),
+                format!("it contains no PNG or JPEG image{found}; every subfolder is a class"),
             ));
         }
         others.iter().for_each(|p| all.note(p));
         // Two names that are shown alike would be one class.
         let Some(name) = sub.file_name().and_then(|name| name.to_str()) else {
-            return Err(Error::read(&sub, "its name is no valid UTF-8; rename the folder, as its name is the class's"));
+            return Err(Error::read(
+                &sub,
+                "its name is not valid UTF-8; rename the folder, since its name becomes the class's name",
+            ));
         };
         classes.push((name.to_owned(), files));
     }
     match classes.len() {
         0 => Err(Error::read(
             folder,
-            "there are no subfolders; put the images of each class into one, named as the class",
+            "there are no subfolders; put the images of each class into a subfolder named after the class",
         )),
         1..=256 => Ok((classes, all)),
-        n => Err(Error::read(folder, format!("it has {n} subfolders, and there can be 256 classes"))),
+        n => Err(Error::read(folder, format!("it has {n} subfolders, but at most 256 classes are supported"))),
     }
 }
 
@@ -137,7 +138,7 @@ impl fmt::Display for PassedOver {
     }
 }
 
-/// What is in a folder, by name; hidden files are not.
+/// Lists the entries of a folder by name, without hidden files.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let refuse = |e| Error::read(folder, e);
     let mut paths = Vec::new();
@@ -215,7 +216,7 @@ mod tests {
         fs::create_dir(place("emu")).unwrap();
         fs::write(place("emu/a.webp"), "none").unwrap();
         let error = refused(folder.path(), None);
-        assert!(error.contains("no PNG or JPEG image in it, but 1 .webp"), "{error}");
+        assert!(error.contains("no PNG or JPEG image, but 1 .webp"), "{error}");
     }
 
     #[test]
@@ -238,7 +239,7 @@ mod tests {
         };
         check("there are no subfolders");
         fs::create_dir(folder.path().join("cat")).unwrap();
-        check("cat cannot be read: there is no PNG or JPEG");
+        check("cat cannot be read: it contains no PNG or JPEG");
         write(&folder.path().join("cat/a.png"), (300, 300), [1, 2, 3]);
         let good = fs::read(folder.path().join("cat/a.png")).unwrap();
         for bad in [&good[..good.len() / 2], &good[..20], b"no image", b""] {
@@ -256,7 +257,7 @@ mod tests {
         let path = folder.path().join("cat/a.png");
         write(&path, (3, 4), [1, 2, 3]);
         let mut png = fs::read(&path).unwrap();
-        // Width and height of the header, with its checksum made to fit.
+        // Width and height of the header; its checksum is updated to match.
         png[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
         let mut crc = flate2::Crc::new();
         crc.update(&png[12..29]);

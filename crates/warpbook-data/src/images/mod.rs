@@ -1,4 +1,4 @@
-//! Single images: decoded from PNG and JPEG, fitted to a network's size, written as PNG, and folders of them.
+//! Single images, decoded from PNG and JPEG, scaled to a network's input size, written as PNG, and folders of them.
 
 pub(crate) mod encode;
 pub(crate) mod fit;

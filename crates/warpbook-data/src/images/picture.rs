@@ -1,4 +1,4 @@
-//! One PNG or JPEG image.
+//! Decoding, turning and scaling of one PNG or JPEG image.
 
 use crate::error::{Error, Result};
 use png::{ColorType, Transformations};
@@ -9,20 +9,20 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// The widest and highest image that is read.
+/// Upper limit on the width and height of an image in pixels.
 pub(crate) const MOST_SIDE: usize = 16_384;
-/// The longest file that is read, and what it may decode to, in bytes.
+/// Upper limit in bytes on a file, and on what it decodes to.
 const MOST_BYTES: usize = 256 << 20;
 
-/// An image as it was decoded, turned upright.
+/// A decoded image, turned upright.
 pub(crate) struct Picture {
     pub(crate) height: usize,
     pub(crate) width: usize,
-    /// 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha.
+    /// Values per pixel: 1 is grey, 2 grey and alpha, 3 colour, 4 colour and alpha.
     pub(crate) samples: usize,
-    /// `true` if the file stores it in another orientation, and says so.
+    /// True if the file stores the image in another orientation and its EXIF data say so.
     pub(crate) was_turned: bool,
-    /// u8 `[height][width][samples]`.
+    /// Pixels u8 `[height][width][samples]`.
     pixels: Vec<u8>,
 }
 
@@ -89,7 +89,7 @@ impl Picture {
         Ok(Self::new(size, samples, pixels)?.turned(upright))
     }
 
-    /// The bytes that an image of (height, width) decodes to, unless they are too many.
+    /// Returns the bytes that an image of (height, width) decodes to. Refuses too large an image.
     fn allowed((h, w): (usize, usize), length: Option<usize>) -> Result<usize, String> {
         let sides = 1..=MOST_SIDE;
         match length.filter(|l| sides.contains(&h) && sides.contains(&w) && *l <= MOST_BYTES) {
@@ -111,7 +111,7 @@ impl Picture {
         Ok(Self { height, width, samples, was_turned: false, pixels })
     }
 
-    /// Turned and mirrored from how EXIF says that it lies, 1 to 8, to how it is seen.
+    /// Turns and mirrors the image from its EXIF orientation, 1 to 8, to upright.
     fn turned(self, orientation: u16) -> Self {
         if !(2..=8).contains(&orientation) {
             return self;
@@ -129,7 +129,7 @@ impl Picture {
         Self { height, width, was_turned: true, pixels, ..self }
     }
 
-    /// Its middle, of at most this size.
+    /// Crops the image to its centre, of at most this size.
     pub(crate) fn centre(&self, height: usize, width: usize) -> Self {
         let (height, width) = (height.min(self.height), width.min(self.width));
         let (top, left) = ((self.height - height) / 2, (self.width - width) / 2);
@@ -150,7 +150,7 @@ impl Picture {
         }
     }
 
-    /// Channel `c` of `channels`. Grey of colours is the luma of ITU-R BT.601, as in JPEG.
+    /// Returns channel `c` of `channels`. Colours become grey by the luma of ITU-R BT.601, as in JPEG.
     fn plane(&self, channels: usize, c: usize) -> Vec<f32> {
         let value = |p: &[u8]| match (p, channels) {
             ([grey] | [grey, _], _) => f32::from(*grey),
@@ -161,8 +161,8 @@ impl Picture {
     }
 }
 
-/// The orientation, 1 to 8, that EXIF data give: tag 0x112 of the first directory of a TIFF file (CIPA DC-008, 4.6.4). 1, upright, where they give
-/// none.
+/// Returns the orientation, 1 to 8, from EXIF data: tag 0x112 of the first directory of a TIFF file (CIPA DC-008, 4.6.4). It is 1, upright, if the
+/// data do not say.
 fn orientation(exif: &[u8]) -> u16 {
     let is_little = exif.starts_with(b"II");
     let number = |at: usize, len: usize| {
@@ -178,7 +178,7 @@ fn orientation(exif: &[u8]) -> u16 {
     found().and_then(|n| u16::try_from(n).ok()).unwrap_or(1)
 }
 
-/// The name of a format that is not read, by a file's first bytes.
+/// Returns the name of an unsupported format, by a file's first bytes.
 fn known_format(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("WebP"),
@@ -191,8 +191,8 @@ fn known_format(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Scales with a triangle filter as wide as a pixel of the coarser grid: linear between pixels when enlarging, a weighted mean
-/// when reducing. First along rows, then along columns.
+/// Scales with a triangle filter as wide as a pixel of the coarser grid: linear between pixels when enlarging, a weighted mean when reducing. It
+/// filters rows first, then columns.
 fn scale(from: &[f32], (h, w): (usize, usize), to: &mut [u8], (height, width): (usize, usize)) {
     let (across, down) = (weights(w, width), weights(h, height));
     let mut rows = Vec::with_capacity(h * width);
@@ -211,11 +211,11 @@ fn dot<'a>(weights: &[f32], values: impl Iterator<Item = &'a f32>) -> f32 {
     weights.iter().zip(values).map(|(w, v)| w * v).sum()
 }
 
-/// For each of `to` places the first of `from` places that it takes values of, and their weights, which add up to 1.
+/// Returns for each of `to` pixels the first of the `from` pixels that it is made of, and their weights, which add up to 1.
 fn weights(from: usize, to: usize) -> Vec<(usize, Vec<f32>)> {
     let ratio = from as f32 / to as f32;
     let reach = ratio.max(1.0);
-    let of = |i: usize| {
+    let pixel_weights = |i: usize| {
         let centre = (i as f32 + 0.5) * ratio - 0.5;
         let first = (centre - reach).ceil().max(0.0) as usize;
         let last = ((centre + reach).floor() as usize).min(from - 1);
@@ -225,7 +225,7 @@ fn weights(from: usize, to: usize) -> Vec<(usize, Vec<f32>)> {
         let even = 1.0 / raw.len() as f32;
         (first, raw.into_iter().map(|w| if sum > 0.0 { w / sum } else { even }).collect())
     };
-    (0..to).map(of).collect()
+    (0..to).map(pixel_weights).collect()
 }
 
 #[cfg(test)]
@@ -252,14 +252,14 @@ pub(crate) mod tests {
         Picture { height, width, samples: 1, was_turned: false, pixels }
     }
 
-    /// EXIF data that say only how the image lies, in either order of bytes.
+    /// Makes EXIF data that hold the orientation only, in either byte order.
     fn exif(orientation: u8, is_little: bool) -> Vec<u8> {
         let number = |n: u32, len: usize| match is_little {
             true => n.to_le_bytes()[..len].to_vec(),
             false => n.to_be_bytes()[4 - len..].to_vec(),
         };
         let mut bytes = if is_little { b"II".to_vec() } else { b"MM".to_vec() };
-        // 42, the directory's place and its two entries: the width of the image, then how it lies.
+        // 42, the directory's offset and its two entries: the width of the image, then the orientation.
         let fields = [(42, 2), (8, 4), (2, 2), (0x100, 2), (3, 2), (1, 4), (7, 2), (0, 2)];
         let lies = [(0x112, 2), (3, 2), (1, 4), (u32::from(orientation), 2), (0, 2), (0, 4)];
         fields.iter().chain(&lies).for_each(|(n, len)| bytes.extend(number(*n, *len)));
@@ -276,7 +276,7 @@ pub(crate) mod tests {
 
     #[test]
     fn images_are_turned_as_their_exif_data_say() {
-        // Stored so that each of them is seen as a b c over d e f (CIPA DC-008, 4.6.4, "Orientation").
+        // Stored so that each of them appears as a b c over d e f (CIPA DC-008, 4.6.4, "Orientation").
         let seen = vec![1, 2, 3, 4, 5, 6];
         let stored: [(u16, usize, [u8; 6]); 8] = [
             (1, 2, [1, 2, 3, 4, 5, 6]),
@@ -314,7 +314,7 @@ pub(crate) mod tests {
     fn a_phone_s_jpeg_and_a_png_with_exif_data_are_upright() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("phone.jpg");
-        // The left half is white. Turned clockwise by a quarter it is the upper one.
+        // The left half is white. After a clockwise quarter turn it is the upper half.
         let rgb: Vec<u8> = (0..16 * 32).flat_map(|i| [if i % 32 < 16 { 255 } else { 0 }; 3]).collect();
         write_turned_jpeg(&path, (16, 32), &rgb, 6);
         let read = Picture::read(&path).unwrap();

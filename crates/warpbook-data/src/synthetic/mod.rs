@@ -1,8 +1,8 @@
-//! Digits drawn by a program, for where no file can be had: the same on every machine.
+//! Digits drawn by a program, for use without files. They are the same on every machine.
 //!
-//! A digit is one of a few ways to write it (`strokes.rs`) with its points moved, turned, sheared, scaled and shifted, drawn with a
-//! pen of some width and brightness, and covered with noise. All of it is IEEE additions, products, divisions and square roots of
-//! Philox numbers, which have the same bits everywhere.
+//! A digit is drawn in one of several handwriting styles (`strokes.rs`), with its points moved, turned, sheared, scaled and shifted, by a pen of some
+//! width and brightness, and covered with noise. All of it is IEEE additions, products, divisions and square roots of Philox numbers, which have the
+//! same bits everywhere.
 
 mod strokes;
 
@@ -14,14 +14,14 @@ use strokes::{DIGITS, Stroke};
 const SIDE: usize = 28;
 const PIXELS: usize = SIDE * SIDE;
 
-/// Streams of Philox, two for each part: shapes and noise.
+/// Philox streams, two for each part: shapes and noise.
 const TRAIN: u32 = 0x6469_6700;
 const TEST: u32 = 0x6469_6710;
-/// Numbers of a stream that an image may use.
+/// Random numbers of a stream that an image may use.
 const NUMBERS: u64 = 128;
 
-/// `train` and `test` grey 28 x 28 images of digits, drawn with a seed. Image `i` depends on the seed and `i` only. Labels are
-/// uniform; training and test images are drawn from different random numbers.
+/// Draws `train` and `test` grey 28 x 28 images of digits from a seed. Image `i` depends on the seed and `i` only. Labels are uniform; training and
+/// test images use different random numbers.
 #[must_use]
 pub fn synthetic_digits(train: usize, test: usize, seed: u64) -> Splits {
     let part = |n: usize, stream: u32| {
@@ -35,13 +35,13 @@ pub fn synthetic_digits(train: usize, test: usize, seed: u64) -> Splits {
     Splits { train: part(train, TRAIN), test: part(test, TEST) }
 }
 
-/// Edge of a coloured image, as of CIFAR-10's.
+/// Edge of a coloured image in pixels, as in CIFAR-10.
 const COLOUR_SIDE: usize = 32;
-/// Stream of the colours and places of coloured digits.
+/// Stream of the colours and positions of coloured digits.
 const COLOURS: u32 = 0x6469_6720;
 
-/// `train` and `test` coloured 32 x 32 images of [`synthetic_digits`]: each digit in one colour on another, which differ in brightness, somewhere in the
-/// image. Image `i` depends on the seed and `i` only.
+/// Draws `train` and `test` coloured 32 x 32 images of [`synthetic_digits`]: each digit has one colour, lies somewhere in the image, and its
+/// background has another colour of another brightness. Image `i` depends on the seed and `i` only.
 #[must_use]
 pub fn synthetic_colours(train: usize, test: usize, seed: u64) -> Splits {
     let grey = synthetic_digits(train, test, seed);
@@ -100,7 +100,7 @@ impl Draws {
 
 type Point = (f32, f32);
 
-/// Draws one image and gives its label.
+/// Draws one image and returns its label.
 fn draw(image: &mut [u8], seed: u64, stream: u32, i: u64) -> u8 {
     let mut draws = Draws { seed, stream, next: i * NUMBERS };
     let label = draws.below(10);
@@ -132,7 +132,7 @@ fn draw(image: &mut [u8], seed: u64, stream: u32, i: u64) -> u8 {
     label as u8
 }
 
-/// From the unit square to pixels.
+/// Transformation from the unit square to pixels.
 struct Placement {
     matrix: [f32; 4],
     centre: Point,
@@ -140,7 +140,7 @@ struct Placement {
 
 impl Placement {
     fn random(draws: &mut Draws) -> Self {
-        // The tangent of half the angle gives sine and cosine without a library's: up to 20 degrees.
+        // The tangent of half the angle gives sine and cosine without a library function: up to 20 degrees.
         let t = draws.within(-0.18, 0.18);
         let (cos, sin) = ((1.0 - t * t) / (1.0 + t * t), 2.0 * t / (1.0 + t * t));
         let (width, height) = (draws.within(9.0, 16.0), draws.within(14.0, 21.0));
@@ -156,7 +156,7 @@ impl Placement {
     }
 }
 
-/// The corners of a stroke; of a smooth one points on the Catmull-Rom curve through its own.
+/// Returns the points of a stroke; those of a smooth one lie on the Catmull-Rom curve through its own.
 fn path(stroke: &Stroke, points: &[Point]) -> Vec<Point> {
     const STEPS: usize = 6;
     if !stroke.smooth {
@@ -179,15 +179,15 @@ fn path(stroke: &Stroke, points: &[Point]) -> Vec<Point> {
     path
 }
 
-/// What a stroke is drawn with, in pixels.
+/// The pen that a stroke is drawn with, in pixels.
 struct Pen {
     radius: f32,
-    /// Over which the ink fades.
+    /// Width over which the ink fades.
     edge: f32,
 }
 
 impl Pen {
-    /// Lowers the pixels' distances to those from a line.
+    /// Lowers each pixel's distance to its distance from a line, if that is less.
     fn mark(&self, distances: &mut [f32; PIXELS], a: Point, b: Point) {
         let reach = self.radius + self.edge;
         let bounds = |a: f32, b: f32| {
@@ -209,13 +209,13 @@ impl Pen {
         }
     }
 
-    /// The share of a pixel at this distance that is covered with ink.
+    /// Returns the share of a pixel at this distance that is covered with ink.
     fn cover(&self, distance: f32) -> f32 {
         (0.5 + (self.radius - distance) / self.edge).clamp(0.0, 1.0)
     }
 }
 
-/// Noise from -1 to 1, triangular; a Philox block has the bytes of eight pixels.
+/// Triangular noise from -1 to 1; a Philox block has the bytes of eight pixels.
 struct Grain {
     seed: u64,
     stream: u32,
@@ -223,7 +223,7 @@ struct Grain {
 }
 
 impl Grain {
-    /// For pixels 8 `block` and after.
+    /// Returns the noise of eight pixels, starting at pixel 8 `block`.
     fn block(&self, block: u64) -> [f32; 8] {
         let words = philox4x32(self.seed, self.first + block, self.stream);
         std::array::from_fn(|i| {
@@ -242,7 +242,7 @@ mod tests {
         a.zip(b).map(|(a, b)| (a - f32::from(*b)).powi(2)).sum()
     }
 
-    /// The share of test images whose label `guess` finds.
+    /// Returns the share of test images whose label `guess` finds.
     fn accuracy(test: &Dataset, guess: impl Fn(&[u8]) -> u8 + Sync) -> f64 {
         let right = (0..test.len()).into_par_iter().filter(|i| guess(test.image(*i)) == test.label(*i)).count();
         right as f64 / test.len() as f64
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(synthetic_colours(7, 0, 4).train, colour.train.take(7));
         for i in 0..30 {
             let planes: Vec<&[u8]> = colour.train.image(i).chunks(32 * 32).collect();
-            // Ink and paper differ by 30 at least in every channel, and a corner is paper.
+            // Ink and paper differ by at least 30 in every channel, and a corner is paper.
             for plane in &planes {
                 let (least, most) = (plane.iter().min().unwrap(), plane.iter().max().unwrap());
                 assert!(most - least >= 20, "image {i}: {least} to {most}");

@@ -1,8 +1,8 @@
-//! How the ten digits are written: strokes in the unit square, x to the right and y down.
+//! Strokes of the ten digits in the unit square, x to the right and y down.
 
-/// One movement of the pen through its points.
+/// One pen movement through its points.
 pub(crate) struct Stroke {
-    /// Along a smooth curve, or straight from point to point.
+    /// True for a smooth curve, false for straight lines from point to point.
     pub(crate) smooth: bool,
     pub(crate) points: &'static [(f32, f32)],
 }
@@ -15,7 +15,7 @@ const fn lines(points: &'static [(f32, f32)]) -> Stroke {
     Stroke { smooth: false, points }
 }
 
-/// The ways in which people write each digit.
+/// The handwriting styles of each digit.
 pub(crate) const DIGITS: [&[&[Stroke]]; 10] = [
     &[
         &[curve(&[

@@ -1,6 +1,6 @@
 //! Compiled kernels on disk.
 //!
-//! A file is named by the hash of all that went into it, so that nothing has to be invalidated. It is written to a
+//! A file is named by the hash of all its inputs, so that nothing has to be invalidated. It is written to a
 //! temporary name and renamed; one that cannot be read, is cut off or was tampered with is compiled anew.
 
 use crate::compile::compiled::Compiled;
@@ -11,12 +11,12 @@ use std::path::PathBuf;
 /// Changes when the file's layout does.
 const FORMAT: &str = "warpbook-cubin-2";
 
-/// A folder of compiled kernels; `None` where there is no place for one.
+/// A folder of compiled kernels; `None` if there is no place for one.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache(Option<PathBuf>);
 
 impl Cache {
-    pub(crate) fn of_user() -> Self {
+    pub(crate) fn for_user() -> Self {
         Self(warpbook_record::cache_folder())
     }
 
@@ -30,7 +30,7 @@ impl Cache {
         Self(Some(folder.to_owned()))
     }
 
-    /// The name of what these parts give.
+    /// Returns the name of the file for these inputs.
     pub(crate) fn key<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
         let mut hash = Sha256::new();
         for part in std::iter::once(FORMAT).chain(parts) {
@@ -53,7 +53,7 @@ impl Cache {
         Some(Compiled { stats: serde_json::from_slice(stats).ok()?, cubin: cubin.to_vec(), from_cache: true })
     }
 
-    /// Stores it; a folder that cannot be written to only costs the next start its time.
+    /// Stores a file. If the folder cannot be written to, the next start only takes longer.
     pub(crate) fn write(&self, key: &str, compiled: &Compiled) {
         let Some(path) = self.path(key) else { return };
         let Ok(stats) = serde_json::to_vec(&compiled.stats) else { return };

@@ -1,4 +1,4 @@
-//! Compiled files, and what the assembler says of them.
+//! Compiled files, and the assembler's numbers for them.
 
 use crate::compile::cubin;
 use warpbook_record::KernelStats;
@@ -8,22 +8,22 @@ use warpbook_record::KernelStats;
 pub struct Compiled {
     /// The machine code.
     pub cubin: Vec<u8>,
-    /// What the assembler said of each entry in the file.
+    /// Each entry's registers, spills and other numbers, from the assembler's log.
     pub stats: Vec<KernelStats>,
-    /// Whether it came from the disk.
+    /// True if it came from the disk.
     pub from_cache: bool,
 }
 
 impl Compiled {
-    /// What the assembler said of one entry.
+    /// Returns the assembler's numbers for one entry.
     #[must_use]
     pub fn stats_of(&self, entry: &str) -> Option<&KernelStats> {
         self.stats.iter().find(|s| s.entry == entry)
     }
 }
 
-/// Registers from the code itself; shared memory and spills from the assembler's log. Where the log says nothing
-/// about an entry, its sections and its stack frame (which is where spills go) are read instead.
+/// Takes registers from the code itself; shared memory and spills from the assembler's log. If the log lacks
+/// an entry, its sections and its stack frame (where spills go) are read instead.
 pub(crate) fn stats(code: &[u8], log: &str, file: &str, architecture: &str) -> Vec<KernelStats> {
     let logged = parse_log(log);
     let of_entry = |r: cubin::Resources| {
@@ -42,17 +42,17 @@ pub(crate) fn stats(code: &[u8], log: &str, file: &str, architecture: &str) -> V
     cubin::resources(code).into_iter().map(of_entry).collect()
 }
 
-/// Whether a log speaks of the entries of this cubin, each once and with its registers, and of no others.
+/// Returns true if a log speaks of the entries of this cubin, each once and with its registers, and of no others.
 pub(crate) fn tells_of(log: &str, code: &[u8]) -> bool {
     let (logged, there) = (parse_log(log), cubin::resources(code));
     let is_told = |r: &cubin::Resources| {
-        let mut of = logged.iter().filter(|l| l.entry == r.entry);
-        of.next().is_some_and(|l| l.registers == r.registers) && of.next().is_none()
+        let mut matching = logged.iter().filter(|l| l.entry == r.entry);
+        matching.next().is_some_and(|l| l.registers == r.registers) && matching.next().is_none()
     };
     logged.len() == there.len() && there.iter().all(is_told)
 }
 
-/// What `ptxas -v` says of an entry.
+/// One entry's numbers as `ptxas -v` prints them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Logged<'a> {
     entry: &'a str,

@@ -17,21 +17,21 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Loads NVRTC for a driver that supports `driver_cuda`, or any where there is no driver.
+    /// Loads NVRTC for a driver that supports `driver_cuda`, or any if there is no driver.
     ///
     /// # Errors
-    /// Those of [`Nvrtc::load`].
+    /// The errors of [`Nvrtc::load`].
     pub fn new(driver_cuda: Option<(u32, u32)>) -> Result<Self> {
-        Ok(Self { nvrtc: Nvrtc::load(driver_cuda)?, headers: warpbook_kernels::HEADERS, cache: Cache::of_user() })
+        Ok(Self { nvrtc: Nvrtc::load(driver_cuda)?, headers: warpbook_kernels::HEADERS, cache: Cache::for_user() })
     }
 
-    /// One that compiles with other building blocks, and keeps nothing.
+    /// Returns a compiler with other building blocks that keeps nothing.
     #[cfg(test)]
     pub(crate) fn with_headers(headers: &'static [Source]) -> Result<Self> {
         Ok(Self { headers, cache: Cache::none(), ..Self::new(None)? })
     }
 
-    /// Its NVRTC.
+    /// Returns the loaded NVRTC.
     #[must_use]
     pub fn nvrtc(&self) -> &Nvrtc {
         &self.nvrtc
@@ -45,10 +45,11 @@ impl Compiler {
         self.compile_with(Some(&self.cache), spec, tile, architecture)
     }
 
-    /// The same, without looking for it on the disk or keeping it there: what the first call of a kernel costs that nobody has compiled.
+    /// Compiles like [`Compiler::compile`], but neither reads from the disk nor keeps the result there: this is the cost of a kernel's first
+    /// call before anybody has compiled it.
     ///
     /// # Errors
-    /// As of [`Compiler::compile`].
+    /// The errors of [`Compiler::compile`].
     pub fn compile_anew(&self, spec: &KernelSpec, tile: &Tile, architecture: &str) -> Result<Compiled> {
         self.compile_with(None, spec, tile, architecture)
     }
@@ -71,9 +72,9 @@ impl Compiler {
         let major = self.nvrtc.version().0;
         let folders = LazyCell::new(|| headers::folders(self.nvrtc.path(), major));
         let is_elsewhere = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
-        // Only what the file can include: a new building block elsewhere does not recompile everything.
-        let headers = Headers::of(&spec.source, &spec.headers, self.headers, &is_elsewhere);
-        // The compiler may read other files, which can change without Warpbook's noticing.
+        // The key covers only what the file can include, so a new building block elsewhere does not recompile everything.
+        let headers = Headers::find(&spec.source, &spec.headers, self.headers, &is_elsewhere);
+        // The compiler may read other files, which can change without Warpbook noticing.
         let cache = cache.filter(|_| !headers.is_incomplete);
         if headers.is_incomplete {
             options.extend(folders.iter().map(|folder| format!("--include-path={}", folder.display())));
@@ -103,7 +104,7 @@ impl Compiler {
             })
         };
         let mut built = build(false)?;
-        // The assembler's words of several compilations at once can get lost or mixed up.
+        // The assembler's logs of concurrent compilations can get lost or mixed up.
         if !built.was_alone && !tells_of(&built.log, &built.cubin) {
             built = build(true)?;
         }
@@ -117,7 +118,7 @@ impl Compiler {
     }
 }
 
-/// The lines of a source that the compiler counts: those after a `#line 1`, before which there may be declarations that its author did not
+/// Returns the lines of a source that the compiler counts: those after a `#line 1`, before which there may be declarations that its author did not
 /// write.
 fn numbered(text: &str) -> &str {
     text.split_once("\n#line 1\n").map_or(text, |(_, counted)| counted)
@@ -137,18 +138,18 @@ mod tests {
                 .filter_map(|file| all.iter().find(|spec| spec.file == *file))
                 .collect();
         assert!(some.len() > 2, "{} files", some.len());
-        let of = |spec: &KernelSpec| {
+        let code = |spec: &KernelSpec| {
             let built = compiler.compile_anew(spec, &spec.tiles[0], "sm_80").unwrap_or_else(|e| panic!("{e}"));
             (built.cubin, built.stats)
         };
-        let expect: Vec<_> = some.iter().map(|spec| of(spec)).collect();
+        let expect: Vec<_> = some.iter().map(|spec| code(spec)).collect();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (some, expect) = (&some, &expect);
                 scope.spawn(move || {
                     for i in 0..2 * some.len() {
                         let at = (thread + i) % some.len();
-                        assert!(of(some[at]) == expect[at], "{}", some[at].file);
+                        assert!(code(some[at]) == expect[at], "{}", some[at].file);
                     }
                 });
             }
@@ -165,7 +166,7 @@ mod tests {
         let header = folder.path().join("mine.cuh");
         let path = header.display();
         let by_path = format!("#include \"{path}\"\n");
-        // Which file this is only the compiler knows.
+        // Only the compiler knows which file this is.
         let by_macro = format!("#define WHERE \"{path}\"\n#include WHERE\n");
         for (include, is_kept) in [(by_path, true), (by_macro, false)] {
             let spec = KernelSpec {

@@ -1,4 +1,4 @@
-//! What a cubin says of its kernels. It is an ELF file; its section `.nv.info` holds attributes of each entry.
+//! Reads each kernel's numbers from a cubin. It is an ELF file; its section `.nv.info` holds attributes of each entry.
 //!
 //! The assembler's log says the same and more, but not every NVRTC puts it into its own log.
 
@@ -22,7 +22,7 @@ pub(crate) struct Resources {
     pub(crate) frame_bytes: u32,
 }
 
-/// The resources of each entry; empty of what is not a cubin.
+/// Returns the resources of each entry; empty if the bytes are no cubin.
 pub(crate) fn resources(cubin: &[u8]) -> Vec<Resources> {
     read(cubin).unwrap_or_default()
 }
@@ -59,7 +59,7 @@ fn read(cubin: &[u8]) -> Option<Vec<Resources>> {
     Some(found)
 }
 
-/// The (attribute, symbol, value) triples of `.nv.info`: a form, a number, a size of 8, and two words.
+/// Returns the (attribute, symbol, value) triples of `.nv.info`: a form, a number, a size of 8, and two words.
 fn attributes(mut data: &[u8]) -> Vec<(u8, u32, u32)> {
     let word = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
     let mut found = Vec::new();

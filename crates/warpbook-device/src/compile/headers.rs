@@ -1,4 +1,4 @@
-//! Where a kernel's headers come from: its author, our building blocks, a path, C's library, CUDA's folders.
+//! Finds a kernel's headers: from its author, our building blocks, a path, the C library or CUDA's folders.
 
 use crate::libraries::places::{site_packages, toolkits};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use warpbook_record::{Header, Source};
 /// A longer header is left to the compiler.
 const LONGEST: u64 = 16 << 20;
 
-/// C's headers as far as a kernel needs them: what NVRTC knows without any is left out. The types of stdint.h are those that CUDA's own
+/// C headers as far as a kernel needs them: whatever NVRTC knows without a header is left out. The types of stdint.h are those that CUDA's own
 /// `cuda/std/cstdint` gives them.
 const OF_C: [(&[&str], &str); 4] = [
     (
@@ -55,9 +55,9 @@ const OF_C: [(&[&str], &str); 4] = [
          #define LLONG_MAX 9223372036854775807LL\n#define LLONG_MIN (-LLONG_MAX - 1)\n#define ULLONG_MAX 18446744073709551615ULL\n",
     ),
 ];
-/// Headers of CUDA's that say nothing to a kernel which NVRTC does not know, so that they may be missing.
+/// CUDA headers without anything that NVRTC does not already know, so they may be missing.
 const UNNEEDED: [&str; 4] = ["cuda_runtime.h", "cuda_runtime_api.h", "cuda.h", "device_launch_parameters.h"];
-/// Some headers of the host's C++ library, which people try.
+/// Some headers of the host's C++ library that people try.
 const OF_HOST: [&str; 12] = [
     "algorithm",
     "fstream",
@@ -72,7 +72,7 @@ const OF_HOST: [&str; 12] = [
     "thread",
     "vector",
 ];
-/// The same for those that CUDA has for kernels, as in <cuda/std/array>.
+/// Headers of the standard library that CUDA has for kernels, as in <cuda/std/array>.
 const OF_BOTH: [&str; 11] = [
     "array",
     "atomic",
@@ -92,19 +92,19 @@ const OF_BOTH: [&str; 11] = [
 pub(crate) struct Headers {
     /// Names and texts of the headers that were found, sorted by name.
     pub found: Vec<(String, String)>,
-    /// `true` if some were not found; the compiler then has to find them itself.
+    /// True if some were not found; the compiler then has to find them itself.
     pub is_incomplete: bool,
 }
 
 impl Headers {
-    /// Finds all headers that a text includes, directly or through others: its author's, the building blocks, files named by an absolute path, and
-    /// C's. `is_elsewhere` says whether the compiler finds a header of this name by itself.
-    pub(crate) fn of(text: &str, own: &[Header], blocks: &[Source], is_elsewhere: &dyn Fn(&str) -> bool) -> Self {
+    /// Finds all headers that a text includes, directly or through others: the author's, the building blocks, files named by an absolute path, and
+    /// the C library's. `is_elsewhere` returns true if the compiler finds a header of this name by itself.
+    pub(crate) fn find(text: &str, own: &[Header], blocks: &[Source], is_elsewhere: &dyn Fn(&str) -> bool) -> Self {
         let mut all = Self::default();
         // Each text, with its folder if that is known.
         let mut texts: Vec<(String, Option<PathBuf>)> = vec![(text.to_owned(), None)];
         while let Some((text, folder)) = texts.pop() {
-            // It asks for files of which no line says that they are included.
+            // The compiler asks for files that no visible line includes.
             all.is_incomplete |= text.contains("__has_include");
             for include in includes(&text) {
                 let Some(name) = include.name() else {
@@ -144,19 +144,19 @@ impl Headers {
     }
 }
 
-/// C's headers for CUDA's own ones, which the compiler finds by itself and which may include them; those that were found already are not among them.
+/// C headers that CUDA's own headers, which the compiler finds by itself, may include; without those that were found already.
 pub(crate) fn for_cuda(found: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     let all = OF_C.iter().flat_map(|(names, text)| names.iter().map(move |name| (*name, *text)));
     all.filter(|(name, _)| found.iter().all(|(known, _)| known != name))
 }
 
-/// A text that is short enough.
+/// Returns the text if it is short enough.
 fn read(path: &Path) -> Option<String> {
     let about = std::fs::metadata(path).ok()?;
     if about.is_file() && about.len() <= LONGEST { std::fs::read_to_string(path).ok() } else { None }
 }
 
-/// CUDA's folders of headers, where pip or a toolkit has put them for the major version of an NVRTC: those with it come first.
+/// Returns CUDA's folders of headers, from pip or a toolkit, for the major version of an NVRTC: those next to it come first.
 pub(crate) fn folders(nvrtc: &Path, major: u32) -> Vec<PathBuf> {
     let below: &[&str] = match major {
         ..=12 => &["cuda_runtime/include", "cuda_nvcc/include", "cuda_cccl/include"],
@@ -221,21 +221,21 @@ mod tests {
             Source { path: "b.cuh", text: "// block" },
             Source { path: "c.cuh", text: "" },
         ];
-        let of = |text: &str, own: &[Header]| {
-            let all = Headers::of(text, own, BLOCKS, &|_: &str| false);
+        let found = |text: &str, own: &[Header]| {
+            let all = Headers::find(text, own, BLOCKS, &|_: &str| false);
             (all.found.into_iter().map(|(name, _)| name).collect::<Vec<_>>(), all.is_incomplete)
         };
-        assert_eq!(of("#include <a.cuh>\n", &[]), (vec!["a.cuh".into(), "b.cuh".into()], false));
-        assert!(!of("#include <stdio.h>\n#include <cuda_runtime.h>", &[]).1);
-        assert!(of("#include \"a.cuh\"\n#include <mma.h>", &[]).1);
-        assert_eq!(of("#include WHICH", &[]), (vec![], true));
+        assert_eq!(found("#include <a.cuh>\n", &[]), (vec!["a.cuh".into(), "b.cuh".into()], false));
+        assert!(!found("#include <stdio.h>\n#include <cuda_runtime.h>", &[]).1);
+        assert!(found("#include \"a.cuh\"\n#include <mma.h>", &[]).1);
+        assert_eq!(found("#include WHICH", &[]), (vec![], true));
         assert!(
-            of("#if __has_include(\"a.cuh\")\n#endif\n#include <stdio.h>", &[]).1,
+            found("#if __has_include(\"a.cuh\")\n#endif\n#include <stdio.h>", &[]).1,
             "it is not kept: the answer may change"
         );
         let own = [Header { path: "b.cuh".into(), text: "#include \"gone.cuh\"".into() }];
         assert_eq!(
-            of("#include \"a.cuh\"", &own),
+            found("#include \"a.cuh\"", &own),
             (vec!["a.cuh".into(), "b.cuh".into()], true),
             "the author's own comes first"
         );
@@ -249,7 +249,7 @@ mod tests {
         write("next.cuh", "int next;");
         write("other.cuh", "");
         let text = format!("#include \"{}\"", folder.path().join("mine.cuh").display());
-        let all = Headers::of(&text, &[], &[], &|_: &str| false);
+        let all = Headers::find(&text, &[], &[], &|_: &str| false);
         assert!(all.found.iter().any(|(name, text)| name == "next.cuh" && text == "int next;"), "{all:?}");
         assert!(all.found.len() == 2 && all.is_incomplete, "an angle bracket is not looked for there: {all:?}");
     }

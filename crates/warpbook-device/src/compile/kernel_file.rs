@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use warpbook_kernels::{Include, includes};
 use warpbook_record::Header;
 
-/// No source is longer.
+/// Largest size of a source in bytes.
 const LONGEST: u64 = 16 << 20;
 
 /// Reads a kernel's source, CUDA C++ in UTF-8, and the headers that it includes and that lie next to it.
@@ -18,7 +18,7 @@ pub fn read_kernel(path: &Path) -> Result<(String, Vec<Header>), String> {
     Ok((text, headers))
 }
 
-/// A file's text without a byte order mark, which some editors put before it.
+/// Reads a file's text without a byte order mark, which some editors put before it.
 fn text_of(path: &Path) -> Result<String, String> {
     let failed = |why: String| format!("{} cannot be read: {why}", path.display());
     let unreadable = |e: std::io::Error| failed(format!("{e}."));
@@ -38,7 +38,7 @@ fn text_of(path: &Path) -> Result<String, String> {
     }
 }
 
-/// The headers next to a file that its text includes in quotes, and those next to these.
+/// Returns the headers next to a file that its text includes in quotes, and those that they include.
 fn headers(file: &Path, text: &str) -> Result<Vec<Header>, String> {
     let mut found: Vec<Header> = Vec::new();
     let mut texts: Vec<(PathBuf, String)> = vec![(file.to_owned(), text.to_owned())];

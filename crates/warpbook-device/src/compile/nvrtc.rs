@@ -48,7 +48,7 @@ impl std::fmt::Debug for Nvrtc {
     }
 }
 
-/// Loaded once a process: compilers keep their own state, and a second search is wasted.
+/// Loaded once a process: compilers keep their own state, and a second search would be wasted.
 static LOADED: Loaded<OpenedNvrtc> = Loaded::new();
 
 impl Loadable for OpenedNvrtc {
@@ -71,7 +71,7 @@ impl Loadable for OpenedNvrtc {
         Some(self.version.0)
     }
 
-    /// The variable names the library itself.
+    /// The variable names the library file itself.
     fn file_in(place: &Path) -> Result<PathBuf, String> {
         Ok(place.to_owned())
     }
@@ -85,24 +85,24 @@ impl Nvrtc {
     /// the driver does not load, so it is passed over.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library) where there is none, and where `WARPBOOK_NVRTC` names one that does not load.
+    /// [`Error::Library`](crate::Error::Library) if there is none, or if `WARPBOOK_NVRTC` names one that does not load.
     pub fn load(driver_cuda: Option<(u32, u32)>) -> Result<Self> {
         LOADED.load(driver_cuda).map(Self)
     }
 
-    /// Where it was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.file.path
     }
 
-    /// (major, minor).
+    /// Version of the library: (major, minor).
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.0.version
     }
 
-    /// Compiles to a cubin; gives the log in either case. `Err` holds the log of a failed compilation. Threads compile at the same time, unless one of
+    /// Compiles to a cubin; returns the log in either case. `Err` holds the log of a failed compilation. Threads compile at the same time, unless one of
     /// them asks to be `alone`.
     pub(crate) fn compile(
         &self,
@@ -119,7 +119,7 @@ impl Nvrtc {
         let (source, c_name) = (text(source)?, text(name)?);
         let header_names = headers.iter().map(|(n, _)| text(n)).collect::<Result<Vec<_>, _>>()?;
         let header_texts = headers.iter().map(|(_, t)| text(t)).collect::<Result<Vec<_>, _>>()?;
-        // NVRTC's own cache loads the driver, and crashes if that is not whole.
+        // NVRTC's own cache loads the driver, and crashes if the driver is incomplete.
         let no_cache = (self.version() >= (12, 9)).then_some("--no-cache");
         let options = options.iter().map(String::as_str).chain(no_cache).map(text).collect::<Result<Vec<_>, _>>()?;
         let pointers = |v: &[CString]| v.iter().map(|s| s.as_ptr()).collect::<Vec<_>>();
@@ -169,11 +169,11 @@ impl Nvrtc {
     }
 }
 
-/// What a compilation made.
+/// The result of a compilation.
 pub(crate) struct Compilation {
     pub cubin: Vec<u8>,
     pub log: String,
-    /// No other thread compiled meanwhile.
+    /// True if no other thread compiled meanwhile.
     pub was_alone: bool,
 }
 
@@ -206,14 +206,14 @@ impl Drop for OwnedProgram<'_> {
     }
 }
 
-/// NVRTC opens its builtins by their bare name; outside the loader's path that only works when they are loaded already.
+/// Loads NVRTC's builtins, which it opens by their bare name; outside the loader's path that only works if they are loaded already.
 fn preload_builtins(path: &Path) {
     let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) else { return };
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if (name.starts_with("libnvrtc-builtins.so") || name.starts_with("nvrtc-builtins64")) && !name.contains("alt") {
-            // It is kept for the life of the process.
+            // The handle is kept for the life of the process.
             let _ = SharedLibrary::open(entry.path()).map(std::mem::forget);
         }
     }

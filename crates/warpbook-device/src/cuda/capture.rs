@@ -1,6 +1,6 @@
-//! What captures under way have queued, so that their graphs can own it.
+//! Keeps a list of everything that running captures have queued, so that their graphs can own it.
 //!
-//! Whether an operation runs or becomes part of a graph is decided by the state of its stream at the moment it is queued. So that
+//! A stream's state at the moment of queueing decides if an operation runs or becomes part of a graph. So that
 //! the answer is certain, an operation holds [`CAPTURES`] for reading while it asks and queues, and whatever changes the
 //! state of a stream (a capture that begins or ends, a wait that joins a stream to one) holds it for writing.
 
@@ -17,19 +17,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use std::time::{Duration, Instant};
 use warpbook_kernels::Launch;
 
-/// Page-locked memory, and what the device does with it.
+/// Page-locked memory, and the device's access to it.
 pub(crate) type PinnedUse = (Arc<PinnedMemory>, Access);
 
 type Captures = BTreeMap<u64, Mutex<Captured>>;
 
 thread_local! {
-    /// The captures that this thread has begun.
+    /// Number of captures that this thread has begun.
     static OF_THIS_THREAD: Cell<usize> = const { Cell::new(0) };
-    /// What this thread does that nothing else may be timed in.
+    /// Number of measurements running on this thread, during which nothing else may be timed.
     static BUSY: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Reports whether this thread captures a graph or measures something, so that nothing else may be timed, nor run for long.
+/// Returns true if this thread captures a graph or measures something, so that nothing else may be timed, nor run for long.
 #[must_use]
 pub fn is_busy() -> bool {
     OF_THIS_THREAD.get() + BUSY.get() > 0
@@ -54,11 +54,11 @@ impl Drop for Busy {
 /// The captures under way in this process, by the driver's number, which is not used twice.
 static CAPTURES: RwLock<Captures> = RwLock::new(Captures::new());
 
-/// What a capture has queued so far.
+/// Everything that a capture has queued so far.
 #[derive(Default)]
 pub(crate) struct Captured {
     kept: Vec<Keep>,
-    /// Addresses of what is in `kept`, so that each is there once.
+    /// Addresses of the objects in `kept`, so that each is there once.
     seen: HashSet<usize>,
     pub(crate) pinned: Vec<PinnedUse>,
     /// Names of the kernels, each once, in the order of their first launches.
@@ -66,7 +66,7 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
-    /// Keeps a share until the graph is dropped.
+    /// Keeps an object alive until the graph is dropped.
     pub(crate) fn keep(&mut self, share: Keep) {
         if self.seen.insert(Arc::as_ptr(&share).cast::<()>() as usize) {
             self.kept.push(share);
@@ -80,48 +80,48 @@ impl Captured {
         }
     }
 
-    /// What the graph keeps, its page-locked arrays (each once, in an order that is the same for all graphs) and the names of its
+    /// Returns the objects that the graph keeps alive, its page-locked arrays (each once, in an order that is the same for all graphs) and the names of its
     /// kernels.
     pub(crate) fn into_parts(self) -> (Vec<Keep>, Vec<PinnedUse>, Vec<Arc<str>>) {
         let mut pinned = self.pinned;
-        // Of one array, a use that writes comes first and is the one that stays.
+        // A use that writes comes first, so it is the one kept for an array.
         pinned.sort_by_key(|(memory, access)| (Arc::as_ptr(memory) as usize, *access == Access::Read));
         pinned.dedup_by(|later, first| Arc::ptr_eq(&later.0, &first.0));
         (self.kept, pinned, self.kernels)
     }
 }
 
-/// The shape of a launch that a library makes and does not tell.
+/// Shape of a library's launch, which is not known.
 pub(crate) const UNKNOWN_SHAPE: Launch = Launch { grid: [0; 3], block: [0; 3], dynamic_shared_bytes: 0 };
 
 /// Held while something is queued on a stream.
 pub(crate) struct Queueing<'s> {
     stream: &'s Stream,
     captures: RwLockReadGuard<'static, Captures>,
-    /// The capture that the stream takes part in.
+    /// The capture that the stream takes part in, if any.
     id: Option<u64>,
 }
 
 impl Queueing<'_> {
-    /// What the capture has queued so far, if the stream takes part in one.
+    /// Returns the list of the capture that the stream takes part in, if any.
     pub(crate) fn captured(&self) -> Option<MutexGuard<'_, Captured>> {
         let captured = self.captures.get(&self.id?)?;
         Some(captured.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether the stream takes part in a capture.
+    /// Returns true if the stream takes part in a capture.
     pub(crate) fn is_captured(&self) -> bool {
         self.captured().is_some()
     }
 
-    /// Remembers the launch of a kernel that only a library knows, so that its shape is not told; a capture keeps the memory.
+    /// Records the launch of a kernel that only a library knows, so its shape is unknown; a capture keeps the memory.
     pub(crate) fn launched_by_library(self, name: &Arc<str>, memory: &[&Arc<Allocation>]) {
         self.launched(name, UNKNOWN_SHAPE, |captured| {
             memory.iter().for_each(|m| captured.keep(Arc::clone(m) as _));
         });
     }
 
-    /// Remembers a launch: the capture its name and what `keep` adds, the stream otherwise its name and shape.
+    /// Records a launch: a capture keeps its name and what `keep` adds; otherwise the stream keeps its name and shape.
     pub(crate) fn launched(self, kernel: &Arc<str>, shape: Launch, keep: impl FnOnce(&mut Captured)) {
         match self.captured() {
             Some(mut captured) => {
@@ -134,17 +134,17 @@ impl Queueing<'_> {
 }
 
 impl Stream {
-    /// Begins to queue something: whether the stream is being captured does not change until the result is dropped. The context
-    /// is current. Not to be called again before that, as the lock is not re-entrant.
+    /// Begins to queue work: the stream's capture state does not change until the result is dropped. The context
+    /// is current. Do not call it again before that, as the lock is not re-entrant.
     pub(crate) fn queueing(&self) -> Result<Queueing<'_>> {
         let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
         self.count();
-        // Asking the driver costs more than this look, and usually nothing is being captured.
+        // Asking the driver costs more than this check, and usually nothing is being captured.
         let id = if captures.is_empty() { None } else { self.capture_id()? };
         Ok(Queueing { stream: self, captures, id })
     }
 
-    /// The number of the capture that the stream takes part in.
+    /// Returns the number of the capture that the stream takes part in.
     fn capture_id(&self) -> Result<Option<u64>> {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         let mut id = 0;
@@ -155,16 +155,16 @@ impl Stream {
         }
         .result()
         .map_err(|e| self.device.error("Asking whether a stream is being captured", e))?;
-        // What is queued into a capture that has become invalid is refused by the driver.
+        // The driver refuses work queued into an invalid capture.
         Ok((status == sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE).then_some(id))
     }
 }
 
 /// Held while a stream may be joined to a capture.
 enum Joining {
-    /// Nothing is being captured, and nothing begins to be.
+    /// No capture is running, and none can begin.
     Nothing { _captures: RwLockReadGuard<'static, Captures> },
-    /// Nothing is queued meanwhile.
+    /// Nothing else can be queued meanwhile.
     Capture { _captures: RwLockWriteGuard<'static, Captures> },
 }
 
@@ -179,10 +179,10 @@ fn joining() -> Joining {
 }
 
 impl Stream {
-    /// Lets what is queued from now on wait for an event.
+    /// Makes work queued from now on wait for an event.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device.bind()?;
         let _joining = joining();
@@ -193,13 +193,13 @@ impl Stream {
 }
 
 impl CudaDevice {
-    /// Waits for all that was queued on any stream.
+    /// Waits for all work queued on any stream.
     ///
     /// # Errors
-    /// That of work that failed.
+    /// The error of any work that failed.
     pub fn synchronize(&self) -> Result<()> {
         self.0.bind()?;
-        // It would break the capture of another thread.
+        // It would break another thread's capture.
         between_captures(result::ctx::synchronize).map_err(|e| self.0.error("Waiting for the device", e))
     }
 }
@@ -231,7 +231,7 @@ impl<'s> Capturing<'s> {
         Ok(capturing)
     }
 
-    /// Ends it: the driver's graph, or why there is none, and what was queued.
+    /// Ends the capture; returns the driver's graph, or why there is none, and everything queued.
     pub(crate) fn end(self) -> (Result<sys::CUgraph, DriverError>, Captured) {
         let ended = self.finish();
         std::mem::forget(self);
@@ -258,7 +258,7 @@ impl Drop for Capturing<'_> {
     }
 }
 
-/// Makes a call that is told of a stream whether it takes part in a capture, which does not change until the call returns.
+/// Calls `call` with true if the stream takes part in a capture, which does not change until the call returns.
 pub(crate) fn while_captures_rest<R>(call: impl FnOnce(&dyn Fn(sys::CUstream) -> bool) -> R) -> R {
     let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
     let is_captured = |stream| {
@@ -267,13 +267,13 @@ pub(crate) fn while_captures_rest<R>(call: impl FnOnce(&dyn Fn(sys::CUstream) ->
         let asked = unsafe { sys::cuStreamIsCapturing(stream, &raw mut status) }.result();
         asked.is_err() || status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
     };
-    // Asking the driver costs more than this look.
+    // Asking the driver costs more than this check.
     let none = captures.is_empty();
     call(&|stream| !none && is_captured(stream))
 }
 
-/// Makes a call that waits for the whole device, as making and ending a library's handle does, when no other thread captures: the wait
-/// would break that capture. After five seconds it is made all the same.
+/// Makes a call that waits for the whole device, such as making or ending a library's handle, when no other thread captures: the wait
+/// would break that capture. After five seconds it is made anyway.
 pub(crate) fn between_captures<R>(call: impl FnOnce() -> R) -> R {
     const PATIENCE: Duration = Duration::from_secs(5);
     if OF_THIS_THREAD.get() > 0 {
@@ -283,7 +283,7 @@ pub(crate) fn between_captures<R>(call: impl FnOnce() -> R) -> R {
     loop {
         let captures = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
         if captures.is_empty() || begin.elapsed() > PATIENCE {
-            // No capture begins meanwhile.
+            // No capture can begin meanwhile.
             let done = call();
             drop(captures);
             return done;

@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use warpbook_kernels::{Launch, over_items};
 use warpbook_record::{DeviceInfo, KernelSpec, Requires, Tile};
 
-/// A CUDA error by name and in words.
+/// Describes a CUDA error by name and in words.
 pub(crate) fn describe(e: DriverError) -> String {
     driver::describe(e.0 as i32)
 }
 
-/// Whether the context is of no use after this error.
+/// Returns true if the context is of no use after this error.
 pub(crate) fn is_sticky(e: DriverError) -> bool {
     const STICKY: [Code; 11] = [
         Code::CUDA_ERROR_ILLEGAL_ADDRESS,
@@ -35,11 +35,11 @@ pub(crate) fn is_sticky(e: DriverError) -> bool {
         Code::CUDA_ERROR_ECC_UNCORRECTABLE,
         Code::CUDA_ERROR_CONTEXT_IS_DESTROYED,
     ];
-    // By number: a later driver has errors that the type does not know.
+    // A later driver has errors that the type does not know, so they are described by number.
     STICKY.iter().any(|code| *code as i32 == e.0 as i32)
 }
 
-/// What every buffer, stream and kernel of a device shares.
+/// The state that all buffers, streams and kernels of a device share.
 pub(crate) struct Inner {
     pub(crate) context: Arc<CudaContext>,
     pub(crate) info: DeviceInfo,
@@ -49,11 +49,11 @@ pub(crate) struct Inner {
     pub(crate) memory: MemoryCounters,
     pub(crate) streams: Streams,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    /// What copies go through: waiting for it waits for nothing else, and disturbs no capture on another thread.
+    /// Stream for copies: waiting for it waits for nothing else, and disturbs no capture on another thread.
     pub(crate) transfers: sys::CUstream,
-    /// The error that ended the context; every launch asks for it.
+    /// The error that ended the context; every launch checks it.
     lost: OnceLock<String>,
-    /// A kernel runs that will not end: whoever frees something would wait for it.
+    /// True if a kernel never ends: freeing anything would wait for it.
     abandoned: AtomicBool,
 }
 
@@ -72,12 +72,12 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// As [`CudaDevice::has_programmatic_launch`].
+    /// See [`CudaDevice::has_programmatic_launch`].
     pub(crate) fn has_programmatic_launch(&self) -> bool {
         self.info.compute_capability >= Some((9, 0)) && self.driver_cuda >= (12, 3)
     }
 
-    /// What another module keeps with the device, one of each type; it is made when it is first asked for.
+    /// Returns the state that another module keeps with the device, one of each type, made on first use.
     pub(crate) fn extension<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut extensions = self.extensions.lock().unwrap_or_else(PoisonError::into_inner);
         let extension = extensions.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
@@ -99,36 +99,36 @@ impl Inner {
         self.context.bind_to_thread().map_err(|e| self.error("Choosing the device", e))
     }
 
-    /// Whether something of this device can be given back: its context, made current here, is still good for that.
+    /// Returns true if something of this device can be given back: its context, made current here, is still good for that.
     pub(crate) fn may_free(&self) -> bool {
         !self.abandoned.load(Ordering::Relaxed) && self.context.bind_to_thread().is_ok()
     }
 
-    /// Gives the device up, as a kernel on it does not end.
+    /// Gives up the device because a kernel on it does not end.
     pub(crate) fn abandon(&self, why: &str) {
         if !self.abandoned.swap(true, Ordering::Relaxed) {
-            // Giving the context back would wait too.
+            // Releasing the context would wait, too.
             std::mem::forget(self.context.clone());
         }
         self.lost.get_or_init(|| why.to_owned());
     }
 
-    /// An error of the driver, remembered where nothing can follow it.
+    /// Converts a driver error, and remembers it if nothing can follow it.
     pub(crate) fn error(&self, what: impl Into<String>, e: DriverError) -> Error {
         Error::Cuda { what: what.into(), why: describe(e), sticky: self.note(e) }
     }
 
-    /// The error of a library's call: one that the library refuses to make is told apart from one that failed.
+    /// Converts the error of a library's call: a refused call is told apart from one that failed.
     pub(crate) fn library_error(&self, library: &str, what: &str, why: String, is_refused: bool) -> Error {
         if is_refused {
             return Error::Unsupported { what: library.into(), why: format!("refuses {what}: {why}") };
         }
-        // It may be the error of an earlier kernel, of which the library does not say that it ended the context.
+        // It may be the error of an earlier kernel; the library does not say if that ended the context.
         let sticky = result::mem_get_info().is_err_and(|e| self.note(e));
         Error::Cuda { what: format!("{library}, asked for {what},"), why, sticky }
     }
 
-    /// Remembers an error that ends the context; says whether it was one.
+    /// Remembers an error that ends the context; returns true if this one did.
     pub(crate) fn note(&self, e: DriverError) -> bool {
         let sticky = is_sticky(e);
         if sticky {
@@ -152,7 +152,7 @@ pub(crate) fn relaxed<R>(call: impl FnOnce() -> R) -> R {
     done
 }
 
-/// Ends the process without what the driver does at its end, which would wait for a kernel that runs for ever.
+/// Ends the process without the driver's clean-up, which would wait for a kernel that runs forever.
 pub fn exit_at_once(code: u8) -> ! {
     unsafe extern "C" {
         fn _exit(code: std::ffi::c_int) -> !;
@@ -176,7 +176,7 @@ impl CudaDevice {
     /// Opens device `index`.
     ///
     /// # Errors
-    /// No driver, one too old, or no such device.
+    /// If there is no driver, one that is too old, or no such device.
     pub fn open(index: u32) -> Result<Self> {
         let driver_cuda = driver::driver()?;
         let count = driver::count()?;
@@ -206,48 +206,48 @@ impl CudaDevice {
         })))
     }
 
-    /// Its name and limits.
+    /// The device's name and limits.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
     }
 
-    /// The newest CUDA that the driver supports.
+    /// Newest CUDA version that the driver supports.
     #[must_use]
     pub fn driver_cuda(&self) -> (u32, u32) {
         self.0.driver_cuda
     }
 
-    /// Whether it was given up because a kernel on it does not end. A process that ends in the ordinary way would then wait for that
+    /// Returns true if it was given up because a kernel on it does not end. A process that ends in the ordinary way would then wait for that
     /// kernel: it uses [`exit_at_once`].
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.0.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Whether the two share one opened device: what was made for the one can be used with the other.
+    /// Returns true if the two share one opened device: what was made for the one can be used with the other.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// As NVML knows it, "GPU-...".
+    /// The device's UUID in NVML's spelling, "GPU-...".
     #[must_use]
     pub fn uuid(&self) -> Option<&str> {
         self.0.uuid.as_deref()
     }
 
-    /// Whether a kernel may be launched before its predecessor has ended: since compute capability 9.0, and in graphs
+    /// Returns true if a kernel may be launched before its predecessor has ended: since compute capability 9.0, and in graphs
     /// since CUDA 12.3.
     #[must_use]
     pub fn has_programmatic_launch(&self) -> bool {
         self.0.has_programmatic_launch()
     }
 
-    /// What compiles for it.
+    /// Returns the compiler for this device.
     ///
     /// # Errors
-    /// NVRTC is missing.
+    /// If NVRTC is missing.
     pub fn compiler(&self) -> Result<&Compiler> {
         self.0.compiler.get_or_init(|| Compiler::new(Some(self.0.driver_cuda))).as_ref().map_err(Clone::clone)
     }
@@ -265,17 +265,17 @@ impl CudaDevice {
     /// Free and total device memory in bytes.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn memory(&self) -> Result<(u64, u64)> {
         self.0.bind()?;
         let (free, total) = result::mem_get_info().map_err(|e| self.0.error("Asking for the free memory", e))?;
         Ok((free as u64, total as u64))
     }
 
-    /// An error unless so many bytes are free, a little being left to the driver.
+    /// Returns an error unless so many bytes are free, with a reserve for the driver.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], with what is free.
+    /// [`Error::OutOfMemory`], with the free bytes.
     pub fn ensure_free(&self, what: impl Into<String>, needed: u64) -> Result<()> {
         const RESERVE: u64 = 64 << 20;
         let (free, total) = self.memory()?;
@@ -285,7 +285,7 @@ impl CudaDevice {
         Ok(())
     }
 
-    /// The shape of a launch of a kernel over so many items here.
+    /// Shape of a kernel's launch over so many items on this device.
     #[must_use]
     pub fn launch_shape(&self, spec: &KernelSpec, tile: &Tile, items: u64) -> Launch {
         over_items(spec, tile, items, self.0.info.multiprocessors)

@@ -10,7 +10,7 @@ use warpbook_record::{DeviceInfo, DeviceKind};
 /// The oldest CUDA whose driver has every call that is used; cudarc is pinned to the same (`cuda-12000`).
 const MINIMUM: (u32, u32) = (12, 0);
 
-/// All functions that are called through cudarc. Every driver since CUDA 12.0 has them.
+/// All driver functions that are called through cudarc. Every driver since CUDA 12.0 has them.
 #[rustfmt::skip]
 pub const THROUGH_CUDARC: [&str; 63] = [
     "cuCtxEnablePeerAccess", "cuCtxGetCurrent", "cuCtxGetStreamPriorityRange", "cuCtxSetCurrent", "cuCtxSynchronize", "cuDeviceCanAccessPeer",
@@ -44,15 +44,15 @@ library! {
     }
 }
 
-/// A driver that can be used.
+/// A usable driver.
 struct Driver {
     cuda: (u32, u32),
     calls: DriverCalls,
 }
 
-/// The newest CUDA version that the driver supports, if it can be used.
+/// Returns the newest CUDA version that the driver supports, if it can be used.
 ///
-/// Nothing else of the driver is called before this has said yes.
+/// Call this before any other function of the driver.
 pub(crate) fn driver() -> Result<(u32, u32)> {
     found().map(|driver| driver.cuda)
 }
@@ -104,7 +104,7 @@ impl DriverCalls {
         if status == 0 { Ok(()) } else { Err(Error::DriverFailed(self.describe(status))) }
     }
 
-    /// An error by name and in words, or by its number where the driver has no name for it.
+    /// Describes an error by name and in words, or by its number if the driver has no name for it.
     fn describe(&self, status: Status) -> String {
         let text = |get: TextOf| {
             let mut text = std::ptr::null();
@@ -120,7 +120,7 @@ impl DriverCalls {
     }
 }
 
-/// An error of the driver by name and in words.
+/// Describes a driver error by name and in words.
 pub(crate) fn describe(status: i32) -> String {
     found().map_or_else(|_| format!("the error {status}"), |driver| driver.calls.describe(status))
 }
@@ -142,7 +142,7 @@ fn device(calls: &DriverCalls, index: u32) -> Result<c_int> {
     Ok(device)
 }
 
-/// An error unless a context can be made on a device.
+/// Returns an error unless a context can be made on a device.
 pub(crate) fn ensure_it_opens(index: u32) -> Result<()> {
     let calls = &found()?.calls;
     let device = device(calls, index)?;
@@ -151,7 +151,7 @@ pub(crate) fn ensure_it_opens(index: u32) -> Result<()> {
     calls.check(unsafe { (calls.retain)(&raw mut context, device) })
 }
 
-/// Gives back what [`ensure_it_opens`] has taken, once somebody else holds the context.
+/// Releases what [`ensure_it_opens`] acquired, once somebody else holds the context.
 pub(crate) fn let_go(index: u32) {
     let Ok(Driver { calls, .. }) = found() else { return };
     if let Ok(device) = device(calls, index) {
@@ -160,7 +160,7 @@ pub(crate) fn let_go(index: u32) {
     }
 }
 
-/// The name and the limits of a device, without opening it.
+/// Name and limits of a device, without opening it.
 pub(crate) fn info(index: u32) -> Result<DeviceInfo> {
     const NAME_BYTES: usize = 256;
     let calls = &found()?.calls;

@@ -1,4 +1,4 @@
-//! Points in streams that are waited for, and whose distance in time can be read.
+//! Events: points in streams to wait for, whose distance in time can be read.
 
 use crate::cuda::context::{Inner, relaxed};
 use crate::{CudaDevice, Result};
@@ -7,18 +7,18 @@ use cudarc::driver::sys;
 use std::sync::Arc;
 
 impl CudaDevice {
-    /// An event that takes the time.
+    /// Creates an event that records the time.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn event(&self) -> Result<Event> {
         Event::new(self)
     }
 
-    /// An event that only orders streams, which costs the device less than one that takes the time.
+    /// Creates an event that only orders streams, which costs the device less than one that records the time.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn untimed_event(&self) -> Result<Event> {
         Event::untimed(&self.0)
     }
@@ -49,12 +49,12 @@ impl Event {
         Ok(Self { device: device.0.clone(), raw })
     }
 
-    /// The same while another thread may capture.
+    /// Creates an event with a time while another thread may be capturing.
     pub(crate) fn timed(device: &CudaDevice) -> Result<Self> {
         relaxed(|| Self::new(device))
     }
 
-    /// One that takes no time, which costs the device less.
+    /// Creates an event without a time, which costs the device less.
     pub(crate) fn untimed(device: &Arc<Inner>) -> Result<Self> {
         device.bind()?;
         let raw = relaxed(|| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING))
@@ -62,10 +62,10 @@ impl Event {
         Ok(Self { device: device.clone(), raw })
     }
 
-    /// Waits until what was queued before the event has ended; not at all for an event that was never recorded.
+    /// Waits until all work queued before the event has ended; returns at once for an event that was never recorded.
     ///
     /// # Errors
-    /// That of the work before it, where it failed.
+    /// The error of the work before it, if that failed.
     pub fn synchronize(&self) -> Result<()> {
         self.device.bind()?;
         // SAFETY: the handle is live.
@@ -73,10 +73,10 @@ impl Event {
             .map_err(|e| self.device.error("Waiting for an event", e))
     }
 
-    /// Whether what was queued before the event has ended, as for one that was never recorded.
+    /// Returns true if what was queued before the event has ended, as for one that was never recorded.
     ///
     /// # Errors
-    /// As of [`Event::synchronize`].
+    /// The errors of [`Event::synchronize`].
     pub fn has_happened(&self) -> Result<bool> {
         self.device.bind()?;
         // SAFETY: the handle is live.
@@ -90,7 +90,7 @@ impl Event {
     /// Microseconds from this event to a later one; both must have happened.
     ///
     /// # Errors
-    /// One of them was not recorded or has not happened yet.
+    /// If one of them was not recorded or has not happened yet.
     pub fn elapsed_us(&self, end: &Self) -> Result<f64> {
         self.device.bind()?;
         // SAFETY: both handles are live.

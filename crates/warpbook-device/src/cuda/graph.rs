@@ -1,4 +1,4 @@
-//! Launches that were captured, replayed as one.
+//! Graphs: captured launches, replayed as one.
 
 use crate::cuda::capture::{Capturing, PinnedUse};
 use crate::cuda::context::{Inner, describe};
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Launches captured once, to be replayed as one.
 ///
-/// It owns what it replays as far as that is known: the kernels, slices and buffers that were passed to them, the memory of fills
+/// The graph owns what it replays as far as it is known: the kernels, slices and buffers that were passed to them, the memory of fills
 /// and copies, and what was given to [`Stream::capture_owning`].
 pub struct Graph {
     device: Arc<Inner>,
-    /// The driver asks that calls on one graph come one at a time.
+    /// The driver requires that calls on one graph come one at a time.
     executable: Mutex<sys::CUgraphExec>,
     nodes: usize,
     label: Arc<GraphLabel>,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Graph {
     }
 }
 
-/// What has to live as long as a graph can be launched.
+/// Objects that must live as long as the graph can be launched.
 struct Replayed {
     _kept: Vec<Keep>,
     pinned: Vec<PinnedUse>,
@@ -44,10 +44,10 @@ impl Stream {
     /// Nothing runs yet.
     ///
     /// # Errors
-    /// Those of `work`, and the driver's where something cannot be captured.
+    /// The errors of `work`, and the driver's where something cannot be captured.
     ///
     /// # Safety
-    /// What the captured launches touch lives as long as the graph.
+    /// All memory that the captured launches touch must live as long as the graph.
     pub unsafe fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
         self.capture_owning("unnamed", (), |()| work())
     }
@@ -55,11 +55,11 @@ impl Stream {
     /// Captures what `work` queues on this stream, and on streams that it joins to it by events, as a graph of that name, which
     /// owns the resources: arrays, kernels and workspaces that `work` uses. Nothing runs yet.
     ///
-    /// This is safe: fills and copies are of memory that the graph then owns, and who launches kernels promises in an unsafe
-    /// block that what their arguments point to lives as long as the graph. The resources and clones of their slices do.
+    /// This is safe: the graph owns the memory of fills and copies, and whoever launches kernels promises in an unsafe
+    /// block that everything their arguments point to lives as long as the graph. The resources and clones of their slices do.
     ///
     /// # Errors
-    /// Those of `work`, and the driver's where something cannot be captured.
+    /// The errors of `work`, and the driver's where something cannot be captured.
     pub fn capture_owning<R: Send + Sync + 'static>(
         &self,
         name: impl Into<String>,
@@ -68,7 +68,7 @@ impl Stream {
     ) -> Result<Graph> {
         let device = &self.device;
         device.bind()?;
-        // Behind its pointer from now on: what is captured may have the addresses of what is inside.
+        // In an `Arc` from now on: captured launches may hold addresses inside it.
         let resources = Arc::new(resources);
         let capturing = Capturing::begin(self)?;
         let worked = work(&resources);
@@ -90,7 +90,7 @@ impl Stream {
         let mut nodes = 0usize;
         // SAFETY: the graph is live; with a null array only the number is asked for.
         let counted = unsafe { sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut nodes) };
-        // What was captured on an urgent stream is urgent in the graph, too.
+        // An urgent stream's work is urgent in the graph, too.
         let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
         // SAFETY: the graph is live.
         let executable = unsafe { result::graph::instantiate(graph, flags) };
@@ -113,46 +113,47 @@ impl Stream {
 }
 
 impl Graph {
-    /// The same graph under another name, by which errors tell of it.
+    /// Sets the graph's name, which errors mention.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.label = Arc::new(GraphLabel { name: name.into(), kernels: self.label.kernels.clone() });
         self
     }
 
-    /// Its name.
+    /// The graph's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.label.name
     }
 
-    /// Names of the kernels that it launches, each once, in the order of their first launches.
+    /// Names of the kernels in the graph, each once, in the order of their first launches.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.label.kernels.iter().map(|k| &**k)
     }
 
-    /// Its nodes.
+    /// Number of nodes.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// The resources that [`Stream::capture_owning`] was given, if they are of this type.
+    /// Returns the resources given to [`Stream::capture_owning`], if they have this type.
     #[must_use]
     pub fn resources<R: Send + Sync + 'static>(&self) -> Option<&R> {
         self.replayed.resources.downcast_ref()
     }
 
-    /// Queues all of it. Launches of one graph run one after the other, also on different streams.
+    /// Queues a run of the graph. Launches of one graph run one after the other, also on different streams.
     ///
     /// # Errors
-    /// [`Error::Graph`] where the driver refuses it, and on a stream that is being captured; [`Error::PinnedInUse`] while the host looks at page-locked memory that it
+    /// [`Error::Graph`] if the driver refuses it, and on a stream that is being captured; [`Error::PinnedInUse`] while the host accesses page-locked memory
+    /// that it
     /// copies from or to.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
         let queueing = stream.queueing()?;
         if queueing.is_captured() {
-            // Refused here: the driver's refusal would end the capture too.
+            // Refused here, because the driver's refusal would end the capture, too.
             let why = "a graph cannot be launched into a capture; queue what it was captured from there instead";
             return Err(self.label.error(why.into(), false));
         }

@@ -12,15 +12,15 @@ use std::sync::Arc;
 use warpbook_kernels::{Launch, over_items, over_tiles};
 use warpbook_record::{KernelSpec, KernelStats, Tile};
 
-/// Something that a kernel takes as an argument, by the address of its bytes.
+/// A kernel argument, passed by the address of its bytes.
 ///
 /// # Safety
-/// `as_arg` points to a value of the type that the kernel declares, which lives as long as `self`.
+/// `as_arg` must point to a value of the type that the kernel declares, which lives as long as `self`.
 pub unsafe trait KernelArg {
     /// The address of the value.
     fn as_arg(&self) -> *mut c_void;
 
-    /// A share in the memory that it points to, which a graph that captures the launch keeps. `None` of a plain value, and of
+    /// An owner of the memory that the argument points to, which a graph that captures the launch keeps. `None` for a plain value, and for
     /// a pointer that owns nothing.
     fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         None
@@ -63,20 +63,20 @@ unsafe impl<T> KernelArg for Buffer<T> {
     }
 }
 
-/// What a launch may ask for in addition to its shape.
+/// Options of a launch in addition to its shape.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaunchOptions {
-    /// The kernel may begin before its predecessor on the stream has ended, and waits for it by itself.
+    /// The kernel may begin before its predecessor on the stream has ended, and must wait for it by itself.
     pub programmatic: bool,
-    /// All blocks are resident at once.
+    /// True if all blocks must be resident at once.
     pub cooperative: bool,
-    /// Blocks of a cluster in x.
+    /// Number of blocks of a cluster in x.
     pub cluster: Option<u32>,
 }
 
-/// Hears of launches of kernels; a graph that captures one keeps it.
+/// Observes launches of kernels; a graph that captures one keeps it.
 pub(crate) trait LaunchWatch: Any + Send + Sync {
-    /// A kernel of that row was launched, or was captured into a graph.
+    /// Called when a kernel of that row was launched, or captured into a graph.
     fn launched(&self, spec: &KernelSpec, shape: Launch, captured: bool);
 }
 
@@ -90,7 +90,7 @@ pub struct Kernel {
     spec: KernelSpec,
     tile: Tile,
     max_threads: u32,
-    /// What hears of its launches.
+    /// Observer of the kernel's launches.
     watch: Option<Arc<dyn LaunchWatch>>,
 }
 
@@ -119,7 +119,7 @@ impl Kernel {
             let value = unsafe { result::function::get_function_attribute(function, a) };
             value.map(i32::unsigned_abs).map_err(|e| inner.error("Asking for the kernel's limits", e))
         };
-        // The driver does not count the kilobyte that the system keeps of each block on recent chips, the cubin does.
+        // On recent chips the system keeps a kilobyte of each block, which the driver does not count but the cubin does.
         stats.static_shared_bytes = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
         let max_threads = attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         let shape = device.launch_shape(spec, tile, u64::MAX >> 16);
@@ -139,7 +139,7 @@ impl Kernel {
         Ok(Self { module, function, name, stats, spec, tile, max_threads, watch: None })
     }
 
-    /// The same kernel, whose launches `watch` hears of.
+    /// Returns the kernel with an observer of its launches.
     pub(crate) fn watched(self, watch: Arc<dyn LaunchWatch>) -> Self {
         Self { watch: Some(watch), ..self }
     }
@@ -148,40 +148,40 @@ impl Kernel {
         &self.module
     }
 
-    /// What the compiler and the device say of it.
+    /// Numbers from the compiler and the device: registers, shared memory, occupancy.
     #[must_use]
     pub fn stats(&self) -> &KernelStats {
         &self.stats
     }
 
-    /// Its row.
+    /// The kernel's row.
     #[must_use]
     pub fn spec(&self) -> &KernelSpec {
         &self.spec
     }
 
-    /// The tile it was compiled with.
+    /// The tile that it was compiled with.
     #[must_use]
     pub fn tile(&self) -> &Tile {
         &self.tile
     }
 
-    /// The shape of a launch over so many items.
+    /// Shape of a launch over so many items.
     #[must_use]
     pub fn shape(&self, items: u64) -> Launch {
         over_items(&self.spec, &self.tile, items, self.module.device.info.multiprocessors)
     }
 
-    /// The shape of a launch over the tiles of an `m` x `n` matrix.
+    /// Shape of a launch over the tiles of an `m` x `n` matrix.
     #[must_use]
     pub fn tiles_shape(&self, m: u64, n: u64) -> Launch {
         over_tiles(&self.spec, &self.tile, m, n, self.module.device.info.multiprocessors)
     }
 
-    /// Allows launches so much dynamic shared memory a block, beyond what its tile says, and asks anew how many blocks fit.
+    /// Allows launches this much dynamic shared memory a block, beyond the tile's, and counts again how many blocks fit.
     ///
     /// # Errors
-    /// More than the device has for a block.
+    /// If it is more than the device has for a block.
     pub fn reserve_shared(&mut self, bytes: u32) -> Result<()> {
         let device = &self.module.device;
         device.bind()?;
@@ -195,11 +195,11 @@ impl Kernel {
         Ok(())
     }
 
-    /// How many clusters of so many blocks can be resident at once in a launch of that shape; 0 where the device has none that
+    /// Number of clusters of `blocks` blocks that can be resident at once in a launch of that shape; 0 if the device has no clusters that
     /// large. Clusters of more than eight blocks are allowed from then on: not every chip has them, so ask first.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn resident_clusters(&self, blocks: u32, shape: Launch) -> Result<u32> {
         let device = &self.module.device;
         device.bind()?;
@@ -226,7 +226,7 @@ impl Kernel {
         let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const config) };
         match status.result() {
             Ok(()) => Ok(clusters.unsigned_abs()),
-            // A size that the chip does not have at all.
+            // The chip does not have this size at all.
             Err(e) if e.0 == sys::CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE => Ok(0),
             Err(e) => Err(device.error(format!("Asking how many clusters of {blocks} blocks fit"), e)),
         }
@@ -236,10 +236,10 @@ impl Kernel {
     /// before that one has ended.
     ///
     /// # Errors
-    /// The launch is refused. A failure of the kernel itself shows when the stream is waited for.
+    /// If the launch is refused. A failure of the kernel itself shows when the stream is waited for.
     ///
     /// # Safety
-    /// The arguments are those that the kernel declares, in order, and their arrays live, and are as large as it
+    /// The arguments must be those that the kernel declares, in order, and their arrays must live, and be as large as it
     /// assumes, until the launch has ended. A captured launch lasts as long as its graph; the graph itself keeps the kernel, and arrays that are passed as [`Slice`] or [`Buffer`].
     pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
         let programmatic = self.spec.waits && stream.is_dependent() && self.module.device.has_programmatic_launch();
@@ -250,10 +250,10 @@ impl Kernel {
     /// Queues a launch with options.
     ///
     /// # Errors
-    /// As of [`Kernel::launch`].
+    /// The errors of [`Kernel::launch`].
     ///
     /// # Safety
-    /// As of [`Kernel::launch`].
+    /// The requirements of [`Kernel::launch`].
     pub unsafe fn launch_with(
         &self,
         stream: &Stream,
@@ -295,10 +295,10 @@ impl Kernel {
     }
 }
 
-/// Arguments that a launch usually has at most.
+/// Usual maximum of a launch's arguments.
 const FEW: usize = 24;
 
-/// Calls with the addresses of a launch's arguments. Few are on the stack: a launch takes the host a few microseconds, and an allocation
+/// Calls `f` with the addresses of a launch's arguments. Few are on the stack: a launch takes the host a few microseconds, and an allocation
 /// would be some percent of that.
 fn with_pointers<R>(args: &[&dyn KernelArg], call: impl FnOnce(*mut *mut c_void) -> R) -> R {
     if args.len() > FEW {
@@ -326,7 +326,7 @@ fn config(shape: Launch, stream: sys::CUstream, attributes: &mut [sys::CUlaunchA
     }
 }
 
-/// How many blocks of so many threads fit onto a multiprocessor, and the share of its warps that this is.
+/// Returns how many blocks of `threads` threads fit onto a multiprocessor, and the share of its warps that they occupy.
 fn fit(device: &Inner, function: sys::CUfunction, threads: u32, dynamic_shared_bytes: u32) -> Result<(u32, f64)> {
     // SAFETY: the caller's function is a live module's.
     let blocks = unsafe {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The modules of a device by the hash of their code. It keeps none of them loaded, until [`Modules::keep`].
+/// A device's modules by the hash of their code. They are unloaded with their last owner, until [`Modules::keep`].
 #[derive(Default)]
 pub(crate) struct Modules(Mutex<LoadedModules>);
 
@@ -28,7 +28,7 @@ impl Modules {
         self.lock().by_code.values().filter(|m| m.strong_count() > 0).count()
     }
 
-    /// Unloads none of those that are loaded now or later: CUPTI names kernels by the address of their function, which another would get.
+    /// Stops unloading modules, now and later: CUPTI names kernels by their function's address, which another module could get.
     pub(crate) fn keep(&self) {
         self.lock().stay = true;
     }
@@ -47,7 +47,7 @@ impl CudaDevice {
 pub(crate) struct Module {
     pub(crate) device: Arc<Inner>,
     raw: sys::CUmodule,
-    /// Dynamic shared memory in bytes that launches of a function may ask for, where that was raised.
+    /// Largest dynamic shared memory in bytes of a function's launches, if it was raised.
     shared_limits: Mutex<HashMap<usize, u32>>,
 }
 
@@ -57,10 +57,10 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// The module of this code, loaded unless it is; `path` names it in an error.
+    /// Returns the module of this code, and loads it if necessary; `path` names it in an error.
     pub(crate) fn load(device: &Arc<Inner>, cubin: &[u8], path: &str) -> Result<Arc<Self>> {
         let key: [u8; 32] = Sha256::digest(cubin).into();
-        // Held while loading, so that two threads do not load the same code twice.
+        // Locked while loading, so that two threads do not load the same code twice.
         let modules = device.extension::<Modules>();
         let mut modules = modules.lock();
         if let Some(module) = modules.by_code.get(&key).and_then(Weak::upgrade) {
@@ -87,7 +87,7 @@ impl Module {
         unsafe { result::module::get_function(self.raw, CString::new(entry).unwrap_or_default()) }
     }
 
-    /// Lets launches of one of its functions ask for so much dynamic shared memory. The limit is never lowered: another kernel
+    /// Allows launches of one of its functions this much dynamic shared memory. The limit is never lowered: another kernel
     /// of this module may need it.
     pub(crate) fn allow_shared(&self, function: sys::CUfunction, bytes: u32) -> Result<(), DriverError> {
         let mut limits = self.shared_limits.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,30 +11,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook_kernels::Launch;
 
-/// A share in something that has to live as long as work that uses it.
+/// An owner of something that has to live as long as work that uses it.
 pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
 
 impl CudaDevice {
-    /// A new stream, not ordered with any other.
+    /// Creates a stream, not ordered with any other.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn stream(&self) -> Result<Stream> {
         Stream::new(self)
     }
 
-    /// A new stream whose work is given free SMs before that of other streams: for short work that others wait for.
+    /// Creates a stream whose work gets free SMs before other streams': for short work that others wait for.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn urgent_stream(&self) -> Result<Stream> {
         Stream::before_others(self, true)
     }
 
-    /// A new stream whose work is given free SMs before that of ordinary streams, and after that of urgent ones.
+    /// Creates a stream whose work gets free SMs before ordinary streams', and after urgent ones'.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn preferred_stream(&self) -> Result<Stream> {
         Stream::before_others(self, false)
     }
@@ -46,15 +46,15 @@ pub struct Stream {
     pub(crate) raw: sys::CUstream,
     /// Not used twice in a process, unlike the driver's handle.
     pub(crate) id: u64,
-    /// Whether the handle is destroyed with it.
+    /// True if the handle is destroyed with it.
     owned: bool,
-    /// What was launched last: an error that shows later is told with its name.
+    /// The last launch, which errors that show later mention.
     last: Mutex<Option<Last>>,
-    /// Whether kernels that wait for their predecessor are launched before it has ended.
+    /// True if kernels that wait for their predecessor are launched before it has ended.
     dependent: AtomicBool,
-    /// How often something was queued.
+    /// Number of operations queued so far.
     queued: Arc<AtomicU64>,
-    /// What copies to other devices use.
+    /// Memory lent to copies to other devices.
     pub(crate) lent: Mutex<Vec<Lent>>,
 }
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// What a graph is called in errors.
+/// A graph's name in errors.
 pub(crate) struct GraphLabel {
     pub(crate) name: String,
     pub(crate) kernels: Vec<Arc<str>>,
@@ -86,16 +86,17 @@ impl std::fmt::Display for GraphLabel {
     }
 }
 
-/// Memory that a copy between devices, or a kernel that reaches another device's, uses on a stream. Freeing memory waits for the work of its own device only, so the other's part of a copy
+/// Memory that a copy between devices, or a kernel that reaches another device's, uses on a stream. Freeing memory waits for the
+/// work of its own device only, so the other's part of a copy
 /// has to be kept until the copy has ended.
 pub(crate) struct Lent {
-    /// After the last use of the two.
+    /// Event after the last use of the two.
     event: Event,
     memory: [Keep; 2],
 }
 
 impl Lent {
-    /// Whether its last use may still be under way; an error is left to those who wait for the stream.
+    /// Returns true if its last use may still be under way; an error is left to those who wait for the stream.
     fn is_under_way(&self) -> bool {
         !self.event.has_happened().unwrap_or(true)
     }
@@ -121,7 +122,7 @@ impl Stream {
         Ok(Self::of_handle(device, raw, true))
     }
 
-    /// A stream whose work is given free SMs before that of others: of the highest priority, or of the lowest but one.
+    /// Creates a stream whose work gets free SMs before others': of the highest priority, or of the lowest but one.
     pub(crate) fn before_others(device: &CudaDevice, highest: bool) -> Result<Self> {
         device.0.bind()?;
         let failed = |e| device.0.error("Creating a stream", e);
@@ -145,13 +146,13 @@ impl Stream {
         Self { device: device.0.clone(), raw, id, owned, last, dependent, queued, lent }
     }
 
-    /// Something is queued.
+    /// Notes that something is queued.
     pub(crate) fn count(&self) {
         self.queued.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// From now on kernels whose row says that they wait for their predecessor are launched on this stream before it has ended, where the
-    /// device can: what a launch costs is hidden behind it. Other kernels, and copies, wait as before.
+    /// Makes the stream launch kernels whose row says that they wait for their predecessor before it has ended, if the
+    /// device can: this hides the cost of a launch. Other kernels, and copies, wait as before.
     pub fn make_dependent(&self) {
         self.dependent.store(true, Ordering::Relaxed);
     }
@@ -160,10 +161,10 @@ impl Stream {
         self.dependent.load(Ordering::Relaxed)
     }
 
-    /// Waits for all that was queued.
+    /// Waits for all work queued on the stream.
     ///
     /// # Errors
-    /// That of a kernel that failed, with the name of the last one launched, or of the last graph and its kernels.
+    /// The error of a kernel that failed, with the name of the last one launched, or of the last graph and its kernels.
     pub fn synchronize(&self) -> Result<()> {
         self.wait_for_all()?;
         self.give_back();
@@ -190,11 +191,11 @@ impl Stream {
         })
     }
 
-    /// Waits for all that was queued, but no longer than so many seconds.
+    /// Waits for all queued work, but no longer than so many seconds.
     ///
     /// # Errors
-    /// As of [`Stream::synchronize`]; [`Error::StillRunning`] after that time, and from then on the device cannot be used by this
-    /// process: nothing of it is freed any more, since that would wait for the kernel too.
+    /// The errors of [`Stream::synchronize`]; [`Error::StillRunning`] after that time, and from then on the device cannot be used by this
+    /// process: nothing on it is freed any more, since that would wait for the kernel, too.
     pub fn synchronize_within(&self, limit_s: f64) -> Result<()> {
         let begun = Instant::now();
         loop {
@@ -215,17 +216,17 @@ impl Stream {
                     self.device.abandon(&error.to_string());
                     return Err(error);
                 }
-                // Done, or failed: this tells which.
+                // It is done or has failed: this tells which.
                 _ => return self.synchronize(),
             }
         }
     }
 
-    /// Waits for all that was queued, unless `gives_up` says that it is in vain, which is asked every tenth of a second. Whether all has ended: if not,
-    /// it is for the caller to end what hangs.
+    /// Waits for all queued work until `gives_up`, asked every tenth of a second, returns true. Returns true if all work has ended: if not,
+    /// the caller has to end what hangs.
     ///
     /// # Errors
-    /// As of [`Stream::synchronize`].
+    /// The errors of [`Stream::synchronize`].
     pub fn synchronize_unless(&self, gives_up: &mut dyn FnMut() -> bool) -> Result<bool> {
         let mut asked = Instant::now();
         loop {
@@ -263,7 +264,7 @@ impl Stream {
             |l: &&Lent| l.memory.iter().zip(&memory).all(|(a, b)| std::ptr::addr_eq(&raw const **a, &raw const **b));
         if let Some(there) = lent.iter().find(same) {
             if let Err(error) = there.event.record(self) {
-                // Without a mark, the copy has to end now.
+                // Without an event, the copy has to end now.
                 self.wait_for_all()?;
                 return Err(error);
             }
@@ -283,10 +284,10 @@ impl Stream {
         }
     }
 
-    /// Gives back what copies between devices used, once the stream was waited for.
+    /// Releases memory that copies between devices used, once the stream was waited for.
     fn give_back(&self) {
         let all = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
-        // Not under the lock: the last owner frees it. Others may have queued more meanwhile.
+        // Dropped outside the lock, because the last owner frees it. Others may have queued more meanwhile.
         let (still, _ended): (Vec<Lent>, Vec<Lent>) = all.into_iter().partition(Lent::is_under_way);
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).extend(still);
     }
@@ -296,7 +297,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.device.streams.remove(self.id);
         if !self.lent.get_mut().unwrap_or_else(PoisonError::into_inner).is_empty() && self.device.may_free() {
-            // What is lent is freed with this.
+            // Lent memory is freed with this.
             let _ = self.wait_for_all();
         }
         if self.owned && self.device.may_free() {
@@ -307,10 +308,10 @@ impl Drop for Stream {
 }
 
 impl Event {
-    /// Marks the point that a stream has got to.
+    /// Creates an event at the stream's current position.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
         // SAFETY: both handles are live.

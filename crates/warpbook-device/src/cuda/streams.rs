@@ -1,10 +1,10 @@
-//! The streams of a device: those that there are, and how much was queued on each.
+//! The list of a device's streams, and the number of operations queued on each.
 
 use cudarc::driver::sys::CUstream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The number of the stream that copies go through which the host waits for.
+/// Number of the stream for copies that the host waits for.
 pub(crate) const TRANSFERS: u64 = u64::MAX;
 
 /// A stream that exists.
@@ -34,14 +34,14 @@ impl Streams {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a stream over, and gives what counts its work.
+    /// Registers a stream; returns the counter of its work.
     pub fn add(&self, id: u64, raw: CUstream) -> Arc<AtomicU64> {
         let queued = Arc::new(AtomicU64::new(0));
         self.known().push(KnownStream { id, raw, queued: queued.clone() });
         queued
     }
 
-    /// Before the stream is destroyed.
+    /// Removes a stream; called before it is destroyed.
     pub fn remove(&self, id: u64) {
         self.known().retain(|k| k.id != id);
     }

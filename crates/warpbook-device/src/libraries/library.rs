@@ -1,9 +1,9 @@
-//! NVIDIA's libraries: what each is for, where it may lie, and how it is installed.
+//! NVIDIA's libraries: their purpose, places and packages.
 
 use crate::libraries::places::{newest_in, site_packages, toolkits};
 use std::path::{Path, PathBuf};
 
-/// A library of NVIDIA's that is loaded when it is first asked for.
+/// One of NVIDIA's libraries, loaded when it is first asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     /// NVRTC, which compiles kernels.
@@ -18,27 +18,27 @@ pub enum Library {
     Cupti,
 }
 
-/// What is known of a library before it is loaded.
+/// Description of a library, known before it is loaded.
 pub(crate) struct About {
     pub name: &'static str,
-    /// How an error begins where there is none.
+    /// Beginning of the error if the library is missing.
     missing: &'static str,
-    /// The packages of pip for a driver of CUDA 13 or later and for one of CUDA 12.
+    /// pip's packages for a driver of CUDA 13 or later and for one of CUDA 12.
     pub packages: [&'static str; 2],
     is_in_toolkit: bool,
-    /// What the variable of the environment names, in words.
+    /// Description of what the environment variable names.
     place: &'static str,
-    /// The variable of the environment that says where it is: nothing else will do then.
+    /// Environment variable with the library's place; if it is set, no other place is tried.
     pub variable: &'static str,
-    /// The library's file in words, as far as its name is the same for all versions.
+    /// Description of the library's file, as far as its name is the same for all versions.
     pub file: &'static str,
-    /// Folders below `nvidia` in pip's.
+    /// Folders below pip's `nvidia`.
     pip: &'static [&'static str],
-    /// What the system's loader is asked for.
+    /// Names to ask the system's loader for.
     names: &'static [&'static str],
     /// Folders of a toolkit.
     toolkit: &'static [&'static str],
-    /// Whether a file of this name is the library.
+    /// Returns true if a file of this name is the library.
     is_named: fn(&str) -> bool,
 }
 
@@ -115,7 +115,7 @@ const NCCL: About = About {
 
 const CUPTI: About = About {
     name: "CUPTI",
-    missing: "CUPTI, NVIDIA's interface for profilers, was not found, so what the GPU does and when cannot be recorded",
+    missing: "CUPTI, NVIDIA's interface for profilers, was not found, so GPU activity cannot be recorded",
     packages: ["nvidia-cuda-cupti", "nvidia-cuda-cupti-cu12"],
     is_in_toolkit: true,
     place: "the folder with libcupti",
@@ -138,7 +138,7 @@ impl Library {
         }
     }
 
-    /// Why it cannot be used, with the remedy: `fault` is the file or folder that was tried and what is wrong with it.
+    /// Returns why it cannot be used, with the remedy: `fault` is the file or folder that was tried and what is wrong with it.
     pub(crate) fn sentence(self, driver_cuda: Option<(u32, u32)>, fault: Option<&(PathBuf, String)>) -> String {
         let About { name, missing, packages: [package, of_12], is_in_toolkit, place, variable, .. } = self.about();
         if let Some((path, why)) = fault {
@@ -155,12 +155,12 @@ impl Library {
 }
 
 impl About {
-    /// The libraries of a folder, the newest first.
+    /// Returns the library's files in a folder, the newest first.
     pub fn files_in(&self, folder: &Path) -> Vec<PathBuf> {
         newest_in(folder, self.is_named)
     }
 
-    /// What to try, in this order: pip's folders, the loader, the toolkits.
+    /// Paths to try, in this order: pip's folders, the loader, the toolkits.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for site in site_packages() {

@@ -1,6 +1,6 @@
-//! How a shared library is found and loaded, and how its functions are declared.
+//! Finds and loads shared libraries, and declares their functions.
 //!
-//! cudarc's own loaders know the libraries' names only up to the CUDA that they are pinned to, do not know pip's folders, and panic where a library or
+//! cudarc's own loaders know the libraries' names only up to the CUDA version that they are pinned to, do not know pip's folders, and panic if a library or
 //! one of its functions is missing. Here both are errors that say what to do.
 
 use crate::libraries::library::Library;
@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The result of a library's function; 0 is success.
 pub(crate) type Status = c_int;
-/// An object of a library's that only the library reads.
+/// An object that only the library reads.
 pub(crate) type Handle = *mut c_void;
 /// `cublasGetProperty`, and the same function of other libraries.
 pub(crate) type GetProperty = unsafe extern "C" fn(c_int, *mut c_int) -> Status;
 
-/// Declares a struct with the functions of a library that are used, each with its type in the library's header and its name there. `load` looks for
-/// all of them; one that older versions lack is `optional`.
+/// Declares a struct with the used functions of a library, each with its type in the library's header and its name there. `load` looks for
+/// all of them; functions that older versions lack are `optional`.
 macro_rules! library {
     (
         $(#[$about:meta])*
@@ -34,7 +34,7 @@ macro_rules! library {
         }
 
         impl $calls {
-            /// Looks for all functions; an error names the first that the library lacks.
+            /// Looks for all functions; the error names the first that the library lacks.
             $visibility fn load(library: &libloading::Library) -> Result<Self, String> {
                 Ok(Self { $($field: library!(@find ($($optional)?) library, $symbol)),* })
             }
@@ -53,16 +53,16 @@ macro_rules! library {
 }
 pub(crate) use library;
 
-/// A function of a library, or that the library lacks it.
+/// Returns a function of a library, or an error if the library lacks it.
 ///
 /// # Safety
-/// `F` is the type of the function.
+/// `F` must be the type of the function.
 pub(crate) unsafe fn function<F: Copy>(library: &libloading::Library, name: &str) -> Result<F, String> {
     // SAFETY: as the caller says.
     unsafe { library.get::<F>(name) }.map(|function| *function).map_err(|_| format!("lacks {name}"))
 }
 
-/// A library that is loaded as long as this lives; its functions may be called as long.
+/// A library that stays loaded as long as this lives; its functions may be called as long.
 #[derive(Debug)]
 pub(crate) struct SharedLibrary {
     pub library: libloading::Library,
@@ -74,32 +74,32 @@ impl SharedLibrary {
         let path = path.as_ref().to_owned();
         // SAFETY: loading NVIDIA's libraries, or one that the user names, runs its initialisers, which have no preconditions.
         let library = unsafe { libloading::Library::new(&path) };
-        // Its own sentence is only that this failed.
+        // Its own message only says that this failed.
         let library = library.map_err(|e| e.source().map_or_else(|| e.to_string(), ToString::to_string))?;
         Ok(Self { library, path })
     }
 }
 
-/// One of NVIDIA's libraries, as [`Loaded`] looks for it.
+/// One of NVIDIA's libraries, for [`Loaded`] to look for.
 pub(crate) trait Loadable: Sized {
     const WHICH: Library;
 
     /// Loads a file.
     fn open(path: &Path) -> Result<Self, String>;
 
-    /// The major version of the CUDA that it was made for, if it is passed over where the driver's is older.
+    /// Major version of the CUDA that it was built for; the library is skipped if the driver's is older.
     fn cuda_major(&self) -> Option<u32> {
         None
     }
 
-    /// The library's file in the place that its variable names.
+    /// Returns the library's file in the place that its variable names.
     fn file_in(folder: &Path) -> Result<PathBuf, String> {
         let about = Self::WHICH.about();
         about.files_in(folder).into_iter().next().ok_or_else(|| format!("{} is not in this folder", about.file))
     }
 }
 
-/// A library that is looked for until it is found, and then kept for the process.
+/// A library that is searched for until it is found, and then kept for the process.
 pub(crate) struct Loaded<T>(Mutex<Option<Arc<T>>>);
 
 impl<T: Loadable> Loaded<T> {
@@ -107,7 +107,7 @@ impl<T: Loadable> Loaded<T> {
         Self(Mutex::new(None))
     }
 
-    /// The library: from the place that its variable names, else where pip, the system's loader and the toolkits have it.
+    /// Returns the library: from the place that its variable names, else from pip's folders, the system's loader or a toolkit.
     pub fn load(&self, driver_cuda: Option<(u32, u32)>) -> Result<Arc<T>> {
         let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(library) = &*loaded {
@@ -123,13 +123,13 @@ impl<T: Loadable> Loaded<T> {
     }
 }
 
-/// The library in a place that was named: nothing else will do.
+/// Loads the library from a place that was named, and tries no other.
 fn named<T: Loadable>(place: &Path) -> Result<T> {
     T::file_in(place).and_then(|file| T::open(&file)).map_err(|why| failed::<T>(place, why))
 }
 
-/// The first of some files that loads and was not made for a later CUDA than the driver's. Where there is none, the error tells of the first that is
-/// there and does not work.
+/// Loads the first file that works and was not built for a later CUDA than the driver's. If there is none, the error describes the first that
+/// exists and does not work.
 fn find<T: Loadable>(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) -> Result<T> {
     let fits =
         |library: &T| driver_cuda.zip(library.cuda_major()).is_none_or(|((major, _), made_for)| made_for <= major);
@@ -137,7 +137,7 @@ fn find<T: Loadable>(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) ->
     for path in candidates {
         match T::open(path) {
             Ok(library) if fits(&library) => return Ok(library),
-            // The loader says of a bare name only that it cannot be opened, whether or not it is there.
+            // For a bare name the loader only reports that it cannot be opened, even if it exists.
             Err(why) if fault.is_none() && (path.exists() || SharedLibrary::open(path).is_ok()) => {
                 fault = Some((path.clone(), why));
             }
@@ -147,18 +147,18 @@ fn find<T: Loadable>(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) ->
     Err(Error::Library { which: T::WHICH, driver_cuda, fault })
 }
 
-/// The error of a library that is there and does not work.
+/// Returns the error of a library that exists but does not work.
 pub(crate) fn failed<T: Loadable>(place: &Path, why: String) -> Error {
     Error::Library { which: T::WHICH, driver_cuda: None, fault: Some((place.to_owned(), why)) }
 }
 
-/// A text of one of NVIDIA's libraries, which has none for what it does not know.
+/// Reads a string of one of NVIDIA's libraries, which return null for values they do not know.
 ///
 /// # Safety
-/// It is null, or ends with a zero.
-pub(crate) unsafe fn text(of: *const c_char) -> Option<String> {
+/// The pointer must be null or point to a string that ends with a zero.
+pub(crate) unsafe fn text(string: *const c_char) -> Option<String> {
     // SAFETY: as the caller says.
-    (!of.is_null()).then(|| unsafe { CStr::from_ptr(of) }.to_string_lossy().into_owned())
+    (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned())
 }
 
 /// `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL`.
@@ -175,7 +175,7 @@ pub(crate) fn version(get: GetProperty) -> Option<(u32, u32, u32)> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The library of the machine, or `None` where there is none, which is noted.
+    /// Returns the machine's library, or `None` if there is none, which is noted.
     pub fn installed<T: Loadable>(loaded: &Loaded<T>, test: &str) -> Option<Arc<T>> {
         match loaded.load(None) {
             Ok(library) => Some(library),
@@ -189,7 +189,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Makes a library of a text in C, by the compiler that Rust links with.
+    /// Builds a library from C source, by the compiler that Rust links with.
     fn compile(folder: &Path, text: &str, file: &str) {
         std::fs::write(folder.join("library.c"), text).unwrap();
         let mut command = std::process::Command::new("cc");
@@ -197,7 +197,7 @@ pub(crate) mod tests {
         assert!(made.is_ok_and(|status| status.success()), "cc, with which Rust links, is not there");
     }
 
-    /// Checks the errors of a library that is missing, that is no library, and that lacks its functions; `files` are the library's and those that
+    /// Checks the errors of a library that is missing, that is not a library, and that lacks its functions; `files` are the library's and those that
     /// have to lie next to it.
     pub fn errors_say_what_to_do<T: Loadable>(files: &[&str]) {
         let about = T::WHICH.about();
@@ -234,7 +234,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A library of one function, whose number is its CUDA.
+    /// A library with one function, whose number is its CUDA version.
     struct Answer(u32);
 
     impl Loadable for Answer {
@@ -265,7 +265,7 @@ pub(crate) mod tests {
         std::fs::remove_file(&file).unwrap();
         compile(folder.path(), "int answer(void) { return 13; }", "libnccl.so.2");
         assert_eq!(sentence(named(folder.path())), Ok(13));
-        // What does not work is passed over where another one does, and told where none does.
+        // A library that does not work is skipped if another one works, and reported otherwise.
         let broken = folder.path().join("broken");
         std::fs::write(&broken, "no library").unwrap();
         let all = [PathBuf::from("/nowhere/libnccl.so.2"), broken, file];

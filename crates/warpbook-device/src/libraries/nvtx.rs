@@ -1,8 +1,8 @@
 //! Ranges for NVIDIA's Nsight Systems, by the protocol of NVTX 3.
 //!
 //! NVTX is headers only: a tool names its library in `NVTX_INJECTION64_PATH`, the program loads it and calls its `InitializeInjectionNvtx2` with a function
-//! that gives tables, and the tool writes its functions into the slots of these tables. The layouts are those of nvtx3/nvtxDetail/nvtxTypes.h. Without a tool
-//! nothing is loaded, and a range costs a comparison.
+//! that returns tables, and the tool writes its functions into the slots of these tables. The layouts are from nvtx3/nvtxDetail/nvtxTypes.h. Without a tool
+//! nothing is loaded, and a range costs one comparison.
 
 use crate::libraries::loader::{SharedLibrary, function};
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What a tool sets.
+/// Environment variable that a tool sets.
 const VARIABLE: &str = "NVTX_INJECTION64_PATH";
 /// `NVTX_ETID_CALLBACKS` and `NVTX_ETID_VERSIONINFO`.
 const CALLBACKS: u32 = 1;
 const VERSION_INFO: u32 = 3;
-/// Functions of the modules `NVTX_CB_MODULE_CORE`, `CUDA`, `OPENCL`, `CUDART`, `CORE2` and `SYNC`, which are numbered from 1; the first place of each
-/// belongs to none. Only two of `CORE` are called, but a tool may want the others to be there.
+/// Numbers of functions in the modules `NVTX_CB_MODULE_CORE`, `CUDA`, `OPENCL`, `CUDART`, `CORE2` and `SYNC`, which are numbered from 1; the first slot of each
+/// is unused. Only two functions of `CORE` are called, but a tool may expect the others to exist.
 const SIZES: [usize; 6] = [16, 9, 15, 7, 16, 7];
 const CORE: usize = 0;
 /// `NVTX_CBID_CORE_RangePushA` and `NVTX_CBID_CORE_RangePop`.
 const PUSH: usize = 9;
 const POP: usize = 11;
-/// The most of a module.
+/// Largest number of functions in a module.
 const MOST: usize = 16;
 /// `NVTX_VERSION`.
 const VERSION: u32 = 3;
@@ -33,7 +33,7 @@ type Initialize = unsafe extern "C" fn(GetExportTable) -> c_int;
 type Push = unsafe extern "C" fn(*const c_char) -> c_int;
 type Pop = unsafe extern "C" fn() -> c_int;
 
-/// Where a tool puts its functions, module by module.
+/// Function slots that a tool fills, by module.
 static SLOTS: [[Slot; MOST]; SIZES.len()] =
     [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST] }; SIZES.len()];
 
@@ -77,7 +77,7 @@ static OF_CALLBACKS: Callbacks = Callbacks { size: size_of::<Callbacks>(), table
 static OF_VERSION: VersionInfo =
     VersionInfo { size: size_of::<VersionInfo>(), version: VERSION, reserved: 0, set: heard_version };
 
-/// Tells a tool where a module's functions go.
+/// Returns a module's table of slots to the tool.
 unsafe extern "C" fn table(module: c_int, out: *mut *const *const Slot, size: *mut c_uint) -> c_int {
     let Some(module) = usize::try_from(module).ok().and_then(|m| m.checked_sub(1)).filter(|m| *m < SIZES.len()) else {
         return 0;
@@ -103,29 +103,29 @@ unsafe extern "C" fn export_table(id: u32) -> *const c_void {
     }
 }
 
-/// A tool that listens to ranges, as `nsys`.
+/// A tool that records ranges, such as `nsys`.
 #[derive(Debug)]
 pub struct Nvtx {
     path: PathBuf,
-    /// `None` where a test has the functions.
+    /// `None` if a test provides the functions.
     _file: Option<SharedLibrary>,
 }
 
 impl Nvtx {
-    /// The tool that this process runs under, attached once; `None` where there is none.
+    /// Returns the tool that this process runs under, attached once; `None` if there is none.
     #[must_use]
     pub fn tool() -> Option<&'static Self> {
         static TOOL: OnceLock<Result<Nvtx, String>> = OnceLock::new();
         TOOL.get_or_init(|| Self::attach(std::env::var_os(VARIABLE).map(PathBuf::from).as_deref())).as_ref().ok()
     }
 
-    /// The library that the tool named.
+    /// Loads the library that the tool named.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A range that is open on this thread until the result is dropped. Nothing is said to the tool where the name has a zero in it.
+    /// Opens a range on this thread until the result is dropped. The tool is not called if the name contains a zero.
     pub fn range(&self, name: &str) -> NvtxRange {
         let push = SLOTS[CORE][PUSH].load(Ordering::Acquire);
         let Some(name) = CString::new(name).ok().filter(|_| !push.is_null()) else { return NvtxRange { open: false } };
@@ -146,17 +146,17 @@ impl Nvtx {
         Ok(Self { path: path.to_owned(), _file: Some(file) })
     }
 
-    /// Whether a tool takes part.
+    /// Returns true if a tool takes part.
     ///
     /// # Safety
-    /// The function keeps to the protocol.
+    /// The function must follow the protocol.
     unsafe fn by(initialize: Initialize) -> bool {
         // SAFETY: as the caller says; the tables that it is given are static.
         unsafe { initialize(export_table) != 0 }
     }
 }
 
-/// A range of a tool.
+/// An open range of a tool.
 #[derive(Debug)]
 #[must_use = "the range ends when this is dropped"]
 pub struct NvtxRange {
@@ -192,7 +192,7 @@ mod tests {
         0
     }
 
-    /// What a tool does: asks for the tables and puts its functions in.
+    /// Acts as a tool: asks for the tables and fills in its functions.
     unsafe extern "C" fn initialize(tables: GetExportTable) -> c_int {
         // SAFETY: the protocol's own calls; the layouts are those above, which another test holds against the headers'.
         unsafe {
@@ -214,9 +214,9 @@ mod tests {
                 assert!(places[0].is_null() && places[functions].is_null(), "{module}");
                 assert!(places[1..functions].iter().all(|p| !p.is_null()), "{module}");
             }
-            // The last one asked for is `CORE`.
+            // `CORE` is asked for last.
             let places = std::slice::from_raw_parts(table, SIZES[CORE]);
-            // As a tool sees it: pointers to function pointers.
+            // The tool's view: pointers to function pointers.
             (places[PUSH] as *mut *const c_void).write(push as *const c_void);
             (places[POP] as *mut *const c_void).write(pop as *const c_void);
         }
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(*HEARD.lock().unwrap(), ["step", "load", "end", "end"]);
     }
 
-    /// As in nvtxTypes.h.
+    /// The numbers are from nvtxTypes.h.
     #[test]
     fn layouts_are_those_of_the_headers() {
         use std::mem::offset_of;

@@ -1,8 +1,8 @@
-//! Where NVIDIA's libraries lie that no loader looks for: pip's folders and the toolkit's.
+//! Folders of NVIDIA's libraries that no loader searches: pip's and the toolkit's.
 
 use std::path::{Path, PathBuf};
 
-/// The files of a folder whose names are wanted, the newest version first.
+/// Returns the files of a folder with wanted names, the newest version first.
 pub(crate) fn newest_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<PathBuf> =
@@ -12,22 +12,22 @@ pub(crate) fn newest_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<Pat
     found
 }
 
-/// A variable of the environment that names a path.
+/// Reads an environment variable that names a path.
 pub(crate) fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
 }
 
-/// The folders that pip installs into, of a `.venv` above the working directory and of the active environments.
+/// Returns the folders that pip installs into, of a `.venv` above the working directory and of the active environments.
 pub(crate) fn site_packages() -> Vec<PathBuf> {
     let mut environments: Vec<PathBuf> = Vec::new();
     if let Ok(here) = std::env::current_dir() {
         environments.extend(here.ancestors().map(|a| a.join(".venv")));
     }
     environments.extend(["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(variable));
-    environments.iter().flat_map(|e| of_environment(e)).collect()
+    environments.iter().flat_map(|e| package_folders(e)).collect()
 }
 
-fn of_environment(environment: &Path) -> Vec<PathBuf> {
+fn package_folders(environment: &Path) -> Vec<PathBuf> {
     let mut found = vec![environment.join("Lib/site-packages")];
     if let Ok(entries) = std::fs::read_dir(environment.join("lib")) {
         found.extend(entries.flatten().map(|e| e.path().join("site-packages")));
@@ -36,7 +36,7 @@ fn of_environment(environment: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Where the CUDA toolkit may be.
+/// Folders that may hold a CUDA toolkit.
 pub(crate) fn toolkits() -> Vec<PathBuf> {
     [variable("CUDA_HOME"), variable("CUDA_PATH"), Some("/usr/local/cuda".into())].into_iter().flatten().collect()
 }

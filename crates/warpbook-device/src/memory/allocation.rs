@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 pub(crate) const ALIGNMENT: usize = 256;
 
 impl CudaDevice {
-    /// Bytes that buffers and arenas of this device (and its clones) hold now, as they were asked for.
+    /// Bytes that buffers and arenas of this device (and its clones) hold now, as requested.
     #[must_use]
     pub fn allocated(&self) -> u64 {
         self.0.memory.now.load(Ordering::Relaxed)
@@ -22,20 +22,20 @@ impl CudaDevice {
         self.0.memory.peak.load(Ordering::Relaxed)
     }
 
-    /// Lets the peak start again from what is allocated now.
+    /// Resets the peak to the bytes allocated now.
     pub fn reset_peak(&self) {
         self.0.memory.reset_peak();
     }
 
-    /// Keeps every allocation and every release of this device's arrays, and those within pools, until the watch is dropped. Its first point is what
-    /// there is now.
+    /// Records every allocation and every release of this device's arrays, and those within pools, until the watch is dropped. Its first point is the
+    /// current state.
     #[must_use]
     pub fn watch_memory(&self) -> MemoryWatch {
         self.0.memory.watch()
     }
 }
 
-/// One allocation, shared by the slices of it.
+/// One allocation, shared by its slices.
 pub(crate) struct Allocation {
     pub(crate) device: Arc<Inner>,
     pub(crate) address: u64,
@@ -43,22 +43,22 @@ pub(crate) struct Allocation {
     owner: Owner,
 }
 
-/// Who frees an allocation.
+/// Owner of an allocation's memory.
 enum Owner {
-    /// Another library, in its own time. It is not counted.
+    /// Another library frees it, in its own time. It is not counted.
     Other,
     Driver,
-    /// A library's function, which takes the address.
+    /// A library's function frees it, by its address.
     Library(Box<dyn Fn(u64) + Send + Sync>),
 }
 
 impl Allocation {
-    /// Memory that another library has allocated and frees.
+    /// Wraps memory that another library has allocated and frees.
     pub(crate) fn borrowed(device: &CudaDevice, address: u64, bytes: usize) -> Arc<Self> {
         Arc::new(Self { device: device.0.clone(), address, bytes, owner: Owner::Other })
     }
 
-    /// Memory of zeros that a library has allocated and frees by this function.
+    /// Wraps memory of zeros that a library has allocated and frees by this function.
     pub(crate) fn zeros_of_library(
         device: &CudaDevice,
         address: u64,
@@ -71,14 +71,14 @@ impl Allocation {
         Ok(memory)
     }
 
-    /// Memory of zeros; `what` names it where it does not fit.
+    /// Allocates memory of zeros; an error names `what` if it does not fit.
     pub(crate) fn zeros(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
         let memory = Self::uninitialised(device, bytes, what)?;
         memory.fill(memory.address, bytes, 0)?;
         Ok(memory)
     }
 
-    /// Memory of whatever bytes were there.
+    /// Allocates memory with undefined contents.
     pub(crate) fn uninitialised(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
         device.ensure_free(what, bytes as u64)?;
         let inner = &device.0;
@@ -88,12 +88,12 @@ impl Allocation {
         Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }))
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Sets every byte of a range of it, and waits for that.
+    /// Sets every byte of a range, and waits for it.
     pub(crate) fn fill(&self, address: u64, bytes: usize, byte: u8) -> Result<()> {
         assert!(address >= self.address && address + bytes as u64 <= self.address + self.bytes as u64);
         self.device.bind()?;

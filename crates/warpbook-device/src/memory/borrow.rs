@@ -1,4 +1,4 @@
-//! Streams and arrays of another library in this process, as PyTorch.
+//! Streams and arrays of another library in this process, such as PyTorch.
 
 use crate::cuda::capture::Busy;
 use crate::cuda::context::relaxed;
@@ -8,26 +8,26 @@ use cudarc::driver::sys;
 use std::ffi::c_void;
 
 impl CudaDevice {
-    /// A stream that another library has created, to queue work on: a `CUstream`, which is the runtime's `cudaStream_t` too; null is the
+    /// Wraps a stream that another library has created, to queue work on: a `CUstream`, which is also the runtime's `cudaStream_t`; null is the
     /// default stream. It is not destroyed with the returned value.
     ///
     /// # Safety
-    /// The handle is of the device's primary context, which CUDA's runtime uses, and lives as long as the returned stream and its clones
+    /// The handle must belong to the device's primary context, which CUDA's runtime uses, and live as long as the returned stream and its clones
     /// in graphs that were captured on it.
     #[must_use]
     pub unsafe fn borrow_stream(&self, handle: *mut c_void) -> Stream {
         Stream::of_handle(self, handle as sys::CUstream, false)
     }
 
-    /// An array of `len` elements at an address in this device's memory that another library has allocated. It is neither freed nor
+    /// Wraps an array of `len` elements at an address in this device's memory that another library has allocated. It is neither freed nor
     /// counted by [`CudaDevice::allocated`].
     ///
     /// # Errors
-    /// The address is null, though there are elements, or is not aligned for them.
+    /// If the address is null, though there are elements, or is not aligned for them.
     ///
     /// # Safety
-    /// The elements are allocated on this device as long as the array, its slices and the graphs that use it are there, and whoever else
-    /// reads or writes them is ordered with this use by streams and events.
+    /// The elements must stay allocated on this device as long as the array, its slices and the graphs that use it exist, and all other
+    /// accesses must be ordered with this use by streams and events.
     pub unsafe fn borrow_array<T: Element>(&self, address: u64, len: usize) -> Result<Slice<T>> {
         let refused = |why: String| Err(Error::Unsupported { what: format!("An array at address {address:#x}"), why });
         if address == 0 && len > 0 {
@@ -44,7 +44,7 @@ impl CudaDevice {
     }
 }
 
-/// Makes calls that the driver refuses while another library captures a stream, as allocating memory and loading kernels: what they do is not
+/// Makes calls that the driver refuses while another library captures a stream, such as allocating memory and loading kernels: their effects are not
 /// part of the captured graph. Nothing is timed meanwhile.
 pub fn outside_of_a_capture<R>(call: impl FnOnce() -> R) -> R {
     let _busy = Busy::begin();

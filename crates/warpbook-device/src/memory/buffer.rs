@@ -1,4 +1,4 @@
-//! Arrays in device memory that are allocated for themselves.
+//! Arrays in device memory with an allocation of their own.
 
 use crate::memory::allocation::Allocation;
 use crate::{CudaDevice, Element, Result, Slice};
@@ -6,18 +6,18 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 impl CudaDevice {
-    /// An array of zeros.
+    /// Returns an array of zeros.
     ///
     /// # Errors
-    /// It does not fit; this is said before anything is allocated.
+    /// If it does not fit; this is checked before anything is allocated.
     pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         Buffer::zeros(self, len)
     }
 
-    /// An array with these values.
+    /// Returns an array with these values.
     ///
     /// # Errors
-    /// It does not fit.
+    /// If it does not fit.
     pub fn buffer_from<T: Element>(&self, values: &[T]) -> Result<Buffer<T>> {
         let buffer = self.zeros(values.len())?;
         buffer.write(values)?;
@@ -25,8 +25,8 @@ impl CudaDevice {
     }
 }
 
-/// An array in device memory, allocated for itself: it is a [`Slice`] of all of its allocation, which lives as long as the
-/// buffer and the slices that were taken of it.
+/// An array in device memory with an allocation of its own: it is a [`Slice`] of all of its allocation, which lives as long as the
+/// buffer and its slices.
 pub struct Buffer<T> {
     whole: Slice<T>,
 }
@@ -44,7 +44,7 @@ impl<T: Element> Buffer<T> {
         Ok(Self::whole(memory, len))
     }
 
-    /// All of an allocation.
+    /// Returns the buffer that is all of an allocation.
     pub(crate) fn whole(memory: Arc<Allocation>, len: usize) -> Self {
         Self { whole: Slice::new(memory, 0, len) }
     }

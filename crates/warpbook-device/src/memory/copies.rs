@@ -1,6 +1,6 @@
 //! Fills and copies that are queued on a stream, as launches are, and captured into graphs with them.
 //!
-//! All return once they are queued. What runs needs no owner: memory is freed only after the work under way. What is
+//! All functions return as soon as the work is queued. What runs needs no owner: memory is freed only after the work under way. What is
 //! captured is owned by the graph.
 
 use crate::memory::allocation::Allocation;
@@ -15,7 +15,7 @@ impl Stream {
     /// Queues setting every byte of a slice.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a slice of another device; the driver's.
+    /// [`Error::Unsupported`] for a slice of another device; the driver's errors.
     pub fn fill<T: Element>(&self, to: &Slice<T>, byte: u8) -> Result<()> {
         self.on_device("A fill", to.bytes(), &[to.memory()], || {
             // SAFETY: the range is the slice's, whose memory lives until the fill has ended.
@@ -26,7 +26,7 @@ impl Stream {
     /// Queues setting every element of a slice. Elements have 1, 2 or 4 bytes; others do not compile.
     ///
     /// # Errors
-    /// As of [`Stream::fill`].
+    /// The errors of [`Stream::fill`].
     pub fn fill_value<T: Element>(&self, to: &Slice<T>, value: T) -> Result<()> {
         const { assert!(matches!(size_of::<T>(), 1 | 2 | 4), "elements to be filled have 1, 2 or 4 bytes") };
         self.on_device("A fill", to.bytes(), &[to.memory()], || {
@@ -49,7 +49,7 @@ impl Stream {
     /// Queues a copy within device memory.
     ///
     /// # Errors
-    /// As of [`Stream::fill`].
+    /// The errors of [`Stream::fill`].
     ///
     /// # Panics
     /// If the slices have different lengths, or overlap.
@@ -62,11 +62,11 @@ impl Stream {
         })
     }
 
-    /// Queues a copy from page-locked host memory. The values are those that it has when the copy runs, so
+    /// Queues a copy from page-locked host memory. The copy reads the values when it runs, so
     /// [`Pinned::write`] waits for the copy.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host writes the array, where this is not captured; as of [`Stream::fill`].
+    /// [`Error::PinnedInUse`] while the host writes the array, unless this is captured; the errors of [`Stream::fill`].
     ///
     /// # Panics
     /// If the two have different lengths.
@@ -78,11 +78,11 @@ impl Stream {
         })
     }
 
-    /// How long the driver makes the host wait in the call of an asynchronous copy from ordinary, pageable memory, and how long the copy takes in all:
+    /// Measures how long the host waits in the driver's call of an asynchronous copy from ordinary, pageable memory, and how long the copy takes in all,
     /// for comparison with [`Stream::copy_to_device`], whose call only queues. The stream is idle before, and the copy has ended after.
     ///
     /// # Errors
-    /// While the stream is captured; as of [`Stream::fill`].
+    /// If the stream is being captured, and the errors of [`Stream::fill`].
     ///
     /// # Panics
     /// If the two have different lengths.
@@ -102,7 +102,7 @@ impl Stream {
     /// Queues a copy into page-locked host memory. [`Pinned::read`] waits for it.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host reads or writes the array, where this is not captured; as of [`Stream::fill`].
+    /// [`Error::PinnedInUse`] while the host reads or writes the array, unless this is captured; the errors of [`Stream::fill`].
     ///
     /// # Panics
     /// If the two have different lengths.
@@ -114,7 +114,7 @@ impl Stream {
         })
     }
 
-    /// Queues what touches device memory alone.
+    /// Queues an operation on device memory alone.
     fn on_device(
         &self,
         what: &'static str,

@@ -1,24 +1,24 @@
-//! How much device memory there is in use.
+//! Counts the device memory in use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-/// Points that a [`MemoryWatch`] keeps between two calls of [`MemoryWatch::take`].
+/// Most points that a [`MemoryWatch`] keeps between two calls of [`MemoryWatch::take`].
 const MOST_POINTS: usize = 1 << 20;
 
-/// What memory a device's arrays hold, at the moment when that changed.
+/// Memory of a device's arrays right after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryPoint {
-    /// When.
+    /// Time of the change.
     pub at: Instant,
-    /// Bytes that were allocated, or freed where it is negative.
+    /// Bytes allocated, or freed if negative.
     pub change: i64,
-    /// Whether it was an array of a [`crate::Pool`], for which the driver is not asked; else an allocation by the driver.
+    /// True if it was an array of a [`crate::Pool`], for which the driver is not asked; else an allocation by the driver.
     pub of_pool: bool,
-    /// As [`crate::CudaDevice::allocated`], afterwards; the segments of pools are part of it.
+    /// Value of [`crate::CudaDevice::allocated`] afterwards; the segments of pools are part of it.
     pub allocated: u64,
-    /// Bytes of all pools' arrays that are in use.
+    /// Bytes of all pools' arrays in use.
     pub pool_allocated: u64,
     /// Bytes of all pools' segments, used or not.
     pub pool_reserved: u64,
@@ -31,21 +31,21 @@ type Log = Mutex<Vec<MemoryPoint>>;
 pub struct MemoryWatch(Arc<Log>);
 
 impl MemoryWatch {
-    /// The changes since the watch began, or since this was called last; more than a million are not kept.
+    /// Returns the changes since the watch began or the last call; at most a million are kept.
     #[must_use]
     pub fn take(&self) -> Vec<MemoryPoint> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Bytes allocated on a device, now and at most.
+/// Bytes allocated on a device, now and at the peak.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryCounters {
     pub(crate) now: AtomicU64,
     pub(crate) peak: AtomicU64,
     pool_allocated: AtomicU64,
     pool_reserved: AtomicU64,
-    /// Whether there may be a watch: without one an allocation takes no lock.
+    /// True if there may be a watch: without one an allocation takes no lock.
     watched: AtomicBool,
     watches: Mutex<Vec<Weak<Log>>>,
 }
@@ -62,7 +62,7 @@ impl MemoryCounters {
         self.tell(-(bytes as i64), false);
     }
 
-    /// A pool's bytes in use and in segments have become others.
+    /// Adds a change of a pool's bytes in use and in segments.
     pub(crate) fn pool_changed(&self, (allocated, reserved): (u64, u64), (allocated_now, reserved_now): (u64, u64)) {
         let change = |counter: &AtomicU64, before: u64, now: u64| match now >= before {
             true => counter.fetch_add(now - before, Ordering::Relaxed),
@@ -75,7 +75,7 @@ impl MemoryCounters {
         }
     }
 
-    /// What there is, of a change of so many bytes.
+    /// Returns the current amounts, for a change of `change` bytes.
     fn point(&self, change: i64, of_pool: bool) -> MemoryPoint {
         let [allocated, pool_allocated, pool_reserved] =
             [&self.now, &self.pool_allocated, &self.pool_reserved].map(|c| c.load(Ordering::Relaxed));

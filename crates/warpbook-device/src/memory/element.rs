@@ -2,10 +2,10 @@
 
 use std::ops::{Bound, RangeBounds};
 
-/// A type whose values are the same bytes on the host and on the device, and may be any bytes.
+/// A type whose values have the same bytes on the host and on the device.
 ///
 /// # Safety
-/// Every bit pattern is a value, and there is no padding.
+/// Every bit pattern must be a value, and there must be no padding.
 pub unsafe trait Element: Copy + Send + Sync + 'static {}
 
 macro_rules! elements {
@@ -27,42 +27,42 @@ impl DevicePtr {
     /// The null pointer.
     pub const NULL: Self = Self(0);
 
-    /// The address so many bytes further on.
+    /// Returns the address so many bytes further on.
     #[must_use]
     pub const fn offset(self, bytes: u64) -> Self {
         Self(self.0.wrapping_add(bytes))
     }
 
-    /// The address as a number, for another library.
+    /// Returns the address as a number, for another library.
     #[must_use]
     pub const fn address(self) -> u64 {
         self.0
     }
 
-    /// Whether it is a multiple of so many bytes.
+    /// Returns true if it is a multiple of so many bytes.
     #[must_use]
     pub const fn is_aligned(self, bytes: u64) -> bool {
         self.0.is_multiple_of(bytes)
     }
 }
 
-/// What arrays on the device and page-locked ones have in common; each has a field `len` and a function `part`.
+/// Functions that arrays on the device and page-locked ones share; each type has a field `len` and a function `part`.
 macro_rules! parts_of_arrays {
     ($array:ident) => {
         impl<T> $array<T> {
-            /// Elements.
+            /// Number of elements.
             #[must_use]
             pub fn len(&self) -> usize {
                 self.len
             }
 
-            /// Whether it has none.
+            /// Returns true if it has none.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len == 0
             }
 
-            /// A part of it, `range(a..b)`, or all of it, `range(..)`; it shares the memory and keeps it alive.
+            /// Returns a part, `range(a..b)`, or all of it, `range(..)`; the part shares the memory and keeps it alive.
             ///
             /// # Panics
             /// If the range ends before it begins, or past the end.
@@ -76,7 +76,7 @@ macro_rules! parts_of_arrays {
 }
 pub(crate) use parts_of_arrays;
 
-/// The first element of a range and the one after its last.
+/// Returns the indices of a range's first element and of the one after its last.
 ///
 /// # Panics
 /// If the range ends before it begins, or past `len`.

@@ -1,18 +1,18 @@
 //! Copies from one GPU's memory to another's.
 //!
-//! Where two devices can read and write each other's memory (over NVLink, or PCIe below one switch), peer access is enabled and a copy engine
-//! moves the bytes from one to the other. Where they cannot, the same call of the driver moves them through host memory.
+//! If two devices can read and write each other's memory (over NVLink, or PCIe below one switch), peer access is enabled and a copy engine
+//! moves the bytes from one to the other. If they cannot, the same driver call moves them through host memory.
 
 use crate::{CudaDevice, Element, Error, Result, Slice, Stream};
 use cudarc::driver::sys::{self, cudaError_enum as Code};
 use std::fmt;
 
-/// How a copy gets from one device's memory to another's.
+/// Route of a copy from one device's memory to another's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
     /// Within the memory of one device.
     Within,
-    /// From device to device.
+    /// Directly from device to device.
     Peer,
     /// Through host memory, since the devices cannot access each other's.
     Host,
@@ -29,10 +29,10 @@ impl fmt::Display for Route {
 }
 
 impl CudaDevice {
-    /// Whether it can read and write the memory of another device.
+    /// Returns true if it can read and write the memory of another device.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn can_access(&self, other: &Self) -> Result<bool> {
         let mut can = 0;
         // SAFETY: both devices come from the driver; the pointer is to a live integer.
@@ -43,10 +43,10 @@ impl CudaDevice {
         Ok(can != 0)
     }
 
-    /// Lets the two devices access each other's memory where both can, for the rest of the process, and says how copies between them go.
+    /// Lets the two devices access each other's memory if both can, for the rest of the process, and returns the route of copies between them.
     ///
     /// # Errors
-    /// The driver's, as where a device has as many peers as it can.
+    /// The driver's errors, for example if a device has its maximum of peers.
     pub fn connect(&self, other: &Self) -> Result<Route> {
         if self.info().index == other.info().index {
             return Ok(Route::Within);
@@ -71,11 +71,11 @@ impl CudaDevice {
 }
 
 impl Stream {
-    /// Queues a copy from one device's memory to another's, of which this stream is on either. It goes from device to device where
-    /// [`CudaDevice::connect`] has said [`Route::Peer`], else through host memory. Both sides live until it has ended.
+    /// Queues a copy from one device's memory to another's; the stream may be on either. It goes from device to device if
+    /// [`CudaDevice::connect`] returned [`Route::Peer`], else through host memory. Both sides live until it has ended.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] on a stream of a third device, and on one that is being captured; the driver's.
+    /// [`Error::Unsupported`] on a stream of a third device, and on one that is being captured; the driver's errors.
     ///
     /// # Panics
     /// If the slices have different lengths, or overlap.
@@ -110,11 +110,11 @@ impl Stream {
         self.lend([from.memory().clone(), to.memory().clone()])
     }
 
-    /// Keeps memory of another device, which kernels that are queued on this stream write to or read, until they have ended. Call it after they are
+    /// Keeps memory of another device, which kernels queued on this stream read or write, until they have ended. Call it after they are
     /// queued: freeing memory waits for the work of its own device only.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn keep_across<T: Element>(&self, used: &Slice<T>) -> Result<()> {
         if used.device_index() == self.device.info.index {
             return Ok(());
@@ -144,7 +144,7 @@ mod tests {
         assert!(stream.lent.lock().unwrap().is_empty());
     }
 
-    /// Through host memory first, where nothing of this process has connected the devices yet, then from device to device.
+    /// Copies go through host memory until something in this process has connected the devices, then from device to device.
     #[test]
     fn copies_reach_the_other_gpu() {
         let name = "copies_reach_the_other_gpu";
@@ -163,20 +163,20 @@ mod tests {
             {
                 let from = second.buffer_from(&numbers(n)).unwrap();
                 stream.copy_across(&from.range(..), &to.range(..)).unwrap();
-                // Again between the same two: one entry; the source is dropped while the copy may be under way.
+                // A second copy between the same two adds no entry; the source is dropped while the copy may be under way.
                 stream.copy_across(&from.range(1..), &to.range(1..)).unwrap();
                 assert_eq!(stream.lent.lock().unwrap().len(), 1);
             }
             stream.synchronize().unwrap();
             assert!(stream.lent.lock().unwrap().is_empty(), "what was lent is given back");
             assert!(to.to_vec().unwrap() == numbers(n));
-            // On a stream of the side that receives it.
+            // The copy is on a stream of the receiving side.
             let (from, receiving) = (second.buffer_from(&numbers(n)).unwrap(), first.stream().unwrap());
             to.fill_bytes(0).unwrap();
             receiving.copy_across(&from.range(..), &to.range(..)).unwrap();
             receiving.synchronize().unwrap();
             assert!(to.to_vec().unwrap() == numbers(n));
-            // Dropped with its copy under way.
+            // The array is dropped with its copy under way.
             let from = second.buffer_from(&numbers(n)).unwrap();
             stream.copy_across(&from.range(..), &to.range(..)).unwrap();
             drop((from, stream));
@@ -202,7 +202,7 @@ mod tests {
             there.copy_across(&b.range(..), &a.range(..)).unwrap();
             copied.record(&there).unwrap();
             here.wait(&copied).unwrap();
-            // Read on the first device, in its order: a copy within its own memory.
+            // The values are read on the first device, in its order, by a copy within its own memory.
             let seen = first.zeros::<u8>(n).unwrap();
             here.copy(&a.range(..), &seen.range(..)).unwrap();
             here.synchronize().unwrap();

@@ -10,13 +10,13 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An array in page-locked host memory: the only host memory that copies queued on a [`Stream`] read and write, as
+/// An array in page-locked host memory: the only host memory that copies queued on a [`Stream`] access, as
 /// [`Stream::copy_to_device`] and [`Stream::copy_to_host`] do. It is freed with its last clone, part and graph, once the copies
 /// queued have ended.
 ///
-/// The host looks at it through [`Pinned::read`] and [`Pinned::write`], which wait for the copies that they conflict with. While
-/// what they return is held, conflicting copies, and launches of graphs with them, are refused. All this goes by the whole
-/// array: for two halves that the host and the device use at the same time, take two arrays.
+/// The host accesses it through [`Pinned::read`] and [`Pinned::write`], which wait for conflicting copies. While
+/// their results are held, conflicting copies, and launches of graphs with them, are refused. This applies to the whole
+/// array: for two halves that the host and the device use at the same time, create two arrays.
 pub struct Pinned<T> {
     memory: Arc<PinnedMemory>,
     start: usize,
@@ -37,19 +37,19 @@ impl<T> std::fmt::Debug for Pinned<T> {
 }
 
 impl CudaDevice {
-    /// A page-locked host array of zeros.
+    /// Returns a page-locked host array of zeros.
     ///
     /// # Errors
-    /// The driver's, where so much memory cannot be locked.
+    /// The driver's errors, if so much memory cannot be locked.
     pub fn pinned<T: Element>(&self, len: usize) -> Result<Pinned<T>> {
         let memory = Arc::new(PinnedMemory::zeros(&self.0, len.saturating_mul(size_of::<T>()))?);
         Ok(Pinned { memory, start: 0, len, element: PhantomData })
     }
 
-    /// A page-locked host array with these values.
+    /// Returns a page-locked host array with these values.
     ///
     /// # Errors
-    /// As of [`CudaDevice::pinned`].
+    /// The errors of [`CudaDevice::pinned`].
     pub fn pinned_from<T: Element>(&self, values: &[T]) -> Result<Pinned<T>> {
         let pinned = self.pinned(values.len())?;
         pinned.write()?.copy_from_slice(values);
@@ -58,7 +58,7 @@ impl CudaDevice {
 }
 
 impl<T> Pinned<T> {
-    /// `len` elements of it from one on.
+    /// Returns `len` elements from index `from` on.
     fn part(&self, start: usize, len: usize) -> Self {
         Self { memory: self.memory.clone(), start: self.start + start, len, element: PhantomData }
     }
@@ -67,9 +67,9 @@ impl<T> Pinned<T> {
         &self.memory
     }
 
-    /// The address of its first element.
+    /// Address of its first element.
     pub(crate) fn pointer(&self) -> *mut T {
-        // The part lies in the allocation, which begins at a page and so is aligned for any element.
+        // The part lies in the allocation, which begins at a page and is thus aligned for any element.
         self.memory.address.as_ptr().cast::<T>().wrapping_add(self.start)
     }
 }
@@ -80,23 +80,23 @@ impl<T: Element> Pinned<T> {
     /// Waits for copies into the array, and lends its values to the host.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host writes it; the driver's, where a copy has failed.
+    /// [`Error::PinnedInUse`] while the host writes it; the driver's errors, if a copy has failed.
     pub fn read(&self) -> Result<PinnedRead<'_, T>> {
         self.memory.lend(Access::Read)?;
         Ok(PinnedRead(self))
     }
 
-    /// Waits for copies into and out of the array, and lends it to the host to be written.
+    /// Waits for copies into and out of the array, and lends it to the host for writing.
     ///
     /// # Errors
-    /// [`Error::PinnedInUse`] while the host reads or writes it elsewhere; the driver's, where a copy has failed.
+    /// [`Error::PinnedInUse`] while the host reads or writes it elsewhere; the driver's errors, if a copy has failed.
     pub fn write(&self) -> Result<PinnedWrite<'_, T>> {
         self.memory.lend(Access::Write)?;
         Ok(PinnedWrite(self))
     }
 }
 
-/// The values of a [`Pinned`] array, for the host to read.
+/// Values of a [`Pinned`] array, for the host to read.
 #[derive(Debug)]
 pub struct PinnedRead<'a, T>(&'a Pinned<T>);
 
@@ -116,7 +116,7 @@ impl<T> Drop for PinnedRead<'_, T> {
     }
 }
 
-/// The values of a [`Pinned`] array, for the host to write.
+/// Values of a [`Pinned`] array, for the host to write.
 #[derive(Debug)]
 pub struct PinnedWrite<'a, T>(&'a Pinned<T>);
 
@@ -142,14 +142,14 @@ impl<T> Drop for PinnedWrite<'_, T> {
     }
 }
 
-/// What the host or the device does with an array.
+/// Access of the host or the device to an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// What the host has borrowed.
+/// Parts that the host has borrowed.
 #[derive(Debug, Default)]
 struct Loans {
     readers: usize,
@@ -157,7 +157,7 @@ struct Loans {
 }
 
 impl Loans {
-    /// An error if `what`, which is an access of this kind, conflicts with a loan.
+    /// Returns an error if `what`, an access of this kind, conflicts with a loan.
     fn check(&self, access: Access, what: &'static str) -> Result<()> {
         if self.writer {
             return Err(Error::PinnedInUse { what, loan: "write" });
@@ -187,7 +187,7 @@ impl Loans {
 struct Pending {
     stream: u64,
     event: Event,
-    /// One of the copies queued on the stream writes to the array.
+    /// True if one of the copies queued on the stream writes to the array.
     writes: bool,
 }
 
@@ -230,7 +230,7 @@ impl PinnedMemory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The device it was allocated for.
+    /// The device that it was allocated for.
     pub(crate) fn device(&self) -> &Arc<Inner> {
         &self.device
     }
@@ -240,7 +240,7 @@ impl PinnedMemory {
         let mut state = self.state();
         let what = if access == Access::Read { "`Pinned::read`" } else { "`Pinned::write`" };
         state.loans.check(access, what)?;
-        // The lock is held meanwhile: nothing further is queued that would have to be waited for too.
+        // Locked meanwhile, so that no further copy is queued that would also have to be waited for.
         let conflicts = |p: &Pending| p.writes || access == Access::Write;
         state.pending.iter().filter(|p| conflicts(p)).try_for_each(|p| p.event.synchronize())?;
         state.pending.retain(|p| !conflicts(p));
@@ -248,16 +248,16 @@ impl PinnedMemory {
         Ok(())
     }
 
-    /// Begins to queue a copy of the device, which reads from it or writes to it, on a stream.
+    /// Begins to queue a device copy, which reads from it or writes to it, on a stream.
     pub(crate) fn claim(&self, access: Access, stream: &Stream, what: &'static str) -> Result<Claim<'_>> {
         let mut state = self.state();
         state.loans.check(access, what)?;
         let writes = access == Access::Write;
-        // A later point of the same stream takes the place of the earlier one.
+        // A later point of the same stream replaces the earlier one.
         if let Some(pending) = state.pending.iter_mut().find(|p| p.stream == stream.id) {
             pending.writes |= writes;
         } else {
-            // What has ended is not waited for again. An error is left to those who wait.
+            // Copies that have ended are not waited for again. An error is left to those who wait.
             state.pending.retain(|p| !p.event.has_happened().unwrap_or(false));
             let event = Event::untimed(&self.device)?;
             state.pending.push(Pending { stream: stream.id, event, writes });
@@ -270,7 +270,7 @@ impl Drop for PinnedMemory {
     fn drop(&mut self) {
         if self.device.may_free() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-            // A copy that has failed touches the memory no more.
+            // A failed copy no longer touches the memory.
             state.pending.iter().for_each(|p| drop(p.event.synchronize()));
             // SAFETY: the address came from `malloc_host`, and neither the host nor the device uses it any more.
             let _ = relaxed(|| unsafe { result::free_host(self.address.as_ptr()) });
@@ -278,21 +278,21 @@ impl Drop for PinnedMemory {
     }
 }
 
-/// Held while a copy is queued: neither can the host borrow the array, nor another copy be queued.
+/// Locked while a copy is queued: neither can the host borrow the array, nor another copy be queued.
 pub(crate) struct Claim<'a> {
     state: MutexGuard<'a, PinnedState>,
     stream: u64,
 }
 
 impl Claim<'_> {
-    /// Marks the point that has to be waited for. It comes after the copy was queued; where the driver refused that, the mark of
+    /// Records the event to wait for, after the copy was queued; if the driver refused the copy, the event of
     /// an earlier one is still right.
     pub(crate) fn queued(self, stream: &Stream) -> Result<()> {
         let pending = self.state.pending.iter().find(|p| p.stream == self.stream);
         match pending.map_or(Ok(()), |p| p.event.record(stream)) {
             Ok(()) => Ok(()),
             Err(error) => {
-                // Without a mark, the copy has to end now.
+                // Without an event, the copy has to end now.
                 stream.synchronize()?;
                 Err(error)
             }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// A range of device memory as an array: all of a [`Buffer`](crate::Buffer), a slice of an [`Arena`](crate::Arena), or a
 /// part of either. It owns a share of the allocation, which is freed with its last slice; a clone is the same range.
 ///
-/// Kernels take it as a pointer to its first element. Slices may overlap: nothing here orders what is done to them, streams and
-/// events do.
+/// Kernels take it as a pointer to its first element. Slices may overlap: accesses to them are not ordered here, but by streams and
+/// events.
 pub struct Slice<T> {
     memory: Arc<Allocation>,
     pub(crate) address: u64,
@@ -32,7 +32,7 @@ impl<T> std::fmt::Debug for Slice<T> {
 }
 
 impl<T> Slice<T> {
-    /// `len` elements from a byte of an allocation on.
+    /// Returns `len` elements from a byte of an allocation on.
     ///
     /// # Panics
     /// If they do not lie in the allocation, or not at a multiple of T's alignment.
@@ -44,7 +44,7 @@ impl<T> Slice<T> {
         Self { memory, address, len, element: PhantomData }
     }
 
-    /// `len` elements of it from one on.
+    /// Returns `len` elements from index `from` on.
     fn part(&self, start: usize, len: usize) -> Self {
         Self { memory: self.memory.clone(), address: self.at(start).0, len, element: PhantomData }
     }
@@ -53,19 +53,19 @@ impl<T> Slice<T> {
         &self.memory
     }
 
-    /// The number of the device that it is on, as in cuda:0.
+    /// Number of its device, as in cuda:0.
     #[must_use]
     pub fn device_index(&self) -> u32 {
         self.memory.device.info.index
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
 
-    /// The address of element `index`, for a kernel.
+    /// Returns the address of element `index`, for a kernel.
     ///
     /// # Panics
     /// If `index` is past the end.
@@ -75,7 +75,7 @@ impl<T> Slice<T> {
         DevicePtr(self.address + (index * size_of::<T>()) as u64)
     }
 
-    /// Whether two slices have a byte in common.
+    /// Returns true if two slices have a byte in common.
     #[must_use]
     pub fn overlaps<U>(&self, other: &Slice<U>) -> bool {
         let end = |address: u64, bytes: usize| address + bytes as u64;
@@ -89,10 +89,10 @@ impl<T> Slice<T> {
 parts_of_arrays!(Slice);
 
 impl<T: Element> Slice<T> {
-    /// The same bytes as elements of another type.
+    /// Returns the slice's bytes as elements of another type.
     ///
     /// # Panics
-    /// If they are no whole number of such elements, or not aligned for them.
+    /// If the bytes are not a whole number of such elements, or not aligned for them.
     #[must_use]
     pub fn cast<U: Element>(&self) -> Slice<U> {
         let (bytes, size) = (self.bytes(), size_of::<U>().max(1));
@@ -103,7 +103,7 @@ impl<T: Element> Slice<T> {
     /// Sets every byte, and waits for it.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn fill_bytes(&self, byte: u8) -> Result<()> {
         self.memory.fill(self.address, self.bytes(), byte)
     }
@@ -111,7 +111,7 @@ impl<T: Element> Slice<T> {
     /// Copies values in, and waits for it.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     ///
     /// # Panics
     /// If there are not as many values as elements.
@@ -128,10 +128,10 @@ impl<T: Element> Slice<T> {
         device.wait_for_transfers("Copying to the device")
     }
 
-    /// Copies the values into memory that is there already; as of [`Slice::to_vec`] otherwise.
+    /// Copies the values into existing memory; otherwise like [`Slice::to_vec`].
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     ///
     /// # Panics
     /// If there is not room for as many values as elements.
@@ -149,10 +149,10 @@ impl<T: Element> Slice<T> {
     }
 
     /// Copies the values out. It waits for no stream: call [`Stream::synchronize`](crate::Stream::synchronize) first
-    /// where a kernel is still writing them.
+    /// if a kernel is still writing them.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.memory.device.bind()?;
         let mut values = Vec::with_capacity(self.len);

@@ -7,8 +7,8 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use warpbook_record::Dtype;
 
-/// A matrix, or an array of more dimensions, in device memory as TMA takes it: boxes of it are copied to shared memory and back, their
-/// rows swizzled there; what lies outside comes as zeros and is not written.
+/// A matrix, or an array of more dimensions, in device memory as TMA takes it: boxes of it are copied to shared memory and back, with their
+/// rows swizzled there; elements outside are read as zeros and not written.
 ///
 /// CUDA driver API, "Tensor Map Object Management". Passed to a kernel by value, as `const __grid_constant__`.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ unsafe impl KernelArg for TensorMap {
     }
 }
 
-/// What [`TensorMap::new`] is told.
+/// Shape and tile of a matrix for [`TensorMap::new`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatrixShape {
     /// Type of the elements: `F32` (also for `Tf32`), `F16` or `Bf16`.
@@ -44,7 +44,7 @@ pub struct MatrixShape {
     pub box_columns: u32,
 }
 
-/// What [`TensorMap::of_boxes`] is told; the dimension whose elements are adjacent comes first.
+/// Shape and box of an array for [`TensorMap::of_boxes`]; the dimension whose elements are adjacent comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoxShape<'a> {
     /// Type of the elements: `F32` (also for `Tf32`), `F16` or `Bf16`.
@@ -64,7 +64,7 @@ fn malformed(shape: BoxShape<'_>, needs: &str) -> Error {
 }
 
 impl MatrixShape {
-    /// Whether TMA takes a matrix of these rows at this address: both have to be multiples of 16 bytes.
+    /// Returns true if TMA takes a matrix of these rows at this address: both have to be multiples of 16 bytes.
     #[must_use]
     pub fn suits(dtype: Dtype, ld: u64, address: DevicePtr) -> bool {
         address.0.is_multiple_of(16) && (ld * dtype.bytes()).is_multiple_of(16)
@@ -75,7 +75,7 @@ impl TensorMap {
     /// Describes the matrix at an address.
     ///
     /// # Errors
-    /// The driver's: an address or rows that are no multiples of 16 bytes, a box that is too large.
+    /// The driver's errors: an address or rows that are not multiples of 16 bytes, or a box that is too large.
     pub fn new(device: &CudaDevice, address: DevicePtr, shape: MatrixShape) -> Result<Self> {
         let sizes = [shape.columns, shape.rows];
         let strides = [shape.ld * shape.dtype.bytes()];
@@ -88,8 +88,8 @@ impl TensorMap {
     /// Describes an array of up to five dimensions at an address.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the lists do not belong together or the swizzle is neither 64 nor 128 bytes; the driver's: an address or
-    /// a stride that is no multiple of 16 bytes, a box that is too large.
+    /// [`Error::Unsupported`] if the lists do not match or the swizzle is neither 64 nor 128 bytes; the driver's errors: an address or
+    /// a stride that is not a multiple of 16 bytes, or a box that is too large.
     pub fn of_boxes(device: &CudaDevice, address: DevicePtr, shape: BoxShape<'_>) -> Result<Self> {
         let inner: &Inner = &device.0;
         inner.bind()?;
@@ -122,7 +122,7 @@ impl TensorMap {
                 steps.as_ptr(),
                 sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
                 swizzle,
-                // Rows that straddle lines ask for half as much again with the next size, and none gains by it.
+                // Rows that straddle lines request half as much again with the next size, and none gains by it.
                 sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                 sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
             )

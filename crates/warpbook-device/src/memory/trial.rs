@@ -1,20 +1,20 @@
 //! Memory for one run of a library's kernel before it is needed.
 //!
-//! A library loads a kernel when it first launches it, and some that it suggests are refused only then. So a plan is run once while it is
+//! A library loads a kernel when it first launches it, and some suggested kernels are refused only then. So a plan is run once while it is
 //! made, on temporary arrays, and a graph may capture it afterwards.
 
 use crate::cuda::context::{Inner, relaxed};
 use cudarc::driver::result;
 use std::sync::Arc;
 
-/// Arrays that are given back when it is dropped. They are gone before whatever they are for is used, so no counter has them.
+/// Arrays that are freed when this is dropped. They are gone before the plan is used, so no counter has them.
 pub(crate) struct Trial {
     device: Arc<Inner>,
     arrays: Vec<u64>,
 }
 
 impl Trial {
-    /// Arrays of so many bytes, their contents undefined; `None` where they do not fit next to what is there. The context is current.
+    /// Allocates arrays of so many bytes with undefined contents; `None` if they do not fit into the free memory. The context must be current.
     pub fn new<const N: usize>(device: &Arc<Inner>, bytes: [usize; N]) -> Option<(Self, [u64; N])> {
         let mut trial = Self { device: device.clone(), arrays: Vec::new() };
         for bytes in bytes {

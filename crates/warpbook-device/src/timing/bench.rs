@@ -1,27 +1,27 @@
-//! How long a piece of work takes: samples on a device or on the CPU.
+//! Measures how long a piece of work takes: samples on a device or on the CPU.
 
 use crate::cuda::capture::Busy;
 use crate::{Cancel, ClockWatch, CudaDevice, Result, Stream};
 use std::time::Instant;
 use warpbook_record::{Inputs, L2State, Policy, TimedBy, stats};
 
-/// The one way of taking times: warm-up, then samples until there are enough or the budget is spent.
+/// The only way to take times: warm-up, then samples until there are enough or the budget is spent.
 #[derive(Debug, Clone)]
 pub struct Bench {
     /// Untimed repetitions before the first sample.
     pub warmup: u32,
-    /// Samples wanted.
+    /// Number of samples wanted.
     pub samples: u32,
-    /// No further sample is begun once those taken add up to this many seconds; one is always taken.
+    /// No further sample is begun once the samples so far add up to this many seconds; one is always taken.
     pub budget_s: f64,
     /// Regions shorter than this are repeated between two events until they are longer, and divided; in microseconds.
     pub batch_below_us: f64,
-    /// Looked at between samples.
+    /// Checked between samples.
     pub cancel: Cancel,
 }
 
 impl Default for Bench {
-    /// Three warm-ups and 25 samples within two seconds.
+    /// Returns a bench with three warm-ups and 25 samples within two seconds.
     fn default() -> Self {
         Self { warmup: 3, samples: 25, budget_s: 2.0, batch_below_us: 50.0, cancel: Cancel::default() }
     }
@@ -30,16 +30,16 @@ impl Default for Bench {
 /// Times of a region.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Samples {
-    /// By CUDA events, or by the CPU's clock for work on the CPU; in microseconds.
+    /// Times in microseconds by CUDA events, or by the CPU's clock for work on the CPU.
     pub us: Vec<f64>,
-    /// By the CPU's clock, launch and final synchronisation included; in microseconds.
+    /// Times in microseconds by the CPU's clock, launch and final synchronisation included.
     pub wall_us: Vec<f64>,
-    /// How often the region was repeated within one sample.
+    /// Repetitions of the region within one sample.
     pub batch: u32,
 }
 
 impl Samples {
-    /// Median in microseconds; NaN of none.
+    /// Median in microseconds; NaN without samples.
     #[must_use]
     pub fn median_us(&self) -> f64 {
         stats::median(&self.us).unwrap_or(f64::NAN)
@@ -47,13 +47,13 @@ impl Samples {
 }
 
 impl Bench {
-    /// One that keeps within a short time, for a first look.
+    /// Returns a bench that takes only a short time, for a first look.
     #[must_use]
     pub fn quick() -> Self {
         Self { warmup: 1, samples: 7, budget_s: 0.5, ..Self::default() }
     }
 
-    /// As a record states it.
+    /// Returns the policy as a record states it.
     #[must_use]
     pub fn policy(&self, on_gpu: bool, inputs: Inputs) -> Policy {
         Policy {
@@ -67,11 +67,11 @@ impl Bench {
         }
     }
 
-    /// Times what `region` queues on the stream. `setup` is queued before each repetition of it and is not timed,
+    /// Times the work that `region` queues on the stream. `setup` is queued before each repetition and is not timed,
     /// so a region with a setup is never repeated within a sample.
     ///
     /// # Errors
-    /// Those of the closures, the driver's, and [`Error::Cancelled`](crate::Error::Cancelled).
+    /// The errors of the closures, the driver's, and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn cuda(
         &self,
         device: &CudaDevice,
@@ -109,12 +109,12 @@ impl Bench {
     }
 
     /// Times regions in turn: every round takes one sample of each, so that all of them see the same clocks. Regions shorter than
-    /// the batching threshold are captured and replayed as a graph of several, so that launching is not what is timed.
+    /// the batching threshold are captured and replayed as a graph of several, so that launching is not timed.
     ///
-    /// `budget_s` is of each region.
+    /// `budget_s` is for each region.
     ///
     /// # Errors
-    /// The first error of a region, the driver's, and [`Error::Cancelled`](crate::Error::Cancelled).
+    /// The first error of a region, the driver's errors, and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn cuda_in_turn(
         &self,
         device: &CudaDevice,
@@ -133,7 +133,7 @@ impl Bench {
             stream.synchronize()?;
             Ok((start.elapsed_us(&end)?, clock.elapsed().as_secs_f64() * 1e6))
         };
-        // Of each the number of repetitions in a sample, and their graph where there are several.
+        // For each region, the number of repetitions in a sample, and their graph if there are several.
         let mut prepared = Vec::new();
         for region in regions {
             let mut last_us = 0.0;
@@ -176,16 +176,16 @@ impl Bench {
     /// Times `region` by the host's clock.
     ///
     /// # Errors
-    /// Those of the closure, and [`Error::Cancelled`](crate::Error::Cancelled).
+    /// The errors of the closure, and [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn cpu(&self, region: impl FnMut() -> Result<()>) -> Result<Samples> {
         self.cpu_checked(None, region, || true)
     }
 
-    /// The same, where `setup` comes before each repetition and is not timed, as in [`Bench::cuda`], and `go_on` looks at what the first repetition gave,
-    /// untimed; if it says no, that repetition is the only sample.
+    /// Like [`Bench::cpu`], but runs `setup` untimed before each repetition, as in [`Bench::cuda`], and lets `go_on` judge the result of the first repetition,
+    /// untimed; if it returns false, that repetition is the only sample.
     ///
     /// # Errors
-    /// As of [`Bench::cpu`].
+    /// The errors of [`Bench::cpu`].
     pub fn cpu_checked(
         &self,
         mut setup: Option<&mut dyn FnMut() -> Result<()>>,
@@ -239,7 +239,7 @@ impl Bench {
     }
 }
 
-/// Repetitions that bring a region of `us` over the threshold, with a margin of two.
+/// Returns the repetitions that bring a region of `us` over the threshold, with a margin of two.
 fn batch_for(us: f64, below_us: f64) -> u32 {
     if us >= below_us { 1 } else { (2.0 * below_us / us.max(0.1)).ceil().clamp(1.0, 1000.0) as u32 }
 }

@@ -1,7 +1,7 @@
-//! Times of parts of a program by CUDA events, where nothing records what the device does.
+//! Times of parts of a program by CUDA events, if nothing records the device's activity.
 //!
-//! At both ends of a part an event is recorded on every stream of the device. On a stream that the part has queued something on, the time between its two
-//! events is the part's: the first event happens when what was queued before has ended, or at once on an idle stream.
+//! At both ends of a part an event is recorded on every stream of the device. On a stream that the part has queued work on, the time between its two
+//! events is the part's: the first event happens when earlier work has ended, or at once on an idle stream.
 
 use crate::cuda::capture::while_captures_rest;
 use crate::cuda::streams::TRANSFERS;
@@ -10,23 +10,23 @@ use cudarc::driver::result;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// A moment of a program, on every stream that there is and that is not being captured.
+/// A moment of a program, on every stream that exists and is not being captured.
 #[derive(Debug, Default)]
 pub struct Mark {
-    /// How much was queued until then, and the event.
+    /// By stream: the number of operations queued until then, and the event.
     of_stream: BTreeMap<u64, (u64, Event)>,
 }
 
-/// What a part of a program did on a stream.
+/// Time that a part of a program took on a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamTime {
-    /// The stream's number, counted in this process from 0; that of copies which the host waits for is `u64::MAX`.
+    /// Number of the stream, counted in this process from 0; the stream of copies that the host waits for is `u64::MAX`.
     pub stream: u64,
-    /// From the clock's start, in microseconds.
+    /// Start in microseconds from the clock's start.
     pub start_us: f64,
-    /// Until what was queued last had ended.
+    /// End of the last queued work in microseconds.
     pub duration_us: f64,
-    /// Kernels, copies, fills and graphs that were queued.
+    /// Number of kernels, copies, fills and graphs queued.
     pub queued: u64,
 }
 
@@ -38,10 +38,10 @@ pub struct EventTimes {
 }
 
 impl EventTimes {
-    /// Waits for the device; its zero is now.
+    /// Waits for the device and sets the clock's zero to now.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn start(device: &CudaDevice) -> Result<Self> {
         device.synchronize()?;
         let zero = Event::timed(device)?;
@@ -52,16 +52,16 @@ impl EventTimes {
         Ok(Self { device: device.clone(), zero })
     }
 
-    /// This moment: an event on each stream. Streams that are being captured have none, since it would become a part of the graph.
+    /// Marks this moment: an event on each stream. Streams that are being captured have none, since it would become a part of the graph.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn mark(&self) -> Result<Mark> {
         let inner = &self.device.0;
         inner.bind()?;
         while_captures_rest(|is_captured| {
             let mut mark = Mark::default();
-            // Held while events are recorded: a stream that is in the list is not destroyed.
+            // Locked while events are recorded: a stream in the list is not destroyed.
             for known in inner.streams.known().iter().filter(|k| !is_captured(k.raw)) {
                 let event = Event::timed(&self.device)?;
                 // SAFETY: both handles are live.
@@ -73,17 +73,17 @@ impl EventTimes {
         })
     }
 
-    /// What was done between two moments that have passed on the device, on each stream that something was queued on. A stream that was made in between
-    /// counts from the first moment; one that was dropped in between is missing.
+    /// Returns the work between two moments that have passed on the device, for each stream that something was queued on. A stream made in between
+    /// counts from the first moment; one dropped in between is missing.
     ///
     /// # Errors
-    /// The driver's, as where the device was not waited for.
+    /// The driver's errors, for example if the device has not reached the moments.
     pub fn between(&self, begin: &Mark, end: &Mark) -> Result<Vec<StreamTime>> {
         let mut times = Vec::new();
         for (stream, (after, last)) in &end.of_stream {
             let first = begin.of_stream.get(stream);
             let queued = after - first.map_or(0, |(before, _)| *before);
-            // An idle stream tells when the part began.
+            // An idle stream's event tells when the part began.
             let Some((_, first)) = first.or_else(|| begin.of_stream.get(&TRANSFERS)).filter(|_| queued > 0) else {
                 continue;
             };

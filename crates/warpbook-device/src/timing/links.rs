@@ -1,22 +1,22 @@
-//! The bandwidth of the link between GPUs over the size of what crosses it, measured.
+//! Measures the bandwidth of the link between GPUs over the size of a transfer.
 
 use crate::timing::peaks;
 use crate::{Bench, Buffer, Communicator, CudaDevice, Error, Event, NcclReduce, Result, Slice, Stream};
 use warpbook_record::{Access, BandwidthPeak, Dtype, LinkCurve, LinkPoint, LinkTransfer, MemoryLevel, Peaks};
 
-/// The sizes that are measured: a factor of four from one to the next.
+/// Measured sizes, each four times the one before.
 const LEAST_BYTES: u64 = 64 << 10;
 const MOST_BYTES: u64 = 256 << 20;
-/// What is left free of a GPU's memory.
+/// Bytes of a GPU's memory that stay free.
 const RESERVE: u64 = 1 << 30;
 
-/// The sizes in bytes that fit into so much free memory, `arrays` of them at once.
+/// Returns the sizes in bytes that fit into so much free memory, `arrays` of them at once.
 fn sizes(free: u64, arrays: u64) -> Vec<u64> {
     let most = free.saturating_sub(RESERVE) / arrays.max(1);
     std::iter::successors(Some(LEAST_BYTES), |b| Some(b * 4)).take_while(|b| *b <= MOST_BYTES.min(most)).collect()
 }
 
-/// A GPU's part of a transfer: a stream, and the event that says how far it has got.
+/// One GPU's side of a transfer: a stream, and the event that marks its progress.
 struct Side {
     device: CudaDevice,
     stream: Stream,
@@ -28,7 +28,7 @@ impl Side {
         Ok(Self { device: device.clone(), stream: device.stream()?, done: device.untimed_event()? })
     }
 
-    /// An array that no transfer finds to be of one value.
+    /// Returns an array whose values differ.
     fn array(&self, bytes: u64) -> Result<Buffer<f32>> {
         let array = self.device.zeros((bytes / 4) as usize)?;
         peaks::fill(&self.device, &array)?;
@@ -36,7 +36,7 @@ impl Side {
     }
 }
 
-/// Queues work on all sides between two points of the first one's stream, so that events there time it.
+/// Queues work on all sides between two points of the first side's stream, so that events there time it.
 fn between(sides: &[Side], begin: &Event, work: impl FnOnce() -> Result<()>) -> Result<()> {
     let Some((first, others)) = sides.split_first() else { return Ok(()) };
     begin.record(&first.stream)?;
@@ -53,11 +53,11 @@ fn free(devices: &[CudaDevice]) -> Result<u64> {
     devices.iter().try_fold(u64::MAX, |least, d| Ok(least.min(d.memory()?.0)))
 }
 
-/// Copies from the second GPU to the first, and such copies with others the opposite way at the same time. The devices are connected as
+/// Measures copies from the second GPU to the first, and such copies with others the opposite way at the same time. The devices are connected as far as
 /// [`CudaDevice::connect`] can.
 ///
 /// # Errors
-/// [`Error::Argument`] where the two are one; the devices'.
+/// [`Error::Argument`] if the two are the same; the devices' errors.
 pub fn copy_curves(to: &CudaDevice, from: &CudaDevice, bench: &Bench) -> Result<[LinkCurve; 2]> {
     let (a, b) = (to.info().index, from.info().index);
     if a == b {
@@ -91,10 +91,10 @@ pub fn copy_curves(to: &CudaDevice, from: &CudaDevice, bench: &Bench) -> Result<
     Ok([one, both])
 }
 
-/// All-reduces of fp32 over the GPUs of some communicators, which are of this process.
+/// Measures all-reduces of fp32 over the GPUs of some communicators, which must be of this process.
 ///
 /// # Errors
-/// NCCL's and the devices'.
+/// NCCL's and the devices' errors.
 ///
 /// # Panics
 /// If there are not as many communicators as devices.
@@ -129,7 +129,7 @@ pub fn all_reduce_curve(devices: &[CudaDevice], communicators: &[Communicator], 
     Ok(LinkCurve { transfer: LinkTransfer::AllReduce, gpus, method, points })
 }
 
-/// The ceiling of the level [`MemoryLevel::Link`]: the size at which copies one way were fastest. `None` where there are none.
+/// Returns the ceiling of the level [`MemoryLevel::Link`]: the size at which copies one way were fastest. `None` if there are none.
 #[must_use]
 pub fn link_peak(peaks: &Peaks) -> Option<BandwidthPeak> {
     let curve = peaks.link(LinkTransfer::OneWay)?;

@@ -1,4 +1,4 @@
-//! How long work takes, and what the hardware can do at most.
+//! Timing of work, and the hardware's peak rates.
 
 pub(crate) mod bench;
 pub(crate) mod event_times;

@@ -1,4 +1,4 @@
-//! The ceilings of a device, measured.
+//! Measures the ceilings of a device.
 
 use crate::{Bench, Buffer, CudaDevice, Kernel, Result, Samples, Stream};
 use rayon::prelude::*;
@@ -9,10 +9,10 @@ use warpbook_record::{Access, BandwidthPeak, ComputePeak, Dim, Dtype, KernelSpec
 /// Rounds over an array that fits into L2: the first one fetches it, the rest are read from there.
 const CACHE_ROUNDS: u32 = 64;
 
-/// Read bandwidth of each level of memory, and the rate of fp32 fused multiply-adds.
+/// Measures the read bandwidth of each level of memory, and the rate of fp32 fused multiply-adds.
 ///
 /// # Errors
-/// The device's; nothing is allocated beyond a quarter of the free memory.
+/// The device's errors; nothing is allocated beyond a quarter of the free memory.
 pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
     let stream = device.stream()?;
     let mut bandwidth = memory_peaks(device, bench, &stream)?;
@@ -31,7 +31,7 @@ fn read_peak(level: MemoryLevel, method: &str, bytes: u64, samples_us: Vec<f64>)
     BandwidthPeak { level, access: Access::Read, method, bytes, samples_us, datasheet_bytes_per_s: None }
 }
 
-/// The read bandwidth of DRAM and of L2, and that of a copy in DRAM.
+/// Measures the read bandwidth of DRAM and of L2, and that of a copy in DRAM.
 fn memory_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<Vec<BandwidthPeak>> {
     let spec = kernels::read_sum();
     let kernels = spec.tiles.iter().map(|t| device.kernel(&spec, t)).collect::<Result<Vec<_>>>()?;
@@ -39,7 +39,7 @@ fn memory_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<V
     let l2 = info.l2_bytes.unwrap_or(4 << 20);
     let (free, _) = device.memory()?;
     let large = (4u64 << 30).min(free / 4).max(1 << 20) / 64 * 64;
-    // Half of L2: of more, parts are evicted before they are read again.
+    // The array takes half of L2: of more, parts are evicted before they are read again.
     let small = (l2 / 2).max(1 << 18).min(large) / 64 * 64;
     let data = device.zeros::<f32>((large / 4) as usize)?;
     fill(device, &data)?;
@@ -70,7 +70,7 @@ fn memory_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<V
     Ok(peaks)
 }
 
-/// The read bandwidth of shared memory.
+/// Measures the read bandwidth of shared memory.
 fn shared_peak(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<BandwidthPeak> {
     let spec = kernels::shared_sum();
     let kernel = device.kernel(&spec, &spec.tiles[0])?;
@@ -87,7 +87,7 @@ fn shared_peak(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<Ba
     Ok(read_peak(MemoryLevel::Shared, "sum of tiles in shared memory, 16 bytes a lane and read", bytes, samples.us))
 }
 
-/// The rate of fp32 fused multiply-adds, and the bandwidth of the registers that their operands come from.
+/// Measures the rate of fp32 fused multiply-adds, and the bandwidth of the registers that their operands come from.
 fn multiply_add_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Result<(BandwidthPeak, ComputePeak)> {
     let spec = kernels::fma_chains();
     let fma = device.kernel(&spec, &spec.tiles[0])?;
@@ -113,7 +113,7 @@ fn multiply_add_peaks(device: &CudaDevice, bench: &Bench, stream: &Stream) -> Re
     Ok((registers, compute))
 }
 
-/// Times of the fastest of some kernels, which a few samples of each find.
+/// Times the fastest of some kernels, found by a few samples of each.
 fn fastest_samples(
     bench: &Bench,
     kernels: &[Kernel],
@@ -130,7 +130,7 @@ fn fastest_samples(
     best.map_or(Ok(Vec::new()), |(_, kernel)| time(kernel, bench).map(|samples| samples.us))
 }
 
-/// Copies the first half of an array into the second with the fastest of the kernel's tiles: bytes read and written, and the times.
+/// Copies the first half of an array into the second with the fastest of the kernel's tiles; returns the bytes read and written, and the times.
 fn copy_samples(device: &CudaDevice, bench: &Bench, stream: &Stream, data: &Buffer<f32>) -> Result<(u64, Vec<f64>)> {
     let spec = kernels::copy();
     let kernels = spec.tiles.iter().map(|t| device.kernel(&spec, t)).collect::<Result<Vec<_>>>()?;
@@ -145,7 +145,7 @@ fn copy_samples(device: &CudaDevice, bench: &Bench, stream: &Stream, data: &Buff
     Ok((8 * n, samples))
 }
 
-/// The rate of tensor-core multiplications of a type; nothing where a device has none of them.
+/// Measures the rate of tensor-core multiplications of a type; `None` if a device has none of them.
 fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: Dtype) -> Result<Option<ComputePeak>> {
     let info = device.info();
     let (wgmma, mma) = (kernels::wgmma_rounds(dtype), kernels::mma_rounds(dtype));
@@ -157,11 +157,11 @@ fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: 
     }
 }
 
-/// The rate of `mma.sync`, the tensor-core instruction of a warp, also where a device has the faster one of warpgroups, which the ceiling
-/// is then measured with. Nothing of a type, or on a device, without it.
+/// Measures the rate of `mma.sync`, the tensor-core instruction of a warp, even if a device has the faster one of warpgroups, which the ceiling
+/// is then measured with. `None` for a type, or on a device, without it.
 ///
 /// # Errors
-/// The device's.
+/// The device's errors.
 pub fn mma_sync_peak(device: &CudaDevice, bench: &Bench, dtype: Dtype) -> Result<Option<ComputePeak>> {
     if !kernels::TENSOR_CORE_TYPES.contains(&dtype) {
         return Ok(None);
@@ -173,7 +173,7 @@ pub fn mma_sync_peak(device: &CudaDevice, bench: &Bench, dtype: Dtype) -> Result
     tensor_core_rate(device, bench, &device.stream()?, (mma, dtype), false).map(Some)
 }
 
-/// A kernel that multiplies on the tensor cores over and over, with its arguments.
+/// A kernel that only multiplies on the tensor cores, with its arguments.
 struct Rounds {
     kernel: Kernel,
     shape: kernels::Launch,
@@ -225,7 +225,7 @@ impl Rounds {
     }
 }
 
-/// The rate of one of the kernels that multiply over and over.
+/// Measures the rate of one of the kernels that only multiply.
 fn tensor_core_rate(
     device: &CudaDevice,
     bench: &Bench,
@@ -248,15 +248,15 @@ fn tensor_core_rate(
     })
 }
 
-/// The kernel that measures the ceiling of `wgmma` in a type, to be launched by itself, as for hardware counters: tiles that are in shared memory
-/// already are multiplied over and over, and nothing is loaded meanwhile.
+/// The kernel that measures the ceiling of `wgmma` in a type, to be launched by itself, as for hardware counters: tiles that are already in shared memory
+/// are multiplied over and over, and nothing is loaded meanwhile.
 pub struct WgmmaRounds(Rounds);
 
 impl WgmmaRounds {
-    /// `None` of a type, or on a device, without `wgmma`.
+    /// Loads the kernel; `None` for a type, or on a device, without `wgmma`.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// The compiler's and the device's errors.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Option<Self>> {
         if !kernels::TENSOR_CORE_TYPES.contains(&dtype) {
             return Ok(None);
@@ -268,16 +268,16 @@ impl WgmmaRounds {
         Ok(Some(Self(Rounds::new(device, (&spec, dtype), true)?)))
     }
 
-    /// Queues one run.
+    /// Queues one launch.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.0.launch(stream)
     }
 }
 
-/// Random numbers, not zeros: memory of one value costs less power, and so flatters the clocks.
+/// Fills an array with random numbers, not zeros: memory of one value costs less power, and so raises the clocks.
 pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
     let spec = kernels::gaussians();
     let kernel = device.kernel(&spec, &spec.tiles[0])?;
@@ -292,12 +292,12 @@ pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
 struct Datasheet {
     bytes_per_s: f64,
     fp32_flops_per_s: f64,
-    /// Of f16 with f32 sums, without sparsity.
+    /// Peak for f16 with f32 sums, without sparsity.
     fp16_flops_per_s: f64,
 }
 
 impl Datasheet {
-    /// bf16 is as fast as f16 and tf32 half as fast, from Ampere on.
+    /// Returns the rate for a type: from Ampere on, bf16 is as fast as f16 and tf32 half as fast.
     fn tensor_flops_per_s(&self, dtype: Dtype) -> Option<f64> {
         match dtype {
             Dtype::F16 | Dtype::Bf16 => Some(self.fp16_flops_per_s),
@@ -320,10 +320,10 @@ fn datasheet(name: &str) -> Option<Datasheet> {
     Some(Datasheet { bytes_per_s, fp32_flops_per_s, fp16_flops_per_s })
 }
 
-/// Read bandwidth of main memory and of the last-level cache.
+/// Measures the read bandwidth of main memory and of the last-level cache.
 ///
 /// # Errors
-/// Only a request to stop.
+/// Only [`Error::Cancelled`](crate::Error::Cancelled).
 pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> Result<Peaks> {
     let large = (256u64 << 20).min(memory_bytes / 8).max(16 << 20);
     let small = cache_bytes.map_or(1 << 20, |c| c / 2).clamp(1 << 18, 32 << 20);
@@ -344,7 +344,7 @@ pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> 
         ),
     ] {
         let data: Vec<f32> = (0..bytes / 4).into_par_iter().map(|i| (i % 251) as f32 * 0.37 - 40.0).collect();
-        // One thread can be faster than all of them, as where they share a cache with others' work.
+        // One thread can be faster than all of them, for example if they share a cache with others' work.
         let time = |sum: fn(&[f32]) -> f32| {
             bench.cpu(|| {
                 for _ in 0..rounds {
@@ -367,12 +367,12 @@ pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> 
     Ok(peaks)
 }
 
-/// A sum by all threads.
+/// Adds up values on all threads.
 fn sum(data: &[f32]) -> f32 {
     data.par_chunks(1 << 16).map(sum_of_chunk).sum()
 }
 
-/// A sum in lanes that the compiler turns into vector registers.
+/// Adds up values in lanes that the compiler turns into vector registers.
 fn sum_of_chunk(data: &[f32]) -> f32 {
     let mut lanes = [0.0f32; 32];
     for row in data.chunks_exact(32) {

@@ -1,14 +1,14 @@
-//! Small measurements that a lesson asks for, apart from the ceilings: how shared memory serves a warp's addresses, what an exchange between
-//! blocks takes, and what L2 gives to blocks that read the same lines.
+//! Small measurements for lessons, apart from the ceilings: how shared memory serves a warp's addresses, how long an exchange between
+//! blocks takes, and the bandwidth of L2 for blocks that read the same lines.
 
 use crate::{Bench, CudaDevice, Error, LaunchOptions, Result, Samples};
 use warpbook_kernels as kernels;
 use warpbook_record::Dim;
 
-/// Rounds of reads in a launch, and of exchanges: long enough that beginning and end do not count.
+/// Rounds of reads in a launch, and of exchanges: enough to make the start and the end negligible.
 const READ_ROUNDS: u32 = 2000;
 const EXCHANGE_ROUNDS: u32 = 1000;
-/// How long a block waits for another before it gives up.
+/// Time after which a block stops waiting for another.
 const LIMIT_NS: u64 = 2_000_000_000;
 /// Rounds over an array that fits into L2.
 const CACHE_ROUNDS: u32 = 64;
@@ -16,11 +16,11 @@ const CACHE_ROUNDS: u32 = 64;
 const SLOT_WORDS: usize = 8;
 const TURNS: usize = 2;
 
-/// The cycles that shared memory of one SM takes for a read of a warp, where many are in flight: lane l reads `bytes` (4, 8 or 16) at
-/// `offsets[l]`. The least of several launches.
+/// Measures the cycles that shared memory of one SM takes for a read of a warp, if many are in flight: lane l reads `bytes` (4, 8 or 16) at
+/// `offsets[l]`. Returns the least of several launches.
 ///
 /// # Errors
-/// Another width, an offset that is no multiple of it or beyond [`kernels::READ_SPAN`], and the device's.
+/// If the width is another, or an offset is not a multiple of it or beyond [`kernels::READ_SPAN`]; the device's errors.
 pub fn shared_read_cycles(device: &CudaDevice, bytes: u32, offsets: &[u32; 32]) -> Result<f64> {
     let last = kernels::READ_SPAN.saturating_sub(bytes);
     let fits = |o: &u32| o.is_multiple_of(bytes) && *o <= last;
@@ -47,12 +47,13 @@ pub fn shared_read_cycles(device: &CudaDevice, bytes: u32, offsets: &[u32; 32]) 
     Ok(least as f64 / reads as f64)
 }
 
-/// The latency of a multiply-add whose inputs are in registers, in cycles and in nanoseconds: a chain of them by one warp. The least of several launches.
+/// Measures the latency of a multiply-add whose inputs are in registers, in cycles and in nanoseconds, by a chain of them in one warp. Returns the least of
+/// several launches.
 ///
 /// # Errors
-/// The device's.
+/// The device's errors.
 pub fn register_latency(device: &CudaDevice) -> Result<(f64, f64)> {
-    /// About ten milliseconds.
+    /// This takes about ten milliseconds.
     const ROUNDS: u32 = 1 << 16;
     let spec = kernels::registers();
     let tile = &spec.tiles[0];
@@ -73,11 +74,11 @@ pub fn register_latency(device: &CudaDevice) -> Result<(f64, f64)> {
     Ok((least[0] as f64 / made, least[1] as f64 / made))
 }
 
-/// The time of one exchange of sums among so many blocks, as the persistent rungs of the regression make it, with nothing else to do;
+/// Measures the time of one exchange of sums among so many blocks, as in the persistent rungs of the regression, with nothing else to do;
 /// in microseconds.
 ///
 /// # Errors
-/// More blocks than are resident at once, and the device's.
+/// If there are more blocks than can be resident at once; the device's errors.
 pub fn exchange(device: &CudaDevice, bench: &Bench, blocks: u32) -> Result<Samples> {
     let spec = kernels::exchanges();
     let (kernel, stream) = (device.kernel(&spec, &spec.tiles[0])?, device.stream()?);
@@ -99,9 +100,9 @@ pub fn exchange(device: &CudaDevice, bench: &Bench, blocks: u32) -> Result<Sampl
         }
     })?;
     if control.to_vec()?.get(1).is_some_and(|failed| *failed != 0) {
-        return Err(Error::Argument(format!("{blocks} blocks waited for each other in vain.")));
+        return Err(Error::Argument(format!("{blocks} blocks waited for each other until the time limit.")));
     }
-    // The mean of ones, whatever the number of rounds.
+    // The mean of ones is one, whatever the number of rounds.
     if out.to_vec()?.iter().any(|v| (v - 1.0).abs() > 1e-3) {
         return Err(Error::Argument(format!("{blocks} blocks exchanged wrong sums.")));
     }
@@ -111,11 +112,11 @@ pub fn exchange(device: &CudaDevice, bench: &Bench, blocks: u32) -> Result<Sampl
     Ok(samples)
 }
 
-/// The bytes a second that SMs are given from L2 where `group` blocks in a row ask for the same lines at nearly the same time; with a
+/// Measures the bandwidth of L2 in bytes a second if `group` blocks in a row ask for the same lines at nearly the same time; with a
 /// group of 1 all ask for different ones.
 ///
 /// # Errors
-/// A group of none, or of more blocks than are resident, and the device's.
+/// If a group is empty, or has more blocks than can be resident; the device's errors.
 pub fn read_together(device: &CudaDevice, bench: &Bench, group: u32) -> Result<f64> {
     let spec = kernels::read_together();
     let (kernel, stream) = (device.kernel(&spec, &spec.tiles[0])?, device.stream()?);
@@ -125,7 +126,7 @@ pub fn read_together(device: &CudaDevice, bench: &Bench, group: u32) -> Result<f
         return Err(Error::Argument(format!("A group of {group} blocks: choose from 1 to {}.", shape.grid[0])));
     }
     shape.grid = [readers * group, 1, 1];
-    // Half of L2: of more, parts are evicted before they are read again.
+    // The array takes half of L2: of more, parts are evicted before they are read again.
     let bytes = (device.info().l2_bytes.unwrap_or(4 << 20) / 2).max(1 << 18) / 64 * 64;
     let data = device.zeros::<f32>((bytes / 4) as usize)?;
     crate::timing::peaks::fill(device, &data)?;
@@ -167,7 +168,7 @@ mod tests {
         let Some(device) = testing::gpu("an_instruction_s_latency_is_some_cycles") else { return };
         let (cycles, ns) = register_latency(&device).unwrap();
         println!("{cycles:.2} cycles, {ns:.2} ns");
-        // Four from Volta on, six before; clocks are between 0.5 and 3 GHz.
+        // The latency is four cycles from Volta on, six before; clocks are between 0.5 and 3 GHz.
         assert!((3.5..7.0).contains(&cycles) && (0.3..2.5).contains(&(cycles / ns)), "{cycles} cycles, {ns} ns");
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A question to another SM: the reference SM's clock when it asked and when it had the answer, and the other's clock in between.
+/// A probe of another SM: the reference SM's clock when it asked and when it had the answer, and the other's clock in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) asked: i64,
@@ -10,29 +10,29 @@ pub(super) struct Probe {
     pub(super) received: i64,
 }
 
-/// What one launch of the kernel that asks has found.
+/// Answers of one launch of the kernel that compares clocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Probes {
     /// The SM that asked.
     pub(super) reference: u32,
     /// The probes of each other SM.
-    pub(super) of: BTreeMap<u32, Vec<Probe>>,
-    /// The clock of the reference, and the time in nanoseconds: at the begin and at the end.
+    pub(super) probes: BTreeMap<u32, Vec<Probe>>,
+    /// The reference's clock, and the time in nanoseconds: at the beginning and at the end.
     pub(super) stamps: [(i64, u64); 2],
 }
 
-/// How far a clock is ahead of that of the reference.
+/// How far a clock is ahead of the reference SM's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Offset {
     clocks: f64,
-    /// The truth is at most so far off, either way.
+    /// Largest error of the offset, either way.
     error: f64,
 }
 
 impl Offset {
-    /// The answer was given after the question and before it was received, so each probe bounds the offset on both sides, and all bounds hold
-    /// at once as long as the clocks run at one rate. Where they do not, the error covers every bound.
-    fn of(probes: &[Probe]) -> Option<Self> {
+    /// Bounds the offset by the probes. Each answer came after the question and before it was received, so each probe bounds the offset on both
+    /// sides, and all bounds hold at once as long as the clocks run at one rate. If they do not, the error covers every bound.
+    fn fit(probes: &[Probe]) -> Option<Self> {
         let bounds = probes.iter().map(|p| (p.answered - p.received, p.answered - p.asked));
         let least = bounds.clone().map(|(low, _)| low).max()?;
         let most = bounds.clone().map(|(_, high)| high).min()?;
@@ -48,7 +48,7 @@ impl Offset {
     }
 }
 
-/// The clocks of a device's SMs, set against each other.
+/// The clocks of a device's SMs, aligned with each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clocks {
     offsets: BTreeMap<u32, Offset>,
@@ -56,15 +56,15 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Of what was asked before a run and after it. `None` where no time has passed in between.
-    pub(super) fn of(before: &Probes, after: &Probes) -> Option<Self> {
+    /// Fits clocks to the answers before and after a run. `None` if no time has passed in between.
+    pub(super) fn fit(before: &Probes, after: &Probes) -> Option<Self> {
         let zero = Offset { clocks: 0.0, error: 0.0 };
         let mut offsets = BTreeMap::from([(before.reference, zero)]);
-        for (sm, probes) in &before.of {
-            // Offsets to another reference say nothing here.
+        for (sm, probes) in &before.probes {
+            // Offsets to another reference are of no use here.
             let same = before.reference == after.reference;
-            let later = after.of.get(sm).filter(|_| same).map_or(&[][..], Vec::as_slice);
-            if let Some(offset) = Offset::of(&[probes, later].concat()) {
+            let later = after.probes.get(sm).filter(|_| same).map_or(&[][..], Vec::as_slice);
+            if let Some(offset) = Offset::fit(&[probes, later].concat()) {
                 offsets.insert(*sm, offset);
             }
         }
@@ -74,36 +74,36 @@ impl Clocks {
         (clocks_per_ns.is_finite() && clocks_per_ns > 0.0).then_some(Self { offsets, clocks_per_ns })
     }
 
-    /// Those of SMs whose offsets and errors in clocks are known.
+    /// Returns the clocks of SMs whose offsets and errors in clocks are known.
     pub(crate) fn known(sms: &[(u32, f64, f64)], clocks_per_ns: f64) -> Self {
         let offsets = sms.iter().map(|(sm, clocks, error)| (*sm, Offset { clocks: *clocks, error: *error })).collect();
         Self { offsets, clocks_per_ns }
     }
 
-    /// The time in nanoseconds at which an SM's clock had this value, on a scale of all SMs; `None` of an SM that was not asked.
+    /// Returns the time in nanoseconds at which an SM's clock had this value, on a scale of all SMs; `None` for an SM that was not asked.
     #[must_use]
     pub fn ns(&self, sm: u32, clock: u64) -> Option<f64> {
         Some((clock as f64 - self.offsets.get(&sm)?.clocks) / self.clocks_per_ns)
     }
 
-    /// How far such a time may be off that of the reference SM, either way, in nanoseconds.
+    /// Error of such a time relative to the reference SM, in nanoseconds either way.
     #[must_use]
     pub fn error_ns(&self, sm: u32) -> Option<f64> {
         Some(self.offsets.get(&sm)?.error / self.clocks_per_ns)
     }
 
-    /// The largest error of any SM in nanoseconds.
+    /// Largest error of any SM in nanoseconds.
     #[must_use]
     pub fn largest_error_ns(&self) -> f64 {
         self.offsets.values().map(|o| o.error / self.clocks_per_ns).fold(0.0, f64::max)
     }
 
-    /// The SMs that were asked, and the one that asked, in their order.
+    /// Numbers of the SMs that were asked, and of the one that asked, in their order.
     pub fn sms(&self) -> impl Iterator<Item = u32> {
         self.offsets.keys().copied()
     }
 
-    /// The rate of the clocks in MHz.
+    /// Rate of the clocks in MHz.
     #[must_use]
     pub fn mhz(&self) -> f64 {
         self.clocks_per_ns * 1e3
@@ -115,20 +115,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Clocks that run at one rate, each from its own beginning, and messages that take from 200 to 2000 clocks.
+    /// Simulates clocks that run at one rate, each from its own beginning, and messages that take from 200 to 2000 clocks.
     fn asked(offsets: &[i64], delays: &[(i64, i64)], begin: i64, rate: f64) -> Probes {
         let mut now = begin;
         let start = (begin, (begin as f64 / rate) as u64);
-        let mut of = BTreeMap::new();
+        let mut all = BTreeMap::new();
         for (sm, offset) in (1u32..).zip(offsets) {
             let probes = delays.iter().map(|(there, back)| {
                 let asked = now;
                 now += there + back + 50;
                 Probe { asked, answered: asked + there + offset, received: asked + there + back }
             });
-            of.insert(sm, probes.collect());
+            all.insert(sm, probes.collect());
         }
-        Probes { reference: 0, of, stamps: [start, (now, (now as f64 / rate) as u64)] }
+        Probes { reference: 0, probes: all, stamps: [start, (now, (now as f64 / rate) as u64)] }
     }
 
     proptest! {
@@ -143,14 +143,14 @@ mod tests {
         ) {
             let before = asked(&offsets, &delays, begin, rate);
             let after = asked(&offsets, &later, before.stamps[1].0 + pause, rate);
-            let clocks = Clocks::of(&before, &after).unwrap();
+            let clocks = Clocks::fit(&before, &after).unwrap();
             let fastest = delays.iter().chain(&later).map(|(there, back)| there + back).min().unwrap();
             for (sm, offset) in (1u32..).zip(&offsets) {
                 let found = clocks.offsets[&sm];
                 prop_assert!((found.clocks - *offset as f64).abs() <= found.error, "{found:?} of {offset}");
-                // As narrow as the fastest question allows.
+                // The error is as narrow as the fastest probe allows.
                 prop_assert!(found.error <= fastest as f64 / 2.0 + 1.0, "{found:?}, {fastest}");
-                // One moment on two SMs.
+                // The two values are one moment on two SMs.
                 let at = begin + 12_345;
                 let (here, there) = (clocks.ns(0, at as u64).unwrap(), clocks.ns(sm, (at + offset) as u64).unwrap());
                 prop_assert!((here - there).abs() <= clocks.error_ns(sm).unwrap() + 1.0, "{here} {there}");
@@ -166,7 +166,7 @@ mod tests {
             let delays = [(500, 500); 4];
             let before = asked(&[700], &delays, 1_000_000, 2.0);
             let after = asked(&[700 + drift], &delays, 5_000_000, 2.0);
-            let found = Clocks::of(&before, &after).unwrap().offsets[&1];
+            let found = Clocks::fit(&before, &after).unwrap().offsets[&1];
             for truth in [700, 700 + drift] {
                 prop_assert!((found.clocks - truth as f64).abs() <= found.error, "{found:?} {truth}");
             }
@@ -179,16 +179,16 @@ mod tests {
         let mut after = asked(&[40_000, -70_000], &[(500, 500); 4], 9_000_000, 2.0);
         // SM 1 has asked: its clock is 40 000 ahead.
         after.reference = 1;
-        after.of = BTreeMap::from([(0, Vec::new()), (2, Vec::new())]);
+        after.probes = BTreeMap::from([(0, Vec::new()), (2, Vec::new())]);
         after.stamps.iter_mut().for_each(|s| s.0 += 40_000);
-        let clocks = Clocks::of(&before, &after).unwrap();
+        let clocks = Clocks::fit(&before, &after).unwrap();
         assert!((clocks.mhz() - 2000.0).abs() < 1.0, "{}", clocks.mhz());
         assert_eq!(clocks.sms().collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
     fn no_time_is_no_rate() {
-        let probes = Probes { reference: 0, of: BTreeMap::new(), stamps: [(5, 5); 2] };
-        assert_eq!(Clocks::of(&probes, &probes), None);
+        let probes = Probes { reference: 0, probes: BTreeMap::new(), stamps: [(5, 5); 2] };
+        assert_eq!(Clocks::fit(&probes, &probes), None);
     }
 }

@@ -7,7 +7,7 @@ use warpbook_kernels::HEADERS;
 use warpbook_kernels::xray::Marks;
 use warpbook_record::{KernelSpec, Source, Tile};
 
-/// A source without its marks; every line stays where it is.
+/// Returns a source without its marks; every line stays where it is.
 fn without_marks(text: &str) -> String {
     let is_mark = |l: &str| (l.starts_with("MARK(") || l.starts_with("MARK_BEGIN(")) && l.ends_with(");");
     let kept = text.lines().map(|l| if is_mark(l.trim()) || l.trim() == "#include \"xray.cuh\"" { "" } else { l });
@@ -16,7 +16,7 @@ fn without_marks(text: &str) -> String {
     stripped
 }
 
-/// A row of each kernel with marks, compiled for the architecture that has all of its instructions.
+/// Returns a row of each kernel with marks, compiled for the architecture that has all of its instructions.
 fn marked() -> Vec<(KernelSpec, Marks, String)> {
     let mut rows: Vec<(KernelSpec, Marks, String)> = Vec::new();
     for (spec, requires) in warpbook_kernels::all() {
@@ -56,7 +56,7 @@ fn marks_that_are_off_leave_the_code_as_it_is() {
 fn marks_that_are_on_fit_into_registers_and_shared_memory() {
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
     let rows = marked();
-    let of = |(spec, marks, architecture): &(KernelSpec, Marks, String)| {
+    let compare = |(spec, marks, architecture): &(KernelSpec, Marks, String)| {
         let (mut report, mut wrong) = (String::new(), Vec::new());
         let on = marks.on(spec);
         // The first tiles and the last: all of them take minutes.
@@ -77,7 +77,7 @@ fn marks_that_are_on_fit_into_registers_and_shared_memory() {
         }
         (report, wrong)
     };
-    let (reports, wrong): (Vec<String>, Vec<Vec<String>>) = rows.par_iter().map(of).unzip();
+    let (reports, wrong): (Vec<String>, Vec<Vec<String>>) = rows.par_iter().map(compare).unzip();
     let wrong = wrong.concat();
     println!("{}", reports.concat());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -1,22 +1,22 @@
-//! Records of marks as the device leaves them.
+//! Decodes records of marks as the device leaves them.
 
 use warpbook_kernels::xray::Marks;
 
-/// What a warp has marked: phases by their places, each with the SM's clock.
+/// Marks of a warp: phases by their indices, each with the SM's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarpMarks {
-    /// The SM that it ran on.
+    /// Number of the SM that it ran on.
     pub sm: u32,
-    /// Each mark's phase, and the clock of that SM.
+    /// Phase of each mark, and the clock of that SM.
     pub marks: Vec<(u8, u64)>,
-    /// The places in `marks` before which marks are missing, as the ring had no room for them.
+    /// Indices in `marks` before which marks are missing, as the ring had no room for them.
     pub gaps: Vec<usize>,
 }
 
-/// Half of the lower half of a clock: what is farther ahead is taken to lie behind.
+/// Half the range of a clock's lower half: a mark that seems farther ahead is taken to lie behind.
 const BEHIND: u32 = 1 << 31;
 
-/// The marks of one warp's last launch: `ring` as in `kernels/xray.cuh`, zeros where nothing was written. `None` where nothing was.
+/// Decodes the marks of one warp's last launch: `ring` as in `kernels/xray.cuh`, zeros where nothing was written. `None` if there are none.
 ///
 /// Successive marks are at most 2^31 clocks apart, which is a second.
 pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
@@ -26,7 +26,7 @@ pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
     if first[1] >> 8 != 1 {
         return None;
     }
-    // The header is written before the first mark: in between the lower half may have started again from 0.
+    // The header is written before the first mark: in between the lower half may have wrapped around.
     let carried = header[1] & BEHIND != 0 && first[0] & BEHIND == 0;
     let high = u64::from(header[0]) + u64::from(carried);
     let number = |r: &[u32; 2]| r[1] >> 8;
@@ -39,11 +39,11 @@ pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
     }
     let mut marks = WarpMarks { sm, marks: Vec::new(), gaps: Vec::new() };
     let (mut clock, mut last) = (high << 32 | u64::from(first[0]), first);
-    // What follows the last mark was left by an earlier launch, which made more marks, perhaps on another SM with another clock.
+    // Records after the last mark are from an earlier launch, which made more marks, perhaps on another SM with another clock.
     for record in records {
         let ahead = record[0].wrapping_sub(last[0]);
         if ahead >= BEHIND {
-            // The same of a warp that returned early and has no last mark.
+            // This also happens to a warp that returned early and has no last mark.
             break;
         }
         clock += u64::from(ahead);
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the device does.
+    /// Writes marks as the device does.
     fn write(ring: &mut [[u32; 2]], sm: u32, marks: &[(u8, u64)]) {
         let half = ring.len() / 2;
         let before = marks[0].1.saturating_sub(7);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     fn marks() -> impl Strategy<Value = Vec<(u8, u64)>> {
-        // Beginnings close to where the lower half starts again are as likely as others.
+        // Starts close to where the lower half wraps around are as likely as others.
         let begin = prop_oneof![0..1u64 << 50, (1..1u64 << 18).prop_map(|n| (n << 32) - 5), Just(10)];
         (begin, proptest::collection::vec((2..=u8::MAX, 0..1u64 << 30), 0..80)).prop_map(|(begin, steps)| {
             let mut at = begin.max(7);

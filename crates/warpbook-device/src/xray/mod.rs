@@ -1,8 +1,8 @@
-//! Marks of kernels, recorded: which warp was in which phase, when, and on which SM.
+//! Records the marks of kernels: which warp was in which phase, when, and on which SM.
 //!
 //! A kernel with marks (`kernels/xray.cuh`) is compiled with them while an [`Xray`] lives. Each of its warps then writes to a ring of its own, whose
-//! address the host puts into a variable of the kernel's module, so that nobody who launches it has to know. The clocks of the SMs are set against each
-//! other before a run and after it.
+//! address the host puts into a variable of the kernel's module, so that whoever launches it need not know. The clocks of the SMs are compared
+//! before a run and after it.
 
 mod align;
 #[cfg(test)]
@@ -23,19 +23,19 @@ use std::sync::Arc;
 use warpbook_kernels::Launch;
 use warpbook_kernels::xray::{CLOCK_ROUNDS, sm_clocks};
 
-/// Kernels that are loaded while it lives are compiled with their marks. One at a time.
+/// While this lives, newly loaded kernels are compiled with their marks. There can be one at a time.
 pub struct Xray {
     device: CudaDevice,
     marking: Arc<Marking>,
     clocks: Kernel,
 }
 
-/// What a run of marked kernels has left.
+/// Marks of one run of marked kernels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marks {
-    /// Each kernel with marks that was launched.
+    /// Launched kernels with marks.
     pub kernels: Vec<KernelMarks>,
-    /// Those that were launched without.
+    /// Launched kernels without marks.
     pub unmarked: Vec<UnmarkedKernel>,
     /// The clocks of the SMs.
     pub clocks: Clocks,
@@ -44,36 +44,36 @@ pub struct Marks {
 /// The marks of a kernel's last launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelMarks {
-    /// Its entry.
+    /// Entry point of the kernel.
     pub entry: String,
-    /// The path of its source below `kernels/`.
+    /// Path of its source below `kernels/`.
     pub file: String,
-    /// The id of its tile.
+    /// Id of its tile.
     pub tile: String,
-    /// The names of its phases; see [`warpbook_kernels::xray::Marks`].
+    /// Names of its phases; see [`warpbook_kernels::xray::Marks`].
     pub phases: Vec<String>,
-    /// Blocks of the launch.
+    /// Number of blocks of the launch.
     pub blocks: u64,
-    /// Warps of a block.
+    /// Number of warps of a block.
     pub warps: u64,
-    /// Of each warp that has recorded something its block, its place in it, and its marks.
+    /// Block, warp within the block, and marks of each warp that has recorded something.
     pub marks: Vec<(u64, u64, WarpMarks)>,
 }
 
-/// What the clocks' kernel writes for a block: two lines of words.
+/// Words that the clocks' kernel writes for a block: two lines.
 const CLOCK_WORDS: usize = 32;
-/// How long it waits for an answer.
+/// Time after which it stops waiting for an answer.
 const CLOCK_LIMIT_NS: u64 = 2_000_000_000;
 
 impl Xray {
-    /// From now on kernels of this device (and its clones) that are loaded have their marks.
+    /// Makes kernels of this device (and its clones) that are loaded from now on have marks.
     ///
     /// # Errors
-    /// Another one lives; the compiler's.
+    /// If another one exists; the compiler's errors.
     pub fn begin(device: &CudaDevice) -> Result<Self> {
         let spec = sm_clocks();
         let mut clocks = device.kernel(&spec, &spec.tiles[0])?;
-        // More than half of an SM's shared memory: no SM takes two blocks.
+        // This is more than half of an SM's shared memory, so no SM takes two blocks.
         let info = device.info();
         let half = info.shared_bytes_per_multiprocessor.unwrap_or(0) / 2 + 1024;
         let most = info.shared_bytes_per_block.unwrap_or(48 << 10);
@@ -86,21 +86,21 @@ impl Xray {
         Ok(Self { device: device.clone(), marking, clocks })
     }
 
-    /// Kernels that are loaded from now on have no marks; those that have go on recording.
+    /// Stops adding marks to kernels that are loaded from now on; those that have them go on recording.
     pub fn pause(&self) {
         self.marking.pause();
     }
 
-    /// How many modules have been compiled with marks.
+    /// Number of modules compiled with marks.
     #[must_use]
     pub fn marked(&self) -> usize {
         self.marking.marked().len()
     }
 
-    /// Gives every warp of the launches so far a ring, of at most so many bytes in all, and says how many they have. Launches before this record nothing.
+    /// Gives every warp of the launches so far a ring, of at most so many bytes in all, and returns how many have one. Launches before this record nothing.
     ///
     /// # Errors
-    /// They do not fit.
+    /// If they do not fit.
     pub fn allocate(&self, most_bytes: u64) -> Result<u64> {
         self.device.synchronize()?;
         let all = self.marking.marked();
@@ -114,10 +114,10 @@ impl Xray {
         Ok(bytes)
     }
 
-    /// What one run records: `run` queues it on the stream.
+    /// Records one run; `run` queues it on the stream.
     ///
     /// # Errors
-    /// Those of the run and the device; [`Error::StillRunning`] after `limit_s` seconds; the clocks could not be compared.
+    /// The errors of the run and the device; [`Error::StillRunning`] after `limit_s` seconds; an error if the clocks could not be compared.
     pub fn record(&self, stream: &Stream, limit_s: f64, run: impl FnOnce() -> Result<()>) -> Result<Marks> {
         let all = self.marking.marked();
         all.iter().try_for_each(|m| m.clear())?;
@@ -134,11 +134,11 @@ impl Xray {
             what: "An X-ray".into(),
             why: "found no time between its begin and its end on this GPU's clocks".into(),
         };
-        let clocks = Clocks::of(&before.read()?, &after.read()?).ok_or_else(unlike)?;
+        let clocks = Clocks::fit(&before.read()?, &after.read()?).ok_or_else(unlike)?;
         let mut kernels = Vec::new();
         for marked in &all {
             let blocks = marked.blocks();
-            let mut of: Vec<KernelMarks> = (marked.marks.entries.iter().zip(&blocks))
+            let mut launched: Vec<KernelMarks> = (marked.marks.entries.iter().zip(&blocks))
                 .map(|(entry, blocks)| KernelMarks {
                     entry: entry.clone(),
                     file: marked.file.clone(),
@@ -151,10 +151,10 @@ impl Xray {
                 .collect();
             marked.read(|entry, warp, ring| {
                 if let Some(marks) = decode(ring) {
-                    of[entry].marks.push((warp / marked.warps, warp % marked.warps, marks));
+                    launched[entry].marks.push((warp / marked.warps, warp % marked.warps, marks));
                 }
             })?;
-            kernels.extend(of.into_iter().filter(|k| !k.marks.is_empty()));
+            kernels.extend(launched.into_iter().filter(|k| !k.marks.is_empty()));
         }
         Ok(Marks { kernels, unmarked: self.marking.unmarked(), clocks })
     }
@@ -210,18 +210,18 @@ impl Question {
 
     fn read(&self) -> Result<Probes> {
         if self.failed.to_vec()? != [0] {
-            let why = "waited in vain for an SM to answer: other programs may be using this GPU".into();
+            let why = "an SM did not answer in time: other programs may be using this GPU".into();
             return Err(Error::Unsupported { what: "The comparison of the SMs' clocks".into(), why });
         }
         let (samples, sms, stamps) = (self.samples.to_vec()?, self.sms.to_vec()?, self.stamps.to_vec()?);
         let rounds = CLOCK_ROUNDS as usize;
-        let mut of: BTreeMap<u32, Vec<Probe>> = BTreeMap::new();
+        let mut probes: BTreeMap<u32, Vec<Probe>> = BTreeMap::new();
         for (sm, samples) in sms.iter().zip(samples.chunks_exact(rounds * 3)).skip(1) {
             let probe = |p: &[i64]| Probe { asked: p[0], answered: p[1], received: p[2] };
-            of.entry(*sm).or_default().extend(samples.chunks_exact(3).map(probe));
+            probes.entry(*sm).or_default().extend(samples.chunks_exact(3).map(probe));
         }
         let reference = sms.first().copied().unwrap_or(0);
-        of.remove(&reference);
-        Ok(Probes { reference, of, stamps: [(stamps[0] as i64, stamps[1]), (stamps[2] as i64, stamps[3])] })
+        probes.remove(&reference);
+        Ok(Probes { reference, probes, stamps: [(stamps[0] as i64, stamps[1]), (stamps[2] as i64, stamps[3])] })
     }
 }

@@ -1,4 +1,4 @@
-//! Kernels that were compiled with marks, and where their records go.
+//! Kernels compiled with marks, and the memory of their records.
 
 use crate::cuda::context::Inner;
 use crate::cuda::kernel::LaunchWatch;
@@ -12,12 +12,12 @@ use warpbook_record::{KernelSpec, Tile};
 
 /// The symbol of `kernels/xray.cuh`.
 const SYMBOL: &str = "xray_rings";
-/// Records of a ring, at least and at most.
+/// Smallest and largest number of records of a ring.
 const CAPACITY: std::ops::RangeInclusive<u64> = 8..=8192;
 /// Bytes of a record.
 const RECORD: u64 = 8;
 
-/// Whether kernels are compiled with their marks, and those that were.
+/// State of marking: if kernels are compiled with their marks, and the modules that were.
 #[derive(Default)]
 pub(crate) struct Marking(Mutex<MarkingState>);
 
@@ -25,18 +25,18 @@ pub(crate) struct Marking(Mutex<MarkingState>);
 struct MarkingState {
     begun: bool,
     on: bool,
-    /// Whether a run is being recorded.
+    /// True if a run is being recorded.
     recording: bool,
     marked: Vec<Arc<Marked>>,
     unmarked: Vec<UnmarkedKernel>,
 }
 
-/// A kernel without marks that was launched next to those that have them.
+/// A kernel without marks that was launched next to marked ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmarkedKernel {
-    /// Its entry.
+    /// Entry point of the kernel.
     pub entry: String,
-    /// The path of its source below `kernels/`.
+    /// Path of its source below `kernels/`.
     pub file: String,
 }
 
@@ -45,7 +45,7 @@ impl Marking {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Turns marks on; false where they are in use already.
+    /// Turns marks on; returns false if they are in use already.
     pub(super) fn begin(&self) -> bool {
         let mut state = self.lock();
         let begun = state.begun;
@@ -53,7 +53,7 @@ impl Marking {
         !begun
     }
 
-    /// Kernels that are loaded from now on have no marks.
+    /// Stops adding marks to kernels that are loaded from now on.
     pub(super) fn pause(&self) {
         self.lock().on = false;
     }
@@ -61,7 +61,7 @@ impl Marking {
     /// Turns marks off and forgets the kernels, which keep their rings.
     pub(super) fn end(&self) {
         let state = std::mem::take(&mut *self.lock());
-        // Modules are unloaded without the lock.
+        // Modules are unloaded outside the lock.
         drop(state);
     }
 
@@ -69,17 +69,17 @@ impl Marking {
         self.lock().marked.clone()
     }
 
-    /// Kernels without marks that were launched so far, each once.
+    /// Returns the kernels without marks that were launched so far, each once.
     pub(super) fn unmarked(&self) -> Vec<UnmarkedKernel> {
         self.lock().unmarked.clone()
     }
 
-    /// Whether a run is being recorded.
+    /// Returns true if a run is being recorded.
     pub(super) fn set_recording(&self, recording: bool) {
         self.lock().recording = recording;
     }
 
-    /// Notes a launch of a kernel without marks, if it belongs to the run that is recorded, or is captured into a graph for it.
+    /// Notes a launch of a kernel without marks, if it belongs to the recorded run, or is captured into a graph for it.
     fn launched_without(&self, spec: &KernelSpec, captured: bool) {
         let mut state = self.lock();
         let is_new = !state.unmarked.iter().any(|k| k.entry == spec.entry && k.file == spec.file);
@@ -88,12 +88,12 @@ impl Marking {
         }
     }
 
-    /// Whether kernels that are loaded now get their marks.
+    /// Returns true if kernels that are loaded now get their marks.
     pub(crate) fn is_on(&self) -> bool {
         self.lock().on
     }
 
-    /// The kernel with its marks, where they are on and it has any.
+    /// Returns the kernel with its marks, if they are on and it has any.
     pub(crate) fn load(
         self: &Arc<Self>,
         device: &CudaDevice,
@@ -143,13 +143,13 @@ impl LaunchWatch for Marking {
     }
 }
 
-/// A module that was compiled with marks.
+/// A module compiled with marks.
 pub(crate) struct Marked {
     module: Arc<Module>,
     pub(super) file: String,
     pub(super) tile: String,
     pub(super) marks: Marks,
-    /// Warps of a block.
+    /// Number of warps of a block.
     pub(super) warps: u64,
     /// Blocks of each entry's last launch, and of its largest.
     launched: Mutex<Vec<[u64; 2]>>,
@@ -177,18 +177,18 @@ impl LaunchWatch for Marked {
 }
 
 impl Marked {
-    /// Blocks of the last launch of each entry.
+    /// Number of blocks of each entry's last launch.
     pub(super) fn blocks(&self) -> Vec<u64> {
         self.launched.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|[last, _]| *last).collect()
     }
 
-    /// Rings that it needs for the largest launch of each entry.
+    /// Number of rings for the largest launch of each entry.
     pub(super) fn rings_needed(&self) -> u64 {
         let launched = self.launched.lock().unwrap_or_else(PoisonError::into_inner);
         launched.iter().map(|[_, most]| most * self.warps).max().unwrap_or(0) * self.marks.entries.len() as u64
     }
 
-    /// Allocates rings of at most so many bytes in all, says how many they are, and tells the module where they are.
+    /// Allocates rings of at most so many bytes in all, returns how many there are, and writes their addresses to the module.
     pub(super) fn allocate(&self, device: &CudaDevice, most_bytes: u64) -> Result<u64> {
         let entries = self.marks.entries.len() as u64;
         let Some((warps, capacity)) = size(self.rings_needed() / entries, entries, most_bytes) else { return Ok(0) };
@@ -206,7 +206,7 @@ impl Marked {
         rings.as_ref().map_or(Ok(()), |r| r.records.fill_bytes(0))
     }
 
-    /// The rings of an entry, a slice a warp, handed to `each` with the warp's number in the grid.
+    /// Calls `each` with the rings of an entry, a slice a warp, and the warp's number in the grid.
     pub(super) fn read(&self, mut each: impl FnMut(usize, u64, &[[u32; 2]])) -> Result<()> {
         let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(rings) = &*rings else { return Ok(()) };
@@ -236,7 +236,7 @@ impl Marked {
     }
 }
 
-/// As the device declares it.
+/// The ring's symbol as the device declares it.
 #[repr(C)]
 struct Symbol {
     records: u64,
@@ -245,7 +245,7 @@ struct Symbol {
 }
 
 impl Module {
-    /// The address of a variable of the device's memory, which has so many bytes.
+    /// Returns the address of a variable in the device's memory, which must have so many bytes.
     pub(crate) fn global(&self, name: &str, bytes: usize) -> Result<sys::CUdeviceptr> {
         let c_name = std::ffi::CString::new(name).unwrap_or_default();
         let (mut address, mut found) = (0, 0);
@@ -261,14 +261,14 @@ impl Module {
     }
 }
 
-/// Rings of an entry and records of each, within so many bytes for all entries; `None` where there is nothing to record.
+/// Returns the rings of an entry and the records of each, within so many bytes for all entries; `None` if there is nothing to record.
 fn size(warps: u64, entries: u64, most_bytes: u64) -> Option<(u64, u64)> {
     if warps == 0 || entries == 0 {
         return None;
     }
     let warps = warps.min(most_bytes / (entries * CAPACITY.start() * RECORD)).clamp(1, u64::from(u32::MAX));
     let room = (most_bytes / (entries * warps * RECORD)).clamp(*CAPACITY.start(), *CAPACITY.end());
-    // The largest power of two.
+    // Rounded down to a power of two.
     Some((warps, 1 << room.ilog2()))
 }
 
@@ -284,7 +284,7 @@ mod tests {
         check(100, 1, 1 << 20, Some((100, 1024)));
         check(100, 2, 1 << 20, Some((100, 512)));
         check(1, 1, 1 << 40, Some((1, 8192)));
-        // Too many warps: the first of them are recorded.
+        // There are too many warps, so only the first of them are recorded.
         check(1 << 30, 1, 1 << 20, Some((1 << 14, 8)));
     }
 }

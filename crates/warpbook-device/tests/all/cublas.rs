@@ -9,7 +9,7 @@ use warpbook_record::Dtype;
 const DTYPES: [Dtype; 4] = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16];
 const WORKSPACE: usize = 32 << 20;
 
-/// A GPU and what `open` opens on it; `None` where either is missing, which is printed.
+/// Returns a GPU and the library that `open` opens on it; `None` if either is missing, which is printed.
 fn on_gpu<T>(test: &str, open: impl FnOnce(&CudaDevice) -> Result<T, Error>) -> Option<(CudaDevice, T)> {
     let device = testing::gpu(test)?;
     match open(&device) {
@@ -22,13 +22,13 @@ fn on_gpu<T>(test: &str, open: impl FnOnce(&CudaDevice) -> Result<T, Error>) -> 
     }
 }
 
-/// Multiples of 1/8 up to 2: exact in every type, and so are their products and sums in f32.
+/// Returns multiples of 1/8 up to 2: exact in every type, and so are their products and sums in f32.
 fn coarse(seed: u64, i: usize) -> f32 {
     let word = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (seed << 17));
     ((word ^ (word >> 29)) % 33) as f32 / 8.0 - 2.0
 }
 
-/// All 24 bits of a float between 1 and 2.
+/// Returns a float between 1 and 2 that uses all 24 bits.
 fn fine(seed: u64, i: usize) -> f32 {
     let word = (i as u64 + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9 ^ (seed << 13));
     f32::from_bits(0x3f80_0000 | ((word ^ (word >> 31)) as u32 & 0x007f_ffff))
@@ -58,7 +58,7 @@ struct Case {
     host: [Vec<f32>; 3],
     device: [Buffer<u8>; 3],
     skip: usize,
-    /// For each element of C in f64: what it should be, and the sum of the magnitudes of its terms.
+    /// Returns for each element of C in f64 the expected value, and the sum of the magnitudes of its terms.
     want: Vec<(f64, f64)>,
 }
 
@@ -71,7 +71,7 @@ impl Case {
             (0..skip + (rows * ld) as usize).map(|i| draw(which as u64, i)).collect::<Vec<f32>>()
         });
         if call.beta == 0.0 {
-            // C is not read.
+            // At beta 0, C is not read.
             host[2].fill(f32::NAN);
         }
         let device = [0, 1, 2].map(|i| device.buffer_from(&encode(call.dtype, &host[i])).unwrap());
@@ -83,13 +83,13 @@ impl Case {
         self.device.each_ref().map(|b| b.at(self.skip * self.call.dtype.bytes() as usize))
     }
 
-    /// C as it was before.
+    /// Returns C as it was before.
     fn reset(&self) {
         self.device[2].write(&encode(self.call.dtype, &self.host[2])).unwrap();
     }
 
-    /// Holds C on the device against f64: `bound` is the error allowed relative to the sum of the magnitudes, in addition to the one
-    /// rounding to C's type. What is not C's has to be as it was.
+    /// Compares C on the device with f64: `bound` is the error allowed relative to the sum of the magnitudes, in addition to the one
+    /// rounding to C's type. Memory around C must be unchanged.
     fn check(&self, bound: f64, what: &str) {
         let (call, dtype) = (&self.call, self.call.dtype);
         let (n, ldc) = (call.n as usize, call.ldc as usize);
@@ -125,7 +125,7 @@ fn reference(call: &LibraryGemm, [a, b, c]: [&[f32]; 3]) -> Vec<(f64, f64)> {
     (0..m * n).map(|at| element(at / n, at % n)).collect()
 }
 
-/// Every type and transposition of small products: square, odd, single elements, and odd leading dimensions.
+/// Tests every type and transposition of small products: square, odd, single elements, and odd leading dimensions.
 fn calls() -> impl Iterator<Item = LibraryGemm> {
     let shapes = [
         ((1, 1, 1), [0, 0, 0]),
@@ -164,7 +164,7 @@ fn cublas_multiplies_every_type_and_transposition() {
     assert!(cublas.version().0 >= 12);
     let stream = device.stream().unwrap();
     for call in calls() {
-        // At the start of their buffers, and one element further on.
+        // The arrays are at the start of their buffers, and one element further on.
         for skip in [0, 1] {
             let case = Case::new(&device, call, skip, coarse);
             let [a, b, c] = case.at();
@@ -200,7 +200,7 @@ fn all_algorithms_of_cublaslt_agree() {
                         case.check(0.0, &format!("{plan:?}"));
                         ran += 1;
                     }
-                    // Some are suggested that the device then refuses.
+                    // The device refuses some of the suggested algorithms.
                     Err(why) => assert!(matches!(why, Error::Unsupported { .. }), "{why}"),
                 }
             }
@@ -214,10 +214,10 @@ fn fp32_is_not_tf32() {
     let Some((device, cublas)) = on_gpu("fp32_is_not_tf32", Cublas::open) else { return };
     let Some((_, lt)) = on_gpu("fp32_is_not_tf32", CublasLt::open) else { return };
     let (stream, workspace) = (device.stream().unwrap(), device.zeros::<u8>(WORKSPACE).unwrap());
-    // Few terms, so that the errors of TF32 do not cancel.
+    // There are few terms, so that the errors of TF32 do not cancel.
     let (m, n, k) = (256, 192, 32);
     for (dtype, bound) in
-        // Of a sum of k terms in f32; of operands cut to 11 bits, twice over.
+        // Bounds for a sum of k terms in f32, and for operands cut to 11 bits, twice over.
         [(Dtype::F32, f64::from(k + 4) * 2f64.powi(-24)), (Dtype::Tf32, 2f64.powi(-8))]
     {
         let call = LibraryGemm {
@@ -278,7 +278,7 @@ fn products_are_captured() {
     }
 }
 
-/// Making and ending a handle waits for the whole device, which CUDA does not allow while a stream of it is captured: without care the
+/// Creating and destroying a handle waits for the whole device, which CUDA does not allow while a stream of it is captured: without care the
 /// capture on the other thread would be invalid. Tests run on threads of one process, so their handles come and go at any time.
 #[test]
 fn handles_are_made_and_ended_while_another_thread_captures() {
@@ -309,7 +309,7 @@ fn handles_are_made_and_ended_while_another_thread_captures() {
             let graph = unsafe {
                 stream.capture(|| {
                     product()?;
-                    // Time for the other thread to disturb it.
+                    // This gives the other thread time to disturb it.
                     pause();
                     product()
                 })

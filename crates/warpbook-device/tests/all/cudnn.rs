@@ -34,14 +34,14 @@ fn shape(dtype: Dtype, channels_last: bool) -> LibraryConvolution {
     }
 }
 
-/// All 24 bits of a float between 1 and 2, or its negative.
+/// Returns a float between 1 and 2 that uses all 24 bits, or its negative.
 fn fine(seed: u64, i: usize) -> f32 {
     let word = (i as u64 + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9 ^ (seed << 13));
     let size = f32::from_bits(0x3f80_0000 | ((word ^ (word >> 31)) as u32 & 0x007f_ffff));
     if word >> 63 == 0 { size } else { -size }
 }
 
-/// y of an NCHW convolution in f64, with the sums of magnitudes.
+/// Returns y of an NCHW convolution in f64, with the sums of magnitudes.
 fn reference(s: &LibraryConvolution, x: &[f32], w: &[f32]) -> Vec<(f64, f64)> {
     let [ih, iw] = s.x.map(|v| v as usize);
     let [oh, ow] = s.y.map(|v| v as usize);
@@ -95,7 +95,7 @@ fn fp32_is_not_tf32_and_a_graph_replays_it() {
     println!("{cudnn:?}");
     let stream = device.stream().unwrap();
     for (dtype, bound) in
-        // Of a sum of 72 terms in f32; of operands cut to 11 bits, twice over.
+        // Bounds for a sum of 72 terms in f32, and for operands cut to 11 bits, twice over.
         [(Dtype::F32, 80.0 * 2f64.powi(-24)), (Dtype::Tf32, 2f64.powi(-8))]
     {
         let s = shape(dtype, false);
@@ -125,9 +125,9 @@ fn what_cannot_run_is_refused_in_words() {
     };
     let s = shape(Dtype::F32, false);
     let plan = |s| cudnn.plan(&s, ConvolutionPass::Forward, WORKSPACE);
-    refused(plan(LibraryConvolution { dtype: Dtype::F64, ..s }).unwrap_err(), "not for F64");
+    refused(plan(LibraryConvolution { dtype: Dtype::F64, ..s }).unwrap_err(), "not F64");
     refused(plan(LibraryConvolution { channels: 0, ..s }).unwrap_err(), "sides from 1");
-    // An output that is not that of the window.
+    // The output does not belong to the window.
     refused(plan(LibraryConvolution { y: [9, 9], ..s }).unwrap_err(), "a convolution of 2 images of 8 x [9, 7]");
     let plan = plan(s).unwrap();
     let arrays = Arrays::new(&device, &s, &plan);

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use warpbook_device::{Arena, ArenaPlan, Compiler, CudaDevice, Error, Slice, Stream, testing};
 
-/// Cycles of a kernel that a copy queued behind it has to wait for: some ten milliseconds.
+/// Cycles of a kernel that delays a copy queued behind it: some ten milliseconds.
 const LATE: i64 = 20_000_000;
 
 /// Queues a kernel that sets the first element after [`LATE`] cycles.
@@ -17,7 +17,7 @@ fn late(device: &CudaDevice, stream: &Stream, y: &Slice<f32>, value: f32) {
 
 #[test]
 fn the_kernels_of_these_tests_compile() {
-    // Needs NVRTC and no GPU.
+    // This test needs NVRTC and no GPU.
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
     let spec = spec("axpy", 128);
     let compiled = compiler.compile(&spec, &spec.tiles[0], "sm_90").unwrap_or_else(|e| panic!("{e}"));
@@ -184,7 +184,7 @@ fn values_go_through_page_locked_memory_and_come_back() {
             axpy(&kernel, &stream, &y, &x, 2.0).unwrap();
         }
         stream.copy_to_host(&y, &to).unwrap();
-        // No synchronisation but that of `read`.
+        // There is no synchronisation except in `read`.
         assert_eq!(*to.read().unwrap(), values.iter().map(|v| 2.0 * v).collect::<Vec<_>>()[..]);
         assert_eq!(*from.read().unwrap(), values[..]);
     }
@@ -203,7 +203,7 @@ fn the_host_waits_for_the_copies_that_it_conflicts_with() {
     other.synchronize().unwrap();
     assert_eq!(*host.read().unwrap(), [5.0, 0.0, 0.0, 0.0]);
 
-    // What the device still has to read is not overwritten under it.
+    // An array is not overwritten while the device still has to read it.
     late(&device, &stream, &y, 6.0);
     stream.copy_to_device(&host.range(..2), &y.range(2..)).unwrap();
     host.write().unwrap().fill(9.0);
@@ -257,11 +257,11 @@ fn memory_may_be_dropped_while_copies_are_queued() {
         stream.copy_to_host(&slice, &back).unwrap();
         drop(host);
         drop(back);
-        // The next page-locked array may get the memory of the one that was dropped.
+        // The next page-locked array may get the memory of the dropped one.
         let next = device.pinned_from(&vec![2.0f32; 1 << 20]).unwrap();
         assert!(next.read().unwrap().iter().all(|v| *v == 2.0), "a copy wrote to memory that was freed");
     }
-    // A stream may end before its copies do.
+    // A stream may be dropped before its copies end.
     let (slice, host) = (device.zeros::<f32>(1).unwrap(), device.pinned(1).unwrap());
     late(&device, &stream, &slice, 3.0);
     stream.copy_to_host(&slice, &host).unwrap();

@@ -1,4 +1,4 @@
-//! What the compiler says of kernels that are wrong. Needs NVRTC and no GPU.
+//! Tests the compiler's messages for wrong kernels. Needs NVRTC and no GPU.
 
 use warpbook_device::{Compiler, Error};
 use warpbook_record::{Grid, KernelSpec, KernelStats, Source, Tile};
@@ -45,7 +45,7 @@ fn registers_shared_memory_and_spills_are_seen() {
     }\n";
     let stats = stats_of(text).unwrap();
     assert!((1..=64).contains(&stats.registers), "{stats:?}");
-    // With the kilobyte that the system keeps, where only the code could be asked.
+    // 5024 includes the kilobyte that the system keeps, where only the code has the size.
     assert!([4000, 5024].contains(&stats.static_shared_bytes), "{stats:?}");
     assert!(stats.spill_store_bytes > 0 && stats.spill_load_bytes > 0, "{stats:?}");
 }
@@ -56,7 +56,7 @@ fn an_error_shows_path_line_text_and_log() {
     let error = compile(text).unwrap_err();
     let Error::Compile(details) = &error else { panic!("{error}") };
     let first = details.first().unwrap();
-    // A source in a notebook's cell is no file of ours.
+    // A source in a notebook's cell is not one of our files.
     assert_eq!((first.file.as_str(), first.line, first.column), ("live/mine.cu", 3, Some(14)));
     assert!(first.message.contains("undefined_name"), "{first:?}");
     assert_eq!(first.excerpt(), "    3 |     out[0] = undefined_name;\n      |              ^");

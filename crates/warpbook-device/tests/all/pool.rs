@@ -1,4 +1,4 @@
-//! A pool of device memory on a real GPU.
+//! Tests a pool of device memory on a real GPU.
 
 use warpbook_device::{Pool, testing};
 
@@ -29,7 +29,7 @@ fn what_is_given_back_is_used_again() {
     assert_eq!((pool.used().reserved, device.allocated()), (0, before));
 }
 
-/// Three quarters of the memory twice: the second time the pool has to give the first segment back.
+/// Three quarters of the memory twice: the second time the pool has to release the first segment.
 #[test]
 fn unused_segments_make_room() {
     let Some(device) = testing::gpu("unused_segments_make_room") else { return };

@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) axpy(float* y, const float
     if (i < n) y[i] += a * x[i];
 }
 
-// Writes only after so many cycles, so that whoever does not wait sees the old value.
+// Writes only after so many cycles, so that a reader that does not wait sees the old value.
 extern "C" __global__ void __launch_bounds__(THREADS) late(float* y, float value, long long cycles) {
     const long long begun = clock64();
     while (clock64() - begun < cycles) {}
@@ -39,13 +39,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) stray(unsigned long long a
 }
 "#;
 
-/// One of the kernels above, with blocks of so many threads.
+/// Returns the row of one of the kernels above, with blocks of `threads` threads.
 pub fn spec(entry: &'static str, threads: i64) -> KernelSpec {
     let source = Source { path: "live/memory.cu", text: TEXT };
     KernelSpec::new(source, entry, &[Tile::new("t", &[("THREADS", threads)])], Grid::Cover)
 }
 
-/// The same, compiled and loaded.
+/// Returns the kernel of [`spec`], compiled and loaded.
 pub fn kernel(device: &CudaDevice, entry: &'static str, threads: i64) -> Kernel {
     let spec = spec(entry, threads);
     device.kernel(&spec, &spec.tiles[0]).unwrap()

@@ -26,7 +26,7 @@ const KERNEL: usize = 3;
 const MNIST: [u64; 2] = [512, 1024];
 const CIFAR: [u64; 2] = [128, 512];
 
-/// All of them.
+/// All layers.
 pub const LAYERS: [ConvolutionLayer; 5] = [
     ConvolutionLayer {
         name: "mnist-1",
@@ -93,7 +93,7 @@ impl ConvolutionLayer {
     /// The layer of a name.
     ///
     /// # Errors
-    /// A sentence with the names that there are.
+    /// If there is no layer of that name: a sentence with the names that there are.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         let known = || LAYERS.iter().map(|l| l.name).collect::<Vec<_>>().join(", ");
         let found = LAYERS.iter().find(|l| l.name == name.trim());
@@ -179,7 +179,7 @@ impl Task {
         })
     }
 
-    /// That of a problem.
+    /// Returns the task of a problem.
     pub fn of(problem: &Problem) -> Option<Self> {
         let layer = ConvolutionLayer::named(problem.text("layer")?).ok()?;
         let name = problem.text("pass")?;

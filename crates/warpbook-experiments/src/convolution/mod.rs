@@ -30,7 +30,7 @@ const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 #[derive(Debug, Clone)]
 pub struct Convolutions {
     layers: Vec<&'static ConvolutionLayer>,
-    /// Those of the published figures where none is set.
+    /// Batch sizes; those of the published figures if `None`.
     batches: Option<Vec<u64>>,
     passes: Vec<Pass>,
     dtypes: Vec<Dtype>,
@@ -73,7 +73,7 @@ impl Convolutions {
         Self::default().dtypes([Dtype::F16, Dtype::Bf16])
     }
 
-    /// Which layers; see [`LAYERS`].
+    /// Sets the layers; see [`LAYERS`].
     #[must_use]
     pub fn layers(mut self, layers: impl IntoIterator<Item = &'static ConvolutionLayer>) -> Self {
         self.layers = layers.into_iter().collect();
@@ -87,7 +87,7 @@ impl Convolutions {
         self
     }
 
-    /// Which passes. The first layer of a network has no input gradient.
+    /// Sets the passes. The first layer of a network has no input gradient.
     #[must_use]
     pub fn passes(mut self, passes: impl IntoIterator<Item = Pass>) -> Self {
         self.passes = passes.into_iter().collect();

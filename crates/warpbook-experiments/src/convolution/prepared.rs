@@ -17,7 +17,7 @@ use warpbook_nn::ops::conv2d::{Geometry, cpu};
 use warpbook_nn::ops::reference;
 use warpbook_record::{Check, Dtype, Rung};
 
-/// Inputs and what results are held against.
+/// Inputs, and the reference of the results.
 pub(super) struct Work<'a> {
     task: Task,
     /// The pass's two inputs, rounded to its type.
@@ -25,7 +25,7 @@ pub(super) struct Work<'a> {
     gpu: Option<OnGpu<'a>>,
 }
 
-/// The same on a GPU.
+/// Arrays of a task on a GPU.
 struct OnGpu<'a> {
     device: &'a CudaDevice,
     stream: Stream,
@@ -34,11 +34,11 @@ struct OnGpu<'a> {
     inputs: [DeviceArray; 2],
     /// In the type of the task's output.
     out: Output,
-    /// In that of its inputs, where it is another one: as libraries give a weight gradient.
+    /// Output in the type of the inputs, if it differs: libraries give a weight gradient like that.
     narrow: Option<Output>,
 }
 
-/// Where a result goes.
+/// Destination of a result.
 struct Output {
     storage: Storage,
     array: DeviceArray,
@@ -99,7 +99,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Which engine it is, and of how many.
+/// Says which engine was chosen, and of how many.
 fn chosen(engine: &str, rank: usize, found: usize) -> String {
     let place = if rank == 1 { "suggested first".to_owned() } else { format!("suggestion {rank}") };
     format!("cuDNN's {engine} ({place}), the fastest of {found} that were timed.")
@@ -184,7 +184,7 @@ fn check_on_cpu(task: &Task, g: &Geometry, inputs: [&[f32]; 2], got: &[f32]) -> 
     }
 }
 
-/// What runs a rung.
+/// Implementation that runs a rung.
 enum Way {
     Ours(Box<Convolution>),
     Library(Box<CudnnPlan>),
@@ -267,10 +267,10 @@ fn as_check(v: &Verdict) -> Check {
     }
 }
 
-/// Whether a candidate runs and gives the right result.
+/// Returns true if a candidate runs and gives the right result.
 ///
 /// # Errors
-/// One after which the GPU cannot be used.
+/// If an error occurs after which the GPU cannot be used.
 fn is_right(candidate: &dyn Candidate) -> Result<bool> {
     let ran = candidate.reset().and_then(|()| candidate.launch()).map_err(Error::from);
     match ran.and_then(|()| candidate.check()) {

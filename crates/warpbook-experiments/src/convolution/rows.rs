@@ -12,9 +12,9 @@ pub(super) struct Row {
     title: &'static str,
     idea: &'static str,
     pub method: Method,
-    /// Of shifted windows, whose weight gradient is a kernel of another idea: which rung this is.
+    /// Passes that this rung computes: of shifted windows, the weight gradient is a kernel of another idea.
     passes: &'static [Pass],
-    /// Whether it is the one for fp32, of methods that compute that on CUDA cores.
+    /// True if it is the rung for fp32, of methods that compute fp32 on CUDA cores; `None` for others.
     fp32: Option<bool>,
 }
 
@@ -108,7 +108,7 @@ impl Row {
         Form { method: self.method, dtype, layout: Layout::Nhwc }
     }
 
-    /// What it runs for a task; of im2col without the product.
+    /// Returns the kernels that run for a task; for im2col, without the product.
     pub fn kernels(&self, task: &Task, compute_capability: Option<(u32, u32)>) -> Vec<KernelSpec> {
         let is_fp32 = task.dtype == Dtype::F32;
         if !self.passes.contains(&task.pass) || self.fp32.is_some_and(|fp32| fp32 != is_fp32) {

@@ -37,7 +37,7 @@ impl Expression {
     /// Reads an expression.
     ///
     /// # Errors
-    /// A sentence that says where it stops making sense.
+    /// If the text is no expression: a sentence that says where it stops making sense.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader { text, at: 0, depth: 0 };
         let node = reader.sum()?;
@@ -47,7 +47,7 @@ impl Expression {
         }
     }
 
-    /// As it was given.
+    /// Returns the text as it was given.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -79,7 +79,7 @@ impl Expression {
         KernelSpec { source: source.into(), ..spec }
     }
 
-    /// As CUDA C++ of a float `v`.
+    /// Returns the expression as CUDA C++ of a float `v`.
     #[must_use]
     pub fn cuda(&self) -> String {
         let mut text = String::new();

@@ -8,7 +8,7 @@ use warpbook_record::{CUDA_DRIVER, KernelSpec, Requires, Rung, Runner, Schedule,
 /// The work at one size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Work {
-    /// What kernels are told: elements, or samples.
+    /// Size that kernels are given: elements, or samples.
     pub n: u64,
     /// Floats of the input and of the output.
     pub inputs: u64,
@@ -24,7 +24,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// n floats in and n out, with so many operations an element.
+    /// Returns the work of n floats in and n out, with this many operations per element.
     pub const fn each(n: u64, flops: u64) -> Self {
         Self {
             n,
@@ -38,7 +38,7 @@ impl Work {
         }
     }
 
-    /// The same with a last argument.
+    /// Adds a last argument.
     pub const fn with(self, argument: u64) -> Self {
         Self { argument, ..self }
     }
@@ -60,7 +60,7 @@ pub(super) type OnCpu = fn(&[f32], &mut [f32], u64, u64);
 /// A candidate for the arrays of a size.
 pub(super) type Make = for<'p> fn(&'p Arrays) -> Result<Box<dyn Candidate + 'p>>;
 
-/// Where a candidate of the pair's own making runs.
+/// Place where a candidate of the pair's own making runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// On all threads of the CPU.
@@ -69,22 +69,22 @@ pub(super) enum Place {
     Gpu(u32, u32),
 }
 
-/// What runs.
+/// Implementation of a half.
 pub(super) enum How {
     /// Products, convolutions, networks and trainings of the engine, as the pair makes them.
     Made { place: Place, make: Make },
     /// A function on the CPU, by one thread or by all.
     Cpu { run: OnCpu, all_threads: bool },
-    /// A kernel by so many threads for its n and size, which is given y as zeros if it adds to it.
+    /// Kernel with this many threads for its n and size, which is given y as zeros if it adds to it.
     Kernel { spec: fn() -> KernelSpec, threads: fn(u64, u64) -> u64, adds: bool },
     /// Kernels and copies, as the host queues them and waits for them.
     Host { spec: Option<fn() -> KernelSpec>, program: Program },
 }
 
-/// What the host does.
+/// Program that the host runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
-    /// So many operations as the argument says, each a launch, or the replay of a graph of them.
+    /// As many operations as the argument says, each a launch, or the replay of a graph of them.
     Operations { in_a_graph: bool },
     /// One launch.
     Whole,
@@ -122,7 +122,7 @@ impl Half {
         }
     }
 
-    /// Whether the device memory that it holds is known.
+    /// Returns true if the device memory that it holds is known.
     pub fn counts_memory(&self) -> bool {
         matches!(self.how, How::Made { place: Place::Gpu(..), .. })
     }

@@ -32,13 +32,13 @@ pub struct Pair {
     pub record: &'static str,
     /// A few words for a heading.
     pub title: &'static str,
-    /// What is compared, in a sentence.
+    /// Summary of what is compared, in a sentence.
     pub about: &'static str,
     /// Why one is faster, in a sentence or two.
     pub reason: &'static str,
     /// In which direction the ratio goes on a GPU with fewer SMs and less bandwidth, and why: reasoning, not a measurement.
     pub on_a_smaller_gpu: &'static str,
-    /// What it is swept over, as in "32 kinds of elements".
+    /// Unit of the sweep, such as "kinds" in "32 kinds of elements".
     axis: &'static str,
     headline: Quantity,
     /// The sizes of the full sweep; those of the quick suite; the one that charts show first.
@@ -51,7 +51,7 @@ pub struct Pair {
     input: fn(work: &Work) -> Vec<f32>,
     /// The output, in f64.
     want: fn(x: &[f32], work: &Work, size: u64) -> Vec<f64>,
-    /// What results may be off, relative to an element or to 1; 0 where both halves are exact.
+    /// Tolerance of results, relative to an element or to 1; 0 where both halves are exact.
     tolerance: f64,
     /// The slow way and the fast one whose ratio is the lesson.
     pub compared: [&'static str; 2],
@@ -73,7 +73,7 @@ impl Pair {
     /// The pair of a name.
     ///
     /// # Errors
-    /// There is none; the nearest names.
+    /// If there is no pair of that name: the error lists the nearest names.
     pub fn named(name: &str) -> Result<&'static Self, String> {
         PAIRS.iter().copied().find(|pair| pair.name == name.trim()).ok_or_else(|| {
             let near = nearest(name, PAIRS.iter().map(|p| p.name)).join(", ");
@@ -103,18 +103,18 @@ impl Guide {
     /// The pair of a name; see [`PAIRS`].
     ///
     /// # Errors
-    /// There is none.
+    /// If there is no pair of that name.
     pub fn pair(name: &str) -> Result<Self> {
         Ok(Self { pair: Some(Pair::named(name).map_err(Error::Setting)?), ..Self::all() })
     }
 
-    /// All pairs, which [`Configurable::each`] gives one by one.
+    /// Selects all pairs, which [`Configurable::each`] gives one by one.
     #[must_use]
     pub fn all() -> Self {
         Self { pair: None, sizes: None, quick: false, selection: Selection::default() }
     }
 
-    /// With little work and few sizes, for a machine without a GPU.
+    /// Sets little work and few sizes, for a machine without a GPU.
     #[must_use]
     pub fn quick(mut self) -> Self {
         self.quick = true;
@@ -152,8 +152,8 @@ impl Guide {
     /// The sizes of its pair, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
-        let of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
-        self.pair.map(of).unwrap_or_default()
+        let problems_of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
+        self.pair.map(problems_of).unwrap_or_default()
     }
 
     fn main_problem(&self) -> Option<Problem> {
@@ -288,12 +288,12 @@ impl Experiment for Guide {
     }
 }
 
-/// How two rungs of a pair compare at a size, and the pair's reason.
+/// Compares two rungs of a pair at a size, with the pair's reason.
 pub fn said(run: &Run, problem: &Problem, (slow, fast): (&str, &str)) -> String {
-    let of = |id: &str| run.measurement(id, problem).filter(|m| m.is_valid());
+    let valid = |id: &str| run.measurement(id, problem).filter(|m| m.is_valid());
     let titled = |id: &str| run.rung(id).map_or(id, |rung| &*rung.title).to_owned();
     let mut said = Vec::new();
-    if let Some((slow, fast)) = of(slow).zip(of(fast))
+    if let Some((slow, fast)) = valid(slow).zip(valid(fast))
         && let Some(ratio) = slow.median_us().zip(fast.median_us()).map(|(slow, fast)| slow / fast)
     {
         let names = [titled(&fast.rung), titled(&slow.rung)];

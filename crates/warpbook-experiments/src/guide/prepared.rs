@@ -16,7 +16,7 @@ pub(super) struct Arrays {
     pub size: u64,
     pub x: Vec<f32>,
     pub want: Vec<f64>,
-    /// What a half on the CPU, or the host's part of one on the GPU, writes.
+    /// Output of a half on the CPU, or of the host's part of one on the GPU.
     pub out: RefCell<Vec<f32>>,
     gpu: Option<OnGpu>,
 }
@@ -54,7 +54,7 @@ impl Arrays {
         Check::over("the same in f64 on the CPU, every element", pairs, 1.0, self.pair.tolerance)
     }
 
-    /// What results of the pair may be off.
+    /// Returns the tolerance of the pair's results.
     pub fn tolerance(&self) -> f64 {
         self.pair.tolerance
     }
@@ -77,7 +77,7 @@ impl Arrays {
         on_cpu(launch, move || Ok(self.check(&self.out.borrow())))
     }
 
-    /// One kernel, whose result lies on the device.
+    /// Creates the candidate of one kernel, whose result lies on the device.
     fn by_kernel<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, shape: Launch, adds: bool) -> Closures<'p> {
         let details = Details::of(&kernel, shape);
         let launch = move || {

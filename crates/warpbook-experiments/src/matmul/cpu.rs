@@ -1,12 +1,13 @@
 //! The matrix product on the CPU.
 
-use super::{Matmul, sides};
+use super::Matmul;
 use std::cell::{OnceCell, RefCell};
 use warpbook_data::parallel::collect;
 use warpbook_data::philox::gaussian;
+use warpbook_gemm::Product;
 use warpbook_gemm::cpu::{GemmError, Operands, blocked, library, naive, reference_rows, threaded};
 use warpbook_kernels::Tolerance;
-use warpbook_kernels::matmul::{Body, CpuBody, transposed};
+use warpbook_kernels::matmul::{Body, CpuBody};
 use warpbook_lab::experiment::{Candidate, Checked, Prepared, Trials};
 use warpbook_lab::{Error, Lab, Result};
 use warpbook_record::{Check, Dtype, Problem, Rung};
@@ -35,9 +36,9 @@ pub(super) struct Matrices<'a> {
 }
 
 impl<'a> Matrices<'a> {
-    pub(super) fn of(experiment: &'a Matmul, problem: &Problem) -> Self {
-        let sides = sides(problem).map(|v| v as usize);
-        Self { experiment, sides, transposed: transposed(problem), drawn: OnceCell::new() }
+    pub(super) fn of(experiment: &'a Matmul, product: &Product) -> Self {
+        let (sides, form) = ([product.m, product.n, product.k].map(|v| v as usize), product.form);
+        Self { experiment, sides, transposed: (form.trans_a, form.trans_b), drawn: OnceCell::new() }
     }
 
     fn operands(&self) -> Operands<'_> {

@@ -1,18 +1,18 @@
 //! The matrices of one problem on a GPU, and the rungs ready to multiply them.
 
-use super::{Matmul, cpu, form, launch, sides};
+use super::{Matmul, cpu, is_standard, launch, product_of};
 use std::sync::Arc;
 use warpbook_data::parallel::collect;
 use warpbook_device::{Bench, Buffer, Cublas, CublasLt, CudaDevice, LtPlan, Stream};
 use warpbook_gemm::philox::gaussians;
 use warpbook_gemm::storage::Storage;
 use warpbook_gemm::{Gemm, Judge, Plan, Product, Rehearsed, Verdict, rehearse};
-use warpbook_kernels::matmul::{Body, Form, LT_ALGORITHMS, Row, STANDARD_EDGE, WORKSPACE_BYTES, rows, shape_of};
+use warpbook_kernels::matmul::{Body, Form, LT_ALGORITHMS, Row, WORKSPACE_BYTES, rows};
 use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Check, Dtype, KernelSpec, Part, PartGroup, Problem, Run, Rung, Tile};
 
-/// The arrays of a product, and what its results are held against.
+/// Arrays of a product, and the reference of its results.
 pub(super) struct Inputs {
     pub(super) product: Product,
     pub(super) a: Storage,
@@ -23,7 +23,7 @@ pub(super) struct Inputs {
     pub(super) stream: Stream,
 }
 
-/// What runs a rung.
+/// Implementation that runs a rung.
 pub(super) enum Way {
     Ours(Arc<Plan>),
     Cublas(Cublas),
@@ -39,7 +39,7 @@ pub(super) struct Matrices<'a> {
     on_cpu: cpu::Matrices<'a>,
 }
 
-/// Compiles kernels with their tiles on all threads into the compiler's cache; what does not compile is told where it is used.
+/// Compiles kernels with their tiles on all threads into the compiler's cache; a kernel that does not compile is reported where it is used.
 pub(super) fn compile_into_cache(device: &CudaDevice, jobs: &[(KernelSpec, Tile)]) {
     let Ok(compiler) = device.compiler() else { return };
     collect(jobs.len(), &|i| {
@@ -51,8 +51,7 @@ pub(super) fn compile_into_cache(device: &CudaDevice, jobs: &[(KernelSpec, Tile)
 impl<'a> Matrices<'a> {
     pub(super) fn draw(experiment: &'a Matmul, lab: &Lab, device: &'a CudaDevice, problem: &Problem) -> Result<Self> {
         lab.tell(&Event::Preparing(&format!("drawing {} and the reference", problem.label)));
-        let [m, n, k] = sides(problem);
-        let product = Product::new(m, n, k, form(problem));
+        let product = product_of(problem)?;
         let [a, b, c] = product.elements();
         let dtype = product.form.dtype;
         let matrix = |stream, elements| -> Result<Storage> {
@@ -67,7 +66,7 @@ impl<'a> Matrices<'a> {
         let judge = Judge::new(device, &product, &a, &b)?;
         let workspace = device.zeros(WORKSPACE_BYTES as usize)?;
         let on_gpu = Inputs { product, a, b, c, workspace, judge, stream: device.stream()? };
-        let on_cpu = cpu::Matrices::of(experiment, problem);
+        let on_cpu = cpu::Matrices::of(experiment, &product);
         Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
     }
 
@@ -109,7 +108,7 @@ impl<'a> Matrices<'a> {
         Ok(best)
     }
 
-    /// What `gemm()` picks by itself, with the row whose kernel that is.
+    /// Returns the choice of `gemm()`, with the row whose kernel it is.
     fn as_chosen(&self) -> Result<OnGpu<'_>> {
         let Chosen { row, plan, why } = Chosen::of(&Gemm::untuned(self.device), &self.on_gpu.product)?;
         Ok(OnGpu { choice: Some(why), ..self.candidate_of(&row, Way::Ours(plan)) })
@@ -133,8 +132,7 @@ impl<'a> Matrices<'a> {
         }
         let (best, times) = trials.fastest(&plans.iter().map(|c| c as &dyn Candidate).collect::<Vec<_>>())?;
         // Of a sweep the standard size is enough to see what a tile does.
-        let standard = shape_of(&self.problem) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE));
-        let kept = self.experiment.shapes.len() == 1 || standard;
+        let kept = self.experiment.shapes.len() == 1 || is_standard(&self.problem);
         for (candidate, samples) in plans.iter().zip(times).filter(|_| kept) {
             trials.keep(PartGroup::Tile, candidate.details().tile.unwrap_or_default(), samples.us);
         }
@@ -180,7 +178,7 @@ impl Prepared for Matrices<'_> {
         }
     }
 
-    /// What a result costs that is wanted on the host: pageable copies to the device and back.
+    /// Times what a result costs that is wanted on the host: pageable copies to the device and back.
     fn extras(&self, lab: &Lab, _: &Run) -> Result<Vec<Part>> {
         fn copies<T: warpbook_device::Element>(
             bench: &Bench,
@@ -228,7 +226,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// By a handle's choice, of arrays that begin at multiples of 16 bytes.
+    /// Prepares the choice of a handle, for arrays that begin at multiples of 16 bytes.
     pub(super) fn of(gemm: &Gemm, product: &Product) -> Result<Self> {
         let choice = gemm.choice(product)?;
         let plan = gemm.plan(product, [true; 2])?;
@@ -295,10 +293,10 @@ impl Candidate for OnGpu<'_> {
     }
 }
 
-/// Whether a candidate runs and gives the right result.
+/// Returns true if a candidate runs and gives the right result.
 ///
 /// # Errors
-/// One after which the GPU cannot be used.
+/// If an error occurs after which the GPU cannot be used.
 pub(super) fn is_right(candidate: &dyn Candidate) -> Result<bool> {
     let ran = candidate.reset().and_then(|()| candidate.launch()).map_err(Error::from);
     match ran.and_then(|()| candidate.check()) {

@@ -12,7 +12,7 @@ pub(crate) use gpu::as_check;
 use crate::builders::{seeded, selects};
 use warpbook_gemm::{Findings, Product, choose_from};
 use warpbook_kernels::matmul::{
-    self, Body, Form, LAYERS, Row, SHAPES, STANDARD_EDGE, SUM_PARTS_ENTRY, UNTUNED, rows, shape_of, transposed,
+    self, Body, LAYERS, Row, SHAPES, STANDARD_EDGE, SUM_PARTS_ENTRY, UNTUNED, rows, shape_of,
 };
 use warpbook_lab::experiment::Prepared;
 use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joined, list, parse_dtype, parse_shape};
@@ -132,7 +132,7 @@ impl Matmul {
         self
     }
 
-    /// One more product, with A and B stored transposed or not.
+    /// Adds a product, with A and B stored transposed or not.
     #[must_use]
     pub fn also(mut self, shape: (u64, u64, u64), dtype: Dtype, transposed: (bool, bool)) -> Self {
         self.also.push((shape, dtype, transposed));
@@ -145,35 +145,35 @@ impl Matmul {
         crossed.chain(self.also.iter().copied()).collect()
     }
 
-    /// Whether A and B of each shape are stored transposed.
+    /// Sets whether A and B of each shape are stored transposed.
     #[must_use]
     pub fn transposed(mut self, a: bool, b: bool) -> Self {
         self.transposed = (a, b);
         self
     }
 
-    /// One tile for the rungs that have it, by id, in place of the fastest.
+    /// Sets one tile by id for the rungs that have it, in place of the fastest.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
         self.selection.tile = Some(id.into());
         self
     }
 
-    /// Whether every tile of a rung is tried, and the fastest kept; else the first is taken.
+    /// Sets whether every tile of a rung is tried, and the fastest kept; else the first is taken.
     #[must_use]
     pub fn tiles(mut self, tiles: bool) -> Self {
         self.tiles = tiles;
         self
     }
 
-    /// Whether copies to the device and back are timed too.
+    /// Sets whether copies to the device and back are timed too.
     #[must_use]
     pub fn transfers(mut self, transfers: bool) -> Self {
         self.transfers = transfers;
         self
     }
 
-    /// One more rung, after all others.
+    /// Adds a rung after all others.
     #[must_use]
     pub fn row(mut self, row: Row) -> Self {
         self.rows.push(row);
@@ -188,7 +188,7 @@ impl Matmul {
         self.rows.iter().map(|r| r.rung.clone()).collect()
     }
 
-    /// The row of a rung; of a variant that of its base, with the variant in its place.
+    /// Returns the row of a rung; for a variant the row of its base, with the variant in its place.
     pub(crate) fn row_of(&self, rung: &Rung) -> Option<Row> {
         let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
         let base = self.rows.iter().find(|r| r.rung.id == *id)?;
@@ -203,8 +203,7 @@ impl Matmul {
         if let Some(asked) = self.selection.tile.as_deref().filter(|id| kernel.tile(id).is_some()) {
             return Some(asked.to_owned());
         }
-        let [m, n, k] = sides(problem);
-        let product = Product::new(m, n, k, form(problem));
+        let product = product_of(problem).ok()?;
         let chosen = choose_from(std::slice::from_ref(&row), &product, info, tuned).map(|c| c.tile.id.to_string());
         chosen.or_else(|| kernel.tiles.first().map(|t| t.id.to_string()))
     }
@@ -286,13 +285,12 @@ impl Experiment for Matmul {
     fn plan(&self, lab: Option<&Lab>) -> Result<Plan> {
         self.validate(lab)?;
         let problems = self.problems();
-        let is_standard = |p: &&Problem| shape_of(p) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE));
         Ok(Plan {
             title: "Matrix product".into(),
             descriptor: Self::descriptor(),
             inputs: Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type"),
             // In the type that the ladder ends with, where it is there.
-            main_problem: problems.iter().filter(is_standard).max_by_key(|p| p.dtype == Dtype::Bf16).cloned(),
+            main_problem: problems.iter().filter(|p| is_standard(p)).max_by_key(|p| p.dtype == Dtype::Bf16).cloned(),
             ..settings::plan(self, problems, self.selection.of(self.all_rungs()))
         })
     }
@@ -303,14 +301,17 @@ impl Experiment for Matmul {
             Body::Cpu(body) => cpu::obstacle(lab, *body, problem),
             _ => {
                 let cc = lab.device().info().compute_capability?;
-                row.obstacle(form(problem), Some(cc)).or_else(|| too_slow(so_far, rung, problem))
+                match product_of(problem) {
+                    Ok(product) => row.obstacle(product.form, Some(cc)).or_else(|| too_slow(so_far, rung, problem)),
+                    Err(why) => Some(why.to_string()),
+                }
             }
         }
     }
 
     fn compiled(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
-        let ([m, n, k], info) = (sides(problem), lab.device().info());
-        let mut spec = warpbook_gemm::Plan::spec(&self.row_of(rung)?, &Product::new(m, n, k, form(problem)))?;
+        let info = lab.device().info();
+        let mut spec = warpbook_gemm::Plan::spec(&self.row_of(rung)?, &product_of(problem).ok()?)?;
         let chosen = self.tile_by_costs(rung, problem, info, &Findings::published(info))?;
         spec.tiles.retain(|tile| tile.id == chosen);
         Some(spec)
@@ -319,7 +320,7 @@ impl Experiment for Matmul {
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         Ok(match lab.device().cuda() {
             Some(device) => Box::new(gpu::Matrices::draw(self, lab, device, problem)?),
-            None => Box::new(cpu::Matrices::of(self, problem)),
+            None => Box::new(cpu::Matrices::of(self, &product_of(problem)?)),
         })
     }
 }
@@ -467,17 +468,14 @@ fn too_slow(so_far: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
     (rate > 0.0 && expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.1} s a product"))
 }
 
-/// How a problem's matrices are stored, and their types.
-fn form(problem: &Problem) -> Form {
-    let ((trans_a, trans_b), dtype) = (transposed(problem), problem.dtype);
-    let out = if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype };
-    Form { trans_a, trans_b, out, ..Form::plain(dtype) }
+/// True if a product is the cube that is measured when no shape is asked for.
+fn is_standard(problem: &Problem) -> bool {
+    shape_of(problem) == Some((STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE))
 }
 
-/// m, n and k in 32 bits: a problem that was validated has no more.
-fn sides(problem: &Problem) -> [u32; 3] {
-    let (m, n, k) = shape_of(problem).unwrap_or_default();
-    [m, n, k].map(|v| u32::try_from(v).unwrap_or(u32::MAX))
+/// The product of a problem of this experiment.
+fn product_of(problem: &Problem) -> Result<Product> {
+    Product::try_from(problem).map_err(|malformed| Error::Setting(malformed.to_string()))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What a GPU does in an epoch of the rungs that launch kernels for each: recorded after everything was timed, so that nothing that is timed has a
-//! profiler next to it.
+//! Recording of the GPU's activity in an epoch, for the rungs that launch kernels for each epoch. It is made after everything was timed, so that
+//! nothing that is timed has a profiler next to it.
 
 use super::Regression;
 use super::prepared::Points;
@@ -13,7 +13,7 @@ use warpbook_record::{Problem, Run, Rung, Runner};
 const EPOCHS: u64 = 9;
 const _: () = assert!(EPOCHS < LOG_EVERY);
 
-/// The rungs of ours that were measured at a problem and launch kernels for every epoch.
+/// Returns the project's rungs that were measured at a problem and launch kernels for every epoch.
 fn wanted<'r>(experiment: &Regression, run: &'r Run, problem: &Problem) -> Vec<&'r Rung> {
     let is_ours = |r: &&Rung| matches!(r.runner, Runner::Kernels { .. }) && r.variant_of.is_none();
     let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m));

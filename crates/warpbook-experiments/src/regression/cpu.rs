@@ -20,7 +20,7 @@ fn add(mut a: Sums, b: &Sums) -> Sums {
     a
 }
 
-/// One pass over a range of the points by one thread.
+/// Makes one pass over a range of the points, on one thread.
 fn pass((x, y): Columns<'_>, points: Range<usize>, weights: &[f32]) -> Sums {
     let starts = points.clone().step_by(BLOCK);
     let zero = vec![0.0; x.len() + 2];
@@ -88,14 +88,14 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     sum(&lanes)
 }
 
-/// Which threads take part.
+/// Threads that take part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Threads {
     One,
     All,
 }
 
-/// What a descent gives.
+/// Result of a descent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Descent {
     /// A weight for each feature, then b.

@@ -10,7 +10,7 @@ use warpbook_kernels::regression::Line;
 pub struct DataSet {
     /// The features, f32 `[features][points]`: one evenly spaced, in [0, 10) unless another range is asked for, or several that are standard Gaussian numbers.
     pub x: Vec<Vec<f32>>,
-    /// What was seen there, f32 `[points]`.
+    /// Observed values, f32 `[points]`.
     pub y: Vec<f32>,
     /// Training points.
     pub train: usize,
@@ -35,7 +35,7 @@ impl Spaced {
     }
 }
 
-/// Training points of so many: 80 %, rounded down.
+/// Returns the number of training points among `points`: 80 %, rounded down.
 pub(crate) fn train_points(points: u64) -> u64 {
     // Four fifths without the overflow of 4 n.
     points / 5 * 4 + points % 5 * 4 / 5
@@ -48,7 +48,7 @@ impl DataSet {
         Self::around(&Line::default(), (points, features), noise, seed)
     }
 
-    /// Draws points of so many features around a line on the CPU; `kernels/regression/data.cu` draws the same bits.
+    /// Draws points with so many features around a line on the CPU; `kernels/regression/data.cu` draws the same bits.
     #[must_use]
     pub fn around(line: &Line, (points, features): (u64, u64), noise: f32, seed: u64) -> Self {
         let train = train_points(points) as usize;

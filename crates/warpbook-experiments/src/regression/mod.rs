@@ -98,7 +98,7 @@ impl Regression {
         self
     }
 
-    /// One more data set, with its own number of features.
+    /// Adds a data set, with its own number of features.
     #[must_use]
     pub fn also(mut self, points: u64, features: u64) -> Self {
         self.also.push((points, features));
@@ -145,36 +145,36 @@ impl Regression {
         self
     }
 
-    /// Where x is evenly spaced, with one feature: from `min` on, below `max`.
+    /// Sets the range of x, evenly spaced, with one feature: from `min` on, below `max`.
     #[must_use]
     pub fn range(mut self, min: f32, max: f32) -> Self {
         self.line.range = (min, max);
         self
     }
 
-    /// Another of the tiles that a rung's row permits, by id.
+    /// Selects another of the tiles that a rung's row permits, by id.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
         self.selection.tile = Some(id.into());
         self
     }
 
-    /// Whether the parts of an epoch are timed apart as well.
+    /// Sets whether the parts of an epoch are timed apart as well.
     #[must_use]
     pub fn parts(mut self, parts: bool) -> Self {
         self.parts = parts;
         self
     }
 
-    /// Whether what a GPU does in an epoch is recorded after everything was timed. From then on CUPTI makes every launch of
-    /// the process take longer, so a process that goes on timing does without.
+    /// Sets whether the GPU's activity in an epoch is recorded after everything was timed. From then on CUPTI makes every launch of the process
+    /// take longer, so a process that goes on timing does without.
     #[must_use]
     pub fn timelines(mut self, timelines: bool) -> Self {
         self.timelines = timelines;
         self
     }
 
-    /// One more rung, after all others.
+    /// Adds a rung after all others.
     #[must_use]
     pub fn row(mut self, row: RegressionRow) -> Self {
         self.rows.push(row);

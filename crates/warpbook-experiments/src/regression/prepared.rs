@@ -13,7 +13,7 @@ use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Repeated, 
 use warpbook_lab::{Event, Lab, Result};
 use warpbook_record::{Check, Dtype, LossPoint, Part, PartGroup, Problem, Run, Rung, TrainLog};
 
-/// The points of one problem, and the descent that every rung is held against.
+/// Points of one problem, and the descent that every rung is checked by.
 pub(super) struct Points<'a> {
     experiment: &'a Regression,
     lab: &'a Lab,
@@ -39,8 +39,8 @@ impl<'a> Points<'a> {
             Some(points) => points.download()?,
             None => DataSet::around(line, (points, features), noise, seed),
         };
-        let of = |(x, y): (Vec<&[f32]>, &[f32])| Statistics::of((&x, y));
-        let (train, test) = (of(host.training()), of(host.test()));
+        let statistics = |(x, y): (Vec<&[f32]>, &[f32])| Statistics::of((&x, y));
+        let (train, test) = (statistics(host.training()), statistics(host.test()));
         let start: Vec<f64> = initial(experiment, features).iter().map(|w| f64::from(*w)).collect();
         let reference = train.descend(&start, f64::from(experiment.learning_rate), experiment.epochs, LOG_EVERY);
         Ok(Self { experiment, lab, problem: problem.clone(), host, device, train, test, reference })
@@ -162,7 +162,7 @@ impl Prepared for Points<'_> {
             let mut descender = self.descender(rung)?;
             let operations = descender.time_operations(device, lab.bench())?;
             let ablations = descender.time_ablations(device, lab.bench())?;
-            let of = |group| {
+            let part_of = |group| {
                 move |(name, samples): (String, warpbook_device::Samples)| Part {
                     rung: rung.id.to_string(),
                     problem: self.problem.clone(),
@@ -171,8 +171,8 @@ impl Prepared for Points<'_> {
                     samples_us: samples.us,
                 }
             };
-            parts.extend(operations.into_iter().map(of(PartGroup::Operation)));
-            parts.extend(ablations.into_iter().map(of(PartGroup::Ablation)));
+            parts.extend(operations.into_iter().map(part_of(PartGroup::Operation)));
+            parts.extend(ablations.into_iter().map(part_of(PartGroup::Ablation)));
         }
         Ok(parts)
     }

@@ -24,7 +24,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Of points (x, y), f32 `[n]` each; the shorter array counts.
+    /// Sums up points (x, y), f32 `[n]` each; the shorter array counts.
     #[must_use]
     pub fn of(x: &[f32], y: &[f32]) -> Self {
         const CHUNK: usize = 4096;
@@ -110,7 +110,7 @@ pub struct Gram {
 }
 
 impl Gram {
-    /// Of points (x, y).
+    /// Sums up points (x, y).
     #[must_use]
     pub fn of((x, y): Columns<'_>) -> Self {
         const CHUNK: usize = 512;
@@ -183,17 +183,17 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     lanes.iter().sum::<f64>() + rest
 }
 
-/// What the descent has to know of the points.
+/// Statistics of the points that determine the descent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Statistics {
-    /// Of one feature.
+    /// Statistics of one feature.
     One(Moments),
-    /// Of several.
+    /// Statistics of several features.
     Many(Gram),
 }
 
 impl Statistics {
-    /// Of points (x, y).
+    /// Computes the statistics of points (x, y).
     #[must_use]
     pub fn of(points: Columns<'_>) -> Self {
         match points.0 {
@@ -245,7 +245,7 @@ impl Statistics {
     }
 }
 
-/// What the descent gives in double precision.
+/// Result of the descent in double precision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reference {
     /// Final weights, one a feature, then b.

@@ -1,4 +1,4 @@
-//! What an all-reduce costs, by its length: between ranks on the CPU, over the collective that their trainings use.
+//! Cost of an all-reduce by its length: between ranks on the CPU, over the collective that their trainings use.
 
 use super::threads::together;
 use std::time::Instant;
@@ -7,12 +7,12 @@ use warpbook_nn::train::TrainError;
 use warpbook_ranks::{Collective, Reduce, Wire};
 use warpbook_record::stats;
 
-/// All-reduces of a length: those before the timed ones, and those.
+/// Numbers of all-reduces of a length: before the timed ones, and timed.
 const REPEATS: [usize; 2] = [2, 9];
 /// The largest array, in bytes.
 const MOST: usize = 1 << 30;
 
-/// An all-reduce of so many bytes.
+/// Timing of an all-reduce of so many bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllReduce {
     /// Ranks.
@@ -38,7 +38,7 @@ impl AllReduce {
 }
 
 /// The bus bandwidth of an all-reduce: the bytes that the busiest link has to carry whatever the algorithm, 2 (N - 1) / N times the array's, over the
-/// time. It can be held against the link's own bandwidth for any number of ranks. Source: the notes of NCCL's tests, doc/PERFORMANCE.md.
+/// time. It can be compared with the link's own bandwidth for any number of ranks. Source: the notes of NCCL's tests, doc/PERFORMANCE.md.
 #[must_use]
 pub fn bus_bytes_per_s(ranks: usize, bytes: f64, us: f64) -> f64 {
     let n = ranks as f64;
@@ -48,7 +48,7 @@ pub fn bus_bytes_per_s(ranks: usize, bytes: f64, us: f64) -> f64 {
 /// Times all-reduces of these lengths, in bytes, between ranks that are threads of this process. Each result is checked.
 ///
 /// # Errors
-/// There are fewer than two ranks, an array is too long, a rank is lost, or a sum is wrong.
+/// If there are fewer than two ranks, an array is too long, a rank is lost, or a sum is wrong.
 pub fn all_reduce_on_threads(ranks: usize, lengths: &[usize]) -> Result<Vec<AllReduce>> {
     if !(2..=64).contains(&ranks) || lengths.iter().any(|bytes| !(4..=MOST).contains(bytes)) {
         return Err(Error::Setting(format!(

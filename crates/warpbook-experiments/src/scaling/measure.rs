@@ -1,4 +1,4 @@
-//! What one rank measures.
+//! Measurements of one rank.
 
 use super::timeline::{self, Moment};
 use super::{Cell, Scaling, Way};
@@ -14,7 +14,8 @@ use warpbook_record::Check;
 
 /// Losses below this are compared with it instead.
 const LEAST_LOSS: f64 = 0.01;
-/// Losses of so many steps may differ: on the CPU sums in another order; on GPUs also other kernels for a smaller batch; and rounding to 16 bits.
+/// Largest difference between the losses of the first steps: on the CPU sums in another order; on GPUs also other kernels for a smaller batch; and
+/// rounding to 16 bits.
 const ALLOWED_ON_CPU: f64 = 2e-4;
 const ALLOWED_ON_GPU: f64 = 2e-3;
 const ALLOWED_IN_HALF: f64 = 3e-2;
@@ -25,7 +26,7 @@ const WARM_UP: [usize; 2] = [2, 20];
 /// Losses that are looked at in the end.
 const LAST: usize = 8;
 
-/// What was measured of one piece of work.
+/// Measurement of one piece of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     pub(crate) network: String,
@@ -36,9 +37,9 @@ pub struct Measured {
     pub(crate) samples_us: Vec<f64>,
     pub(crate) check: Option<Check>,
     pub(crate) error: Option<String>,
-    /// What travels, in a sentence.
+    /// Description of the data that travel, in a sentence.
     pub(crate) choice: Option<String>,
-    /// What every rank did in one step.
+    /// Activity of every rank in one step.
     pub(crate) moments: Vec<Moment>,
     /// Why that is not known.
     pub(crate) note: Option<String>,
@@ -73,7 +74,7 @@ impl Measured {
     }
 }
 
-/// What makes steps: a trainer, alone or one of several, or replicas in one process.
+/// Source of steps: a trainer, alone or one of several, or replicas in one process.
 enum Steps {
     Trainer(Box<Trainer>, Option<Ranks>),
     Replicas(Box<DataParallel>),
@@ -103,10 +104,10 @@ impl Steps {
 }
 
 impl Scaling {
-    /// What this process measures as one of several ranks, or as the only one. Every rank calls it, and rank 0 has what came of it; `tell` hears of each.
+    /// Measures as one of several ranks, or as the only one. Every rank calls it, and rank 0 has the results; `tell` hears of each.
     ///
     /// # Errors
-    /// A rank is lost, or the settings make no sense. What fails on all ranks alike is a row.
+    /// If a rank is lost, or a setting is out of range. A failure on all ranks alike is a row.
     pub fn work(&self, lab: &Lab, ranks: Option<&Ranks>, tell: &mut dyn FnMut(&Measured)) -> Result<Vec<Measured>> {
         self.validate(lab)?;
         let (world, on_gpu) = (ranks.map_or(1, Ranks::world), lab.device().cuda().is_some());
@@ -122,10 +123,10 @@ impl Scaling {
         Ok(all)
     }
 
-    /// What one process measures that drives all devices, on every number of them.
+    /// Measures in one process that drives all devices, on every number of them.
     ///
     /// # Errors
-    /// A device cannot be opened, or the settings make no sense.
+    /// If a device cannot be opened, or a setting is out of range.
     pub fn work_in_one_process(&self, lab: &Lab, tell: &mut dyn FnMut(&Measured)) -> Result<Vec<Measured>> {
         self.validate(lab)?;
         let on_gpu = lab.device().cuda().is_some();
@@ -200,7 +201,7 @@ impl Scaling {
         Ok(())
     }
 
-    /// The losses of the first steps, held against those of one rank with the same global batch.
+    /// Compares the losses of the first steps with those of one rank with the same global batch.
     fn check(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Check> {
         let set = if cell.network.is_rows() {
             // One batch again and again: only so do its losses fall from step to step.
@@ -263,7 +264,7 @@ impl Scaling {
         warpbook_nn::train::RanksOptions { wire: way.wire, ..self.options }
     }
 
-    /// What makes the timed steps, prepared.
+    /// Prepares the source of the timed steps.
     fn steps(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Steps> {
         let (set, recipe) = (self.set(cell.network, cell.batch)?, self.recipe(cell.network, cell.batch)?);
         if !cell.way.ranks {
@@ -283,7 +284,7 @@ impl Scaling {
         Ok(Steps::Trainer(Box::new(trainer), ranks))
     }
 
-    /// What every rank does in a step of each way at the first size of each network.
+    /// Records the activity of every rank in a step of each way, at the first size of each network.
     fn record_timelines(&self, lab: &Lab, ranks: Option<&Ranks>, all: &mut [Measured]) -> Result<()> {
         let Some(ranks) = ranks else { return Ok(()) };
         let on_gpu = lab.device().cuda().is_some();
@@ -292,9 +293,10 @@ impl Scaling {
         let mut seen: Vec<(String, String)> = Vec::new();
         for cell in self.cells(ranks.world(), on_gpu).iter().filter(|cell| cell.way.ranks) {
             let key = (cell.network.name().to_owned(), cell.way.id());
-            let of = |m: &Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
+            let is_of_cell =
+                |m: &Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
             // What failed did so on all ranks.
-            if seen.contains(&key) || all.iter().any(|m| of(m) && m.error.is_some()) {
+            if seen.contains(&key) || all.iter().any(|m| is_of_cell(m) && m.error.is_some()) {
                 continue;
             }
             seen.push(key);
@@ -302,7 +304,7 @@ impl Scaling {
                 None => self.recorded_on_cpu(lab, cell, ranks).map(Ok)?,
                 Some(recorder) => self.recorded_on_gpu(lab, recorder, cell, ranks)?,
             };
-            if let Some(measured) = all.iter_mut().find(|m| of(m)) {
+            if let Some(measured) = all.iter_mut().find(|m| is_of_cell(m)) {
                 match recorded {
                     Ok(own) => measured.moments = timeline::of_all(ranks, &own)?,
                     Err(why) => measured.note = Some(why),
@@ -323,7 +325,7 @@ impl Scaling {
         Ok(timeline::of_work(ranks.rank(), &work))
     }
 
-    /// Or why nothing was recorded, on whichever rank.
+    /// Returns the moments of a step on GPUs, or the reason why some rank recorded nothing.
     fn recorded_on_gpu(
         &self,
         lab: &Lab,
@@ -346,7 +348,7 @@ impl Scaling {
     }
 }
 
-/// What travels in a step, in a sentence.
+/// Says which data travel in a step, in a sentence.
 fn travels(buckets: &[u64]) -> String {
     let total = warpbook_charts::words::bytes(buckets.iter().sum());
     match buckets.len() {
@@ -355,7 +357,7 @@ fn travels(buckets: &[u64]) -> String {
     }
 }
 
-/// Where a rank computes, as fast as it goes.
+/// Returns the place where a rank computes, as fast as it goes.
 fn place(lab: &Lab, precision: Precision, scale: Option<f32>) -> Result<Place> {
     Ok(match Place::new(lab.device(), precision).map_err(failure)? {
         Place::Cuda(device, options) => {
@@ -367,7 +369,7 @@ fn place(lab: &Lab, precision: Precision, scale: Option<f32>) -> Result<Place> {
     })
 }
 
-/// Where the replicas of one process compute: on the first GPUs, or one after the other on the CPU.
+/// Returns the places where the replicas of one process compute: on the first GPUs, or one after the other on the CPU.
 fn places(lab: &Lab, cell: &Cell, scale: Option<f32>) -> Result<Vec<Place>> {
     let first = place(lab, cell.way.precision, scale)?;
     let Place::Cuda(device, options) = &first else { return Ok(vec![Place::Cpu; cell.world]) };
@@ -403,7 +405,7 @@ fn all_numbers(ranks: Option<&Ranks>, own: &[f64]) -> Result<Vec<Vec<f64>>> {
     Ok(ranks.all_gather(&bytes).map_err(failure)?.iter().map(numbers).collect())
 }
 
-/// Of each sample the time of the slowest rank.
+/// Returns for each sample the time of the slowest rank.
 fn slowest(ranks: Option<&Ranks>, own: Vec<f64>) -> Result<Vec<f64>> {
     let all = all_numbers(ranks, &own)?;
     Ok((0..own.len()).map(|i| all.iter().filter_map(|of| of.get(i)).fold(0.0, |most: f64, us| most.max(*us))).collect())

@@ -1,4 +1,4 @@
-//! How training steps scale with the number of ranks: the time of a step on 1 to N of them, each with its own process and GPU, and on as many GPUs
+//! Scaling of training steps with the number of ranks: the time of a step on 1 to N of them, each with its own process and GPU, and on as many GPUs
 //! of one process.
 
 mod collective;
@@ -29,7 +29,7 @@ const FEATURES: std::ops::RangeInclusive<usize> = 16..=1 << 15;
 /// The most ranks of one machine.
 const MOST_RANKS: usize = 64;
 
-/// How the global batch goes with the number of ranks.
+/// Growth of the global batch with the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Growth {
     /// Every rank has the same batch: the more ranks, the larger the global batch.
@@ -72,7 +72,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// As "ranks_amp_bf16" and "one_process_fp32".
+    /// Returns an id such as "ranks_amp_bf16" or "one_process_fp32".
     pub fn id(&self) -> String {
         let wire = match self.wire {
             Wire::F32 => "",
@@ -84,7 +84,7 @@ impl Way {
     }
 }
 
-/// A piece of work: so many ranks, and the samples of a batch of all of them.
+/// Piece of work: a number of ranks, and the samples of a batch of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub network: Net,
@@ -93,9 +93,9 @@ pub(crate) struct Cell {
     pub batch: u64,
 }
 
-/// What is measured.
+/// Experiment that measures how training steps scale with the number of ranks.
 ///
-/// Before a step is timed, the losses of some steps on all ranks are held against those of one rank with the same global batch. What is timed is the
+/// Before a step is timed, the losses of some steps on all ranks are compared with those of one rank with the same global batch. What is timed is the
 /// recipe itself, with dropout and augmentation, by the clock of the host: some steps are queued and waited for, and the slowest rank counts.
 #[derive(Debug, Clone)]
 pub struct Scaling {
@@ -146,7 +146,7 @@ impl Scaling {
         }
     }
 
-    /// Which networks are trained.
+    /// Sets the networks that are trained.
     #[must_use]
     pub fn networks(mut self, networks: impl IntoIterator<Item = Workload>) -> Self {
         self.networks = networks.into_iter().map(Net::Known).collect();
@@ -191,14 +191,14 @@ impl Scaling {
         self
     }
 
-    /// Whether the same number of devices is also driven by one process.
+    /// Sets whether one process also drives each number of devices.
     #[must_use]
     pub fn one_process(mut self, one_process: bool) -> Self {
         self.one_process = one_process;
         self
     }
 
-    /// How ranks train together.
+    /// Sets how ranks train together.
     #[must_use]
     pub fn options(mut self, options: RanksOptions) -> Self {
         self.options = options;
@@ -226,7 +226,7 @@ impl Scaling {
         self
     }
 
-    /// Whether what every rank does in one step is recorded after everything was timed.
+    /// Sets whether the activity of every rank in one step is recorded after everything was timed.
     #[must_use]
     pub fn timelines(mut self, timelines: bool) -> Self {
         self.timelines = timelines;
@@ -284,7 +284,7 @@ impl Scaling {
         }
     }
 
-    /// What so many ranks measure, each once.
+    /// Returns the measurements of so many ranks, each once.
     fn cells(&self, world: usize, on_gpu: bool) -> Vec<Cell> {
         let mut all = Vec::new();
         for network in &self.networks {
@@ -306,7 +306,7 @@ impl Scaling {
     /// An error where the settings make no sense on this lab's device.
     ///
     /// # Errors
-    /// Nothing is to be measured; a batch cannot be split; a network that the CPU trains too slowly; files that are not there.
+    /// If nothing is to be measured, a batch cannot be split, the CPU trains a network too slowly, or files are missing.
     pub fn validate(&self, lab: &Lab) -> Result<()> {
         let on_gpu = lab.device().cuda().is_some();
         let setting = |why: String| Err(Error::Setting(why));

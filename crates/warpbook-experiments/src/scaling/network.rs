@@ -1,4 +1,4 @@
-//! What is trained: the networks of the published figures, or one of the learner's own.
+//! Networks that are trained: those of the published figures, or one of the learner's own.
 
 use super::Scaling;
 use crate::training::{Set, Workload};
@@ -11,7 +11,7 @@ use warpbook_record::{Dtype, Problem};
 /// Batches of numbers that are trained on.
 const ROW_BATCHES: usize = 8;
 
-/// Which network.
+/// Network that is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Net {
     Known(Workload),
@@ -76,7 +76,7 @@ impl Scaling {
         }
     }
 
-    /// What is timed, with batches of all ranks together.
+    /// Returns the timed recipe, with batches of all ranks together.
     pub(super) fn recipe(&self, network: Net, batch: u64) -> Result<Recipe> {
         Ok(match network {
             Net::Known(workload) => workload.recipe(batch, self.features, self.seed),
@@ -84,7 +84,7 @@ impl Scaling {
         })
     }
 
-    /// What is held against one rank.
+    /// Returns the recipe by which several ranks are compared with one.
     pub(super) fn checked_recipe(&self, network: Net, batch: u64) -> Result<Recipe> {
         Ok(match network {
             Net::Known(workload) => workload.checked_recipe(batch, self.features, self.seed),
@@ -109,7 +109,7 @@ impl Scaling {
         Ok(drawn.insert((key, set)).1.clone())
     }
 
-    /// One step of all ranks, whatever their number, with its work.
+    /// Returns one step of all ranks as a problem, whatever their number, with its work.
     pub(super) fn step_problem(&self, network: Net, batch: u64) -> Problem {
         match (network, &self.own) {
             (Net::Known(workload), _) => workload.problem(batch, self.features, &self.files.label(workload)),
@@ -120,7 +120,7 @@ impl Scaling {
         }
     }
 
-    /// What it is trained on, in a few words and in a sentence without its full stop.
+    /// Describes the samples, in a few words and in a sentence without its full stop.
     pub(super) fn samples_of(&self, network: Net) -> [String; 2] {
         match (network, &self.own) {
             (Net::Known(Workload::AmpRecipe), _) => {

@@ -30,7 +30,7 @@ impl PyTorch {
     /// Reads one.
     ///
     /// # Errors
-    /// The file cannot be read, or is not one of `ddp.py`.
+    /// If the file cannot be read, or was not written by `ddp.py`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let refused = |why: String| {
@@ -51,7 +51,7 @@ impl Scaling {
     /// Those of batches that the record has not are left out, which a note says.
     ///
     /// # Errors
-    /// They are of another device.
+    /// If they are of another device.
     pub fn absorb(&self, run: &mut Run, other: &PyTorch) -> Result<()> {
         let info = &run.environment.device;
         let here = if info.kind == DeviceKind::Cuda { info.name.as_str() } else { "CPU" };

@@ -1,4 +1,4 @@
-//! What was measured, as a record: a problem for each number of ranks and batch, a rung for each way.
+//! Record of the measurements: a problem for each number of ranks and batch, a rung for each way.
 
 use super::network::Net;
 use super::{Growth, Measured, Scaling, Way, timeline};

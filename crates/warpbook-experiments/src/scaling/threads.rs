@@ -9,7 +9,7 @@ use warpbook_nn::train::{Ranks, RanksOptions, TrainError};
 use warpbook_ranks::{Alone, Collective, Group, Launcher, Limits, Placement};
 use warpbook_record::Run;
 
-/// What is waited for a rank before it is given up.
+/// Time that a rank is waited for before it is given up.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs `work` as so many ranks, each a thread with as many threads of its own for the CPU's loops, and gives what each came to, in their order.
@@ -53,7 +53,7 @@ pub(super) fn together<R: Send>(
 /// They meet, talk and end as processes do. An error of one ends all, and is what comes of it.
 ///
 /// # Errors
-/// That of the first rank that failed; there are no ranks, or more than 64.
+/// If a rank fails (the error of the first one), or if there are no ranks or more than 64.
 pub fn on_threads<R: Send>(
     world: usize,
     options: RanksOptions,
@@ -80,7 +80,7 @@ impl Scaling {
     /// each. `warpbook scaling` does the same with a process for each rank.
     ///
     /// # Errors
-    /// The settings make no sense, there are not as many GPUs, or a rank fails.
+    /// If a setting is out of range, there are not as many GPUs, or a rank fails.
     pub fn run(&self, lab: &Lab) -> Result<Run> {
         self.validate(lab)?;
         let most = self.worlds().iter().copied().max().unwrap_or(1);

@@ -1,4 +1,4 @@
-//! What every rank did in one step, on one clock.
+//! Timeline of every rank in one step, on one clock.
 
 use crate::training::failure;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use warpbook_record::{Problem, Span};
 
 /// Steps of which the middle one is shown.
 pub(super) const RECORDED: usize = 3;
-/// What a GPU does that is no communication.
+/// Kind of a GPU's activities that are no communication.
 const KERNEL: &str = "kernel";
 /// Activities that follow each other may overlap by so much.
 const CLOCK_NS: u64 = 200;
@@ -19,9 +19,9 @@ const CLOCK_NS: u64 = 200;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Moment {
     pub rank: usize,
-    /// As "compute", "compute 2" and "communication".
+    /// Lane, such as "compute", "compute 2" or "communication".
     pub lane: String,
-    /// As "backward" and "all-reduce".
+    /// Kind, such as "backward" or "all-reduce".
     pub kind: String,
     pub name: String,
     /// From 1970 on, by the clock of the machine.
@@ -29,7 +29,7 @@ pub(crate) struct Moment {
     pub duration_ns: u64,
 }
 
-/// Of a rank on the CPU.
+/// Returns the moments of a rank on the CPU.
 pub(super) fn of_work(rank: usize, work: &[RankWork]) -> Vec<Moment> {
     let moment = |w: &RankWork| {
         let is_reduction = w.name.ends_with("all-reduce");
@@ -48,7 +48,7 @@ pub(super) fn of_work(rank: usize, work: &[RankWork]) -> Vec<Moment> {
     work.iter().map(moment).collect()
 }
 
-/// Of a rank's GPU: the middle one of the steps that were just recorded.
+/// Returns the moments of a rank's GPU, from the middle one of the steps that were just recorded.
 pub(super) fn of_activities(rank: usize, recorder: &Recorder) -> Result<Vec<Moment>> {
     let recorded = recorder.take()?;
     // The same moment by CUPTI's clock and by the machine's.
@@ -106,7 +106,7 @@ pub(super) fn of_all(ranks: &Ranks, own: &[Moment]) -> Result<Vec<Moment>> {
     Ok(all)
 }
 
-/// As the spans of a record, from the first moment on, a lane for what each rank computes and one for what it sends.
+/// Returns the moments as the spans of a record, from the first moment on, with a lane for what each rank computes and one for what it sends.
 pub(super) fn spans(moments: &[Moment], rung: &str, problem: &Problem) -> Vec<Span> {
     let zero = moments.iter().map(|m| m.start_ns).min().unwrap_or(0);
     let mut ordered: Vec<&Moment> = moments.iter().collect();

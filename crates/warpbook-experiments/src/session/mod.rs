@@ -28,12 +28,12 @@ use warpbook_nn::weights::Weights;
 /// Batches between two lines of progress, unless it is set.
 const LOG_EVERY: u64 = 100;
 
-/// What is trained on, and judged by.
+/// Samples that a network is trained on, and those that it is judged by.
 #[derive(Debug, Clone, Copy)]
 pub struct Sets<'a> {
-    /// What a network is trained on.
+    /// Samples that the network is trained on.
     pub train: Samples<'a>,
-    /// What it is judged by after every epoch.
+    /// Samples that the network is judged by after every epoch.
     pub test: Samples<'a>,
 }
 
@@ -130,10 +130,10 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// As this rung of the ladder trains, as `08_graph_fp16`.
+    /// Trains like this rung of the ladder, for example `08_graph_fp16`.
     ///
     /// # Errors
-    /// There is no such rung.
+    /// If there is no such rung.
     pub fn rung(self, id: &str) -> Result<Self> {
         let all = ways();
         let way = all.iter().find(|w| w.id == id).ok_or_else(|| {
@@ -143,20 +143,20 @@ impl<'a> Session<'a> {
         Ok(self.options(way.options))
     }
 
-    /// How a GPU trains, in place of the fastest way of the precision.
+    /// Sets how a GPU trains, in place of the fastest way of the precision.
     pub fn options(mut self, options: CudaOptions) -> Self {
         self.options = Some(options);
         self
     }
 
-    /// With the options of a GPU changed: those of [`Session::rung`] or [`Session::options`], or else of the fastest way of the precision,
-    /// which is to be set before.
+    /// Changes the options of a GPU: those of [`Session::rung`] or [`Session::options`], or else of the fastest way of the precision, which is to
+    /// be set before.
     pub fn change(self, change: impl FnOnce(CudaOptions) -> CudaOptions) -> Self {
         let options = self.options.unwrap_or_else(|| CudaOptions::new(self.precision));
         self.options(change(options))
     }
 
-    /// How batches of images get to a GPU.
+    /// Sets how batches of images get to a GPU.
     pub fn loader(mut self, loader: Loader) -> Self {
         self.loader = loader;
         self
@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// With a note in its checkpoints where the data set can be opened again: see [`Trainer::trained_on`].
+    /// Puts a note into the checkpoints from which the data set can be opened again: see [`Trainer::trained_on`].
     pub fn trained_on(mut self, data: impl Into<Source>) -> Self {
         self.data = Some(data.into());
         self
@@ -192,7 +192,7 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// So many batches between two logged losses, each the mean since the last; 100 unless it is called. 1 logs every step.
+    /// Sets the number of batches between two logged losses, each the mean since the last; 100 unless it is called. 1 logs every step.
     pub fn log_every(mut self, batches: u64) -> Self {
         self.log_every = batches.max(1);
         self
@@ -204,14 +204,14 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// With at most so many steps queued before their losses are read: see [`Trainer::read_losses_every`].
+    /// Limits how many steps are queued before their losses are read: see [`Trainer::read_losses_every`].
     pub fn read_losses_every(mut self, steps: u64) -> Self {
         self.read_every = Some(steps);
         self
     }
 
-    /// As one of several ranks, all of which set up the same session: see [`Trainer::on_ranks`]. Rank 0 keeps the checkpoint; the record is that of its
-    /// rank.
+    /// Trains as one of several ranks, all of which set up the same session: see [`Trainer::on_ranks`]. Rank 0 keeps the checkpoint; the record
+    /// is that of its rank.
     pub fn ranks(mut self, ranks: &Ranks) -> Self {
         self.ranks = Some(ranks.clone());
         self
@@ -242,7 +242,8 @@ impl<'a> Session<'a> {
     /// Makes all ready: on a GPU memory is allocated and kernels are compiled; kernels of the learner's own that compute layers are tried first.
     ///
     /// # Errors
-    /// [`Error::WrongProduct`] of such a kernel; a setting makes no sense for these samples, a file cannot be read or written, or it does not fit into the device's memory.
+    /// If the result of such a kernel is wrong ([`Error::WrongProduct`]), a setting does not fit these samples, a file cannot be read or written,
+    /// or the training does not fit into the device's memory.
     pub fn start(self) -> Result<Underway<'a>> {
         let place = self.place()?;
         if let Place::Cuda(device, options) = &place {
@@ -281,7 +282,7 @@ impl<'a> Session<'a> {
     /// A loss that is no finite number ends it, too: it is part of what comes out, see [`TrainingRun::error`].
     ///
     /// # Errors
-    /// As of [`Session::start`].
+    /// For the reasons of [`Session::start`].
     pub fn run(self) -> Result<TrainingRun> {
         let lab = self.lab;
         let (mut throttle, cancel) = (Throttle::default(), lab.cancel());
@@ -314,13 +315,13 @@ impl Underway<'_> {
         &self.trainer
     }
 
-    /// What its samples are, as a sentence without its full stop.
+    /// Describes the samples, as a sentence without its full stop.
     #[must_use]
     pub fn data_note(&self) -> String {
         words::data_note(self.sets.train)
     }
 
-    /// Whether its samples have labels, and so its results an accuracy.
+    /// Returns true if its samples have labels, and so its results an accuracy.
     #[must_use]
     pub fn is_classified(&self) -> bool {
         matches!(self.sets.train, Samples::Images(_))

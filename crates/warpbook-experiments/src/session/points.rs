@@ -66,7 +66,7 @@ pub(super) struct Changes {
     most: usize,
     pub all: Vec<StepValue>,
     last: Option<f64>,
-    /// One of so many is kept; those since the last.
+    /// One in `every[0]` changes is kept; `every[1]` counts the changes since the last one.
     pub every: [u64; 2],
 }
 

@@ -15,7 +15,7 @@ impl Underway<'_> {
     /// On the CPU each recorded step has ranges, of its passes and of each of their operations.
     ///
     /// # Errors
-    /// The device's, while it records. What ended the training is in the [`TrainingRun`].
+    /// If the device reports an error while it records. An error that ended the training is in the [`TrainingRun`].
     pub fn finish_with_profile(
         self,
         steps: (u64, u64, u64),
@@ -24,11 +24,12 @@ impl Underway<'_> {
         self.finish_profiled(steps, false, listener)
     }
 
-    /// The same with hardware counters of each kernel of a step ([`Lab::counters`](warpbook_lab::Lab::counters)), which is made over and over for that at the end, before
-    /// weights and all else are put back; where they cannot be read, the cycle says why ([`Cycle::notes`](warpbook_lab::profile::Cycle::notes)).
+    /// Ends the training with the hardware counters of each kernel of a step ([`Lab::counters`](warpbook_lab::Lab::counters)). For these the step
+    /// is made over and over at the end, before weights and all else are put back; if they cannot be read, the cycle says why
+    /// ([`Cycle::notes`](warpbook_lab::profile::Cycle::notes)).
     ///
     /// # Errors
-    /// As of [`Underway::finish_with_profile`].
+    /// For the reasons of [`Underway::finish_with_profile`].
     pub fn finish_with_counters(
         self,
         steps: (u64, u64, u64),

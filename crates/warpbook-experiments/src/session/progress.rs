@@ -1,4 +1,4 @@
-//! How a training goes, in lines.
+//! Progress of a training, in lines.
 
 use super::words::training_line;
 use std::time::{Duration, Instant};

@@ -15,7 +15,7 @@ use warpbook_record::{
 /// The record of a training that goes on is not written more often than this.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
-/// What is summed up over an epoch.
+/// Sums over an epoch.
 #[derive(Debug, Default)]
 struct OfEpoch {
     loss: f64,
@@ -42,7 +42,7 @@ pub(super) struct Recorder {
     of_epoch: OfEpoch,
 }
 
-/// What a record is told at its beginning.
+/// Facts that a record is given at its beginning.
 pub(super) struct Beginning<'a> {
     pub trainer: &'a Trainer,
     pub train: Samples<'a>,
@@ -251,7 +251,7 @@ impl Recorder {
     }
 }
 
-/// How the record is read.
+/// Returns the descriptor by which the record is read.
 fn descriptor(log_every: u64, classified: bool) -> Descriptor {
     use ChartKind::{Accuracy, GradientNorm, LearningRate, Loss, LossScale};
     let mut charts = vec![Loss, Accuracy, LearningRate, LossScale, GradientNorm];
@@ -277,7 +277,7 @@ pub(super) fn rung(place: &Place, recipe: &Recipe) -> Rung {
     }
 }
 
-/// That of a training on a GPU of a compute capability.
+/// Returns the rung of a training on a GPU of a compute capability.
 fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe: &Recipe) -> Rung {
     // Loader and scaler do not change which kernels run, nor does a method that is another one on this GPU, or launches that it cannot make early.
     let options = &CudaOptions { last_block: options.has_last_blocks(recipe), ..*options };
@@ -288,7 +288,7 @@ fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe
         dependent: o.dependent && compute_capability >= Some((9, 0)),
         ..*o
     };
-    let of = |way: &Way| {
+    let rung_of_way = |way: &Way| {
         let rung = way.rung(std::slice::from_ref(recipe), compute_capability);
         match in_groups(&plain(options), recipe) {
             Some(idea) => Rung {
@@ -300,7 +300,7 @@ fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe
         }
     };
     if let Some(way) = ways().into_iter().find(|way| plain(&way.options) == plain(options)) {
-        return of(&way);
+        return rung_of_way(&way);
     }
     let own = Way {
         id: options.precision.name(),
@@ -311,7 +311,7 @@ fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe
         options: *options,
     };
     let title = format!("GPU in {}", options.precision).into();
-    let rung = of(&own);
+    let rung = rung_of_way(&own);
     if recipe.groups.is_empty() { Rung { title, ..rung } } else { rung }
 }
 
@@ -341,11 +341,11 @@ mod tests {
     #[test]
     fn a_training_in_groups_is_no_rung_with_last_blocks() {
         let muon = Group { muon: Some(Muon::default()), ..Group::new("conv*.weight") };
-        let of = |groups: Vec<Group>, cc| {
+        let rung_of = |groups: Vec<Group>, cc| {
             rung_on(Some(cc), &CudaOptions::new(Precision::AmpBf16), &Recipe { groups, ..Recipe::mnist() })
         };
-        assert_eq!(of(Vec::new(), (9, 0)).id, "13_last_block_bf16");
-        let rung = of(vec![muon], (9, 0));
+        assert_eq!(rung_of(Vec::new(), (9, 0)).id, "13_last_block_bf16");
+        let rung = rung_of(vec![muon], (9, 0));
         assert_eq!((&*rung.id, &*rung.title), ("12_dependent_launch_bf16", "Parameter groups, bf16"));
         assert!(
             rung.idea.contains("one CUDA graph with dependent launches") && rung.idea.contains("by Muon"),
@@ -353,7 +353,7 @@ mod tests {
         );
         assert!(rung.kernels().iter().any(|k| k.entry == "muon_update"));
         assert!(rung.kernels().iter().all(|k| !k.entry.ends_with("_last")));
-        let older = of(vec![Group::new("*")], (8, 0));
+        let older = rung_of(vec![Group::new("*")], (8, 0));
         assert_eq!(&*older.id, "11_few_channels_bf16");
         assert!(older.idea.contains("one CUDA graph.") && !older.idea.contains("Muon"), "{}", older.idea);
         let parts = Recipe { accumulate: 4, ..Recipe::mnist() };
@@ -363,24 +363,24 @@ mod tests {
     #[test]
     fn the_rung_is_the_one_that_this_gpu_runs() {
         let (best, mnist) = (CudaOptions::new(Precision::AmpFp16), Recipe::mnist());
-        let of = |cc, options: &CudaOptions| {
+        let rung_for = |cc, options: &CudaOptions| {
             let rung = rung_on(Some(cc), options, &mnist);
             let windows = rung.kernels().iter().any(|k| k.entry == "shifted_windows");
             let turing = rung.kernels().iter().any(|k| k.defines.iter().any(|d| d.name == "TURING"));
             (rung.id.to_string(), windows, turing)
         };
         let is = |id: &str, windows, turing| (id.to_owned(), windows, turing);
-        assert_eq!(of((9, 0), &best), is("13_last_block_fp16", true, false));
-        assert_eq!(of((8, 0), &best), is("13_last_block_fp16", false, false));
-        assert_eq!(of((7, 5), &best), is("13_last_block_fp16", false, true));
+        assert_eq!(rung_for((9, 0), &best), is("13_last_block_fp16", true, false));
+        assert_eq!(rung_for((8, 0), &best), is("13_last_block_fp16", false, false));
+        assert_eq!(rung_for((7, 5), &best), is("13_last_block_fp16", false, true));
         // With kernels of their own for what last blocks do, a GPU that launches nothing early runs an earlier rung.
         let apart = CudaOptions { last_block: false, ..best };
-        assert_eq!(of((9, 0), &apart), is("12_dependent_launch_fp16", true, false));
-        assert_eq!(of((8, 0), &apart), is("11_few_channels_fp16", false, false));
-        assert_eq!(of((7, 5), &apart), is("09_overlap_fp16", false, true));
+        assert_eq!(rung_for((9, 0), &apart), is("12_dependent_launch_fp16", true, false));
+        assert_eq!(rung_for((8, 0), &apart), is("11_few_channels_fp16", false, false));
+        assert_eq!(rung_for((7, 5), &apart), is("09_overlap_fp16", false, true));
         let forced = CudaOptions { convolution: Method::ImplicitGemmTuring, ..best };
-        assert_eq!(of((7, 5), &forced), is("13_last_block_fp16", false, true));
-        assert_eq!(of((9, 0), &forced), is("amp-fp16", false, true));
+        assert_eq!(rung_for((7, 5), &forced), is("13_last_block_fp16", false, true));
+        assert_eq!(rung_for((9, 0), &forced), is("amp-fp16", false, true));
         assert_eq!(rung_on(Some((9, 0)), &forced, &mnist).title, "GPU in amp-fp16");
     }
 }

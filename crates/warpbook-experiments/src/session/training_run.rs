@@ -1,4 +1,4 @@
-//! What a training leaves.
+//! Result of a training.
 
 use std::path::{Path, PathBuf};
 use warpbook_lab::write_and_link;
@@ -47,8 +47,8 @@ impl TrainingRun {
         self.ended.as_ref().err()
     }
 
-    /// Where [`Session::out`](crate::Session::out) had it written, or why it could not be: [`TrainingRun::save`] writes it elsewhere.
-    /// `None` where nothing was to be written.
+    /// Returns the path that [`Session::out`](crate::Session::out) was written to, or why it could not be: [`TrainingRun::save`] writes it
+    /// elsewhere. `None` if nothing was to be written.
     #[must_use]
     pub fn written(&self) -> Option<std::result::Result<&Path, &Error>> {
         self.written.as_ref().map(|w| w.as_deref())
@@ -62,7 +62,7 @@ impl TrainingRun {
     /// The weights.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn weights(&self) -> Result<Weights> {
         Ok(self.trainer.weights()?)
     }
@@ -70,7 +70,7 @@ impl TrainingRun {
     /// Writes the record as JSON, as the prelude's `write_record` does. Gives back the path.
     ///
     /// # Errors
-    /// As of [`warpbook_lab::write_and_link`].
+    /// For the reasons of [`warpbook_lab::write_and_link`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         write_and_link(&self.record, path)
     }

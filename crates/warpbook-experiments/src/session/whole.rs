@@ -12,7 +12,7 @@ use warpbook_record::{
 /// Percent that rounding may take from a mean that is the accuracy asked for.
 const ROUNDING: f64 = 1e-10;
 
-/// What the time of a training covers.
+/// Span that the time of a training covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timed {
     /// From images on the device to the accuracy on the host.
@@ -22,7 +22,7 @@ pub enum Timed {
 }
 
 impl Timed {
-    /// Where it begins.
+    /// Says where the timed span begins.
     fn begins(self) -> &'static str {
         match self {
             Self::AtOnce => "images on the device",
@@ -44,26 +44,26 @@ impl Timed {
     }
 }
 
-/// What is trained from each seed, and what its record is told.
+/// Training that is repeated from each seed, and the facts that its record is given.
 #[derive(Debug, Clone)]
 pub struct WholeTraining<'a> {
     /// The recipe; its seed is the first.
     pub recipe: &'a Recipe,
-    /// Where it is trained.
+    /// Place where the network is trained.
     pub place: &'a Place,
-    /// What it is trained on.
+    /// Samples that the network is trained on.
     pub train: Samples<'a>,
-    /// What it is judged by.
+    /// Samples that the network is judged by.
     pub test: Samples<'a>,
-    /// Whether it is judged by samples held out of the training samples.
+    /// True if it is judged by samples held out of the training samples.
     pub held_out: bool,
-    /// What the images are, where their files do not say so, as "recompressed as JPEG q75".
+    /// Description of the images, if their files have none, such as "recompressed as JPEG q75".
     pub data_note: Option<&'a str>,
-    /// What its time covers.
+    /// Span that the time covers.
     pub timed: Timed,
     /// The mean accuracy to reach, in percent; without it nothing is checked.
     pub target: Option<f64>,
-    /// How many trainings there are to be.
+    /// Number of trainings.
     pub trainings: u64,
     /// The command that repeats it.
     pub command: String,
@@ -146,7 +146,7 @@ const TARGET: &str = "accuracy";
 pub struct WholeTrainings {
     run: Run,
     seed: u64,
-    /// How many of the record's notes are not about its samples.
+    /// Number of the record's notes that are not about its samples.
     notes: usize,
 }
 
@@ -159,8 +159,8 @@ impl WholeTrainings {
         let rung = recorder::rung(whole.place, recipe);
         let told = words::recipe(recipe, &whole.place.to_string()).into_iter().filter(|(name, _)| name != "seed");
         let mut told: Vec<String> = told.map(|(name, what)| format!("{name}: {what}")).collect();
-        // `cargo xtask publish` reads it.
-        told.push(format!("steps of each training: {}", recipe.total_steps(whole.train.len())));
+        let steps = recipe.total_steps(whole.train.len());
+        told.push(format!("steps of each training: {steps}"));
         let mut notes = vec![whole.timed.note().to_owned(), format!("What was trained: {}.", told.join("; "))];
         notes.extend(whole.data_warning());
         if whole.held_out {
@@ -191,7 +191,10 @@ impl WholeTrainings {
             },
             problems: vec![problem.clone()],
             main_problem: Some(problem.id.clone()),
-            measurements: vec![Measurement::without_samples(rung.id.clone(), problem, Outcome::Measured)],
+            measurements: vec![Measurement {
+                steps: Some(steps),
+                ..Measurement::without_samples(rung.id.clone(), problem, Outcome::Measured)
+            }],
             rungs: vec![rung],
             notes,
             ..driver::begun(lab, "time-to-accuracy", "Time to an accuracy", policy)
@@ -247,7 +250,7 @@ impl WholeTrainings {
     }
 }
 
-/// Whether a mean accuracy from 0 to 1 is one in percent or above. The error is what it lacks.
+/// Checks whether a mean accuracy from 0 to 1 is at least the target in percent. The error is what it lacks.
 pub(crate) fn check(target: f64, accuracy: Option<(f64, f64)>) -> Check {
     let mean = accuracy.map_or(f64::NAN, |(mean, _)| 100.0 * mean);
     // Not `min`, which would make the target of a mean that is no number.
@@ -263,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_mean_reaches_an_accuracy_or_lacks_some_of_it() {
-        let of = |target: f64, all: &[u64]| {
+        let check_of = |target: f64, all: &[u64]| {
             let test = all.iter().map(|correct| Right { correct: *correct, of: 10_000 }).collect();
             let p = Problem::new("", "", Vec::new(), Dtype::F32);
             check(target, Measurement { test, ..Measurement::without_samples("", p, Outcome::Measured) }.accuracy())
@@ -271,13 +274,15 @@ mod tests {
         // Exactly reached, though no sum of floats is.
         for target in [99.0, 99.1, 90.42, 70.7] {
             let right = (target * 100.0f64).round() as u64;
-            assert!(of(target, &[right; 3]).passed, "{target}");
-            assert!(of(target, &[right, right, right + 1]).passed && of(target, &[right - 2, right + 2]).passed);
-            let missed = of(target, &[right, right, right - 1]);
+            assert!(check_of(target, &[right; 3]).passed, "{target}");
+            assert!(
+                check_of(target, &[right, right, right + 1]).passed && check_of(target, &[right - 2, right + 2]).passed
+            );
+            let missed = check_of(target, &[right, right, right - 1]);
             assert!(!missed.passed && (missed.max_abs_error - 1.0 / 300.0).abs() < 1e-9, "{missed:?}");
         }
-        assert_eq!(of(99.0, &[9950]).max_abs_error, 0.0);
-        assert!(!of(99.0, &[]).passed, "of no training nothing is known");
+        assert_eq!(check_of(99.0, &[9950]).max_abs_error, 0.0);
+        assert!(!check_of(99.0, &[]).passed, "of no training nothing is known");
         assert!(!check(99.0, Some((f64::NAN, 0.0))).passed);
     }
 

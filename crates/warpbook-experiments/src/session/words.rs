@@ -93,7 +93,7 @@ fn augmentation(of: Option<Augmentation>) -> String {
     if all.is_empty() { "none".into() } else { all.join("; ") }
 }
 
-/// How a test image is seen.
+/// Says how a test image is seen.
 fn views(views: Views) -> &'static str {
     match views {
         Views::One => "seen once, as they are",
@@ -105,7 +105,7 @@ fn views(views: Views) -> &'static str {
     }
 }
 
-/// The same in a problem's label; `None` of what everybody expects.
+/// Returns the views for a problem's label; `None` for the usual ones.
 pub(super) fn more_views(views: Views) -> Option<&'static str> {
     match views {
         Views::One => None,
@@ -114,7 +114,7 @@ pub(super) fn more_views(views: Views) -> Option<&'static str> {
     }
 }
 
-/// How weights begin, where they are not all drawn as PyTorch draws them.
+/// Says how weights begin, if they are not all drawn as PyTorch draws them.
 fn initial(recipe: &Recipe) -> Option<String> {
     let of = &recipe.initial;
     let whitens = |name: &String| {
@@ -130,7 +130,7 @@ fn initial(recipe: &Recipe) -> Option<String> {
     (!words.is_empty()).then(|| format!("as PyTorch's, but {}", words.join("; ")))
 }
 
-/// How the parameters of a group are updated.
+/// Says how the parameters of a group are updated.
 fn group(rule: &Rule, recipe: &Recipe) -> String {
     let by = match (rule.muon, rule.optimizer) {
         (Some(muon), Optimizer::Sgd { momentum, nesterov, .. }) => {
@@ -148,7 +148,7 @@ fn group(rule: &Rule, recipe: &Recipe) -> String {
     format!("{by}, learning rate {rate}")
 }
 
-/// How several ranks train: "4 ranks with 32 samples of a batch each; gradients in fp32, in 2 buckets: 1.0 MiB, 12 KiB". Empty of one alone.
+/// Says how several ranks train: "4 ranks with 32 samples of a batch each; gradients in fp32, in 2 buckets: 1.0 MiB, 12 KiB". Empty for one alone.
 pub fn ranks(trainer: &Trainer) -> String {
     let Some(ranks) = trainer.ranks() else { return String::new() };
     let options = ranks.options();
@@ -229,38 +229,36 @@ fn learning_rate(first: f64, schedule: Schedule, by_step: bool) -> String {
     }
 }
 
-/// Where samples come from in a few words, as "MNIST" or "synthetic digits".
+/// Names the source of the samples in a few words, such as "MNIST" or "synthetic digits".
 pub(super) fn data_label(samples: Samples<'_>) -> String {
-    let of = |set: &Dataset| match set.origin() {
+    let label = |set: &Dataset| match set.origin() {
         // Before the colon: "not the original files", or "not verified as the original files".
         Origin::Modified { why } => format!("{}, {}", set.name(), why.split(':').next().unwrap_or(why)),
         Origin::Noted { what } => format!("{}, {what}", set.name()),
         _ => set.name().to_owned(),
     };
     match samples {
-        Samples::Images(set) => of(set),
+        Samples::Images(set) => label(set),
         Samples::Rows(rows) if rows.seed().is_some() => "Gaussian numbers".into(),
         Samples::Rows(_) => "own numbers".into(),
     }
 }
 
-/// What the samples are, as a sentence without its full stop.
-/// The samples as the data of a record.
+/// The samples as the inputs of a record.
 pub(super) fn inputs(samples: Samples<'_>) -> Inputs {
-    match samples {
-        Samples::Images(set) => Inputs::default().with(set.name(), set.origin().to_string()),
-        Samples::Rows(_) => Inputs::of_all(data_note(samples)),
-    }
+    let (work, data) = match samples {
+        Samples::Images(set) => (set.name().to_owned(), set.origin().to_string()),
+        Samples::Rows(rows) => match rows.seed() {
+            Some(seed) => (format!("{rows:?}, Gaussian"), format!("drawn by a program (seed {seed})")),
+            None => (format!("{rows:?}"), "own data".into()),
+        },
+    };
+    Inputs::default().with(work, data)
 }
 
+/// What the samples are, as a sentence without its full stop.
 pub(super) fn data_note(samples: Samples<'_>) -> String {
-    match samples {
-        Samples::Images(set) => set.note(),
-        Samples::Rows(rows) => match rows.seed() {
-            Some(seed) => format!("{rows:?}, Gaussian: drawn by a program (seed {seed})"),
-            None => format!("{rows:?}: own data"),
-        },
-    }
+    inputs(samples).to_string()
 }
 
 /// The remark that results with samples other than the published ones need.
@@ -305,7 +303,7 @@ pub(crate) fn score(score: &Score, classified: bool) -> String {
     format!("{loss}, accuracy {percent:.2} % ({} of {})", score.correct, score.of)
 }
 
-/// What a training tells, as a line; nothing of single steps. `classified` says whether its samples have labels.
+/// Returns the line that reports a training's event; `None` for single steps. `classified` says whether its samples have labels.
 ///
 /// ```
 /// use warpbook_nn::train::Event;

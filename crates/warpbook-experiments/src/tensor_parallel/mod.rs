@@ -30,12 +30,12 @@ const STANDARD_EDGE: u64 = 8192;
 /// The edges of the sweep.
 const EDGES: [u64; 5] = [1024, 2048, 4096, 8192, 16384];
 
-/// What multiplies in every rung.
+/// Rule that chooses the multiplying kernel in every rung.
 const RULE: &str = "the expected times of the tiles on one GPU, without tuning";
 /// The rung that others are compared with.
 const ONE_GPU: &str = "one_gpu";
 
-/// What brings results to the first GPU.
+/// Transport that brings results to the first GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Copies,
@@ -49,7 +49,7 @@ struct Way {
     id: &'static str,
     title: &'static str,
     idea: &'static str,
-    /// How it is split over several GPUs; `None` on one.
+    /// Split over several GPUs; `None` on one.
     split: Option<Split>,
     by: By,
 }
@@ -116,7 +116,7 @@ impl Way {
         }
     }
 
-    /// What a communication is, on the first GPU or on another.
+    /// Names a communication, on the first GPU or on another.
     fn communication(self, is_first: bool) -> &'static str {
         match (self.by, self.split, is_first) {
             (By::Copies | By::Stores, ..) => "copy to the first GPU",
@@ -198,7 +198,7 @@ impl TensorParallel {
         self
     }
 
-    /// So many panels of a GPU's rows, in place of what the expected times choose.
+    /// Sets the number of panels of a GPU's rows, in place of what the expected times choose.
     #[must_use]
     pub fn panels(mut self, panels: u64) -> Self {
         self.panels = Some(panels);
@@ -236,8 +236,8 @@ impl TensorParallel {
     /// Its products, as problems.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
-        let of = |dtype: Dtype| self.shapes.iter().map(move |s| problem(*s, dtype, (false, false), self.seed));
-        self.dtypes.iter().flat_map(|dtype| of(*dtype)).collect()
+        let problems_in = |dtype: Dtype| self.shapes.iter().map(move |s| problem(*s, dtype, (false, false), self.seed));
+        self.dtypes.iter().flat_map(|dtype| problems_in(*dtype)).collect()
     }
 
     fn descriptor() -> Descriptor {
@@ -366,7 +366,7 @@ impl Experiment for TensorParallel {
     }
 }
 
-/// What a timeline says, as a note of the record.
+/// Describes a timeline, as a note of the record.
 fn sentence(way: Way, problem: &Problem, timeline: &Timeline) -> String {
     let us = |us: f64| warpbook_charts::words::time(us);
     if way.by == By::Stores {

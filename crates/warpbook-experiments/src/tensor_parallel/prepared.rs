@@ -9,7 +9,6 @@ use warpbook_gemm::philox::gaussians;
 use warpbook_gemm::storage::Storage;
 use warpbook_gemm::tensor_parallel::{Options, Split, TensorParallel as Over, Timeline};
 use warpbook_gemm::{DeviceArrays, Judge, Product};
-use warpbook_kernels::matmul::{Form, shape_of};
 use warpbook_lab::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use warpbook_lab::{Error, Event, Lab, Result};
 use warpbook_record::{Dtype, MemoryLevel, Problem, Rung, Traffic};
@@ -54,11 +53,8 @@ impl Work {
         checked: bool,
     ) -> Result<Self> {
         lab.tell(&Event::Preparing(&format!("drawing {} and the reference", problem.label)));
-        let (m, n, k) = shape_of(problem).unwrap_or_default();
-        let [m, n, k] = [m, n, k].map(|v| u32::try_from(v).unwrap_or(u32::MAX));
+        let product = Product::try_from(problem).map_err(|malformed| Error::Setting(malformed.to_string()))?;
         let (dtype, device) = (problem.dtype, &team.devices[0]);
-        let out = if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype };
-        let product = Product::new(m, n, k, Form { out, ..Form::plain(dtype) });
         let [a, b, c] = product.elements();
         let matrix = |stream, elements| -> Result<Storage> {
             let drawn = gaussians(device, experiment.seed, stream, elements)?;
@@ -68,7 +64,7 @@ impl Work {
             })
         };
         let (a, b) = (matrix(0, a)?, matrix(1, b)?);
-        let c = Storage::zeros(device, c, out)?;
+        let c = Storage::zeros(device, c, product.form.out)?;
         let judge = checked.then(|| Judge::new(device, &product, &a, &b)).transpose()?;
         let (stream, panels) = (device.stream()?, experiment.panels);
         Ok(Self { team, problem: problem.clone(), product, a, b, c, judge, stream, panels })
@@ -89,7 +85,7 @@ impl Work {
         Ok(Over::new(devices, &self.product, &arrays, &options)?)
     }
 
-    /// What each GPU does in a run.
+    /// Records the activity of each GPU in a run.
     pub fn timeline(&self, way: Way) -> Result<Timeline> {
         Ok(self.over(way)?.timeline(&self.stream)?)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use warpbook_device::{Communicator, CudaDevice, Inventory};
 use warpbook_lab::{Error, Result};
 
-/// How long NCCL may take to make its communicators.
+/// Time limit for NCCL to make its communicators.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The GPUs of a run, the lab's first, and what NCCL has for them.
@@ -14,7 +14,7 @@ pub(super) struct Team {
     pub devices: Vec<CudaDevice>,
     /// Made when it is first asked for.
     nccl: OnceLock<warpbook_device::Result<Arc<Vec<Communicator>>>>,
-    /// What the link moves, in bytes a second, once it was measured.
+    /// Measured bandwidth of the link in bytes a second, once it is known.
     link: OnceLock<f64>,
 }
 
@@ -36,7 +36,7 @@ impl Team {
         Ok(Self { devices, nccl: OnceLock::new(), link: OnceLock::new() })
     }
 
-    /// Whether this is the first device.
+    /// Returns true if this is the first device.
     pub fn is_of(&self, first: &CudaDevice) -> bool {
         self.devices.first().is_some_and(|d| d.is_same(first))
     }

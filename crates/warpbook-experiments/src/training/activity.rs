@@ -1,4 +1,4 @@
-//! What a GPU does in a step: recorded after everything was timed, so that no timed step has a profiler next to it.
+//! Recording of the GPU's activity in a step, made after everything was timed, so that no timed step has a profiler next to it.
 
 use super::Training;
 use super::data::Set;
@@ -29,7 +29,7 @@ fn wanted<'r>(training: &Training, run: &'r Run, problem: &Problem, is_main: boo
     run.rungs.iter().filter(is_sound).filter(|r| is_main || is_fastest(r)).collect()
 }
 
-/// The same way with its kernels one after another: on one stream, none launched early. `None` where they follow one another anyway.
+/// Returns the way with its kernels one after another: on one stream, none launched early. `None` if they follow one another anyway.
 fn in_turn(way: &Way) -> Option<Way> {
     let CudaOptions { overlap, dependent, .. } = way.options;
     let options = CudaOptions { overlap: false, dependent: false, ..way.options };

@@ -1,4 +1,4 @@
-//! What is trained on: published files where they are found, else images and numbers drawn with a seed.
+//! Samples of the trainings: published files where they are found, else images and numbers drawn with a seed.
 
 use super::workload::{AMP_BATCHES, Workload};
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use warpbook_data::philox::{gaussian, uniform};
 use warpbook_data::{self, Dataset, Origin, Rows, Splits, synthetic_digits};
 use warpbook_lab::{Error, Result};
 use warpbook_nn::train::Samples;
+use warpbook_record::Inputs;
 
 /// Batches of images that are drawn, and images at which there are fewer batches.
 const DRAWN_BATCHES: usize = 20;
@@ -18,10 +19,10 @@ pub(crate) const SYNTHETIC: &str = "synthetic";
 /// `[channels, height, width]` of CIFAR-10.
 const CIFAR: [usize; 3] = [3, 32, 32];
 
-/// Where images are looked for.
+/// Places where images are looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Place {
-    /// Where they usually are; drawn images where they are not.
+    /// The usual places; drawn images if there are none.
     #[default]
     Usual,
     /// In this folder, and nowhere else.
@@ -91,7 +92,7 @@ impl Files {
         self.open(workload).map(drop).map_err(Error::Setting)
     }
 
-    /// What a workload is trained on in a few words, as "MNIST".
+    /// Names the samples of a workload in a few words, such as "MNIST".
     pub(crate) fn label(&self, workload: Workload) -> String {
         match (self.open(workload), workload) {
             (Ok(Some(set)), _) if *set.train.origin() == Origin::Original => set.train.name().to_owned(),
@@ -102,7 +103,7 @@ impl Files {
         }
     }
 
-    /// The same in a sentence without its full stop.
+    /// Describes the samples in a sentence without its full stop.
     pub(crate) fn note(&self, workload: Workload, seed: u64) -> String {
         match (self.open(workload), workload) {
             (Ok(Some(set)), _) => set.train.note(),
@@ -111,6 +112,14 @@ impl Files {
                 format!("noise (seed {seed}), the brighter the higher its label, in place of CIFAR-10")
             }
             (_, Workload::AmpRecipe) => format!("{AMP_BATCHES} batches of Gaussian numbers (Philox, seed {seed})"),
+        }
+    }
+
+    /// Returns the images of a workload as the inputs of a record.
+    pub(crate) fn inputs(&self, workload: Workload, seed: u64) -> Inputs {
+        match self.open(workload) {
+            Ok(Some(set)) => Inputs::default().with(set.train.name(), set.train.origin().to_string()),
+            _ => Inputs::of_all(self.note(workload, seed)),
         }
     }
 

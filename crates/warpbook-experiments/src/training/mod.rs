@@ -42,11 +42,11 @@ const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 /// Sizes of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Batches {
-    /// Each network's own.
+    /// Batch sizes of each network's own.
     Own,
-    /// Those of the published figures.
+    /// Batch sizes of the published figures.
     Published,
-    /// These.
+    /// These batch sizes.
     Of(Vec<u64>),
 }
 
@@ -104,7 +104,7 @@ impl Training {
         Self { batches: Batches::Published, ..Self::default() }.networks(Workload::ALL)
     }
 
-    /// Which networks are trained.
+    /// Sets the networks that are trained.
     #[must_use]
     pub fn networks(mut self, networks: impl IntoIterator<Item = Workload>) -> Self {
         self.networks = networks.into_iter().collect();
@@ -146,7 +146,7 @@ impl Training {
         self
     }
 
-    /// One more way of training on a GPU, after all others.
+    /// Adds a way of training on a GPU, after all others.
     #[must_use]
     pub fn way(mut self, way: Way) -> Self {
         self.ways.push(way);
@@ -189,7 +189,7 @@ impl Training {
         workload.problem(batch, self.features, &self.files.label(workload))
     }
 
-    /// All of them, with the kernels of a GPU of a compute capability.
+    /// Returns all rungs, with the kernels of a GPU of a compute capability.
     fn all_rungs(&self, compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
         let recipes: Vec<Recipe> = self.networks.iter().map(|w| w.recipe(1, self.features, self.seed)).collect();
         let cpu = Rung::cpu(

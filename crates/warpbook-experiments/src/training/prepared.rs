@@ -114,7 +114,7 @@ impl Prepared for Work<'_> {
     }
 }
 
-/// What a candidate is made of.
+/// Parts that a candidate is made of.
 struct Made {
     timed: Timed,
     check: Check,

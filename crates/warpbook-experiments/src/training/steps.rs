@@ -95,7 +95,7 @@ impl Timed {
         }
     }
 
-    /// What is wrong with the losses of the last steps, in a sentence: they have to be finite and, after some steps, not above the first.
+    /// Says what is wrong with the losses of the last steps, in a sentence: they have to be finite and, after some steps, not above the first.
     pub(super) fn flaw(&self) -> Result<Option<String>> {
         if let Some(error) = self.failed.borrow().clone() {
             return Ok(Some(error));

@@ -1,4 +1,4 @@
-//! What is trained: the networks of the published figures, and their problems.
+//! Workloads: the networks of the published figures, and their problems.
 
 use warpbook_nn::network::{Shape, amp_recipe};
 use warpbook_nn::train::Recipe;
@@ -21,7 +21,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; 3] = [Self::Mnist, Self::Cifar10, Self::AmpRecipe];
 
     /// Its name on the command line.
@@ -57,7 +57,7 @@ impl Workload {
         if self == Self::AmpRecipe { 5 } else { 20 }
     }
 
-    /// What is timed, with dropout and augmentation.
+    /// Returns the timed recipe, with dropout and augmentation.
     pub(crate) fn recipe(self, batch: u64, features: usize, seed: u64) -> Recipe {
         let batch = usize::try_from(batch).unwrap_or(usize::MAX);
         let recipe = match self {
@@ -68,8 +68,8 @@ impl Workload {
         Recipe { batch, seed, ..recipe }
     }
 
-    /// What is held against the reference: without dropout and augmentation, and with a learning rate at which the steps show in the
-    /// losses, and differences of rounding do not grow from step to step as they do at the recipe's own.
+    /// Returns the recipe that is checked by the reference: without dropout and augmentation, and with a learning rate at which the steps show in
+    /// the losses, and differences of rounding do not grow from step to step as they do at the recipe's own.
     pub(crate) fn checked_recipe(self, batch: u64, features: usize, seed: u64) -> Recipe {
         let learning_rate = match self {
             Self::Mnist => 0.01,
@@ -114,7 +114,7 @@ impl Workload {
         })
     }
 
-    /// That of a problem.
+    /// Returns the workload of a problem.
     pub(super) fn of(problem: &Problem) -> Option<Self> {
         problem.text("network")?.parse().ok()
     }

@@ -1,4 +1,4 @@
-//! How batches and losses pass between the host and a GPU, and whole trainings that are fed so.
+//! Feeds: how batches and losses pass between the host and a GPU, and whole trainings that are fed so.
 
 use crate::training::failure;
 use warpbook_data::Splits;
@@ -8,7 +8,7 @@ use warpbook_nn::train::{
     CudaOptions, Ended, Flow, Loader, Place, Precision, Recipe, Residency, Score, TrainError, Trainer,
 };
 
-/// How a training's batches and losses pass between host and GPU.
+/// Feed of a training: how its batches and losses pass between host and GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feed {
     /// All images are on the GPU; losses are read after many steps.
@@ -20,7 +20,7 @@ pub enum Feed {
 }
 
 impl Feed {
-    /// All of them.
+    /// All feeds.
     pub const ALL: [Self; 3] = [Self::Resident, Self::Loader, Self::LoaderAndLosses];
 
     fn loader(self, workers: usize) -> Loader {
@@ -36,7 +36,7 @@ pub struct Way {
     pub id: &'static str,
     /// In which precision it trains.
     pub precision: Precision,
-    /// What feeds it.
+    /// Feed of the training.
     pub feed: Feed,
 }
 
@@ -57,10 +57,10 @@ impl Way {
     }
 }
 
-/// Where a loop trains: on the lab's GPU, fed in this way; on the CPU all feeds are the same.
+/// Returns the place where a loop trains: on the lab's GPU, fed in this way; on the CPU all feeds are the same.
 ///
 /// # Errors
-/// The lab's device does not compute in this precision.
+/// If the lab's device does not compute in this precision.
 pub fn place(lab: &Lab, (precision, feed): (Precision, Feed), workers: usize) -> Result<Place> {
     Ok(match Place::new(lab.device(), precision).map_err(failure)? {
         Place::Cuda(device, options) => Place::Cuda(device, CudaOptions { loader: feed.loader(workers), ..options }),
@@ -81,7 +81,7 @@ impl<'s> WholeLoop<'s> {
     /// `None` leaves it to the device.
     ///
     /// # Errors
-    /// The recipe makes no sense for these images, or does not fit into memory.
+    /// If the recipe does not fit these images, or does not fit into memory.
     pub fn new(place: &Place, recipe: Recipe, splits: &'s Splits, read_every: Option<u64>) -> Result<Self> {
         let mut trainer = Trainer::on(place, recipe, &splits.train, None).map_err(failure)?;
         if let Some(steps) = read_every {

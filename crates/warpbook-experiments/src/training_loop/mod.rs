@@ -15,8 +15,8 @@ use warpbook_lab::settings::{self, Configurable, Preset, Selection, Setting, joi
 use warpbook_lab::{Error, Experiment, Lab, Plan, Result};
 use warpbook_nn::train::{Precision, Recipe};
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, Dtype, Inputs, Problem, Quantity, Run, Rung, Runner, Schedule, Size,
-    SweepAxis, SweepPoint, count, setting,
+    Baseline, ChartKind, Column, Descriptor, Dtype, Problem, Quantity, Run, Rung, Runner, Schedule, Size, SweepAxis,
+    SweepPoint, count, setting,
 };
 
 /// FLOP/s that a thread of a CPU reaches at least: half a core of ten years ago.
@@ -323,7 +323,7 @@ impl Experiment for TrainingLoop {
         Ok(Plan {
             title: "Training loop".into(),
             descriptor: Self::descriptor(),
-            inputs: Inputs::of_all(self.files.note(Workload::Mnist, self.seed))
+            inputs: (self.files.inputs(Workload::Mnist, self.seed))
                 .with("", format!("weights from seed {}", self.seed)),
             main_problem: problems.first().cloned(),
             times_the_host: true,
@@ -389,7 +389,7 @@ files digits are drawn, and the record says so.";
     }
 }
 
-/// What is trained, and how it is fed.
+/// Returns the settings of the workload and its feeding.
 fn sizes() -> Vec<Setting<TrainingLoop>> {
     vec![
         Setting {
@@ -430,7 +430,7 @@ fn sizes() -> Vec<Setting<TrainingLoop>> {
     ]
 }
 
-/// What it is trained on, and what it has to reach.
+/// Returns the settings of the samples and the goal.
 fn conditions() -> Vec<Setting<TrainingLoop>> {
     vec![
         Setting {

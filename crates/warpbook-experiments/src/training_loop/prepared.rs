@@ -59,7 +59,7 @@ struct State<'p> {
     tested: Option<Score>,
     /// The test images that each training classified right.
     runs: Vec<Right>,
-    /// What ended a training early.
+    /// Reason why a training ended early.
     failed: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The likely cause of a wrong product, from where and how it differs.
+//! Finds the likely cause of a wrong product, from where and how it differs.
 
 use rayon::prelude::*;
 use std::fmt;
@@ -10,7 +10,7 @@ use warpbook_record::Dtype;
 pub struct Evidence<'a> {
     /// m, n and k.
     pub sizes: [usize; 3],
-    /// Rows and columns of C per block, and the k of a step, where they are known.
+    /// Rows and columns of C per block, and the k of a step, if they are known.
     pub tile: [usize; 3],
     /// Type of A and B, for the tolerance.
     pub dtype: Dtype,
@@ -22,26 +22,26 @@ pub struct Evidence<'a> {
     pub b: &'a [f32],
     /// C, `[m][n]`.
     pub got: &'a [f32],
-    /// Whether an element of C has not been written, `[m][n]`.
+    /// True for each element of C that has not been written, `[m][n]`.
     pub unwritten: &'a [bool],
-    /// The result of a second run.
+    /// Result of a second run.
     pub again: &'a [f32],
 }
 
-/// What is wrong with a result.
+/// Description of what is wrong with a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flaw {
     /// m, n and k.
     pub sizes: [usize; 3],
     /// Row and column of the first wrong element.
     pub first: (usize, usize),
-    /// Its value; `None` where nothing was written.
+    /// Value of that element; `None` if nothing was written.
     pub got: Option<f32>,
     /// The correct value.
     pub want: f64,
-    /// Wrong elements, and all elements.
+    /// Number of wrong elements, and of all elements.
     pub wrong: (usize, usize),
-    /// The most likely cause, in a sentence or two; empty where none was found.
+    /// The most likely cause, in a sentence or two; empty if none was found.
     pub hint: String,
 }
 
@@ -60,14 +60,14 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// The product and the sums of the magnitudes of its terms, in f64.
+/// Computes the product and the sums of the magnitudes of its terms, in f64.
 struct Reference {
     want: Vec<f64>,
     size: Vec<f64>,
 }
 
 impl Reference {
-    fn of(e: &Evidence<'_>) -> Self {
+    fn new(e: &Evidence<'_>) -> Self {
         let [_, n, k] = e.sizes;
         let row = |a: &[f32]| {
             let (mut want, mut size) = (vec![0.0; n], vec![0.0; n]);
@@ -87,18 +87,18 @@ impl Reference {
 }
 
 impl Evidence<'_> {
-    /// Whether a value is `want` within the rounding errors of its type.
+    /// Returns true if a value is `want` within the rounding errors of its type.
     fn is_close(&self, got: f32, want: f64, size: f64) -> bool {
         let Tolerance(tolerance) = Tolerance::product(self.dtype, self.sizes[2] as u64);
         let tiny = if self.out == Dtype::F16 { 1e-7 } else { 1e-37 };
         (f64::from(got) - want).abs() <= tolerance * size + 0.5 * self.out.epsilon() * want.abs() + tiny
     }
 
-    /// The flaw, if there is one.
+    /// Returns the flaw, if there is one.
     #[must_use]
     pub fn examine(&self) -> Option<Flaw> {
         let [_, n, _] = self.sizes;
-        let reference = Reference::of(self);
+        let reference = Reference::new(self);
         let right = |i: usize| !self.unwritten[i] && self.is_close(self.got[i], reference.want[i], reference.size[i]);
         let wrong: Vec<usize> = (0..self.got.len()).filter(|i| !right(*i)).collect();
         let first = *wrong.first()?;
@@ -175,11 +175,11 @@ impl Evidence<'_> {
         })
     }
 
-    /// Whether elements were written to the wrong place.
+    /// Checks if elements were written to the wrong place; returns a sentence if so.
     fn other_place(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
         let [m, n, _] = self.sizes;
-        let close = |at: usize, of: usize| self.is_close(self.got[at], reference.want[of], reference.size[of]);
-        let most = |hits: usize, of: usize| hits * 10 >= of * 9 && of > 1;
+        let close = |at: usize, place: usize| self.is_close(self.got[at], reference.want[place], reference.size[place]);
+        let most = |hits: usize, total: usize| hits * 10 >= total * 9 && total > 1;
         let transposed = if m == n {
             wrong.iter().filter(|i| close(**i, **i % n * n + **i / n)).count()
         } else {
@@ -208,12 +208,12 @@ impl Evidence<'_> {
         None
     }
 
-    /// A few wrong elements, spread over all.
+    /// Returns a sentence if a few elements are wrong, spread over all.
     fn sample<'w>(&self, wrong: &'w [usize]) -> impl Iterator<Item = usize> + use<'w> {
         wrong.iter().copied().step_by((wrong.len() / 16).max(1)).take(16)
     }
 
-    /// Whether A or B was read transposed, or both were swapped.
+    /// Checks if A or B was read transposed, or both were swapped; returns a sentence if so.
     fn other_operands(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
         let [m, n, k] = self.sizes;
         // For other shapes these would read outside the arrays.
@@ -228,17 +228,17 @@ impl Evidence<'_> {
             })
         };
         let (a_t, b_t) = (|r, c| a(c, r), |r, c| b(c, r));
-        let said = |text: &str| Some(text.to_owned());
+        let hint = |text: &str| Some(text.to_owned());
         match () {
-            () if is(&a_t, &b) => said("A is read transposed: its row and k are swapped."),
-            () if is(&a, &b_t) => said("B is read transposed: its k and column are swapped."),
-            () if is(&a_t, &b_t) => said("A and B are both read transposed."),
-            () if is(&b, &a) => said("this is B times A: the two are swapped."),
+            () if is(&a_t, &b) => hint("A is read transposed: its row and k are swapped."),
+            () if is(&a, &b_t) => hint("B is read transposed: its k and column are swapped."),
+            () if is(&a_t, &b_t) => hint("A and B are both read transposed."),
+            () if is(&b, &a) => hint("this is B times A: the two are swapped."),
             () => None,
         }
     }
 
-    /// Whether all terms were added, and once each.
+    /// Checks if a term is missing or was added twice; returns a sentence if so.
     fn other_terms(&self, wrong: &[usize]) -> Option<String> {
         let [_, n, k] = self.sizes;
         let terms = |i: usize| -> Vec<f64> {
@@ -271,8 +271,8 @@ impl Evidence<'_> {
             return Some(format!("the terms {from} to {} of each sum are missing.", (from + step).min(k) - 1));
         }
         let ratio = sampled.iter().map(|(got, t)| f64::from(*got) / t.iter().sum::<f64>()).next()?;
-        let said = |r: f64| format!("every wrong element is {r:.4} times what it should be.");
-        (ratio.is_finite() && all(&|t| t.iter().sum::<f64>() * ratio)).then(|| said(ratio))
+        let hint = |r: f64| format!("every wrong element is {r:.4} times what it should be.");
+        (ratio.is_finite() && all(&|t| t.iter().sum::<f64>() * ratio)).then(|| hint(ratio))
     }
 
     fn race(&self, wrong: &[usize]) -> Option<String> {
@@ -336,7 +336,7 @@ mod tests {
             Self { sizes, a: numbers(m * k, 1), b: numbers(k * n, 2) }
         }
 
-        /// The result of a kernel with these terms, by (row, column, k).
+        /// Returns the result of a kernel with these terms, by (row, column, k).
         fn product(&self, term: impl Fn(usize, usize, usize) -> f32) -> Vec<f32> {
             let [m, n, k] = self.sizes;
             (0..m * n).map(|i| (0..k).map(|kk| term(i / n, i % n, kk)).sum()).collect()
@@ -455,7 +455,7 @@ mod tests {
         let small: Vec<f32> = noise.iter().map(|v| v * 1e-3).collect();
         case.check(&spoilt(&|i| i % 3 == 0, &small), "nearly right");
         case.check(&spoilt(&|i| i == 4, &vec![f32::NAN; 24 * 40]), "1 elements are NaN");
-        // No hint where none applies.
+        // There is no hint if none applies.
         assert_eq!(case.flaw_of(&got, &got, &[]).unwrap().hint, "");
     }
 }

@@ -22,20 +22,20 @@ pub struct Judge {
 /// The errors of a result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// The largest |got - want|.
+    /// Largest |got - want|.
     pub max_abs_error: f64,
-    /// The largest error beyond the rounding to C's type, relative to the sum of the magnitudes of the terms.
+    /// Largest error beyond the rounding to C's type, relative to the sum of the magnitudes of the terms.
     pub max_error: f64,
-    /// Its bound, see [`Tolerance::product`].
+    /// Bound of `error`, see [`Tolerance::product`].
     pub tolerance: f64,
-    /// Elements whose error is larger.
+    /// Number of elements whose error is larger.
     pub wrong: u64,
     /// Row and column of the first of them.
     pub first_wrong: Option<(u32, u32)>,
 }
 
 impl Verdict {
-    /// Whether every element is within the tolerance.
+    /// Returns true if every element is within the tolerance.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.wrong == 0 && self.max_error <= self.tolerance
@@ -43,7 +43,7 @@ impl Verdict {
 }
 
 impl Judge {
-    /// Bytes of device memory that it takes for a product.
+    /// Bytes of device memory for the reference of a product.
     #[must_use]
     pub fn bytes(product: &Product) -> u64 {
         u64::from(product.m) * u64::from(product.n) * 16
@@ -53,7 +53,7 @@ impl Judge {
     /// cannot be checked.
     ///
     /// # Errors
-    /// [`warpbook_device::Error::Unsupported`] where A or B is too short or of another type than the product's; the device's.
+    /// [`warpbook_device::Error::Unsupported`] if A or B is too short or of another type than the product's; the device's errors.
     pub fn new(
         device: &CudaDevice,
         product: &Product,
@@ -71,11 +71,11 @@ impl Judge {
         Self::with_reference(device, product, [want.range(..), sizes.range(..)], 0.0)
     }
 
-    /// A judge by results that have been computed in f64 in another way, and by the sums of the magnitudes of their terms, both `[m][n]`; k is
-    /// how many terms a sum has. It tolerates as much as for a product, and `more` on top.
+    /// Returns a judge with results that were computed in f64 in another way, and the sums of the magnitudes of their terms, both `[m][n]`; k is
+    /// the number of terms of a sum. The tolerance is a product's plus `more`.
     ///
     /// # Errors
-    /// The kernel that compares does not compile, or device memory is too small.
+    /// If the comparing kernel does not compile, or device memory is too small.
     pub fn with_reference(
         device: &CudaDevice,
         product: &Product,
@@ -89,17 +89,17 @@ impl Judge {
         Ok(Self { product, want, sizes, verdict: device.zeros(4)?, compare, tolerance })
     }
 
-    /// Compares C with the reference, and waits for it and for what was queued on `stream` before.
+    /// Compares C with the reference, after waiting for earlier work on `stream`.
     ///
     /// # Errors
-    /// [`warpbook_device::Error::Unsupported`] where C is too short or of another type than the product's; the device's, those of
+    /// [`warpbook_device::Error::Unsupported`] if C is too short or of another type than the product's; the device's errors, those of
     /// earlier work on the stream included.
     pub fn judge(&self, stream: &Stream, c: impl Into<DeviceArray>) -> Result<Verdict> {
         let p = &self.product;
         let bounds = Bounds {
             tolerance: self.tolerance,
             half_epsilon: 0.5 * p.form.out.epsilon(),
-            // Below the smallest normal number of C's type its numbers are further apart.
+            // Below the smallest normal number of C's type, its numbers are further apart.
             tiny: if p.form.out == Dtype::F16 { 1e-7 } else { 1e-37 },
         };
         let reference = (&self.want, &self.sizes);

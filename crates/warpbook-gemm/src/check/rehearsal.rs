@@ -1,4 +1,4 @@
-//! Small products with a kernel that nobody has tried yet.
+//! Runs small products with a kernel that nobody has tried yet.
 
 use crate::check::flaw::{Evidence, Flaw};
 use crate::product::storage::{Storage, rounded};
@@ -20,18 +20,18 @@ pub enum Rehearsed {
     Wrong(Box<Flaw>),
     /// Memory around C was written to.
     Outside {
-        /// m, n and k.
+        /// The product's m, n and k.
         sizes: [usize; 3],
         /// Elements written before C and after it.
         elements: (usize, usize),
     },
 }
 
-/// The shapes (m, n, k) that a kernel with this tile is tried at: a cube of whole tiles, different sides, then no multiples of the tile.
+/// Shapes (m, n, k) to try a kernel with this tile: a cube of whole tiles, different sides, then sizes that are not multiples of the tile.
 fn shapes(tile: &Tile) -> [[usize; 3]; 3] {
     let sides = [Dim::Bm, Dim::Bn, Dim::Bk].map(|dim| tile.size(dim) as usize);
     let whole = sides.into_iter().fold(1, least_common_multiple);
-    // That of tiles with odd sizes would be large.
+    // For tiles with odd sizes that cube would be large.
     let side = if whole <= 512 { whole * 64usize.div_ceil(whole) } else { 256 };
     [[side, side, side], [side, 2 * side, 3 * side], [side + 3, side + 13, side / 2 + 5]]
 }
@@ -45,10 +45,10 @@ fn least_common_multiple(a: usize, b: usize) -> usize {
 }
 
 /// Runs a row's kernel at small shapes, with NaNs around A and B and in C, and checks every element against f64. A kernel that is still
-/// running after `limit_s` seconds is an error after which the device can no longer be used.
+/// running after `limit_s` seconds causes an error after which the device can no longer be used.
 ///
 /// # Errors
-/// The device's, those of the kernel included.
+/// The device's errors, those of the kernel included.
 pub fn rehearse(device: &CudaDevice, row: &Row, tile: &Tile, form: Form, limit_s: f64) -> Result<Rehearsed> {
     let stream = device.stream()?;
     for sizes in shapes(tile) {
@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn shapes_fit_the_tile_and_do_not() {
-        let of = |bm, bn, bk| shapes(&Tile::new("t", &[("BM", bm), ("BN", bn), ("BK", bk)]));
-        assert_eq!(of(8, 32, 1), [[64, 64, 64], [64, 128, 192], [67, 77, 37]]);
-        assert_eq!(of(128, 256, 64)[0], [256, 256, 256]);
-        assert_eq!(of(48, 32, 8)[0], [96, 96, 96]);
+        let tried = |bm, bn, bk| shapes(&Tile::new("t", &[("BM", bm), ("BN", bn), ("BK", bk)]));
+        assert_eq!(tried(8, 32, 1), [[64, 64, 64], [64, 128, 192], [67, 77, 37]]);
+        assert_eq!(tried(128, 256, 64)[0], [256, 256, 256]);
+        assert_eq!(tried(48, 32, 8)[0], [96, 96, 96]);
         // A kernel without a tile, and one with an odd one.
         assert_eq!(shapes(&Tile::new("t", &[]))[0], [64, 64, 64]);
-        assert_eq!(of(97, 89, 7)[0], [256, 256, 256]);
+        assert_eq!(tried(97, 89, 7)[0], [256, 256, 256]);
     }
 }

@@ -1,4 +1,4 @@
-//! What can run a product on a device, with the time that each is expected to take.
+//! Lists the kernels that can run a product on a device, with their expected times.
 
 use crate::Product;
 use crate::choose::cost_model::{Estimate, Limits, derived, estimate};
@@ -12,14 +12,14 @@ pub(crate) struct Candidate<'r> {
     pub row: &'r Row,
     /// The tile.
     pub tile: &'r Tile,
-    /// What is expected, copies included.
+    /// Expected time, copies included.
     pub estimate: Estimate,
-    /// Whether its costs were measured; others are derived from the device's rates.
+    /// True if its costs were measured; others are derived from the device's rates.
     pub is_measured: bool,
 }
 
-/// Everything that is worth running for a product on a device, the fastest by the cost model first: the tiles with measured costs, or where
-/// no rung has any that hold on the device, the tiles of the ladder's last rung that runs there without.
+/// Returns all kernels worth running for a product on a device, the fastest by the cost model first: the tiles with measured costs, or, if
+/// no rung has any that hold on the device, the tiles of the ladder's last rung that runs there without costs.
 pub(crate) fn candidates<'r>(rows: &'r [Row], product: &Product, device: &DeviceInfo) -> Vec<Candidate<'r>> {
     let takes = |row: &&Row| row.kernel().is_some() && row.obstacle(product.form, device.compute_capability).is_none();
     let measured = rows.iter().filter(takes).flat_map(|row| {
@@ -40,12 +40,12 @@ pub(crate) fn candidates<'r>(rows: &'r [Row], product: &Product, device: &Device
         });
         all.extend(tiles.filter_map(|(row, tile)| candidate(row, tile, product, device)));
     }
-    // Of equal ones the first of the ladder stays the first.
+    // Of equal candidates, the first of the ladder stays the first.
     all.sort_by(|a, b| a.estimate.us().total_cmp(&b.estimate.us()));
     all
 }
 
-/// One of a row's tiles for a product; `None` where a block on the device has too little shared memory, or the workspace is too small.
+/// Returns the candidate of a row's tile for a product; `None` if a block on the device has too little shared memory, or the workspace is too small.
 pub(crate) fn candidate<'r>(
     row: &'r Row,
     tile: &'r Tile,
@@ -55,25 +55,25 @@ pub(crate) fn candidate<'r>(
     if !fits(tile, device) {
         return None;
     }
-    let (limits, can) = (Limits::of(device), row.capabilities()?);
+    let (limits, can) = (Limits::for_device(device), row.capabilities()?);
     let measured = measured_cost(row, tile, product, device);
     let cost = measured.unwrap_or_else(|| derived(tile, can, product, device));
     let estimate = estimate(&cost, tile, can, product, device, &limits)?;
     Some(Candidate { row, tile, estimate, is_measured: measured.is_some() })
 }
 
-/// The costs of a row's tiles, where they hold for a product on a device.
+/// Returns the costs of a row's tiles, if they hold for a product on a device.
 fn costs<'r>(row: &'r Row, product: &Product, device: &DeviceInfo) -> Option<&'r Costs> {
     let holds = |c: &&Costs| c.dtypes.contains(&product.form.dtype) && c.requires.met_by(device.compute_capability);
     row.costs.as_ref().filter(holds)
 }
 
-/// A tile's measured costs, where they hold.
+/// Returns a tile's measured costs, if they hold.
 pub(crate) fn measured_cost(row: &Row, tile: &Tile, product: &Product, device: &DeviceInfo) -> Option<Cost> {
     costs(row, product, device)?.tiles.iter().find(|cost| *cost.tile == *tile.id).copied()
 }
 
-/// Whether a block on the device has enough shared memory for a tile.
+/// Returns true if a block on the device has enough shared memory for a tile.
 pub(crate) fn fits(tile: &Tile, device: &DeviceInfo) -> bool {
     device.shared_bytes_per_block.is_none_or(|most| tile.dynamic_shared_bytes() <= most)
 }

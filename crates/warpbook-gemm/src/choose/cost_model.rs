@@ -1,8 +1,8 @@
-//! The time that a product is expected to take with a tile: one page of physics.
+//! Estimates the time of a product with a tile: one page of physics.
 //!
-//! A product takes its launches and copies, and then about as long as what limits it most: its waves of tiles over the SMs, the tensor
-//! cores under their power limit, the lines that tiles read from L2, or the bytes that come from DRAM and go there. Its waves take what
-//! the tile costs by its row, or more where an SM waits for lines. How it was fitted and how good it is: `README.md`.
+//! A product takes the time of its launches and copies, and then about as long as its tightest limit: its waves of tiles over the SMs, the tensor
+//! cores under their power limit, the lines that tiles read from L2, or the bytes moved between DRAM and L2. Its waves take the time
+//! in the tile's costs, or more if an SM waits for lines. How the model was fitted and how good it is: `README.md`.
 
 use crate::Product;
 use crate::choose::candidates::measured_cost;
@@ -14,51 +14,51 @@ use warpbook_record::{DeviceInfo, Dim, Dtype, Tile};
 /// Bytes of a line of L2, and of a row of a tile that TMA loads.
 const LINE_BYTES: u64 = 128;
 
-/// What is expected of a product with a tile, in microseconds.
+/// Expected times of a product with a tile, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
     /// Launches, one for each panel of C.
     pub launches_us: f64,
     /// Copies of operands that the kernel cannot read as they are stored.
     pub copies_us: f64,
-    /// The second kernel of a k in parts, which adds the sums.
+    /// Second kernel of a k in parts, which adds the sums.
     pub sums_us: f64,
-    /// The waves of tiles over the SMs: what a tile costs, its k and its stores.
+    /// Waves of tiles over the SMs: the tile's costs, its k and its stores.
     pub waves_us: f64,
-    /// The tensor cores, all of them at once.
+    /// Tensor cores, all of them at once.
     pub math_us: f64,
-    /// The lines that tiles read from L2.
+    /// Lines that tiles read from L2.
     pub l2_us: f64,
-    /// The bytes that come from DRAM and go there, each once.
+    /// Bytes moved between DRAM and L2, each once.
     pub dram_us: f64,
 }
 
 impl Estimate {
-    /// The whole product.
+    /// Time of the whole product.
     pub fn us(&self) -> f64 {
         let body = limited([self.waves_us, self.math_us, self.l2_us, self.dram_us]);
         self.launches_us + self.copies_us + self.sums_us + body
     }
 }
 
-/// What the tiles of a product share on a device.
+/// Constants of a device that the tiles of a product share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limits {
-    /// Microseconds in which an SM gets a line that TMA loads.
+    /// Microseconds for an SM to receive a line that TMA loads.
     line_us: f64,
-    /// Microseconds in which an SM takes in a line that TMA loads, for itself or for all blocks that share it.
+    /// Microseconds for an SM to take in a line that TMA loads, for itself or for all blocks that share it.
     receive_us: f64,
-    /// Microseconds in which L2 hands out one line again: SMs that read the same line at the same time wait for each other.
+    /// Microseconds for L2 to deliver one line again: SMs that read the same line at the same time wait for each other.
     same_line_us: f64,
-    /// Microseconds in which L2 hands out a MiB to all SMs.
+    /// Microseconds for L2 to deliver a MiB to all SMs.
     l2_mib_us: f64,
-    /// Microseconds of a MiB that comes from DRAM or goes there.
+    /// Microseconds for a MiB from or to DRAM.
     dram_mib_us: f64,
-    /// Microseconds in which an SM multiplies 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
+    /// Microseconds for an SM to multiply 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
     tensor_us: f64,
-    /// How many times as long as on an H200 an SM takes for what a tile costs.
+    /// Factor from an H200's time to this device's for the costs of a tile on an SM.
     slower: f64,
-    /// Where they come from, to be added to a sentence.
+    /// Origin of the constants, a phrase to add to a sentence.
     pub origin: &'static str,
 }
 
@@ -73,7 +73,7 @@ const H200: Limits = Limits {
     origin: "",
 };
 
-/// The same multiprocessors next to slower memory, and a lower clock when all of them multiply. What is read by many at a time was
+/// An H100 has the same multiprocessors, slower memory, and a lower clock when all of them multiply. Rates of reads shared by many blocks were
 /// measured on an H200 only.
 const H100: Limits = Limits {
     line_us: 0.000_890,
@@ -86,13 +86,13 @@ const H100: Limits = Limits {
     origin: "",
 };
 
-/// SMs and clock of the devices that the limits were measured on.
+/// Number of SMs and clock of the devices that the limits were measured on.
 const MEASURED_SMS: u32 = 132;
 const MEASURED_MHZ: f64 = 1980.0;
 
 impl Limits {
-    /// Of a device: measured on an H200 and on an H100. Another device's are an H100's in proportion to its SMs and its clock, and say so.
-    pub fn of(device: &DeviceInfo) -> Self {
+    /// Returns a device's constants: measured on an H200 and on an H100. Another device's are an H100's in proportion to its SMs and its clock, and say so.
+    pub fn for_device(device: &DeviceInfo) -> Self {
         let is = |name: &str| device.name.split([' ', '-']).any(|word| word == name);
         let (nearest, is_known) = match (is("H200"), is("H100")) {
             (true, _) => (H200, true),
@@ -121,20 +121,20 @@ impl Limits {
     }
 }
 
-/// Microseconds in which an SM stores a line of C whose rows do not allow accesses of 16 bytes.
+/// Microseconds for an SM to store a line of C whose rows do not allow accesses of 16 bytes.
 const UNALIGNED_LINE_US: f64 = 0.0234;
 
-/// Microseconds in which an SM stores 64 x 64 elements of C from registers.
+/// Microseconds for an SM to store 64 x 64 elements of C from registers.
 const STORE_US: f64 = 0.131;
 
-/// How many times as long waves after the first take where a block stores a large tile from registers: nothing overlaps its stores,
-/// and the tiles come in no order that reuses L2. The same for lines of C in pieces.
+/// Factor for waves after the first if a block stores a large tile from registers: nothing overlaps its stores,
+/// and the tiles come in no order that reuses L2. It applies to lines of C in pieces, too.
 const LARGE_FROM_REGISTERS: f64 = 1.11;
 
 /// Microseconds of a transposing copy, and of each MiB that it copies.
 const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 
-/// The same of a copy into rows of a multiple of 16 bytes, which takes both operands in one launch.
+/// Microseconds of a copy into rows of a multiple of 16 bytes, which takes both operands in one launch, and of each MiB that it copies.
 const REPACK_US: [f64; 2] = [1.57, 0.558];
 
 /// Microseconds of adding the sums of all parts of k, and of each MiB of them.
@@ -143,10 +143,10 @@ const SUM_US: [f64; 2] = [1.03, 0.329];
 /// Microseconds of a launch and of a wave of tiles without measured costs.
 const DERIVED_US: [f64; 2] = [1.7, 2.0];
 
-/// The share of an SM's multiply-adds that warp instructions and CUDA cores reach: about what the ladder's rungs do.
+/// Share of an SM's multiply-adds that warp instructions and CUDA cores reach: about as much as the ladder's rungs do.
 const REACHED: f64 = 0.6;
 
-/// What a tile costs whose costs nobody has measured: by the multiply-adds of an SM in a cycle, at the device's highest clock.
+/// Derives the costs of a tile that nobody has measured: from the multiply-adds of an SM in a cycle, at the device's highest clock.
 pub(crate) fn derived(tile: &Tile, can: &Capabilities, product: &Product, device: &DeviceInfo) -> Cost {
     let bytes = product.form.dtype.bytes() as f64;
     let of_cuda_cores = if device.compute_capability <= Some((8, 0)) { 64.0 } else { 128.0 };
@@ -163,17 +163,17 @@ pub(crate) fn derived(tile: &Tile, can: &Capabilities, product: &Product, device
     let at_once = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
     let sharing = tiles.div_ceil(u64::from(device.multiprocessors.max(1))).clamp(1, at_once) as f64;
     let area = (rows * columns) as f64;
-    // What a block loads comes at 64 bytes in a cycle.
+    // A block's loads arrive at 64 bytes in a cycle.
     let multiplied = area * LINE_BYTES as f64 / bytes / (multiply_adds * REACHED);
     let loaded = (rows + columns) as f64 * LINE_BYTES as f64 / 64.0;
     let k_us = sharing * (multiplied + loaded) / mhz;
     let [launch_us, wave_us] = DERIVED_US;
-    // As if measured on an H200, since all costs are scaled by the clock.
-    let slower = Limits::of(device).slower;
+    // The cost is as if measured on an H200, since all costs are scaled by the clock.
+    let slower = Limits::for_device(device).slower;
     Cost { tile: "", launch_us, wave_us: wave_us / slower, k_us: k_us / slower }
 }
 
-/// SMs that clusters of so many blocks fill, of 132: those of a GPC that are left over are too few for another cluster. As found on an
+/// Number of SMs, of 132, that clusters of so many blocks fill: those of a GPC that are left over are too few for another cluster. As found on an
 /// H200, where 40 clusters of three and 18 of six take as long as two waves.
 fn filled_by_clusters(sms: u64, blocks: u64) -> u64 {
     let filled = match blocks {
@@ -185,7 +185,7 @@ fn filled_by_clusters(sms: u64, blocks: u64) -> u64 {
     (sms * filled / 132).max(blocks)
 }
 
-/// The estimate of a product with a row's tile; `None` where its copies or its sums do not fit into the workspace, and of a rung that cuts
+/// Estimates a product with a row's tile; `None` if its copies or its sums do not fit into the workspace, and for a rung that cuts
 /// tiles along k, which is never the fastest.
 pub(crate) fn estimate(
     cost: &Cost,
@@ -205,7 +205,7 @@ pub(crate) fn estimate(
     }
 }
 
-/// How a product's k is divided for a row's tile, so that it is expected to take the least time; `None` where the sums do not fit into the
+/// Divides a product's k for a row's tile so that it is expected to take the least time; `None` if the sums do not fit into the
 /// workspace.
 pub(crate) fn parts(
     row: &Row,
@@ -214,7 +214,7 @@ pub(crate) fn parts(
     device: &DeviceInfo,
     layouts: &Layouts,
 ) -> Option<Parts> {
-    let (can, limits) = (row.capabilities()?, &Limits::of(device));
+    let (can, limits) = (row.capabilities()?, &Limits::for_device(device));
     let measured = measured_cost(row, tile, product, device);
     let cost = &measured.unwrap_or_else(|| derived(tile, can, product, device));
     Situation { cost, tile, can, product, device, limits, layouts }.best_parts().map(|(_, parts)| parts)
@@ -232,14 +232,14 @@ struct Situation<'s> {
 }
 
 impl Situation<'_> {
-    /// The least estimate over the numbers of parts of k, and the parts that take it.
+    /// Returns the least estimate over the numbers of parts of k, and the parts that take it.
     fn best_parts(&self) -> Option<(Estimate, Parts)> {
         let all = (1..=Parts::MOST).filter_map(|count| Parts::new(self.product, self.tile, self.layouts, count));
         let timed = all.map(|parts| (self.estimate(Some(&parts)), parts));
         timed.min_by(|a, b| a.0.us().total_cmp(&b.0.us()))
     }
 
-    /// The estimate, with k in these parts.
+    /// Returns the estimate with k in these parts.
     fn estimate(&self, parts: Option<&Parts>) -> Estimate {
         let Self { cost, tile, can, product, device, limits, layouts } = *self;
         let by_tma = can.operands != Operands::Addresses;
@@ -253,9 +253,9 @@ impl Situation<'_> {
         let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
         let share = blocks_per_sm as f64;
 
-        // 128 bytes of k in a wave: what the tile costs, or what it waits for. What threads load themselves is in the costs of the tile.
+        // 128 bytes of k in a wave take the tile's cost, or its waiting time. Loads by threads are in the costs of the tile.
         let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
-        // Of the clusters that are resident at one time, those with the same part of k.
+        // Of the clusters that are resident at one time, the number with the same part of k.
         let alike = (at_once / (tile.size(Dim::Cluster) * split).max(1)).max(1);
         let readers = if by_tma { readers_of_a_line(tile, can, product, layouts.copies, alike as f64) } else { 0.0 };
         let k_us = limited([
@@ -265,7 +265,7 @@ impl Situation<'_> {
             limits.same_line_us * readers,
         ]);
 
-        // The stores of a block, which are longer where nothing overlaps them.
+        // Stores of a block take longer where nothing overlaps them.
         let from_registers = can.operands == Operands::TensorMaps;
         let is_large = from_registers && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
         let later = if is_large { LARGE_FROM_REGISTERS } else { 1.0 };
@@ -290,7 +290,7 @@ impl Situation<'_> {
     }
 }
 
-/// The largest of these times, and more where others are close: of two limits that are as tight, each makes the other a little worse.
+/// Returns the largest of these times, and more if others are close: of two limits that are as tight, each makes the other a little worse.
 fn limited<const N: usize>(us: [f64; N]) -> f64 {
     us.iter().map(|us| us.powi(4)).sum::<f64>().sqrt().sqrt()
 }
@@ -299,15 +299,15 @@ fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-/// Panels of rows and of columns.
+/// Returns the panels of rows and of columns.
 fn panels(product: &Product, panel: [u32; 2]) -> [f64; 2] {
     [product.m.div_ceil(panel[0].max(1)), product.n.div_ceil(panel[1].max(1))].map(f64::from)
 }
 
-/// The blocks of all panels, `split` for each tile, and the waves in which `at_once` of them are resident.
+/// Returns the blocks of all panels, `split` for each tile, and the waves in which `at_once` of them are resident.
 fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], split: u64, at_once: u64) -> (f64, f64) {
     let [down, across] = tile.cluster_shape();
-    // Whole panels and what is left: how large, and how many.
+    // Whole panels and the rest: size and number.
     let parts = |whole: u32, panel: u32| {
         let panel = panel.max(1);
         [(panel, whole / panel), (whole % panel, 1)].map(|(size, count)| (u64::from(size), u64::from(count)))
@@ -325,7 +325,7 @@ fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], split: u64,
     (blocks as f64, waves as f64)
 }
 
-/// The lines of L2 that a block reads for 128 bytes of k, and those that it takes in, which other blocks of its cluster read too. A row
+/// Returns the lines of L2 that a block reads for 128 bytes of k, and the lines that it takes in, which other blocks of its cluster read, too. A row
 /// that does not begin at a line straddles two.
 fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Option<Layout>; 2]) -> [f64; 2] {
     let (given, bytes) = (can.operands.given(product.form), product.form.dtype.bytes());
@@ -341,14 +341,14 @@ fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Opt
     [a / across as f64 + b / down as f64, a + b]
 }
 
-/// The share of 128 bytes of a row that straddle two lines, where the rows of elements of so many bytes are `ld` apart.
+/// Returns the share of 128-byte pieces of a row that straddle two lines, if rows of elements of so many bytes are `ld` apart.
 fn straddling(ld: u32, bytes: u64) -> f64 {
     // Rows begin at all multiples of the largest power of two that divides their distance.
     let step = 1u64 << (u64::from(ld) * bytes).trailing_zeros().min(LINE_BYTES.trailing_zeros());
     1.0 - step as f64 / LINE_BYTES as f64
 }
 
-/// How often a line of A or of B is read for 128 bytes of k while `clusters` are resident, the more often read of the two: by all
+/// Returns how often a line of A or of B is read for 128 bytes of k while `clusters` are resident, the larger of the two: by all
 /// tiles of a row or of a column, and again for each row of an operand that the line has a part of.
 fn readers_of_a_line(
     tile: &Tile,
@@ -362,7 +362,7 @@ fn readers_of_a_line(
     let rows = u64::from(product.m).div_ceil(tile.size(Dim::Bm) * down) as f64;
     let columns = u64::from(product.n).div_ceil(tile.size(Dim::Bn) * across) as f64;
     let clusters = clusters.min(rows * columns);
-    // Of rows that follow each other at this distance, of which a box has so many elements or a line.
+    // Averages over rows at this distance, of which a box has so many elements or a line.
     let rows_of_a_line = |ld: u32, elements: u32| {
         let [pitch, row] = [ld, elements].map(|n| u64::from(n) * bytes);
         let straddling =
@@ -375,20 +375,20 @@ fn readers_of_a_line(
     a.max(b)
 }
 
-/// Elements from row to row of A and of B, or of their copies.
+/// Returns the elements from row to row of A and of B, or of their copies.
 fn row_lengths(product: &Product, copies: [Option<Layout>; 2]) -> [u32; 2] {
-    let of = |copy: Option<Layout>, ld: u32| copy.map_or(ld, |c| c.ld);
-    [of(copies[0], product.lda), of(copies[1], product.ldb)]
+    let leading = |copy: Option<Layout>, ld: u32| copy.map_or(ld, |c| c.ld);
+    [leading(copies[0], product.lda), leading(copies[1], product.ldb)]
 }
 
-/// How many times 64 x 64 elements of C a block stores.
+/// Number of times that a block stores 64 x 64 elements of C.
 fn stored(tile: &Tile, product: &Product) -> f64 {
     let [rows, columns] =
         [(Dim::Bm, product.m), (Dim::Bn, product.n)].map(|(dim, side)| tile.size(dim).min(side.into()));
     (rows * columns) as f64 / (4096 * tile.size(Dim::Split)) as f64
 }
 
-/// The lines of C that a block stores in pieces; none where its rows and its edge are at multiples of 16 bytes.
+/// Returns the lines of C that a block stores in pieces; 0 if its rows and its edge are at multiples of 16 bytes.
 fn unaligned_lines(tile: &Tile, product: &Product) -> f64 {
     let (m, n, out) = (u64::from(product.m), u64::from(product.n), product.form.out.bytes());
     if (n * out).is_multiple_of(16) && (u64::from(product.ldc) * out).is_multiple_of(16) {
@@ -398,13 +398,13 @@ fn unaligned_lines(tile: &Tile, product: &Product) -> f64 {
     lines as f64 / tile.size(Dim::Split) as f64
 }
 
-/// The microseconds of the operands' copies, of so many panels of rows and of columns: A is copied once for each panel of rows.
+/// Returns the microseconds of the operands' copies, for so many panels of rows and of columns: A is copied once for each panel of rows.
 fn copies_us(copies: [Option<Layout>; 2], [rows, columns]: [f64; 2]) -> f64 {
     let times = [rows, rows * columns];
     let together = in_one_launch(copies);
     let us = |(which, layout): (usize, Layout)| {
         let [launch, each] = if layout.transpose { TRANSPOSE_US } else { REPACK_US };
-        // The first copy of B takes that of A with it.
+        // The first copy of B includes that of A.
         let launches = if which == 0 && together { 0.0 } else { times[which] };
         launches * launch + times[which] * each * mib(layout.bytes as f64)
     };
@@ -463,12 +463,12 @@ mod tests {
         // The row's own estimate is the one of these parts.
         let p = product((512, 512, 16384), false, false);
         let cost = Cost { tile: "", launch_us: 0.0, wave_us: 2.0, k_us: 0.27 };
-        let us = |can: &Capabilities| estimate(&cost, &tile, can, &p, &h200, &Limits::of(&h200)).unwrap().us();
+        let us = |can: &Capabilities| estimate(&cost, &tile, can, &p, &h200, &Limits::for_device(&h200)).unwrap().us();
         let whole = Capabilities { in_parts: false, ..can.clone() };
         assert!(us(&can) < us(&whole) / 3.0, "{}", us(&can));
     }
 
-    /// The same product from memory takes longer on an H100. Nothing else is taken for either without a word.
+    /// A product from memory takes longer on an H100; the constants of other devices say that they are derived.
     #[test]
     fn what_tiles_share_depends_on_the_device() {
         let row = rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap();
@@ -476,44 +476,44 @@ mod tests {
         let cost = row.costs.as_ref().unwrap().tiles.iter().find(|c| c.tile == "128x256s4c1g8").unwrap();
         let us = |device: &DeviceInfo| {
             let p = product((16384, 16384, 64), false, false);
-            estimate(cost, &tile, row.capabilities().unwrap(), &p, device, &Limits::of(device)).unwrap().us()
+            estimate(cost, &tile, row.capabilities().unwrap(), &p, device, &Limits::for_device(device)).unwrap().us()
         };
         let named = |name: &str| DeviceInfo { name: name.into(), ..h200() };
         assert!(us(&named("NVIDIA H100 80GB HBM3")) > 1.5 * us(&named("NVIDIA H200")));
         for known in ["NVIDIA H200", "NVIDIA H100 80GB HBM3"] {
-            assert_eq!(Limits::of(&named(known)).origin, "", "{known}");
+            assert_eq!(Limits::for_device(&named(known)).origin, "", "{known}");
         }
         for other in ["NVIDIA GH200 480GB", "NVIDIA H20", "NVIDIA GeForce RTX 4090"] {
-            assert!(Limits::of(&named(other)).origin.contains("an H100's"), "{other}");
+            assert!(Limits::for_device(&named(other)).origin.contains("an H100's"), "{other}");
             assert_eq!(us(&named(other)), us(&named("NVIDIA H100 80GB HBM3")));
         }
         // Half of the clock takes twice as long, half of the SMs have half of the memory's rate.
         let slow = DeviceInfo { max_sm_mhz: Some(990), ..named("NVIDIA H200") };
-        let (slow, whole) = (Limits::of(&slow), Limits::of(&named("NVIDIA H200")));
+        let (slow, whole) = (Limits::for_device(&slow), Limits::for_device(&named("NVIDIA H200")));
         assert_eq!((slow.line_us, slow.slower), (2.0 * whole.line_us, 2.0));
-        let half = Limits::of(&DeviceInfo { multiprocessors: 66, ..named("NVIDIA H200") });
+        let half = Limits::for_device(&DeviceInfo { multiprocessors: 66, ..named("NVIDIA H200") });
         assert_eq!((half.dram_mib_us, half.line_us), (2.0 * whole.dram_mib_us, whole.line_us));
         assert!(half.origin.contains("its SMs"));
     }
 
-    /// The terms of a thin product from memory, and of a cube.
+    /// Checks the terms of a thin product from memory, and of a cube.
     #[test]
     fn terms_say_what_limits_a_product() {
         let row = rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap();
         let tile = row.kernel().unwrap().tile("128x256s4c1g8").unwrap().clone();
         let cost = row.costs.as_ref().unwrap().tiles.iter().find(|c| c.tile == "128x256s4c1g8").unwrap();
         let device = h200();
-        let of = |shape| {
+        let estimated = |shape| {
             let p = product(shape, false, false);
-            estimate(cost, &tile, row.capabilities().unwrap(), &p, &device, &Limits::of(&device)).unwrap()
+            estimate(cost, &tile, row.capabilities().unwrap(), &p, &device, &Limits::for_device(&device)).unwrap()
         };
-        let (thin, cube) = (of((16384, 16384, 64)), of((8192, 8192, 8192)));
+        let (thin, cube) = (estimated((16384, 16384, 64)), estimated((8192, 8192, 8192)));
         assert!(thin.dram_us > thin.math_us && cube.math_us > 5.0 * cube.dram_us, "{thin:?} {cube:?}");
         assert_eq!((cube.copies_us, cube.sums_us, cube.launches_us), (0.0, 0.0, cost.launch_us));
-        // Of limits that are as tight each makes the others worse.
+        // Of limits that are as tight, each makes the others worse.
         let most = cube.waves_us.max(cube.math_us);
         assert!(cube.us() > most && cube.us() < 2.0 * most);
-        assert!(of((8191, 8191, 8191)).copies_us > 0.0);
+        assert!(estimated((8191, 8191, 8191)).copies_us > 0.0);
     }
 
     /// Both operands are copied by one launch, unless one is transposed on the way.
@@ -547,7 +547,7 @@ mod tests {
         assert_eq!(lines_loaded(&pair, &can, &product((512, 512, 512), false, false), [None; 2]), [128.0, 192.0]);
     }
 
-    /// All tiles of a row read the same A, and rows of 48 bytes share their lines.
+    /// All tiles of a row read the same rows of A, and rows of 48 bytes share their lines.
     #[test]
     fn lines_that_all_blocks_read_are_counted() {
         let can = rows().iter().find(|r| r.rung.id == "15_split_k").unwrap().capabilities().unwrap().clone();

@@ -1,4 +1,4 @@
-//! Kernels that were found to be the fastest for products: published ones, and those of a run.
+//! Findings: kernels that were the fastest for products, published or from a run.
 
 use crate::Product;
 use crate::choose::candidates::fits;
@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{DeviceInfo, Dtype, Tile};
 
-/// The published findings, a file a device: `data/findings/make.py` makes them of records.
+/// Published findings, one file for each device: `data/findings/make.py` makes them from records.
 const PUBLISHED: [&str; 1] = [include_str!("../../../../data/findings/nvidia-h200.json")];
-/// How far a product may be from another whose finding is tried for it: the sum of the differences of their sides' binary logarithms.
+/// Largest distance of a product from another whose finding is tried for it: the sum of the differences of their sides' binary logarithms.
 const NEAR: f64 = 1.5;
 
-/// The fastest rung and tile that was found for a product.
+/// The fastest rung and tile found for a product.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Rows of C.
@@ -23,28 +23,28 @@ pub struct Finding {
     pub k: u32,
     /// Type of A and B.
     pub dtype: Dtype,
-    /// Type of C, where it is another one.
+    /// Type of C, if it differs from the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out: Option<Dtype>,
-    /// Whether A is stored transposed.
+    /// True if A is stored transposed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trans_a: bool,
-    /// Whether B is stored transposed.
+    /// True if B is stored transposed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trans_b: bool,
-    /// Elements from row to row of A, B and C, where there are gaps between rows.
+    /// Elements from row to row of A, B and C, if there are gaps between rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leading: Option<[u32; 3]>,
-    /// The rung's id.
+    /// Id of the rung.
     pub rung: String,
-    /// The tile's id.
+    /// Id of the tile.
     pub tile: String,
-    /// Its time in microseconds, measured or expected.
+    /// Time in microseconds, measured or expected.
     pub us: f64,
 }
 
 impl Finding {
-    /// A rung and a tile for a product.
+    /// Returns the finding of a rung and a tile for a product.
     #[must_use]
     pub fn new(p: &Product, rung: &str, tile: &str, us: f64) -> Self {
         let (packed, leading) = (Product::new(p.m, p.n, p.k, p.form), [p.lda, p.ldb, p.ldc]);
@@ -63,24 +63,24 @@ impl Finding {
         }
     }
 
-    /// Whether it is of this product, whatever its epilogue and its factors.
+    /// Returns true if it is of this product, whatever its epilogue and its factors.
     #[must_use]
     pub fn is_of(&self, product: &Product) -> bool {
         self.is_like(&Self::new(product, "", "", 0.0))
     }
 
-    /// Whether another one is of the same product.
+    /// Returns true if another one is of the same product.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 
-    /// What tells its product from others.
+    /// Returns the key that distinguishes its product from others.
     pub(crate) fn key(&self) -> impl Ord + std::hash::Hash + use<> {
         let types = [Some(self.dtype), self.out].map(|dtype| dtype.map(Dtype::label));
         (self.m, self.n, self.k, types, self.trans_a, self.trans_b, self.leading)
     }
 
-    /// Its row and tile, where the catalogue has them and they can run the product on the device.
+    /// Returns its row and tile, if the catalogue has them and they can run the product on the device.
     pub(crate) fn kernel<'r>(
         &self,
         rows: &'r [Row],
@@ -92,7 +92,7 @@ impl Finding {
         row.obstacle(product.form, device.compute_capability).is_none().then_some((row, tile))
     }
 
-    /// How far its product is from another one of the same kind; `None` of another kind: type, transpositions, or how rows are aligned.
+    /// Returns the distance of its product from another one of the same kind; `None` if they differ in type, transpositions, or alignment of rows.
     fn distance(&self, p: &Product) -> Option<f64> {
         let width = |dtype: Dtype| if dtype.bytes() == 2 { Dtype::F16 } else { dtype };
         let own = Product::new(self.m, self.n, self.k, p.form);
@@ -107,38 +107,38 @@ impl Finding {
     }
 }
 
-/// The type of C that goes without saying.
+/// Returns the usual type of C, which files leave out.
 fn usual_out(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }
 
-/// Findings of products. Never required.
+/// Findings of products. They are optional.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Findings {
-    /// One for each product.
+    /// Findings, one for each product.
     #[serde(default)]
     pub findings: Vec<Finding>,
 }
 
 impl Findings {
-    /// Those that are published for a device; none for most.
+    /// Returns the findings published for a device; empty for most.
     #[must_use]
     pub fn published(device: &DeviceInfo) -> Self {
         static ALL: LazyLock<Vec<Published>> = LazyLock::new(|| {
-            // A test reads every file.
+            // A test reads every file, so this one is sound.
             PUBLISHED.iter().filter_map(|text| Published::read(text).ok()).collect()
         });
-        let of = ALL.iter().find(|p| p.device == device.name && p.multiprocessors == device.multiprocessors);
-        of.map_or_else(Self::default, |of| Self { findings: of.findings.clone() })
+        let published = ALL.iter().find(|p| p.device == device.name && p.multiprocessors == device.multiprocessors);
+        published.map_or_else(Self::default, |p| Self { findings: p.findings.clone() })
     }
 
-    /// The finding for a product.
+    /// Returns the finding for a product.
     #[must_use]
     pub fn find(&self, product: &Product) -> Option<&Finding> {
         self.findings.iter().find(|f| f.is_of(product))
     }
 
-    /// The finding of the nearest product of the same kind, if any is near.
+    /// Returns the finding of the nearest product of the same kind, if any is near.
     #[must_use]
     pub fn nearest(&self, product: &Product) -> Option<&Finding> {
         let near = self.findings.iter().filter_map(|f| Some((f.distance(product).filter(|d| *d <= NEAR)?, f)));
@@ -156,11 +156,11 @@ impl Findings {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Published {
-    /// The device's name, as the driver has it.
+    /// Name of the device, as the driver reports it.
     pub device: String,
-    /// Its multiprocessors: devices of one name may differ in them.
+    /// Number of its multiprocessors: devices of one name may differ in it.
     pub multiprocessors: u32,
-    /// Where the times are from.
+    /// Origin of the times.
     pub from: String,
     pub findings: Vec<Finding>,
 }
@@ -169,9 +169,9 @@ impl Published {
     /// Reads a file.
     ///
     /// # Errors
-    /// A sentence on what is wrong: its JSON, a kernel that the catalogue does not have, a time that is none, or a product that is there twice.
+    /// If its JSON is malformed, the catalogue does not have a kernel, a size or time is not positive, or a product is listed twice.
     pub fn read(text: &str) -> Result<Self, String> {
-        let published: Self = serde_json::from_str(text).map_err(|e| format!("These are no findings: {e}."))?;
+        let published: Self = serde_json::from_str(text).map_err(|e| format!("The findings cannot be read: {e}."))?;
         let rows = rows();
         let mut seen = std::collections::HashSet::new();
         for f in &published.findings {
@@ -182,10 +182,10 @@ impl Published {
                 return Err(format!("{what}: the catalogue has no {} with the tile {} for it.", f.rung, f.tile));
             }
             if [f.m, f.n, f.k].contains(&0) || !(f.us.is_finite() && f.us > 0.0) {
-                return Err(format!("{what} in {} us is no product that was timed.", f.us));
+                return Err(format!("{what} in {} us: the sizes and the time must be positive.", f.us));
             }
             if !seen.insert(f.key()) {
-                return Err(format!("{what} is there twice."));
+                return Err(format!("{what} is listed twice: keep one of the two findings."));
             }
         }
         Ok(published)
@@ -210,7 +210,7 @@ mod tests {
         }
         let found = |p: &Product| all.find(p).map(|f| &*f.tile);
         assert_eq!((all.findings.len(), found(&p)), (1, Some("128x256s4c2g8")));
-        // The factors and the epilogue are not asked for; types, transpositions and gaps are.
+        // The factors and the epilogue do not matter; types, transpositions and gaps do.
         assert_eq!(found(&p.scaled(2.0, 1.0)), Some("128x256s4c2g8"));
         assert_eq!(found(&Product { form: Form { trans_b: false, ..p.form }, ldb: 32, ..p }), None);
         assert_eq!(found(&Product { form: Form { out: Dtype::F32, ..p.form }, ..p }), None);
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(near(Product::new(4096, 4096, 4096, Form::plain(Dtype::Bf16))), None);
     }
 
-    /// Every published file is sound, small, and of kernels that run on its device.
+    /// Every published file is sound, small, and names kernels that run on its device.
     #[test]
     fn published_findings_are_read() {
         for text in PUBLISHED {
@@ -260,10 +260,10 @@ mod tests {
         assert!(refused(&good.replace("64x64x8", "65x64x8")).contains("no 07_warp_tile with the tile 65x64x8"));
         assert!(refused(&good.replace("07_warp_tile", "01_naive")).contains("no 01_naive"));
         assert!(refused(&good.replace("1.5", "0.0")).contains("8x8x8 bf16 in 0 us"));
-        assert!(refused(&good.replace("\"m\": 8", "\"m\": 0")).contains("no product"));
+        assert!(refused(&good.replace("\"m\": 8", "\"m\": 0")).contains("must be positive"));
         assert!(refused(&good.replace("bf16", "bf17")).contains("no 07_warp_tile"));
         for bad in [good.replace("\"us\"", "\"ms\""), good.replace("\"k\": 8, ", "")] {
-            assert!(refused(&bad).contains("no findings"), "{bad}");
+            assert!(refused(&bad).contains("cannot be read"), "{bad}");
         }
         assert!(Published::read("").is_err() && Published::read("[1").is_err());
     }

@@ -1,4 +1,4 @@
-//! Kernels that are timed at the first plan of a product on a device, and what was found, kept across processes.
+//! Times kernels at the first plan of a product on a device, and keeps the findings across processes.
 
 use crate::choose::Choice;
 use crate::choose::candidates::{Candidate, candidates};
@@ -13,24 +13,24 @@ use warpbook_device::{CudaDevice, Result, driver_version, is_busy, write_atomic_
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::DeviceInfo;
 
-/// Timing is silent below this.
+/// Timing reports nothing below this time.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// What is told of timing that takes longer than a second.
+/// Called with a message when timing takes longer than a second.
 type Listener = Box<dyn Fn(&str) + Send + Sync>;
 static LISTENER: OnceLock<Listener> = OnceLock::new();
 
-/// Tells of timing that takes longer than a second, in a sentence. The first call in a process counts; without one nothing is told.
+/// Reports timing that takes longer than a second, in a sentence. The first call in a process counts; without one nothing is reported.
 pub fn tell_of_tuning(listener: impl Fn(&str) + Send + Sync + 'static) {
     let _ = LISTENER.set(Box::new(listener));
 }
 
-/// What this process has found, by [`path_of`]. All handles share it, so that several on one kind of device choose alike where nothing can
+/// Findings of this process, by [`path_of`]. All handles share it, so that several on one kind of device choose alike even if nothing can
 /// be written. It is locked while a product is timed, as two that are timed at once disturb each other.
 static FOUND: LazyLock<Mutex<HashMap<PathBuf, Finding>>> = LazyLock::new(Mutex::default);
 
-/// Chooses by what was found for the product on this kind of device, in this process or an earlier one; else by timing what is expected to
-/// be the fastest, unless the thread is busy. Where nothing can be timed, a sentence says why.
+/// Chooses by the finding for the product on this kind of device, from this process or an earlier one; else by timing the candidates with the least
+/// expected times, unless the thread is busy. If nothing can be timed, a sentence says why.
 pub(crate) fn choose(
     device: &CudaDevice,
     product: &Product,
@@ -55,11 +55,11 @@ pub(crate) fn choose(
         return Err("the thread is measuring or capturing".into());
     }
     let tried = to_try(&rows, product, info, budget, published);
-    // A bias gradient is a kernel of its own, the same for all.
+    // A bias gradient is a separate kernel, the same for all.
     let alone = Product { bias_gradient: false, ..*product };
     let finding = time(device, &alone, &tried, budget).map_err(|e| e.to_string())??;
     if let Some((home, text)) = home.zip(serde_json::to_vec(&finding).ok()) {
-        // A home that cannot be written costs nothing but the finding.
+        // If the home folder cannot be written, only the finding is lost.
         let _ = write_atomic_with_folder(home, &text);
     }
     let choice = choice(&finding).ok_or("what was found cannot be run")?;
@@ -70,7 +70,7 @@ pub(crate) fn choose(
 /// Keeps a finding for later processes on this kind of device.
 ///
 /// # Errors
-/// There is no place, or it cannot be written.
+/// If there is no place, or it cannot be written.
 pub fn keep_finding(device: &CudaDevice, product: &Product, finding: &Finding) -> std::io::Result<PathBuf> {
     let none = || std::io::Error::other("WARPBOOK_CACHE is empty, or no home folder is known");
     let path = warpbook_record::cache_folder().ok_or_else(none)?.join(path_of(device, product));
@@ -78,13 +78,13 @@ pub fn keep_finding(device: &CudaDevice, product: &Product, finding: &Finding) -
     Ok(path)
 }
 
-/// A finding that was kept; `None` where there is none, or what is there cannot be read.
+/// Returns a finding that was kept; `None` if there is none, or it cannot be read.
 fn read(path: &Path) -> Option<Finding> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// Where a finding is kept, below the folder of caches: a small file for each, which is replaced as a whole, so that several processes may
-/// write. Its folder is that of the device, the driver, and the version of the kernels.
+/// Returns the path of a finding below the folder of caches: a small file for each, which is replaced as a whole, so that several processes may
+/// write. The folder is named by the device, the driver and the version of the kernels.
 fn path_of(device: &CudaDevice, product: &Product) -> PathBuf {
     Path::new("products").join(folder_of(device.info(), &driver_version().unwrap_or_default())).join(file_of(product))
 }
@@ -102,7 +102,7 @@ fn file_of(p: &Product) -> String {
     format!("{}x{}x{}-{dtype}-{out}-{a}{b}-{}-{}-{}.json", p.m, p.n, p.k, p.lda, p.ldb, p.ldc)
 }
 
-/// The version of the kernels: a hash of the catalogue's sources, tiles and costs.
+/// Version of the kernels: a hash of the catalogue's sources, tiles and costs.
 static CATALOGUE: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
     for row in rows() {
@@ -111,7 +111,7 @@ static CATALOGUE: LazyLock<String> = LazyLock::new(|| {
     hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// The candidates that are timed: the fastest by the cost model, and what is published for the nearest product.
+/// Returns the candidates to time: the fastest by the cost model, and the published one of the nearest product.
 fn to_try<'r>(
     rows: &'r [Row],
     product: &Product,
@@ -127,7 +127,7 @@ fn to_try<'r>(
         all.insert(budget.candidates.saturating_sub(1), near);
     }
     all.truncate(budget.candidates);
-    // Each runs once to be warm, and once at least to be timed.
+    // Each runs once to warm up, and at least once to be timed.
     let mut gpu_us = 0.0;
     all.retain(|c| {
         gpu_us += 3.0 * c.estimate.us();
@@ -136,7 +136,7 @@ fn to_try<'r>(
     all
 }
 
-/// The fastest of some candidates; the inner error says why they are not timed.
+/// Returns the fastest of some candidates; the inner error says why they are not timed.
 fn time(
     device: &CudaDevice,
     product: &Product,
@@ -166,7 +166,7 @@ fn time(
     Ok(Ok(Finding::new(product, rung, tile, us)))
 }
 
-/// The plans of candidates, compiled side by side until the budget's time is over; those that cannot be made are left out.
+/// Plans candidates, compiled side by side until the budget's time is over; those that cannot be planned are left out.
 fn compiled(device: &CudaDevice, product: &Product, candidates: &[Candidate<'_>], budget: &Budget) -> Vec<Plan> {
     let begun = Instant::now();
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
@@ -196,7 +196,7 @@ mod tests {
         Product::new(m, n, k, Form::plain(Dtype::Bf16))
     }
 
-    /// At most four are tried, the published finding of the nearest product among them, and fewer of a product that takes long.
+    /// At most four are tried, the published finding of the nearest product among them, and fewer for a product that takes long.
     #[test]
     fn few_kernels_are_tried() {
         let (rows, device, budget) = (rows(), h200(), Tuning::Quick.budget().unwrap());
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(plain.len(), 4);
         let near = product((4096, 4096, 4096));
         let published = |tile: &str| Findings { findings: vec![Finding::new(&near, "15b_small_tiles", tile, 1.0)] };
-        // One that would not be tried takes the last place, and one that would changes nothing.
+        // A finding that would not be tried takes the last place, and one that would changes nothing.
         let with = names(&published("64x64s12k1"));
         assert_eq!((&with[..3], &*with[3]), (&plain[..3], "15b_small_tiles/64x64s12k1"));
         let first = Finding {
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(read(&path), None);
     }
 
-    /// Several processes may write the same finding: whoever is last has written a whole one.
+    /// Several processes may write the same finding: each writes a whole file, and the last one stays.
     #[test]
     fn findings_are_written_as_a_whole() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Which rung and tile computes a product: see `README.md`.
+//! Chooses the rung and tile that compute a product: see `README.md`.
 
 pub(crate) mod candidates;
 pub(crate) mod cost_model;
@@ -18,20 +18,20 @@ pub struct Choice {
     pub row: Row,
     /// The tile.
     pub tile: Tile,
-    /// The reason, in a sentence.
+    /// Reason of the choice, in a sentence.
     pub why: String,
-    /// Microseconds that the product took or is expected to take.
+    /// Measured or expected microseconds of the product.
     pub us: f64,
 }
 
-/// The rung and tile for a product on a device of these limits, without timing: the one that was found for it, else the one that the cost
-/// model expects to be the fastest. `None` where no row takes the product.
+/// Returns the rung and tile for a product on a device of these limits, without timing: the finding for it, else the one that the cost
+/// model expects to be the fastest. `None` if no row takes the product.
 #[must_use]
 pub fn choose(product: &Product, device: &DeviceInfo, found: &Findings) -> Option<Choice> {
     choose_from(&rows(), product, device, found)
 }
 
-/// [`choose`] among the given rows.
+/// Like [`choose`], among the given rows.
 #[must_use]
 pub fn choose_from(rows: &[Row], product: &Product, device: &DeviceInfo, found: &Findings) -> Option<Choice> {
     if let Some(finding) = found.find(product)
@@ -43,11 +43,11 @@ pub fn choose_from(rows: &[Row], product: &Product, device: &DeviceInfo, found: 
     let best = candidates(rows, product, device).into_iter().next()?;
     let us = best.estimate.us();
     let by = if best.is_measured { "the costs of its tile" } else { "the rates of the device" };
-    let why = format!("expected to take {us:.1} us by {by}{}", Limits::of(device).origin);
+    let why = format!("expected to take {us:.1} us by {by}{}", Limits::for_device(device).origin);
     Some(Choice { row: best.row.clone(), tile: best.tile.clone(), why, us })
 }
 
-/// Microseconds that a product is expected to take with one of a row's tiles; `None` where it does not run, or is cut along k.
+/// Returns the expected microseconds of a product with one of a row's tiles; `None` if it does not run, or is cut along k.
 #[must_use]
 pub fn expected_us(row: &Row, tile: &Tile, product: &Product, device: &DeviceInfo) -> Option<f64> {
     candidate(row, tile, product, device).map(|c| c.estimate.us())
@@ -153,7 +153,7 @@ pub(crate) mod tests {
         assert_eq!(chosen(false, false, Dtype::Bf16), "14_overlapped_store");
     }
 
-    /// Shapes of a survey on an H200 where one class of tiles was clearly ahead: by rung, and by how many blocks share k.
+    /// Shapes of a survey on an H200 for which one class of tiles was clearly ahead: by rung, and by how many blocks share k.
     #[test]
     fn clear_measurements_are_followed() {
         let choice = |(m, n, k), (trans_a, trans_b)| {
@@ -181,10 +181,10 @@ pub(crate) mod tests {
             assert!(cluster((m, n, k), form) >= 2, "{m}x{n}x{k}");
         }
         assert!(cluster((448, 1216, 9792), (false, true)) >= 2);
-        // Hardly any k: the largest tile stores most at a time.
+        // With hardly any k, the largest tile stores most at a time.
         let (rung, _, area) = chosen((13376, 9600, 256), (true, true));
         assert_eq!((&*rung, area), ("14_overlapped_store", 128 * 256));
-        // Odd, with a long k: it is divided without a copy.
+        // An odd product with a long k is divided without a copy.
         assert_eq!(chosen((27, 45, 9427), (true, false)).0, "17b_unaligned_in_parts");
     }
 
@@ -197,7 +197,7 @@ pub(crate) mod tests {
         for (dtype, info) in [(Dtype::Tf32, &h200()), (Dtype::F32, &h200()), (Dtype::Bf16, &h100)] {
             assert!(why(dtype, info).ends_with(" us by the costs of its tile"), "{}", why(dtype, info));
         }
-        // Nothing was measured on other devices, which the sentence says.
+        // Nothing was measured on other devices, and the sentence says so.
         let a100 = device("A100", (8, 0), 108);
         let scaled = ", in proportion to an H100's SMs and clock";
         assert!(why(Dtype::F32, &a100).ends_with(&format!("by the costs of its tile{scaled}")));
@@ -210,7 +210,7 @@ pub(crate) mod tests {
         assert!(choose(&product, &device("T4", (7, 5), 40), &Findings::default()).is_none());
     }
 
-    /// Whatever its id, a new row is chosen by its costs and its fallback.
+    /// A new row is chosen by its costs and its fallback, not by its id.
     #[test]
     fn a_new_row_is_chosen_by_what_it_says() {
         let product = Product::new(4096, 4096, 4096, form(Dtype::Bf16));

@@ -3,7 +3,7 @@
 
 use super::{GemmError, Operands};
 
-/// The product by the `gemm` crate, on all threads of the current rayon pool.
+/// Computes the product by the `gemm` crate, on all threads of the current rayon pool.
 pub(super) fn gemm(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     ops.check(Some(c.len()))?;
     let (a, b) = (ops.op_a(), ops.op_b());

@@ -15,7 +15,7 @@ use warpbook_data::parallel::{chunks, collect};
 
 /// A product in f32: op(A) is `[m][k]`, op(B) `[k][n]` and C `[m][n]`, all row-major with leading dimensions.
 ///
-/// The rows of A are `k` long, or `m` where it is stored transposed; those of B `n`, or `k`. Only the last row may end
+/// The rows of A are `k` long, or `m` if it is stored transposed; those of B `n`, or `k`. Only the last row may end
 /// before its leading dimension does. alpha is multiplied in as it is: 0 times infinity is NaN.
 #[derive(Clone, Copy)]
 pub struct Operands<'a> {
@@ -45,7 +45,7 @@ pub struct Operands<'a> {
     pub beta: f32,
 }
 
-/// Why a product cannot be computed.
+/// Error of a product that cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GemmError {
@@ -62,11 +62,11 @@ pub enum GemmError {
     /// Rows would overlap.
     #[error("The rows of {name} have {width} elements, so its leading dimension must be at least that; it is {ld}.")]
     LeadingDimension {
-        /// Which matrix.
+        /// Name of the matrix.
         name: &'static str,
         /// Elements in a row.
         width: usize,
-        /// Its leading dimension.
+        /// Its leading dimension in elements.
         ld: usize,
     },
     /// A slice does not hold its matrix.
@@ -74,23 +74,23 @@ pub enum GemmError {
         "{name} is stored as {rows} rows of {width} with a leading dimension of {ld}, which takes {needed} elements; the slice has {len}."
     )]
     TooShort {
-        /// Which matrix.
+        /// Name of the matrix.
         name: &'static str,
-        /// Its rows, as stored.
+        /// Number of its rows, as stored.
         rows: usize,
         /// Elements in a row.
         width: usize,
-        /// Its leading dimension.
+        /// Its leading dimension in elements.
         ld: usize,
-        /// The elements that it needs.
+        /// Number of elements needed.
         needed: usize,
-        /// The elements of the slice.
+        /// Length of the slice.
         len: usize,
     },
     /// A row past the last was asked for.
     #[error("There is no row {row} in C, which has {m}.")]
     NoSuchRow {
-        /// The row.
+        /// Index of the row.
         row: usize,
         /// Rows of C.
         m: usize,
@@ -161,10 +161,10 @@ fn update(c: &mut f32, sum: f32, alpha: f32, beta: f32) {
     *c = if beta == 0.0 { alpha * sum } else { alpha * sum + beta * *c };
 }
 
-/// Three loops: every element of C is a row of op(A) times a column of op(B), summed in order by one thread.
+/// Computes the product by three loops: every element of C is a row of op(A) times a column of op(B), summed in order by one thread.
 ///
 /// # Errors
-/// A size is zero, or a slice does not hold its matrix; C is then untouched.
+/// If a size is zero, or a slice does not hold its matrix; C is then unchanged.
 pub fn naive(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     ops.check(Some(c.len()))?;
     let (a, b) = (ops.op_a(), ops.op_b());
@@ -180,26 +180,26 @@ pub fn naive(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     Ok(())
 }
 
-/// Blocks that fit into the caches, packed in the order in which they are read, and a tile of C in vector registers; one thread.
+/// Multiplies blocks that fit into the caches, packed in the order in which they are read, with a tile of C in vector registers; one thread.
 ///
 /// # Errors
-/// As of [`naive`].
+/// The errors of [`naive`].
 pub fn blocked(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     product(ops, c, Threads::One)
 }
 
-/// As [`blocked`], with the bands of rows divided among the threads of the current rayon pool.
+/// Like [`blocked`], with the bands of rows divided among the threads of the current rayon pool.
 ///
 /// # Errors
-/// As of [`naive`].
+/// The errors of [`naive`].
 pub fn threaded(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     product(ops, c, Threads::All)
 }
 
-/// The `gemm` crate, on all threads of the current rayon pool.
+/// Multiplies with the `gemm` crate, on all threads of the current rayon pool.
 ///
 /// # Errors
-/// As of [`naive`].
+/// The errors of [`naive`].
 pub fn library(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     library::gemm(ops, c)
 }
@@ -232,7 +232,7 @@ fn product(ops: &Operands<'_>, c: &mut [f32], threads: Threads) -> Result<(), Ge
     ops.check(Some(c.len()))?;
     let c = &mut c[..ops.c_len()];
     let arch = Arch::new();
-    // The largest tile that fits into the registers: of AVX-512's 32, 24 are sums; of AVX2's 16, 12; of Neon's 32, 16. Without
+    // This is the largest tile that fits into the registers: of AVX-512's 32, 24 are sums; of AVX2's 16, 12; of Neon's 32, 16. Without
     // one of these there is no FMA instruction either, and Rust would call a function for each.
     match arch.dispatch(Lanes) {
         16 => Tiles::<12, 32, true> { arch, threads }.run(ops, c),
@@ -243,7 +243,7 @@ fn product(ops: &Operands<'_>, c: &mut [f32], threads: Threads) -> Result<(), Ge
     Ok(())
 }
 
-/// The blocked product with tiles of MR rows and NR columns.
+/// Computes the blocked product with tiles of MR rows and NR columns.
 #[derive(Clone, Copy)]
 struct Tiles<const MR: usize, const NR: usize, const FMA: bool> {
     arch: Arch,
@@ -255,7 +255,7 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
         const { assert!(MC.is_multiple_of(MR) && NC.is_multiple_of(NR), "whole tiles in a block") };
         let (a, b) = (ops.op_a(), ops.op_b());
         let (m, ldc) = (ops.m, ops.ldc.min(c.len()));
-        // Fewer rows per band where there would be fewer bands than threads.
+        // Bands have fewer rows if there would be fewer bands than threads.
         let band = match self.threads {
             Threads::One => MC,
             Threads::All => m.div_ceil(rayon::current_num_threads()).next_multiple_of(MR).min(MC),
@@ -307,7 +307,7 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
     }
 }
 
-/// [`chunks`] with space for packed rows of A.
+/// Like [`chunks`], with space for packed rows of A.
 fn bands(
     c: &mut [f32],
     len: usize,
@@ -317,9 +317,9 @@ fn bands(
     c.par_chunks_mut(len).enumerate().for_each_init(space, |space, (band, c)| f(space, band, c));
 }
 
-/// Packed rows of A times packed columns of B, added to a band of C.
+/// Multiplies packed rows of A by packed columns of B, and adds the product to a band of C.
 ///
-/// Not a closure: it has to be inlined into the function that is compiled for the CPU's vector extension, and closures are called
+/// This is not a closure: it has to be inlined into the function that is compiled for the CPU's vector extension, and closures are called
 /// through one that is not.
 struct Band<'a, const MR: usize, const NR: usize, const FMA: bool> {
     a: &'a [f32],
@@ -355,7 +355,7 @@ impl<const MR: usize, const NR: usize, const FMA: bool> WithSimd for Band<'_, MR
 }
 
 impl<const MR: usize, const NR: usize, const FMA: bool> Band<'_, MR, NR, FMA> {
-    /// A panel of A `[depth][MR]` times a panel of B `[depth][NR]`: a column times a row at a time, all sums in registers.
+    /// Multiplies a panel of A `[depth][MR]` by a panel of B `[depth][NR]`: a column times a row at a time, all sums in registers.
     #[inline(always)]
     fn tile(a: &[f32], b: &[f32]) -> [[f32; NR]; MR] {
         let mut sums = [[0.0f32; NR]; MR];
@@ -408,13 +408,13 @@ impl Packed {
     }
 }
 
-/// Some rows of the product in f64, `[rows.len()][n]`, as a reference: products of two f32 are exact in f64, so each of the k
+/// Computes some rows of the product in f64, `[rows.len()][n]`, as a reference: products of two f32 are exact in f64, so each of the k
 /// additions has an error of at most 2^-53 of the magnitudes it adds.
 ///
 /// `c` is C before the product; at beta 0 it is not read and may be empty. Works on all threads of the rayon pool.
 ///
 /// # Errors
-/// As of [`naive`], and a row that C does not have.
+/// The errors of [`naive`], and a row that C does not have.
 pub fn reference_rows(ops: &Operands<'_>, c: &[f32], rows: &[usize]) -> Result<Vec<f64>, GemmError> {
     /// Sums of a task, which stay in the L1 cache while B streams through.
     const ROWS: usize = 32;

@@ -4,7 +4,7 @@ use warpbook_data::philox::gaussian;
 
 type Product = fn(&Operands<'_>, &mut [f32]) -> Result<(), GemmError>;
 
-/// A tile for another CPU than this one; it works on every CPU, if slowly.
+/// A tile for another CPU; it works on every CPU, if slowly.
 fn tiles<const MR: usize, const NR: usize, const FMA: bool>(
     ops: &Operands<'_>,
     c: &mut [f32],
@@ -25,7 +25,7 @@ const ALL: [(&str, Product); 8] = [
     ("the plain tile", tiles::<4, 8, false>),
 ];
 
-/// The bits of elements that may not be read or written.
+/// Bits of elements that must not be read or written.
 const UNTOUCHED: u32 = 0x7fc0_dead;
 
 /// A product; the pads are the leading dimensions minus the length of a row.
@@ -205,7 +205,7 @@ fn what_does_not_fit_is_said() {
     refused(Operands { b: &b[1..], ..ops }, c.len(), "takes 35 elements; the slice has 34");
     refused(ops, c.len() - 1, "C is stored as 4 rows of 5");
     refused(Operands { lda: usize::MAX, ..ops }, c.len(), "A is stored as");
-    // Of a single row the leading dimension says nothing.
+    // For a single row the leading dimension does not matter.
     let one = Operands { m: 1, k: 1, lda: usize::MAX, ldb: usize::MAX, ldc: usize::MAX, ..ops };
     for (name, product) in ALL {
         let mut c = [0.0; 5];

@@ -15,22 +15,22 @@ use warpbook_record::Dtype;
 /// An array of f32, f16 or bf16 on the host. `Tf32` is stored as f32.
 #[derive(Debug, Clone, Copy)]
 pub enum HostArray<'a> {
-    /// `F32` and `Tf32`.
+    /// For `F32` and `Tf32`.
     F32(&'a [f32]),
-    /// `F16`.
+    /// For `F16`.
     F16(&'a [f16]),
-    /// `Bf16`.
+    /// For `Bf16`.
     Bf16(&'a [bf16]),
 }
 
-/// The same, to be written.
+/// An array of the host to write to.
 #[derive(Debug)]
 pub enum HostArrayMut<'a> {
-    /// `F32` and `Tf32`.
+    /// For `F32` and `Tf32`.
     F32(&'a mut [f32]),
-    /// `F16`.
+    /// For `F16`.
     F16(&'a mut [f16]),
-    /// `Bf16`.
+    /// For `Bf16`.
     Bf16(&'a mut [bf16]),
 }
 
@@ -98,33 +98,33 @@ pub struct HostArrays<'a> {
     pub b: HostArray<'a>,
     /// C, which is written.
     pub c: HostArrayMut<'a>,
-    /// `[n]`, for an epilogue with a bias.
+    /// Bias f32 `[n]`, for an epilogue with a bias.
     pub bias: Option<&'a [f32]>,
-    /// Shape, type and leading dimension of C, for an epilogue with a mask.
+    /// Mask with the shape, type and leading dimension of C, for an epilogue with a mask.
     pub mask: Option<HostArray<'a>>,
-    /// `[n]`, which is written, for a product with a bias gradient.
+    /// Bias gradient f32 `[n]`, which is written, for a product with one.
     pub bias_gradient: Option<&'a mut [f32]>,
 }
 
 impl<'a> HostArrays<'a> {
-    /// A, B and C of a product without further arrays.
+    /// Returns A, B and C of a product without further arrays.
     pub fn new(a: impl Into<HostArray<'a>>, b: impl Into<HostArray<'a>>, c: impl Into<HostArrayMut<'a>>) -> Self {
         Self { a: a.into(), b: b.into(), c: c.into(), bias: None, mask: None, bias_gradient: None }
     }
 
-    /// The same with a bias.
+    /// Adds a bias.
     #[must_use]
     pub fn bias(self, bias: &'a [f32]) -> Self {
         Self { bias: Some(bias), ..self }
     }
 
-    /// The same with a mask.
+    /// Adds a mask.
     #[must_use]
     pub fn mask(self, mask: impl Into<HostArray<'a>>) -> Self {
         Self { mask: Some(mask.into()), ..self }
     }
 
-    /// The same with an array for the bias gradient.
+    /// Adds an array for the bias gradient.
     #[must_use]
     pub fn bias_gradient(self, bias_gradient: &'a mut [f32]) -> Self {
         Self { bias_gradient: Some(bias_gradient), ..self }
@@ -143,13 +143,13 @@ impl<'a> HostArrays<'a> {
     }
 }
 
-/// Computes C = f(alpha op(A) op(B) + beta C), and the bias gradient where the product asks for it, on all threads of the rayon pool.
+/// Computes C = f(alpha op(A) op(B) + beta C), and the bias gradient if the product asks for it, on all threads of the rayon pool.
 ///
 /// Types and epilogues are those of the products on a GPU: elements of A and B are converted to f32 (of `Tf32` only the upper 19 bits
 /// count, as tensor cores read it), sums are in f32, and C is rounded to its type at the end.
 ///
 /// # Errors
-/// The product is malformed, or an array is missing, too short or of another type; nothing has been written then.
+/// If the product is malformed, or an array is missing, too short or of another type; nothing has been written then.
 pub fn gemm(product: &Product, arrays: HostArrays<'_>) -> Result<(), Malformed> {
     product.check(&arrays.specs())?;
     let p = product;
@@ -187,7 +187,7 @@ fn as_read(stored: Cow<'_, [f32]>, dtype: Dtype) -> Cow<'_, [f32]> {
     if dtype == Dtype::Tf32 { stored.par_iter().map(|v| rounded(*v, dtype)).collect() } else { stored }
 }
 
-/// The inputs of an epilogue.
+/// Inputs of an epilogue.
 struct Inputs<'a> {
     product: &'a Product,
     bias: Option<&'a [f32]>,
@@ -201,7 +201,7 @@ impl Inputs<'_> {
         apply(self.product.form.epilogue, v, bias, mask)
     }
 
-    /// In place: alpha op(A) op(B) + beta C is computed in C.
+    /// Computes alpha op(A) op(B) + beta C in place, in C.
     fn write_f32(&self, ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
         library(ops, c)?;
         if self.product.form.epilogue != Epilogue::None {
@@ -212,7 +212,7 @@ impl Inputs<'_> {
         Ok(())
     }
 
-    /// By way of an array of f32.
+    /// Computes the product in an array of f32, then rounds it.
     fn write_16_bits<T: Copy + Send>(
         &self,
         ops: &Operands<'_>,
@@ -233,7 +233,7 @@ impl Inputs<'_> {
     }
 }
 
-/// The column sums of op(B): in f32, over blocks of rows first, as on a GPU.
+/// Computes the column sums of op(B): in f32, over blocks of rows first, as on a GPU.
 fn column_sums(p: &Product, b: &[f32], out: &mut [f32]) {
     /// Columns of a task, which are read together.
     const COLUMNS: usize = 64;
@@ -272,7 +272,7 @@ mod tests {
     use warpbook_kernels::Tolerance;
     use warpbook_kernels::matmul::Form;
 
-    /// Bits of an element that may not be written.
+    /// Bits of an element that must not be written.
     const UNTOUCHED: f32 = -7.75;
 
     enum Stored {

@@ -1,17 +1,17 @@
-//! The launches of what a library leaves to do.
+//! Launches the kernels for the work that a library leaves.
 #![allow(unsafe_code)]
 
 use crate::library::AfterLibrary;
 use crate::{DeviceArray, Malformed, refused};
 use warpbook_device::{KernelArg, Result, Slice, Stream};
 
-/// The number of elements, as a word.
+/// Returns the number of elements as a 32-bit word.
 fn word(len: usize) -> Result<u32> {
     u32::try_from(len).map_err(|_| refused(Malformed(format!("An array has {len} elements, and 2^32 are too many."))))
 }
 
 impl AfterLibrary {
-    /// y = f(y + bias), y `[..][channels][pixels]`, f being a ReLU or nothing.
+    /// Queues y = f(y + bias), y `[..][channels][pixels]`, where f is a ReLU or the identity.
     pub fn bias(
         &self,
         stream: &Stream,
@@ -31,7 +31,7 @@ impl AfterLibrary {
         unsafe { self.bias.launch(stream, self.bias.shape(n.into()), &args) }
     }
 
-    /// y = max(y, 0); NaN stays NaN.
+    /// Queues y = max(y, 0); NaN stays NaN.
     pub fn relu(&self, stream: &Stream, y: &DeviceArray) -> Result<()> {
         self.holds("The output", y, y.len())?;
         let (n, kernel) = (y.len() as u64, &self.relu[0]);
@@ -39,7 +39,7 @@ impl AfterLibrary {
         unsafe { kernel.launch(stream, kernel.shape(n), &[y.bytes(), y.bytes(), &n]) }
     }
 
-    /// dx = 0 where the mask is 0 or less.
+    /// Queues dx = 0 where the mask is 0 or less.
     pub fn mask(&self, stream: &Stream, mask: &DeviceArray, dx: &DeviceArray) -> Result<()> {
         self.holds("The mask", mask, dx.len())?;
         self.holds("The gradient", dx, dx.len())?;
@@ -48,7 +48,7 @@ impl AfterLibrary {
         unsafe { kernel.launch(stream, kernel.shape(n), &[mask.bytes(), dx.bytes(), dx.bytes(), &n]) }
     }
 
-    /// `to` = `from`, in f32.
+    /// Queues `to` = `from`, in f32.
     pub fn widen(&self, stream: &Stream, from: &DeviceArray, to: &Slice<f32>) -> Result<()> {
         self.holds("The narrow array", from, to.len())?;
         let n = word(to.len())?;

@@ -1,4 +1,4 @@
-//! Products by cuBLASLt, and what a library leaves to do.
+//! Products by cuBLASLt, and our kernels for the work that it leaves.
 
 mod launch;
 
@@ -10,10 +10,10 @@ use warpbook_kernels::matmul::{Epilogue, WORKSPACE_BYTES};
 use warpbook_kernels::nn;
 use warpbook_record::Dtype;
 
-/// Where arrays of a library's product begin, in bytes.
+/// Alignment of the arrays of a library's product, in bytes.
 const ALIGNMENT: u64 = 16;
 
-/// The kernels for what a library does not do where we ask it for a product or a convolution: biases, ReLUs, masks, and weight gradients
+/// Kernels for the parts of a product or a convolution that a library does not compute: biases, ReLUs, masks, and weight gradients
 /// in f32. All are loaded for one type of elements.
 #[derive(Debug, Clone)]
 pub struct AfterLibrary {
@@ -31,7 +31,7 @@ impl AfterLibrary {
     /// Compiles and loads the kernels for elements that are stored as `dtype`.
     ///
     /// # Errors
-    /// A kernel does not compile, or the driver refuses it.
+    /// If a kernel does not compile, or the driver refuses it.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let load = |spec: &warpbook_record::KernelSpec| device.kernel(spec, &spec.tiles[0]);
         let [bias, widen] = nn::library(dtype);
@@ -42,7 +42,7 @@ impl AfterLibrary {
     /// Checks that an array has this type and at least `len` elements.
     ///
     /// # Errors
-    /// It does not; the message names the array.
+    /// If it does not; the message names the array.
     pub fn holds(&self, name: &str, array: &DeviceArray, len: usize) -> Result<()> {
         array.spec().holds(name, ArraySpec { dtype: self.dtype, len }).map_err(refused)
     }
@@ -61,7 +61,7 @@ impl LibraryPlan {
     /// Plans a product.
     ///
     /// # Errors
-    /// The product's sizes or epilogue are not possible here, or the library has no algorithm for it.
+    /// If the product's sizes or epilogue are not supported here, or the library has no algorithm for it.
     pub fn new(device: &CudaDevice, library: &CublasLt, p: &Product) -> Result<Self> {
         p.validate().map_err(refused)?;
         if matches!(p.form.epilogue, Epilogue::Gelu | Epilogue::BiasGelu) || p.bias_gradient {
@@ -81,7 +81,7 @@ impl LibraryPlan {
         Ok(Self { product: *p, plan, after: AfterLibrary::new(device, out)? })
     }
 
-    /// Bytes of workspace that a launch needs.
+    /// Bytes of workspace for a launch.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         self.plan.workspace_bytes() as u64
@@ -90,7 +90,7 @@ impl LibraryPlan {
     /// Queues the product and the kernels of its epilogue.
     ///
     /// # Errors
-    /// An array or the workspace is too small or of another type, or the library refuses the launch.
+    /// If an array or the workspace is too small or of another type, or the library refuses the launch.
     pub fn launch_checked(&self, stream: &Stream, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
         let p = &self.product;
         p.check(&arrays.specs()).map_err(refused)?;
@@ -110,7 +110,7 @@ impl LibraryPlan {
     }
 }
 
-/// A product that is planned, whatever computes it.
+/// A planned product, by our kernels or a library.
 #[derive(Debug, Clone)]
 pub enum Planned {
     /// Computed by one of the catalogue's kernels.
@@ -120,7 +120,7 @@ pub enum Planned {
 }
 
 impl Planned {
-    /// Bytes of workspace that a launch needs.
+    /// Bytes of workspace for a launch.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         match self {
@@ -129,10 +129,10 @@ impl Planned {
         }
     }
 
-    /// Queues it, like [`Plan::launch_checked`].
+    /// Queues the product, like [`Plan::launch_checked`].
     ///
     /// # Errors
-    /// As for that method.
+    /// The errors of that method.
     pub fn launch_checked(&self, stream: &Stream, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
         match self {
             Self::Kernel(plan) => plan.launch_checked(stream, arrays, workspace),

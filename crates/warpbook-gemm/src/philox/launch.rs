@@ -3,7 +3,7 @@
 use warpbook_device::{CudaDevice, Error, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels as kernels;
 
-/// The kernels that draw random numbers on a device, loaded once.
+/// Kernels that draw random numbers on a device, loaded once.
 ///
 /// Its functions queue one kernel and wait for nothing, so they can be captured; the graph then owns the array. Their numbers are those
 /// of the CPU functions of this module, to the bit.
@@ -18,7 +18,7 @@ impl Philox {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// The compiler's and the device's errors.
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let load = |spec: &warpbook_record::KernelSpec| device.kernel(spec, &spec.tiles[0]);
         Ok(Self {
@@ -31,7 +31,7 @@ impl Philox {
     /// Fills `out`, f32 `[n]`, with the standard Gaussian numbers `first_index` to `first_index + n - 1` of a stream id.
     ///
     /// # Errors
-    /// The launch is refused.
+    /// If the launch is refused.
     pub fn gaussians_into(
         &self,
         stream: &Stream,
@@ -48,7 +48,7 @@ impl Philox {
     /// Fills `out`, f32 `[n]`, with the uniform numbers in (0, 1) `first_index` to `first_index + n - 1` of a stream id.
     ///
     /// # Errors
-    /// The launch is refused.
+    /// If the launch is refused.
     pub fn uniform_into(
         &self,
         stream: &Stream,
@@ -65,7 +65,7 @@ impl Philox {
     /// Fills `out`, u64 `[n]`, with the elements `first_index` to `first_index + n - 1` of a permutation of `0..of`.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the permutation has no such elements, or more than 2^62; the launch is refused.
+    /// [`Error::Unsupported`] if the permutation does not have these elements, or they are more than 2^62; an error if the launch is refused.
     pub fn permutation_into(
         &self,
         stream: &Stream,
@@ -89,7 +89,7 @@ impl Philox {
 /// Queues one of the kernels over `n` elements.
 ///
 /// # Safety
-/// The arguments are those that the kernel declares, the first of them an array of `n` elements.
+/// The arguments must be those that the kernel declares, the first of them an array of `n` elements.
 unsafe fn fill(kernel: &Kernel, stream: &Stream, n: u64, args: &[&dyn KernelArg]) -> Result<()> {
     // SAFETY: the caller's; freeing the array waits for kernels in flight, and graphs keep it.
     unsafe { kernel.launch(stream, kernel.shape(n), args) }

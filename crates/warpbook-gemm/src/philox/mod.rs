@@ -1,4 +1,4 @@
-//! Philox4x32-10 random numbers on a GPU: the same bits as [`warpbook_data::philox`] draws on the CPU, where their sources are named.
+//! Philox4x32-10 random numbers on a GPU: the same bits as [`warpbook_data::philox`] draws on the CPU, where the method's sources are named.
 //!
 //! [`Philox`] only queues kernels.
 
@@ -8,10 +8,10 @@ pub use launch::Philox;
 
 use warpbook_device::{Buffer, CudaDevice, Result};
 
-/// `n` standard Gaussian numbers, f32 `[n]`. It waits for them.
+/// Returns `n` standard Gaussian numbers, f32 `[n]`. It waits for them.
 ///
 /// # Errors
-/// The device's.
+/// The device's errors.
 pub fn gaussians(device: &CudaDevice, seed: u64, stream_id: u32, n: usize) -> Result<Buffer<f32>> {
     let (philox, stream, out) = (Philox::new(device)?, device.stream()?, device.zeros(n)?);
     philox.gaussians_into(&stream, &out, seed, stream_id, 0)?;
@@ -19,10 +19,10 @@ pub fn gaussians(device: &CudaDevice, seed: u64, stream_id: u32, n: usize) -> Re
     Ok(out)
 }
 
-/// A permutation of `0..n`, u64 `[n]`. It waits for it.
+/// Returns a permutation of `0..n`, u64 `[n]`. It waits for it.
 ///
 /// # Errors
-/// The device's.
+/// The device's errors.
 pub fn permutation(device: &CudaDevice, seed: u64, n: usize) -> Result<Buffer<u64>> {
     let (philox, stream, out) = (Philox::new(device)?, device.stream()?, device.zeros(n)?);
     philox.permutation_into(&stream, &out, seed, 0, n as u64)?;

@@ -1,4 +1,4 @@
-//! The arguments of the product's kernels that are structs.
+//! Arguments of the product's kernels that are structs.
 #![allow(unsafe_code)]
 
 use crate::plan::copies::CopyArgs;

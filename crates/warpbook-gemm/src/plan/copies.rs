@@ -5,28 +5,28 @@ use warpbook_device::{CudaDevice, DevicePtr, Kernel, Result};
 use warpbook_kernels::matmul::{Form, Operands, WORKSPACE_BYTES, repack};
 use warpbook_record::{Dim, Tile};
 
-/// Copies, and the partial sums behind them, start at multiples of so many bytes in the workspace.
+/// Alignment in bytes of copies, and of the partial sums behind them, in the workspace.
 const ALIGNMENT: u64 = 1024;
 
 /// The copy of a panel of A or B into the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Whether it is transposed on the way.
+    /// True if it is transposed on the way.
     pub transpose: bool,
     /// Elements from one row of the copy to the next.
     pub ld: u32,
-    /// Where it starts in the workspace.
+    /// Offset in the workspace in bytes.
     pub offset: u64,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// What is copied before a product, and how much of it at a time.
+/// Operands to copy before a product, and how much of them at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layouts {
-    /// The copies of A and B, where they are needed.
+    /// The copies of A and B, if they are needed.
     pub copies: [Option<Layout>; 2],
-    /// Rows of op(A) and columns of op(B) in a panel: all of them where the copies fit into the workspace.
+    /// Rows of op(A) and columns of op(B) in a panel: all of them if the copies fit into the workspace.
     pub panel: [u32; 2],
 }
 
@@ -43,12 +43,12 @@ pub(crate) struct CopyArgs {
 }
 
 impl CopyArgs {
-    /// No rows.
+    /// Returns a copy of no rows.
     pub const NONE: Self =
         Self { from: DevicePtr::NULL, to: DevicePtr::NULL, rows: 0, columns: 0, ld_from: 0, ld_to: 0 };
 }
 
-/// Whether one launch copies both operands: where both are copied, and neither is transposed.
+/// Returns true if one launch copies both operands: where both are copied, and neither is transposed.
 pub(crate) fn in_one_launch(copies: [Option<Layout>; 2]) -> bool {
     copies.iter().all(|copy| copy.is_some_and(|layout| !layout.transpose))
 }
@@ -68,12 +68,12 @@ impl OperandCopy {
 }
 
 impl Layouts {
-    /// Without copies.
+    /// Returns layouts without copies.
     pub fn none(p: &Product) -> Self {
         Self { copies: [None; 2], panel: [p.m, p.n] }
     }
 
-    /// For a kernel whose operands are passed by tensor maps; `None` where not even the panel of one tile fits into the workspace.
+    /// Returns the layouts for a kernel whose operands are passed by tensor maps; `None` if not even the panel of one tile fits into the workspace.
     pub fn new(p: &Product, tile: &Tile, operands: Operands, aligned: Aligned) -> Option<Self> {
         let given = operands.given(p.form);
         let suits = |which: usize, ld: u32| aligned[which] && (u64::from(ld) * p.form.dtype.bytes()).is_multiple_of(16);
@@ -82,7 +82,7 @@ impl Layouts {
         let mut layouts = Self::none(p);
         let mut offset = 0;
         for which in (0..2).filter(|which| needed[*which]) {
-            // A leaves half of the workspace to B, or what B needs if that is less.
+            // A leaves half of the workspace to B, or as much as B needs if that is less.
             let reserved = if which == 0 && needed[1] {
                 let whole_b = bytes_of(p, given, 1, p.n).next_multiple_of(ALIGNMENT);
                 whole_b.min(WORKSPACE_BYTES / 2 / ALIGNMENT * ALIGNMENT)
@@ -111,13 +111,13 @@ impl Layouts {
         Some(layouts)
     }
 
-    /// Where the workspace is free behind the copies.
+    /// Offset of the free part of the workspace behind the copies.
     pub fn end(&self) -> u64 {
         self.copies.iter().flatten().map(|c| (c.offset + c.bytes).next_multiple_of(ALIGNMENT)).max().unwrap_or(0)
     }
 }
 
-/// Rows and leading dimension of a copy of `count` rows of op(A), or columns of op(B).
+/// Returns the rows and the leading dimension of a copy of `count` rows of op(A), or columns of op(B).
 fn shape_of(p: &Product, given: Form, which: usize, count: u32) -> (u32, u32) {
     let along_k = if which == 0 { !given.trans_a } else { given.trans_b };
     let (rows, columns) = if along_k { (count, p.k) } else { (p.k, count) };
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(fits(odd(65536, 512, 512)), [32768, 512]);
         let [m, n] = fits(odd(16384, 16384, 16384));
         assert!(m < 16384 && n < 16384 && m.is_multiple_of(256) && n.is_multiple_of(256));
-        // A k so long that not even the panels of one tile fit.
+        // With a k this long, not even the panels of one tile fit.
         assert_eq!(layouts(odd(256, 256, 1 << 20), Operands::TensorMaps, [true; 2]), None);
     }
 }

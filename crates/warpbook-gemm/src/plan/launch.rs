@@ -1,4 +1,4 @@
-//! The launches of the matrix product, and what has to hold for them.
+//! Launches the matrix product, after checking its arrays.
 #![allow(unsafe_code)]
 
 use crate::handle::refused;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 use warpbook_device::{Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
-/// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. They are hidden from it in
-/// addresses and tensor maps otherwise.
+/// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. Otherwise the graph would not see them, in
+/// addresses and tensor maps.
 struct Keeping<'a, T> {
     argument: T,
     kept: Option<&'a Kept>,
@@ -45,7 +45,7 @@ impl Kept {
     }
 }
 
-/// A plan with the arguments of all its launches for certain arrays, which it owns a share of: launching it computes no addresses and
+/// A plan with the arguments of all its launches for certain arrays, which it co-owns: launching it computes no addresses and
 /// encodes no tensor maps.
 #[derive(Debug)]
 pub struct BoundPlan {
@@ -55,14 +55,14 @@ pub struct BoundPlan {
 }
 
 impl Plan {
-    /// Queues the product for arrays that are given by address.
+    /// Queues the product for arrays given by their addresses.
     ///
     /// # Errors
-    /// A launch is refused.
+    /// If a launch is refused.
     ///
     /// # Safety
-    /// The arrays are as large as the product says, the workspace as [`Plan::workspace_bytes`], and aligned as the plan was told. They
-    /// live until the stream has passed the product; where it is captured, as long as the graph, and every graph that captures that one.
+    /// The arrays must be as large as the product says, the workspace as [`Plan::workspace_bytes`], and aligned as in the plan. They
+    /// must live until the stream has passed the product; if it is captured, as long as the graph, and every graph that captures that one.
     pub unsafe fn launch(&self, stream: &Stream, arrays: &Arrays) -> Result<()> {
         // SAFETY: the caller's.
         self.steps(arrays, |step| unsafe { step.launch(self, stream, None) })
@@ -75,7 +75,7 @@ impl Plan {
     /// the stream has passed the product: the results are undefined otherwise.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where an array or the workspace does not fit the product; a launch is refused.
+    /// [`Error::Unsupported`] if an array or the workspace does not fit the product; an error if a launch is refused.
     pub fn launch_checked(&self, stream: &Stream, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
         let addresses = self.check(arrays, workspace)?;
         let kept = Kept::new(arrays, workspace);
@@ -83,10 +83,10 @@ impl Plan {
         self.steps(&addresses, |step| unsafe { step.launch(self, stream, Some(&kept)) })
     }
 
-    /// [`Plan::launch_checked`], and waits for it, for at most `limit_s` seconds if given.
+    /// Like [`Plan::launch_checked`], and waits for it, for at most `limit_s` seconds if given.
     ///
     /// # Errors
-    /// As of [`Plan::launch_checked`] and [`Stream::synchronize_within`].
+    /// The errors of [`Plan::launch_checked`] and [`Stream::synchronize_within`].
     pub fn run(
         &self,
         stream: &Stream,
@@ -101,7 +101,7 @@ impl Plan {
     /// Prepares all launches for certain arrays, after checking them as [`Plan::launch_checked`] does.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where an array or the workspace does not fit the product; a tensor map cannot be encoded.
+    /// [`Error::Unsupported`] if an array or the workspace does not fit the product; an error if a tensor map cannot be encoded.
     pub fn bind(self: &Arc<Self>, arrays: &DeviceArrays, workspace: &Workspace) -> Result<BoundPlan> {
         let mut steps = Vec::new();
         self.steps(&self.check(arrays, workspace)?, |step| {
@@ -113,7 +113,7 @@ impl Plan {
 }
 
 impl BoundPlan {
-    /// The plan.
+    /// The bound plan.
     #[must_use]
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
@@ -122,7 +122,7 @@ impl BoundPlan {
     /// Queues the product, as [`Plan::launch_checked`] does.
     ///
     /// # Errors
-    /// A launch is refused.
+    /// If a launch is refused.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the arrays were checked by `bind`; freeing memory waits for kernels in flight, and graphs keep it.
         self.steps.iter().try_for_each(|step| unsafe { step.launch(&self.plan, stream, Some(&self.kept)) })
@@ -133,7 +133,7 @@ impl Step {
     /// Queues the launch.
     ///
     /// # Safety
-    /// As of [`Plan::launch`], where the arrays are not kept.
+    /// The requirements of [`Plan::launch`], if the arrays are not kept.
     unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
         // SAFETY: the caller's.
         unsafe {
@@ -147,7 +147,7 @@ impl Step {
     }
 }
 
-/// A step that its plan has no kernel for: the plan and the step do not belong together.
+/// Error of a step that its plan has no kernel for: the plan and the step do not belong together.
 fn no_kernel(what: &str) -> Error {
     Error::Unsupported { what: what.to_owned(), why: "has no kernel in this plan".into() }
 }
@@ -173,7 +173,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Sums that are written.
+    /// The sums to write.
     pub fn sums(&self) -> usize {
         self.k.div_ceil(self.rows) as usize * self.n as usize
     }
@@ -181,7 +181,7 @@ impl Columns {
     /// Queues `out` = alpha times the sums + beta `out`.
     ///
     /// # Safety
-    /// B has the elements of its shape, and `out` is f32 `[ceil(k / rows)][n]`.
+    /// B must have the elements of its shape, and `out` must be f32 `[ceil(k / rows)][n]`.
     unsafe fn launch(
         &self,
         kernel: &Kernel,
@@ -191,17 +191,17 @@ impl Columns {
         out: &dyn KernelArg,
     ) -> Result<()> {
         let Self { n, k, ld, rows } = self;
-        // A block for each chunk and each tile of columns.
+        // There is a block for each chunk and each tile of columns.
         let one_chunk = kernel.tiles_shape(1, (*n).into());
         let shape = Launch { grid: [one_chunk.grid[0].saturating_mul(k.div_ceil(*rows)), 1, 1], ..one_chunk };
         // SAFETY: column_sums(b, ldb, n, k, rows, alpha, beta, out); the rest is the caller's.
         unsafe { kernel.launch(stream, shape, &[b, ld, n, k, rows, &alpha, &beta, out]) }
     }
 
-    /// Queues the sums of B, whose kernel is that of `column_sums` for its type, stored transposed or not.
+    /// Queues the sums of B by the kernel of `column_sums` for its type, stored transposed or not.
     ///
     /// # Errors
-    /// An array is too short; the launch is refused.
+    /// If an array is too short, or the launch is refused.
     pub fn queue(
         &self,
         kernel: &Kernel,
@@ -221,7 +221,7 @@ impl Columns {
 }
 
 impl Copied {
-    /// Queues this copy, and in the same launch another one, which transposes as little as this one then does.
+    /// Queues this copy, and in the same launch another one, if neither of them transposes.
     unsafe fn launch(&self, also: Option<&Self>, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
         let (kernel, is_transposed) = plan.copy(self.which).ok_or_else(|| no_kernel("The copy of an operand"))?;
         let shape = |copy: &CopyArgs| kernel.tiles_shape(copy.rows.into(), copy.columns.into());

@@ -1,4 +1,4 @@
-//! One way to compute one product: kernels compiled and loaded, launches known.
+//! Plans one way to compute one product: kernels compiled and loaded, launches known.
 
 mod args_launch;
 pub(crate) mod copies;
@@ -19,7 +19,7 @@ use warpbook_kernels::Launch;
 use warpbook_kernels::matmul::{Form, Operands, Row, column_sums, sum_parts};
 use warpbook_record::{Dim, Dtype, Grid, KernelSpec, KernelStats, Tile};
 
-/// Whether A and B start at multiples of 16 bytes.
+/// True for A and for B if they start at multiples of 16 bytes.
 pub type Aligned = [bool; 2];
 
 /// One way to compute one product on one device.
@@ -30,22 +30,22 @@ pub type Aligned = [bool; 2];
 pub struct Plan {
     device: CudaDevice,
     product: Product,
-    /// What the kernel is compiled for: copies may store A and B another way.
+    /// Form that the kernel is compiled for: copies may store A and B another way.
     given: Form,
     kernel: Kernel,
     options: LaunchOptions,
     operands: Operands,
-    /// Whether A and B have to start at multiples of 16 bytes.
+    /// True for A and for B if they have to start at multiples of 16 bytes.
     needs_aligned: Aligned,
-    /// The largest grid of resident blocks: devices differ in how many clusters they hold.
+    /// Largest grid of resident blocks: devices differ in how many clusters they hold.
     most_blocks: u32,
     copies: [Option<OperandCopy>; 2],
-    /// Rows of op(A) and columns of op(B) that are copied, and multiplied, at a time.
+    /// Rows of op(A) and columns of op(B) that are copied and multiplied at a time.
     panel: [u32; 2],
     bias_gradient: Option<ColumnSums>,
-    /// The parts of k that leave their sums in the workspace, and the kernel that adds them.
+    /// The parts of k whose sums are in the workspace, and the kernel that adds them.
     parts: Option<(Parts, Kernel)>,
-    /// Whether the rung cuts tiles along k, and how it does so of a product where they are cut.
+    /// True if the rung cuts tiles along k, and how it does so of a product where they are cut.
     streams: bool,
     streamed: Option<Streamed>,
     rung: String,
@@ -54,22 +54,22 @@ pub struct Plan {
 /// Column sums of op(B) in two levels: over chunks of its rows, then over the chunks.
 #[derive(Debug)]
 struct ColumnSums {
-    /// The first level; `None` where there is one chunk.
+    /// The first level; `None` if there is one chunk.
     chunks: Option<Kernel>,
     total: Kernel,
     /// Rows of a chunk.
     rows: u32,
-    /// Where the sums of the chunks start in the workspace, f32 `[chunks][n]`.
+    /// Offset in the workspace of the chunks' sums, f32 `[chunks][n]`.
     offset: u64,
     bytes: u64,
 }
 
-/// The arguments of a launch.
+/// Arguments of a launch.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack, or once for each launch in a bound plan")]
 pub(crate) enum Step {
     ColumnSums(Summed),
-    /// Of one operand, or of both.
+    /// A copy of one operand or of both.
     Copy(Copied, Option<Copied>),
     Multiply(Multiplied),
     SumParts(Added),
@@ -88,14 +88,14 @@ pub(crate) struct Summed {
     pub out: DevicePtr,
 }
 
-/// A `Copy` of `repack(first, second)`, or `repack_transposed(from, to, rows, columns, ld_from, ld_to)`; of A (0) or B (1).
+/// A `Copy` of `repack(first, second)`, or `repack_transposed(from, to, rows, columns, ld_from, ld_to)`; for A (0) or B (1).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copied {
     pub which: usize,
     pub args: CopyArgs,
 }
 
-/// `gemm(...)` of a panel, see [`KernelOperands`].
+/// `gemm(...)` for a panel, see [`KernelOperands`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Multiplied {
     pub operands: KernelOperands,
@@ -110,7 +110,7 @@ pub(crate) struct Multiplied {
     pub mask: DevicePtr,
 }
 
-/// `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)` of a panel.
+/// `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)` for a panel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Added {
     pub sums: DevicePtr,
@@ -123,7 +123,7 @@ pub(crate) struct Added {
     pub mask: DevicePtr,
 }
 
-/// The operands of a kernel, and so its parameters.
+/// Operands of a kernel, which determine its parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KernelOperands {
     /// `gemm(a, b, c, m, n, k, lda, ldb, ldc, epilogue)`.
@@ -137,18 +137,18 @@ pub(crate) enum KernelOperands {
 }
 
 impl Plan {
-    /// Compiles and loads a row's kernel with one of its tiles for a product, and the kernels of the copies that come before it.
+    /// Compiles and loads a row's kernel with one of its tiles for a product, and the kernels of the copies before it.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the row does not take the product on this device, or its copies do not fit into the workspace;
-    /// the compiler's and the device's.
+    /// [`Error::Unsupported`] if the row does not take the product on this device, or its copies do not fit into the workspace;
+    /// the compiler's and the device's errors.
     pub fn new(device: &CudaDevice, row: &Row, tile: &Tile, product: &Product, aligned: Aligned) -> Result<Self> {
         let refused = |why: String| Error::Unsupported { what: row.rung.id.to_string(), why };
         if let Some(why) = row.obstacle(product.form, device.info().compute_capability) {
             return Err(refused(why));
         }
         let (Some(can), Some(spec)) = (row.capabilities(), Self::spec(row, product)) else {
-            return Err(refused("has no kernel of ours".into()));
+            return Err(refused("is computed by a library, not by a kernel of the catalogue".into()));
         };
         let layouts = match can.operands {
             Operands::Addresses => Layouts::none(product),
@@ -206,31 +206,31 @@ impl Plan {
         })
     }
 
-    /// A row's kernel as a product needs it compiled; `None` of a row without one.
+    /// Returns a row's kernel as a product needs it compiled; `None` for a row without one.
     #[must_use]
     pub fn spec(row: &Row, product: &Product) -> Option<KernelSpec> {
         Some(row.capabilities()?.compiled_for(product.form).of(row.kernel()?))
     }
 
-    /// The product.
+    /// The planned product.
     #[must_use]
     pub fn product(&self) -> &Product {
         &self.product
     }
 
-    /// The rung's id.
+    /// Id of the rung.
     #[must_use]
     pub fn rung(&self) -> &str {
         &self.rung
     }
 
-    /// The tile's id.
+    /// Id of the tile.
     #[must_use]
     pub fn tile(&self) -> &str {
         &self.kernel.tile().id
     }
 
-    /// The workspace that a launch needs, in bytes.
+    /// Bytes of workspace for a launch.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         let copies = self.copies.iter().flatten().map(|c| c.layout.offset + c.layout.bytes);
@@ -240,7 +240,7 @@ impl Plan {
         copies.chain(sums).chain(parts).chain(exchange).max().unwrap_or(0)
     }
 
-    /// The statistics of its kernels, in the order of their launches.
+    /// Statistics of its kernels, in the order of their launches.
     #[must_use]
     pub fn stats(&self) -> Vec<KernelStats> {
         let sums = self.bias_gradient.iter().flat_map(|s| s.chunks.iter().chain([&s.total]));
@@ -250,13 +250,13 @@ impl Plan {
         before.chain([own]).chain(self.parts.iter().map(|(_, kernel)| kernel.stats().clone())).collect()
     }
 
-    /// The parts into which k is divided, each with sums in the workspace; 1 where it is not.
+    /// Number of parts into which k is divided, each with sums in the workspace; 1 if it is not divided.
     #[must_use]
     pub fn parts(&self) -> u32 {
         self.parts.as_ref().map_or(1, |(parts, _)| parts.count)
     }
 
-    /// A sentence on the copies that are made before the product and on the parts of its k, if any.
+    /// Describes in a sentence the copies before the product and the parts of its k, if any.
     #[must_use]
     pub fn preparation(&self) -> Option<String> {
         let parts = self.parts.as_ref().map(|(parts, _)| match parts.count {
@@ -267,7 +267,7 @@ impl Plan {
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
-    /// What is cut along k of the first panel.
+    /// Describes the tiles that are cut along k in the first panel.
     fn cut_tiles(&self) -> Option<String> {
         if !self.streams {
             return None;
@@ -304,23 +304,23 @@ impl Plan {
         self.options
     }
 
-    /// The kernel that copies A (0) or B (1), and whether it transposes.
+    /// Returns the kernel that copies A (0) or B (1), and true if it transposes.
     pub(crate) fn copy(&self, which: usize) -> Option<(&Kernel, bool)> {
         self.copies[which].as_ref().map(|c| (&c.kernel, c.layout.transpose))
     }
 
-    /// The kernel that adds the sums of the parts.
+    /// Returns the kernel that adds the sums of the parts.
     pub(crate) fn adder(&self) -> Option<&Kernel> {
         self.parts.as_ref().map(|(_, kernel)| kernel)
     }
 
-    /// The kernel of a level of the column sums.
+    /// Returns the kernel for a level of the column sums.
     pub(crate) fn sums(&self, is_total: bool) -> Option<&Kernel> {
         let sums = self.bias_gradient.as_ref()?;
         if is_total { Some(&sums.total) } else { sums.chunks.as_ref() }
     }
 
-    /// The shape of a launch for a panel of C.
+    /// Returns the shape of a launch for a panel of C.
     pub(crate) fn shape(&self, m: u32, n: u32) -> Launch {
         let mut shape = self.kernel.tiles_shape(m.into(), n.into());
         shape.grid[0] = shape.grid[0].min(self.most_blocks);
@@ -333,7 +333,7 @@ impl Plan {
         shape
     }
 
-    /// Hands over the arguments of its launches, in their order.
+    /// Calls `step` with the arguments of its launches, in their order.
     pub(crate) fn steps(&self, arrays: &Arrays, mut step: impl FnMut(Step) -> Result<()>) -> Result<()> {
         let p = &self.product;
         if let Some(sums) = &self.bias_gradient {
@@ -358,7 +358,7 @@ impl Plan {
                     continue;
                 };
                 let sums = arrays.workspace.offset(parts.offset);
-                // Whole words, unless the kernel would read columns of B that are not there.
+                // The kernel copies whole words, unless it would read columns of B that are not there.
                 let by_address = self.operands == Operands::Addresses;
                 let (n_of_sums, ldc) = (if by_address { n } else { n.next_multiple_of(COLUMNS) }, parts.ld);
                 let product = Multiplied { operands, c: sums, m, n: n_of_sums, ldc, alpha: 1.0, beta: 0.0, bias, mask };
@@ -369,7 +369,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The operands with what a rung that cuts tiles takes besides.
+    /// Returns the operands with the additional arguments of a rung that cuts tiles.
     fn with_exchange(&self, operands: KernelOperands, workspace: DevicePtr, (m, n): (u32, u32)) -> KernelOperands {
         match operands {
             KernelOperands::MapsAndC { maps, by_copy } if self.streams => {
@@ -381,7 +381,7 @@ impl Plan {
         }
     }
 
-    /// The launches that copy operands: one for both, unless a copy is transposed.
+    /// Returns the launches that copy operands: one for both, unless a copy is transposed.
     fn copy_steps(&self, copies: [Option<Copied>; 2], mut step: impl FnMut(Step) -> Result<()>) -> Result<()> {
         let layouts = self.copies.each_ref().map(|copy| copy.as_ref().map(|copy| copy.layout));
         match copies {
@@ -390,7 +390,7 @@ impl Plan {
         }
     }
 
-    /// Address and leading dimension of `count` rows of op(A), or columns of op(B), from `first` on; of their copy if there is one.
+    /// Returns address and leading dimension of `count` rows of op(A), or columns of op(B), from `first` on; of their copy if there is one.
     fn operand(&self, which: usize, arrays: &Arrays, first: u32, count: u32) -> ((DevicePtr, u32), Option<Copied>) {
         let p = &self.product;
         let (from, ld, along_outer) =
@@ -404,7 +404,7 @@ impl Plan {
         ((to, ld_to), Some(Copied { which, args: CopyArgs { from, to, rows, columns, ld_from: ld, ld_to } }))
     }
 
-    /// The operands of a panel as the kernel takes them.
+    /// Returns the operands of a panel as the kernel takes them.
     fn kernel_operands(
         &self,
         (a, lda): (DevicePtr, u32),
@@ -442,7 +442,7 @@ impl Plan {
             Operands::TensorMaps => KernelOperands::Maps(maps()?),
             Operands::TensorMapsAndC | Operands::BInRegisters => {
                 let [map_a, map_b] = maps()?;
-                // TMA ends what it writes at multiples of 16 bytes.
+                // TMA writes end at multiples of 16 bytes.
                 let by_copy =
                     MatrixShape::suits(out, p.ldc.into(), c) && (u64::from(n) * out.bytes()).is_multiple_of(16);
                 let box_rows = if self.operands == Operands::BInRegisters { 32 } else { 64 };

@@ -1,35 +1,35 @@
-//! A product whose k is divided into parts, each with sums of C in the workspace that another kernel adds.
+//! A product whose k is divided into parts, each with sums of C in the workspace, which another kernel adds.
 
 use crate::Product;
 use crate::plan::copies::Layouts;
 use warpbook_kernels::matmul::WORKSPACE_BYTES;
 use warpbook_record::{Dim, Tile};
 
-/// Bytes of k that a stage of the kernel holds: a part has at least one of them.
+/// Bytes of k in a stage of the kernel: a part has at least one stage.
 const STAGE_BYTES: u64 = 128;
 /// Columns that a thread adds, as one word of 16 bytes.
 pub(crate) const COLUMNS: u32 = 4;
 
-/// How k is divided, and where the sums lie.
+/// The parts that k is divided into, and the place of their sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// How many parts.
+    /// Number of parts.
     pub count: u32,
     /// Elements from one row of a part's sums to the next.
     pub ld: u32,
-    /// Where the sums start in the workspace, behind the copies; f32 `[count][rows of the panel][ld]`.
+    /// Offset of the sums in the workspace, behind the copies; f32 `[count][rows of the panel][ld]`.
     pub offset: u64,
-    /// Their size.
+    /// Size of the sums in bytes.
     pub bytes: u64,
-    /// Rows of op(A) and columns of op(B) that are multiplied at a time: all of them where the sums and the copies fit into the workspace.
+    /// Rows of op(A) and columns of op(B) that are multiplied at a time: all of them if the sums and the copies fit into the workspace.
     pub panel: [u32; 2],
 }
 
 impl Parts {
-    /// The most parts that are considered: the sums of more take longer to add than their products.
+    /// Largest number of parts: adding the sums of more takes longer than their products.
     pub const MOST: u32 = 16;
 
-    /// So many parts; `None` where a block would be left without k, or where the sums of not even one row of tiles fit into the workspace.
+    /// Returns the layout of `count` parts; `None` if a block would be left without k, or if the sums of not even one row of tiles fit into the workspace.
     pub fn new(product: &Product, tile: &Tile, layouts: &Layouts, count: u32) -> Option<Self> {
         let stages = (u64::from(product.k) * product.form.dtype.bytes()).div_ceil(STAGE_BYTES);
         if count == 0 || (count > 1 && u64::from(count) * tile.size(Dim::Split) > stages) {

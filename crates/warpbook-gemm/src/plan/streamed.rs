@@ -1,4 +1,4 @@
-//! Tiles that are cut along k, so that the last wave of a product leaves no SM idle.
+//! Cuts tiles along k, so that the last wave of a product leaves no SM idle.
 //!
 //! The tiles of C are computed in waves of as many as are resident at once. Those of the last wave, where it is not full, and of the whole
 //! wave before it, are cut: their blocks of k, tile after tile, are divided into one range for each resident cluster. The block that has a
@@ -14,24 +14,24 @@ use warpbook_device::DevicePtr;
 use warpbook_kernels::matmul::WORKSPACE_BYTES;
 use warpbook_record::{Dim, Tile};
 
-/// Bytes of k in a block of it.
+/// Bytes of k in one block of k.
 const BLOCK_BYTES: u64 = 128;
-/// The fewest blocks of k in a range that are worth an exchange.
+/// Least number of blocks of k in a range that is worth an exchange.
 const LEAST_BLOCKS: u64 = 4;
 /// Bytes of the flag of a warpgroup's partial sums.
 const FLAG_BYTES: u64 = 8;
 
-/// How the tiles of a product are cut on a device, and where its blocks exchange sums.
+/// How the tiles of a product are cut on a device, and the memory where its blocks exchange sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Streamed {
     cutting: Cutting,
-    /// Where the partial sums start in the workspace, behind the copies.
+    /// Offset of the partial sums in the workspace, behind the copies.
     offset: u64,
-    /// Their size; the flags follow.
+    /// Size of the sums in bytes; the flags follow.
     sums_bytes: u64,
-    /// The size of sums and flags.
+    /// Size of sums and flags in bytes.
     pub bytes: u64,
-    /// What a flag holds while it is up. No other plan of this process has the same.
+    /// Value of a raised flag. No other plan of this process has the same.
     ticket: u64,
 }
 
@@ -45,25 +45,25 @@ pub(crate) struct ExchangeArgs {
 }
 
 impl ExchangeArgs {
-    /// Where no tile is cut.
+    /// Returns the plan that cuts no tile.
     pub fn none() -> Self {
         Self { sums: DevicePtr::NULL, flags: DevicePtr::NULL, ticket: 0 }
     }
 }
 
-/// Which tiles of a product are cut, by what is resident of them at once.
+/// Decides which tiles of a product are cut, from the number that is resident at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cutting {
     /// Rows and columns of C that a cluster computes.
     sides: [u64; 2],
-    /// Resident clusters, each with one range.
+    /// Number of resident clusters, each with one range.
     clusters: u64,
-    /// Blocks of k of a tile.
+    /// Number of blocks of k of a tile.
     k_blocks: u64,
 }
 
 impl Cutting {
-    /// For so many resident clusters.
+    /// Returns the cutting for so many resident clusters.
     pub fn new(product: &Product, tile: &Tile, clusters: u64) -> Self {
         let [down, across] = tile.cluster_shape();
         Self {
@@ -73,17 +73,17 @@ impl Cutting {
         }
     }
 
-    /// The tiles of C, of `m` rows and `n` columns, counted in clusters.
+    /// Number of tiles of C, of `m` rows and `n` columns, counted in clusters.
     pub fn tiles(&self, m: u32, n: u32) -> u64 {
         let [rows, columns] = self.sides;
         u64::from(m).div_ceil(rows) * u64::from(n).div_ceil(columns)
     }
 
-    /// How many of them are cut, the last ones; none where the last wave is full, or k too short.
+    /// Number of tiles to cut, the last ones; 0 if the last wave is full, or k too short.
     pub fn cut(&self, m: u32, n: u32) -> u32 {
         let tiles = self.tiles(m, n);
         let left = tiles % self.clusters;
-        // A whole wave with them: ranges as long as one or two tiles have few pieces.
+        // A whole wave is cut with them: ranges as long as one or two tiles have few pieces.
         let cut = if tiles > self.clusters { left + self.clusters } else { left };
         let blocks = cut.saturating_mul(self.k_blocks);
         // The kernel counts in 32 bits.
@@ -93,7 +93,7 @@ impl Cutting {
 }
 
 impl Streamed {
-    /// `None` where no tile of the product is cut, or the partial sums do not fit into the workspace.
+    /// Returns the plan of cut tiles; `None` if no tile of the product is cut, or the partial sums do not fit into the workspace.
     pub fn new(product: &Product, tile: &Tile, layouts: &Layouts, clusters: u64) -> Option<Self> {
         let cutting = Cutting::new(product, tile, clusters);
         let [m, n] = layouts.panel;
@@ -114,40 +114,40 @@ impl Streamed {
         })
     }
 
-    /// How many tiles of a panel of C are cut, counted in clusters.
+    /// Number of cut tiles in a panel of C, counted in clusters.
     pub fn cut(&self, m: u32, n: u32) -> u32 {
         self.cutting.cut(m, n)
     }
 
-    /// The tiles of a panel of C, counted in clusters.
+    /// Number of tiles of a panel of C, counted in clusters.
     pub fn tiles(&self, m: u32, n: u32) -> u64 {
         self.cutting.tiles(m, n)
     }
 
-    /// Where it ends in the workspace.
+    /// End of its part of the workspace in bytes.
     pub fn end(&self) -> u64 {
         self.offset + self.bytes
     }
 
-    /// The clusters that share what is cut.
+    /// Number of clusters that share the cut tiles.
     pub fn clusters(&self) -> u32 {
         u32::try_from(self.cutting.clusters).unwrap_or(u32::MAX)
     }
 
-    /// The kernel's argument.
+    /// Returns the kernel's argument.
     pub fn exchange(&self, workspace: DevicePtr) -> ExchangeArgs {
         let sums = workspace.offset(self.offset);
         ExchangeArgs { sums, flags: sums.offset(self.sums_bytes), ticket: self.ticket }
     }
 }
 
-/// A number that no other call in this process gives, and another process hardly: memory may still hold what that one left.
+/// Returns a number that no other call in this process returns, and hardly one in another process: memory may still hold that one's flags.
 fn ticket() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let seed = *SEED.get_or_init(|| RandomState::new().hash_one(std::process::id()));
     let next = || mixed(seed.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)));
-    // What a flag holds that is down is no ticket.
+    // The value of a lowered flag is not a ticket.
     let first = next();
     if first == 0 { next() } else { first }
 }
@@ -172,7 +172,7 @@ mod tests {
         tile: u64,
         begin: u64,
         end: u64,
-        /// The place in the cut tiles after the piece.
+        /// Position in the cut tiles after the piece.
         at: u64,
     }
 
@@ -180,7 +180,7 @@ mod tests {
         range * (total / clusters) + range.min(total % clusters)
     }
 
-    /// The pieces of a cluster in their order, and its range, as the kernel has them.
+    /// Returns the pieces of a cluster in their order, and its range, as the kernel computes them.
     fn pieces(cluster: u64, clusters: u64, tiles: u64, cut: u64, k_blocks: u64) -> (Vec<Piece>, u64) {
         let first_cut = tiles - cut;
         let range = clusters - 1 - cluster;
@@ -200,7 +200,7 @@ mod tests {
         (all, range)
     }
 
-    /// The ranges whose sums a piece that has its tile's first block of k waits for.
+    /// Returns the ranges whose sums a piece with its tile's first block of k waits for.
     fn awaited(piece: Piece, range: u64, total: u64, clusters: u64, k_blocks: u64) -> Vec<u64> {
         let tile_end = piece.at + k_blocks - piece.end;
         let mut at = if piece.end < k_blocks { piece.at } else { tile_end };
@@ -217,7 +217,7 @@ mod tests {
         let what = format!("{tiles} tiles, {cut} cut, {clusters} clusters, {k_blocks} blocks of k");
         let total = cut * k_blocks;
         let mut done = HashSet::new();
-        // Who leaves partial sums, of which tile, and who reads them.
+        // The list has who leaves partial sums, of which tile, and who reads them.
         let (mut left, mut read) = (Vec::new(), Vec::new());
         let mut lengths = Vec::new();
         for cluster in 0..clusters {
@@ -228,7 +228,7 @@ mod tests {
                 assert!(piece.begin < piece.end, "{what}");
                 assert!((piece.begin..piece.end).all(|k| done.insert((piece.tile, k))), "{what}: {piece:?} again");
                 if piece.begin > 0 {
-                    // One place in the workspace is enough, and nothing is waited for before.
+                    // One slot in the workspace is enough, and the cluster waits for nothing before.
                     assert_eq!(Some(i), first_cut, "{what}: {piece:?}");
                     left.push((range, piece.tile));
                 } else {

@@ -9,36 +9,36 @@ use warpbook_kernels::matmul::column_sums;
 use warpbook_kernels::nn::{partial_sums, total_sums, total_sums_of};
 use warpbook_record::{Dtype, KernelSpec};
 
-/// Chunks of rows whose sums are added in the second level, at most.
+/// Largest number of chunks of rows, whose sums are added in the second level.
 const CHUNKS: u32 = 512;
-/// Rows of a chunk, at least.
+/// Least number of rows of a chunk.
 const LEAST_ROWS: u32 = 64;
 
-/// How the values of a column lie.
+/// Layout of the values of a column.
 #[derive(Debug, Clone, Copy)]
 pub enum RowsOf {
-    /// In `[rows][n]`.
+    /// Rows of a matrix, `[rows][n]`.
     Matrix {
-        /// Rows of the matrix.
+        /// Number of rows.
         rows: u32,
     },
-    /// In `[images][n][pixels]`.
+    /// Pixels of images, `[images][n][pixels]`.
     Images {
-        /// Images of the batch.
+        /// Number of images in the batch.
         images: u32,
-        /// Pixels of a channel.
+        /// Number of pixels of a channel.
         pixels: u32,
     },
 }
 
-/// The sum of each of `n` columns; the same bits on every run.
+/// Sums each of `n` columns; the bits are the same on every run.
 #[derive(Debug, Clone)]
 pub struct Sums {
     n: u32,
     first: First,
-    /// Adds the rows that the first level leaves.
+    /// Kernel that adds the rows of the first level.
     total: Kernel,
-    /// How many those are.
+    /// Number of rows.
     rows: u32,
 }
 
@@ -48,9 +48,9 @@ enum First {
     None,
     /// 16 bytes of columns a thread, over chunks of rows.
     Vectors { kernel: Kernel, dtype: Dtype, rows: u32, chunk: u32 },
-    /// Element by element, of columns that are no whole vectors.
+    /// Element by element, for columns that are not whole vectors.
     Elements { kernel: Kernel, columns: Columns },
-    /// Pixels of each image.
+    /// Over the pixels of each image.
     Images { kernel: Kernel, columns: Columns },
 }
 
@@ -62,7 +62,7 @@ impl Sums {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// A kernel does not compile, or the driver refuses it.
+    /// If a kernel does not compile, or the driver refuses it.
     pub fn new(device: &CudaDevice, dtype: Dtype, n: u32, rows: RowsOf) -> Result<Self> {
         let total = load(device, &total_sums())?;
         let (first, rows) = match rows {
@@ -84,12 +84,12 @@ impl Sums {
         Ok(Self { n, first, total, rows })
     }
 
-    /// The sums of the few rows of a f32 matrix that begins at a multiple of 16 bytes, without a workspace.
+    /// Returns the sums for a f32 matrix of few rows that begins at a multiple of 16 bytes, without a workspace.
     pub fn of_few(device: &CudaDevice, n: u32, rows: u32) -> Result<Self> {
         Ok(Self { n, first: First::None, total: load(device, &total_sums_of(n))?, rows })
     }
 
-    /// Bytes of the workspace for the first level's sums.
+    /// Bytes of workspace for the first level's sums.
     pub fn workspace_bytes(&self) -> u64 {
         if matches!(self.first, First::None) { 0 } else { 4 * u64::from(self.n) * u64::from(self.rows) }
     }
@@ -122,7 +122,7 @@ impl Sums {
         self.queue_parts(stream, from, (out, None))
     }
 
-    /// Queues the sums of the few rows of `from`: the first columns into `out`, as many as it has, and the others into `rest`, if anywhere.
+    /// Queues the sums of the few rows of `from`: the first columns go to `out`, as many as it has, and the others to `rest`, if given.
     pub fn queue_parts(
         &self,
         stream: &Stream,

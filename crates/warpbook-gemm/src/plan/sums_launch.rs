@@ -1,4 +1,4 @@
-//! The launches of column sums. Types, lengths and alignment are checked before.
+//! Launches column sums. Types, lengths and alignment are checked before.
 #![allow(unsafe_code)]
 
 use crate::DeviceArray;
@@ -7,12 +7,12 @@ use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::{Dim, Dtype};
 
-/// Sums of 16 bytes of columns a thread, over chunks of rows.
+/// Column sums with 16 bytes of columns a thread, over chunks of rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vectors {
     pub n: u32,
     pub rows: u32,
-    /// Rows of a chunk, and how many chunks there are.
+    /// Number of rows of a chunk, and of chunks.
     pub chunk: u32,
     pub chunks: u32,
     pub dtype: Dtype,
@@ -31,7 +31,7 @@ impl Vectors {
     }
 }
 
-/// Queues the sums of the rows of `from`, f32 `[rows][n]`, into `out`, `[first]`, and those of the columns after them into `rest`.
+/// Queues the sums of the rows of `from`, f32 `[rows][n]`: the first columns go to `out`, `[first]`, and the columns after them to `rest`.
 pub(crate) fn queue_total_sums(
     kernel: &Kernel,
     stream: &Stream,

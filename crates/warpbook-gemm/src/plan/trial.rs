@@ -1,4 +1,4 @@
-//! Several plans of one product, timed in turn.
+//! Times several plans of one product in turn.
 
 use crate::philox::Philox;
 use crate::{DeviceArray, DeviceArrays, Plan, Product, Workspace};
@@ -6,12 +6,12 @@ use std::cell::Cell;
 use warpbook_device::{Bench, CudaDevice, Result};
 use warpbook_record::Dtype;
 
-/// Sets of arrays that a small product goes through, at most, so that its operands come from DRAM.
+/// Largest number of sets of arrays that a small product cycles through, so that its operands come from DRAM.
 const MOST_SETS: u64 = 16;
-/// Arrays begin at multiples of so many elements, which are 256 bytes or more.
+/// Alignment of arrays in elements, which is 256 bytes or more.
 const ALIGNED_TO: usize = 128;
 
-/// The median microseconds of each, once it is warm, within so many seconds of the GPU in all; `None` where there is too little free memory.
+/// Returns the median microseconds of each warmed-up plan, within so many seconds of the GPU in all; `None` if there is too little free memory.
 pub(crate) fn median_us(
     device: &CudaDevice,
     product: &Product,
@@ -32,14 +32,14 @@ pub(crate) fn median_us(
     Ok(Some(samples.iter().map(|samples| samples.median_us()).collect()))
 }
 
-/// Arrays that products are timed with.
+/// Arrays for timing products.
 struct Arena {
     sets: Vec<DeviceArrays>,
     workspace: Workspace,
 }
 
 impl Arena {
-    /// Sets of arrays that together exceed L2; `None` where they would take more than half of the free memory.
+    /// Allocates sets of arrays that together exceed L2; `None` if they would take more than half of the free memory.
     fn new(device: &CudaDevice, product: &Product, plans: &[Plan]) -> Result<Option<Self>> {
         let strides = product.elements().map(|n| n.next_multiple_of(ALIGNED_TO));
         let (dtype, out) = (product.form.dtype, product.form.out);
@@ -56,7 +56,7 @@ impl Arena {
         let [a, b, c] = [device.zeros::<f32>(words(0))?, device.zeros(words(1))?, device.zeros(words(2))?];
         let bias = device.zeros::<f32>(product.n as usize)?;
         for (number, operand) in [(0, &a), (1, &b)] {
-            // In 16-bit types every other element is half of a number: what counts is that bits change as they do in numbers, for that takes power.
+            // In 16-bit types every other element is half of a number: the bits must change as they do in numbers, since that takes power.
             philox.gaussians_into(&stream, operand, 1, number, 0)?;
         }
         stream.synchronize()?;
@@ -69,7 +69,7 @@ impl Arena {
             let arrays = DeviceArrays::new(part(0, &a, dtype), part(1, &b, dtype), c.clone());
             let epilogue = product.form.epilogue;
             let arrays = if epilogue.has_bias() { arrays.bias(&bias) } else { arrays };
-            // What the mask holds changes no time, and C has its shape.
+            // The mask's values change no time, and C has its shape.
             if epilogue.has_mask() { arrays.mask(c) } else { arrays }
         };
         Ok(Some(Self { sets: (0..sets).map(set).collect(), workspace: Workspace::new(device, workspace.max(1))? }))

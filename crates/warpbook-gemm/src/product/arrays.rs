@@ -9,7 +9,7 @@ use warpbook_record::Dtype;
 
 /// An element of a matrix: f32, f16 or bf16.
 pub trait MatrixElement: Element {
-    /// Its type; `Tf32` products take f32.
+    /// Type of the element; `Tf32` products take f32.
     const DTYPE: Dtype;
 }
 impl MatrixElement for f32 {
@@ -22,7 +22,7 @@ impl MatrixElement for half::bf16 {
     const DTYPE: Dtype = Dtype::Bf16;
 }
 
-/// Where a product's arrays are on the device. Those that the product does not use are not accessed, and may be null.
+/// Addresses of a product's arrays on the device. Arrays that the product does not use are not accessed, and may be null.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrays {
     /// A as it is stored.
@@ -31,18 +31,18 @@ pub struct Arrays {
     pub b: DevicePtr,
     /// C.
     pub c: DevicePtr,
-    /// f32 `[n]`, for an epilogue with a bias.
+    /// Bias f32 `[n]`, for an epilogue with a bias.
     pub bias: DevicePtr,
-    /// Shape, type and leading dimension of C, for an epilogue with a mask.
+    /// Mask with the shape, type and leading dimension of C, for an epilogue with a mask.
     pub mask: DevicePtr,
-    /// f32 `[n]`, for a product with a bias gradient.
+    /// Bias gradient f32 `[n]`, for a product with one.
     pub bias_gradient: DevicePtr,
-    /// At least [`Plan::workspace_bytes`], at a multiple of [`Workspace::ALIGNMENT`] bytes.
+    /// Workspace of at least [`Plan::workspace_bytes`], at a multiple of [`Workspace::ALIGNMENT`] bytes.
     pub workspace: DevicePtr,
 }
 
 impl Arrays {
-    /// A, B and C of a product without further arrays.
+    /// Returns A, B and C of a product without further arrays.
     #[must_use]
     pub fn new(a: DevicePtr, b: DevicePtr, c: DevicePtr) -> Self {
         let null = DevicePtr::NULL;
@@ -50,7 +50,7 @@ impl Arrays {
     }
 }
 
-/// An array on a device with its type and length: a slice of f32, f16 or bf16. It owns a share of the memory.
+/// An array on a device with its type and length: a slice of f32, f16 or bf16. It co-owns the memory.
 #[derive(Debug, Clone)]
 pub struct DeviceArray {
     bytes: Slice<u8>,
@@ -80,7 +80,7 @@ impl From<&Storage> for DeviceArray {
 }
 
 impl DeviceArray {
-    /// A range of its elements.
+    /// Returns a range of its elements.
     ///
     /// # Panics
     /// If it ends past the end of the array.
@@ -90,34 +90,34 @@ impl DeviceArray {
         Self { bytes: self.bytes.range(range.start * size..range.end * size), dtype: self.dtype }
     }
 
-    /// The address of its first element.
+    /// Address of its first element.
     #[must_use]
     pub fn address(&self) -> DevicePtr {
         self.bytes.at(0)
     }
 
-    /// Its type.
+    /// Type of its elements.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// The number of its elements.
+    /// Number of its elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() / self.dtype.bytes() as usize
     }
 
-    /// Whether it has no elements.
+    /// Returns true if it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Its values. It does not wait for streams.
+    /// Returns its values as f32. It does not wait for streams.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         Ok(match self.dtype {
             Dtype::F16 => self.bytes.cast::<half::f16>().to_vec()?.iter().map(|v| v.to_f32()).collect(),
@@ -129,7 +129,7 @@ impl DeviceArray {
     /// Copies values in, rounded.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     ///
     /// # Panics
     /// If there are not as many values as elements.
@@ -147,13 +147,13 @@ impl DeviceArray {
         }
     }
 
-    /// Its bytes, as an argument of a kernel or a library that keeps the memory.
+    /// Returns its bytes, as an argument of a kernel or a library that keeps the memory.
     #[must_use]
     pub fn bytes(&self) -> &Slice<u8> {
         &self.bytes
     }
 
-    /// Bytes as elements of a type that f32, f16 or bf16 are stored as.
+    /// Interprets bytes as elements of a type that is stored as f32, f16 or bf16.
     ///
     /// # Panics
     /// If they are no whole number of elements.
@@ -170,12 +170,12 @@ impl DeviceArray {
     }
 }
 
-/// The arrays that an epilogue reads.
+/// Arrays that an epilogue reads.
 #[derive(Debug, Clone, Default)]
 pub struct EpilogueInputs {
-    /// f32 `[n]`.
+    /// Bias f32 `[n]`.
     pub bias: Option<DeviceArray>,
-    /// Shape, type and leading dimension of C.
+    /// Mask with the shape, type and leading dimension of C.
     pub mask: Option<DeviceArray>,
 }
 
@@ -188,34 +188,34 @@ pub struct DeviceArrays {
     pub b: DeviceArray,
     /// C, which is written.
     pub c: DeviceArray,
-    /// The inputs of the epilogue.
+    /// Inputs of the epilogue.
     pub epilogue: EpilogueInputs,
-    /// f32 `[n]`, which is written, for a product with a bias gradient.
+    /// Bias gradient f32 `[n]`, which is written, for a product with one.
     pub bias_gradient: Option<DeviceArray>,
 }
 
 impl DeviceArrays {
-    /// A, B and C of a product without further arrays.
+    /// Returns A, B and C of a product without further arrays.
     pub fn new(a: impl Into<DeviceArray>, b: impl Into<DeviceArray>, c: impl Into<DeviceArray>) -> Self {
         let epilogue = EpilogueInputs::default();
         Self { a: a.into(), b: b.into(), c: c.into(), epilogue, bias_gradient: None }
     }
 
-    /// The same with a bias.
+    /// Adds a bias.
     #[must_use]
     pub fn bias(mut self, bias: impl Into<DeviceArray>) -> Self {
         self.epilogue.bias = Some(bias.into());
         self
     }
 
-    /// The same with a mask.
+    /// Adds a mask.
     #[must_use]
     pub fn mask(mut self, mask: impl Into<DeviceArray>) -> Self {
         self.epilogue.mask = Some(mask.into());
         self
     }
 
-    /// The same with an array for the bias gradient.
+    /// Adds an array for the bias gradient.
     #[must_use]
     pub fn bias_gradient(self, bias_gradient: impl Into<DeviceArray>) -> Self {
         Self { bias_gradient: Some(bias_gradient.into()), ..self }
@@ -249,50 +249,50 @@ impl DeviceArrays {
 
 /// Device memory for a product's intermediate results: copies of its operands, and partial sums.
 ///
-/// Products that may run at the same time need a workspace each: create one for each stream, as large as the largest plan that is
+/// Products that may run at the same time need a workspace each: create one for each stream, as large as the largest plan
 /// launched there needs it, or one for each plan. A clone is the same memory.
 #[derive(Debug, Clone)]
 pub struct Workspace(Slice<u8>);
 
 impl Workspace {
-    /// The alignment of a workspace in bytes.
+    /// Alignment of a workspace in bytes.
     pub const ALIGNMENT: u64 = 256;
 
-    /// A workspace of so many bytes.
+    /// Returns a workspace of `bytes` bytes.
     ///
     /// # Errors
-    /// It does not fit into device memory.
+    /// If it does not fit into device memory.
     pub fn new(device: &CudaDevice, bytes: u64) -> Result<Self> {
         Ok(Self(device.zeros(usize::try_from(bytes).unwrap_or(usize::MAX))?.range(..)))
     }
 
-    /// A workspace in memory that is there already, as a slice of an arena.
+    /// Returns a workspace in existing memory, such as a slice of an arena.
     #[must_use]
     pub fn of(slice: Slice<u8>) -> Self {
         Self(slice)
     }
 
-    /// A workspace for plans that are launched one after another on a stream.
+    /// Returns a workspace for plans that are launched one after another on a stream.
     ///
     /// # Errors
-    /// It does not fit into device memory.
+    /// If it does not fit into device memory.
     pub fn for_plans<'p>(device: &CudaDevice, plans: impl IntoIterator<Item = &'p Plan>) -> Result<Self> {
         Self::new(device, plans.into_iter().map(Plan::workspace_bytes).max().unwrap_or(0))
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.bytes() as u64
     }
 
-    /// All of it, as a library takes it.
+    /// Returns all of the workspace, as a library takes it.
     #[must_use]
     pub fn slice(&self) -> &Slice<u8> {
         &self.0
     }
 
-    /// So many bytes from an offset on.
+    /// Returns `bytes` bytes from an offset on.
     ///
     /// # Panics
     /// If they end past its end.
@@ -301,12 +301,12 @@ impl Workspace {
         self.0.range(at(offset)..at(offset.saturating_add(bytes)))
     }
 
-    /// All of it from an offset on.
+    /// Returns the rest of the workspace after an offset in bytes.
     pub fn after(&self, offset: u64) -> Self {
         Self(self.part(offset, self.bytes().saturating_sub(offset)))
     }
 
-    /// An error unless it has room for so many bytes.
+    /// Returns an error unless it has room for so many bytes.
     pub fn check(&self, needed: u64) -> Result<(), Malformed> {
         if self.bytes() < needed {
             return Err(Malformed(format!(

@@ -1,20 +1,20 @@
 use warpbook_kernels::matmul::Epilogue;
 
-/// gelu(v) = v Φ(v), Φ being the distribution function of the standard normal distribution: the exact form, which `torch.nn.GELU`
-/// computes by default. Its relative error is at most 3e-8 (f32 rounds to 6e-8); of negative infinity it is NaN, as 0 times infinity.
+/// Computes gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form, which `torch.nn.GELU`
+/// computes by default. Its relative error is at most 3e-8 (f32 rounds to 6e-8); for negative infinity it is NaN, as 0 times infinity.
 #[must_use]
 pub fn gelu(v: f64) -> f64 {
     v * normal_distribution(v)
 }
 
-/// The derivative of [`gelu`], Φ(v) + v φ(v), φ being the density of the standard normal distribution. NaN where v is infinite.
+/// Computes the derivative of [`gelu`], Φ(v) + v φ(v), where φ is the density of the standard normal distribution. NaN if v is infinite.
 #[must_use]
 pub fn gelu_derivative(v: f64) -> f64 {
     let density = (-0.5 * v * v).exp() / std::f64::consts::TAU.sqrt();
     normal_distribution(v) + v * density
 }
 
-/// Φ(x), with a relative error of at most 3e-8.
+/// Computes Φ(x), with a relative error of at most 3e-8.
 ///
 /// Φ(-x) exp(x^2 / 2) is smooth in t = 1 / (1 + 0.35 x) and t times a polynomial in it: interpolation at Chebyshev's nodes of (0, 1).
 fn normal_distribution(x: f64) -> f64 {
@@ -37,12 +37,12 @@ fn normal_distribution(x: f64) -> f64 {
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// The epilogue of an element: `v` is alpha op(A) op(B) + beta C.
+/// Applies the epilogue to an element: `v` is alpha op(A) op(B) + beta C.
 pub(crate) fn apply(epilogue: Epilogue, v: f32, bias: f32, mask: f32) -> f32 {
     match epilogue {
         Epilogue::None => v,
         Epilogue::Bias => v + bias,
-        // Not f32::max, which would turn a NaN into 0.
+        // `f32::max` would turn a NaN into 0.
         Epilogue::BiasRelu => {
             if v + bias < 0.0 {
                 0.0
@@ -84,7 +84,7 @@ mod tests {
             let (got, want) = (normal_distribution(x), by_series(x));
             assert!((got - want).abs() <= 3e-8 * want + 1e-15, "{x}: {got} {want}");
         }
-        // Far out, by the tables.
+        // The values far out are from tables.
         for (x, want) in [(-6.0, 9.865_876_450e-10), (-10.0, 7.619_853_024e-24), (-30.0, 4.906_713_927e-198)] {
             assert!((normal_distribution(x) / want - 1.0).abs() <= 3e-8, "{x}");
         }
@@ -113,9 +113,9 @@ mod tests {
         check(Epilogue::BiasRelu, 2.0, 2.5);
         check(Epilogue::ReluMask, 2.0, 0.0);
         assert_eq!(apply(Epilogue::ReluMask, 2.0, 0.0, 1e-30), 2.0);
-        // As PyTorch's: a ReLU lets NaN through, forwards and backwards.
+        // As in PyTorch, a ReLU passes NaN through, forwards and backwards.
         assert_eq!(apply(Epilogue::ReluMask, 2.0, 0.0, f32::NAN), 2.0);
-        // PyTorch's values.
+        // The values are PyTorch's.
         check(Epilogue::Gelu, 1.0, 0.841_344_7);
         check(Epilogue::Gelu, -1.0, -0.158_655_25);
         check(Epilogue::Gelu, -3.0, -0.004_049_694);

@@ -3,13 +3,13 @@ pub(crate) mod epilogue;
 pub mod storage;
 
 use warpbook_device::LibraryGemm;
-use warpbook_kernels::matmul::Form;
-use warpbook_record::Dtype;
+use warpbook_kernels::matmul::{Form, shape_of, transposed};
+use warpbook_record::{Dtype, Problem};
 
 /// C = f(alpha op(A) op(B) + beta C), row-major.
 ///
 /// op(A) is `m` x `k`, op(B) `k` x `n`, C `m` x `n`; each is stored with its leading dimension, the number of elements from one row
-/// to the next. A transposed A is stored `k` x `m`, a transposed B `n` x `k`. Sums are in f32. C is read only where beta is not 0;
+/// to the next. A transposed A is stored `k` x `m`, a transposed B `n` x `k`. Sums are in f32. C is read only if beta is not 0;
 /// A and B are read whatever alpha is, so NaN in them propagates. The bias has `n` elements of f32; the mask has the shape, the
 /// type and the leading dimension of C.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,15 +32,29 @@ pub struct Product {
     pub alpha: f32,
     /// Factor of C.
     pub beta: f32,
-    /// Whether the bias gradient is computed too, f32 `[n]`: alpha times the column sums of op(B), plus beta times what the array
+    /// True if the bias gradient is computed too, f32 `[n]`: alpha times the column sums of op(B), plus beta times what the array
     /// holds. It is the row that C would have for a row of ones in op(A): for a weight gradient dW = X^T dY, the gradient of the bias.
     pub bias_gradient: bool,
 }
 
-/// Why a product cannot be computed.
+/// Error of a product that cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub(crate) String);
+
+/// The product that a record's problem names, without gaps between rows. C of tf32 operands is f32.
+impl TryFrom<&Problem> for Product {
+    type Error = Malformed;
+
+    fn try_from(problem: &Problem) -> Result<Self, Malformed> {
+        let wrong = |what: &str| Malformed(format!("The problem `{}` {what}.", problem.label));
+        let (m, n, k) = shape_of(problem).ok_or_else(|| wrong("is not a matrix product"))?;
+        let side = |v: u64| u32::try_from(v).map_err(|_| wrong("has a side that does not fit into 32 bits"));
+        let ((trans_a, trans_b), dtype) = (transposed(problem), problem.dtype);
+        let out = if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype };
+        Ok(Self::new(side(m)?, side(n)?, side(k)?, Form { trans_a, trans_b, out, ..Form::plain(dtype) }))
+    }
+}
 
 /// Type and length of an array.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +64,7 @@ pub(crate) struct ArraySpec {
 }
 
 impl ArraySpec {
-    /// An error unless it has the needed type and length; `name` is that of the array.
+    /// Returns an error unless the array has the needed type and length; `name` is its name.
     pub fn holds(self, name: &str, needed: Self) -> Result<(), Malformed> {
         if stored(self.dtype) != stored(needed.dtype) {
             let (is, takes) = (self.dtype.label(), needed.dtype.label());
@@ -77,26 +91,26 @@ pub(crate) struct ArraySpecs {
 }
 
 impl Product {
-    /// C = op(A) op(B) without gaps between rows.
+    /// Returns C = op(A) op(B) without gaps between rows.
     #[must_use]
     pub fn new(m: u32, n: u32, k: u32, form: Form) -> Self {
         let (lda, ldb) = (if form.trans_a { m } else { k }, if form.trans_b { k } else { n });
         Self { m, n, k, lda, ldb, ldc: n, form, alpha: 1.0, beta: 0.0, bias_gradient: false }
     }
 
-    /// The same with these leading dimensions.
+    /// Sets the leading dimensions.
     #[must_use]
     pub fn leading(self, lda: u32, ldb: u32, ldc: u32) -> Self {
         Self { lda, ldb, ldc, ..self }
     }
 
-    /// The same with these factors.
+    /// Sets the factors of the product and of C.
     #[must_use]
     pub fn scaled(self, alpha: f32, beta: f32) -> Self {
         Self { alpha, beta, ..self }
     }
 
-    /// The product as a library is asked for it, without its epilogue.
+    /// Returns the product as a library computes it, without its epilogue.
     #[must_use]
     pub fn library_call(&self) -> LibraryGemm {
         LibraryGemm {
@@ -115,36 +129,36 @@ impl Product {
         }
     }
 
-    /// The same with the bias gradient.
+    /// Asks for the bias gradient, too.
     #[must_use]
     pub fn with_bias_gradient(self) -> Self {
         Self { bias_gradient: true, ..self }
     }
 
-    /// Rows and columns of A as it is stored.
+    /// Returns rows and columns of A as it is stored.
     #[must_use]
     pub fn stored_a(&self) -> (u32, u32) {
         if self.form.trans_a { (self.k, self.m) } else { (self.m, self.k) }
     }
 
-    /// Rows and columns of B as it is stored.
+    /// Returns rows and columns of B as it is stored.
     #[must_use]
     pub fn stored_b(&self) -> (u32, u32) {
         if self.form.trans_b { (self.n, self.k) } else { (self.k, self.n) }
     }
 
-    /// The elements of A, B and C with their leading dimensions, up to the last one of their last row.
+    /// Returns the elements of A, B and C with their leading dimensions, up to the last one of their last row.
     #[must_use]
     pub fn elements(&self) -> [usize; 3] {
-        let of =
+        let needed =
             |(rows, columns): (u32, u32), ld: u32| (rows as usize).saturating_sub(1) * ld as usize + columns as usize;
-        [of(self.stored_a(), self.lda), of(self.stored_b(), self.ldb), of((self.m, self.n), self.ldc)]
+        [needed(self.stored_a(), self.lda), needed(self.stored_b(), self.ldb), needed((self.m, self.n), self.ldc)]
     }
 
-    /// An error unless sizes, leading dimensions and types fit together.
+    /// Returns an error unless sizes, leading dimensions and types fit together.
     ///
     /// # Errors
-    /// A sentence that names what does not.
+    /// If they do not; the message names the first that does not.
     pub fn validate(&self) -> Result<(), Malformed> {
         let wrong = |text: String| Err(Malformed(text));
         if self.m == 0 || self.n == 0 || self.k == 0 {
@@ -165,12 +179,16 @@ impl Product {
         let known = |d: Dtype| matches!(d, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16);
         let (dtype, out) = (self.form.dtype, self.form.out);
         if !known(dtype) || !known(out) {
-            return wrong(format!("There is no product of {} into {}.", dtype.label(), out.label()));
+            return wrong(format!(
+                "Products of {} with a result of {} are not supported: choose fp32, tf32, fp16 or bf16.",
+                dtype.label(),
+                out.label()
+            ));
         }
         Ok(())
     }
 
-    /// An error unless the product is valid and the arrays are those that it needs, in type and length.
+    /// Returns an error unless the product is valid and the arrays match it in type and length.
     pub(crate) fn check(&self, arrays: &ArraySpecs) -> Result<(), Malformed> {
         self.validate()?;
         let (form, [a, b, c]) = (self.form, self.elements());
@@ -202,7 +220,7 @@ impl Product {
     }
 }
 
-/// The type that an array of this type is stored in.
+/// Returns the type that an array of this type is stored in.
 fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }
@@ -222,6 +240,18 @@ mod tests {
         assert!(p.validate().is_ok());
         assert!(p.leading(4, 5, 3).validate().unwrap_err().to_string().contains("lda is 4"));
         assert!(Product::new(0, 1, 1, form).validate().is_err());
+    }
+
+    #[test]
+    fn a_problem_of_a_record_becomes_a_product() {
+        let problem = |shape, dtype| warpbook_kernels::matmul::problem(shape, dtype, (false, true), 1);
+        let product = Product::try_from(&problem((2, 3, 5), Dtype::Tf32)).unwrap();
+        let form = Form { out: Dtype::F32, trans_b: true, ..Form::plain(Dtype::Tf32) };
+        assert_eq!(product, Product::new(2, 3, 5, form));
+        let wrong = |problem: &Problem| Product::try_from(problem).unwrap_err().to_string();
+        assert!(wrong(&problem((1 << 32, 3, 5), Dtype::F32)).contains("does not fit into 32 bits"));
+        let other = Problem::new("5 M points", "5 M", Vec::new(), Dtype::F32);
+        assert_eq!(wrong(&other), "The problem `5 M points` is not a matrix product.");
     }
 
     #[test]

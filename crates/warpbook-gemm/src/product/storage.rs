@@ -9,19 +9,19 @@ use warpbook_record::Dtype;
 /// An array of f32, f16 or bf16 on a device. `Tf32` is stored as f32.
 #[derive(Debug)]
 pub enum Storage {
-    /// `F32` and `Tf32`.
+    /// For `F32` and `Tf32`.
     F32(Buffer<f32>),
-    /// `F16`.
+    /// For `F16`.
     F16(Buffer<f16>),
-    /// `Bf16`.
+    /// For `Bf16`.
     Bf16(Buffer<bf16>),
 }
 
 impl Storage {
-    /// An array of these values, rounded to a type: to the nearest, ties to even.
+    /// Returns an array of these values, rounded to a type: to the nearest, ties to even.
     ///
     /// # Errors
-    /// It does not fit into device memory.
+    /// If it does not fit into device memory.
     pub fn from_f32(device: &CudaDevice, values: &[f32], dtype: Dtype) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => Self::F16(device.buffer_from(&parallel::to_f16(values))?),
@@ -30,10 +30,10 @@ impl Storage {
         })
     }
 
-    /// An array of zeros.
+    /// Returns an array of zeros.
     ///
     /// # Errors
-    /// It does not fit into device memory.
+    /// If it does not fit into device memory.
     pub fn zeros(device: &CudaDevice, len: usize, dtype: Dtype) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => Self::F16(device.zeros(len)?),
@@ -42,10 +42,10 @@ impl Storage {
         })
     }
 
-    /// An array of zeros in a window of all ranks: see [`Communicator::zeros`].
+    /// Returns an array of zeros in a window of all ranks: see [`Communicator::zeros`].
     ///
     /// # Errors
-    /// As of [`Communicator::zeros`].
+    /// The errors of [`Communicator::zeros`].
     pub fn zeros_of_ranks(ranks: &Communicator, len: usize, dtype: Dtype, limit: Duration) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => Self::F16(ranks.zeros(len, limit)?),
@@ -54,10 +54,10 @@ impl Storage {
         })
     }
 
-    /// Its values. It does not wait for streams.
+    /// Returns its values as f32. It does not wait for streams.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         Ok(match self {
             Self::F32(b) => b.to_vec()?,
@@ -69,7 +69,7 @@ impl Storage {
     /// Copies values in, rounded.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     ///
     /// # Panics
     /// If there are not as many values as elements.
@@ -81,10 +81,10 @@ impl Storage {
         }
     }
 
-    /// Which elements still have all bits set, as after `fill_bytes(0xff)`: no arithmetic gives such a NaN.
+    /// Returns true for each element that still has all bits set, as after `fill_bytes(0xff)`: no arithmetic gives such a NaN.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn untouched(&self) -> Result<Vec<bool>> {
         Ok(match self {
             Self::F32(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u32::MAX).collect(),
@@ -93,7 +93,7 @@ impl Storage {
         })
     }
 
-    /// The address of an element, for a kernel.
+    /// Returns the address of an element, for a kernel.
     ///
     /// # Panics
     /// If `index` is past the end.
@@ -106,7 +106,7 @@ impl Storage {
         }
     }
 
-    /// The number of its elements.
+    /// Number of its elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -116,7 +116,7 @@ impl Storage {
         }
     }
 
-    /// Whether it has no elements.
+    /// Returns true if it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -125,7 +125,7 @@ impl Storage {
     /// Sets every byte, and waits for it.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn fill_bytes(&self, byte: u8) -> Result<()> {
         match self {
             Self::F32(b) => b.fill_bytes(byte),
@@ -135,7 +135,7 @@ impl Storage {
     }
 }
 
-/// Bytes that hold f32, f16 or bf16, as f32.
+/// Converts bytes of f32, f16 or bf16 to f32.
 pub fn decoded(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
     let pairs = || bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
     match dtype {
@@ -145,7 +145,7 @@ pub fn decoded(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
     }
 }
 
-/// A value rounded to a type; for `Tf32` its upper 19 bits, which are what tensor cores read.
+/// Rounds a value to a type; for `Tf32` to its upper 19 bits, which tensor cores read.
 #[must_use]
 pub fn rounded(v: f32, dtype: Dtype) -> f32 {
     match dtype {

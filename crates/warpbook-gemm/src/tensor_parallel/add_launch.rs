@@ -1,4 +1,4 @@
-//! The launch that adds up partial products. Types and lengths are checked here.
+//! Launches the kernel that adds up partial products. Types and lengths are checked here.
 #![allow(unsafe_code)]
 
 use crate::DeviceArray;
@@ -7,18 +7,18 @@ use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_kernels::matmul::add_partials;
 use warpbook_record::Dtype;
 
-/// The sum of partial products, rounded to the type of C.
+/// Sum of partial products, rounded to the type of C.
 #[derive(Debug, Clone)]
 pub(super) struct AddPartials(Kernel);
 
 impl AddPartials {
-    /// For a C of this type.
+    /// Loads the kernel for a C of this type.
     pub fn new(device: &CudaDevice, out: Dtype) -> Result<Self> {
         let [kernel] = load(device, [add_partials(out)])?;
         Ok(Self(kernel))
     }
 
-    /// Queues c = first + others[0] + others[1] ..., where each of `others` has as many elements, `stride` elements after the one before.
+    /// Queues c = first + others[0] + others[1] ..., where each of `others` has as many elements, `stride` elements after the one before it.
     ///
     /// # Panics
     /// If the lengths do not fit together.

@@ -1,21 +1,21 @@
-//! A product over several GPUs of one process: tensor parallelism, by rows and by K.
+//! Computes a product on several GPUs of one process: tensor parallelism, by rows and by K.
 //!
 //! - **By rows** each GPU has some rows of A and all of B, and computes these rows of C. The first GPU's are in place; the others send theirs.
 //! - **By K** each GPU has some columns of A and the same rows of B, and computes a partial product of the size of C, in f32. The first GPU adds them up,
 //!   in the order of the GPUs (NCCL: in its own), and rounds once to the type of C.
 //!
-//! Either way C is computed in panels of rows: while a GPU multiplies a panel, the one before is on its way to the first GPU. What multiplies is the kernel
+//! Either way C is computed in panels of rows: while a GPU multiplies a panel, the one before is on its way to the first GPU. The kernel is the one
 //! that [`Gemm`] chooses for one GPU, with the same tile everywhere and panels that end where its tiles do. So a product by rows has the bits of one
 //! GPU's. One by K has other sums: to the error of a product each further GPU adds a rounding of f32, 2^-24 of the sum of the magnitudes.
 //!
-//! By rows the other GPUs can also store what they compute into the first GPU's memory at once, where they can access it: the kernel's epilogue is then
+//! By rows the other GPUs can also store their results directly into the first GPU's memory, if they can access it: the kernel's epilogue is then
 //! the communication, tile by tile while the next tiles are multiplied. There are no panels, and nothing is left to be copied at the end.
 //!
 //! Otherwise communication is by copies from GPU to GPU, which copy engines make while all SMs multiply, or by NCCL, whose kernels need SMs of both GPUs. A
-//! kernel of ours that fills a GPU leaves them none before it has ended, so with NCCL the first GPU works in panels too, and all that communicates is on
-//! streams that come first where SMs are free.
+//! persistent kernel of this project occupies every SM until it finishes, so with NCCL the first GPU works in panels, too, and all communication is on
+//! streams of higher priority.
 //!
-//! The same device may be named several times where NCCL is not involved: its shares are then computed on streams of their own, which shows that the order
+//! If NCCL is not involved, one device may be named several times: its shares are then computed on streams of their own, which shows that the order
 //! of all work is right, and is no faster.
 
 mod add_launch;
@@ -39,65 +39,66 @@ use warpbook_device::{Buffer, Communicator, CudaDevice, Error, Event, Result, Ro
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{Dim, Dtype, Tile};
 
-/// The shares of K are multiples of so many terms, but for the last: rows of A's parts then begin at multiples of 16 bytes.
+/// The shares of K are multiples of so many terms, except the last: rows of A's parts then begin at multiples of 16 bytes.
 const K_UNIT: u32 = 64;
 
-/// Bytes a second that a link is taken to move where nobody has measured it: an assumption, with whose root the number of panels goes.
+/// Assumed speed of a link in bytes a second if nobody has measured it; the number of panels is proportional to its root.
 const ASSUMED_LINK: f64 = 200e9;
 
 /// How a product is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Split {
-    /// By the rows of A and C.
+    /// Each GPU computes some rows of C.
     Rows,
-    /// By the terms of the sums.
+    /// Each GPU adds up some terms of every sum.
     K,
 }
 
-/// What carries results to the first GPU.
+/// The way results travel to the first GPU.
 #[derive(Debug, Clone)]
 pub enum Carrier {
-    /// Copies from GPU to GPU, or through host memory where the GPUs cannot access each other's.
+    /// Copies from GPU to GPU, or through host memory if the GPUs cannot access each other's.
     Copies,
-    /// The kernels that multiply store into its memory; by rows only, and only where the GPUs can access each other's memory.
+    /// The multiplying kernels store into its memory; by rows only, and only if the GPUs can access each other's memory.
     Stores,
     /// NCCL: a communicator for each device, in their order, see [`Communicator::all`].
     Nccl(Arc<Vec<Communicator>>),
 }
 
-/// How a product is computed over several GPUs.
+/// Options of a product over several GPUs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How it is split.
+    /// How the product is split.
     pub split: Split,
-    /// What carries panels to the first GPU.
+    /// The way panels travel to the first GPU.
     pub carrier: Carrier,
-    /// Panels of a GPU; `None` leaves them to [`copied_panels`], or to [`panel_count`] where all have to be alike: by K, and with NCCL. With [`Carrier::Stores`] there is one.
+    /// Panels of a GPU; `None` leaves them to [`copied_panels`], or to [`panel_count`] if all have to be alike: by K, and with NCCL. With
+    /// [`Carrier::Stores`] there is one.
     pub panels: Option<u32>,
-    /// What the link moves, in bytes a second, where it was measured: the choice of panels goes by it.
+    /// Measured speed of the link in bytes a second, if known: the number of panels is chosen by it.
     pub link_bytes_per_s: Option<f64>,
 }
 
 impl Options {
-    /// By copies, with a number of panels that is chosen.
+    /// Returns options for copies, with a number of panels that is chosen.
     #[must_use]
     pub fn new(split: Split) -> Self {
         Self { split, carrier: Carrier::Copies, panels: None, link_bytes_per_s: None }
     }
 
-    /// The same by stores of the kernels that multiply.
+    /// Lets the multiplying kernels store into the first GPU's memory.
     #[must_use]
     pub fn stores(self) -> Self {
         Self { carrier: Carrier::Stores, ..self }
     }
 
-    /// The same by NCCL.
+    /// Communicates by NCCL.
     #[must_use]
     pub fn nccl(self, communicators: Arc<Vec<Communicator>>) -> Self {
         Self { carrier: Carrier::Nccl(communicators), ..self }
     }
 
-    /// The same with so many panels on each GPU, or as many as there are tiles, if those are fewer.
+    /// Sets the number of panels on each GPU, which is at most the number of tiles.
     #[must_use]
     pub fn panels(self, panels: u32) -> Self {
         Self { panels: Some(panels), ..self }
@@ -109,11 +110,11 @@ impl Options {
 struct Panel {
     rows: Range<u32>,
     multiply: BoundPlan,
-    /// What is computed: a part of C, or of the partial product.
+    /// The computed part of C, or of the partial product.
     result: DeviceArray,
-    /// After its multiplication.
+    /// Event after its multiplication.
     computed: Event,
-    /// After its way to the first GPU.
+    /// Event after its transfer to the first GPU.
     arrived: Event,
 }
 
@@ -121,14 +122,14 @@ struct Panel {
 #[derive(Debug)]
 struct Member {
     device: CudaDevice,
-    /// Where it multiplies; the first does so on the caller's stream.
+    /// Stream that multiplies; `None` for the first GPU, which uses the caller's stream.
     multiplying: Option<Stream>,
-    /// Where it communicates, and the first adds up.
+    /// Stream that communicates; the first GPU's also adds up.
     communicating: Stream,
-    /// After all of its communication.
+    /// Event after all of its communication.
     done: Event,
     panels: Vec<Panel>,
-    /// What it multiplies.
+    /// The GPU's share of the rows, or of k.
     share: Range<u32>,
     a: DeviceArray,
     b: DeviceArray,
@@ -142,18 +143,18 @@ pub struct TensorParallel {
     members: Vec<Member>,
     /// A, B and C on the first device.
     arrays: DeviceArrays,
-    /// Before everything.
+    /// Event before everything.
     begin: Event,
     sum: Option<Sum>,
     routes: Vec<Route>,
     kernel: String,
 }
 
-/// What adds up partial products.
+/// Adds up partial products.
 #[derive(Debug)]
 struct Sum {
     add: AddPartials,
-    /// What other GPUs have sent, a partial product after the other.
+    /// Partial products from the other GPUs, one after the other.
     received: Buffer<f32>,
 }
 
@@ -163,15 +164,15 @@ impl fmt::Debug for TensorParallel {
     }
 }
 
-/// The kernel that multiplies everywhere.
+/// The kernel that all GPUs multiply with.
 struct Chosen {
     row: Row,
     tile: Tile,
 }
 
 impl Chosen {
-    /// That of a product on one GPU.
-    fn of(device: &CudaDevice, product: &Product) -> Result<Self> {
+    /// Returns the kernel that is chosen for one GPU.
+    fn new(device: &CudaDevice, product: &Product) -> Result<Self> {
         let plan = Gemm::untuned(device).plan(product, [true; 2])?;
         let row = rows().into_iter().find(|r| r.rung.id == plan.rung());
         let found = row.and_then(|row| Some((row.kernel()?.tile(plan.tile())?.clone(), row)));
@@ -188,7 +189,7 @@ impl Chosen {
         u32::try_from(self.tile.size(Dim::Bm) * down.max(1)).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Microseconds that it is expected to take for a product; by a rate that many GPUs reach, where it does not run as a whole.
+    /// Returns its expected microseconds for a product; by a rate that many GPUs reach, if it does not run as a whole.
     fn expected_us(&self, device: &CudaDevice, product: &Product) -> f64 {
         let flops = 2.0 * f64::from(product.m) * f64::from(product.n) * f64::from(product.k);
         expected_us(&self.row, &self.tile, product, device.info()).unwrap_or(flops / 1e8)
@@ -196,13 +197,13 @@ impl Chosen {
 }
 
 impl TensorParallel {
-    /// Plans a product over some devices and gives each its operands. `arrays` are on the first device, where C is written.
+    /// Plans a product over some devices and copies its operands to each. `arrays` are on the first device, where C is written.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for no device; for transposed operands, an epilogue, factors or gaps between rows; for arrays that do not fit the product;
-    /// for communicators that are not those of the devices. What is needed does not fit into memory; the compiler's and the devices'.
+    /// for communicators that do not belong to the devices; if the memory does not suffice; the compiler's and the devices' errors.
     pub fn new(devices: &[CudaDevice], product: &Product, arrays: &DeviceArrays, options: &Options) -> Result<Self> {
-        let Some(first) = devices.first() else { return Err(malformed("it is given no GPU")) };
+        let Some(first) = devices.first() else { return Err(malformed("needs a GPU")) };
         check(devices, product, &options.carrier)?;
         check_arrays(first, product, arrays)?;
         let is_nccl = matches!(options.carrier, Carrier::Nccl(_));
@@ -212,10 +213,10 @@ impl TensorParallel {
             routes.push(first.connect(device)?);
         }
         if stores && options.split == Split::K {
-            return Err(malformed("partial products are added, not stored: split it by rows, or let copies carry it"));
+            return Err(malformed("by K cannot store into the first GPU: split it by rows, or let copies carry it"));
         }
         if stores && routes.contains(&Route::Host) {
-            return Err(malformed("stores need GPUs that can access each other's memory: let copies carry it"));
+            return Err(malformed("by stores needs GPUs that can access each other's memory: let copies carry it"));
         }
         // By K of one GPU there is nothing to add up.
         let of_k = shares(product.k, devices.len(), K_UNIT);
@@ -227,24 +228,24 @@ impl TensorParallel {
         } else {
             *product
         };
-        let chosen = Chosen::of(first, &on_one)?;
+        let chosen = Chosen::new(first, &on_one)?;
         let unit = chosen.unit();
         if by_k && is_nccl && of_k.iter().any(Range::is_empty) {
             let (k, gpus) = (product.k, devices.len());
             return Err(malformed(&format!(
-                "NCCL adds up what each has, and a k of {k} leaves some of {gpus} without a share of {K_UNIT} terms: name fewer GPUs"
+                "by NCCL needs a share of {K_UNIT} terms for each of {gpus} GPUs, but k is {k}: name fewer GPUs"
             )));
         }
         let split: Vec<(Range<u32>, Range<u32>)> = match options.split {
             Split::K if by_k => of_k.into_iter().map(|k| (0..product.m, k)).collect(),
-            // So few terms that the first GPU has all of them.
+            // There are so few terms that the first GPU has all of them.
             Split::K => {
                 (0..devices.len()).map(|rank| (if rank == 0 { 0..product.m } else { 0..0 }, 0..product.k)).collect()
             }
             Split::Rows => shares(product.m, devices.len(), unit).into_iter().map(|m| (m, 0..product.k)).collect(),
         };
         let link = options.link_bytes_per_s.filter(|rate| *rate > 0.0).unwrap_or(ASSUMED_LINK);
-        // Of each height that is thought of, as several of them are more than once.
+        // Estimated once for each height considered, as several of them occur more than once.
         let expected: RefCell<HashMap<u32, f64>> = RefCell::default();
         let us_of = |rows: u32| {
             let us = || chosen.expected_us(first, &Product { m: rows, ..on_one });
@@ -297,10 +298,10 @@ impl TensorParallel {
         Ok(this)
     }
 
-    /// Copies A and B, as they are now on the first device, to the others, and waits for it.
+    /// Copies A and B, as they are now on the first device, to the others, and waits for the copies.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's errors.
     pub fn distribute(&self) -> Result<()> {
         let Some(first) = self.members.first() else { return Ok(()) };
         let (stream, p) = (&first.communicating, &self.product);
@@ -344,13 +345,13 @@ impl TensorParallel {
             .map(|m| if by_k { (0..self.product.m, m.share.clone()) } else { (m.share.clone(), 0..self.product.k) })
             .collect();
         match self.carrier {
-            // Ranks add up what passes through them, so the first receives one sum.
+            // Ranks add up the sums that pass through them, so the first receives one sum.
             Carrier::Nccl(_) if by_k && self.members.len() > 1 => partial_bytes(&self.product),
             _ => crossing(&self.product, &split, by_k),
         }
     }
 
-    /// What multiplies, who has which share, in how many panels, and how they get to the first GPU; in sentences.
+    /// Describes in sentences what multiplies, who has which share, in how many panels, and how they get to the first GPU.
     #[must_use]
     pub fn description(&self) -> String {
         let shares: Vec<String> = self
@@ -400,28 +401,32 @@ fn crossing(product: &Product, split: &[(Range<u32>, Range<u32>)], by_k: bool) -
 }
 
 fn malformed(why: &str) -> Error {
-    refused(Malformed(format!("Over several GPUs {why}.")))
+    refused(Malformed(format!("A product over several GPUs {why}.")))
 }
 
-/// An error unless the product is one that is split, and the communicators are those of the devices.
+/// Returns an error unless the product can be split, and the communicators belong to the devices.
 fn check(devices: &[CudaDevice], product: &Product, carrier: &Carrier) -> Result<()> {
     product.validate().map_err(refused)?;
     let plain = Product::new(product.m, product.n, product.k, product.form);
     if *product != plain || product.form.trans_a || product.form.trans_b {
-        return Err(malformed("A and B are not transposed, alpha is 1, beta is 0, and rows have no gaps between them"));
+        return Err(malformed(
+            "needs A and B without transposition, alpha 1, beta 0, and rows without gaps between them",
+        ));
     }
     if product.form.epilogue != warpbook_kernels::matmul::Epilogue::None {
-        return Err(malformed("there is no epilogue: add a bias or an activation after the product"));
+        return Err(malformed("has no epilogue: add a bias or an activation after the product"));
     }
     let Carrier::Nccl(all) = carrier else { return Ok(()) };
     let are_theirs = all.len() == devices.len() && all.iter().enumerate().all(|(i, c)| c.rank() == i);
     if !are_theirs {
-        return Err(malformed("NCCL has a communicator for each GPU, in their order: make them by Communicator::all"));
+        return Err(malformed(
+            "by NCCL needs a communicator for each GPU, in their order: make them by Communicator::all",
+        ));
     }
     Ok(())
 }
 
-/// An error unless A, B and C are those of the product, on the first device.
+/// Returns an error unless A, B and C fit the product and are on the first device.
 fn check_arrays(first: &CudaDevice, product: &Product, arrays: &DeviceArrays) -> Result<()> {
     let stored = |dtype| if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype };
     let (form, [a, b, c]) = (product.form, product.elements());
@@ -431,28 +436,28 @@ fn check_arrays(first: &CudaDevice, product: &Product, arrays: &DeviceArrays) ->
         let (is, needs) = (array.dtype(), stored(dtype));
         if stored(is) != needs || array.len() < len {
             let (n, is, needs) = (array.len(), is.label(), needs.label());
-            return Err(malformed(&format!("{name} has {len} elements of {needs}, and this one has {n} of {is}")));
+            return Err(malformed(&format!("needs {len} elements of {needs} in {name}, but got {n} of {is}")));
         }
         let (on, index) = (array.bytes().device_index(), first.info().index);
         if on != index {
-            return Err(malformed(&format!("{name} is on the first, cuda:{index}, and this one is on cuda:{on}")));
+            return Err(malformed(&format!("needs {name} on the first GPU, cuda:{index}, but it is on cuda:{on}")));
         }
     }
     if arrays.epilogue.bias.is_some() || arrays.epilogue.mask.is_some() || arrays.bias_gradient.is_some() {
-        return Err(malformed("there are A, B and C alone: leave out biases and masks"));
+        return Err(malformed("takes only A, B and C: leave out biases and masks"));
     }
     Ok(())
 }
 
-/// A GPU's share, before there is anything of it.
+/// A GPU's share, before anything of it is allocated.
 struct Part {
     rank: usize,
     rows: Range<u32>,
     terms: Range<u32>,
     by_k: bool,
-    /// Its rows of C are those of the first GPU.
+    /// True if it writes its rows of C into the first GPU's memory.
     stores: bool,
-    /// Of its rows.
+    /// Panels of the rows.
     panels: Vec<Range<u32>>,
 }
 
@@ -466,7 +471,7 @@ impl Part {
             Ok((&crate::product::storage::Storage::zeros(device, elements, dtype)?).into())
         };
         let out = if self.by_k { Dtype::F32 } else { p.form.out };
-        // The first GPU reads A and B, and by rows writes C, where they are.
+        // The first GPU reads A and B in place, and by rows writes C in place.
         let (a, b, lda) = if first {
             (arrays.a.clone(), arrays.b.clone(), p.lda)
         } else {

@@ -1,19 +1,19 @@
-//! Who computes which part, in which panels: plain arithmetic.
+//! Divides a product into shares and panels: plain arithmetic.
 
 use std::ops::Range;
 
-/// The most panels that are chosen; more may be asked for.
+/// Largest number of panels that is chosen; a caller may ask for more.
 pub(super) const MOST_CHOSEN: u32 = 16;
 
-/// How often the last panel is halved at most.
+/// Largest number of halvings of the last panel.
 const MOST_HALVINGS: u32 = 3;
 
-/// Microseconds that a panel is taken to cost in addition to its work: launches, and an event that another GPU waits for. An assumption; the choice
-/// goes with its square root.
+/// Assumed overhead of a panel in microseconds: launches, and an event that another GPU waits for. The choice
+/// depends on its square root.
 const PANEL_US: f64 = 5.0;
 
-/// The shares of so many devices in 0..total, one after the other; together they are all of it. Each is a whole number of units, but for the last one
-/// that is not empty. Of units that do not go round, the first devices get one more: the first of all has nothing to send.
+/// Returns the shares of so many devices in 0..total, one after the other; together they are all of it. Each is a whole number of units, except the last one
+/// that is not empty. If the units cannot be divided evenly, the first devices get one more: the first of all has nothing to send.
 ///
 /// ```
 /// use warpbook_gemm::tensor_parallel::shares;
@@ -27,7 +27,7 @@ const PANEL_US: f64 = 5.0;
 #[must_use]
 pub fn shares(total: u32, devices: usize, unit: u32) -> Vec<Range<u32>> {
     let (units, count) = (u64::from(total.div_ceil(unit)), devices.max(1) as u64);
-    // Rounded up, so that what is left over goes to the first.
+    // Rounded up, so that the remainder goes to the first.
     let end = |device: u64| {
         let elements = (units * device).div_ceil(count) * u64::from(unit);
         u32::try_from(elements.min(u64::from(total))).unwrap_or(total)
@@ -35,17 +35,17 @@ pub fn shares(total: u32, devices: usize, unit: u32) -> Vec<Range<u32>> {
     (0..count).map(|device| end(device)..end(device + 1)).collect()
 }
 
-/// A share in so many panels, or as many as there are units: consecutive, none empty, each but the last a whole number of units.
+/// Divides a share into so many panels, or as many as there are units: consecutive, none empty, each but the last a whole number of units.
 ///
 /// # Panics
 /// If the unit is 0.
 #[must_use]
 pub fn panels(share: Range<u32>, count: u32, unit: u32) -> Vec<Range<u32>> {
-    let of = shares(share.len() as u32, count.max(1) as usize, unit);
-    of.into_iter().filter(|p| !p.is_empty()).map(|p| share.start + p.start..share.start + p.end).collect()
+    let within = shares(share.len() as u32, count.max(1) as usize, unit);
+    within.into_iter().filter(|p| !p.is_empty()).map(|p| share.start + p.start..share.start + p.end).collect()
 }
 
-/// The number of panels of least expected time, up to `most`: `compute_us` is the time of all multiplications in so many panels, `copy_us` that
+/// Returns the number of panels of least expected time, up to `most`: `compute_us` is the time of all multiplications in so many panels, `copy_us` that
 /// of all communication.
 ///
 /// Panels go through two stages, multiplication and communication. With p of them, all is done when the slower stage has passed and the faster one's
@@ -60,7 +60,8 @@ pub fn panel_count(most: u32, compute_us: impl Fn(u32) -> f64, copy_us: f64) -> 
     (1..=most.clamp(1, MOST_CHOSEN)).min_by(|a, b| expected(*a).total_cmp(&expected(*b))).unwrap_or(1)
 }
 
-/// The same panels, of which the last is halved so many times as it is at least two units: what comes last has no multiplication to hide behind.
+/// Like [`panels`], with the last one halved as often as it has at least two units, at most `halvings` times: no multiplication hides
+/// its communication.
 ///
 /// # Panics
 /// If the unit is 0.
@@ -74,7 +75,7 @@ pub fn tapered(share: Range<u32>, count: u32, halvings: u32, unit: u32) -> Vec<R
     all
 }
 
-/// The panels of least expected time of a share whose results leave the GPU by copies, one after the other, each once it was multiplied: `compute_us` is the
+/// Returns the panels of least expected time for a share whose results leave the GPU by copies, one after the other, each once it was multiplied: `compute_us` is the
 /// time of a panel of so many rows, `copy_us` that of a row's copy.
 ///
 /// # Panics
@@ -100,7 +101,7 @@ pub fn copied_panels(share: &Range<u32>, unit: u32, compute_us: impl Fn(u32) -> 
 mod tests {
     use super::*;
 
-    /// Sizes, devices and units with all their edges: nothing left over, less than a unit, fewer units than devices.
+    /// Covers sizes, devices and units with all their edges: nothing left over, less than a unit, fewer units than devices.
     fn cases() -> impl Iterator<Item = (u32, usize, u32)> {
         let totals = [1, 2, 63, 64, 65, 127, 128, 129, 1000, 4097, 8192, u32::MAX];
         let devices = [1, 2, 3, 4, 7, 8];
@@ -118,7 +119,7 @@ mod tests {
             assert_eq!((shares[0].start, shares[devices - 1].end), (0, total), "{case}");
             assert!(shares.windows(2).all(|w| w[0].end == w[1].start), "{case}");
             assert!(shares.iter().all(|s| s.start.is_multiple_of(unit) || s.is_empty()), "{case}");
-            // As even as units allow, and the first has no less than another.
+            // The shares are as even as units allow, and the first is no smaller than another.
             let units = |s: &Range<u32>| s.len().div_ceil(unit as usize);
             let most = shares.iter().map(units).max().unwrap();
             assert_eq!(units(&shares[0]), most, "{case}");
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn panels_weigh_what_stays_uncovered_against_what_each_costs() {
-        // Half a millisecond of each: the root of 170 / 5.
+        // Each takes half a millisecond: the result is the root of 170 / 5.
         assert_eq!(panel_count(100, |_| 800.0, 170.0), 6);
         // Nothing to communicate, or next to nothing.
         assert_eq!(panel_count(100, |_| 800.0, 0.0), 1);

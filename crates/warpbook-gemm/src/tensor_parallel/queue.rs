@@ -1,4 +1,4 @@
-//! The order of a run: which stream does what, and what waits for what.
+//! Queues a run: decides which stream does what, and which waits for which.
 //!
 //! All streams wait for an event of the caller's stream first, and the caller's stream waits for all of them at the end. So a run begins after what the caller
 //! has queued before, runs of one product follow one another, and events on the caller's stream time all of it.
@@ -9,7 +9,7 @@ use crate::DeviceArray;
 use warpbook_device::{Communicator, CudaDevice, NcclReduce, Result, Slice, Stream};
 use warpbook_record::Dtype;
 
-/// Untimed runs before one that a timeline is made of, and how many of those the median is taken.
+/// Number of untimed runs before a timeline, and of the timed runs whose median is taken.
 const WARM: usize = 3;
 const RUNS: usize = 5;
 
@@ -17,15 +17,15 @@ impl TensorParallel {
     /// Queues the product on a stream of the first device, and waits for nothing. Copies between GPUs cannot be captured into a graph.
     ///
     /// # Errors
-    /// The devices', as for a stream of another device.
+    /// The devices' errors, for example for a stream of another device.
     pub fn queue(&self, stream: &Stream) -> Result<()> {
         self.queue_traced(stream, &mut None)
     }
 
-    /// What each GPU does when in a run; of several runs the one of median length. It waits for the stream.
+    /// Returns the timeline of a run, that is, of several runs the one of median length. It waits for the stream.
     ///
     /// # Errors
-    /// As of [`TensorParallel::queue`].
+    /// The errors of [`TensorParallel::queue`].
     pub fn timeline(&self, stream: &Stream) -> Result<Timeline> {
         for _ in 0..WARM {
             self.queue(stream)?;
@@ -59,7 +59,7 @@ impl TensorParallel {
         }
         let panels = self.members.iter().map(|m| m.panels.len()).max().unwrap_or(0);
         for panel in 0..panels {
-            // The others first: what they compute has a way ahead.
+            // The others go first: their results have a way ahead.
             for (rank, member) in self.members.iter().enumerate().skip(1) {
                 member.multiply(rank, panel, stream, trace)?;
             }
@@ -79,29 +79,29 @@ impl TensorParallel {
         Ok(())
     }
 
-    /// The others' rows of C, by copies from their GPUs.
+    /// Queues the others' rows of C, by copies from their GPUs.
     fn copy_rows(&self, panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         for (rank, member) in self.members.iter().enumerate().skip(1) {
-            let Some(of) = member.panels.get(panel) else { continue };
-            member.communicating.wait(&of.computed)?;
-            let (from, to) = (of.result.bytes(), self.rows_of_c(of));
+            let Some(theirs) = member.panels.get(panel) else { continue };
+            member.communicating.wait(&theirs.computed)?;
+            let (from, to) = (theirs.result.bytes(), self.rows_of_c(theirs));
             member
                 .communicate(rank, panel, from.bytes(), trace, || member.communicating.copy_across(from, to.bytes()))?;
         }
         Ok(())
     }
 
-    /// The others' rows of C, which their kernels store where they belong: C lives until they have ended.
+    /// Queues the others' rows of C, which their kernels store in place: C lives until they have ended.
     fn await_stores(&self, panel: usize) -> Result<()> {
         for member in self.members.iter().skip(1) {
-            let Some(of) = member.panels.get(panel) else { continue };
-            member.communicating.wait(&of.computed)?;
-            member.communicating.keep_across(of.result.bytes())?;
+            let Some(theirs) = member.panels.get(panel) else { continue };
+            member.communicating.wait(&theirs.computed)?;
+            member.communicating.keep_across(theirs.result.bytes())?;
         }
         Ok(())
     }
 
-    /// The same by NCCL. What receives waits for the panel too: a kernel that waits for a sender holds SMs that could multiply meanwhile.
+    /// Sends the rows by NCCL. The receiver waits for the panel, too: a kernel that waits for a sender holds SMs that could multiply meanwhile.
     fn send_rows(&self, all: &[Communicator], panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         let senders: Vec<(usize, &Member, &Panel)> = self
             .members
@@ -114,25 +114,25 @@ impl TensorParallel {
             return Ok(());
         };
         let mut bytes = 0;
-        for (_, member, of) in &senders {
-            member.communicating.wait(&of.computed)?;
-            first.communicating.wait(&of.computed)?;
-            bytes += of.result.bytes().bytes();
+        for (_, member, theirs) in &senders {
+            member.communicating.wait(&theirs.computed)?;
+            first.communicating.wait(&theirs.computed)?;
+            bytes += theirs.result.bytes().bytes();
         }
         let mut sides = vec![(0, first, bytes)];
-        sides.extend(senders.iter().map(|(rank, member, of)| (*rank, *member, of.result.bytes().bytes())));
+        sides.extend(senders.iter().map(|(rank, member, theirs)| (*rank, *member, theirs.result.bytes().bytes())));
         around_all(&sides, panel, trace, || {
             root.group(|| {
-                for (rank, member, of) in &senders {
-                    all[*rank].send(&member.communicating, of.result.bytes(), 0)?;
-                    root.receive(&first.communicating, self.rows_of_c(of).bytes(), *rank)?;
+                for (rank, member, theirs) in &senders {
+                    all[*rank].send(&member.communicating, theirs.result.bytes(), 0)?;
+                    root.receive(&first.communicating, self.rows_of_c(theirs).bytes(), *rank)?;
                 }
                 Ok(())
             })
         })
     }
 
-    /// The others' partial products by copies, and the sum of a panel.
+    /// Queues the others' partial products by copies, and the sum of a panel.
     fn copy_partials(&self, sum: &Sum, panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         let Some((first, others)) = self.members.split_first() else { return Ok(()) };
         let Some(own) = first.panels.get(panel) else { return Ok(()) };
@@ -141,14 +141,14 @@ impl TensorParallel {
         let mut count = 0;
         for (rank, member) in others.iter().enumerate().map(|(i, m)| (i + 1, m)) {
             // Those with a share come first, and have the same panels.
-            let Some(of) = member.panels.get(panel) else { continue };
-            member.communicating.wait(&of.computed)?;
+            let Some(theirs) = member.panels.get(panel) else { continue };
+            member.communicating.wait(&theirs.computed)?;
             let begin = count * partial + at;
             let to = sum.received.range(begin..begin + len).cast::<u8>();
-            let from = of.result.bytes();
+            let from = theirs.result.bytes();
             member.communicate(rank, panel, from.bytes(), trace, || member.communicating.copy_across(from, &to))?;
-            of.arrived.record(&member.communicating)?;
-            first.communicating.wait(&of.arrived)?;
+            theirs.arrived.record(&member.communicating)?;
+            first.communicating.wait(&theirs.arrived)?;
             count += 1;
         }
         first.communicating.wait(&own.computed)?;
@@ -156,7 +156,7 @@ impl TensorParallel {
         self.add(sum, (own, &f32s(&own.result)), (&others, partial, count), trace, panel)
     }
 
-    /// The sum of the partial products of a panel by NCCL, and its rounding to the type of C.
+    /// Queues the sum of the partial products of a panel by NCCL, and its rounding to the type of C.
     fn reduce_partials(&self, sum: &Sum, all: &[Communicator], panel: usize, trace: &mut Option<Trace>) -> Result<()> {
         let Some(first) = self.members.first() else { return Ok(()) };
         let Some(own) = first.panels.get(panel) else { return Ok(()) };
@@ -164,9 +164,9 @@ impl TensorParallel {
         let is_f32 = c.dtype() == Dtype::F32;
         let mut sides = Vec::new();
         for (rank, member) in self.members.iter().enumerate() {
-            for of in self.members.iter().filter_map(|m| m.panels.get(panel)) {
-                // As of those that receive: all kernels of a reduction begin when there is something to add.
-                member.communicating.wait(&of.computed)?;
+            for theirs in self.members.iter().filter_map(|m| m.panels.get(panel)) {
+                // Like receivers, all kernels of a reduction begin when there is something to add.
+                member.communicating.wait(&theirs.computed)?;
             }
             let bytes = if rank == 0 { own.result.bytes().bytes() } else { 0 };
             sides.push((rank, member, bytes));
@@ -174,9 +174,9 @@ impl TensorParallel {
         around_all(&sides, panel, trace, || {
             all[0].group(|| {
                 for (communicator, member) in all.iter().zip(&self.members) {
-                    let Some(of) = member.panels.get(panel) else { continue };
+                    let Some(theirs) = member.panels.get(panel) else { continue };
                     let is_root = communicator.rank() == 0;
-                    let from = of.result.bytes();
+                    let from = theirs.result.bytes();
                     let to = if is_root && is_f32 { c.bytes() } else { from };
                     communicator.reduce(&member.communicating, (from, to), Dtype::F32, NcclReduce::Sum, 0)?;
                 }
@@ -189,7 +189,7 @@ impl TensorParallel {
         self.add(sum, (own, &f32s(&own.result)), (&sum.received.range(..), 0, 0), trace, panel)
     }
 
-    /// A panel of C from partial products that are on the first GPU.
+    /// Queues a panel of C from partial products that are on the first GPU.
     fn add(
         &self,
         sum: &Sum,
@@ -206,18 +206,18 @@ impl TensorParallel {
         })
     }
 
-    /// Where a panel begins in C.
+    /// Offset of a panel's first element in C.
     fn first_element(&self, panel: &Panel) -> usize {
         panel.rows.start as usize * self.product.n as usize
     }
 
-    /// A panel's part of C on the first GPU.
+    /// Returns a panel's part of C on the first GPU.
     fn rows_of_c(&self, panel: &Panel) -> DeviceArray {
         let at = self.first_element(panel);
         self.arrays.c.range(at..at + panel.result.len())
     }
 
-    /// How it is split.
+    /// How the product is split.
     #[must_use]
     pub fn split(&self) -> Split {
         self.split
@@ -225,18 +225,18 @@ impl TensorParallel {
 }
 
 impl Member {
-    /// The stream that it multiplies on; the caller's is the first one's.
+    /// Returns the stream that it multiplies on; the first GPU's is the caller's.
     fn multiplying<'s>(&'s self, stream: &'s Stream) -> &'s Stream {
         self.multiplying.as_ref().unwrap_or(stream)
     }
 
     /// Queues a panel's product.
     fn multiply(&self, rank: usize, panel: usize, stream: &Stream, trace: &mut Option<Trace>) -> Result<()> {
-        let Some(of) = self.panels.get(panel) else { return Ok(()) };
+        let Some(own) = self.panels.get(panel) else { return Ok(()) };
         let on = self.multiplying(stream);
         let what = (rank, Doing::Multiplying, panel);
-        Trace::around(trace.as_mut(), (&self.device, on), what, None, || of.multiply.launch(on))?;
-        of.computed.record(on)
+        Trace::around(trace.as_mut(), (&self.device, on), what, None, || own.multiply.launch(on))?;
+        own.computed.record(on)
     }
 
     fn communicate(
@@ -252,7 +252,7 @@ impl Member {
     }
 }
 
-/// Queues what several GPUs do together, between two events on the stream of each.
+/// Queues joint work of several GPUs, between two events on the stream of each.
 fn around_all(
     sides: &[(usize, &Member, usize)],
     panel: usize,

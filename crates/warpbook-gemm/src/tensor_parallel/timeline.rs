@@ -1,11 +1,11 @@
-//! What each GPU did in one run of a product, by events.
+//! The timeline of each GPU in one run of a product, by events.
 //!
-//! Each GPU has a clock of its own. An event that goes from the first GPU to another and back bounds the difference of the two on both sides; the
-//! middle is taken, and half of the way there and back is the error that is stated.
+//! Each GPU has its own clock. An event that goes from the first GPU to another and back bounds the difference of the two on both sides; the
+//! middle is taken, and half of the round trip is the stated error.
 
 use warpbook_device::{CudaDevice, Event, Result, Stream};
 
-/// What a [`Stretch`] was spent on.
+/// The work of a [`Stretch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// A product of a panel.
@@ -17,7 +17,7 @@ pub enum Doing {
 }
 
 impl Doing {
-    /// As a timeline names it.
+    /// Name of the work in a timeline.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -31,17 +31,17 @@ impl Doing {
 /// A stretch of time on a GPU's stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stretch {
-    /// Whose it is, by its place among the devices.
+    /// Index of its GPU among the devices.
     pub rank: usize,
-    /// What it was spent on.
+    /// The work that took the time.
     pub doing: Doing,
-    /// The panel, counted from 0.
+    /// Index of the panel, from 0.
     pub panel: usize,
-    /// From the start of the run, in microseconds.
+    /// Start in microseconds from the start of the run.
     pub start_us: f64,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub duration_us: f64,
-    /// Bytes that crossed to the first GPU.
+    /// Bytes that were sent to the first GPU.
     pub bytes: Option<u64>,
 }
 
@@ -54,35 +54,35 @@ impl Stretch {
 /// One run of a product over several GPUs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
-    /// In the order in which they were queued.
+    /// Stretches in the order in which they were queued.
     pub stretches: Vec<Stretch>,
-    /// From the start of the run to its end, in microseconds.
+    /// Time from the start of the run to its end, in microseconds.
     pub whole_us: f64,
-    /// The most by which the clocks of two GPUs may be apart, in microseconds.
+    /// Largest error between the clocks of two GPUs, in microseconds.
     pub clock_error_us: f64,
 }
 
 impl Timeline {
-    /// Microseconds in which something was communicated.
+    /// Microseconds with communication.
     #[must_use]
     pub fn communicating_us(&self) -> f64 {
-        length(&self.of(Doing::Communicating))
+        length(&self.intervals(Doing::Communicating))
     }
 
-    /// Microseconds in which something was communicated while no GPU multiplied: what overlapping has not hidden.
+    /// Microseconds with communication while no GPU multiplied, which overlapping has not hidden.
     #[must_use]
     pub fn exposed_us(&self) -> f64 {
-        let (communicating, multiplying) = (self.of(Doing::Communicating), self.of(Doing::Multiplying));
+        let (communicating, multiplying) = (self.intervals(Doing::Communicating), self.intervals(Doing::Multiplying));
         let both = union([communicating, multiplying.clone()].concat());
         length(&both) - length(&multiplying)
     }
 
-    fn of(&self, doing: Doing) -> Vec<(f64, f64)> {
+    fn intervals(&self, doing: Doing) -> Vec<(f64, f64)> {
         union(self.stretches.iter().filter(|s| s.doing == doing).map(Stretch::interval).collect())
     }
 }
 
-/// The same time as intervals that do not overlap, in their order.
+/// Merges intervals that overlap, and sorts them.
 fn union(mut all: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut apart: Vec<(f64, f64)> = Vec::new();
@@ -99,7 +99,7 @@ fn length(apart: &[(f64, f64)]) -> f64 {
     apart.iter().map(|(start, end)| end - start).sum()
 }
 
-/// The times of a run while it is queued.
+/// Collects the times of a run while it is queued.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     open: Vec<(Stretch, [Event; 2])>,
@@ -120,14 +120,14 @@ impl Trace {
         trace.end(begun, (device, stream), (rank, doing, panel), bytes)
     }
 
-    /// A point before some work.
+    /// Records an event before some work.
     pub fn begin(&self, device: &CudaDevice, stream: &Stream) -> Result<Event> {
         let event = device.event()?;
         event.record(stream)?;
         Ok(event)
     }
 
-    /// The point after it.
+    /// Records the event after it.
     pub fn end(
         &mut self,
         begun: Event,
@@ -140,7 +140,7 @@ impl Trace {
         Ok(())
     }
 
-    /// What was queued, once all of it has ended; `begin` and `end` are events of the first GPU around all of it.
+    /// Reads the times once all the work has ended; `begin` and `end` are events of the first GPU around all of it.
     pub fn read(self, clocks: &Clocks, [begin, end]: [&Event; 2]) -> Result<Timeline> {
         let zero = clocks.at(0, begin)?;
         let mut stretches = Vec::new();
@@ -152,19 +152,19 @@ impl Trace {
     }
 }
 
-/// The clocks of several GPUs, set against that of the first.
+/// Clocks of several GPUs, relative to the first.
 #[derive(Debug)]
 pub(super) struct Clocks {
-    /// Of each GPU an event, and when it happened by the first one's clock, in microseconds.
+    /// Each GPU's zero: an event, and its time by the first GPU's clock in microseconds.
     zeros: Vec<(Event, f64)>,
     error_us: f64,
 }
 
 impl Clocks {
-    /// How often an event goes there and back; the fastest counts.
+    /// Number of round trips of an event; the fastest counts.
     const ROUNDS: usize = 8;
 
-    /// Asks the GPUs, whose streams are idle.
+    /// Measures the GPUs' clocks; their streams must be idle.
     pub fn set(sides: &[(&CudaDevice, &Stream)]) -> Result<Self> {
         let mut clocks = Self { zeros: Vec::new(), error_us: 0.0 };
         let Some(((first, here), others)) = sides.split_first() else { return Ok(clocks) };
@@ -195,7 +195,7 @@ impl Clocks {
         Ok(clocks)
     }
 
-    /// When an event of a GPU happened, by the first one's clock.
+    /// Returns the time of an event on a GPU, by the first one's clock.
     fn at(&self, rank: usize, event: &Event) -> Result<f64> {
         let (zero, at) = &self.zeros[rank];
         Ok(at + zero.elapsed_us(event)?)
@@ -213,13 +213,13 @@ mod tests {
     #[test]
     fn what_no_multiplication_covers_is_exposed() {
         use Doing::{Adding, Communicating, Multiplying};
-        let of = |stretches: &[Stretch]| {
+        let times = |stretches: &[Stretch]| {
             let timeline = Timeline { stretches: stretches.to_vec(), ..Timeline::default() };
             (timeline.communicating_us(), timeline.exposed_us())
         };
-        assert_eq!(of(&[]), (0.0, 0.0));
-        assert_eq!(of(&[stretch(Communicating, 1.0, 4.0)]), (3.0, 3.0));
-        // Two GPUs multiply, one after the other; a sum covers nothing.
+        assert_eq!(times(&[]), (0.0, 0.0));
+        assert_eq!(times(&[stretch(Communicating, 1.0, 4.0)]), (3.0, 3.0));
+        // Two GPUs multiply, one after the other; a sum hides nothing.
         let all = [
             stretch(Multiplying, 0.0, 10.0),
             stretch(Communicating, 8.0, 12.0),
@@ -228,9 +228,9 @@ mod tests {
             stretch(Communicating, 20.0, 22.0),
             stretch(Adding, 20.0, 30.0),
         ];
-        assert_eq!(of(&all), (6.0, 3.0));
+        assert_eq!(times(&all), (6.0, 3.0));
         let covered =
             [stretch(Multiplying, 0.0, 5.0), stretch(Multiplying, 5.0, 9.0), stretch(Communicating, 4.0, 9.0)];
-        assert_eq!(of(&covered), (5.0, 0.0));
+        assert_eq!(times(&covered), (5.0, 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! The choice of a product's kernel on a GPU: timed once, kept, taken from elsewhere, and what other GPUs would choose.
+//! Tests the choice of a product's kernel on a GPU: timed once, kept, taken from elsewhere, and the choices for other GPUs.
 
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, testing};
@@ -8,7 +8,7 @@ use warpbook_gemm::{DeviceArrays, Finding, Findings, Gemm, Judge, Plan, Product,
 use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_record::{DeviceInfo, Dtype};
 
-/// A plan runs and is right.
+/// Checks that a plan runs and is right.
 fn check(device: &CudaDevice, plan: &Plan) {
     let product = plan.product();
     let what = format!("{} {}: {product:?}", plan.rung(), plan.tile());
@@ -42,7 +42,7 @@ fn a_first_plan_is_timed_and_kept() {
         // A GPU whose only kernel has one tile has nothing to choose from.
         let is_timed = choice.why.starts_with("timed on this device") && choice.us > 0.5;
         assert!(is_timed || choice.why.contains("nothing to choose from"), "{what}: {}", choice.why);
-        // The same handle and another one, as after a start, have the same kernel.
+        // The same handle and another one, as after a restart, have the same kernel.
         let again = [gemm.choice(&product).unwrap(), quick(&device).choice(&product).unwrap()];
         for again in &again {
             assert_eq!((&again.row.rung.id, &again.tile), (&choice.row.rung.id, &choice.tile), "{what}");
@@ -53,7 +53,7 @@ fn a_first_plan_is_timed_and_kept() {
     check(&device, &quick(&device).plan(&product, [true; 2]).unwrap());
 }
 
-/// Without timing the choice is that of the model, whatever was timed here.
+/// Without timing the choice is the model's, whatever was timed here.
 #[test]
 fn what_was_timed_does_not_count_when_it_is_off() {
     let Some(device) = testing::gpu("what_was_timed_does_not_count_when_it_is_off") else { return };
@@ -74,7 +74,7 @@ fn nothing_is_timed_while_a_graph_is_captured() {
         Ok(())
     });
     graph.unwrap();
-    // What the run has it goes on with.
+    // The run goes on with the kernels that it has.
     assert!(gemm.choice(&product).unwrap().why.contains("in this run"));
 }
 
@@ -94,12 +94,12 @@ fn kernels_from_elsewhere_are_taken() {
     assert_eq!((second.rung(), second.tile()), ("07_warp_tile", tile));
     assert_eq!(gemm.chosen(), [other]);
     check(&device, &second);
-    // One that is not there any more is chosen anew.
+    // A finding that no longer exists is chosen anew.
     gemm.take(&[Finding::new(&product, "gone", "1x1", 1.0)]);
     assert_eq!(gemm.plan(&product, [true; 2]).unwrap().tile(), first.tile());
 }
 
-/// What a T4, an A100 and a consumer's card would choose runs and is right here.
+/// The choices for a T4, an A100 and a consumer's card run and are right on this device.
 #[test]
 fn what_other_gpus_choose_is_right() {
     let Some(device) = testing::gpu("what_other_gpus_choose_is_right") else { return };

@@ -11,9 +11,9 @@ use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{Epilogue, Form, Row, rows};
 use warpbook_record::{Dtype, Requires, Tile};
 
-/// The bytes around C; as f16, bf16 and f32 numbers that no product here gives.
+/// Bytes around C; as f16, bf16 and f32 numbers that no product here gives.
 const GUARD: u8 = 0xa5;
-/// Elements around C that may not be written.
+/// Number of elements around C that must not be written.
 const FENCE: usize = 4096;
 
 struct Case {
@@ -24,9 +24,9 @@ struct Case {
     host: [Vec<f32>; 4],
     arrays: [Storage; 4],
     c: Storage,
-    /// What C holds before.
+    /// Values of C before the product.
     c0: Vec<f32>,
-    /// What the bias gradient holds before.
+    /// Values of the bias gradient before the product.
     sums0: Vec<f32>,
 }
 
@@ -53,7 +53,7 @@ impl Case {
         Self { product, offset, device: device.clone(), host, arrays, c, c0, sums0 }
     }
 
-    /// Fills C's array with guards, and what C holds before.
+    /// Fills C's array with guards, and the previous values of C.
     fn reset_c(&self) {
         self.c.fill_bytes(GUARD).unwrap();
         let mut before = self.c.to_f32().unwrap();
@@ -67,7 +67,7 @@ impl Case {
         }
     }
 
-    /// Its arrays on the device, without a bias gradient.
+    /// Returns its arrays on the device, without a bias gradient.
     fn device_arrays(&self) -> DeviceArrays {
         let [a, b, bias, mask] = &self.arrays;
         let [a_len, b_len, c_len] = self.product.elements();
@@ -80,7 +80,7 @@ impl Case {
         arrays
     }
 
-    /// C's array with its guards, and the bias gradient, after a product by that row's kernel and tile. It runs twice, to the same bits.
+    /// Returns C's array with its guards, and the bias gradient, after a product by that row's kernel and tile. It runs twice, to the same bits.
     fn run(&self, row: &Row, tile: &Tile) -> (Vec<f32>, Vec<f32>) {
         let aligned = [self.offset == 0; 2];
         let plan = Plan::new(&self.device, row, tile, &self.product, aligned).unwrap_or_else(|e| panic!("{e}"));
@@ -101,13 +101,13 @@ impl Case {
         first
     }
 
-    /// C as it should be, and the scale of the rounding errors of its elements, row by row without gaps.
+    /// Returns the expected C, and the scale of the rounding errors of its elements, row by row without gaps.
     fn want(&self) -> (Vec<f64>, Vec<f64>) {
         let p = &self.product;
         let exact = |v: &[f32]| v.iter().map(|v| rounded(*v, p.form.dtype)).collect::<Vec<_>>();
         let (a, b) = (exact(&self.host[0][self.offset..]), exact(&self.host[1][self.offset..]));
         let rows: Vec<usize> = (0..p.m as usize).collect();
-        let of = |a: &[f32], b: &[f32], c: &[f32], alpha: f32, beta: f32| {
+        let product = |a: &[f32], b: &[f32], c: &[f32], alpha: f32, beta: f32| {
             let ops = Operands {
                 a,
                 b,
@@ -125,8 +125,8 @@ impl Case {
             reference_rows(&ops, c, &rows).unwrap()
         };
         let magnitude = |v: &[f32]| v.iter().map(|v| v.abs()).collect::<Vec<_>>();
-        let mut want = of(&a, &b, &self.c0, p.alpha, p.beta);
-        let mut sums = of(&magnitude(&a), &magnitude(&b), &magnitude(&self.c0), p.alpha.abs(), p.beta.abs());
+        let mut want = product(&a, &b, &self.c0, p.alpha, p.beta);
+        let mut sums = product(&magnitude(&a), &magnitude(&b), &magnitude(&self.c0), p.alpha.abs(), p.beta.abs());
         for (i, v) in want.iter_mut().enumerate() {
             let (row, column) = (i / p.n as usize, i % p.n as usize);
             let bias = f64::from(self.host[2][column]);
@@ -139,7 +139,7 @@ impl Case {
                 Epilogue::Gelu | Epilogue::BiasGelu => {
                     let x = if p.form.epilogue == Epilogue::BiasGelu { *v + bias } else { *v };
                     *v = gelu(x);
-                    // Its slope is at most 1.13, and erff has an error too.
+                    // The slope of gelu is at most 1.13, and erff has an error, too.
                     sums[i] = 1.13 * sums[i] + x.abs();
                 }
             }
@@ -147,7 +147,7 @@ impl Case {
         (want, sums)
     }
 
-    /// Compiles what is going to be checked on all threads.
+    /// Compiles the kernels to check on all threads.
     fn compile(&self, jobs: &[(&Row, &Tile)]) {
         let aligned = [self.offset == 0; 2];
         collect(jobs.len(), &|i| {
@@ -177,9 +177,9 @@ impl Case {
                 continue;
             }
             let (error, rounding) = ((g - w).abs(), 0.5 * p.form.out.epsilon() * w.abs());
-            // Not `max`: it would turn NaN into 0.
+            // `max` would turn NaN into 0.
             let beyond = if error <= rounding { 0.0 } else { error - rounding };
-            // What is below the smallest normal f16 is rounded more coarsely.
+            // Values below the smallest normal f16 are rounded more coarsely.
             let tiny = if p.form.out == Dtype::F16 { 1e-7 } else { 1e-30 };
             assert!(
                 beyond <= tolerance * magnitude + tiny,
@@ -245,7 +245,7 @@ fn every_form(dtype: Dtype) -> Vec<Form> {
     forms
 }
 
-/// The forms that rungs are tested in: all of them in bf16, fp32 and tf32, the plain one where a type adds nothing else. The rung of the
+/// Returns the forms that rungs are tested in: all of them in bf16, fp32 and tf32, the plain one if a type adds nothing else. The rung of the
 /// first tensor cores holds fp16 in its own way, and is all that they have.
 fn tried(row: &Row, dtype: Dtype) -> Vec<Form> {
     let all = every_form(dtype);
@@ -293,7 +293,7 @@ fn every_tile_of_every_rung_is_right() {
         let taking: Vec<Row> = kernels(&device).into_iter().filter(|r| takes_it(&device, r, form)).collect();
         let mut jobs = Vec::new();
         for row in &taking {
-            // Every tile in a rung's first type, the first tile in the others.
+            // Tests every tile in a rung's first type, the first tile in the others.
             let tiles = &row.kernel().unwrap().tiles;
             let every = row.capabilities().is_some_and(|c| c.dtypes[0].0 == dtype);
             jobs.extend(tiles[..if every { tiles.len() } else { 1 }].iter().map(|tile| (row, tile)));
@@ -303,7 +303,7 @@ fn every_tile_of_every_rung_is_right() {
     }
 }
 
-/// What the first tiles alone do not show: k in slices and clusters, and blocks of k that some of them go without.
+/// Covers what the first tiles alone do not show: k in slices and clusters, and blocks that some slices of k do not have.
 #[test]
 fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     let Some(device) = testing::gpu("every_tile_that_shares_k_takes_every_form_and_odd_shapes") else { return };
@@ -329,7 +329,7 @@ fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     }
 }
 
-/// Few tiles of a long k: several parts of it for every tile, with rows that are copied first, panels of C and sums behind the copies.
+/// Tests few tiles of a long k: several parts of it for every tile, with rows that are copied first, panels of C and sums behind the copies.
 #[test]
 fn a_k_in_many_parts_is_right() {
     let Some(device) = testing::gpu("a_k_in_many_parts_is_right") else { return };
@@ -356,7 +356,7 @@ fn a_k_in_many_parts_is_right() {
     }
 }
 
-/// With an odd n: rows that lie apart and begin anywhere, and factors.
+/// Returns the product with padded rows that begin anywhere, and factors, if n is odd.
 fn loose_where_odd(tight: Product) -> Product {
     if tight.n.is_multiple_of(2) {
         return tight;
@@ -364,7 +364,7 @@ fn loose_where_odd(tight: Product) -> Product {
     tight.leading(tight.lda + 3, tight.ldb + 1, tight.ldc + 5).scaled(0.5, -1.0)
 }
 
-/// The rung that cuts tiles along k, where the device has it.
+/// Returns the rung that cuts tiles along k, if the device has it.
 fn stream_k(device: &CudaDevice) -> Option<Row> {
     let row = kernels(device).into_iter().find(|r| r.rung.id == "18_stream_k");
     if row.is_none() {
@@ -377,12 +377,12 @@ fn bits_of(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()
 }
 
-/// Fewer tiles than SMs and more, by TMA and by warps, with copies, edges and a k that ends within a block; and the same bits in a graph.
+/// Tests fewer tiles than SMs and more, by TMA and by warps, with copies, edges and a k that ends within a block; and the same bits in a graph.
 #[test]
 fn tiles_that_are_cut_along_k_are_right() {
     let Some(device) = testing::gpu("tiles_that_are_cut_along_k_are_right") else { return };
     let Some(row) = stream_k(&device) else { return };
-    // Some tile of each of these is cut on 132 SMs; the last three have whole tiles too.
+    // Each of these has tiles that are cut on 132 SMs; the last three have whole tiles, too.
     let shapes =
         [(300, 520, 4096), (264, 391, 6001), (136, 648, 8200), (1500, 2904, 328), (1470, 2901, 391), (2300, 2904, 520)];
     let tiles = &row.kernel().unwrap().tiles;
@@ -437,7 +437,7 @@ fn products_with_tiles_that_are_cut_follow_each_other() {
         case(&row, "128x256s4c1g8", (1500, 2904, 328)),
         case(&row, "128x128s6c2g8", (300, 520, 4096)),
         case(in_parts, "128x128s6c1", (136, 200, 4096)),
-        // B is copied to where the first product leaves sums.
+        // B is copied to the place where the first product leaves sums.
         case(&row, "192x128s4c1g8", (1500, 2901, 328)),
         case(&row, "128x256s4c1g8", (1100, 3000, 328)),
         // Both are copied, and k is divided.
@@ -450,7 +450,7 @@ fn products_with_tiles_that_are_cut_follow_each_other() {
     let stream = device.stream().unwrap();
     for round in 0..50 {
         cases.iter().for_each(|(case, ..)| case.reset_c());
-        // In another order each round, some of them twice in a row, and at last each once.
+        // The order differs in each round, with some of them twice in a row, and at last each once.
         for i in 0..4 * bound.len() {
             bound[(i * (round % 4 + 1) + i / bound.len() + round) % bound.len()].launch(&stream).unwrap();
         }
@@ -473,7 +473,7 @@ fn every_rung_takes_every_form_and_shape() {
         for (i, form) in forms.into_iter().enumerate() {
             for (j, (m, n, k)) in shapes.into_iter().enumerate() {
                 let tight = Product::new(m, n, k, form);
-                // In turn rows without gaps, rows of a multiple of 16 bytes, and rows without any alignment.
+                // The rows have in turn no gaps, a multiple of 16 bytes, and no alignment at all.
                 let (product, offset) = match (i + j) % 3 {
                     0 => (tight, 0),
                     1 => {
@@ -499,7 +499,7 @@ fn every_rung_takes_every_form_and_shape() {
 fn the_bias_gradient_is_summed_in_two_levels() {
     let Some(device) = testing::gpu("the_bias_gradient_is_summed_in_two_levels") else { return };
     let row = rows().into_iter().find(|r| r.rung.id == "02_coalesced").expect("a rung of the CUDA cores");
-    // One chunk of rows, several with a rest, and more columns than one tile.
+    // Tests one chunk of rows, several with a rest, and more columns than one tile.
     for (m, n, k) in [(3, 33, 5), (17, 70, 4099), (5, 32, 1024)] {
         for trans_b in [false, true] {
             let form = Form { trans_b, ..Form::plain(Dtype::F32) };
@@ -519,7 +519,7 @@ fn nan_and_infinity_propagate() {
         (0, _) if i.is_multiple_of(97) => 0.0,
         (1, 500) => f32::INFINITY,
         (1, 2001) => f32::NEG_INFINITY,
-        // What C held does not matter where beta is 0.
+        // The old values of C do not matter if beta is 0.
         (4, _) => f32::NAN,
         _ => normal(stream, i),
     };
@@ -555,7 +555,7 @@ fn the_check_on_the_device_finds_every_wrong_element() {
     let judged = |c: &[f32]| judge.judge(&stream, &on_device(c)).unwrap();
     let verdict = judged(&right);
     assert!(verdict.passed() && verdict.first_wrong.is_none(), "{verdict:?}");
-    // What was not written is NaN where the output was poisoned before.
+    // Elements that were not written are NaN, as the output was poisoned before.
     for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e3, right[1777] + 1e-3] {
         let mut c = right.clone();
         c[1777] = wrong;
@@ -606,7 +606,7 @@ fn one_entry_chooses_and_is_right() {
     bound.launch(&stream).unwrap();
     stream.synchronize().unwrap();
     check(c.to_vec().unwrap());
-    // Bad calls say what is wrong, and write nothing.
+    // Bad calls return descriptive errors, and write nothing.
     let refused = |product: &Product, arrays: &DeviceArrays, workspace: &Workspace| {
         gemm.gemm(&stream, product, arrays, workspace).unwrap_err().to_string()
     };

@@ -1,4 +1,4 @@
-//! The CUDA body against the CPU's, to the bit.
+//! Compares the CUDA body with the CPU's, to the bit.
 
 use warpbook_data::philox::{fill_gaussians, fill_permutation, fill_uniforms, gaussian, permute};
 use warpbook_device::testing;
@@ -29,7 +29,7 @@ fn gpu_and_cpu_permute_alike() {
     }
 }
 
-/// Queued one after another, and replayed from a graph, parts of sequences are those that the CPU draws.
+/// Queued one after another, and replayed from a graph, parts of sequences equal the CPU's.
 #[test]
 fn parts_are_queued_and_captured() {
     let Some(device) = testing::gpu("parts_are_queued_and_captured") else { return };

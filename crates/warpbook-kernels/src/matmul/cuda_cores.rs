@@ -1,4 +1,4 @@
-//! The rows on CUDA cores, and those that use tensor cores by warp instructions.
+//! The rungs on CUDA cores, and those that use tensor cores by warp instructions.
 
 use super::row::{kernel_row, on_tensor_cores};
 use super::tile_table::{Line, TileTable};
@@ -20,8 +20,8 @@ const DOUBLE_BUFFERED: Source = source!("matmul/08_double_buffered.cu");
 const WMMA: Source = source!("matmul/09_wmma.cu");
 const MMA_SWIZZLED: Source = source!("matmul/10_mma_swizzled.cu");
 
-/// A ring of as many tiles in shared memory as `s` says, rows padded by 16 bytes; `[tm, tn]` sums per thread, `[wm, wn]` per warp, `blocks`
-/// on an SM. `k` says how many groups of threads, with a ring each, divide k; their sums are exchanged in place of the rings.
+/// A tile with a ring of `s` stages in shared memory, whose rows are padded by 16 bytes; `[tm, tn]` sums per thread, `[wm, wn]` per warp, `blocks` on
+/// an SM. The id's `k` is the number of groups of threads that divide k, each with a ring; they exchange their sums through the memory of the rings.
 fn ring(
     id: &'static str,
     [tm, tn]: [i64; 2],
@@ -53,7 +53,7 @@ static DOUBLE_BUFFERED_TILES: LazyLock<TileTable> = LazyLock::new(|| {
         ring("128x128x8s4", [8, 8], [64, 32], 2, [4.04, 1.07, 2.721]),
         ring("128x128x8s4t16", [8, 16], [64, 64], 2, None),
         ring("64x64x8s4", [8, 8], [64, 32], 6, None),
-        // For few tiles: the warps of a block divide k.
+        // For products of few tiles: the warps of a block divide k.
         ring("64x128x8s4k4", [8, 16], [64, 64], 1, [1.78, 2.69, 1.426]),
         ring("32x64x16s3k8", [8, 8], [32, 64], 1, [1.58, 2.00, 0.389]),
         ring("32x32x8s3k8", [4, 8], [32, 32], 2, [1.62, 0.56, 0.249]),
@@ -94,12 +94,12 @@ fn block(id: &'static str, threads: i64, more: &[(&'static str, i64)]) -> Tile {
     Tile::new(id, &[&own[..], more].concat())
 }
 
-/// Square tiles, one thread per element.
+/// Square tiles with one thread per element.
 fn shared_tiles() -> [Tile; 3] {
     [("32x32x32", 32), ("16x16x16", 16), ("8x8x8", 8)].map(|(id, edge)| block(id, edge * edge, &[]))
 }
 
-/// 8 x 8 sums per thread.
+/// Tiles with 8 x 8 sums per thread.
 fn register_tiles(warps: bool) -> [Tile; 3] {
     [("128x128x8", 256, 2), ("128x128x16", 256, 2), ("64x64x8", 64, 6)].map(|(id, threads, blocks)| {
         let sizes = [("TM", 8), ("TN", 8), ("BLOCKS_PER_SM", blocks), ("WM", 64), ("WN", 32)];
@@ -107,7 +107,7 @@ fn register_tiles(warps: bool) -> [Tile; 3] {
     })
 }
 
-/// fp32 on CUDA cores; 16-bit types where there is nothing better.
+/// Rungs on CUDA cores: fp32, and 16-bit types on GPUs without tensor cores for them.
 pub(super) fn on_cuda_cores() -> Vec<Row> {
     let any = || Requires::AtLeast(7, 5);
     vec![
@@ -180,12 +180,12 @@ pub(super) fn on_cuda_cores() -> Vec<Row> {
         )
         .drawn(Figure::DoubleBuffer)
         .tuned()
-        // Asynchronous copies convert nothing, so they are for f32 only, from compute capability 8.0 on.
+        // Asynchronous copies cannot convert, so they are for f32 only, from compute capability 8.0 on.
         .costing(&[Dtype::F32], Requires::AtLeast(8, 0), &DOUBLE_BUFFERED_TILES.costs),
     ]
 }
 
-/// Tensor cores by warp instructions.
+/// Rungs on tensor cores by warp instructions.
 pub(super) fn on_warps() -> Vec<Row> {
     use Dtype::{Bf16, F16};
     vec![

@@ -1,23 +1,23 @@
-//! What a kernel of the matrix product is compiled for.
+//! The form of a matrix product that a kernel is compiled for.
 
 use warpbook_record::{Dtype, KernelSpec};
 
 /// The epilogue: the function that is applied to v = alpha (op(A) op(B))ij + beta Cij before it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Epilogue {
-    /// v.
+    /// Stores v.
     #[default]
     None,
-    /// v + bias of the column.
+    /// Stores v + the column's bias.
     Bias,
-    /// max(v + bias of the column, 0).
+    /// Stores max(v + the column's bias, 0).
     BiasRelu,
-    /// 0 where the mask is 0 or less, else v: the gradient through a ReLU.
+    /// Stores v where the mask is above 0, else 0: the gradient through a ReLU.
     ReluMask,
-    /// gelu(v) = v Φ(v), Φ being the distribution function of the standard normal distribution: the exact form, by erf, which
+    /// Stores gelu(v) = v Φ(v), where Φ is the distribution function of the standard normal distribution: the exact form, by erf, which
     /// `torch.nn.GELU` computes by default.
     Gelu,
-    /// gelu(v + bias of the column).
+    /// Stores gelu(v + the column's bias).
     BiasGelu,
 }
 
@@ -25,19 +25,19 @@ impl Epilogue {
     /// Every epilogue.
     pub const ALL: [Self; 6] = [Self::None, Self::Bias, Self::BiasRelu, Self::ReluMask, Self::Gelu, Self::BiasGelu];
 
-    /// Whether it adds a bias.
+    /// Returns true if it adds a bias.
     #[must_use]
     pub const fn has_bias(self) -> bool {
         matches!(self, Self::Bias | Self::BiasRelu | Self::BiasGelu)
     }
 
-    /// Whether it reads a mask.
+    /// Returns true if it reads a mask.
     #[must_use]
     pub const fn has_mask(self) -> bool {
         matches!(self, Self::ReluMask)
     }
 
-    /// Its value of the macro `EPILOGUE` in `kernels/matmul/gemm.cuh`.
+    /// Returns its value of the macro `EPILOGUE` in `kernels/matmul/gemm.cuh`.
     const fn number(self) -> i64 {
         match self {
             Self::None => 0,
@@ -50,16 +50,16 @@ impl Epilogue {
     }
 }
 
-/// What a kernel of the matrix product is compiled for, in addition to its tile.
+/// The form of a product that a kernel is compiled for, in addition to its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Form {
     /// Type of A and B: `F32`, `Tf32`, `F16` or `Bf16`.
     pub dtype: Dtype,
     /// Type of C.
     pub out: Dtype,
-    /// Whether A is stored transposed.
+    /// True if A is stored transposed.
     pub trans_a: bool,
-    /// Whether B is stored transposed.
+    /// True if B is stored transposed.
     pub trans_b: bool,
     /// The epilogue.
     pub epilogue: Epilogue,
@@ -72,7 +72,7 @@ impl Form {
         Self { dtype, out: dtype, trans_a: false, trans_b: false, epilogue: Epilogue::None }
     }
 
-    /// A kernel's row compiled for this form.
+    /// Returns a kernel's row compiled for this form.
     #[must_use]
     pub fn of(self, spec: &KernelSpec) -> KernelSpec {
         spec.clone()
@@ -84,7 +84,7 @@ impl Form {
     }
 }
 
-/// The numbers that `kernels/matmul/gemm.cuh` gives the types.
+/// Returns the number of a type in `kernels/matmul/gemm.cuh`.
 pub(crate) fn type_number(dtype: Dtype) -> i64 {
     match dtype {
         Dtype::F16 => 1,
@@ -98,17 +98,17 @@ pub(crate) fn type_number(dtype: Dtype) -> i64 {
 pub enum Operands {
     /// By address: any leading dimension and alignment.
     Addresses,
-    /// By tensor maps for TMA: rows that begin at multiples of 16 bytes; others are copied first.
+    /// By tensor maps for TMA. Rows must begin at multiples of 16 bytes; other operands are copied first.
     TensorMaps,
-    /// The same, and C by a tensor map too, where its rows allow one.
+    /// Like [`Operands::TensorMaps`], and C by a tensor map too, if its rows allow one.
     TensorMapsAndC,
-    /// The same, and B's tiles go through registers: 32-bit ones are contiguous along n.
+    /// Like [`Operands::TensorMaps`], but B's tiles go through registers: 32-bit ones are contiguous along n.
     BInRegisters,
 }
 
 impl Operands {
-    /// The form that a kernel is compiled for: 32-bit tiles that tensor cores read from shared memory must be contiguous along k, and
-    /// those that go through registers along n. Copies provide what is stored otherwise.
+    /// Returns the form that a kernel is compiled for: 32-bit tiles that tensor cores read from shared memory must be contiguous along k, and those
+    /// that go through registers along n. Operands stored otherwise are copied.
     #[must_use]
     pub fn given(self, form: Form) -> Form {
         if self != Self::Addresses && form.dtype.bytes() == 4 {
@@ -129,7 +129,7 @@ mod tests {
         let numbers: Vec<i64> = Epilogue::ALL.iter().map(|e| e.number()).collect();
         assert_eq!(numbers, (0..6).collect::<Vec<_>>());
         for epilogue in Epilogue::ALL {
-            // BiasRelu as BIAS_RELU.
+            // BiasRelu becomes BIAS_RELU.
             let mut name = String::new();
             for c in format!("{epilogue:?}").chars() {
                 if c.is_uppercase() && !name.is_empty() {

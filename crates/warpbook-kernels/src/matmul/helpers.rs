@@ -24,19 +24,19 @@ pub fn repack(element_bytes: u64, transpose: bool) -> KernelSpec {
     KernelSpec::new(source, entry, &[tile], Grid::Tiles).define("ELEMENT_BYTES", element_bytes.cast_signed())
 }
 
-/// Sums the columns of op(B) over each `BM` of its rows: `column_sums(b, ldb, n, k, rows, alpha, beta, out)`. `dtype` is that of B as
-/// it is stored.
+/// Sums the columns of op(B) over each `BM` of its rows: `column_sums(b, ldb, n, k, rows, alpha, beta, out)`. `dtype` is the type that B is stored
+/// in.
 #[must_use]
 pub fn column_sums(dtype: Dtype, trans_b: bool) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256), ("BM", 256), ("BN", 32)]);
     Form { trans_b, ..Form::plain(dtype) }.of(&KernelSpec::new(COLUMN_SUMS, "column_sums", &[tile], Grid::Tiles))
 }
 
-/// The entry of [`sum_parts`], by which a measurement's kernels are told apart.
+/// Entry of [`sum_parts`], which identifies it among a measurement's kernels.
 pub const SUM_PARTS_ENTRY: &str = "sum_parts";
 
-/// Adds the partial sums of C that a product leaves in the workspace and applies the form's epilogue:
-/// `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)`, four columns of a row for each thread.
+/// Adds the partial sums of C that a product leaves in the workspace and applies the form's epilogue: `sum_parts(sums, parts, ld, c, m, n, ldc,
+/// epilogue)`, four columns of a row for each thread.
 #[must_use]
 pub fn sum_parts(form: Form) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256)]);
@@ -55,7 +55,7 @@ pub fn add_partials(out: Dtype) -> KernelSpec {
     Form::plain(out).of(&KernelSpec::new(ADD_PARTIALS, "add_partials", &[tile], Grid::Cover))
 }
 
-/// The product in f64 that results are checked against.
+/// Computes the reference product in f64.
 #[must_use]
 pub fn reference(form: Form) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256), ("BM", 64), ("BN", 64)]);

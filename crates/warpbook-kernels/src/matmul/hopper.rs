@@ -1,4 +1,4 @@
-//! The rows on Hopper's tensor cores.
+//! The rungs on Hopper's tensor cores.
 
 use super::hopper_tiles as table;
 use super::hopper_tiles::{specialised, stored_directly, stored_through_shared, unspecialised};
@@ -7,7 +7,7 @@ use super::{Capabilities, Figure, Operands, Row};
 use crate::shared::source;
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Source, Tile};
 
-/// For rungs with Hopper's architecture-specific instructions.
+/// The requirement of rungs with Hopper's architecture-specific instructions.
 fn hopper() -> Requires {
     Requires::Exactly("sm_90a".into())
 }
@@ -22,7 +22,7 @@ const TF32_REGISTERS: Source = source!("matmul/16_tf32_registers.cu");
 const UNALIGNED: Source = source!("matmul/17_unaligned.cu");
 const STREAM_K: Source = source!("matmul/18_stream_k.cu");
 
-/// A kernel with these instructions.
+/// Makes a kernel with these instructions.
 fn kernel(source: Source, tiles: &[Tile], grid: Grid) -> KernelSpec {
     KernelSpec::new(source, "gemm", tiles, grid).needs(hopper())
 }
@@ -46,7 +46,7 @@ fn stream_k() -> [Tile; 9] {
     ids.map(stored_through_shared)
 }
 
-/// What the kernel of unaligned rows takes.
+/// Sets the capabilities of the kernel for unaligned rows: operands by address, 16-bit types only.
 fn on_unaligned_rows(c: &mut Capabilities) {
     on_tensor_cores(Operands::Addresses, true)(c);
     c.dtypes.retain(|(dtype, _)| dtype.bytes() == 2);
@@ -54,12 +54,12 @@ fn on_unaligned_rows(c: &mut Capabilities) {
 
 const TENSOR_TYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::Tf32];
 
-/// Hopper's tensor cores, by warpgroup instructions.
+/// Rungs on Hopper's tensor cores, by warpgroup instructions.
 pub(super) fn on_hopper() -> Vec<Row> {
     [with_whole_k(), in_one_wave(), with_other_operands()].into_iter().flatten().collect()
 }
 
-/// The rungs up to the stores that overlap.
+/// The rungs up to `14_overlapped_store`, whose blocks do not divide k.
 fn with_whole_k() -> Vec<Row> {
     vec![
         kernel_row(
@@ -104,7 +104,7 @@ fn with_whole_k() -> Vec<Row> {
     ]
 }
 
-/// The rungs with a block, or several, for each tile.
+/// The rungs with one block or several for each tile.
 fn in_one_wave() -> Vec<Row> {
     vec![
         kernel_row(
@@ -161,7 +161,7 @@ fn in_one_wave() -> Vec<Row> {
     ]
 }
 
-/// The rungs that load operands in another way, or cut tiles along k.
+/// The rungs that load operands in another way, or divide tiles along k.
 fn with_other_operands() -> Vec<Row> {
     vec![
         kernel_row(

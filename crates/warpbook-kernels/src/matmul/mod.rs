@@ -31,9 +31,9 @@ pub const SHAPES: [(u64, u64, u64); 13] = [
     (64, 4096, 11008),
     (65536, 512, 512),
 ];
-/// Shapes of the published record that no tile was chosen for, in bf16: a cube between the others, and a product without a power of two in it.
+/// Shapes of the published record that no tile was tuned for, in bf16: a cube between the others, and a product whose sizes are not powers of two.
 pub const UNTUNED: [(u64, u64, u64); 2] = [(1536, 1536, 1536), (3000, 5000, 7000)];
-/// The linear layers of the networks that are trained, as (images, inputs, outputs): the MNIST CNN's at its two batches, the CIFAR-10 CNN's at its two, and
+/// The linear layers of the trained networks as (images, inputs, outputs): the MNIST CNN's at its two batch sizes, the CIFAR-10 CNN's at its two, and
 /// the AMP recipe's.
 pub const LAYERS: [(u64, u64, u64); 7] = [
     (512, 9216, 128),
@@ -46,24 +46,24 @@ pub const LAYERS: [(u64, u64, u64); 7] = [
 ];
 /// The edge of the cube that is measured when no shape is asked for.
 pub const STANDARD_EDGE: u64 = 4096;
-/// Algorithms that cuBLASLt is asked for; each is timed, and the fastest is its result.
+/// Algorithms requested from cuBLASLt; each is timed, and the fastest is its result.
 pub const LT_ALGORITHMS: usize = 32;
-/// The largest workspace of a product in bytes, for our kernels and the libraries alike.
+/// The largest workspace of a product in bytes, for Warpbook's kernels and the libraries alike.
 pub const WORKSPACE_BYTES: u64 = 64 << 20;
 
-/// m, n and k of a matrix product.
+/// Returns m, n and k of a matrix product.
 #[must_use]
 pub fn shape_of(problem: &Problem) -> Option<(u64, u64, u64)> {
     Some((problem.count("m")?, problem.count("n")?, problem.count("k")?))
 }
 
-/// Whether A and B of a matrix product are stored transposed.
+/// Returns true for A and for B of a matrix product if it is stored transposed.
 #[must_use]
 pub fn transposed(problem: &Problem) -> (bool, bool) {
     (problem.count("trans_a").is_some(), problem.count("trans_b").is_some())
 }
 
-/// C = op(A) op(B) as a record has it: a multiplication and an addition for each of m n k terms; A, B and C moved once.
+/// Describes C = op(A) op(B) for a record: a multiplication and an addition for each of m n k terms; A, B and C moved once.
 #[must_use]
 pub fn problem((m, n, k): (u64, u64, u64), dtype: Dtype, (trans_a, trans_b): (bool, bool), seed: u64) -> Problem {
     let mut sizes: Vec<Size> = vec![count("m", m, "rows"), count("n", n, "columns"), count("k", k, "terms")];
@@ -88,7 +88,7 @@ pub fn problem((m, n, k): (u64, u64, u64), dtype: Dtype, (trans_a, trans_b): (bo
     })
 }
 
-/// The rows of the matrix product, in the ladder's order.
+/// Returns the rows of the matrix product, in the ladder's order.
 #[must_use]
 pub fn rows() -> Vec<Row> {
     [not_kernels(), cuda_cores::on_cuda_cores(), cuda_cores::on_warps(), hopper::on_hopper(), vec![as_chosen()]]
@@ -97,7 +97,7 @@ pub fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// What a product gets that asks for no rung. It has no kernel, costs or fallback, so it is never chosen, nor tried by the tuner.
+/// The row of a product for which no rung was requested. It has no kernel, costs or fallback, so the chooser and the tuner ignore it.
 fn as_chosen() -> Row {
     plain_row(
         rung(
@@ -112,13 +112,13 @@ fn as_chosen() -> Row {
     )
 }
 
-/// The rungs of the matrix product, in the ladder's order.
+/// Returns the rungs of the matrix product, in the ladder's order.
 #[must_use]
 pub fn rungs() -> Vec<Rung> {
     rows().into_iter().map(|r| r.rung).collect()
 }
 
-/// The CPU rungs, and NVIDIA's libraries.
+/// The rows without a kernel of Warpbook: the CPU's, and NVIDIA's libraries.
 fn not_kernels() -> Vec<Row> {
     vec![
         cpu_row(
@@ -166,7 +166,7 @@ fn not_kernels() -> Vec<Row> {
     ]
 }
 
-/// Every kernel of the matrix product with the types and transpositions that tests compile.
+/// Returns every kernel of the matrix product with the types and transpositions that tests compile.
 #[must_use]
 pub fn compiled_forms() -> Vec<(KernelSpec, Requires)> {
     let mut all = Vec::new();
@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn a_product_reads_a_and_b_and_writes_c() {
-        let of = |shape, dtype| problem(shape, dtype, (false, false), 1);
-        let thin = of((2, 3, 5), Dtype::Bf16);
+        let product = |shape, dtype| problem(shape, dtype, (false, false), 1);
+        let thin = product((2, 3, 5), Dtype::Bf16);
         assert_eq!((thin.flops, thin.bytes, &*thin.label, thin.size()), (60, (10 + 15 + 6) * 2, "2 × 3 × 5 bf16", 0));
-        let cube = |n, dtype| of((n, n, n), dtype);
+        let cube = |n, dtype| product((n, n, n), dtype);
         assert_eq!((&*cube(4096, Dtype::Tf32).label, cube(4096, Dtype::Tf32).size()), ("4096³ tf32", 4096));
         assert!(cube(64, Dtype::F32).same_line(&cube(128, Dtype::F32)));
         assert!(!cube(64, Dtype::F32).same_line(&cube(64, Dtype::F16)) && !thin.same_line(&thin));
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn obstacles_are_named() {
-        let of = |id: &str| rows().into_iter().find(|r| r.rung.id == id).unwrap();
-        let why = |id: &str, form: Form, cc| of(id).obstacle(form, Some(cc)).unwrap_or_default();
+        let row = |id: &str| rows().into_iter().find(|r| r.rung.id == id).unwrap();
+        let why = |id: &str, form: Form, cc| row(id).obstacle(form, Some(cc)).unwrap_or_default();
         let plain = Form::plain;
         assert_eq!(why("01_naive", plain(Dtype::F32), (7, 5)), "");
         assert_eq!(why("01_naive", plain(Dtype::Tf32), (9, 0)), "takes fp32, fp16, bf16, not tf32");
@@ -248,6 +248,6 @@ mod tests {
             why("16_tf32_registers", Form { out: Dtype::Bf16, ..plain(Dtype::Tf32) }, (9, 0)),
             "does not write bf16"
         );
-        assert_eq!(of("cublas").obstacle(plain(Dtype::F64), None), None);
+        assert_eq!(row("cublas").obstacle(plain(Dtype::F64), None), None);
     }
 }

@@ -1,36 +1,36 @@
-//! What a row of the ladder says, and how rows are made.
+//! The contents of a ladder's row, and how rows are made.
 
 use super::{Epilogue, Form, Operands, shape_of};
 use warpbook_record::{Dim, Dtype, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Tile, Traffic};
 
-/// What a kernel of the matrix product can do.
+/// The capabilities of a kernel of the matrix product.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capabilities {
     /// Types of A and B, each with the hardware that it needs beyond the rung's.
     pub dtypes: Vec<(Dtype, Requires)>,
-    /// How operands are passed to it.
+    /// How operands are passed.
     pub operands: Operands,
-    /// Bytes of an element of C, if it writes only such elements.
+    /// Bytes of an element of C, if it supports one size only.
     pub out_bytes: Option<u64>,
-    /// Whether it supports programmatic dependent launch: it may start while its predecessor runs, and waits for its results.
+    /// True if it supports programmatic dependent launch: it may start while its predecessor runs, and then waits for the results.
     pub overlaps: bool,
-    /// Whether k is divided into parts, each of which leaves sums in the workspace that another kernel adds.
+    /// True if k is divided into parts, each of which leaves sums in the workspace that another kernel adds.
     pub in_parts: bool,
-    /// Whether the tiles of the last waves are cut along k where they would leave SMs idle: blocks exchange sums through the workspace.
+    /// True if tiles of the last waves are divided along k where they would leave SMs idle: blocks exchange sums through the workspace.
     pub streams: bool,
-    /// Whether blocks on one SM hide each other's stalls, as those on tensor cores do; on CUDA cores they share the arithmetic.
+    /// True if blocks on one SM hide each other's stalls, as those on tensor cores do; on CUDA cores they share the arithmetic units.
     pub hides_stalls: bool,
 }
 
 impl Capabilities {
-    /// Whether it takes a type on some hardware.
+    /// Returns true if it supports a type on some hardware.
     #[must_use]
     pub fn takes(&self, dtype: Dtype) -> bool {
         self.dtypes.iter().any(|(d, _)| *d == dtype)
     }
 
-    /// The form that its kernel is compiled for, for a product of this form: see [`Operands::given`]. Sums that are left in the
-    /// workspace are f32 without an epilogue.
+    /// Returns the form that its kernel is compiled for, given a product's form: see [`Operands::given`]. Sums that are left in the workspace are f32
+    /// without an epilogue.
     #[must_use]
     pub fn compiled_for(&self, form: Form) -> Form {
         let given = self.operands.given(form);
@@ -38,69 +38,70 @@ impl Capabilities {
     }
 }
 
-/// The cost of a tile: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave where nothing but the tile itself
-/// limits it. What a product shares (memory, power, lines that straddle) is expected apart from the tiles.
+/// The cost of a tile: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave where only the tile itself limits it. Costs that
+/// all tiles of a product share (memory, power, lines that straddle) are estimated apart from the tiles.
 ///
-/// Fitted on an NVIDIA H200: Hopper's rungs in 16-bit types to the logarithm of 23,000 times of 1,000 random products, each with the tiles
-/// that earlier costs found the cheapest; a tile of which there is little keeps close to what its area, its split and its cluster suggest. How
-/// good they are: `choose/README.md` of `warpbook-gemm`. The rung that only takes tf32, and CUDA cores in fp32, over the published record. tf32 takes as long for as many bytes.
+/// Fitted on an NVIDIA H200. Hopper's rungs in 16-bit types are fitted to the logarithm of 23,000 times of 1,000 random products, each with the tiles
+/// that earlier costs found the cheapest; a tile with few times stays close to what its area, its split and its cluster suggest. For the accuracy see
+/// `choose/README.md` of `warpbook-gemm`. The rung that only takes tf32, and CUDA cores in fp32, are fitted to the published record. tf32 takes as
+/// long as another type for the same number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// The tile's id.
+    /// Id of the tile.
     pub tile: &'static str,
-    /// Microseconds of a launch.
+    /// Time of a launch in microseconds.
     pub launch_us: f64,
-    /// Microseconds of a wave of tiles.
+    /// Time of a wave of tiles in microseconds.
     pub wave_us: f64,
-    /// Microseconds of 128 bytes of k in a wave.
+    /// Time of 128 bytes of k in a wave in microseconds.
     pub k_us: f64,
 }
 
 /// The costs of a row's tiles, and where they apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
-    /// The types that they apply to.
+    /// Types that the costs apply to.
     pub dtypes: Vec<Dtype>,
-    /// The hardware that they apply to.
+    /// Hardware that the costs apply to.
     pub requires: Requires,
     /// The tiles worth choosing.
     pub tiles: &'static [Cost],
 }
 
-/// The tile that a row is used with where no costs apply: the first for products whose 128 x 128 tiles fill the device, the second
-/// for smaller ones. Of several such rows the last of the ladder is taken.
+/// The tiles of a row where no costs apply: the first for products whose 128 x 128 tiles fill the device, the second for smaller ones. Of several
+/// such rows the last of the ladder is chosen.
 pub type Fallback = [&'static str; 2];
 
-/// What runs a row.
+/// The implementation of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// Our kernel.
+    /// A kernel of Warpbook.
     Kernel(Capabilities),
     /// cuBLAS, with the algorithm that it chooses itself.
     Cublas,
     /// cuBLASLt, with the fastest of the algorithms that it suggests.
     CublasLt,
-    /// The rung and the tile of the least expected time, without what tuning found.
+    /// The rung and tile with the least estimated time, without the tuner's findings.
     Chosen,
     /// The CPU.
     Cpu(CpuBody),
 }
 
-/// The CPU's ways to multiply.
+/// The implementations on the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuBody {
     /// Three loops on one thread.
     Naive,
     /// Blocks for the caches and vector registers, on one thread.
     Blocked,
-    /// The same on all threads.
+    /// The same blocks on all threads.
     Threaded,
     /// The `gemm` crate.
     Library,
 }
 
 impl CpuBody {
-    /// The least FLOP/s of a thread: a product that would exceed its time budget is not started.
+    /// The lowest expected FLOP/s of a thread: a product that would exceed its time budget at this rate is not started.
     #[must_use]
     pub const fn least_flops_per_s(self) -> f64 {
         match self {
@@ -110,19 +111,19 @@ impl CpuBody {
         }
     }
 
-    /// Whether it uses all threads.
+    /// Returns true if it uses all threads.
     #[must_use]
     pub const fn is_threaded(self) -> bool {
         matches!(self, Self::Threaded | Self::Library)
     }
 }
 
-/// The figure that shows what a kernel does.
+/// The figure that illustrates a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Figure {
     /// The elements that a warp reads when adjacent threads compute adjacent rows.
     RowAccess,
-    /// The same when they compute adjacent columns.
+    /// The elements that a warp reads when adjacent threads compute adjacent columns.
     ColumnAccess,
     /// Tiles of A and B in shared memory.
     SharedTile,
@@ -148,31 +149,31 @@ pub enum Figure {
     ClusterOrder,
     /// Stores that overlap the next tile.
     OverlappedStore,
-    /// k split over a cluster.
+    /// k divided over a cluster.
     SplitK,
     /// B through registers.
     RegisterOperand,
 }
 
-/// A rung of the matrix product with everything that is known about it.
+/// A rung of the matrix product with all its properties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The rung, as a record has it.
+    /// The rung, as records hold it.
     pub rung: Rung,
-    /// What runs it.
+    /// The implementation of the row.
     pub body: Body,
-    /// Whether the tuner tries it.
+    /// True if the tuner tries it.
     pub tunable: bool,
-    /// The costs of its tiles, where they were measured.
+    /// Costs of its tiles, if they were measured.
     pub costs: Option<Costs>,
-    /// The tiles that it is used with where no costs apply.
+    /// Tiles to use where no costs apply.
     pub fallback: Option<Fallback>,
-    /// Its figure.
+    /// The figure that illustrates it.
     pub figure: Option<Figure>,
 }
 
 impl Row {
-    /// What its kernel can do; `None` of a row without one.
+    /// Capabilities of its kernel; `None` if the row has no kernel.
     #[must_use]
     pub fn capabilities(&self) -> Option<&Capabilities> {
         match &self.body {
@@ -181,13 +182,13 @@ impl Row {
         }
     }
 
-    /// Its kernel, as its row has it.
+    /// The kernel, as its row has it.
     #[must_use]
     pub fn kernel(&self) -> Option<&KernelSpec> {
         self.rung.kernels().first()
     }
 
-    /// Why its kernel cannot compute a product on a device of this compute capability; `None` if it can, and of a row without a kernel.
+    /// Returns why its kernel cannot compute a product on a device of this compute capability; `None` if it can, or if the row has no kernel.
     #[must_use]
     pub fn obstacle(&self, form: Form, compute_capability: Option<(u32, u32)>) -> Option<String> {
         let can = self.capabilities()?;
@@ -207,8 +208,8 @@ impl Row {
         None
     }
 
-    /// The bytes that it moves at each level of memory with one of its tiles, counted: the reads of its tiles from L2, and each matrix
-    /// once from DRAM.
+    /// Returns the counted bytes that it moves at each level of memory with one of its tiles: the reads of its tiles from L2, and each matrix once
+    /// from DRAM.
     #[must_use]
     pub fn traffic(&self, tile: &Tile, problem: &Problem) -> Vec<Traffic> {
         let (Some((m, n, k)), Some(_)) = (shape_of(problem), self.capabilities()) else { return Vec::new() };
@@ -227,7 +228,7 @@ impl Row {
     }
 }
 
-/// A row with the capabilities of kernels on CUDA cores; [`Row::can`] changes them.
+/// Makes a row with the capabilities of kernels on CUDA cores; [`Row::can`] changes them.
 pub(super) fn kernel_row(
     id: &'static str,
     title: &'static str,
@@ -257,19 +258,19 @@ pub(super) fn kernel_row(
 }
 
 impl Row {
-    /// The same with this figure.
+    /// Returns the row with this figure.
     #[must_use]
     pub fn drawn(self, figure: Figure) -> Self {
         Self { figure: Some(figure), ..self }
     }
 
-    /// The same, tried by the tuner.
+    /// Returns the row, to be tried by the tuner.
     #[must_use]
     pub fn tuned(self) -> Self {
         Self { tunable: true, ..self }
     }
 
-    /// The same with its capabilities changed.
+    /// Returns the row with its capabilities changed.
     #[must_use]
     pub fn can(mut self, change: impl FnOnce(&mut Capabilities)) -> Self {
         if let Body::Kernel(c) = &mut self.body {
@@ -278,14 +279,14 @@ impl Row {
         self
     }
 
-    /// The same with costs.
+    /// Returns the row with costs.
     #[must_use]
     pub(super) fn costing(self, dtypes: &[Dtype], requires: Requires, tiles: &'static [Cost]) -> Self {
         Self { costs: Some(Costs { dtypes: dtypes.to_vec(), requires, tiles }), ..self }
     }
 }
 
-/// What the rungs on Hopper's tensor cores have in common.
+/// Sets the capabilities that the rungs on Hopper's tensor cores have in common.
 pub(super) fn on_tensor_cores(operands: Operands, overlaps: bool) -> impl FnOnce(&mut Capabilities) {
     use Dtype::{Bf16, F16, Tf32};
     move |c| {

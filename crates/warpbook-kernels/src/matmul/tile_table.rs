@@ -1,4 +1,4 @@
-//! Tiles that are written in one line each, with their costs.
+//! Tables of tiles, one line each, with their costs.
 
 use super::Cost;
 use warpbook_record::Tile;
@@ -10,7 +10,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The costs are microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave.
+    /// Makes a line; the costs are microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave.
     pub(super) fn new(id: &'static str, tile: Tile, costs: impl Into<Option<[f64; 3]>>) -> Self {
         let cost = |[launch_us, wave_us, k_us]: [f64; 3]| Cost { tile: id, launch_us, wave_us, k_us };
         Self { tile, cost: costs.into().map(cost) }

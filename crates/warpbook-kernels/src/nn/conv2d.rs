@@ -1,4 +1,4 @@
-//! The rows of the convolution.
+//! The kernels of the convolution.
 
 use super::{
     CONV_REFERENCE, DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES,
@@ -10,11 +10,11 @@ use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Tile};
 /// A pass of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pass {
-    /// y of x.
+    /// Computes y from x.
     Forward,
-    /// dx of dy.
+    /// Computes dx from dy.
     InputGradient,
-    /// dw of x and dy.
+    /// Computes dw from x and dy.
     WeightGradient,
 }
 
@@ -22,7 +22,7 @@ impl Pass {
     /// Every pass.
     pub const ALL: [Self; 3] = [Self::Forward, Self::InputGradient, Self::WeightGradient];
 
-    /// Its entry.
+    /// Returns the name of its entry.
     const fn entry(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -31,7 +31,7 @@ impl Pass {
         }
     }
 
-    /// Its value of the macro `PASS`.
+    /// Returns its value of the macro `PASS`.
     const fn number(self) -> i64 {
         match self {
             Self::Forward => 0,
@@ -41,7 +41,7 @@ impl Pass {
     }
 }
 
-/// `direct_forward(g, x, weight, bias, relu, y, n)`, `direct_input_gradient(g, dy, weight, mask, dx, n)`,
+/// The direct convolution: `direct_forward(g, x, weight, bias, relu, y, n)`, `direct_input_gradient(g, dy, weight, mask, dx, n)`,
 /// `direct_weight_gradient(g, x, dy, dweight)` with a block a weight and `direct_bias_gradient(g, dy, dbias)` with a block a filter; f32.
 #[must_use]
 pub fn direct(layout: Layout) -> [KernelSpec; 4] {
@@ -49,9 +49,8 @@ pub fn direct(layout: Layout) -> [KernelSpec; 4] {
         .map(|entry| over_images(kernel(DIRECT, entry, per_element(), Grid::Cover), layout))
 }
 
-/// The passes in f64 that results are checked against: `reference_forward(g, x, weight, want, sizes, n)`,
-/// `reference_input_gradient(g, dy, weight, want, sizes, n)` and `reference_weight_gradient(g, x, dy, want, sizes, n)` with a block a weight;
-/// NHWC.
+/// The reference passes in f64: `reference_forward(g, x, weight, want, sizes, n)`, `reference_input_gradient(g, dy, weight, want, sizes, n)` and
+/// `reference_weight_gradient(g, x, dy, want, sizes, n)` with a block a weight; NHWC.
 #[must_use]
 pub fn reference(dtype: Dtype) -> [KernelSpec; 3] {
     let spec = |entry| {
@@ -61,42 +60,43 @@ pub fn reference(dtype: Dtype) -> [KernelSpec; 3] {
     ["reference_forward", "reference_input_gradient", "reference_weight_gradient"].map(spec)
 }
 
-/// `unroll(g, x, columns, ld, n)`, `fold(g, dcolumns, ld, mask, dx, n)` and `exchange(from, to, channels, pixels, to_rows, n)`.
+/// The helpers of the product over unrolled windows: `unroll(g, x, columns, ld, n)`, `fold(g, dcolumns, ld, mask, dx, n)` and `exchange(from, to,
+/// channels, pixels, to_rows, n)`.
 #[must_use]
 pub fn im2col(dtype: Dtype, layout: Layout) -> [KernelSpec; 3] {
     ["unroll", "fold", "exchange"]
         .map(|entry| over_images(typed(IM2COL, entry, per_element(), Grid::Cover, dtype), layout))
 }
 
-/// What a kernel of the implicit product is compiled for, in addition to its tile.
+/// The form of a kernel of the implicit product, in addition to its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Implicit {
-    /// The pass, which names the entry too: `forward(g, x, weight, bias, relu, y, filters)`,
-    /// `input_gradient(g, dy, weight, mask, dx, channels, filters, window)` or `weight_gradient(g, x, dy, out, filters, share)`.
+    /// The pass, which also determines the entry: `forward(g, x, weight, bias, relu, y, filters)`, `input_gradient(g, dy, weight, mask, dx, channels,
+    /// filters, window)` or `weight_gradient(g, x, dy, out, filters, share)`.
     pub pass: Pass,
     /// Type of the images: `F32` on CUDA cores, the others on tensor cores.
     pub dtype: Dtype,
-    /// Their layout.
+    /// Layout of the images.
     pub layout: Layout,
-    /// Whether A and B arrive in copies of 16 bytes. CUDA cores need neither.
+    /// True for A and for B if it arrives in copies of 16 bytes. CUDA cores need neither.
     pub vectors: [bool; 2],
-    /// Whether an input gradient has strides other than 1.
+    /// True if an input gradient has strides other than 1.
     pub dilated: bool,
-    /// Whether only with instructions that GPUs have from compute capability 7.5 on; `F16` only.
+    /// True to use only instructions of compute capability 7.5; `F16` only.
     pub turing: bool,
-    /// Whether the maxima of windows of 2 x 2 are stored, with their places: `forward(g, x, weight, bias, relu, y, filters, index)`; `F16`
-    /// and `Bf16` of NHWC only.
+    /// True if the maxima of windows of 2 x 2 are stored, with their indices: `forward(g, x, weight, bias, relu, y, filters, index)`; `F16` and
+    /// `Bf16` in NHWC only.
     pub pool: bool,
 }
 
 impl Implicit {
-    /// That which takes every convolution with strides of 1, and every y and dw.
+    /// Returns the form for every convolution with strides of 1, and for every y and dw.
     #[must_use]
     pub const fn plain(pass: Pass, dtype: Dtype, layout: Layout) -> Self {
         Self { pass, dtype, layout, vectors: [false; 2], dilated: false, turing: false, pool: false }
     }
 
-    /// The row of its kernel, whose tiles hold for every type.
+    /// Returns the kernel of this form. Its tiles are valid for every type.
     #[must_use]
     pub fn spec(self) -> KernelSpec {
         let Self { pass, dtype, layout, vectors, dilated, turing, pool } = self;
@@ -120,24 +120,24 @@ impl Implicit {
     }
 }
 
-/// Which windows an instruction of shifted windows multiplies.
+/// The windows that an instruction of the shifted-window kernel multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Windowed {
-    /// Those of 64 positions, one after the other along rows with their padding.
+    /// 64 consecutive positions of padded rows.
     Rows,
-    /// Those of 8 x 8 pixels.
+    /// 8 x 8 pixels.
     Blocks,
-    /// The same, of which the maxima over windows of 2 x 2 are stored, with their places; forwards only.
+    /// 8 x 8 pixels, of which the maxima over windows of 2 x 2 are stored, with their indices; forward pass only.
     Pooled,
 }
 
-/// What a kernel of shifted windows is compiled for, in addition to its tile.
+/// The form of a shifted-window kernel, in addition to its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Windows {
-    /// [`Pass::Forward`] or [`Pass::InputGradient`]; both are `shifted_windows(map_images, map_weights, g, bias, mask, to)`, with `index`
-    /// as their last argument where they are pooled.
+    /// [`Pass::Forward`] or [`Pass::InputGradient`]; both are `shifted_windows(map_images, map_weights, g, bias, mask, to)`, with `index` as the last
+    /// argument if they are pooled.
     pub pass: Pass,
-    /// The windows of an instruction.
+    /// Windows of an instruction.
     pub windowed: Windowed,
     /// `F16` or `Bf16`.
     pub dtype: Dtype,
@@ -147,11 +147,11 @@ pub struct Windows {
     pub columns: i64,
 }
 
-/// Bytes of shared memory of a block of shifted windows, which has a multiprocessor to itself.
+/// Shared memory of a block of the shifted-window kernel in bytes; the block has an SM to itself.
 const WINDOWS_SHARED_BYTES: i64 = 220 << 10;
 
 impl Windows {
-    /// The row of its kernel. Its tiles differ in the positions that a warpgroup sums, from few to many.
+    /// Returns the kernel of this form. Its tiles differ in the number of positions that a warpgroup sums, from few to many.
     #[must_use]
     pub fn spec(self) -> KernelSpec {
         let Self { pass, windowed, dtype, row_bytes, columns } = self;
@@ -182,7 +182,7 @@ impl Windows {
         KernelSpec { tiles, ..spec }
     }
 
-    /// Every form in a type.
+    /// Returns every form in a type.
     #[must_use]
     pub fn all(dtype: Dtype) -> Vec<Self> {
         use Windowed::{Blocks, Pooled, Rows};
@@ -199,8 +199,7 @@ impl Windows {
     }
 }
 
-/// What a kernel of the shifted weight gradient is compiled for, in addition to its tile: its entry is
-/// `shifted_gradient(map_y, map_x, g, out)`.
+/// The form of a kernel of the shifted weight gradient, in addition to its tile; its entry is `shifted_gradient(map_y, map_x, g, out)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WindowGradient {
     /// `F16` or `Bf16`.
@@ -210,10 +209,10 @@ pub struct WindowGradient {
 }
 
 impl WindowGradient {
-    /// Every part of a window that a block computes: its sums fit into registers.
+    /// The parts of a window that a block can compute with its sums in registers.
     pub const TAPS: [[i64; 2]; 3] = [[1, 1], [3, 3], [2, 5]];
 
-    /// The row of its kernel, whose tiles are of `BM` filters and `BN` channels.
+    /// Returns the kernel of this form, whose tiles are of `BM` filters and `BN` channels.
     #[must_use]
     pub fn spec(self) -> KernelSpec {
         let Self { dtype, taps: [rows, columns] } = self;
@@ -237,28 +236,28 @@ impl WindowGradient {
     }
 }
 
-/// What the kernels of few channels are compiled for.
+/// The form of the kernels for few channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FewChannels {
     /// `F16` or `Bf16`.
     pub dtype: Dtype,
     /// Steps of 16 taps, from 1 to [`FewChannels::MOST_STEPS`].
     pub steps: i64,
-    /// Whether the maxima of windows of 2 x 2 are stored forwards, with their places, the last argument; and whether the gradient is of
-    /// these maxima, with their places, a mask and a scale, the last arguments.
+    /// First, true if the forward pass stores the maxima of windows of 2 x 2, with their indices as its last argument. Second, true if the gradient
+    /// is of these maxima, with their indices, a mask and a scale as its last arguments.
     pub pool: [bool; 2],
 }
 
 impl FewChannels {
-    /// The most steps whose sums and places fit into registers.
+    /// The most steps whose sums and indices fit into registers.
     pub const MOST_STEPS: i64 = 4;
-    /// Bytes of shared memory for a part of an image.
+    /// Shared memory for a part of an image in bytes.
     pub const PART_BYTES: i64 = 24 << 10;
-    /// Filters of a block.
+    /// Filters that a block computes.
     pub const FILTERS: u32 = 32;
 
-    /// `few_forward(g, x, weight, bias, relu, y)`, or with `index` after them, and `few_gradient(g, x, dy, out)`, or with
-    /// `index, mask, scale` after them.
+    /// Returns the kernels `few_forward(g, x, weight, bias, relu, y)`, followed by `index` if pooled, and `few_gradient(g, x, dy, out)`, followed by
+    /// `index, mask, scale` if pooled.
     #[must_use]
     pub fn specs(self) -> [KernelSpec; 2] {
         let blocks = match self.steps {
@@ -266,7 +265,7 @@ impl FewChannels {
             2 => 3,
             _ => 2,
         };
-        // The part's memory takes the sums of half of the warps afterwards.
+        // The part's memory later holds the sums of half of the warps.
         let bytes = Self::PART_BYTES.max(256 / 2 * 16 * 4 * self.steps);
         let sizes = [("THREADS", 256), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", bytes)];
         let spec = |entry: &'static str, pool: bool| {
@@ -327,7 +326,7 @@ fn warp_tiles(pass: Pass, dtype: Dtype) -> Vec<Tile> {
     }
 }
 
-/// The same for sm_75: two stages, as many blocks as its 64 KiB of shared memory hold.
+/// The tiles for sm_75: two stages, as many blocks as its 64 KiB of shared memory hold.
 fn turing_tiles(pass: Pass) -> Vec<Tile> {
     let tile = |id, c, bytes, of_warp, blocks| warp_tile(id, Dtype::F16, c, bytes, of_warp, [2, blocks]);
     match pass {
@@ -342,8 +341,8 @@ fn turing_tiles(pass: Pass) -> Vec<Tile> {
     }
 }
 
-/// The kernels of this file, in the forms that tests compile for every architecture: on tensor cores all of f16, and of the other
-/// types and of those for sm_75 one of each kind.
+/// Returns the kernels of this file in the forms that tests compile for every architecture: on tensor cores all of f16, and one of each kind of the
+/// other types and of those for sm_75.
 pub(super) fn all() -> Vec<KernelSpec> {
     let layouts = [Layout::Nhwc, Layout::Nchw];
     let mut all = Vec::new();
@@ -385,7 +384,7 @@ pub(super) fn all() -> Vec<KernelSpec> {
     all
 }
 
-/// Every form of the implicit product in a type.
+/// Returns every form of the implicit product in a type.
 #[must_use]
 pub fn forms(dtype: Dtype) -> Vec<Implicit> {
     let mut all = Vec::new();
@@ -412,7 +411,7 @@ pub fn forms(dtype: Dtype) -> Vec<Implicit> {
     all
 }
 
-/// The same for GPUs of compute capability 7.5, in f16.
+/// Returns every form for GPUs of compute capability 7.5, in f16.
 #[must_use]
 pub fn turing_forms() -> Vec<Implicit> {
     forms(Dtype::F16).into_iter().map(|form| Implicit { turing: true, ..form }).collect()

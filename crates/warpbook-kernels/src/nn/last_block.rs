@@ -1,4 +1,4 @@
-//! The rows of kernels whose last block goes on with what follows.
+//! Kernels whose last block goes on with the next step's work.
 
 use super::{chunk, of_parts, per_element, typed};
 use crate::shared::source;
@@ -9,28 +9,29 @@ const MSE: Source = source!("nn/mse_last_block.cu");
 const NORM: Source = source!("nn/norm_last_block.cu");
 const OPTIMIZER: Source = source!("nn/optimizer_last_block.cu");
 
-/// `cross_entropy_last(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits, arrived, count, slot, losses, correct,
-/// slots, verdict)`: [`super::cross_entropy`] and [`super::mean_loss`], and the step's verdict.
+/// The kernel `cross_entropy_last(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits, arrived, count, slot, losses, correct, slots,
+/// verdict)`: does the work of [`super::cross_entropy`] and [`super::mean_loss`], and judges the step.
 #[must_use]
 pub fn cross_entropy_last(dtype: Dtype) -> KernelSpec {
     typed(CROSS_ENTROPY, "cross_entropy_last", per_element(), Grid::Cover, dtype)
 }
 
-/// `mse_last(output, target, n, factor, loss_scale, doutput, partial, arrived, count, slot, losses, slots, verdict)`: [`super::mse`] and
-/// [`super::mean_loss`], and the step's verdict.
+/// The kernel `mse_last(output, target, n, factor, loss_scale, doutput, partial, arrived, count, slot, losses, slots, verdict)`: does the work of [`super::mse`]
+/// and [`super::mean_loss`], and judges the step.
 #[must_use]
 pub fn mse_last(dtype: Dtype) -> KernelSpec {
     typed(MSE, "mse_last", chunk("t256x16", 16), Grid::Cover, dtype)
 }
 
-/// `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`: [`super::norm`] of
-/// both arrays, and the step's verdict; `dtype` is that of the rounded gradients. A block for each of an array's [`super::parts`].
+/// The kernel `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`: does the work of
+/// [`super::norm`] for both arrays, and judges the step; `dtype` is the type of the rounded gradients. There is a block for each of an array's
+/// [`super::parts`].
 #[must_use]
 pub fn sum_squares_last(dtype: Dtype) -> KernelSpec {
     of_parts(typed(NORM, "sum_squares_last", chunk("t256x16", 16), Grid::Cover, dtype))
 }
 
-/// `sgd_last`, `sgd_momentum_last` and `adam_last`: [`super::updates`] with `(.., arrived, end)` after their arguments.
+/// `sgd_last`, `sgd_momentum_last` and `adam_last`: the kernels of [`super::updates`] with `(.., arrived, end)` after their arguments.
 #[must_use]
 pub fn updates_last(dtype: Dtype) -> [KernelSpec; 3] {
     ["sgd_last", "sgd_momentum_last", "adam_last"]

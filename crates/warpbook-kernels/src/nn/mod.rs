@@ -1,4 +1,4 @@
-//! The rows of the operations of networks, in `kernels/nn/`.
+//! The kernels of a network's operations, in `kernels/nn/`.
 
 pub mod conv2d;
 mod last_block;
@@ -43,7 +43,7 @@ const THREADS: i64 = 256;
 /// Types of elements that the kernels are compiled for.
 pub const TYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
 
-/// How images lie in memory.
+/// Layout of images in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// `[batch][height][width][channels]`.
@@ -52,23 +52,23 @@ pub enum Layout {
     Nchw,
 }
 
-/// One item a thread, as many blocks as there are.
+/// A tile with one item a thread, and as many blocks as needed.
 fn per_element() -> Tile {
     Tile::new("t256", &[("THREADS", THREADS)])
 }
 
-/// Several items a thread, as many blocks as there are.
+/// A tile with several items a thread, and as many blocks as needed.
 fn chunk(id: &'static str, items: i64) -> Tile {
     Tile::new(id, &[("THREADS", THREADS), ("ITEMS", items)])
 }
 
-/// 16 bytes of elements a thread, in steps of the grid.
+/// A tile with 16 bytes of elements a thread, in steps of the grid.
 fn groups(dtype: Dtype) -> Tile {
     let items = 16 / dtype.bytes() as i64;
     Tile::new("t256b8", &[("THREADS", THREADS), ("ITEMS", items), ("BLOCKS_PER_SM", 8)])
 }
 
-/// A kernel of a training step.
+/// Makes a kernel of a training step.
 fn kernel(source: Source, entry: &'static str, tile: Tile, grid: Grid) -> KernelSpec {
     KernelSpec::new(source, entry, &[tile], grid).waiting()
 }
@@ -81,50 +81,50 @@ fn over_images(spec: KernelSpec, layout: Layout) -> KernelSpec {
     spec.define("CHANNELS_FIRST", i64::from(layout == Layout::Nchw))
 }
 
-/// `relu_forward(x, y, n)`, `relu_backward(y, dy, dx, n)`, and the same of GELU with x in place of y.
+/// The kernels `relu_forward(x, y, n)`, `relu_backward(y, dy, dx, n)`, and likewise for GELU, with x in place of y.
 #[must_use]
 pub fn activation(dtype: Dtype) -> [KernelSpec; 4] {
     ["relu_forward", "relu_backward", "gelu_forward", "gelu_backward"]
         .map(|entry| typed(ACTIVATION, entry, groups(dtype), Grid::Resident, dtype))
 }
 
-/// `add_forward(a, b, y, n)` and `add_accumulate(dy, dx, n)`.
+/// The kernels `add_forward(a, b, y, n)` and `add_accumulate(dy, dx, n)`.
 #[must_use]
 pub fn add(dtype: Dtype) -> [KernelSpec; 2] {
     ["add_forward", "add_accumulate"].map(|entry| typed(ADD, entry, groups(dtype), Grid::Resident, dtype))
 }
 
-/// `add_weighted(x, share, first, sum, n)`: the sum so far, in f32, is left in `x` too.
+/// The kernel `add_weighted(x, share, first, sum, n)`: the sum so far, in f32, is also left in `x`.
 #[must_use]
 pub fn add_weighted(dtype: Dtype) -> KernelSpec {
     typed(ADD, "add_weighted", groups(dtype), Grid::Resident, dtype)
 }
 
-/// What a library leaves to do: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
+/// Operations that a library leaves out: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
 #[must_use]
 pub fn library(dtype: Dtype) -> [KernelSpec; 2] {
     ["bias_forward", "widen"].map(|entry| typed(LIBRARY, entry, groups(dtype), Grid::Resident, dtype))
 }
 
-/// `mean_loss(partial, hits, m, count, slot, losses, correct, slots)`.
+/// The kernel `mean_loss(partial, hits, m, count, slot, losses, correct, slots)`.
 #[must_use]
 pub fn mean_loss() -> KernelSpec {
     kernel(LOSS, "mean_loss", per_element(), Grid::One)
 }
 
-/// `cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits)`: a warp a row.
+/// The kernel `cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits)`: a warp a row.
 #[must_use]
 pub fn cross_entropy(dtype: Dtype) -> KernelSpec {
     typed(CROSS_ENTROPY, "cross_entropy", per_element(), Grid::Cover, dtype)
 }
 
-/// `mse(output, target, n, factor, loss_scale, doutput, partial)`.
+/// The kernel `mse(output, target, n, factor, loss_scale, doutput, partial)`.
 #[must_use]
 pub fn mse(dtype: Dtype) -> KernelSpec {
     typed(MSE, "mse", chunk("t256x16", 16), Grid::Cover, dtype)
 }
 
-/// `max_forward(g, x, y, index, n)`, `max_backward(g, index, dy, dx, n)`, `average_forward(g, x, y, n)` and
+/// The kernels `max_forward(g, x, y, index, n)`, `max_backward(g, index, dy, dx, n)`, `average_forward(g, x, y, n)` and
 /// `average_backward(g, dy, dx, n)`.
 #[must_use]
 pub fn pool(dtype: Dtype, layout: Layout) -> [KernelSpec; 4] {
@@ -132,31 +132,31 @@ pub fn pool(dtype: Dtype, layout: Layout) -> [KernelSpec; 4] {
         .map(|entry| over_images(typed(POOL, entry, per_element(), Grid::Cover, dtype), layout))
 }
 
-/// Of NHWC images, windows next to each other: `max_forward_adjacent(g, x, y, index, n)` and `max_backward_adjacent(g, index, dy, mask,
-/// dx, rows, columns, n)`.
+/// For NHWC images with windows next to each other: `max_forward_adjacent(g, x, y, index, n)` and `max_backward_adjacent(g, index, dy, mask, dx,
+/// rows, columns, n)`.
 #[must_use]
 pub fn pool_adjacent(dtype: Dtype) -> [KernelSpec; 2] {
     ["max_forward_adjacent", "max_backward_adjacent"]
         .map(|entry| typed(POOL_ADJACENT, entry, per_element(), Grid::Cover, dtype))
 }
 
-/// `partial_sums(from, rows, n, chunk, across, out)`; `dtype` is that of the rows.
+/// The kernel `partial_sums(from, rows, n, chunk, across, out)`; `dtype` is the type of the rows.
 #[must_use]
 pub fn partial_sums(dtype: Dtype) -> KernelSpec {
     typed(COLUMN_SUMS, "partial_sums", per_element(), Grid::Cover, dtype)
 }
 
-/// `total_sums(from, rows, n, first, out, rest)`: a block of 32 warps for 32 columns.
+/// The kernel `total_sums(from, rows, n, first, out, rest)`: a block of 32 warps for 32 columns.
 #[must_use]
 pub fn total_sums() -> KernelSpec {
     typed(COLUMN_SUMS, "total_sums", Tile::new("t1024", &[("THREADS", 1024), ("BN", 32)]), Grid::Cover, Dtype::F32)
 }
 
-/// The same for these columns, all of them from one multiple of 16 bytes on: `wide_total_sums`, a block of 16 warps for 128 columns, where they
-/// are many.
+/// [`total_sums`] for these columns, all of which begin at a multiple of 16 bytes: if there are many, `wide_total_sums`, with a block of 16 warps for
+/// 128 columns.
 #[must_use]
 pub fn total_sums_of(columns: u32) -> KernelSpec {
-    // Fewer are few blocks, each of which would have many rows.
+    // Fewer columns give few blocks, each with many rows.
     let is_wide = columns >= 32 * 128 && columns.is_multiple_of(4);
     if !is_wide {
         return total_sums();
@@ -165,13 +165,13 @@ pub fn total_sums_of(columns: u32) -> KernelSpec {
     typed(COLUMN_SUMS, "wide_total_sums", tile, Grid::Cover, Dtype::F32)
 }
 
-/// `dropout(in, out, n, seed, name, step, threshold, scale)`.
+/// The kernel `dropout(in, out, n, seed, name, step, threshold, scale)`.
 #[must_use]
 pub fn dropout(dtype: Dtype) -> KernelSpec {
     typed(DROPOUT, "dropout", groups(dtype), Grid::Resident, dtype)
 }
 
-/// `prepare(settings, control, found, loss_scale, clip, step)`, one thread.
+/// The kernel `prepare(settings, control, found, loss_scale, clip, step)`, with one thread.
 #[must_use]
 pub fn prepare() -> KernelSpec {
     // The other kernels of the file need the sizes to be compiled.
@@ -179,40 +179,40 @@ pub fn prepare() -> KernelSpec {
     kernel(OPTIMIZER, "prepare", tile, Grid::One)
 }
 
-/// `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, `sgd_momentum` and `adam`, which have one and two arrays of state
-/// before the copy; `dtype` is that of the copy and of the rounded gradients.
+/// The kernels `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, and `sgd_momentum` and `adam`, which have one and two arrays of state before
+/// the copy; `dtype` is the type of the copy and of the rounded gradients.
 #[must_use]
 pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
     ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
-/// `restore(found, counters, kept, n, weights, first, second, copy)`: a provisional update is taken back; `dtype` is that of the copy.
+/// The kernel `restore(found, counters, kept, n, weights, first, second, copy)`: reverts a provisional update; `dtype` is the type of the copy.
 #[must_use]
 pub fn restore(dtype: Dtype) -> KernelSpec {
     let tile = Tile::new("t256x4b8", &[("THREADS", THREADS), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)]);
     typed(OPTIMIZER, "restore", tile, Grid::Resident, dtype)
 }
 
-/// `update_groups(cells, numbers, step, counters, rates, groups, weights, gradients, rounded, split, momentum, copy, n)`.
+/// The kernel `update_groups(cells, numbers, step, counters, rates, groups, weights, gradients, rounded, split, momentum, copy, n)`.
 #[must_use]
 pub fn update_groups(dtype: Dtype) -> KernelSpec {
     typed(GROUPS, "update_groups", chunk("t256x8", 8), Grid::Cover, dtype)
 }
 
-/// `muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial)`, `muon_start(filters, step, directions,
-/// partial, epsilon, normalises, work, factors)`, `muon_product(filters, step, what, iteration, work)` and `muon_update(filters, step,
-/// counters, rates, groups, factors, iterations, work, weights, copy)`; `dtype` is that of the copy.
+/// The kernels `muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial)`, `muon_start(filters, step, directions, partial,
+/// epsilon, normalises, work, factors)`, `muon_product(filters, step, what, iteration, work)` and `muon_update(filters, step, counters, rates,
+/// groups, factors, iterations, work, weights, copy)`; `dtype` is the type of the copy.
 #[must_use]
 pub fn muon(dtype: Dtype) -> [KernelSpec; 4] {
     ["muon_direction", "muon_start", "muon_product", "muon_update"]
         .map(|entry| typed(MUON, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
-/// The most parts that an array of gradients is summed in, each by a block: some for each that an H100 runs at once, so that its SMs end together,
-/// and the same number, and so the same bits, on every GPU.
+/// The most parts that an array of gradients is summed in, each by a block: several for each block that an H100 runs at once, so that its SMs end
+/// together. The number is the same on every GPU, so the bits are too.
 pub const MOST_PARTS: u64 = 4096;
 
-/// Parts that `sum_squares` and `sum_squares_last` sum so many gradients in.
+/// Returns the number of parts that `sum_squares` and `sum_squares_last` sum `n` gradients in.
 #[must_use]
 pub fn parts(tile: &Tile, n: u64) -> u64 {
     n.div_ceil(tile.size(Dim::Threads) * tile.size(Dim::Items)).min(MOST_PARTS)
@@ -222,7 +222,7 @@ fn of_parts(spec: KernelSpec) -> KernelSpec {
     spec.define("MOST_PARTS", MOST_PARTS as i64)
 }
 
-/// `sum_squares(gradients, n, partial)` and `global_norm(partial, m, most, loss_scale, norm, clip, found)`.
+/// The kernels `sum_squares(gradients, n, partial)` and `global_norm(partial, m, most, loss_scale, norm, clip, found)`.
 #[must_use]
 pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
     let tile = || chunk("t256x16", 16);
@@ -230,10 +230,9 @@ pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
         .map(of_parts)
 }
 
-/// `start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before, statistics)`, a thread a
-/// sample;
-/// `judge_step(counters, losses, overflow, found)`, `finish_step(end)` and
-/// `loss_of_parts(counters, part_losses, part_correct, parts, n, losses, correct)`, one thread.
+/// The kernels `start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before, statistics)` with a thread
+/// a sample; `judge_step(counters, losses, overflow, found)`, `finish_step(end)` and `loss_of_parts(counters, part_losses, part_correct, parts, n,
+/// losses, correct)` with one thread.
 #[must_use]
 pub fn step() -> [KernelSpec; 4] {
     let one = |entry| kernel(STEP, entry, Tile::new("t32", &[("THREADS", 32)]), Grid::One);
@@ -241,14 +240,14 @@ pub fn step() -> [KernelSpec; 4] {
     [start, one("judge_step"), one("finish_step"), one("loss_of_parts")]
 }
 
-/// `gather_rows(rows, count, width, indices, out)`: a block a row.
+/// The kernel `gather_rows(rows, count, width, indices, out)`, with a block a row.
 #[must_use]
 pub fn gather_rows(dtype: Dtype) -> KernelSpec {
     typed(ROWS, "gather_rows", per_element(), Grid::Cover, dtype)
 }
 
-/// `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row,
-/// fixed_column, first, out)`: a block an image.
+/// The kernel `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row, fixed_column,
+/// first, out)`, with a block an image.
 #[must_use]
 pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
     over_images(typed(AUGMENT, "gather", per_element(), Grid::Cover, dtype), layout)
@@ -257,25 +256,25 @@ pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
 /// The kernels of batch normalisation.
 #[derive(Debug, Clone)]
 pub struct BatchNorm {
-    /// `sums_forward(s, x, partial)`.
+    /// The kernel `sums_forward(s, x, partial)`.
     pub sums_forward: KernelSpec,
-    /// `totals(s, partial, counts, total)`.
+    /// The kernel `totals(s, partial, counts, total)`.
     pub totals: KernelSpec,
-    /// `statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
+    /// The kernel `statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
     pub statistics: KernelSpec,
-    /// `inverse_deviation(s, variance, epsilon, inverse)`.
+    /// The kernel `inverse_deviation(s, variance, epsilon, inverse)`.
     pub inverse_deviation: KernelSpec,
-    /// `normalise(s, x, gamma, beta, mean, inverse, y)`.
+    /// The kernel `normalise(s, x, gamma, beta, mean, inverse, y)`.
     pub normalise: KernelSpec,
-    /// `sums_backward(s, x, dy, mean, inverse, partial)`.
+    /// The kernel `sums_backward(s, x, dy, mean, inverse, partial)`.
     pub sums_backward: KernelSpec,
-    /// `lines(s, partial, gamma, inverse, dgamma, dbeta, line)`.
+    /// The kernel `lines(s, partial, gamma, inverse, dgamma, dbeta, line)`.
     pub lines: KernelSpec,
-    /// `backward(s, x, dy, mean, line, dx)`.
+    /// The kernel `backward(s, x, dy, mean, line, dx)`.
     pub backward: KernelSpec,
 }
 
-/// The kernels of batch normalisation.
+/// Returns the kernels of batch normalisation.
 #[must_use]
 pub fn batch_norm(dtype: Dtype, layout: Layout) -> BatchNorm {
     let spec = |entry, tile, grid| over_images(typed(BATCH_NORM, entry, tile, grid, dtype), layout);
@@ -293,7 +292,7 @@ pub fn batch_norm(dtype: Dtype, layout: Layout) -> BatchNorm {
     }
 }
 
-/// Every kernel of this module, for each type of elements and each layout.
+/// Returns every kernel of this module, for each type of elements and each layout.
 pub(crate) fn all() -> Vec<KernelSpec> {
     let mut all = vec![mean_loss(), prepare()];
     all.extend(conv2d::all());

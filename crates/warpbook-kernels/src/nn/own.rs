@@ -6,24 +6,24 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use warpbook_record::{Define, Dtype, Grid, KernelSpec, LIVE, Tile};
 
-/// What the source of a layer is compiled for.
+/// The form that a layer's source is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OwnForm {
-    /// The type of x, y and their gradients.
+    /// Type of x, y and their gradients.
     pub dtype: Dtype,
-    /// How images lie in memory.
+    /// Layout of images in memory.
     pub layout: Layout,
     /// Channels, height and width of a sample of x.
     pub input: [usize; 3],
-    /// Those of a sample of y.
+    /// Channels, height and width of a sample of y.
     pub output: [usize; 3],
     /// Threads of a block, a multiple of 32.
     pub threads: u32,
 }
 
-/// `forward(x, parameters.., y, n)` and `backward(x, y, dy, parameters.., dx, gradients of the parameters.., n)`: a source compiled with
-/// `nn/own_layer.cuh` and with declarations of both kernels before it, so that other parameters are an error at the author's line. Messages
-/// count the author's lines and name the file `live/NAME.cu`.
+/// Returns the kernels `forward(x, parameters.., y, n)` and `backward(x, y, dy, parameters.., dx, gradients of the parameters.., n)`. The source is
+/// compiled with `nn/own_layer.cuh` and with declarations of both kernels before it, so that other parameters are an error at the author's line.
+/// Messages count the author's lines and name the file `live/NAME.cu`.
 #[must_use]
 pub fn own_layer(name: &str, source: &str, parameters: usize, form: OwnForm) -> [KernelSpec; 2] {
     let (read, written) = (", const float*".repeat(parameters), ", float*".repeat(parameters));

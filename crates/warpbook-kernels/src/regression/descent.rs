@@ -1,4 +1,4 @@
-//! The numbers of a descent, and its problem as a record has it.
+//! The parameters of a gradient descent, and its problem as records hold it.
 
 use warpbook_record::{Dtype, Problem, SweepPoint, count, setting, short_count};
 
@@ -6,38 +6,38 @@ use warpbook_record::{Dtype, Problem, SweepPoint, count, setting, short_count};
 pub const INITIAL: (f32, f32) = (0.83, 0.7645);
 /// The line that the data is drawn around: (w, b).
 pub const TRUTH: (f32, f32) = (3.0, 2.0);
-/// Where x lies with one feature: from the first number on, below the second.
+/// Range of x with one feature: from the first number up to the second, which is excluded.
 pub const RANGE: (f32, f32) = (0.0, 10.0);
 
-/// The numbers of a descent.
+/// The parameters of a gradient descent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Descent {
-    /// All points, test points included.
+    /// Number of points, test points included.
     pub points: u64,
-    /// The points that are trained on.
+    /// Number of points that are trained on.
     pub train_points: u64,
-    /// Features of a point, and so weights apart from b.
+    /// Features of a point: the number of weights apart from b.
     pub features: u64,
     /// Passes over the training points.
     pub epochs: u64,
-    /// Step width of the descent.
+    /// Learning rate.
     pub learning_rate: f64,
     /// Standard deviation of the Gaussian noise on y.
     pub noise: f64,
     /// Key of the Philox generator.
     pub seed: u64,
-    /// Its start, and the line that the points are drawn around. A record has only the numbers that are not the usual ones.
+    /// Start of the descent, and the line that the points are drawn around. A record has only the numbers that differ from the default.
     pub line: Line,
 }
 
-/// Where a descent begins, and what its points are drawn around.
+/// The start of a descent, and the line that its points are drawn around.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// Weights before the first epoch: (w, b); with several features each of them begins at w.
+    /// Weights before the first epoch: (w, b); with several features each weight starts at w.
     pub start: (f32, f32),
-    /// The line that the points are drawn around: (w, b); with several features their weights are w, -w/2, w/3, -w/4 and so on.
+    /// The line that the points are drawn around: (w, b); with several features the weights are w, -w/2, w/3, -w/4 and so on.
     pub truth: (f32, f32),
-    /// Where x lies with one feature: from the first number on, below the second.
+    /// Range of x with one feature: from the first number up to the second, which is excluded.
     pub range: (f32, f32),
 }
 
@@ -48,7 +48,7 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Each pair that is not the default one, with the names of its two numbers in a record.
+    /// Returns each pair that is not the default one, with the names of its two numbers in a record.
     fn changed(&self) -> Vec<([&'static str; 2], (f32, f32))> {
         let default = Self::default();
         let pairs = [
@@ -60,15 +60,15 @@ impl Line {
     }
 }
 
-/// The number that its shortest decimal form says: 0.01 and not 0.009999999776.
+/// Returns the number that the shortest decimal form denotes: 0.01 and not 0.009999999776.
 #[must_use]
 pub fn decimal(v: f32) -> f64 {
     v.to_string().parse().unwrap_or_else(|_| f64::from(v))
 }
 
 impl Descent {
-    /// As a record has it. FLOPs: four a point and epoch and four more a feature (- y, err^2 and its sum, the sum of err; w x, its sum,
-    /// err x, its sum). Bytes: x and y once an epoch.
+    /// Describes the descent for a record. FLOPs: four a point and epoch and four more a feature (- y, err^2 and its sum, the sum of err; w x, its
+    /// sum, err x, its sum). Bytes: x and y once an epoch.
     #[must_use]
     pub fn problem(&self) -> Problem {
         let Self { points, train_points, features, epochs, .. } = *self;
@@ -106,7 +106,7 @@ impl Descent {
     }
 }
 
-/// The features of a regression's points.
+/// Returns the number of features of a regression's points.
 #[must_use]
 pub fn features_of(problem: &Problem) -> u64 {
     problem.count("features").unwrap_or(1)

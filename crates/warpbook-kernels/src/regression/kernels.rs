@@ -23,15 +23,15 @@ pub(super) fn pass(source: Source, entry: &'static str) -> KernelSpec {
     KernelSpec::new(source, entry, &tiles, Grid::Resident)
 }
 
-/// A grid that runs all epochs: one block a multiprocessor, so that few have to meet, with the registers of all.
+/// A grid that runs all epochs: one block an SM, so that few blocks have to synchronise, with all of its registers.
 pub(super) fn persistent(alternate: bool) -> KernelSpec {
     let tiles = ["t512x32b1", "t512x16b1", "t256x32b1"].map(tile::strided);
-    // With the first tile more of the next epoch's points are here already; where the direction stays they only take registers.
+    // With the first tile more points of the next epoch are already here; if the direction stays the same, they only take registers.
     let spec = KernelSpec::new(PERSISTENT, "descend", if alternate { &tiles } else { &tiles[1..] }, Grid::Resident);
     if alternate { spec.define("ALTERNATE", 1) } else { spec }
 }
 
-/// Kernels that keep their points: by the groups of four that a thread has in registers.
+/// Kernels that keep their points: one tile for each number of groups of four that a thread has in registers.
 pub(super) fn resident(source: Source, entry: &'static str) -> KernelSpec {
     let tile = |id, groups: i64| {
         Tile::new(
@@ -56,7 +56,7 @@ pub(super) fn multivariate() -> KernelSpec {
         .define("FEATURES", 16)
 }
 
-/// The multivariate kernel for numbers of features that split in different ways: what tests compile in addition to the row's own.
+/// The multivariate kernel for numbers of features that are divided in different ways: tests compile these in addition to the row's own.
 #[must_use]
 pub fn feature_counts() -> Vec<KernelSpec> {
     let default_tile = |mut spec: KernelSpec| {
@@ -72,7 +72,7 @@ pub fn multivariate_split(tile: &Tile, features: u64) -> u64 {
     features.div_ceil(tile.size(Dim::FeaturesPerThread)).next_power_of_two()
 }
 
-/// The points of one of its blocks that are in registers at once: the same arithmetic as in the kernel.
+/// Returns the points of one of its blocks that are in registers at once: the same arithmetic as in the kernel.
 #[must_use]
 pub fn multivariate_points_at_once(tile: &Tile, features: u64) -> u64 {
     let (a_thread, split) = (tile.size(Dim::FeaturesPerThread), multivariate_split(tile, features));
@@ -91,9 +91,9 @@ pub(super) fn update(source: Source) -> KernelSpec {
     )
 }
 
-/// The name of the fused pass without anything but its reads.
+/// Name of the fused pass reduced to its reads.
 pub const ONLY_READS: &str = "only the reads";
-/// The name of that pass over no points at all: its launch, and the start and end of its blocks.
+/// Name of the fused pass over no points: only its launch, and the start and end of its blocks.
 pub const NO_POINTS: &str = "only the launch";
 
 /// The fused pass with one of its parts left out, by name.
@@ -116,7 +116,7 @@ pub fn data_kernel() -> KernelSpec {
     KernelSpec::new(DATA, "points", &[Tile::new("t256", &[("THREADS", 256)])], Grid::Cover)
 }
 
-/// The same for several features.
+/// Fills x and y for several features.
 #[must_use]
 pub fn featured_data_kernel() -> KernelSpec {
     KernelSpec { entry: "featured_points".into(), ..data_kernel() }

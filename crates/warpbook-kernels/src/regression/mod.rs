@@ -1,4 +1,4 @@
-//! The rows of the fused linear regression's ladder, with what they move.
+//! The rows of the fused linear regression's ladder, with the bytes they move.
 
 mod descent;
 mod kernels;
@@ -16,43 +16,43 @@ use warpbook_record::{
     Grid, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Tile, Traffic, kept_by_cache,
 };
 
-/// The points of a run when none are asked for.
+/// Default number of points of a run.
 pub const STANDARD_POINTS: u64 = 5_000_000;
 /// The sizes of the full sweep.
 pub const SWEEP_POINTS: [u64; 7] = [100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 200_000_000];
-/// The loss is logged every so many epochs.
+/// Epochs from one logged loss to the next.
 pub const LOG_EVERY: u64 = 10;
 /// Streams of the rung that splits its pass.
 pub const STREAMS: u32 = 4;
 
-/// The features of the one data set in the full sweep that has several.
+/// Features of the one data set in the full sweep that has several.
 pub const STANDARD_FEATURES: u64 = 16;
-/// The most features that a rung takes.
+/// The most features that a rung supports.
 pub const MAX_FEATURES: u64 = 256;
 
-/// What a rung moves in a descent.
+/// The data that a rung moves in a descent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moves {
-    /// Nothing that is counted, as of the CPU's rungs.
+    /// Uncounted, as for the CPU's rungs.
     Uncounted,
     /// The inputs and two intermediates, written and read, every epoch.
     Intermediates,
     /// The inputs every epoch.
     Inputs,
-    /// The inputs every epoch in alternating direction: an epoch begins with what is still on the chip.
+    /// The inputs every epoch in alternating direction: an epoch begins with the points that are still on the chip.
     Alternating,
-    /// The inputs once; every epoch reads them from where they stay.
+    /// The inputs once; every epoch reads them from where they are kept.
     OnChip,
     /// The inputs once, and a few sums after that.
     Once,
 }
 
-/// How a rung's kernels make up a descent.
+/// The structure of a descent: which kernels run, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// On the CPU: one thread, or all.
     Cpu {
-        /// Whether all threads take part.
+        /// True if all threads take part.
         all_threads: bool,
     },
     /// Kernels for each operation of an epoch, with intermediates in memory, then the update.
@@ -61,55 +61,55 @@ pub enum Plan {
     Fused,
     /// One cooperative launch whose blocks exchange their sums.
     Persistent,
-    /// The points stay on the chip, where the rule of [`place`] puts them: kernels for the grid, for a cluster, and for memory.
+    /// The points stay on the chip, placed by [`place`]: there are kernels for the grid, for a cluster, and for memory.
     OnChip,
     /// One pass that leaves sufficient statistics, and a descent on these.
     Statistics,
-    /// As [`Plan::Persistent`], for several features.
+    /// Like [`Plan::Persistent`], for several features.
     Multivariate,
 }
 
 impl Plan {
-    /// Whether every epoch is kernels for itself, launched or in a graph.
+    /// Returns true if every epoch has its own kernels, launched or in a graph.
     #[must_use]
     pub const fn launches_each_epoch(self) -> bool {
         matches!(self, Self::Unfused | Self::Fused)
     }
 }
 
-/// A rung of the regression and everything that is known of it.
+/// A rung of the regression with all its properties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegressionRow {
-    /// The rung, as a record has it.
+    /// The rung, as records hold it.
     pub rung: Rung,
-    /// How its kernels make up a descent.
+    /// Structure of the descent.
     pub plan: Plan,
-    /// What it moves.
+    /// The data it moves.
     pub moves: Moves,
-    /// Whether it takes points of several features.
+    /// True if it supports points of several features.
     pub several_features: bool,
-    /// Whether the parts of its epoch are timed alone.
+    /// True if the parts of its epoch are timed alone.
     pub timed_in_parts: bool,
 }
 
 impl RegressionRow {
-    /// The same with the parts of its epoch timed alone.
+    /// Returns the row, with the parts of its epoch timed alone.
     #[must_use]
     fn in_parts(self) -> Self {
         Self { timed_in_parts: true, ..self }
     }
 
-    /// Why it does not take a problem; `None` if it does.
+    /// Returns why it does not support a problem; `None` if it does.
     #[must_use]
     pub fn obstacle(&self, problem: &Problem) -> Option<String> {
         let several = features_of(problem) > 1 && !self.several_features;
         several.then(|| "takes points of one feature".into())
     }
 
-    /// The bytes that it moves at each level of memory in a whole descent, and its operations where they are not those of the
-    /// problem. `in_flight` are the points that its threads have in registers at once.
+    /// Returns the bytes that it moves at each level of memory in a whole descent, and its operations if they differ from the problem's. `in_flight`
+    /// is the number of points that its threads have in registers at once.
     ///
-    /// Counted, not measured: what is read every epoch comes from L2 where five eighths of it hold it, else from DRAM.
+    /// Counted, not measured: data that is read every epoch comes from L2 if five eighths of L2 hold it, else from DRAM.
     #[must_use]
     pub fn traffic(
         &self,
@@ -181,13 +181,13 @@ fn kernels(specs: Vec<KernelSpec>, schedule: Schedule) -> Runner {
     Runner::Kernels { specs, schedule }
 }
 
-/// The rungs of the regression, in the ladder's order.
+/// Returns the rungs of the regression, in the ladder's order.
 #[must_use]
 pub fn rungs() -> Vec<Rung> {
     rows().into_iter().map(|r| r.rung).collect()
 }
 
-/// The rows of the regression, in the ladder's order.
+/// Returns the rows of the regression, in the ladder's order.
 #[must_use]
 pub fn rows() -> Vec<RegressionRow> {
     [on_cpu(), by_epochs(), resident_grids()].into_iter().flatten().collect()
@@ -366,29 +366,29 @@ mod tests {
     fn traffic_is_counted_where_the_points_are() {
         let problem = descent;
         let h200 = Room { multiprocessors: 132, shared_bytes_per_block: 232_448, cluster_blocks: 16, most_groups: 24 };
-        let of = |rung: &str, p: &Problem, placement: Option<&Placement>| {
+        let traffic = |rung: &str, p: &Problem, placement: Option<&Placement>| {
             let row = rows().into_iter().find(|r| r.rung.id == rung).unwrap();
             let (traffic, _) = row.traffic(p, Some(60 << 20), placement, 1_000_000);
             traffic.iter().map(|t| (t.level, t.bytes)).collect::<Vec<_>>()
         };
         let (small, large) = (problem(5_000_000, 1), problem(200_000_000, 1));
-        assert_eq!(of("02_fused", &small, None), [(MemoryLevel::L2, 6_400_000_000)]);
-        assert_eq!(of("02_fused", &large, None), [(MemoryLevel::Dram, 256_000_000_000)]);
-        // Twice the inputs do not fit any more.
-        assert_eq!(of("01_unfused", &small, None), [(MemoryLevel::Dram, 4 * 6_400_000_000)]);
-        assert_eq!(of("07_sufficient_statistics", &large, None), [(MemoryLevel::Dram, 1_280_000_000)]);
+        assert_eq!(traffic("02_fused", &small, None), [(MemoryLevel::L2, 6_400_000_000)]);
+        assert_eq!(traffic("02_fused", &large, None), [(MemoryLevel::Dram, 256_000_000_000)]);
+        // Twice the inputs no longer fit.
+        assert_eq!(traffic("01_unfused", &small, None), [(MemoryLevel::Dram, 4 * 6_400_000_000)]);
+        assert_eq!(traffic("07_sufficient_statistics", &large, None), [(MemoryLevel::Dram, 1_280_000_000)]);
         let kept = place(4_000_000, h200).0;
-        let on_chip = of("06_on_chip", &small, Some(&kept));
+        let on_chip = traffic("06_on_chip", &small, Some(&kept));
         assert_eq!(on_chip[0], (MemoryLevel::L2, 32_000_000));
         assert_eq!(on_chip[1].1 + on_chip[2].1, 6_400_000_000);
-        let wide = of("08_multivariate", &problem(5_000_000, 16), None);
+        let wide = traffic("08_multivariate", &problem(5_000_000, 16), None);
         assert_eq!(wide[0], (MemoryLevel::Registers, 1_000_000 * 17 * 4 * 200));
         assert_eq!(wide[1], (MemoryLevel::L2, 3_000_000 * 17 * 4 * 200));
         assert!(wide[2].0 == MemoryLevel::Dram && wide[2].1 < wide[1].1, "{wide:?}");
-        assert_eq!(of("cpu_1_thread", &small, None), []);
-        // Every rung of ours is counted.
+        assert_eq!(traffic("cpu_1_thread", &small, None), []);
+        // Every rung of Warpbook is counted.
         for rung in rungs().iter().filter(|r| r.requires != Requires::Nothing) {
-            assert!(!of(&rung.id, &small, Some(&kept)).is_empty(), "{}", rung.id);
+            assert!(!traffic(&rung.id, &small, Some(&kept)).is_empty(), "{}", rung.id);
         }
     }
 }

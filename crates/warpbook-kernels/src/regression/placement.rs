@@ -1,50 +1,50 @@
-//! The rule of the on-chip rung: where a data set is kept.
+//! The rule that places a data set on the chip for the on-chip rung.
 
 use super::kernels::{ON_CHIP, RESIDENT_THREADS, resident};
 use warpbook_record::Tile;
 
-/// Blocks of the cluster that a small data set is kept in: the most that Hopper has.
+/// Blocks of the cluster that keeps a small data set: the most that Hopper supports.
 pub const CLUSTER_BLOCKS: u32 = 16;
-/// Groups of four points a thread from which on the whole grid is faster than one cluster.
+/// Groups of four points a thread from which the whole grid is faster than one cluster.
 const CLUSTER_GROUPS: u64 = 28;
 /// Bytes of a group of four points, x and y.
 const GROUP_BYTES: u64 = 32;
-/// Shared memory of a block that the points cannot have: the sums, the slots of a cluster, and what the system keeps.
+/// Shared memory of a block that is not available to the points: the sums, the slots of a cluster, and the system's share.
 const SHARED_RESERVE_BYTES: u64 = 8 << 10;
 
-/// Where `06_on_chip` keeps its points, and why.
+/// The location of the points of `06_on_chip`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// In the multiprocessors of one cluster.
+    /// In the SMs of one cluster.
     Cluster(Residency),
-    /// In all multiprocessors.
+    /// In all SMs.
     Grid(Residency),
-    /// Nowhere: they do not fit, and are read every epoch as by `05b_persistent_alternating`.
+    /// In memory: the points do not fit on the chip and are read every epoch, as in `05b_persistent_alternating`.
     Memory,
 }
 
-/// How points lie on the chip.
+/// The distribution of points on the chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Residency {
-    /// Blocks, each on its own multiprocessor.
+    /// Blocks, each on its own SM.
     pub blocks: u32,
-    /// Groups of four points that each thread has in registers: the tile's `REGISTER_GROUPS`.
+    /// Groups of four points that each thread keeps in registers: the tile's `REGISTER_GROUPS`.
     pub register_groups: u64,
-    /// Dynamic shared memory of a block for the rest, in bytes.
+    /// Dynamic shared memory of a block for the other points, in bytes.
     pub shared_bytes: u32,
     /// Points in registers; the others are in shared memory.
     pub register_points: u64,
 }
 
 impl Residency {
-    /// The tile of that many register groups.
+    /// Id of the tile with this many register groups.
     #[must_use]
     pub fn tile_id(&self) -> String {
         format!("r{}", self.register_groups)
     }
 
-    /// With as many groups in registers as a tile permits and every thread has; `None` if shared memory cannot take the rest.
-    fn of(train_points: u64, blocks: u32, room: Room) -> Option<Self> {
+    /// Puts as many groups in registers as a tile permits and every thread has; `None` if the rest does not fit into shared memory.
+    fn new(train_points: u64, blocks: u32, room: Room) -> Option<Self> {
         let threads = u64::from(blocks) * RESIDENT_THREADS;
         let groups = train_points / 4;
         if threads == 0 || groups > u64::from(u32::MAX) {
@@ -61,14 +61,14 @@ impl Residency {
     }
 }
 
-/// What the rule of [`place`] asks of a device.
+/// Limits of a device that the rule of [`place`] depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Its multiprocessors.
+    /// SMs of the device.
     pub multiprocessors: u32,
     /// The most shared memory of a block in bytes.
     pub shared_bytes_per_block: u64,
-    /// Blocks of its largest cluster, up to [`CLUSTER_BLOCKS`]; 0 where there are none.
+    /// Blocks of its largest cluster, up to [`CLUSTER_BLOCKS`]; 0 without clusters.
     pub cluster_blocks: u32,
     /// The most groups of four points that a thread may have in registers.
     pub most_groups: u64,
@@ -82,7 +82,7 @@ impl Room {
     }
 }
 
-/// The rule of `06_on_chip`: one cluster for few points, else all multiprocessors, else memory. With a sentence that says so.
+/// Places the points for `06_on_chip`: in one cluster if they are few, else in all SMs, else in memory. Also returns the reason in a sentence.
 #[must_use]
 pub fn place(train_points: u64, room: Room) -> (Placement, String) {
     let Room { multiprocessors, cluster_blocks, .. } = room;
@@ -99,7 +99,7 @@ pub fn place(train_points: u64, room: Room) -> (Placement, String) {
     let a_thread = train_points / 4 / (u64::from(cluster_blocks.max(1)) * RESIDENT_THREADS);
     if cluster_blocks > 0
         && a_thread < CLUSTER_GROUPS
-        && let Some(r) = Residency::of(train_points, cluster_blocks, room)
+        && let Some(r) = Residency::new(train_points, cluster_blocks, room)
     {
         let sentence = format!(
             "{size}: fewer than {CLUSTER_GROUPS} groups of four per thread of one cluster of {} blocks, so they lie there: {}.",
@@ -108,7 +108,7 @@ pub fn place(train_points: u64, room: Room) -> (Placement, String) {
         );
         return (Placement::Cluster(r), sentence);
     }
-    if let Some(r) = Residency::of(train_points, multiprocessors, room) {
+    if let Some(r) = Residency::new(train_points, multiprocessors, room) {
         let sentence = format!("{size}: they lie in {} multiprocessors: {}.", r.blocks, where_to(&r));
         return (Placement::Grid(r), sentence);
     }
@@ -120,7 +120,7 @@ pub fn place(train_points: u64, room: Room) -> (Placement, String) {
     (Placement::Memory, sentence)
 }
 
-/// The most points that the multiprocessors hold.
+/// The most points that the SMs hold.
 fn most_resident_points(room: Room) -> u64 {
     let registers = room.register_groups().max().unwrap_or(0);
     let shared = room.shared_bytes_per_block.saturating_sub(SHARED_RESERVE_BYTES) / (RESIDENT_THREADS * GROUP_BYTES);
@@ -131,7 +131,7 @@ fn most_resident_points(room: Room) -> u64 {
 mod tests {
     use super::*;
 
-    /// An H200.
+    /// The limits of an H200.
     const fn room(cluster_blocks: u32) -> Room {
         Room { multiprocessors: 132, shared_bytes_per_block: 232_448, cluster_blocks, most_groups: 24 }
     }

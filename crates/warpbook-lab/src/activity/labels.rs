@@ -1,10 +1,10 @@
-//! What each activity of a run belongs to.
+//! Assigns each activity of a run to an operation.
 
 use super::Operation;
 use std::collections::{HashMap, VecDeque};
 use warpbook_device::{Activity, ActivityKind};
 
-/// What makes two activities the same work: the kernel and its grid, or the bytes that are copied or filled.
+/// Key by which two activities are the same work: the kernel and its grid, or the number of bytes copied or filled.
 pub(super) fn key(activity: &Activity) -> (&str, [u64; 4]) {
     let numbers = match activity.kind {
         ActivityKind::Kernel { grid: [x, y, z], block: [b, ..], .. } => [x, y, z, b].map(u64::from),
@@ -37,8 +37,8 @@ pub(super) fn operations(operations: &[Operation], run: &[&Activity]) -> Vec<Opt
     places.into_iter().map(|place| place.map(|k| known[k].0)).collect()
 }
 
-/// The place among the known activities of each activity, of which a run is a part: others may come before and after it. `None` where one of the known
-/// kernels is missing.
+/// Returns the index among the known activities of each activity of `all`, of which a run is a part: others may come before and after it. `None` if
+/// one of the known kernels is missing.
 pub(super) fn among(known: &[(usize, &Activity)], all: &[&Activity]) -> Option<Vec<Option<usize>>> {
     let mut found = vec![None; all.len()];
     for order in orders(all) {
@@ -65,7 +65,7 @@ fn orders(run: &[&Activity]) -> [Vec<usize>; 2] {
     [queued, started]
 }
 
-/// Whether a run is the known activities, place by place.
+/// Returns true if a run is the known activities, place by place.
 fn is_in_order(known: &[(usize, &Activity)], run: &[&Activity]) -> bool {
     let is_known = |b: &Activity| known.iter().any(|(_, a)| key(a) == key(b));
     let alike = |a: &Activity, b: &Activity| key(a) == key(b) || !is_kernel(a) && is_kernel(b) && !is_known(b);

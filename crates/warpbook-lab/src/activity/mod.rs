@@ -1,4 +1,4 @@
-//! What a GPU did in one run of a rung: recorded activities as a breakdown by operation, and as spans.
+//! GPU activity during one run of a rung: recorded activities as a breakdown by operation, and as spans.
 //!
 //! Several runs are recorded one after the other, as they are timed. What each kernel belongs to is known from one more run that was made one operation
 //! at a time: its activities come in the same order.
@@ -18,7 +18,7 @@ const CLOCK_NS: u64 = 200;
 /// An operation of a run with its work, and what the device did for it.
 #[derive(Debug, Clone, Default)]
 pub struct Operation {
-    /// As "conv1 weight gradient".
+    /// Name, such as "conv1 weight gradient".
     pub name: String,
     /// Its floating-point operations.
     pub flops: u64,
@@ -26,7 +26,7 @@ pub struct Operation {
     pub bytes: u64,
     /// Bytes written, a part of `bytes`.
     pub written_bytes: u64,
-    /// What the device did for it.
+    /// Activities of the device for this operation.
     pub activities: Vec<Activity>,
 }
 
@@ -57,27 +57,27 @@ pub fn run_among(operations: &[Operation], all: &[&Activity]) -> Option<Vec<Opti
     Some(found.into_iter().map(|place| place.map(|k| (k, known[k].0))).collect())
 }
 
-/// What was recorded of a rung.
+/// GPU activities that were recorded of a rung.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
     /// The operations of a run, in the order in which they are queued.
     pub operations: Vec<Operation>,
-    /// How many runs were recorded.
+    /// Number of runs that were recorded.
     pub runs: usize,
-    /// What the device did in all of them.
+    /// Activities of the device in all of these runs.
     pub activities: Vec<Activity>,
-    /// What recorded it, as "CUPTI 130001".
+    /// Name of the recorder, such as "CUPTI 130001".
     pub source: String,
     /// The type of its arithmetic, where it is not the problem's.
     pub dtype: Option<Dtype>,
 }
 
-/// What a record gets of the GPU's activity.
+/// GPU activity as a record keeps it.
 #[derive(Debug, Clone, Default)]
 pub struct Timelines {
-    /// Of each recorded rung and problem.
+    /// A breakdown for each recorded rung and problem.
     pub breakdowns: Vec<Breakdown>,
-    /// Of one run of each.
+    /// Spans of one run of each.
     pub spans: Vec<Span>,
     /// Memory, clocks and power over time.
     pub profiled: Vec<Profiled>,
@@ -99,7 +99,7 @@ impl Recording {
     /// The breakdown of a rung at a problem, and the spans of the run whose length is the median.
     ///
     /// # Errors
-    /// The runs differ, so that there is no such thing as one of them; in a sentence.
+    /// If the runs differ, so that none of them stands for all; the error is a sentence.
     pub fn taken_apart(&self, rung: &str, problem: &Problem) -> Result<(Breakdown, Vec<Span>), String> {
         let runs = runs::split(&self.activities, self.runs)?;
         let of_operation = labels::operations(&self.operations, &runs[0]);

@@ -39,7 +39,7 @@ fn replay(launch: u32, at: u64, slower: u64) -> Vec<Activity> {
     all.into_iter().map(|a| Activity { correlation: launch, ..a }).collect()
 }
 
-/// The same one by one, outside of a graph.
+/// The operations of that replay one by one, launched outside a graph.
 fn operations() -> Vec<Operation> {
     let alone = |activity: Activity, correlation| Activity { correlation, graph: None, ..activity };
     let operation = |name: &str, flops, activities| Operation {

@@ -9,7 +9,7 @@ impl LiveKernel {
     /// The source of a file, CUDA C++ in UTF-8, with the headers that it includes and that lie next to it.
     ///
     /// # Errors
-    /// A file cannot be read, or is no text in UTF-8: the sentence names the line.
+    /// If a file cannot be read, or is no text in UTF-8: the sentence names the line.
     pub fn file(mut self, path: impl AsRef<Path>) -> Result<Self> {
         (self.source, self.headers) = read_kernel(path.as_ref()).map_err(Error::Setting)?;
         Ok(self)

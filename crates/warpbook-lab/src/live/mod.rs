@@ -55,7 +55,7 @@ impl LiveKernel {
     /// bf16.
     ///
     /// # Errors
-    /// There is no such rung, or it has no kernel.
+    /// If there is no such rung, or it has no kernel.
     pub fn of(rung: &str) -> Result<Self> {
         let known = matmul::rows();
         let with_kernels = || known.iter().filter(|r| r.kernel().is_some());
@@ -74,7 +74,7 @@ impl LiveKernel {
     /// [`Lab::attempt_at`].
     ///
     /// # Errors
-    /// It has no kernel.
+    /// If the rung has no kernel.
     pub fn variant(rung: &Rung) -> Result<Self> {
         let no_kernel = || Error::Setting(format!("{} has no kernel that could be replaced.", rung.id));
         let spec = rung.kernels().first().ok_or_else(no_kernel)?;
@@ -91,24 +91,24 @@ impl LiveKernel {
         })
     }
 
-    /// Another name, of letters, digits, `-` and `_`; without one it is `mine`.
+    /// Sets the name, of letters, digits, `-` and `_`; the default is `mine`.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Another source, CUDA C++. [`LiveKernel::file`] takes a file, and the headers next to it.
+    /// Replaces the source, CUDA C++. [`LiveKernel::file`] takes a file, and the headers next to it.
     #[must_use]
     pub fn source(mut self, text: impl Into<String>) -> Self {
         (self.source, self.headers) = (text.into(), Vec::new());
         self
     }
 
-    /// One passage of the source replaced by another.
+    /// Replaces one passage of the source.
     ///
     /// # Errors
-    /// The source does not have the passage, or has it more than once.
+    /// If the source does not have the passage, or has it more than once.
     pub fn replacing(mut self, passage: &str, by: &str) -> Result<Self> {
         match self.source.matches(passage).count() {
             1 => {
@@ -123,10 +123,10 @@ impl LiveKernel {
         }
     }
 
-    /// Another of the rung's own tiles, by id.
+    /// Selects another of the rung's own tiles by id.
     ///
     /// # Errors
-    /// The rung has no such tile.
+    /// If the rung has no such tile.
     pub fn tile(mut self, id: &str) -> Result<Self> {
         let tiles = self.base.kernels().first().map(|k| &*k.tiles).unwrap_or_default();
         let known: Vec<&str> = tiles.iter().map(|t| &*t.id).collect();
@@ -139,8 +139,8 @@ impl LiveKernel {
         }
     }
 
-    /// One size of the tile, as `BM`, or a new one: the source gets it as a macro. The grid follows `BM` and `BN`, the block
-    /// `THREADS`, and `DYNAMIC_SHARED_BYTES` is what its name says.
+    /// Sets one size of the tile, such as `BM`, or a new one: the source gets it as a macro. The grid follows `BM` and `BN`, the block has
+    /// `THREADS` threads, and `DYNAMIC_SHARED_BYTES` is the size of the dynamic shared memory.
     #[must_use]
     pub fn size(mut self, name: impl Into<String>, value: i64) -> Self {
         self.tile.set(Define::new(name.into(), value));
@@ -187,7 +187,7 @@ impl LiveKernel {
         format!("{}+{}", self.base.id, self.name)
     }
 
-    /// It as a rung, whose file is `live/NAME.cu`.
+    /// Returns the kernel as a rung, whose file is `live/NAME.cu`.
     #[must_use]
     pub fn rung(&self) -> Rung {
         let replaced = self.base.kernels().first().map(|k| k.file.clone());
@@ -301,7 +301,7 @@ impl Experiment for WithVariant<'_> {
     }
 }
 
-/// What came of a learner's kernel.
+/// Result of trying a learner's kernel.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     rung: Rung,
@@ -313,19 +313,19 @@ pub struct Attempt {
     pub run: Run,
 }
 
-/// What the compiler made of it.
+/// Result of the compilation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Compilation {
-    /// Code, with what the assembler says of it.
+    /// Compiled code, with the assembler's figures.
     Code(Box<KernelStats>),
-    /// Nothing: it does not compile.
+    /// The kernel does not compile.
     Broken(Box<CompileError>),
-    /// Nothing, for another reason, in a sentence.
+    /// Nothing was compiled, for another reason, in a sentence.
     None(String),
 }
 
 impl Attempt {
-    /// Whether it compiles.
+    /// Returns true if it compiles.
     #[must_use]
     pub fn compiles(&self) -> bool {
         matches!(self.compiled, Compilation::Code(_))
@@ -349,7 +349,7 @@ impl Attempt {
         &self.architecture
     }
 
-    /// What the compiler made of it.
+    /// Returns the result of the compilation.
     #[must_use]
     pub fn compiled(&self) -> &Compilation {
         &self.compiled
@@ -391,7 +391,7 @@ impl Attempt {
     /// A record of the ladder with this kernel added, its source and its figures, so that the page shows them together.
     ///
     /// # Errors
-    /// The ladder was measured on another device.
+    /// If the ladder was measured on another device.
     pub fn merged_into(&self, ladder: &Run) -> Result<Run> {
         let (theirs, ours) = (&ladder.environment.device, &self.run.environment.device);
         if self.measurement().is_some_and(|m| m.outcome == Outcome::Measured) && theirs.name != ours.name {
@@ -422,7 +422,7 @@ impl Lab {
     /// Without a GPU it is compiled only.
     ///
     /// # Errors
-    /// Settings that make no sense, and a device that cannot be used at all.
+    /// If a setting is out of range, or the device cannot be used at all.
     pub fn attempt_at(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Attempt> {
         let with = WithVariant { inner: experiment, live, problem };
         let plan = with.plan(Some(self))?;

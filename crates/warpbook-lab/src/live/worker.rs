@@ -18,7 +18,7 @@ const OVERHEAD_S: f64 = 120.0;
 /// A process whose kernel does not end cannot always end itself, though its record is written.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a worker is asked to do.
+/// Request to a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     experiment: String,
@@ -63,7 +63,7 @@ impl Request {
     /// Reads one.
     ///
     /// # Errors
-    /// The file cannot be read, or is no request.
+    /// If the file cannot be read, or is no request.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|why| Error::Read { path: path.to_owned(), why })?;
         serde_json::from_str(&text).map_err(|e| Error::Setting(format!("{} is not a request: {e}.", path.display())))
@@ -72,7 +72,7 @@ impl Request {
     /// A lab as the request wants it.
     ///
     /// # Errors
-    /// The device is not there.
+    /// If the device is not there.
     pub fn lab(&self) -> Result<Lab> {
         Ok(Lab::on(self.device.parse::<Choice>()?)?.with_bench(self.bench()).isolated(true))
     }
@@ -80,7 +80,7 @@ impl Request {
     /// Does it, with an experiment out of those that the program knows.
     ///
     /// # Errors
-    /// As for [`Lab::attempt_at`]; an experiment or a problem that this version does not have.
+    /// For the reasons of [`Lab::attempt_at`], or if this version does not have the experiment or the problem.
     pub fn run(&self, lab: &Lab, known: &[Entry]) -> Result<Run> {
         let unknown = |what: &str, name: &str| Error::Setting(format!("This version has no {what} `{name}`."));
         let entry = known.iter().find(|entry| entry.name == self.experiment);
@@ -97,11 +97,11 @@ impl Request {
     }
 }
 
-/// What came of a worker.
+/// Outcome of a worker's run.
 pub(super) enum Isolated {
     /// Its record.
     Finished(Box<Run>),
-    /// It was stopped or ended without one, for this reason.
+    /// The worker was stopped, or ended without a result, for this reason.
     Failed(String),
     /// There is no such program, it did not take the request, as one of another version, or it cannot know the experiment.
     Unavailable,
@@ -159,7 +159,7 @@ impl Drop for Files {
 /// Lets a worker try a kernel.
 ///
 /// # Errors
-/// No files can be written for it.
+/// If no files can be written for it.
 pub(super) fn run(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Isolated> {
     match (Request::of(lab, experiment, problem, live), find()) {
         (Some(request), Some(program)) => run_program(lab, &request, &program),

@@ -7,11 +7,12 @@ use std::time::Instant;
 use warpbook_device::Recorder;
 
 impl Profiler<'_> {
-    /// A part of the program by its name, as [`Profiler::range`], which in a recorded step is run again for its hardware counters: once to warm up, once for
-    /// each pass of the hardware's, about ten times, and once for the kernels' names. So it has to launch the same each time, and what it computes must stand
-    /// being computed again: a training step moves on by as many steps. Counted is the first of each name in a cycle. The cycle's clock leaves the time for it out.
+    /// Runs a part of the program under a name, like [`Profiler::range`]. In a recorded step it is run again for its hardware counters: once to
+    /// warm up, once for each pass of the hardware's, about ten times, and once for the kernels' names. So it has to launch the same each time,
+    /// and its computation must stand being repeated: a training step moves on by as many steps. The first part of each name in a cycle is
+    /// counted. The cycle's clock leaves the time for it out.
     ///
-    /// Where counters cannot be read, the profile goes on and the cycle says why: [`Cycle::notes`](super::Cycle::notes).
+    /// If counters cannot be read, the profile goes on and the cycle says why: [`Cycle::notes`](super::Cycle::notes).
     ///
     /// ```no_run
     /// # use warpbook_lab::Lab;
@@ -24,7 +25,7 @@ impl Profiler<'_> {
     /// ```
     ///
     /// # Errors
-    /// The part's, and the device's.
+    /// If the part fails, or the device reports an error.
     pub fn counters(&mut self, name: &str, mut part: impl FnMut() -> Result<()>) -> Result<()> {
         let place = self.recording.as_ref().map(|recording| recording.ranges.len());
         self.range(name, |_| part())?;

@@ -6,7 +6,7 @@ use warpbook_device::{Activity, ActivityKind, Counted, Counters, CudaDevice, Rec
 use warpbook_record::counters::metric;
 use warpbook_record::{CounterValue, KernelCounters};
 
-/// What [`Lab::counters`] reads, by the names of Nsight Compute. A chip that lacks some is asked for the others.
+/// Metrics that [`Lab::counters`] reads, by their names in Nsight Compute. On a chip that lacks some, the others are read.
 pub const METRICS: [&str; 45] = [
     metric::TIME,
     metric::DRAM[0],
@@ -58,14 +58,14 @@ pub const METRICS: [&str; 45] = [
 /// The name under which all kernels of a run are counted.
 const WHOLE: &str = "whole run";
 
-/// What the hardware counted.
+/// Figures of the hardware counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HardwareCounters {
-    /// What counted, and in how many passes.
+    /// Name of the counting library, and the number of passes.
     pub source: String,
     /// In the order of the launches.
     pub kernels: Vec<KernelCounters>,
-    /// What a reader has to know.
+    /// Notes that a reader of the figures has to know.
     pub notes: Vec<String>,
 }
 
@@ -85,20 +85,21 @@ impl Lab {
     /// ```
     ///
     /// # Errors
-    /// There is no GPU, no CUPTI of CUDA 12.6 or later, or the driver lets only administrators read counters, with what to do; and the part's.
+    /// If there is no GPU, no CUPTI of CUDA 12.6 or later, or the driver lets only administrators read counters (the error says what to do), or
+    /// if the part fails.
     pub fn counters(&self, part: impl FnMut() -> Result<()>) -> Result<HardwareCounters> {
         self.counters_of(&METRICS, part)
     }
 
-    /// The same with other metrics, by the names of Nsight Compute (`ncu --query-metrics`).
+    /// Reads other metrics, by their names in Nsight Compute (`ncu --query-metrics`).
     ///
     /// # Errors
-    /// As of [`Lab::counters`].
+    /// For the reasons of [`Lab::counters`].
     pub fn counters_of(&self, metrics: &[&str], part: impl FnMut() -> Result<()>) -> Result<HardwareCounters> {
         self.counters_after(metrics, || Ok(()), part)
     }
 
-    /// The same where something is done before each run that is not counted.
+    /// Reads the counters with `before` called before each run, which is not counted.
     pub(crate) fn counters_after(
         &self,
         metrics: &[&str],
@@ -276,7 +277,7 @@ mod tests {
         }
     }
 
-    /// By the library itself where it is, which needs no GPU.
+    /// The installed library itself is asked where there is one, which needs no GPU.
     #[test]
     fn chips_have_every_metric_but_those_of_others() {
         // What each counts of its tensor cores, which is what they differ in.

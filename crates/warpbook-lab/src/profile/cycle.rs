@@ -24,19 +24,19 @@ pub struct RangeTime {
     pub name: String,
     /// The range around it, by its place.
     pub parent: Option<usize>,
-    /// How many are around it.
+    /// Number of ranges around it.
     pub depth: usize,
     /// The step that it began in.
     pub step: u64,
     /// From the cycle's start, by the host's clock.
     pub start_us: f64,
-    /// By the host's clock: the device may do its work later.
+    /// Duration by the host's clock: the device may do its work later.
     pub duration_us: f64,
-    /// What it was said to work on.
+    /// Work that the range was declared to do.
     pub work: Work,
-    /// The sum of what the device did for it and for the ranges in it.
+    /// Device time of the range and of the ranges in it, summed up.
     pub device_us: f64,
-    /// How many kernels, copies and fills that is; where events took the times, how often the host queued something.
+    /// Number of kernels, copies and fills; where events took the times, the number of times that the host queued something.
     pub launches: u64,
     /// Bytes that the driver was asked for in it; arrays from a pool's segments ask for none.
     pub allocated_bytes: u64,
@@ -47,11 +47,11 @@ pub struct RangeTime {
 pub struct DeviceWork {
     /// A kernel's name, or as "copy to the device".
     pub name: String,
-    /// What it is; a copy's bytes, a kernel's launch.
+    /// Kind of activity, with a copy's bytes or a kernel's launch.
     pub kind: ActivityKind,
     /// CUPTI's number.
     pub stream: u32,
-    /// That of the call that led to it.
+    /// Correlation number of the call that led to it.
     pub correlation: u32,
     /// The graph that it was a node of, and the node, by CUPTI's numbers.
     pub graph: Option<(u32, u64)>,
@@ -61,12 +61,12 @@ pub struct DeviceWork {
     pub operation: String,
     /// From the cycle's start.
     pub start_us: f64,
-    /// How long it took.
+    /// Duration in microseconds.
     pub duration_us: f64,
 }
 
 impl DeviceWork {
-    /// Whether it is the sum of what a range did, and not a single kernel, copy or fill.
+    /// Returns true if it is the sum of what a range did, and not a single kernel, copy or fill.
     #[must_use]
     pub fn is_range(&self) -> bool {
         self.kind == ActivityKind::Range
@@ -80,12 +80,12 @@ impl DeviceWork {
     }
 }
 
-/// A change of what arrays hold on the device.
+/// Change of the memory that arrays hold on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryChange {
     /// From the cycle's start, by the host's clock.
     pub at_us: f64,
-    /// What it was, and what there is afterwards.
+    /// The change, and the memory held afterwards.
     pub point: MemoryPoint,
     /// The innermost range that it was made in, by its place.
     pub range: Option<usize>,
@@ -96,7 +96,7 @@ pub struct MemoryChange {
 pub struct RangeCounters {
     /// The range, by its place; none of a training's step.
     pub range: Option<usize>,
-    /// What was counted.
+    /// Counted figures.
     pub counters: HardwareCounters,
 }
 
@@ -107,28 +107,28 @@ pub struct HostCall {
     pub name: String,
     /// The thread, by the system's number.
     pub thread: u32,
-    /// That of the device's work that it led to.
+    /// Correlation number of the device's work that the call led to.
     pub correlation: u32,
     /// The innermost range that it was made in, by its place.
     pub range: Option<usize>,
     /// From the cycle's start.
     pub start_us: f64,
-    /// How long it took the host.
+    /// Duration on the host in microseconds.
     pub duration_us: f64,
 }
 
-/// What was recorded of some steps; times are in microseconds.
+/// Recording of some steps; times are in microseconds.
 #[derive(Debug, Clone)]
 pub struct Cycle {
     /// Counted from 0.
     pub number: usize,
     /// The number of its first step.
     pub first_step: u64,
-    /// What recorded it, as "CUPTI 130001", or what there was instead, and why.
+    /// Name of the recorder, such as "CUPTI 130001", or what took its place, and why.
     pub source: String,
     /// From the profiler's start to the cycle's.
     pub began_us: f64,
-    /// Whether there is a device other than the host.
+    /// True if there is a device other than the host.
     pub has_device: bool,
     /// Bytes that the lab's arrays held on the device at its end.
     pub allocated_bytes: Option<u64>,
@@ -136,7 +136,7 @@ pub struct Cycle {
     pub lost: u64,
     /// From its start until the device was done.
     pub whole_us: f64,
-    /// One by one.
+    /// The steps, in order.
     pub steps: Vec<StepTime>,
     /// In the order in which they began; after them the spans of the `tracing` crate.
     pub ranges: Vec<RangeTime>,
@@ -144,24 +144,24 @@ pub struct Cycle {
     pub work: Vec<DeviceWork>,
     /// In the order in which they were made.
     pub calls: Vec<HostCall>,
-    /// What arrays held on the device at the start, and each change.
+    /// Memory that arrays held on the device at the start, and each change.
     pub memory: Vec<MemoryChange>,
-    /// What recording costs, where several steps went by that were not recorded.
+    /// Cost of recording, if several steps went by that were not recorded.
     pub overhead: Option<ProfilerOverhead>,
-    /// Of what was counted.
+    /// Counters of each range that was counted.
     pub counters: Vec<RangeCounters>,
-    /// Of a training what the device did in a step, operation by operation, with their work: a sample a recorded step.
+    /// Activity of the device during a step of a training, by operation and with the work of each: one sample for each recorded step.
     pub operations: Option<Breakdown>,
-    /// What is missing, and why.
+    /// Notes on what is missing, and why.
     pub notes: Vec<String>,
 }
 
-/// Where the clock of a recorder is that of a cycle.
+/// Point that relates a recorder's clock to that of a cycle.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joint {
-    /// By the recorder's clock.
+    /// Time by the recorder's clock, in nanoseconds.
     pub ns: u64,
-    /// The same moment from the cycle's start.
+    /// Time of the same moment from the cycle's start, in microseconds.
     pub us: f64,
 }
 
@@ -171,7 +171,7 @@ fn since(start_ns: u64, begin: Joint) -> f64 {
 }
 
 pub(super) fn device_work(all: &[Activity], ranges: &BTreeMap<u32, usize>, begin: Joint) -> Vec<DeviceWork> {
-    let of = |a: &Activity| DeviceWork {
+    let to_work = |a: &Activity| DeviceWork {
         name: a.name.clone(),
         kind: a.kind.clone(),
         stream: a.stream,
@@ -182,11 +182,11 @@ pub(super) fn device_work(all: &[Activity], ranges: &BTreeMap<u32, usize>, begin
         start_us: since(a.start_ns, begin),
         duration_us: a.duration_ns as f64 / 1e3,
     };
-    all.iter().map(of).collect()
+    all.iter().map(to_work).collect()
 }
 
 pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin: Joint) -> Vec<HostCall> {
-    let of = |c: &Call| HostCall {
+    let to_host_call = |c: &Call| HostCall {
         name: c.name.clone(),
         thread: c.thread,
         correlation: c.correlation,
@@ -195,10 +195,10 @@ pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin: Joi
         duration_us: c.duration_ns as f64 / 1e3,
     };
     // Those from before are the recorder's own.
-    all.iter().filter(|c| c.start_ns >= begin.ns).map(of).collect()
+    all.iter().filter(|c| c.start_ns >= begin.ns).map(to_host_call).collect()
 }
 
-/// What each range did on each stream, by the events at its ends; those that could not be read are missing.
+/// Returns the device time of each range on each stream, by the events at its ends; ranges whose events could not be read are missing.
 pub(super) fn range_work(
     times: &EventTimes,
     marks: &[(usize, Mark, Mark)],
@@ -253,7 +253,7 @@ pub(super) fn memory_changes(points: &[MemoryPoint], begin: Instant, ranges: &mu
     all
 }
 
-/// How long some of what the device did took, which lies in the order of its starts; what overlaps counts once.
+/// Returns the time that the device was at work, in microseconds; overlapping work counts once. The work is in the order of its starts.
 fn union_us<'w>(work: impl Iterator<Item = &'w DeviceWork>) -> f64 {
     let (mut busy, mut until) = (0.0, 0.0_f64);
     for work in work {
@@ -265,7 +265,7 @@ fn union_us<'w>(work: impl Iterator<Item = &'w DeviceWork>) -> f64 {
 }
 
 impl Cycle {
-    /// With what the device did summed up over ranges.
+    /// Adds the device's work summed up over ranges.
     pub(super) fn with_sums(mut self) -> Self {
         for work in self.work.iter().filter(|w| !w.is_range()) {
             let mut at = work.range.filter(|r| *r < self.ranges.len());
@@ -285,7 +285,7 @@ impl Cycle {
         self
     }
 
-    /// What was counted, by its name.
+    /// Returns the name of the range that was counted.
     pub fn counted_name(&self, counted: &RangeCounters) -> &str {
         match counted.range {
             Some(range) => self.ranges.get(range).map_or("", |r| &r.name),
@@ -293,19 +293,20 @@ impl Cycle {
         }
     }
 
-    /// Whether ranges were timed by events.
+    /// Returns true if ranges were timed by events.
     pub(crate) fn is_of_events(&self) -> bool {
         self.work.iter().any(DeviceWork::is_range)
     }
 
-    /// The innermost range of all that the device did, and of ranges that were timed by events those with none inside: what is counted once.
+    /// Returns the work that is counted once: everything that the device did, by its innermost range; of ranges that were timed by events, those
+    /// with none inside.
     pub(crate) fn counted_work(&self) -> impl Iterator<Item = &DeviceWork> {
         let timed = |place: usize| self.work.iter().any(|w| w.range == Some(place));
         let has_parts = move |place| self.ranges.iter().enumerate().any(|(i, r)| r.parent == Some(place) && timed(i));
         self.work.iter().filter(move |w| !w.is_range() || !w.range.is_some_and(has_parts))
     }
 
-    /// What recording costs, in a sentence; `None` where it was not compared.
+    /// Returns the cost of recording in a sentence; `None` if it was not compared.
     pub(crate) fn overhead_in_words(&self) -> Option<String> {
         let of = self.overhead?;
         let [with, without] = [of.recorded_us, of.unrecorded_us].map(warpbook_charts::words::time);
@@ -330,7 +331,7 @@ impl Cycle {
         ))
     }
 
-    /// The sum of what the device did.
+    /// Returns the sum of the device's times, in microseconds.
     #[must_use]
     pub fn device_us(&self) -> f64 {
         match self.is_of_events() {

@@ -1,7 +1,8 @@
 //! A profiler: what the host and the device did in some steps of a loop of the learner's own.
 //!
-//! Of most of a loop nothing is recorded: it waits, warms up and then records some steps, which are a [`Cycle`], as often as is wanted. What the device
-//! did comes from CUPTI's activity records, with the range of the program that each was asked for in; without CUPTI from events at the ends of each range.
+//! Most steps of a loop are not recorded: the profiler waits, warms up and then records some steps, which are a [`Cycle`], as often as is wanted.
+//! CUPTI's activity records say what the device did, and in which range of the program it was asked for; without CUPTI, events at the ends of each
+//! range give the times.
 //!
 //! ```no_run
 //! use warpbook_lab::{Lab, write_record};
@@ -21,7 +22,7 @@
 //! # Ok::<(), warpbook_lab::Error>(())
 //! ```
 //!
-//! What comes of it, and from where:
+//! The outputs, and where each comes from:
 //!
 //! - [`Cycle::table`] has the ranges that the device spent most of its time on, with FLOP/s and bandwidth where [`Profiler::range_of`] was told the work;
 //!   [`Cycle::kernels`] the kernels, copies and fills; [`Cycle::memory`] what arrays held on the device over time. In the record, ranges whose work is known
@@ -55,7 +56,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorded, Recorder};
 use warpbook_record::{ProfilerOverhead, stats};
 
-/// What a range works on, where that is known: its table then has rates.
+/// Work of a range, if it is known: its table then has rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Floating-point operations.
@@ -64,19 +65,19 @@ pub struct Work {
     pub bytes: u64,
 }
 
-/// Which steps are recorded: `wait` go by, then `warm_up` with the recorder at work, whose first calls are slow, and of the `active` ones what they
-/// did is kept. Then it begins anew.
+/// Schedule of the recorded steps: `wait` go by, `warm_up` run with the recorder at work, whose first calls are slow, and of the next `active` ones
+/// the recording is kept. Then it begins anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Steps {
     wait: u64,
     warm_up: u64,
-    /// None: all of them.
+    /// Number of recorded steps; `None` for all of them.
     active: Option<u64>,
-    /// How many cycles; 0 for as many as there are.
+    /// Number of cycles; 0 for no limit.
     repeat: usize,
 }
 
-/// What a step is for.
+/// Purpose of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -98,7 +99,7 @@ impl Steps {
         }
     }
 
-    /// Whether a cycle ends with this step.
+    /// Returns true if a cycle ends with this step.
     fn ends(&self, step: u64) -> bool {
         let last = |active| step % (self.wait + self.warm_up + active) == self.wait + self.warm_up + active - 1;
         self.phase(step) == Phase::Active && self.active.is_some_and(last)
@@ -111,12 +112,12 @@ impl Lab {
     /// A graph is best captured inside, so that the recorder has seen its nodes.
     ///
     /// # Errors
-    /// The program's, and the device's.
+    /// If the program fails, or the device reports an error.
     pub fn profile(&self, program: impl FnOnce(&mut Profiler<'_>) -> Result<()>) -> Result<Profile> {
         self.profiler().run(program)
     }
 
-    /// The same with a schedule of steps.
+    /// Returns the options of a profiler that follows a schedule of steps.
     #[must_use]
     pub fn profiler(&self) -> ProfilerOptions<'_> {
         let steps = Steps { wait: 0, warm_up: 0, active: None, repeat: 0 };
@@ -126,7 +127,7 @@ impl Lab {
 
 type Handler<'a> = Box<dyn FnMut(&Cycle) + 'a>;
 
-/// How a program is profiled; see [`Lab::profiler`].
+/// Options of a profile; see [`Lab::profiler`].
 pub struct ProfilerOptions<'a> {
     lab: &'a Lab,
     steps: Steps,
@@ -135,15 +136,15 @@ pub struct ProfilerOptions<'a> {
 }
 
 impl<'a> ProfilerOptions<'a> {
-    /// Of the steps that [`Profiler::step`] ends: `wait` go by, `warm_up` are recorded and thrown away, since the recorder's first calls are slow, and
-    /// `active` (at least one) are kept; then the same again. The usual example is 1, 1 and 2.
+    /// Sets the schedule of the steps that [`Profiler::step`] ends: `wait` go by, `warm_up` are recorded and thrown away, since the recorder's
+    /// first calls are slow, and `active` (at least one) are kept; then it begins anew. The usual example is 1, 1 and 2.
     #[must_use]
     pub fn schedule(mut self, wait: u64, warm_up: u64, active: u64) -> Self {
         self.steps = Steps { wait, warm_up, active: Some(active.max(1)), ..self.steps };
         self
     }
 
-    /// So many cycles of a [`ProfilerOptions::schedule`], after which nothing is recorded any more; 0, which is the default, for no end.
+    /// Sets the number of cycles of a [`ProfilerOptions::schedule`], after which nothing is recorded any more; 0, the default, for no end.
     #[must_use]
     pub fn repeat(mut self, cycles: usize) -> Self {
         self.steps.repeat = cycles;
@@ -156,7 +157,7 @@ impl<'a> ProfilerOptions<'a> {
         self
     }
 
-    /// Is given each cycle as soon as it has ended. What recording costs is compared with the steps until then.
+    /// Calls `handler` with each cycle as soon as it has ended. The cost of recording is compared with the steps until then.
     #[must_use]
     pub fn on_cycle(mut self, handler: impl FnMut(&Cycle) + 'a) -> Self {
         self.on_cycle = Some(Box::new(handler));
@@ -166,7 +167,7 @@ impl<'a> ProfilerOptions<'a> {
     /// Runs the program.
     ///
     /// # Errors
-    /// The program's, and the device's. What was recorded before is lost then, but for what the handler was given.
+    /// If the program fails, or the device reports an error. The earlier recording is lost then, except for the cycles that the handler was given.
     pub fn run(self, program: impl FnOnce(&mut Profiler<'_>) -> Result<()>) -> Result<Profile> {
         let device = self.lab.device().cuda();
         let mut profiler = Profiler {
@@ -199,12 +200,12 @@ impl<'a> ProfilerOptions<'a> {
     }
 }
 
-/// What a program tells how far it has got; see [`Lab::profile`].
+/// Profiler that a program reports its progress to; see [`Lab::profile`].
 pub struct Profiler<'a> {
     steps: Steps,
     device: Option<&'a CudaDevice>,
     recorder: Option<Recorder>,
-    /// What records, or why something is missing.
+    /// Name of the recorder, or why something is missing.
     source: String,
     handler: Option<Handler<'a>>,
     step: u64,
@@ -212,13 +213,13 @@ pub struct Profiler<'a> {
     cycles: Vec<Cycle>,
     began: Instant,
     spans: Arc<Spans>,
-    /// Whether the steps of all cycles are of one kind.
+    /// True if the steps of all cycles are of one kind.
     alike: bool,
     idle: Option<Idle>,
     /// Steps of the wait under way.
     idle_steps: u64,
     unrecorded: Vec<Unrecorded>,
-    /// Whether CUPTI was attached while any of these was timed.
+    /// True if CUPTI was attached while any of these was timed.
     attached_before: bool,
 }
 
@@ -228,14 +229,14 @@ const MOST_UNRECORDED: usize = 8;
 /// Steps that nothing records, timed together while they are under way.
 struct Idle {
     begin: Instant,
-    /// Those that have ended.
+    /// Number of steps that have ended.
     steps: u64,
 }
 
 /// Steps that nothing recorded, as many as a cycle has, so that device and host overlap in them as in a recorded cycle.
 #[derive(Clone, Copy)]
 struct Unrecorded {
-    /// Of one, on average.
+    /// Mean time of a step, in microseconds.
     us: f64,
     steps: u64,
 }
@@ -246,9 +247,9 @@ struct Recording {
     begin: Instant,
     /// From the profiler's start to the cycle's.
     began_us: f64,
-    /// Of the recorder at work.
+    /// Clock relation of the recorder at work.
     joint: Joint,
-    /// What recorders before it have recorded.
+    /// Recordings of earlier recorders in this cycle.
     earlier: Earlier,
     step_begin: Instant,
     first_step: u64,
@@ -257,12 +258,12 @@ struct Recording {
     /// The ranges under way, by their places.
     open: Vec<usize>,
     memory: Option<MemoryWatch>,
-    /// Where nothing records the device: its clock, and the ends of each range.
+    /// Times by events if nothing records the device: its clock, and the ends of each range.
     times: Option<EventTimes>,
     marks: Vec<(usize, Mark, Mark)>,
 }
 
-/// What was recorded of a cycle before counters were read in it.
+/// Recording of a cycle before counters were read in it.
 #[derive(Default)]
 struct Earlier {
     work: Vec<DeviceWork>,
@@ -294,7 +295,7 @@ impl Profiler<'_> {
     /// Ends a step of the loop. At the end of a cycle it waits for the device.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn step(&mut self) -> Result<()> {
         self.end_step();
         self.end_idle_step()?;
@@ -305,20 +306,19 @@ impl Profiler<'_> {
         self.enter()
     }
 
-    /// Whether this step is recorded.
+    /// Returns true if this step is recorded.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.recording.is_some()
     }
 
     /// A part of the program by its name, as "forward"; parts may be nested. Costs next to nothing in a step that is not recorded.
-    ///
-    /// What the device does is counted to the innermost range in which the host asked for it, and to those around that, whenever it does it.
+    /// The device's work is attributed to the innermost range in which the host asked for it, and to the ranges around that, whenever the device does it.
     pub fn range<T>(&mut self, name: &str, part: impl FnOnce(&mut Self) -> T) -> T {
         self.range_of(name, Work::default(), part)
     }
 
-    /// The same of a part whose work is known, so that its table has rates.
+    /// Runs a range whose work is known, so that its table has rates.
     pub fn range_of<T>(&mut self, name: &str, work: Work, part: impl FnOnce(&mut Self) -> T) -> T {
         let _heard = Nvtx::tool().map(|tool| tool.range(name));
         let Some(recording) = &mut self.recording else { return part(self) };
@@ -460,7 +460,7 @@ impl Profiler<'_> {
         Ok(self.device.map_or(Ok(()), CudaDevice::synchronize)?)
     }
 
-    /// What recording costs a step of a cycle that took so long; `None` where too few steps were timed without it to know how they differ.
+    /// Returns the cost of recording a step in a cycle that took `whole_us`; `None` if too few steps were timed without recording to know how they differ.
     fn overhead(&self, whole_us: f64, steps: &[StepTime]) -> Option<ProfilerOverhead> {
         let unrecorded: Vec<f64> = self.unrecorded.iter().map(|u| u.us).collect();
         if unrecorded.len() < 2 || steps.is_empty() {
@@ -553,17 +553,17 @@ impl Profiler<'_> {
     }
 }
 
-/// What was recorded of a program.
+/// Profile of a program.
 #[derive(Debug, Clone)]
 pub struct Profile {
     /// The device's name.
     pub device: String,
-    /// One by one.
+    /// The cycles, in order.
     pub cycles: Vec<Cycle>,
 }
 
 impl Profile {
-    /// All cycles as one, whose tables are those of all; `None` of a profile without a cycle.
+    /// Returns all cycles as one, whose tables cover all of them; `None` if the profile has no cycle.
     #[must_use]
     pub fn whole(&self) -> Option<Cycle> {
         let mut cycles = self.cycles.iter();

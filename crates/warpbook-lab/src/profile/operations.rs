@@ -10,8 +10,8 @@ use warpbook_nn::train::{Place, Samples, TrainError, Trainer};
 use warpbook_record::Dtype;
 
 impl Profile {
-    /// Takes the recorded steps of a training apart, of which those with these numbers have changed no weight. One more step is made for that, one operation at a
-    /// time, and the training put back to where it was. Where that cannot be done a note says why.
+    /// Breaks the recorded steps of a training down into operations; the steps of these numbers have changed no weight. One more step is made for
+    /// that, one operation at a time, and the training is put back to where it was. If that cannot be done, a note says why.
     pub fn take_apart(&mut self, trainer: &mut Trainer, samples: Samples<'_>, skipped: &[u64]) {
         let Place::Cuda(device, options) = trainer.place().clone() else { return };
         // Without CUPTI no kernel is known, and the source says why.
@@ -32,8 +32,8 @@ impl Profile {
 }
 
 impl Profile {
-    /// Reads hardware counters of the kernels of a training's step, for the first cycle. The step is made over and over for that, one operation at a time, and
-    /// the training put back to where it was. Where counters cannot be read a note says why.
+    /// Reads hardware counters of the kernels of a training's step, for the first cycle. The step is made over and over for that, one operation
+    /// at a time, and the training is put back to where it was. If counters cannot be read, a note says why.
     pub fn count_step(&mut self, trainer: &mut Trainer, samples: Samples<'_>) {
         let Some(cycle) = self.cycles.first_mut() else { return };
         match counters_of_step(trainer, samples) {
@@ -139,7 +139,7 @@ impl Cycle {
     }
 }
 
-/// As it was recorded.
+/// Returns the work as the activity that was recorded.
 fn activity(w: &DeviceWork) -> Activity {
     let ns = |us: f64| (us * 1e3).round() as u64;
     Activity {
@@ -180,7 +180,7 @@ mod tests {
 
     /// A step by its operations: two convolutions of one kernel, and an update whose gradient is filled with zeros before.
     fn operations() -> Vec<Operation> {
-        let of = |name: &str, flops, bytes, activities: Vec<Activity>| Operation {
+        let operation = |name: &str, flops, bytes, activities: Vec<Activity>| Operation {
             name: name.into(),
             flops,
             bytes,
@@ -190,10 +190,10 @@ mod tests {
         let clear = Activity { kind: ActivityKind::Fill { bytes: 64 }, correlation: 3, ..kernel("fill", 1, 20, 5) };
         let alone = |name, blocks, correlation| Activity { correlation, ..kernel(name, blocks, 0, 5) };
         vec![
-            of("batch", 0, 0, vec![]),
-            of("conv1 forward", 8_000, 4_000, vec![alone("conv", 8, 1)]),
-            of("conv1 weight gradient", 8_000, 6_000, vec![alone("conv", 8, 2)]),
-            of("optimiser", 0, 3_000, vec![clear, alone("sgd", 4, 4)]),
+            operation("batch", 0, 0, vec![]),
+            operation("conv1 forward", 8_000, 4_000, vec![alone("conv", 8, 1)]),
+            operation("conv1 weight gradient", 8_000, 6_000, vec![alone("conv", 8, 2)]),
+            operation("optimiser", 0, 3_000, vec![clear, alone("sgd", 4, 4)]),
         ]
     }
 

@@ -19,7 +19,7 @@ impl Profile {
     pub fn record(&self, lab: &Lab) -> Run {
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
         let problems: Vec<Problem> = self.cycles.iter().map(Cycle::problem).collect();
-        let of = |make: fn(&Cycle, &Problem) -> Vec<Span>| {
+        let spans = |make: fn(&Cycle, &Problem) -> Vec<Span>| {
             self.cycles.iter().zip(&problems).flat_map(|(c, p)| make(c, p)).collect::<Vec<Span>>()
         };
         let measurement = |(cycle, problem): (&Cycle, &Problem)| Measurement {
@@ -54,7 +54,7 @@ impl Profile {
             },
             main_problem: problems.first().map(|p| p.id.clone()),
             measurements: self.cycles.iter().zip(&problems).map(measurement).collect(),
-            spans: of(Cycle::spans),
+            spans: spans(Cycle::spans),
             breakdowns: self.cycles.iter().zip(&problems).filter_map(|(c, p)| c.breakdown(p)).collect(),
             profiled: self.cycles.iter().zip(&problems).map(|(c, p)| c.profiled(p)).collect(),
             problems,
@@ -132,7 +132,7 @@ impl Cycle {
         }
     }
 
-    /// What the host did in its innermost ranges, where it is the device; `None` where there are none.
+    /// Returns the time of the host's innermost ranges, if the host is the device; `None` if there are none.
     fn breakdown_of_host(&self, problem: &Problem) -> Option<Breakdown> {
         if self.has_device {
             return None;
@@ -151,8 +151,8 @@ impl Cycle {
         (!operations.is_empty()).then(|| self.breakdown_of(operations, problem, [self.whole_us, busy_us]))
     }
 
-    /// What the device did for each operation of a training's steps, or else for each innermost range, and by itself what belongs to none; `None` where
-    /// nothing recorded it.
+    /// Returns the device's activity for each operation of a training's steps, or else for each innermost range, with the work that belongs to
+    /// none as an entry of its own; `None` if nothing recorded it.
     fn breakdown(&self, problem: &Problem) -> Option<Breakdown> {
         if let Some(apart) = &self.operations {
             return Some(apart.clone());
@@ -182,7 +182,7 @@ impl Cycle {
         Some(self.breakdown_of(operations, problem, [last - first.start_us, self.busy_us()]))
     }
 
-    /// These operations of the one run that was recorded.
+    /// Returns the breakdown into these operations of the one run that was recorded.
     fn breakdown_of(
         &self,
         operations: Vec<OperationTime>,

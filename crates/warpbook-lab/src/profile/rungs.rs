@@ -18,12 +18,12 @@ struct Chosen<'r> {
 
 /// The rungs that gave a figure at the main problem on the lab's device, without those of a learner, whose kernels may not end.
 fn chosen<'r>(measured: &'r Run, problem: &Problem) -> Vec<Chosen<'r>> {
-    let of = |rung: &'r Rung| {
+    let choose = |rung: &'r Rung| {
         let measurement = measured.measurement(&rung.id, problem)?;
         let fits = rung.variant_of.is_none() && measured.is_sound(measurement) && measured.on_device(measurement);
         fits.then_some(Chosen { rung, measurement })
     };
-    measured.rungs.iter().filter_map(of).collect()
+    measured.rungs.iter().filter_map(choose).collect()
 }
 
 impl Chosen<'_> {
@@ -31,7 +31,7 @@ impl Chosen<'_> {
         if self.measurement.median_us().is_some_and(|us| us > LONG_US) { 1 } else { RUNS }
     }
 
-    /// With the tile that was the fastest, without trying the others again.
+    /// Returns trials that take the tile that was the fastest, without trying the others again.
     fn trials<'l>(&self, lab: &'l Lab) -> Result<Trials<'l>> {
         lab.bench().cancel.check()?;
         let tile = self.measurement.tile.clone();
@@ -57,7 +57,7 @@ impl Lab {
     /// without a valid figure are left out.
     ///
     /// # Errors
-    /// Nothing was measured; the device's.
+    /// If nothing was measured, or the device reports an error.
     pub fn profile_rungs(&self, experiment: &dyn Experiment, measured: &Run) -> Result<Profile> {
         let problem = main_problem(measured)?;
         let prepared = experiment.prepare(self, problem)?;
@@ -90,7 +90,8 @@ impl Lab {
     /// Reads hardware counters of the rungs of an experiment at the main problem of its record, for [`Run::profiled`]; with reasons where some are missing.
     ///
     /// # Errors
-    /// There is no GPU, nothing was measured, counters would say nothing of this experiment, or they cannot be read at all, with what to do.
+    /// If there is no GPU, nothing was measured, counters would say nothing of this experiment, or they cannot be read at all; the error says
+    /// what to do.
     pub fn count_rungs(&self, experiment: &dyn Experiment, measured: &Run) -> Result<(Vec<Profiled>, Vec<String>)> {
         if let Some(why) = experiment.plan(None)?.uncounted {
             return Err(Error::Setting(why));

@@ -17,7 +17,7 @@ use tracing::{Dispatch, Event, Metadata, Subscriber};
 /// The field that says what a span is of: a span "forward" of the operation "conv1" is the range "conv1 forward".
 const OPERATION: &str = "operation";
 
-/// What a subscriber has heard, shared with the profiler.
+/// Ranges that a subscriber has heard of, shared with the profiler.
 #[derive(Debug, Default)]
 pub(super) struct Spans {
     is_recording: AtomicBool,
@@ -49,7 +49,7 @@ impl Spans {
         self.is_recording.store(is_recording, Ordering::Relaxed);
     }
 
-    /// What has ended since the last call.
+    /// Returns the ranges that have ended since the last call.
     pub(super) fn take(&self) -> Vec<Ended> {
         std::mem::take(&mut self.heard().ended)
     }

@@ -11,7 +11,7 @@ const ROWS: usize = 10;
 /// Operations of a training that are shown.
 const OPERATIONS: usize = 30;
 
-/// What has the same name, added up.
+/// Sum over all entries of the same name.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Sum {
     name: String,
@@ -32,8 +32,8 @@ impl Cycle {
         self.table_of(ROWS)
     }
 
-    /// So many of them. Ranges of the same name are one row. A range has the work of the ranges in it too, so that shares of nested ones do not add
-    /// up to one.
+    /// Returns a table of at most `rows` ranges. Ranges of the same name are one row. A range includes the work of the ranges in it, so that
+    /// shares of nested ones do not add up to one.
     #[must_use]
     pub fn table_of(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -75,8 +75,9 @@ impl Cycle {
         Table { headers, rows: sorted.iter().take(rows).map(row).collect() }
     }
 
-    /// The operations of a training's steps that most of the device's time was spent on, so many of them, with the rates that they reach where their work is
-    /// known: FLOPs of products and convolutions, and the bytes that an operation has to move at least. Empty of other programs.
+    /// Returns a table of at most `rows` operations of a training's steps, those with the most device time first, with the rates that they reach
+    /// if their work is known: FLOPs of products and convolutions, and the bytes that an operation has to move at least. Empty for other
+    /// programs.
     #[must_use]
     pub fn operations_table(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -91,8 +92,8 @@ impl Cycle {
         self.with_rates("operation", sums, rows)
     }
 
-    /// The kernels, copies and fills by their names, those that took the most time in all first; so many of them. A copy and a fill have a bandwidth; a
-    /// kernel has rates where it is the only one of ranges, or of a training's operations, whose work is known.
+    /// Returns a table of at most `rows` kernels, copies and fills by their names, those with the most time first. A copy and a fill have a
+    /// bandwidth; a kernel has rates if it is the only one of ranges, or of a training's operations, whose work is known.
     #[must_use]
     pub fn kernels(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -133,7 +134,7 @@ impl Cycle {
         table(headers, sorted.iter().take(rows).map(row).collect())
     }
 
-    /// The host's calls of the driver by their names, those that took the host the most time first; so many of them.
+    /// Returns a table of at most `rows` of the host's calls of the driver by their names, those with the most host time first.
     #[must_use]
     pub fn driver_calls(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -150,7 +151,7 @@ impl Cycle {
         table(["driver function", "count", "total", "average"], sorted.iter().take(rows).map(row).collect())
     }
 
-    /// What arrays held on the device, at the start, where it was the most, and at the end; with what was allocated and freed.
+    /// Returns a table of the memory that arrays held on the device: at the start, at the peak and at the end, with what was allocated and freed.
     #[must_use]
     pub fn memory_table(&self) -> Table {
         let (Some(first), Some(last)) = (self.memory.first(), self.memory.last()) else { return Table::default() };
@@ -166,10 +167,11 @@ impl Cycle {
         )
     }
 
-    /// What arrays held on the device over the cycle: what the driver has given, and of that what pools have reserved and what is in use of it.
+    /// Draws the memory that arrays held on the device over the cycle: what the driver has given, what pools have reserved of that, and what is
+    /// in use.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where nothing was allocated or freed.
+    /// If nothing was allocated or freed ([`ChartError::NothingToDraw`]).
     pub fn memory_chart(&self) -> Result<Chart, ChartError> {
         let head = ["Device memory over time", &format!("cycle {}", self.number)];
         warpbook_charts::draw().memory(&self.profiled(&self.problem()), self.whole_us, head)
@@ -202,7 +204,7 @@ impl Cycle {
         all.into_iter().filter_map(|(place, work, us)| Some((only[&place]?, work, us))).collect()
     }
 
-    /// The same of a training's operations, over all recorded steps.
+    /// Returns the work of a training's operations, over all recorded steps.
     fn work_of_operations(&self) -> impl Iterator<Item = (&str, Work, f64)> {
         let is_kernel =
             |name: &str| self.work.iter().any(|w| w.name == name && matches!(w.kind, ActivityKind::Kernel { .. }));
@@ -225,12 +227,12 @@ impl Cycle {
         false
     }
 
-    /// Whether something recorded the device.
+    /// Returns true if something recorded the device.
     fn is_recorded(&self) -> bool {
         !self.work.is_empty()
     }
 
-    /// What it is of, and how much of it the device was at work.
+    /// Returns a heading: the device, the recorded steps, and the share of time in which the device was at work.
     #[must_use]
     pub fn heading(&self) -> String {
         let steps = figures::counted(self.steps.len(), "step");
@@ -242,7 +244,7 @@ impl Cycle {
         said
     }
 
-    /// What a reader of the figures has to know.
+    /// Returns remarks that a reader of the figures has to know.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut all = vec![format!("Recorded by {}.", figures::versions(self.source.trim_end_matches('.')))];
@@ -330,7 +332,7 @@ impl Profile {
     }
 }
 
-/// What a profile without cycles says.
+/// Text that is shown for a profile without cycles.
 pub const NOTHING: &str = "Nothing was recorded: the program ended before the schedule's first active step. Call `p.step()?` at the end of each step, or \
     record fewer steps before.";
 
@@ -357,7 +359,7 @@ impl Sums {
     }
 }
 
-/// So much in so many microseconds, where both are known.
+/// Returns the rate of some work in `us` microseconds, if both are known.
 fn rate(work: u64, us: f64, words: fn(f64) -> String) -> String {
     if work > 0 && us > 0.0 { words(work as f64 / us * 1e6) } else { String::new() }
 }
@@ -373,7 +375,7 @@ impl HardwareCounters {
         counters(&self.kernels, ROWS)
     }
 
-    /// What counted, what the columns mean, and notes.
+    /// Returns remarks: who counted, what the columns mean, and notes.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         [counted_by([&*self.source])].into_iter().chain(self.notes.iter().cloned()).collect()

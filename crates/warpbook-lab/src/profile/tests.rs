@@ -203,8 +203,8 @@ fn ranges_inside_of_one_of_their_name_count_once() {
     });
     let cycle = profile.unwrap().cycles.remove(0);
     let table = cycle.table();
-    let of = |name: &str| table.rows.iter().find(|r| r[0] == name).unwrap().clone();
-    assert_eq!((of("a")[1].as_str(), of("b")[1].as_str(), table.headers[4].as_str()), ("1", "1", "host, average"));
+    let row = |name: &str| table.rows.iter().find(|r| r[0] == name).unwrap().clone();
+    assert_eq!((row("a")[1].as_str(), row("b")[1].as_str(), table.headers[4].as_str()), ("1", "1", "host, average"));
     assert!(table.rows.iter().all(|r| r[2].is_empty()), "nothing recorded a device: {table:?}");
 }
 
@@ -215,16 +215,16 @@ fn a_trace_has_every_event_in_its_lane_and_flows_from_calls() {
     let path = cycle.save_trace(folder.path().join("trace.json")).unwrap();
     let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
-    let of = |phase: &str| events.iter().filter(|e| e["ph"] == phase).collect::<Vec<_>>();
-    assert_eq!(of("X").len(), 1 + 3 + 3 + 4, "steps, ranges, calls and the device's work");
-    assert!(of("X").iter().all(|e| e["ts"].as_f64().unwrap() >= 0.0 && e["dur"].as_f64().unwrap() >= 0.0));
-    assert_eq!((of("s").len(), of("f").len()), (3, 3), "one for each call that led to something");
-    let kernel = of("X").into_iter().find(|e| e["name"] == "late").unwrap();
+    let in_phase = |phase: &str| events.iter().filter(|e| e["ph"] == phase).collect::<Vec<_>>();
+    assert_eq!(in_phase("X").len(), 1 + 3 + 3 + 4, "steps, ranges, calls and the device's work");
+    assert!(in_phase("X").iter().all(|e| e["ts"].as_f64().unwrap() >= 0.0 && e["dur"].as_f64().unwrap() >= 0.0));
+    assert_eq!((in_phase("s").len(), in_phase("f").len()), (3, 3), "one for each call that led to something");
+    let kernel = in_phase("X").into_iter().find(|e| e["name"] == "late").unwrap();
     assert_eq!(
         (&kernel["cat"], &kernel["args"]["grid"], &kernel["tid"]),
         (&"kernel".into(), &serde_json::json!([4, 1, 1]), &7.into())
     );
-    let multiply = of("X").into_iter().filter(|e| e["args"]["range"] == "multiply").count();
+    let multiply = in_phase("X").into_iter().filter(|e| e["args"]["range"] == "multiply").count();
     assert_eq!(multiply, 3, "the launch of a graph and its two kernels");
     let refused = cycle.save_trace(folder.path().join("none/trace.json")).unwrap_err();
     assert!(refused.to_string().contains("cannot be written"), "{refused}");
@@ -309,7 +309,7 @@ fn allocations_are_a_curve_a_column_and_part_of_the_record() {
 
 /// A step of two ranges as events tell: one on two streams, with another inside.
 fn by_events() -> Cycle {
-    let of = |range: usize, stream, start_us, duration_us| DeviceWork {
+    let device_work = |range: usize, stream, start_us, duration_us| DeviceWork {
         name: recorded().ranges[range].name.clone(),
         kind: ActivityKind::Range,
         stream,
@@ -320,7 +320,12 @@ fn by_events() -> Cycle {
         start_us,
         duration_us,
     };
-    let work = vec![of(0, 0, 1.0, 10.0), of(1, 0, 1.0, 4.0), of(2, 0, 5.0, 6.0), of(2, 1, 7.0, 6.0)];
+    let work = vec![
+        device_work(0, 0, 1.0, 10.0),
+        device_work(1, 0, 1.0, 4.0),
+        device_work(2, 0, 5.0, 6.0),
+        device_work(2, 1, 7.0, 6.0),
+    ];
     let ranges = recorded().ranges.into_iter().map(|r| RangeTime { device_us: 0.0, launches: 0, ..r }).collect();
     Cycle { source: "CUDA events at the ends of each range".into(), work, ranges, calls: Vec::new(), ..recorded() }
         .with_sums()

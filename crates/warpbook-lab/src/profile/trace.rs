@@ -1,6 +1,6 @@
 //! A cycle as a trace in Chrome's format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 //!
-//! The format is that of "Trace Event Format" by the authors of Chrome's tracing: complete events, flows from a call to what it led to, and counters.
+//! The format is the "Trace Event Format" by the authors of Chrome's tracing: complete events, flows from a call to what it led to, and counters.
 
 use super::{Cycle, Profile};
 use crate::{Error, Result};
@@ -83,7 +83,7 @@ impl Cycle {
     /// Writes the trace to a file.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// If the file cannot be written ([`Error::Write`]).
     pub fn save_trace(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         save(path.as_ref(), &self.chrome_trace())
     }
@@ -94,7 +94,7 @@ impl Cycle {
 }
 
 impl Profile {
-    /// All cycles in one trace, each where it was.
+    /// Returns all cycles as one trace, each at its time.
     #[must_use]
     pub fn chrome_trace(&self) -> String {
         let (mut all, mut lanes) = (Vec::new(), Vec::new());
@@ -123,7 +123,7 @@ impl Profile {
     /// Writes the trace of all cycles to a file.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// If the file cannot be written ([`Error::Write`]).
     pub fn save_trace(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         save(path.as_ref(), &self.chrome_trace())
     }
@@ -138,7 +138,7 @@ fn save(path: &Path, text: &str) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// What a lane or a process is called.
+/// Returns the trace event that names a lane or a process.
 fn named(what: &str, pid: u32, tid: u32, name: &str) -> Value {
     json!({ "ph": "M", "pid": pid, "tid": tid, "name": what, "args": { "name": name } })
 }

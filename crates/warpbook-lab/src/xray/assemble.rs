@@ -7,7 +7,7 @@ use warpbook_kernels::xray::Marks as Names;
 use warpbook_record::xray::phase;
 use warpbook_record::{Problem, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
 
-/// What a record says apart from the marks.
+/// Contents of a record apart from the marks.
 pub(super) struct Taken {
     pub(super) rung: String,
     pub(super) problem: Problem,
@@ -18,7 +18,7 @@ pub(super) struct Taken {
 /// The X-ray of a run, and what a reader has to know of it.
 ///
 /// # Errors
-/// There are no marks; an SM's clock was not compared.
+/// If there are no marks, or an SM's clock was not compared.
 pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(Xray, Vec<String>), String> {
     let phases = phases(&marks.kernels);
     let begin_ns =

@@ -1,4 +1,4 @@
-//! Which marks a record keeps: of a run with millions every block's begin and end, and of some warps their phases.
+//! Selection of the marks that a record keeps: of a run with millions of them, every block's begin and end, and the phases of some warps.
 
 use std::collections::BTreeMap;
 use warpbook_record::xray::phase;
@@ -8,12 +8,12 @@ use warpbook_record::{XrayBlock, XrayWarp};
 const MOST_OF_WARP: usize = 512;
 /// Fewer are no picture of a warp.
 const LEAST_OF_WARP: usize = 16;
-/// What a block, a warp of it and one of its phases take in a record's file, about.
+/// Approximate size in a record's file of a block, of a warp of it and of one of its phases, in bytes.
 const BLOCK_BYTES: usize = 190;
 const WARP_BYTES: usize = 160;
 const PHASE_BYTES: usize = 7;
 
-/// How much a record holds.
+/// Limits on what a record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     /// Blocks whose begin and end are kept.
@@ -31,7 +31,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// About so many bytes of a file, never more than by default.
+    /// Returns the limits for a file of about `bytes`, never above the default.
     pub(super) fn of_bytes(bytes: usize) -> Self {
         let all = Self::default();
         // At least half of it is left for phases.
@@ -46,10 +46,10 @@ impl Limits {
     }
 }
 
-/// What is left.
+/// Marks that are kept.
 pub(super) struct Kept {
     pub(super) blocks: Vec<XrayBlock>,
-    /// What was left out, in sentences.
+    /// Notes on what was left out, in sentences.
     pub(super) notes: Vec<String>,
 }
 
@@ -130,12 +130,12 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limit
     Kept { blocks, notes }
 }
 
-/// How many phases remain of the warps if each has so many at most.
+/// Returns the number of phases that remain if each warp keeps at most `most`.
 fn phases_left(blocks: &[XrayBlock], most: usize) -> usize {
     blocks.iter().flat_map(|b| &b.warps).map(|w| w.phases.len().min(most)).sum()
 }
 
-/// The same of warps with so many phases.
+/// Returns the number of phases that remain of warps with so many phases each.
 fn phases_of(warps: &[usize], most: usize) -> usize {
     warps.iter().map(|phases| (*phases).min(most)).sum()
 }

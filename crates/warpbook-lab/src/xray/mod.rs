@@ -16,15 +16,16 @@ use warpbook_record::{ChartKind, Measurement, Outcome, Problem, Run, Rung, neare
 
 /// Device memory that marks are recorded into.
 const RING_BYTES: u64 = 512 << 20;
-/// How long a run is waited for before its kernels are taken for endless: so many seconds, and so many times what a run without marks has taken.
+/// Time limit after which a run's kernels are taken for endless: at least so many seconds, and so many times what a run without marks has taken.
 const LEAST_LIMIT_S: f64 = 10.0;
 const LIMIT_TIMES: f64 = 200.0;
 
-/// How often a run is recorded at most, and the error of the clocks in nanoseconds that is small enough: a message to L2 and back takes about as long.
+/// Largest number of recordings of a run, and the error of the clocks in nanoseconds that is small enough: a message to L2 and back takes about as
+/// long.
 const RECORDINGS: usize = 4;
 const CLOSE_NS: f64 = 1000.0;
 
-/// What every SM did in one run of a rung: a record with one measurement and its X-ray. Displayed as a chart with its figures.
+/// X-ray of one run of a rung: a record with one measurement and the marks of every SM. Displayed as a chart with its figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct XrayRun {
     /// The record, which can be written to a file and opened by the page.
@@ -35,7 +36,7 @@ impl XrayRun {
     /// The chart with few enough marks for a notebook. The page draws the record with the lanes of all SMs.
     ///
     /// # Errors
-    /// The record has no X-ray, as when somebody took it out.
+    /// If the record has no X-ray, for example because somebody took it out.
     pub fn chart(&self) -> Result<Chart, ChartError> {
         let nothing = || ChartError::NothingToDraw("The record has no X-ray.".into());
         let problem = self.run.xrays.first().map(|x| x.problem.clone()).ok_or_else(nothing)?;
@@ -44,11 +45,11 @@ impl XrayRun {
 }
 
 impl Lab {
-    /// What every SM does in a run of a rung, at the experiment's main problem or its first: the rung's kernels are compiled with their marks
-    /// (`MARK(phase)`, see `kernels/xray.cuh`); their result is checked; a run is recorded. It is timed with marks and without.
+    /// Records what every SM does in a run of a rung, at the experiment's main problem or its first. The rung's kernels are compiled with their
+    /// marks (`MARK(phase)`, see `kernels/xray.cuh`), their result is checked, and a run is recorded. It is timed with marks and without.
     ///
-    /// A product has the tile that it was told to have, else the one that `gemm` would take of that rung; no others are compiled or timed. Kernels that are still
-    /// running after 10 seconds, and after 200 times as long as without marks, are given up.
+    /// A product has the tile that it was set to, else the one that `gemm` would choose for that rung; no others are compiled or timed. Kernels
+    /// that are still running after 10 seconds, and after 200 times as long as without marks, are given up.
     ///
     /// ```no_run
     /// # use warpbook_lab::{Experiment, Lab, Result, XrayRun};
@@ -58,16 +59,16 @@ impl Lab {
     /// ```
     ///
     /// # Errors
-    /// There is no GPU, no such rung, or the rung has no marks; its result is wrong; its kernels do not end; the device's.
+    /// If there is no GPU or no such rung, the rung has no marks, its result is wrong, its kernels do not end, or the device reports an error.
     pub fn xray(&self, experiment: &dyn Experiment, rung: &str) -> Result<XrayRun> {
         self.xray_kept(experiment, rung, Limits::default())
     }
 
-    /// The same whose marks take about so many bytes in the record's file at most: more of them are thinned out, and its notes say by how much. For a record
-    /// that is merged into another, which [`Run::absorb`] does.
+    /// Records an X-ray like [`Lab::xray`] whose marks take at most about `bytes` in the record's file: more of them are thinned out, and its
+    /// notes say by how much. Meant for a record that is merged into another, which [`Run::absorb`] does.
     ///
     /// # Errors
-    /// As of [`Lab::xray`].
+    /// For the reasons of [`Lab::xray`].
     pub fn xray_within(&self, experiment: &dyn Experiment, rung: &str, bytes: usize) -> Result<XrayRun> {
         self.xray_kept(experiment, rung, Limits::of_bytes(bytes))
     }
@@ -173,7 +174,7 @@ struct Ray<'r> {
     tile: Option<String>,
     /// Seconds after which it is taken for endless without marks; `None` where it is known to end.
     limit_s: Option<f64>,
-    /// How much of its marks is kept.
+    /// Limits on the marks that are kept.
     limits: Limits,
 }
 
@@ -184,7 +185,7 @@ impl Ray<'_> {
         self.prepared.candidate(self.rung, &mut Trials { tile, limit_s, ..trials })
     }
 
-    /// What is being done, for who waits.
+    /// Reports the current step to the listener.
     fn says(&self, what: &str) {
         self.lab.tell(&Event::Preparing(what));
     }

@@ -1,4 +1,4 @@
-//! The file of a frozen network: safetensors, with all else as JSON in its metadata.
+//! The file of a frozen network: safetensors, with everything else as JSON in its metadata.
 
 use super::Frozen;
 use crate::train::{Description, Place, TrainError, Views};
@@ -7,10 +7,10 @@ use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The most elements of all activations of an image.
+/// Largest number of activation elements for one image.
 const MOST: usize = 1 << 28;
 
-/// What the metadata say.
+/// Contents of the metadata.
 #[derive(Serialize, Deserialize)]
 struct About {
     /// Version of the format.
@@ -19,17 +19,17 @@ struct About {
     network: Description,
 }
 
-/// Of any version.
+/// The version field alone, which every version of the format has.
 #[derive(Deserialize)]
 struct Version {
     frozen: u32,
 }
 
 impl Frozen {
-    /// Writes one safetensors file with weights, layers, normalisation and classes: to a temporary name first, which is then renamed.
+    /// Writes a safetensors file with weights, layers, normalisation and classes. It is written under a temporary name, then renamed.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// If the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
         let network = Description {
             recipe: self.recipe.clone(),
@@ -52,16 +52,16 @@ impl Frozen {
         Ok(weights::write(&arrays, Some(text), path.as_ref())?)
     }
 
-    /// Reads such a file.
+    /// Reads a file written by [`Frozen::save`].
     ///
     /// # Errors
-    /// The file cannot be read, is damaged, or is no frozen network.
+    /// If the file cannot be read, is damaged, or holds no frozen network.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, TrainError> {
         let path = path.as_ref();
         Self::from_bytes(path, &weights::read_tensors(path)?)
     }
 
-    /// Returns `true` if a file says that it is a frozen network, of any version.
+    /// Returns true if a file's metadata mark it as a frozen network, of any version.
     #[must_use]
     pub fn is_in(path: impl AsRef<Path>) -> bool {
         version(weights::metadata_of_file(path.as_ref()).as_deref()).is_some()
@@ -82,7 +82,7 @@ impl Frozen {
                 // A checkpoint needs no recipe.
                 let recipe = if describes_a_network(text.as_deref()) { "" } else { "RECIPE " };
                 return Err(TrainError::Setting(format!(
-                    "{shown} is not a frozen network. Make one of it: warpbook freeze {recipe}{shown} --out FILE"
+                    "{shown} is not a frozen network. Convert it: warpbook freeze {recipe}{shown} --out FILE"
                 )));
             }
         }
@@ -104,7 +104,7 @@ impl Frozen {
     }
 }
 
-/// Reports whether the metadata describe a network, as a checkpoint's do.
+/// Returns true if the metadata describe a network, as a checkpoint's do.
 fn describes_a_network(text: Option<&str>) -> bool {
     let described = text.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
     described.is_some_and(|about| about["network"].is_object())
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_format_stays() {
-        // Word for word as version 1 was first written, which had the classes before the loss.
+        // The exact text that version 1 first wrote, with the classes before the loss.
         let text = concat!(
             r#"{"frozen":1,"recipe":"mnist","data":"synthetic","input":[1,4,4],"#,
             r#""layers":["batch_norm momentum 0.1 epsilon 0.00001 name bn1","conv2d 2 3x3 padding 1 name conv1","#,
@@ -210,8 +210,8 @@ mod tests {
         std::fs::write(&path, "text").unwrap();
         check("not a safetensors file");
         Weights::init(&Recipe::mnist().network, 1).save(&path).unwrap();
-        check("Make one of it: warpbook freeze RECIPE ");
-        // Lengths stay, so that the file's offsets do.
+        check("Convert it: warpbook freeze RECIPE ");
+        // Lengths stay, so the file's offsets stay valid.
         let whole = bytes(&small());
         let replaced = |from: &str, to: &str| {
             assert_eq!(from.len(), to.len());
@@ -265,7 +265,7 @@ mod tests {
         fn no_damage_makes_it_panic(edits in prop::collection::vec((any::<u16>(), any::<u8>(), 0u8..4), 1..6)) {
             let mut bytes = bytes(&small());
             for (at, value, kind) in edits {
-                // Most of them in the header.
+                // Most mutations hit the header.
                 let at = usize::from(at) * bytes.len() / (1 << 16);
                 match kind {
                     _ if bytes.is_empty() => bytes.push(value),

@@ -1,25 +1,26 @@
-//! Batch normalisations folded into the layers before them, dropout left out.
+//! Folds batch normalisations into the layers before them and removes dropout.
 
 use crate::network::{Network, Node, Op, Rebuilt};
 use crate::train::TrainError;
 use crate::weights::Weights;
 use std::collections::HashMap;
 
-/// The network for inference, with its weights. It computes the same, but for rounding: a batch normalisation with running statistics
-/// after a convolution or a linear layer is the same layer with w' = w gamma / sqrt(variance + epsilon) and b' = (b - mean) gamma /
-/// sqrt(variance + epsilon) + beta. One whose input another layer reads too, or that follows neither, stays.
+/// Returns the network for inference with its weights. Up to rounding it computes the same outputs: a batch normalisation with running
+/// statistics after a convolution or a linear layer is that layer with w' = w gamma / sqrt(variance + epsilon) and b' = (b - mean) gamma /
+/// sqrt(variance + epsilon) + beta. A batch normalisation stays if another layer reads its input too, or if it follows neither kind of
+/// layer.
 pub(super) fn fold(network: &Network, weights: &Weights) -> Result<(Network, Weights), TrainError> {
     let weights = Weights::new(network, weights.values().to_vec())?;
     let into = targets(network);
     let mut folded: HashMap<usize, Folded> = HashMap::new();
     for (i, node) in network.nodes().iter().enumerate() {
         if let (Some(target), Op::BatchNorm { epsilon, .. }) = (into[i], node.op) {
-            let layer = folded.entry(target).or_insert_with(|| Folded::of(&network.nodes()[target], &weights));
+            let layer = folded.entry(target).or_insert_with(|| Folded::new(&network.nodes()[target], &weights));
             layer.scale(&node.params.iter().map(|p| &weights.values()[*p][..]).collect::<Vec<_>>(), epsilon);
         }
     }
     let layers = network.rebuilt(|node, layer| {
-        // A node writes the value after those before it.
+        // A node writes the value whose index is one above its own.
         let i = node.output - 1;
         match node.op {
             Op::Dropout { .. } => Rebuilt::OnlyIfAlone(layer),
@@ -31,9 +32,9 @@ pub(super) fn fold(network: &Network, weights: &Weights) -> Result<(Network, Wei
     let of_names: HashMap<&str, &Folded> = folded.iter().map(|(i, f)| (&*network.nodes()[*i].name, f)).collect();
     let frozen = Network::new(network.input(), layers).map_err(|e| TrainError::Setting(e.to_string()))?;
     let values = frozen.params().iter().map(|spec| {
-        let (layer, of) = spec.name.rsplit_once('.').unwrap_or((&spec.name, ""));
+        let (layer, parameter) = spec.name.rsplit_once('.').unwrap_or((&spec.name, ""));
         match of_names.get(layer) {
-            Some(f) => (if of == "weight" { &f.weight } else { &f.bias }).iter().map(|v| *v as f32).collect(),
+            Some(f) => (if parameter == "weight" { &f.weight } else { &f.bias }).iter().map(|v| *v as f32).collect(),
             None => weights.get(&spec.name).unwrap_or_default().to_vec(),
         }
     });
@@ -41,7 +42,7 @@ pub(super) fn fold(network: &Network, weights: &Weights) -> Result<(Network, Wei
     Ok((frozen.clone(), Weights::new(&frozen, values)?))
 }
 
-/// For each node the one that it is folded into, if it is a batch normalisation and there is one.
+/// For each node that is a batch normalisation, the node it is folded into, if any.
 fn targets(network: &Network) -> Vec<Option<usize>> {
     let mut readers = vec![0; network.values().len()];
     for node in network.nodes() {
@@ -61,7 +62,7 @@ fn targets(network: &Network) -> Vec<Option<usize>> {
 
 fn target(network: &Network, into: &[Option<usize>], readers: &[usize], node: &Node) -> Option<usize> {
     let mut value = node.input;
-    // Past what will not be there: dropout, and batch normalisations that are folded themselves.
+    // Skips removed nodes: dropout, and batch normalisations that are folded themselves.
     while value > 0 && readers[value] == 1 {
         let before = &network.nodes()[value - 1];
         match before.op {
@@ -74,14 +75,14 @@ fn target(network: &Network, into: &[Option<usize>], readers: &[usize], node: &N
     None
 }
 
-/// A weight `[out][..]` and a bias `[out]`, in f64 until all is folded.
+/// A weight `[out][..]` and a bias `[out]`, kept in f64 until everything is folded.
 struct Folded {
     weight: Vec<f64>,
     bias: Vec<f64>,
 }
 
 impl Folded {
-    fn of(node: &Node, weights: &Weights) -> Self {
+    fn new(node: &Node, weights: &Weights) -> Self {
         let param = |i: usize| -> Option<Vec<f64>> {
             let values = &weights.values()[*node.params.get(i)?];
             Some(values.iter().map(|v| f64::from(*v)).collect())
@@ -94,7 +95,7 @@ impl Folded {
         Self { weight: param(0).unwrap_or_default(), bias: param(1).unwrap_or_else(|| vec![0.0; out]) }
     }
 
-    /// Folds a batch normalisation of these parameters: gamma, beta, mean and variance.
+    /// Folds a batch normalisation with these parameters: gamma, beta, mean and variance.
     fn scale(&mut self, params: &[&[f32]], epsilon: f32) {
         let inputs = self.weight.len() / self.bias.len().max(1);
         for (c, bias) in self.bias.iter_mut().enumerate() {
@@ -114,17 +115,17 @@ mod tests {
     use crate::train::{CpuEngine, Mode};
     use warpbook_data::philox;
 
-    /// Weights of which none is 0 or 1.
+    /// Random weights, none of them 0 or 1.
     fn weights(network: &Network) -> Weights {
         let value = |(id, spec): (usize, &ParamSpec)| {
             let mut values = vec![0.0; spec.len()];
             philox::fill_uniforms(&mut values, 3, id as u32, 0);
             let spread = 2.0 / (spec.fan_in as f32).sqrt();
-            let of = |v: f32| match spec.role {
+            let rescaled = |v: f32| match spec.role {
                 Role::RunningVariance | Role::Scale => 0.3 + v,
                 _ => (v - 0.5) * spread,
             };
-            values.into_iter().map(of).collect()
+            values.into_iter().map(rescaled).collect()
         };
         Weights::new(network, network.params().iter().enumerate().map(value).collect()).unwrap()
     }
@@ -137,7 +138,7 @@ mod tests {
         engine.outputs(N).to_vec()
     }
 
-    /// Freezes and compares; gives what is left.
+    /// Freezes a network, compares its outputs, and checks which layers are left.
     fn check(layers: Vec<Layer>, expect: &[&str]) {
         let network = Network::new([2, 8, 8], layers).unwrap();
         let weights = weights(&network);
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_batch_norm_that_cannot_be_folded_stays() {
-        // Nothing before it; another layer between; the convolution's output is read by the sum too.
+        // Nothing to fold into; another layer between; the sum also reads the convolution's output.
         check(vec![batch_norm(), flatten(), linear(2)], &["bn1", "flatten1", "fc1"]);
         check(vec![conv2d(3, 3), relu(), batch_norm()], &["conv1", "relu1", "bn1"]);
         check(vec![conv2d(3, 3), residual([batch_norm(), gelu()])], &["conv1", "bn1", "gelu1", "residual1"]);

@@ -1,4 +1,4 @@
-//! A trained network that is kept for use: frozen, in one file with all that a prediction needs.
+//! A trained network frozen for inference, in one file with everything a prediction needs.
 //!
 //! ```
 //! use warpbook_data::synthetic_digits;
@@ -24,11 +24,11 @@ use crate::weights::Weights;
 use std::path::Path;
 use warpbook_data::{self, Dataset, Fit, Fitted, Identity, Source, fit_image};
 
-/// The most images that are classified at a time.
+/// Largest number of images classified at a time.
 const BATCH: usize = 256;
 
-/// A network for inference: batch normalisations folded into the layers before them, dropout removed, with the normalisation
-/// of its images and the names of its classes.
+/// A network for inference: batch normalisations folded into the layers before them, dropout removed, with the normalisation of its images
+/// and the names of its classes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frozen {
     recipe: String,
@@ -45,10 +45,10 @@ pub struct Frozen {
 }
 
 impl Frozen {
-    /// Freezes a recipe's network with these weights. It sees each image once, however many views the recipe has.
+    /// Freezes a recipe's network with these weights. It sees each image once, even if the recipe has several views.
     ///
     /// # Errors
-    /// If the network takes no images, it does not have one output for each class, or the weights are not the network's.
+    /// If the network takes no images, does not have one output per class, or has other parameters than the weights.
     pub fn new(recipe: &Recipe, weights: &Weights, classes: &[String]) -> Result<Self, TrainError> {
         let Shape::Image { channels, height, width } = recipe.network.input() else {
             return Err(TrainError::Setting(format!(
@@ -75,21 +75,21 @@ impl Frozen {
         .checked()
     }
 
-    /// Adds a note on where the data set that it was trained on can be opened again: a name that [`warpbook_data::open`] knows, or a folder.
+    /// Records where its training data set can be opened again: a name that [`warpbook_data::open`] knows, or a folder.
     #[must_use]
     pub fn with_data(mut self, source: impl Into<Source>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// Adds a note on which images it was trained on, and how they were brought to their size: [`Dataset::identity`] of these images.
+    /// Records which images it was trained on, and how they were resized: [`Dataset::identity`] of these images.
     #[must_use]
     pub fn trained_on(mut self, images: Identity) -> Self {
         self.identity = Some(images);
         self
     }
 
-    /// Moves the computation elsewhere: `frozen.to(&device)` in fp32, `frozen.to(Place::new(&device, Precision::AmpFp16)?)` in half.
+    /// Chooses where it computes: `frozen.to(&device)` in fp32, `frozen.to(Place::new(&device, Precision::AmpFp16)?)` in half precision.
     /// [`Frozen::predictor`] copies the weights there.
     #[must_use]
     pub fn to(mut self, place: impl Into<Place>) -> Self {
@@ -97,19 +97,19 @@ impl Frozen {
         self
     }
 
-    /// Where it computes; on the CPU unless [`Frozen::to`] said otherwise.
+    /// Where it computes; the CPU until [`Frozen::to`] is called.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// What a network of a file may not be, too.
+    /// Checks the rules that hold for files too.
     fn checked(self) -> Result<Self, TrainError> {
         let refuse = |why: String| Err(TrainError::Setting(why));
         let [channels, ..] = self.shape;
         if self.classes.is_empty() || self.classes.len() > 256 || self.network.output() != self.classes.len().into() {
             return refuse(format!(
-                "The network has {} outputs, and there are {} classes; there can be 1 to 256, an output each.",
+                "The network has {} outputs, and there are {} classes; it needs 1 to 256 classes, with one output each.",
                 self.network.output(),
                 self.classes.len()
             ));
@@ -123,32 +123,32 @@ impl Frozen {
         Ok(self)
     }
 
-    /// The name of the recipe that it was trained with.
+    /// Name of the recipe it was trained with.
     #[must_use]
     pub fn recipe(&self) -> &str {
         &self.recipe
     }
 
-    /// Where the data set that it was trained on can be opened again, if that is known.
+    /// Where its training data set can be opened again, if known.
     #[must_use]
     pub fn source(&self) -> Option<&Source> {
         self.source.as_ref()
     }
 
-    /// Which images it was trained on; `None` where its file is of an older version, or nobody told.
+    /// Which images it was trained on; `None` if its file is of an older version, or [`Frozen::trained_on`] was not called.
     #[must_use]
     pub fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// How an image of a file is brought to its size: as in its training, or, where that is not known, as is usual for its data set.
+    /// How an image file is resized: as in training or, if that is unknown, as is usual for its data set.
     #[must_use]
     pub fn fit(&self) -> Fit {
         let usual = || self.source.as_ref().map_or(Fit::Centre, Source::usual_fit);
         self.identity.as_ref().map_or_else(usual, |identity| identity.fit)
     }
 
-    /// Reads a PNG or JPEG image as the network takes it, prepared like its training images: see [`fit_image`].
+    /// Reads a PNG or JPEG image and prepares it like the training images: see [`fit_image`].
     ///
     /// # Errors
     /// Like [`fit_image`].
@@ -156,52 +156,52 @@ impl Frozen {
         fit_image(path, self.shape, self.fit())
     }
 
-    /// The network, without dropout, and without the batch normalisations that were folded.
+    /// The network, without dropout and folded batch normalisations.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// Its weights.
+    /// Weights, in the network's order.
     #[must_use]
     pub fn weights(&self) -> &Weights {
         &self.weights
     }
 
-    /// `[channels, height, width]` of an image.
+    /// Shape `[channels, height, width]` of an image.
     #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         self.shape
     }
 
-    /// The classes' names; a [`Prediction::class`] is an index of them.
+    /// Names of the classes; a [`Prediction::class`] is an index into them.
     #[must_use]
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// Classifies images, u8 `[n][channels][height][width]`. Memory and kernels are made ready each time: for calls again and again, keep a
+    /// Classifies images, u8 `[n][channels][height][width]`. Each call allocates memory and loads kernels: for repeated calls, keep a
     /// [`Frozen::predictor`].
     ///
     /// # Errors
-    /// The bytes are not a whole number of images, or an output is no finite number; the device's.
+    /// If the bytes are not a whole number of images, an output is not finite, or the device fails.
     pub fn predict(&self, images: &[u8]) -> Result<Vec<Prediction>, TrainError> {
         let n = images.len() / self.shape.iter().product::<usize>();
         self.predictor(n.clamp(1, BATCH))?.predict(images)
     }
 
-    /// What classifies batches of at most this size where the network computes, with all memory allocated.
+    /// Allocates memory for batches of at most this size, on the device where the network computes.
     ///
     /// # Errors
-    /// The batch is 0, or does not fit into device memory; the device's.
+    /// If the batch is 0 or does not fit into device memory, or the device fails.
     pub fn predictor(&self, batch: usize) -> Result<Predictor, TrainError> {
         Predictor::new(self, batch)
     }
 
-    /// The loss and the accuracy over a data set, whose classes are matched by their names.
+    /// Loss and accuracy over a data set, whose classes are matched by name.
     ///
     /// # Errors
-    /// The data set's images are not of the network's shape, or a class of theirs is none of the network's; the loss is no finite number.
+    /// If the data set's images have another shape, the network lacks one of its classes, or the loss is not finite.
     pub fn evaluate(&self, set: &Dataset) -> Result<Score, TrainError> {
         if set.shape() != self.shape {
             let [[c, h, w], [of_c, of_h, of_w]] = [self.shape, set.shape()];
@@ -214,6 +214,6 @@ impl Frozen {
         let mut predictor = self.predictor(set.len().clamp(1, BATCH))?;
         let batches = set.images().chunks(BATCH * set.pixels()).zip(set.labels().chunks(BATCH));
         let losses = batches.map(|(images, labels)| Ok((predictor.loss(images, labels, self.loss)?, labels.len())));
-        Score::of(losses.collect::<Result<Vec<_>, TrainError>>()?).finite()
+        Score::from_batches(losses.collect::<Result<Vec<_>, TrainError>>()?).finite()
     }
 }

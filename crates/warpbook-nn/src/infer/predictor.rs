@@ -1,25 +1,25 @@
-//! A frozen network with the memory that it needs for a batch.
+//! A frozen network with memory for batches.
 
 use super::Frozen;
 use crate::ops::augment::{self, Augment};
 use crate::ops::optimizer::Optimizer;
-use crate::train::{BatchLoss, CpuEngine, CudaInference, Loss, Mode, Place, Target, TrainError};
+use crate::train::{CpuEngine, CudaInference, Loss, MeanLoss, Mode, Place, Target, TrainError};
 use warpbook_device::{Bench, Samples};
 
-/// What a network takes an image for.
+/// The classification of an image.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// The class of the largest probability.
+    /// The most probable class.
     pub class: usize,
-    /// Its probability, from 0 to 1.
+    /// Probability of [`Prediction::class`], from 0 to 1.
     pub confidence: f32,
-    /// The probability of each class.
+    /// Probability of each class.
     pub probabilities: Vec<f32>,
 }
 
 impl Prediction {
-    /// The softmax of an image's outputs.
-    fn of(logits: &[f32]) -> Self {
+    /// Applies the softmax to an image's outputs.
+    fn from_logits(logits: &[f32]) -> Self {
         let largest = logits.iter().fold(f32::NEG_INFINITY, |m, v| m.max(*v));
         let powers: Vec<f64> = logits.iter().map(|v| (f64::from(*v) - f64::from(largest)).exp()).collect();
         let sum: f64 = powers.iter().sum();
@@ -28,7 +28,7 @@ impl Prediction {
         Self { class, confidence: probabilities.get(class).copied().unwrap_or(0.0), probabilities }
     }
 
-    /// The classes of the largest probabilities, the largest first, each with its own.
+    /// The `n` most probable classes with their probabilities, the most probable first.
     #[must_use]
     pub fn top(&self, n: usize) -> Vec<(usize, f32)> {
         let mut all: Vec<(usize, f32)> = self.probabilities.iter().copied().enumerate().collect();
@@ -38,7 +38,7 @@ impl Prediction {
     }
 }
 
-/// Classifies batches of images on the CPU or on a GPU. All memory is allocated once; on a GPU each size of a batch is a graph.
+/// Classifies batches of images on the CPU or on a GPU. All memory is allocated once; on a GPU each batch size has its own CUDA graph.
 #[derive(Debug)]
 pub struct Predictor {
     engine: Engine,
@@ -52,7 +52,7 @@ enum Engine {
     Cuda(Box<CudaInference>),
 }
 
-/// The CPU's passes, with the normalisation of their images.
+/// The CPU's passes, with the normalisation of images.
 #[derive(Debug)]
 struct OnCpu {
     engine: CpuEngine,
@@ -89,7 +89,7 @@ impl Predictor {
     pub(super) fn new(frozen: &Frozen, batch: usize) -> Result<Self, TrainError> {
         let Frozen { network, weights, shape, mean, deviation, .. } = frozen;
         let engine = match &frozen.place {
-            // The optimiser without a state: nothing is trained.
+            // This optimiser has no state: nothing is trained.
             Place::Cpu => Engine::Cpu(Box::new(OnCpu {
                 engine: CpuEngine::new(network, batch, weights, &Optimizer::sgd())?,
                 mean: mean.clone(),
@@ -103,7 +103,7 @@ impl Predictor {
         Ok(Self { engine, shape: *shape, outputs: network.output().elements() })
     }
 
-    /// The most images that are classified at a time.
+    /// Largest number of images classified at a time.
     #[must_use]
     pub fn batch(&self) -> usize {
         match &self.engine {
@@ -112,7 +112,7 @@ impl Predictor {
         }
     }
 
-    /// Bytes of weights and activations on its device.
+    /// Bytes of weights and activations on the device.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match &self.engine {
@@ -121,11 +121,11 @@ impl Predictor {
         }
     }
 
-    /// Times of a batch of images, at most [`Predictor::batch`], from pixels in host memory to outputs there: on a GPU by CUDA events, with
+    /// Times a batch of images, at most [`Predictor::batch`], from pixels in host memory to outputs there: on a GPU with CUDA events, with
     /// launch and wait in [`Samples::wall_us`].
     ///
     /// # Errors
-    /// The batch is too large or no whole number of images; the device's.
+    /// If the batch is too large or not a whole number of images, or the device fails.
     pub fn time(&mut self, images: &[u8], bench: &Bench) -> Result<Samples, TrainError> {
         self.check(images)?;
         if let Engine::Cuda(cuda) = &mut self.engine {
@@ -142,7 +142,7 @@ impl Predictor {
     /// Classifies images, u8 `[n][channels][height][width]`, batch by batch.
     ///
     /// # Errors
-    /// The bytes are not a whole number of images, or an output is no finite number.
+    /// If the bytes are not a whole number of images, an output is not finite, or the device fails.
     pub fn predict(&mut self, images: &[u8]) -> Result<Vec<Prediction>, TrainError> {
         let pixels = self.check(images)?;
         let mut all = Vec::with_capacity(images.len() / pixels);
@@ -152,20 +152,20 @@ impl Predictor {
             for (i, logits) in logits.chunks(self.outputs).enumerate() {
                 if logits.iter().any(|v| !v.is_finite()) {
                     return Err(TrainError::NotFinite(format!(
-                        "The network's outputs for image {} are no finite numbers: its weights are damaged, its training went wrong, or fp16 does not reach as far.",
+                        "The network's outputs for image {} are not finite numbers: its weights are damaged, its training went wrong, or they exceed the range of fp16.",
                         first + i
                     )));
                 }
-                all.push(Prediction::of(logits));
+                all.push(Prediction::from_logits(logits));
             }
         }
         Ok(all)
     }
 
-    /// The outputs `[n][classes]` for images, u8 `[n][channels][height][width]`, as the last layer leaves them.
+    /// Returns the last layer's outputs `[n][classes]` for images, u8 `[n][channels][height][width]`.
     ///
     /// # Errors
-    /// The bytes are not a whole number of images; the device's.
+    /// If the bytes are not a whole number of images, or the device fails.
     pub fn outputs(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
         let pixels = self.check(images)?;
         let mut all = Vec::with_capacity(images.len() / pixels * self.outputs);
@@ -176,12 +176,12 @@ impl Predictor {
     }
 
     /// The loss of one batch.
-    pub(super) fn loss(&mut self, images: &[u8], labels: &[u8], loss: Loss) -> Result<BatchLoss, TrainError> {
+    pub(super) fn loss(&mut self, images: &[u8], labels: &[u8], loss: Loss) -> Result<MeanLoss, TrainError> {
         let logits = self.batch_outputs(images)?;
-        loss.of(&logits, Target::Labels(labels), None)
+        loss.evaluate(&logits, Target::Labels(labels), None)
     }
 
-    /// The bytes of an image; an error unless there is a whole number of them.
+    /// Returns the bytes of an image. It is an error if `images` is not a whole number of images.
     fn check(&self, images: &[u8]) -> Result<usize, TrainError> {
         let ([c, h, w], pixels) = (self.shape, self.shape.iter().product());
         if images.len().is_multiple_of(pixels) {
@@ -193,7 +193,7 @@ impl Predictor {
         )))
     }
 
-    /// The outputs `[n][classes]` of at most a batch of images.
+    /// Returns the outputs `[n][classes]` for at most a batch of images.
     fn batch_outputs(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
         let (most, n) = (self.batch(), images.len() / self.shape.iter().product::<usize>());
         if n > most {
@@ -213,11 +213,11 @@ mod tests {
 
     #[test]
     fn probabilities_are_those_of_a_softmax() {
-        let p = Prediction::of(&[0.0, 2f32.ln(), 0.0]);
+        let p = Prediction::from_logits(&[0.0, 2f32.ln(), 0.0]);
         assert_eq!((p.class, p.confidence), (1, 0.5));
         assert_eq!(p.probabilities, [0.25, 0.5, 0.25]);
         assert_eq!(p.top(2), [(1, 0.5), (0, 0.25)]);
-        let far = Prediction::of(&[1e30, -1e30]);
+        let far = Prediction::from_logits(&[1e30, -1e30]);
         assert_eq!((far.class, far.probabilities), (0, vec![1.0, 0.0]));
     }
 }

@@ -1,4 +1,4 @@
-//! How parameters are stored while training, where activations are NHWC: PyTorch's are NCHW.
+//! Layout of parameters during training: activations are NHWC, PyTorch's are NCHW.
 
 use super::{Network, Op, ParamId, Shape};
 use warpbook_data::parallel::chunks;
@@ -6,23 +6,24 @@ use warpbook_data::parallel::chunks;
 /// The order of a vector's features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// As PyTorch has them.
+    /// Channel by channel, as in PyTorch.
     Plain,
-    /// Those of a flattened image, pixel by pixel instead of channel by channel.
+    /// A flattened image of this shape, pixel by pixel instead of channel by channel.
     Pixels([usize; 3]),
 }
 
 /// The layout of a network's parameters and vectors where images are NHWC.
 ///
-/// Flattening an NHWC image is then free: the columns of the linear layer that follows are permuted instead, once, when weights are
-/// loaded. Where that is not possible, as where features are added to others of another order, [`Arrangement::transposes`] says so.
+/// Flattening an NHWC image then costs nothing: instead, the columns of the following linear layer are permuted once, when weights are
+/// loaded. If that is impossible, for example because features are added to others in another order, [`Arrangement::transposes`] returns
+/// true.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrangement {
     params: Vec<Permutation>,
     transposes: bool,
 }
 
-/// The place of each element of a parameter.
+/// How the elements of a parameter are reordered for storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Permutation {
     Same,
@@ -34,7 +35,7 @@ enum Permutation {
 }
 
 impl Permutation {
-    fn of(channels: usize, pixels: usize) -> Self {
+    fn pixel_order(channels: usize, pixels: usize) -> Self {
         if channels == 1 || pixels == 1 { Self::Same } else { Self::Pixels { channels, pixels } }
     }
 
@@ -55,7 +56,7 @@ fn transpose(from: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     to
 }
 
-/// `[outer][rows][columns]` as `[outer][columns][rows]`.
+/// Transposes each matrix of `[outer][rows][columns]` to `[outer][columns][rows]`.
 pub(crate) fn transpose_into(from: &[f32], to: &mut [f32], rows: usize, columns: usize) {
     let len = rows * columns;
     chunks(to, len, &|matrix, to| {
@@ -69,29 +70,29 @@ pub(crate) fn transpose_into(from: &[f32], to: &mut [f32], rows: usize, columns:
 impl Arrangement {
     /// The layout for a network.
     #[must_use]
-    pub fn of(network: &Network) -> Self {
+    pub fn new(network: &Network) -> Self {
         Self::find(network, false).unwrap_or_else(|| Self { transposes: true, ..Self::plain(network) })
     }
 
-    /// Whether flattening has to transpose the image.
+    /// Returns true if flattening has to transpose the image.
     #[must_use]
     pub fn transposes(&self) -> bool {
         self.transposes
     }
 
-    /// A parameter as it is stored, from PyTorch's layout.
+    /// Converts a parameter from PyTorch's layout to the stored layout.
     #[must_use]
     pub fn store(&self, param: ParamId, values: &[f32]) -> Vec<f32> {
         self.params[param].store(values)
     }
 
-    /// A parameter in PyTorch's layout, from what is stored.
+    /// Converts a stored parameter back to PyTorch's layout.
     #[must_use]
     pub fn load(&self, param: ParamId, stored: &[f32]) -> Vec<f32> {
         self.params[param].load(stored)
     }
 
-    /// The layout where images are NCHW: PyTorch's.
+    /// The layout for NCHW images, which is PyTorch's.
     pub(crate) fn identity(network: &Network) -> Self {
         Self { params: vec![Permutation::Same; network.params().len()], transposes: false }
     }
@@ -100,7 +101,7 @@ impl Arrangement {
         Self::find(network, true).expect("without permuted features, all orders agree")
     }
 
-    /// The layout; `None` where orders of features disagree, or the network's output would be permuted.
+    /// Finds the layout; `None` if orders of features disagree, or the network's output would be permuted.
     fn find(network: &Network, transposes: bool) -> Option<Self> {
         let mut params = vec![Permutation::Same; network.params().len()];
         let mut orders = vec![Order::Plain; network.values().len()];
@@ -109,12 +110,12 @@ impl Arrangement {
             let order = orders[node.input];
             orders[node.output] = match (node.op, input) {
                 (Op::Conv2d(c), _) => {
-                    params[node.params[0]] = Permutation::of(input.channels(), c.kernel[0] * c.kernel[1]);
+                    params[node.params[0]] = Permutation::pixel_order(input.channels(), c.kernel[0] * c.kernel[1]);
                     Order::Plain
                 }
                 (Op::Linear { .. }, _) => {
                     if let Order::Pixels([channels, height, width]) = order {
-                        params[node.params[0]] = Permutation::of(channels, height * width);
+                        params[node.params[0]] = Permutation::pixel_order(channels, height * width);
                     }
                     Order::Plain
                 }
@@ -125,12 +126,14 @@ impl Arrangement {
                 }
                 (Op::BatchNorm { .. }, _) => {
                     if let Order::Pixels([channels, height, width]) = order {
-                        node.params.iter().for_each(|p| params[*p] = Permutation::of(channels, height * width));
+                        node.params
+                            .iter()
+                            .for_each(|p| params[*p] = Permutation::pixel_order(channels, height * width));
                     }
                     order
                 }
                 (Op::Add(other), _) if orders[other] != order => return None,
-                // Its author counts features as PyTorch does.
+                // A custom layer's author counts features as PyTorch does.
                 (Op::Own, _) if order != Order::Plain => return None,
                 _ => order,
             };
@@ -151,7 +154,7 @@ mod tests {
             [conv2d(3, 2).padding(1), relu(), flatten(), batch_norm(), dropout(0.1), linear(2)],
         )
         .unwrap();
-        let a = Arrangement::of(&n);
+        let a = Arrangement::new(&n);
         assert!(!a.transposes());
         let count = |p: usize| (0..n.params()[p].len()).map(|i| i as f32).collect::<Vec<f32>>();
         // Filter 0: channel 0 has 0 to 3, channel 1 has 4 to 7.
@@ -168,10 +171,10 @@ mod tests {
     #[test]
     fn features_of_two_orders_are_not_added() {
         let n = Network::new([2, 3, 3], [flatten(), residual([linear(18)]), linear(2)]).unwrap();
-        assert!(Arrangement::of(&n).transposes());
+        assert!(Arrangement::new(&n).transposes());
         let ends_flat = Network::new([2, 3, 3], [flatten()]).unwrap();
-        assert!(Arrangement::of(&ends_flat).transposes());
+        assert!(Arrangement::new(&ends_flat).transposes());
         let grey = Network::new([1, 3, 3], [flatten()]).unwrap();
-        assert!(!Arrangement::of(&grey).transposes());
+        assert!(!Arrangement::new(&grey).transposes());
     }
 }

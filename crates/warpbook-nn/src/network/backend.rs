@@ -1,22 +1,22 @@
-//! What computes single layers on a GPU.
+//! Choice of the backend of a single layer on a GPU.
 
 use super::layer::{Kind, Layer};
 use crate::ops::conv2d::cuda::Method;
 use warpbook_gemm::ProductBy;
 
-/// What computes a layer on a GPU, forwards and both gradients, where it is not to be what the training's options say for all layers.
+/// The backends that compute a layer on a GPU, forward and backward, where it overrides the training's options.
 ///
-/// It is a setting of code: no word of a layer's text, so that files and checkpoints have none, and nothing to a CPU.
+/// Set in code only: a layer's text, files and checkpoints do not contain it, and the CPU ignores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct By {
-    /// The method of a convolution.
+    /// Method of a convolution.
     pub convolution: Option<Method>,
-    /// What computes the products of a linear layer, or of a convolution by [`Method::Im2col`].
+    /// Who computes the matrix products of a linear layer, or of a convolution by [`Method::Im2col`].
     pub product: Option<ProductBy>,
 }
 
 impl Layer {
-    /// The same convolution or linear layer, computed by NVIDIA's library on a GPU: cuDNN or cuBLASLt. See [`By`].
+    /// Computes this convolution or linear layer with NVIDIA's library on a GPU: cuDNN or cuBLASLt. See [`By`].
     #[must_use]
     pub fn stock(self) -> Self {
         match self.kind {
@@ -25,8 +25,8 @@ impl Layer {
         }
     }
 
-    /// Lets one of [`ProductBy`], such as a kernel of your own, compute the layer's products on a GPU. The layer is linear, or a convolution, which is
-    /// then computed by [`Method::Im2col`]. See [`By`].
+    /// Chooses who computes the layer's matrix products on a GPU, such as a kernel of your own. The layer is linear, or a convolution,
+    /// which [`Method::Im2col`] then computes. See [`By`].
     #[must_use]
     pub fn product(mut self, by: impl Into<ProductBy>) -> Self {
         match (&self.kind, self.by.convolution) {
@@ -39,7 +39,7 @@ impl Layer {
         self
     }
 
-    /// The same convolution, computed by this method on a GPU. See [`By`].
+    /// Computes this convolution with the given method on a GPU. See [`By`].
     #[must_use]
     pub fn method(mut self, method: Method) -> Self {
         if !matches!(self.kind, Kind::Conv2d(_)) {
@@ -70,14 +70,14 @@ mod tests {
             linear(2),
         ];
         let network = Network::new([2, 6, 6], layers).unwrap();
-        let of = |i: usize| network.nodes()[i].by;
+        let backend_of = |i: usize| network.nodes()[i].by;
         let stock = Some(Method::Stock);
-        assert_eq!(of(0), By { convolution: stock, product: None });
-        assert_eq!(of(1), By { convolution: Some(Method::Im2col), product: Some(ProductBy::Tiled) });
-        assert_eq!((of(2).convolution, of(3), of(4)), (stock, By::default(), By::default()));
-        assert_eq!((of(5).product, of(6).product), (Some(ProductBy::Naive), Some(ProductBy::Stock)));
-        assert_eq!(of(7), By::default());
-        // A network that is made of its layers again keeps it; their words, as in files, do not.
+        assert_eq!(backend_of(0), By { convolution: stock, product: None });
+        assert_eq!(backend_of(1), By { convolution: Some(Method::Im2col), product: Some(ProductBy::Tiled) });
+        assert_eq!((backend_of(2).convolution, backend_of(3), backend_of(4)), (stock, By::default(), By::default()));
+        assert_eq!((backend_of(5).product, backend_of(6).product), (Some(ProductBy::Naive), Some(ProductBy::Stock)));
+        assert_eq!(backend_of(7), By::default());
+        // A network rebuilt from its layers keeps the choice; their text, as in files, does not.
         let again = Network::new(network.input(), network.layers()).unwrap();
         assert_eq!(again, network);
         let words: Layer = network.layers()[5].words().unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! A list of layers made into operations on values: shapes inferred, parameters named, residual branches joined.
+//! Turns a list of layers into operations on values: infers shapes, names parameters, joins residual branches.
 
 use super::backend::By;
 use super::layer::{Activation, Conv2d, Kind, Layer, Pool};
@@ -8,43 +8,43 @@ use crate::ops::custom_layer::OwnLayer;
 use crate::weights::STATE;
 use std::collections::HashSet;
 
-/// The number of a value: 0 is the input, each operation writes one more.
+/// Index of a value: 0 is the input, and each operation writes the next one.
 pub type ValueId = usize;
 
-/// The number of a parameter in [`super::Network::params`].
+/// Index of a parameter in [`super::Network::params`].
 pub type ParamId = usize;
 
 /// An operation of a network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its name, as `conv1` or `relu2`.
+    /// Name, such as `conv1` or `relu2`.
     pub name: String,
-    /// The layer that it comes from, as its author wrote it.
+    /// Text of the layer as its author wrote it.
     pub written: String,
-    /// What it computes.
+    /// The computation.
     pub op: Op,
-    /// The value that it reads.
+    /// The value it reads.
     pub input: ValueId,
-    /// The value that it writes.
+    /// The value it writes.
     pub output: ValueId,
-    /// Its parameters, in the order of [`Op`]'s documentation.
+    /// Parameters, in the order that [`Op`] documents.
     pub params: Vec<ParamId>,
-    /// What computes it on a GPU, where its author says so.
+    /// Backend on a GPU, if the author chose one.
     pub by: By,
-    /// Of [`Op::Own`], the layer.
+    /// The layer of an [`Op::Own`].
     pub own: Option<OwnLayer>,
 }
 
-/// What an operation computes.
+/// The computation of an operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Op {
-    /// A convolution; parameters: weight, and bias where it has one.
+    /// A convolution; parameters: weight, and bias if it has one.
     Conv2d(Conv2d),
-    /// y = x W^T + b; parameters: weight, and bias where it has one.
+    /// y = x W^T + b; parameters: weight, and bias if it has one.
     Linear {
-        /// Features of y.
+        /// Number of features of y.
         features: usize,
-        /// Whether b is added.
+        /// True if b is added.
         bias: bool,
     },
     /// An element-wise function.
@@ -53,29 +53,29 @@ pub enum Op {
     Pool(Pool),
     /// Batch normalisation; parameters: weight, bias, running mean, running variance.
     BatchNorm {
-        /// Share of a batch in the running statistics.
+        /// Weight of a batch in the running statistics.
         momentum: f32,
-        /// Added to the variance.
+        /// Constant added to the variance.
         epsilon: f32,
-        /// Whether its weight is trained; otherwise it stays 1.
+        /// True if the weight is trained; otherwise it stays 1.
         scale: bool,
     },
-    /// Dropout of elements with this probability; `layer` tells its random numbers from those of others.
+    /// Dropout of elements with this probability; `layer` selects its stream of random numbers.
     Dropout {
         /// Probability.
         p: f32,
-        /// 0 for the network's first dropout, 1 for its second, ...
+        /// Index among the network's dropouts, from 0.
         layer: u32,
     },
-    /// An image as a vector, channel by channel.
+    /// Reshapes an image to a vector, channel by channel.
     Flatten,
     /// Adds another value: the end of a residual branch.
     Add(ValueId),
-    /// A layer of the learner's own, [`Node::own`]; parameters: its own.
+    /// A custom layer, held in [`Node::own`]; it defines its own parameters.
     Own,
 }
 
-/// What [`infer`] finds.
+/// Result of [`infer`].
 #[derive(Debug)]
 pub(super) struct Inferred {
     pub nodes: Vec<Node>,
@@ -96,12 +96,12 @@ pub(super) fn infer(input: Shape, layers: &[Layer]) -> Result<Inferred, NetworkE
     Ok(builder.found)
 }
 
-/// The most elements of a parameter, and of a sample's activations.
+/// Largest number of elements of a parameter, and of a sample's activations.
 const MOST_ELEMENTS: usize = 1 << 31;
 
 struct Builder {
     found: Inferred,
-    /// How often a kind of layer came, by the stem of its name.
+    /// Number of layers of each kind so far, by the stem of the name.
     counts: Vec<(String, usize)>,
     names: HashSet<String>,
     dropouts: u32,
@@ -127,7 +127,7 @@ impl Builder {
         let (before, after) = (self.found.values[at], self.found.values[end]);
         if before != after {
             return Err(NetworkError(format!(
-                "{name}: its branch makes {after} of {before}, so the two cannot be added. Change stride, padding or filters so that \
+                "{name}: its branch turns {before} into {after}, so the two cannot be added. Change stride, padding or filters so that \
                  the shape stays the same."
             )));
         }
@@ -152,7 +152,7 @@ impl Builder {
         Ok(end)
     }
 
-    /// An error where a weight or an output has more elements than any device holds, and products of sizes would overflow.
+    /// Refuses a weight or an output with more elements than any device holds, whose sizes would overflow when multiplied.
     fn check_size(&self, name: &str, op: &Op, input: Shape, output: Shape) -> Result<(), NetworkError> {
         let product = |sizes: &[usize]| sizes.iter().fold(1usize, |all, s| all.saturating_mul(*s));
         let weight = match op {
@@ -162,13 +162,13 @@ impl Builder {
         };
         if weight.max(output.elements()) > MOST_ELEMENTS {
             return Err(NetworkError(format!(
-                "{name} makes {output} of {input}: its weight or its output would have more than 2^31 elements. Make it smaller."
+                "{name} turns {input} into {output}: its weight or its output would have more than 2^31 elements. Make it smaller."
             )));
         }
         Ok(())
     }
 
-    /// What a layer computes of an input, and the shape of its output.
+    /// Returns a layer's operation for an input, and the shape of its output.
     fn operation(&mut self, kind: &Kind, input: Shape) -> Result<(Op, Shape), String> {
         let not_image = |what: &str| format!("{what} needs an image. Put it before the `flatten` layer.");
         Ok(match (kind, input) {
@@ -259,8 +259,8 @@ impl Builder {
             Op::BatchNorm { scale, .. } => !scale && role == Role::Scale,
             _ => false,
         };
-        let made = specs.into_iter().map(|(of, shape, role, fan_in)| ParamSpec {
-            name: format!("{name}.{of}"),
+        let made = specs.into_iter().map(|(suffix, shape, role, fan_in)| ParamSpec {
+            name: format!("{name}.{suffix}"),
             shape,
             role,
             fan_in,
@@ -286,7 +286,7 @@ impl Builder {
         output
     }
 
-    /// The layer's name, or the next of its kind.
+    /// Returns the layer's name, or makes the next one of its kind.
     fn name(&mut self, layer: &Layer) -> Result<String, NetworkError> {
         let stem = layer.kind.stem();
         let place = self.counts.iter().position(|(s, _)| *s == stem).unwrap_or_else(|| {

@@ -1,22 +1,22 @@
-//! Layers as data: what a network is written with.
+//! The layers that a network is written with, as data.
 
 use super::backend::By;
 pub use crate::ops::activation::Activation;
 use crate::ops::custom_layer::OwnLayer;
 use std::fmt;
 
-/// One layer of a network, made by the functions of this module: `conv2d(32, 3).padding(1)`, `relu()`, `linear(10).named("head")`.
+/// A layer of a network, made by a function of this module: `conv2d(32, 3).padding(1)`, `relu()`, `linear(10).named("head")`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
     pub(super) kind: Kind,
     pub(super) name: Option<String>,
-    /// What computes it on a GPU.
+    /// Backend on a GPU.
     pub(super) by: By,
     /// A setting that this kind of layer does not have; the network refuses it.
     pub(super) misuse: Option<String>,
 }
 
-/// What a layer does.
+/// The kind of a layer, with its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
     Conv2d(Conv2d),
@@ -31,7 +31,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What layers of this kind are called, with a number, where nobody names them.
+    /// Stem of the names given to unnamed layers of this kind; a number follows it.
     pub(super) fn stem(&self) -> &str {
         match self {
             Self::Conv2d(_) => "conv",
@@ -51,34 +51,34 @@ impl Kind {
 /// A two-dimensional convolution (cross-correlation, as in PyTorch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conv2d {
-    /// Channels of its output.
+    /// Number of output channels.
     pub filters: usize,
     /// Height and width of the kernel.
     pub kernel: [usize; 2],
-    /// Rows and columns from one window to the next.
+    /// Rows and columns between neighbouring windows.
     pub stride: [usize; 2],
-    /// Zeros around the image, above and below, left and right.
+    /// Rows of zeros above and below the image, and columns to its left and right.
     pub padding: [usize; 2],
-    /// Whether a bias is added to each channel.
+    /// True if a bias is added to each channel.
     pub bias: bool,
-    /// Whether its weight stays as it is in training; its bias, if it has one, is trained.
+    /// True if training leaves the weight unchanged; a bias is trained.
     pub frozen: bool,
 }
 
 /// A window that is moved over an image, channel by channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pool {
-    /// What is taken of a window.
+    /// How a window is reduced to one value.
     pub kind: PoolKind,
     /// Height and width of the window.
     pub size: [usize; 2],
-    /// Rows and columns from one window to the next.
+    /// Rows and columns between neighbouring windows.
     pub stride: [usize; 2],
     /// Border around the image: minus infinity for a maximum, zeros that count for an average.
     pub padding: [usize; 2],
 }
 
-/// What a pool takes of a window.
+/// How a pool reduces a window to one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolKind {
     /// The largest value.
@@ -93,38 +93,38 @@ impl From<Kind> for Layer {
     }
 }
 
-/// A convolution with a square kernel, stride 1, no padding, and a bias.
+/// Creates a convolution with a square kernel, stride 1, no padding, and a bias.
 #[must_use]
 pub fn conv2d(filters: usize, kernel: usize) -> Layer {
     Kind::Conv2d(Conv2d { filters, kernel: [kernel; 2], stride: [1; 2], padding: [0; 2], bias: true, frozen: false })
         .into()
 }
 
-/// A fully connected layer with a bias: y = x W^T + b.
+/// Creates a fully connected layer with a bias: y = x W^T + b.
 #[must_use]
 pub fn linear(features: usize) -> Layer {
     Kind::Linear { features, bias: true }.into()
 }
 
-/// max(x, 0).
+/// Creates a rectified linear unit, max(x, 0).
 #[must_use]
 pub fn relu() -> Layer {
     Kind::Activation(Activation::Relu).into()
 }
 
-/// The Gaussian error linear unit (Hendrycks and Gimpel, 2016), exact.
+/// Creates a Gaussian error linear unit (Hendrycks and Gimpel, 2016), computed exactly.
 #[must_use]
 pub fn gelu() -> Layer {
     Kind::Activation(Activation::Gelu).into()
 }
 
-/// The largest value of each window of `size` x `size`, windows side by side.
+/// Creates a maximum pool with adjacent windows of `size` x `size`.
 #[must_use]
 pub fn max_pool(size: usize) -> Layer {
     pool(PoolKind::Max, size)
 }
 
-/// The mean of each window of `size` x `size`, windows side by side.
+/// Creates an average pool with adjacent windows of `size` x `size`.
 #[must_use]
 pub fn avg_pool(size: usize) -> Layer {
     pool(PoolKind::Average, size)
@@ -134,52 +134,52 @@ fn pool(kind: PoolKind, size: usize) -> Layer {
     Kind::Pool(Pool { kind, size: [size; 2], stride: [size; 2], padding: [0; 2] }).into()
 }
 
-/// Batch normalisation (Ioffe and Szegedy, 2015) over each channel or feature, momentum 0.1, epsilon 1e-5.
+/// Creates a batch normalisation (Ioffe and Szegedy, 2015) over each channel or feature, momentum 0.1, epsilon 1e-5.
 #[must_use]
 pub fn batch_norm() -> Layer {
     Kind::BatchNorm { momentum: 0.1, epsilon: 1e-5, scale: true }.into()
 }
 
-/// Sets elements to zero with probability `p` while training, and scales the others by 1 / (1 - p).
+/// Creates a dropout: in training, elements become zero with probability `p`, and the others are scaled by 1 / (1 - p).
 #[must_use]
 pub fn dropout(p: f32) -> Layer {
     Kind::Dropout { p }.into()
 }
 
-/// Makes a vector of an image, channel by channel.
+/// Creates a layer that reshapes an image to a vector, channel by channel.
 #[must_use]
 pub fn flatten() -> Layer {
     Kind::Flatten.into()
 }
 
-/// x + f(x), where f is a list of layers that keeps the shape (He et al., 2015).
+/// Creates x + f(x), where f is a list of layers that keeps the shape (He et al., 2015).
 #[must_use]
 pub fn residual(layers: impl IntoIterator<Item = Layer>) -> Layer {
     Kind::Residual(layers.into_iter().collect()).into()
 }
 
-/// A layer of the learner's own, forward and backward as CUDA C++: see [`crate::ops::custom_layer`].
+/// Creates a custom layer with forward and backward pass in CUDA C++: see [`crate::ops::custom_layer`].
 #[must_use]
 pub fn own(layer: &OwnLayer) -> Layer {
     Kind::Own(layer.clone()).into()
 }
 
 impl Layer {
-    /// The same with a name for its parameters, as `conv1` in `conv1.weight`. Without it, convolutions are `conv1`, `conv2`, ...,
-    /// linear layers `fc1`, ..., batch normalisations `bn1`, ....
+    /// Names the layer and so its parameters: `conv1` gives `conv1.weight`. Unnamed convolutions are `conv1`, `conv2`, ..., linear layers
+    /// `fc1`, ..., batch normalisations `bn1`, ....
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The same convolution or pool with this stride. The network refuses a setting that a layer does not have.
+    /// Sets the stride of a convolution or pool. The network refuses a setting that a layer does not have.
     #[must_use]
     pub fn stride(self, stride: usize) -> Self {
         self.strides([stride; 2])
     }
 
-    /// The same convolution or pool with these strides, by rows and by columns.
+    /// Sets the strides of a convolution or pool, by rows and by columns.
     #[must_use]
     pub fn strides(mut self, strides: [usize; 2]) -> Self {
         match &mut self.kind {
@@ -190,13 +190,13 @@ impl Layer {
         self
     }
 
-    /// The same convolution or pool with a border of this width on all sides.
+    /// Sets the width of the border of a convolution or pool, equal on all sides.
     #[must_use]
     pub fn padding(self, padding: usize) -> Self {
         self.paddings([padding; 2])
     }
 
-    /// The same convolution or pool with a border of these widths, above and below, left and right.
+    /// Sets the widths of the border of a convolution or pool: above and below, left and right.
     #[must_use]
     pub fn paddings(mut self, paddings: [usize; 2]) -> Self {
         match &mut self.kind {
@@ -207,7 +207,7 @@ impl Layer {
         self
     }
 
-    /// The same convolution with a kernel of this height and width.
+    /// Sets the height and width of a convolution's kernel.
     #[must_use]
     pub fn kernel(mut self, kernel: [usize; 2]) -> Self {
         match &mut self.kind {
@@ -217,7 +217,7 @@ impl Layer {
         self
     }
 
-    /// The same convolution or linear layer without a bias.
+    /// Removes the bias of a convolution or linear layer.
     #[must_use]
     pub fn without_bias(mut self) -> Self {
         match &mut self.kind {
@@ -228,7 +228,7 @@ impl Layer {
         self
     }
 
-    /// The same convolution with a weight that stays as it is in training; no gradient of it is computed.
+    /// Freezes the weight of a convolution: training leaves it unchanged and computes no gradient of it.
     #[must_use]
     pub fn frozen(mut self) -> Self {
         match &mut self.kind {
@@ -238,7 +238,7 @@ impl Layer {
         self
     }
 
-    /// The same batch normalisation with a weight that stays 1, so that only its bias is trained.
+    /// Fixes the weight of a batch normalisation at 1, so that only its bias is trained.
     #[must_use]
     pub fn without_scale(mut self) -> Self {
         match &mut self.kind {
@@ -248,7 +248,7 @@ impl Layer {
         self
     }
 
-    /// The same batch normalisation with another momentum of the running statistics: new = (1 - momentum) old + momentum batch.
+    /// Sets the momentum of a batch normalisation's running statistics: new = (1 - momentum) old + momentum batch.
     #[must_use]
     pub fn momentum(mut self, value: f32) -> Self {
         match &mut self.kind {
@@ -258,7 +258,7 @@ impl Layer {
         self
     }
 
-    /// The same batch normalisation with another number that is added to the variance.
+    /// Sets the constant that a batch normalisation adds to the variance.
     #[must_use]
     pub fn epsilon(mut self, value: f32) -> Self {
         match &mut self.kind {
@@ -268,7 +268,7 @@ impl Layer {
         self
     }
 
-    /// The same pool with windows of this height and width, side by side.
+    /// Sets the height and width of a pool's windows, which are adjacent.
     #[must_use]
     pub fn window(mut self, size: [usize; 2]) -> Self {
         match &mut self.kind {
@@ -286,8 +286,8 @@ impl Layer {
 }
 
 impl Layer {
-    /// As `Display` has it, and what is not as these functions make it: a frozen weight, no bias, other settings of a batch normalisation, a
-    /// residual branch with its layers, and a name that was given.
+    /// Like `Display`, with everything that differs from the defaults: a frozen weight, no bias, other settings of a batch normalisation,
+    /// the layers of a residual branch, and a given name.
     #[must_use]
     pub fn in_full(&self) -> String {
         let mut text = self.to_string();
@@ -320,12 +320,12 @@ impl Layer {
     }
 }
 
-/// Both numbers, or one where they are equal.
+/// Writes both numbers, or one if they are equal.
 fn pair([a, b]: [usize; 2]) -> String {
     if a == b { a.to_string() } else { format!("{a}x{b}") }
 }
 
-/// As PyTorch writes it: "conv2d 32, 3x3, padding 1".
+/// Writes a layer as PyTorch does: "conv2d 32, 3x3, padding 1".
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let windows = |f: &mut fmt::Formatter<'_>, stride: [usize; 2], usual: [usize; 2], padding: [usize; 2]| {

@@ -15,7 +15,7 @@
 //! | [`conv2d`], [`linear`] | with a bias or without, any kernel, stride and padding |
 //! | [`relu`], [`gelu`] | element by element |
 //! | [`max_pool`], [`avg_pool`] | windows of an image |
-//! | [`batch_norm`], [`dropout`] | other in training than afterwards |
+//! | [`batch_norm`], [`dropout`] | differ between training and inference |
 //! | [`flatten`], [`residual`] | an image as a vector; x + f(x) of a list of layers |
 //! | [`own`] | forward and backward pass as CUDA C++ in a cell, with parameters that are trained: see [`crate::ops::custom_layer`] |
 
@@ -42,32 +42,32 @@ pub use presets::{amp_recipe, cifar10_cnn, mnist_cnn};
 pub(crate) use rebuild::Rebuilt;
 pub use shape::{Shape, windows};
 
-/// Why a list of layers is no network: the layer's name, and the shapes that do not fit.
+/// Why a list of layers is no network: names the layer, and the shapes that do not match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NetworkError(pub(crate) String);
 
-/// What a parameter is for.
+/// The purpose of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The weight of a convolution `[out][in][height][width]` or of a linear layer `[out][in]`.
     Weight,
-    /// Its bias `[out]`.
+    /// The bias `[out]` of a convolution or a linear layer.
     Bias,
     /// The scale of a batch normalisation.
     Scale,
     /// The shift of a batch normalisation.
     Shift,
-    /// Its running mean, which is not trained.
+    /// The running mean of a batch normalisation, which is not trained.
     RunningMean,
-    /// Its running variance, which is not trained.
+    /// The running variance of a batch normalisation, which is not trained.
     RunningVariance,
-    /// A parameter of a layer of the learner's own, which says what it is at first.
+    /// A parameter of a custom layer, which defines its initial value.
     Own,
 }
 
 impl Role {
-    /// Whether an optimiser changes it.
+    /// Returns true if an optimiser changes such a parameter.
     #[must_use]
     pub fn is_trained(self) -> bool {
         !matches!(self, Self::RunningMean | Self::RunningVariance)
@@ -77,47 +77,47 @@ impl Role {
 /// A parameter of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamSpec {
-    /// As PyTorch names it: `conv1.weight`.
+    /// PyTorch's name, such as `conv1.weight`.
     pub name: String,
     /// PyTorch's shape.
     pub shape: Vec<usize>,
-    /// What it is for.
+    /// Purpose.
     pub role: Role,
-    /// Inputs that each output of its layer sums over; what its initial values are scaled by.
+    /// Number of inputs that each output of its layer sums over; it scales the initial values.
     pub fan_in: usize,
-    /// Whether it stays as it is in training, though its role is that of a trained one.
+    /// True if training leaves it unchanged although its role is trained.
     pub frozen: bool,
 }
 
 impl ParamSpec {
-    /// Its elements.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether it has no elements; no network has such a parameter.
+    /// Returns true if it has no elements, which no network allows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A network: operations in order, each reading values that were written before it.
+/// A network: operations in order, each reading values written earlier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     nodes: Vec<Node>,
     values: Vec<Shape>,
     params: Vec<ParamSpec>,
-    /// The first operations of the segments after the first: see [`Network::checkpointed`].
+    /// First operation of each segment after the first: see [`Network::checkpointed`].
     cuts: Vec<usize>,
 }
 
 impl Network {
-    /// The network of these layers for samples of a shape: `[channels, height, width]`, or a number of features.
+    /// Builds a network from layers, for samples of this shape: `[channels, height, width]`, or a number of features.
     ///
     /// # Errors
-    /// A layer that does not fit the shape that it gets; two layers of one name; a setting that makes no sense.
+    /// If a layer does not fit its input's shape, two layers have one name, or a setting is invalid.
     pub fn new(input: impl Into<Shape>, layers: impl IntoIterator<Item = Layer>) -> Result<Self, NetworkError> {
         let layers: Vec<Layer> = layers.into_iter().collect();
         let graph::Inferred { nodes, values, params } = graph::infer(input.into(), &layers)?;
@@ -127,7 +127,7 @@ impl Network {
         Ok(Self { nodes, values, params, cuts: Vec::new() })
     }
 
-    /// The same network with all probabilities of dropout 0.
+    /// Returns this network with every dropout probability 0.
     #[must_use]
     pub fn without_dropout(&self) -> Self {
         let mut network = self.clone();
@@ -139,31 +139,31 @@ impl Network {
         network
     }
 
-    /// The same network without a word on what computes its layers ([`By`]).
+    /// Returns this network without choices of backends ([`By`]).
     pub(crate) fn without_choices(mut self) -> Self {
         self.nodes.iter_mut().for_each(|node| node.by = By::default());
         self
     }
 
-    /// The shape of a sample.
+    /// Shape of an input sample.
     #[must_use]
     pub fn input(&self) -> Shape {
         self.values[0]
     }
 
-    /// The shape of what comes out for a sample.
+    /// Shape of the output for one sample.
     #[must_use]
     pub fn output(&self) -> Shape {
         self.values[self.values.len() - 1]
     }
 
-    /// Its operations, in order.
+    /// Operations in order of execution.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The shape of a value.
+    /// Shape of a value.
     ///
     /// # Panics
     /// If there is no such value.
@@ -172,41 +172,41 @@ impl Network {
         self.values[id]
     }
 
-    /// The shapes of all values, the input first.
+    /// Shapes of all values, the input first.
     #[must_use]
     pub fn values(&self) -> &[Shape] {
         &self.values
     }
 
-    /// Its parameters, in the order of its layers.
+    /// Parameters, in the order of the layers.
     #[must_use]
     pub fn params(&self) -> &[ParamSpec] {
         &self.params
     }
 
-    /// What each element of a parameter of a layer of the learner's own is at first; 0 of any other parameter.
+    /// Initial value of each element of a custom layer's parameter; 0 for any other parameter.
     #[must_use]
     pub fn initial(&self, id: ParamId) -> f32 {
-        let of = |node: &Node| {
+        let initial_in = |node: &Node| {
             let place = node.params.iter().position(|p| *p == id)?;
             Some(node.own.as_ref()?.parameters().get(place)?.initial)
         };
-        self.nodes.iter().find_map(of).unwrap_or(0.0)
+        self.nodes.iter().find_map(initial_in).unwrap_or(0.0)
     }
 
-    /// Numbers that are trained.
+    /// Number of trained numbers.
     #[must_use]
     pub fn parameter_count(&self) -> usize {
         self.params.iter().filter(|p| p.role.is_trained()).map(ParamSpec::len).sum()
     }
 
-    /// Floating-point operations of one sample's forward pass, a multiply-add counted as two: those of convolutions and linear layers.
+    /// Floating-point operations of one sample's forward pass in convolutions and linear layers, a multiply-add counted as two.
     #[must_use]
     pub fn forward_flops(&self) -> u64 {
         self.nodes.iter().map(|n| self.node_flops(n)).sum()
     }
 
-    /// Those of one operation.
+    /// Floating-point operations of one operation's forward pass.
     #[must_use]
     pub fn node_flops(&self, node: &Node) -> u64 {
         let per_output = match node.op {
@@ -217,8 +217,8 @@ impl Network {
         per_output * self.values[node.output].elements() as u64
     }
 
-    /// Floating-point operations of one sample's training step: forward, and in each layer with a weight the gradients of weight and input.
-    /// The first layer's input needs no gradient.
+    /// Floating-point operations of one sample's training step: the forward pass, and for each layer with a weight the gradients of weight
+    /// and input. The first layer's input needs no gradient.
     #[must_use]
     pub fn training_flops(&self) -> u64 {
         let forward = self.forward_flops();
@@ -285,7 +285,7 @@ mod tests {
         check(vec![conv2d(8, 3), conv2d(8, 5)], &["conv2 (conv2d 8, 5x5)", "8 x 4 x 4", "5 x 5"]);
         check(vec![linear(4)], &["fc1 (linear 4)", "3 x 6 x 6", "a `flatten` layer before it"]);
         check(vec![flatten(), conv2d(8, 3)], &["conv1", "108 features", "before the `flatten` layer"]);
-        check(vec![residual([conv2d(8, 3)])], &["residual1", "8 x 4 x 4 of 3 x 6 x 6"]);
+        check(vec![residual([conv2d(8, 3)])], &["residual1", "3 x 6 x 6 into 8 x 4 x 4"]);
         check(vec![residual([])], &["residual1 has no layers"]);
         check(vec![dropout(1.0)], &["dropout1", "less than 1"]);
         check(vec![dropout(f32::NAN)], &["dropout1", "NaN"]);
@@ -300,8 +300,8 @@ mod tests {
         check(vec![conv2d(0, 1)], &["at least one filter"]);
         check(vec![batch_norm().epsilon(-1.0)], &["epsilon is -1"]);
         check(vec![relu().window([2, 2])], &["`relu` has no window"]);
-        check(vec![conv2d(usize::MAX, 1)], &["conv1 makes", "2^31"]);
-        check(vec![flatten(), linear(1 << 30)], &["fc1 makes", "2^31"]);
+        check(vec![conv2d(usize::MAX, 1)], &["conv1 turns", "2^31"]);
+        check(vec![flatten(), linear(1 << 30)], &["fc1 turns", "2^31"]);
         assert!(refused([0, 6, 6], vec![flatten()]).contains("0 x 6 x 6"));
     }
 }

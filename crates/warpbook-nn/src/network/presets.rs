@@ -26,10 +26,10 @@ pub fn cifar10_cnn() -> Network {
     known([3, 32, 32], layers)
 }
 
-/// Three linear layers of `features` x `features` with ReLU between them: the recipe that mixed precision is often shown with.
+/// Three linear layers of `features` x `features` with ReLU between them: the network that often illustrates mixed precision.
 ///
 /// # Panics
-/// If `features` is 0, or more than 46340: a layer has at most 2^31 weights.
+/// If `features` is 0, or above 46340: a layer has at most 2^31 weights.
 #[must_use]
 pub fn amp_recipe(features: usize) -> Network {
     let layers = [linear(features), relu(), linear(features), relu(), linear(features)];

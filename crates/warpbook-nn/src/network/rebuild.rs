@@ -1,18 +1,18 @@
-//! A network's operations as layers again.
+//! Turns a network's operations back into layers.
 
 use super::layer::{Kind, Layer, residual};
 use super::{Network, Node, Op};
 
-/// What [`Network::rebuilt`] does with an operation.
+/// How [`Network::rebuilt`] replaces an operation.
 pub(crate) enum Rebuilt {
-    /// This takes its place.
+    /// Replace it with this layer.
     As(Layer),
-    /// This takes its place only where nothing else would be left of its list.
+    /// Replace it with this layer if its list would be empty otherwise; else remove it.
     OnlyIfAlone(Layer),
 }
 
 impl Node {
-    /// The layer that it is, with its name; `None` of the end of a residual branch.
+    /// Returns its layer, with its name; `None` for the end of a residual branch.
     pub(crate) fn layer(&self) -> Option<Layer> {
         let kind = match self.op {
             Op::Conv2d(c) => Kind::Conv2d(c),
@@ -30,7 +30,7 @@ impl Node {
 }
 
 impl Layer {
-    /// The same convolution or linear layer with a bias; other layers stay as they are.
+    /// Returns this convolution or linear layer with a bias; other layers stay as they are.
     pub(crate) fn with_bias(mut self) -> Self {
         match &mut self.kind {
             Kind::Conv2d(c) => c.bias = true,
@@ -42,20 +42,20 @@ impl Layer {
 }
 
 impl Network {
-    /// The layers that it is made of, each with its name.
+    /// The network's layers, all named.
     #[must_use]
     pub fn layers(&self) -> Vec<Layer> {
         self.rebuilt(|_, layer| Rebuilt::As(layer))
     }
 
-    /// Its layers, each replaced; a residual branch is of its replaced layers.
+    /// Returns the layers after replacing each; a residual branch is rebuilt from its replaced layers.
     pub(crate) fn rebuilt(&self, mut replace: impl FnMut(&Node, Layer) -> Rebuilt) -> Vec<Layer> {
         let mut list = Vec::new();
         for node in self.nodes() {
             let rebuilt = match (node.op, node.layer()) {
                 (_, Some(layer)) => replace(node, layer),
                 (Op::Add(start), None) => {
-                    // The list is a chain: what was written after the branch's start is the branch.
+                    // The list is a chain, so everything written after the branch's start is the branch.
                     let first = list.iter().position(|(output, _)| *output > start).unwrap_or(list.len());
                     Rebuilt::As(residual(kept(list.split_off(first))).named(&*node.name))
                 }

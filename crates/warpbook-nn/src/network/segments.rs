@@ -4,16 +4,16 @@ use super::{Network, NetworkError, Op, ValueId};
 use std::ops::Range;
 
 impl Network {
-    /// The same network, whose training keeps the activations at the borders of so many segments only. Those inside of a segment are computed
-    /// again in the backward pass, which costs up to one more forward pass and changes no bit of losses, gradients and weights. The borders
-    /// are where segments have about equal numbers of activations; with about sqrt(layers) segments of equal layers, memory grows with
-    /// sqrt(layers) too. 1 segment keeps everything, as a network does that was never told.
+    /// Returns this network with gradient checkpointing: training keeps only the activations at the borders of this many segments. The
+    /// others are computed again in the backward pass, which costs up to one more forward pass and changes no bit of losses, gradients and
+    /// weights. Segments have about equal numbers of activations; with about sqrt(layers) segments of equal layers, memory grows with
+    /// sqrt(layers). 1 segment keeps all activations, which is the default.
     ///
-    /// A segment begins at a convolution, a linear layer, a batch normalisation or a layer of the learner's own, so that epilogues and
-    /// what is computed in place stay within one. What a residual branch adds in a later segment is kept.
+    /// A segment begins at a convolution, a linear layer, a batch normalisation or a custom layer, so that epilogues and in-place
+    /// operations stay inside one segment. Values that a residual branch adds in a later segment are kept.
     ///
     /// # Errors
-    /// 0 segments, or more than the network has places where one can begin.
+    /// If there are 0 segments, or more than the network has places where one can begin.
     pub fn checkpointed(mut self, segments: usize) -> Result<Self, NetworkError> {
         let begins = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { .. } | Op::BatchNorm { .. } | Op::Own);
         let places: Vec<usize> = (1..self.nodes.len()).filter(|i| begins(&self.nodes[*i].op)).collect();
@@ -46,7 +46,7 @@ impl Network {
         Ok(self)
     }
 
-    /// The operations of each segment, in order; one of all where nothing is computed again.
+    /// Operations of each segment, in order; a single segment without checkpointing.
     #[must_use]
     pub fn segments(&self) -> Vec<Range<usize>> {
         let firsts = std::iter::once(0).chain(self.cuts.iter().copied());
@@ -59,22 +59,22 @@ impl Network {
         self.segments().into_iter().enumerate().flat_map(|(s, range)| range.map(move |_| s)).collect()
     }
 
-    /// Which buffers hold values that are computed again: those that operations of one segment alone use, and not the last. `buffer` is that
-    /// of each value.
+    /// For each buffer, true if it holds recomputed values: operations of a single segment use it, and that is not the last segment.
+    /// `buffer` gives the buffer of each value.
     pub(crate) fn recomputed(&self, buffer: &[ValueId]) -> Vec<bool> {
         let segment = self.segment_of();
         let last = self.cuts.len();
         let mut user = vec![None; self.values.len()];
-        let mut again = vec![true; self.values.len()];
+        let mut recomputed = vec![true; self.values.len()];
         for (i, node) in self.nodes.iter().enumerate() {
             let other = if let Op::Add(other) = node.op { Some(other) } else { None };
             for value in other.into_iter().chain([node.input, node.output]) {
                 let b = buffer[value];
-                again[b] &= segment[i] != last && *user[b].get_or_insert(segment[i]) == segment[i];
+                recomputed[b] &= segment[i] != last && *user[b].get_or_insert(segment[i]) == segment[i];
             }
         }
-        again[buffer[0]] = false;
-        (0..self.values.len()).map(|value| again[value] && buffer[value] == value).collect()
+        recomputed[buffer[0]] = false;
+        (0..self.values.len()).map(|value| recomputed[value] && buffer[value] == value).collect()
     }
 }
 
@@ -102,12 +102,12 @@ mod tests {
         let layers = [conv(), relu(), residual([conv(), gelu(), conv(), gelu()]), conv(), flatten(), linear(2)];
         let network = Network::new([4, 6, 6], layers).unwrap();
         let all: Vec<usize> = (0..network.values().len()).collect();
-        assert!(network.recomputed(&all).iter().all(|again| !again));
+        assert!(network.recomputed(&all).iter().all(|recomputed| !recomputed));
         // Segments: conv1, relu1 | conv2, gelu1 | conv3, gelu2, residual1 | conv4, flatten1 | fc1
         let network = network.checkpointed(5).unwrap();
         assert_eq!(network.segments(), [0..2, 2..4, 4..7, 7..9, 9..10]);
-        let again = network.recomputed(&all);
-        let kept: Vec<usize> = all.into_iter().filter(|v| !again[*v]).collect();
+        let recomputed = network.recomputed(&all);
+        let kept: Vec<usize> = all.into_iter().filter(|v| !recomputed[*v]).collect();
         assert_eq!(kept, [0, 2, 4, 7, 9, 10], "the input, what relu1, gelu1, residual1, flatten1 and fc1 write");
     }
 }

@@ -1,4 +1,4 @@
-//! Shapes of one sample.
+//! The shape of one sample.
 
 use crate::ops::Axis;
 use std::fmt;
@@ -8,14 +8,14 @@ use std::fmt;
 pub enum Shape {
     /// An image.
     Image {
-        /// Channels.
+        /// Number of channels.
         channels: usize,
-        /// Rows.
+        /// Number of rows.
         height: usize,
-        /// Columns.
+        /// Number of columns.
         width: usize,
     },
-    /// A vector of so many features.
+    /// A vector of this many features.
     Vector(usize),
 }
 
@@ -26,35 +26,35 @@ impl Shape {
         Self::Image { channels, height, width }
     }
 
-    /// Its elements, at most `usize::MAX`.
+    /// Number of elements, at most `usize::MAX`.
     #[must_use]
     pub fn elements(self) -> usize {
-        match self {
-            Self::Image { channels, height, width } => channels.saturating_mul(height).saturating_mul(width),
-            Self::Vector(features) => features,
-        }
+        self.channels().saturating_mul(self.positions())
     }
 
-    /// Channels of an image, features of a vector: what has a bias or a mean each.
+    /// Number of channels of an image or features of a vector: each has its own bias and mean.
     #[must_use]
     pub fn channels(self) -> usize {
-        match self {
-            Self::Image { channels, .. } => channels,
-            Self::Vector(features) => features,
-        }
+        self.sides()[0]
     }
 
-    /// Positions that a channel has: the pixels of an image, 1 of a vector.
+    /// Positions in a channel: the pixels of an image, 1 for a vector.
     #[must_use]
     pub fn positions(self) -> usize {
+        let [_, height, width] = self.sides();
+        height.saturating_mul(width)
+    }
+
+    /// Channels, height and width; a vector counts as an image of one pixel.
+    pub(crate) fn sides(self) -> [usize; 3] {
         match self {
-            Self::Image { height, width, .. } => height.saturating_mul(width),
-            Self::Vector(_) => 1,
+            Self::Image { channels, height, width } => [channels, height, width],
+            Self::Vector(features) => [features, 1, 1],
         }
     }
 }
 
-/// As "64 x 12 x 12" (channels, height, width) or "9216".
+/// Writes "64 x 12 x 12" (channels, height, width) or "9216".
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -76,7 +76,7 @@ impl From<usize> for Shape {
     }
 }
 
-/// The positions of a window of `size` along an extent with a border on both sides; `None` where it does not fit, or a stride is 0.
+/// Number of window positions along an extent with a border on both sides; `None` if the window does not fit or the stride is 0.
 #[must_use]
 pub fn windows(extent: usize, size: usize, stride: usize, padding: usize) -> Option<usize> {
     Axis { size: extent, window: size, stride, padding }.output("network", "side").ok()

@@ -1,14 +1,14 @@
 //! The sizes of operations for a batch.
 
-use super::{Network, Node, Op, Shape};
+use super::{Network, Node, Op};
 use crate::ops::batch_norm::BatchNorm;
 use crate::ops::{conv2d, linear, pool};
 
 impl Network {
-    /// The sizes of a convolution for a batch; those of a 1 x 1 convolution to one filter of any other operation.
+    /// Sizes of a convolution for a batch; for any other operation, those of a 1 x 1 convolution with one filter.
     #[must_use]
     pub fn conv_geometry(&self, node: &Node, batch: usize) -> conv2d::Geometry {
-        let (height, width, channels) = image(self.value(node.input));
+        let [channels, height, width] = self.value(node.input).sides();
         let (filters, kernel, stride, padding) = match node.op {
             Op::Conv2d(c) => (c.filters, c.kernel, c.stride, c.padding),
             _ => (1, [1; 2], [1; 2], [0; 2]),
@@ -16,10 +16,10 @@ impl Network {
         conv2d::Geometry { batch, height, width, channels, filters, kernel, stride, padding }
     }
 
-    /// The sizes of a pool for a batch; those of windows of one element of any other operation.
+    /// Sizes of a pool for a batch; for any other operation, those of windows of one element.
     #[must_use]
     pub fn pool_geometry(&self, node: &Node, batch: usize) -> pool::PoolGeometry {
-        let (height, width, channels) = image(self.value(node.input));
+        let [channels, height, width] = self.value(node.input).sides();
         let (size, stride, padding) = match node.op {
             Op::Pool(p) => (p.size, p.stride, p.padding),
             _ => ([1; 2], [1; 2], [0; 2]),
@@ -34,7 +34,7 @@ impl Network {
         linear::Sizes { batch, inputs, outputs }
     }
 
-    /// The sizes of a batch normalisation, with its settings; with PyTorch's of any other operation.
+    /// Sizes and settings of a batch normalisation; for any other operation, PyTorch's settings.
     #[must_use]
     pub fn batch_norm_sizes(&self, node: &Node, batch: usize) -> BatchNorm {
         let input = self.value(node.input);
@@ -43,13 +43,5 @@ impl Network {
             Op::BatchNorm { momentum, epsilon, .. } => BatchNorm { momentum, epsilon, ..sizes },
             _ => sizes,
         }
-    }
-}
-
-/// Height, width and channels; a vector is an image of one pixel.
-fn image(shape: Shape) -> (usize, usize, usize) {
-    match shape {
-        Shape::Image { channels, height, width } => (height, width, channels),
-        Shape::Vector(features) => (1, 1, features),
     }
 }

@@ -1,4 +1,4 @@
-//! Layers as words, for files: `conv2d 32 3x3 padding 1 name stem`.
+//! The text form of layers in files: `conv2d 32 3x3 padding 1 name stem`.
 //!
 //! | layer | words |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | dropout | `dropout P` |
 //! | flatten | `flatten` |
 //!
-//! Kernels, sizes, strides and paddings are `3`, or `3x5` for 3 rows and 5 columns. Every layer may end in `name NAME`. Commas between the
-//! words are passed over. A residual branch is a list of layers, which [`residual`] makes a layer of; with serde it is
-//! `{"residual": [..], "name": ".."}`, every other layer a string.
+//! Kernels, sizes, strides and paddings are `3`, or `3x5` for 3 rows and 5 columns. Every layer may end in `name NAME`. Commas between
+//! words are ignored. A residual branch is a list of layers for [`residual`]; with serde it is `{"residual": [..], "name": ".."}`, and
+//! every other layer is a string.
 
 use super::NetworkError;
 use super::layer::{
@@ -22,14 +22,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Write;
 use std::str::{FromStr, SplitWhitespace};
 
-/// The largest size that is read.
+/// Largest size that is accepted.
 const MOST: usize = 1 << 20;
 
-/// The first words of layers.
+/// First words of the layers' texts.
 const KINDS: [&str; 9] =
     ["conv2d", "linear", "relu", "gelu", "max_pool", "avg_pool", "batch_norm", "dropout", "flatten"];
 
-/// The words of a layer that are not read yet.
+/// The unread words of a layer.
 struct Words<'a> {
     kind: &'a str,
     rest: SplitWhitespace<'a>,
@@ -64,7 +64,7 @@ impl Words<'_> {
         word.parse().map_err(|_| self.wrong(&format!("`{word}` is not {what}; write a number such as 0.5.")))
     }
 
-    /// The layer with the settings that the remaining words name.
+    /// Returns the layer with the settings that the remaining words name.
     fn settings(&mut self, mut layer: Layer, allowed: &[&str]) -> Result<Layer, NetworkError> {
         while let Some(word) = self.rest.next() {
             if word != "name" && !allowed.contains(&word) {
@@ -125,8 +125,8 @@ impl FromStr for Layer {
 }
 
 impl Layer {
-    /// The words that [`Layer::from_str`] makes this layer of; `None` of a residual branch, which is a list, and of a layer of the learner's
-    /// own, whose source is in a program.
+    /// Text from which [`Layer::from_str`] makes this layer; `None` for a residual branch, which is a list, and for a custom layer, whose
+    /// source is in a program.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         let mut text = match &self.kind {
@@ -150,7 +150,7 @@ impl Layer {
     }
 }
 
-/// A layer in a file.
+/// The serialized form of a layer.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {

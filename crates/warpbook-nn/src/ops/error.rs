@@ -10,23 +10,23 @@ pub enum OpError {
     /// A size is zero.
     #[error("{op}: {name} must be at least 1; it is 0.")]
     Zero {
-        /// The operation.
+        /// Name of the operation.
         op: &'static str,
-        /// The size.
+        /// Name of the size.
         name: &'static str,
     },
     /// A slice does not have the length of its shape.
     #[error("{op}: {name} has the shape {shape}, so it takes {needed} elements; the slice has {len}.")]
     Length {
-        /// The operation.
+        /// Name of the operation.
         op: &'static str,
-        /// The slice.
+        /// Name of the slice.
         name: &'static str,
-        /// Its shape, as `[2][3]`.
+        /// Its shape, such as `[2][3]`.
         shape: String,
-        /// The elements that it needs.
+        /// Number of elements it needs.
         needed: usize,
-        /// The elements that it has.
+        /// Number of elements it has.
         len: usize,
     },
     /// A window is larger than the image.
@@ -34,58 +34,58 @@ pub enum OpError {
         "{op}: a window of {window} does not fit into a {side} of {size} padded by {padding} at each end. Use a smaller window or more padding."
     )]
     Window {
-        /// The operation.
+        /// Name of the operation.
         op: &'static str,
         /// "height" or "width".
         side: &'static str,
-        /// Elements of the window along it.
+        /// Elements of the window along this side.
         window: usize,
-        /// Elements of the image along it.
+        /// Elements of the image along this side.
         size: usize,
-        /// Elements that are added at each end.
+        /// Elements added at each end.
         padding: usize,
     },
-    /// A setting is outside of its range.
+    /// A setting is out of range.
     #[error("{op}: {name} is {value}; it must be {allowed}.")]
     Value {
-        /// The operation.
+        /// Name of the operation.
         op: &'static str,
-        /// The setting.
+        /// Name of the setting.
         name: &'static str,
-        /// What it is.
+        /// Rejected value.
         value: String,
-        /// What it may be.
+        /// Permitted values.
         allowed: &'static str,
     },
-    /// An index or a label that does not exist.
+    /// An index or a label is out of range.
     #[error("{op}: {name} {at} is {value}; there are {count}, so it must be at most {}.", count.saturating_sub(1))]
     Index {
-        /// The operation.
+        /// Name of the operation.
         op: &'static str,
-        /// What indexes: "label", "index".
+        /// "label" or "index".
         name: &'static str,
-        /// Its place in the batch.
+        /// Position in the batch.
         at: usize,
-        /// What it is.
+        /// Rejected value.
         value: usize,
-        /// How many there are to choose from.
+        /// Number of valid values, which start at 0.
         count: usize,
     },
-    /// An array on a device holds another type than the kernels were loaded for.
+    /// An array on a device has another type than the kernels were loaded for.
     #[error(
         "{op}: {name} holds {found:?}, and the kernels were loaded for {needed:?}. Load them for {found:?}, or convert the array."
     )]
     Type {
-        /// The operation.
+        /// Name of the operation.
         op: &'static str,
-        /// The array.
+        /// Name of the array.
         name: &'static str,
-        /// The type of its elements.
+        /// Type of its elements.
         found: Dtype,
-        /// The type that the kernels take.
+        /// Type that the kernels take.
         needed: Dtype,
     },
-    /// The matrix product refused.
+    /// The matrix product reports an error.
     #[error(transparent)]
     Gemm(#[from] GemmError),
 }
@@ -93,7 +93,7 @@ pub enum OpError {
 /// The result of an operation.
 pub type Result<T> = std::result::Result<T, OpError>;
 
-/// What functions that queue kernels return; the sentence is the same.
+/// Passes the message on to functions that queue kernels.
 impl From<OpError> for warpbook_device::Error {
     fn from(error: OpError) -> Self {
         let text = error.to_string();
@@ -103,17 +103,17 @@ impl From<OpError> for warpbook_device::Error {
     }
 }
 
-/// Elements of an array of this shape; `usize::MAX` where there would be more, which no slice has.
+/// Number of elements of an array of this shape; `usize::MAX` on overflow, a length that no slice has.
 pub(crate) fn elements(shape: &[usize]) -> usize {
     shape.iter().fold(1, |product, size| product.saturating_mul(*size))
 }
 
-/// The checks of one operation, which its errors name.
+/// The checks of one operation, whose name errors contain.
 #[derive(Clone, Copy)]
 pub(crate) struct Check(pub &'static str);
 
 impl Check {
-    /// All sizes are at least 1.
+    /// Checks that all sizes are at least 1.
     pub fn positive(self, sizes: &[(&'static str, usize)]) -> Result<()> {
         match sizes.iter().find(|(_, size)| *size == 0) {
             Some((name, _)) => Err(OpError::Zero { op: self.0, name }),
@@ -121,7 +121,7 @@ impl Check {
         }
     }
 
-    /// Every slice has exactly the elements of its shape.
+    /// Checks that every slice has exactly the elements of its shape.
     pub fn lengths(self, slices: &[(&'static str, usize, &[usize])]) -> Result<()> {
         let wrong = slices.iter().find(|(_, len, shape)| *len != elements(shape));
         wrong.map_or(Ok(()), |(name, len, shape)| {
@@ -130,7 +130,7 @@ impl Check {
         })
     }
 
-    /// Every array on a device has the type that the kernels were loaded for, and exactly the elements of its shape.
+    /// Checks that every array on a device has the type that the kernels were loaded for, and exactly the elements of its shape.
     pub fn arrays(self, dtype: Dtype, arrays: &[(&'static str, &DeviceArray, &[usize])]) -> Result<()> {
         for (name, array, shape) in arrays {
             if array.dtype() != dtype {
@@ -141,7 +141,7 @@ impl Check {
         Ok(())
     }
 
-    /// A size as kernels take it.
+    /// Converts a size to the kernels' 32 bits.
     pub fn word(self, name: &'static str, value: usize) -> Result<u32> {
         u32::try_from(value).map_err(|_| OpError::Value {
             op: self.0,
@@ -151,7 +151,7 @@ impl Check {
         })
     }
 
-    /// A setting is in its range.
+    /// Checks that a setting is in its range.
     pub fn value(
         self,
         name: &'static str,
@@ -163,7 +163,7 @@ impl Check {
     }
 }
 
-/// One number on the device that a kernel reads or writes.
+/// Checks a single number on the device that a kernel reads or writes.
 pub(crate) fn one<T>(check: Check, name: &'static str, slice: Option<&Slice<T>>) -> Result<()> {
     slice.map_or(Ok(()), |slice| check.lengths(&[(name, slice.len(), &[1])]))
 }

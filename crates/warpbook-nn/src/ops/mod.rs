@@ -1,17 +1,18 @@
 //! The operations that neural networks are trained with: forward and backward passes as plain functions on slices.
 //!
-//! An operation's folder has its shape rules and settings in `mod.rs` and its bodies in files named for the device. Images are NHWC,
-//! `[batch][height][width][channels]`, filters `[filters][kh][kw][channels]`, the weight of a linear layer `[outputs][inputs]`.
-//! Functions check their slices against the shapes and return an [`OpError`]; outputs are then untouched. On the CPU they work on all
-//! threads of the current rayon pool, and their results have the same bits for any number of them. [`reference`](mod@reference) has
-//! the same operations in f64, which every body is tested against.
+//! An operation's folder has its shape rules and settings in `mod.rs` and its implementations in files named after the device. Images are
+//! NHWC, `[batch][height][width][channels]`, filters `[filters][kh][kw][channels]`, the weight of a linear layer `[outputs][inputs]`.
+//! Functions check their slices against the shapes and return an [`OpError`], which leaves outputs untouched. On the CPU they use all
+//! threads of the current rayon pool, and any number of threads gives the same bits. Every implementation is tested
+//! against f64, and [`reference`](mod@reference) has the convolution in f64.
 //!
-//! On a GPU an operation is a struct that loads its kernels once, for a type of elements. Its functions check lengths and types and
-//! queue kernels: they allocate nothing and wait for nothing, so they can be captured. What changes from step to step, as the step
-//! itself, is read from device memory. Outputs should overlap no other array, unless a function says that they may be an input.
+//! On a GPU an operation is a struct that loads its kernels once, for a type of elements. Its functions check lengths and types and queue
+//! kernels: they allocate nothing and wait for nothing, so they can be captured in a graph. Values that change from step to step, such as
+//! the step's index, are read from device memory. Outputs must overlap no other array, unless a function allows an input.
 
 pub mod activation;
 pub mod add;
+mod args;
 pub mod augment;
 pub mod batch_norm;
 pub mod conv2d;
@@ -29,6 +30,7 @@ pub mod schedule;
 pub(crate) mod step_launch;
 mod window;
 
+pub(crate) use args::Words;
 pub use error::{OpError, Result};
 pub use warpbook_kernels::nn::Layout;
 pub(crate) use window::Axis;

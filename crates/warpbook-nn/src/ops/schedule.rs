@@ -1,46 +1,46 @@
-//! How the learning rate changes, in the closed forms of `torch.optim.lr_scheduler`.
+//! Schedules of the learning rate, in the closed forms of `torch.optim.lr_scheduler`.
 
 use super::error::{Check, Result};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 
-/// A schedule. Time is counted from 0, in whatever the caller steps by: epochs or steps.
+/// A schedule. Time counts from 0 in the caller's unit: epochs or steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Schedule {
-    /// The rate stays as it is.
+    /// The rate never changes.
     Constant,
-    /// `StepLR`: the rate is multiplied by `gamma` every `every`.
+    /// `StepLR`: the rate is multiplied by `gamma` after each `every`.
     Step {
         /// Time between two changes, at least 1.
         every: u64,
-        /// Factor of a change.
+        /// Factor of each change.
         gamma: f64,
     },
     /// `CosineAnnealingLR`: half a cosine from the rate down to `minimum` in `period`, then back. Source: Loshchilov and Hutter, ICLR 2017.
     Cosine {
         /// Time until the minimum, at least 1: `T_max`.
         period: u64,
-        /// The least rate: `eta_min`.
+        /// Smallest rate: `eta_min`.
         minimum: f64,
     },
-    /// `LinearLR`: a line from the rate down to a share of it in `total`, where it stays.
+    /// `LinearLR`: a line from the rate down to a fraction of it at `total`, constant afterwards.
     Linear {
         /// Time until the end, at least 1.
         total: u64,
-        /// Share of the rate at the end, at least 0: `end_factor`.
+        /// Fraction of the rate at the end, at least 0: `end_factor`.
         end: f64,
     },
-    /// `OneCycleLR`: half a cosine from the rate / `start_divisor` up to the rate in `rise` of the time, then half a cosine down to the first
-    /// rate / `end_divisor`. Source: Smith and Topin, "Super-convergence", 2018.
+    /// `OneCycleLR`: half a cosine from the rate / `start_divisor` up to the rate during the fraction `rise` of the time, then half a
+    /// cosine down to the first rate / `end_divisor`. Source: Smith and Topin, "Super-convergence", 2018.
     OneCycle {
-        /// The whole time, at least 1; after it the rate stays at its end.
+        /// Total time, at least 1; the rate stays constant afterwards.
         total: u64,
-        /// Share of the time until the highest rate, 0 to 1: `pct_start`.
+        /// Fraction of the time until the highest rate, 0 to 1: `pct_start`.
         rise: f64,
-        /// The rate over that at the start: `div_factor`.
+        /// Ratio of the highest rate to the initial one: `div_factor`.
         start_divisor: f64,
-        /// The rate at the start over that at the end: `final_div_factor`.
+        /// Ratio of the initial rate to the final one: `final_div_factor`.
         end_divisor: f64,
     },
 }
@@ -52,10 +52,10 @@ impl Schedule {
         Self::OneCycle { total, rise: 0.3, start_divisor: 25.0, end_divisor: 1e4 }
     }
 
-    /// Says which setting is out of range.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// One is.
+    /// If a setting is out of range; the message names it.
     pub fn check(&self) -> Result<()> {
         let check = Check("schedule");
         let at_least_1 = |name, value: u64| check.value(name, value, value >= 1, "at least 1");
@@ -79,10 +79,10 @@ impl Schedule {
         }
     }
 
-    /// The learning rate at `time`; `rate` is the first of a schedule, the highest of [`Schedule::OneCycle`].
+    /// Learning rate at `time`; `rate` is a schedule's initial rate, or the highest of [`Schedule::OneCycle`].
     ///
     /// # Errors
-    /// A setting is out of range.
+    /// If a setting is out of range.
     pub fn at(&self, rate: f64, time: u64) -> Result<f64> {
         self.check()?;
         Ok(match *self {
@@ -92,7 +92,7 @@ impl Schedule {
             Self::Linear { total, end } => rate * (1.0 + (end - 1.0) * time.min(total) as f64 / total as f64),
             Self::OneCycle { total, rise, start_divisor, end_divisor } => {
                 let start = rate / start_divisor;
-                // The last times of the two parts, the second of them that of the whole.
+                // The last times of the two parts; the second ends the schedule.
                 let (top, last) = (rise * total as f64 - 1.0, total as f64 - 1.0);
                 let time = (time as f64).min(last);
                 if time <= top {
@@ -105,7 +105,7 @@ impl Schedule {
     }
 }
 
-/// From `from` at 0 to `to` at 1.
+/// Half a cosine from `from` at 0 to `to` at 1.
 fn half_cosine(from: f64, to: f64, at: f64) -> f64 {
     to + (from - to) * 0.5 * (1.0 + (PI * at).cos())
 }

@@ -1,4 +1,4 @@
-//! What kernels that end a step, or a part of it, are told: the structs of `kernels/nn/step.cuh`, and the arrays that they point to.
+//! Arguments of kernels that end a step, or a part of it: the structs of `kernels/nn/step.cuh`, and the arrays that they point to.
 #![allow(unsafe_code)]
 
 use super::optimizer::Optimizer;
@@ -30,7 +30,7 @@ unsafe impl KernelArg for Settings {
 }
 
 impl Settings {
-    pub fn of(optimizer: &Optimizer) -> Self {
+    pub fn new(optimizer: &Optimizer) -> Self {
         let adam = |[beta1, beta2]: [f64; 2], epsilon, decay, decoupled| Self {
             momentum_or_beta1: beta1,
             beta2,
@@ -67,11 +67,11 @@ struct VerdictArgs {
     withdraws: u64,
 }
 
-/// Whether a step changes the weights, and by which numbers, as a kernel's last block decides it: what `judge_step` and `prepare` do.
+/// The decision of a kernel's last block whether and with which numbers a step changes the weights: the work of `judge_step` and `prepare`.
 #[derive(Debug, Clone)]
 pub(crate) struct Verdict {
     args: VerdictArgs,
-    /// A share in the arrays.
+    /// Keeps the arrays alive.
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -88,14 +88,14 @@ unsafe impl KernelArg for Verdict {
 }
 
 impl Verdict {
-    /// Nothing is decided.
+    /// A verdict that decides nothing.
     pub fn none() -> Self {
         Self { args: VerdictArgs::default(), owner: None }
     }
 
-    /// That of a step: `counters` `[4]` and `losses` are those of the training, `overflow` is what the norm has found. It writes
+    /// The verdict of a step: `counters` `[4]` and `losses` are the training's, `overflow` is the norm's finding. It writes
     /// `control.found`, without which nothing is decided.
-    pub fn of(
+    pub fn new(
         optimizer: &Optimizer,
         (counters, losses): (&Slice<u32>, &Slice<f64>),
         overflow: Option<&Slice<u32>>,
@@ -105,7 +105,7 @@ impl Verdict {
         let lengths = [counters.len(), rate_and_steps.len(), step.len()];
         assert_eq!(lengths, [4, 2, super::optimizer::cuda::STEP_WORDS], "the arrays are those of a training");
         let args = VerdictArgs {
-            settings: Settings::of(optimizer),
+            settings: Settings::new(optimizer),
             counters: counters.at(0),
             losses: losses.at(0),
             overflow: first(overflow),
@@ -121,14 +121,14 @@ impl Verdict {
         Self { args, owner: Some(Arc::new((words, numbers))) }
     }
 
-    /// Of a step whose numbers an earlier verdict has written: what this one finds only takes them back.
+    /// Limits the verdict of a step whose numbers an earlier verdict has written: it can only revert the step.
     pub fn withdrawing(mut self) -> Self {
         self.args.withdraws = 1;
         self
     }
 }
 
-/// `Scaler`: as `torch.amp.GradScaler`.
+/// `Scaler`, which works like `torch.amp.GradScaler`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scaler {
@@ -157,31 +157,31 @@ struct EndArgs {
     norms: DevicePtr,
 }
 
-/// What the end of a step reads and writes.
+/// Arrays that the end of a step reads and writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ended<'a> {
-    /// Samples of the step, and of the order.
+    /// Number of samples of the step, and of the order.
     pub samples: [u32; 2],
     pub scaler: Scaler,
-    /// `[4]`.
+    /// Training counters, `[4]`.
     pub counters: &'a Slice<u32>,
-    /// `[1]`: whether the step was skipped.
+    /// Not 0 if the step was skipped, `[1]`.
     pub found: Option<&'a Slice<u32>>,
-    /// `[1]` each: the scale, and the steps since it has changed.
+    /// The loss scale, and the number of steps since its last change, `[1]` each.
     pub scale: Option<(&'a Slice<f32>, &'a Slice<u32>)>,
-    /// `[1]`.
+    /// Norm of the gradients, `[1]`.
     pub norm: Option<&'a Slice<f64>>,
-    /// `[slots]` each.
+    /// Skip flags and norms of the steps, `[slots]` each.
     pub skipped: &'a Slice<u32>,
     pub scales: &'a Slice<f32>,
     pub norms: &'a Slice<f64>,
 }
 
-/// The end of a step, as `finish_step` or the optimiser's last block makes it.
+/// The end of a step, made by `finish_step` or the optimiser's last block.
 #[derive(Debug, Clone)]
 pub(crate) struct End {
     args: EndArgs,
-    /// A share in the arrays.
+    /// Keeps the arrays alive.
     owner: Arc<dyn Any + Send + Sync>,
 }
 
@@ -198,7 +198,7 @@ unsafe impl KernelArg for End {
 }
 
 impl End {
-    pub fn of(e: Ended<'_>) -> Self {
+    pub fn new(e: Ended<'_>) -> Self {
         let (slots, [n, count]) = (e.skipped.len(), e.samples);
         assert_eq!([e.counters.len(), e.scales.len(), e.norms.len()], [4, slots, slots], "the rings are as long");
         let args = EndArgs {
@@ -223,7 +223,7 @@ impl End {
     }
 }
 
-/// The address of one number, or null.
+/// Address of one number, or null.
 fn first<T>(slice: Option<&Slice<T>>) -> DevicePtr {
     slice.map_or(DevicePtr::NULL, |slice| {
         assert!(!slice.is_empty(), "one number at least");
@@ -246,7 +246,7 @@ mod tests {
         );
         let header = warpbook_kernels::HEADERS.iter().find(|h| h.path == "nn/step.cuh").unwrap();
         assert!(header.text.contains(&said), "{said}");
-        // Without padding, what differs is the order of the fields.
+        // Without padding, only the order of the fields could differ.
         let fields = |name: &str| -> Vec<&str> {
             let body = header.text.split_once(&format!("struct {name} {{\n")).unwrap().1.split_once("};").unwrap().0;
             let name = |line: &'static str| {

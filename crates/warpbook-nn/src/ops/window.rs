@@ -1,4 +1,4 @@
-//! Windows that move over an image, as of convolution and pooling.
+//! Windows that move over an image, for convolution and pooling.
 
 use super::error::{Check, OpError, Result};
 use std::ops::Range;
@@ -15,14 +15,14 @@ pub(crate) struct Axis {
 /// The elements of one window that lie in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Taps {
-    /// Which of the window's elements they are.
+    /// Range of these elements in the window.
     pub inside: Range<usize>,
-    /// Where in the image the first of them is; 0 where there is none.
+    /// Position in the image of the first of them; 0 if there is none.
     pub first: usize,
 }
 
 impl Axis {
-    /// Windows that fit: floor((size + 2 padding - window) / stride) + 1.
+    /// Number of windows that fit: floor((size + 2 padding - window) / stride) + 1.
     pub fn output(self, op: &'static str, side: &'static str) -> Result<usize> {
         let Self { size, window, stride, padding } = self;
         Check(op).positive(&[(side, size), ("the window", window), ("the stride", stride)])?;

@@ -1,4 +1,4 @@
-//! What a trainer needs of a device.
+//! The interface of a device to a trainer.
 
 use super::{Samples, Score, TrainError};
 use crate::weights::Weights;
@@ -7,26 +7,26 @@ use std::ops::Range;
 use warpbook_gemm::Finding;
 use warpbook_ranks::Shard;
 
-/// Batches of an epoch, one after the other.
+/// Consecutive batches of an epoch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Batches<'a> {
-    /// What they are of.
+    /// Samples from which the batches are taken.
     pub set: Samples<'a>,
-    /// The samples of all the batches, in their order.
+    /// Indices of the samples of all batches, in order.
     pub indices: &'a [u32],
-    /// Samples of a batch; the last one may be smaller.
+    /// Samples per batch; the last one may be smaller.
     pub size: usize,
-    /// The learning rate of each batch.
+    /// Learning rate of each batch.
     pub learning_rates: &'a [f64],
-    /// Steps that were made before.
+    /// Number of earlier steps.
     pub step: u64,
-    /// Where several ranks train, this rank's part of each global batch; `indices` are the samples of the parts, each with one sample at least,
-    /// which does not count where the part is empty. Otherwise empty.
+    /// If several ranks train, this rank's part of each global batch; `indices` are the samples of the parts, each with at least one
+    /// sample, which does not count if the part is empty. Otherwise empty.
     pub shards: &'a [Shard],
 }
 
 impl<'a> Batches<'a> {
-    /// The samples of each batch, one after the other.
+    /// Indices of the samples of each batch, in order.
     pub fn each(&self) -> Vec<&'a [u32]> {
         if self.shards.is_empty() {
             return self.indices.chunks(self.size).collect();
@@ -41,51 +41,51 @@ impl<'a> Batches<'a> {
     }
 }
 
-/// What a step came to.
+/// The outcome of a training step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepOutcome {
-    /// The mean loss of its batch.
+    /// Mean loss of its batch.
     pub loss: f64,
-    /// Samples of the batch that were classified as their labels say; 0 of a loss without labels.
+    /// Number of correctly classified samples; 0 for a loss without labels.
     pub correct: usize,
-    /// Whether the weights were left as they were, since a gradient had overflowed.
+    /// True if the weights were left unchanged because a gradient overflowed.
     pub skipped: bool,
-    /// What the loss was multiplied by before the backward pass, where it is scaled.
+    /// Scale of the loss in the backward pass, if it is scaled.
     pub loss_scale: Option<f32>,
-    /// The norm of all gradients before they were clipped, where it is computed.
+    /// Norm of all gradients before they were clipped, if it is computed.
     pub gradient_norm: Option<f64>,
 }
 
-/// An operation of a step on a GPU, as "conv1 weight gradient", with its work.
+/// An operation of a step on a GPU, such as "conv1 weight gradient", with its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepOperation {
-    /// Its name.
+    /// Name, such as "conv1 weight gradient".
     pub name: String,
     /// Floating-point operations of convolutions and linear layers, a multiply-add counted as two; 0 of others.
     pub flops: u64,
-    /// The bytes that it has to read and write at least: each array of a batch and each weight once. 0 of what is next to nothing.
+    /// Bytes that it has to read and write at least: each array of a batch and each weight once. 0 if negligible.
     pub bytes: u64,
-    /// Those of them that are written.
+    /// Bytes written (a part of `bytes`).
     pub written_bytes: u64,
 }
 
-/// What is called after each operation of a step.
+/// Callback after each operation of a step.
 pub(crate) type AfterOperation<'a> = &'a mut dyn FnMut(&StepOperation) -> Result<(), TrainError>;
 
-/// Steps that were made.
+/// The steps that were made.
 #[derive(Debug, Default)]
 pub(crate) struct Trained {
-    /// One for each step with a finite loss.
+    /// Outcomes of the steps with a finite loss.
     pub outcomes: Vec<StepOutcome>,
     /// Why the next step was not made.
     pub broken: Option<Broken>,
 }
 
-/// A step whose loss is no finite number; the weights are those before it.
+/// A step whose loss is not finite; the weights are those before it.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub loss: f64,
-    /// The first operation with an output that is no finite number.
+    /// The first operation with an output that is not finite.
     pub layer: String,
 }
 
@@ -100,86 +100,86 @@ impl Broken {
     }
 }
 
-/// All that a training goes on with.
+/// The complete state from which a training continues.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct State {
     pub weights: Weights,
-    /// One set for each slot of the optimiser.
+    /// Optimiser state, one set per slot.
     pub slots: Vec<Weights>,
-    /// Steps that changed the weights.
+    /// Number of steps that changed the weights.
     pub updates: u64,
-    /// The loss scale, where there is one.
+    /// Loss scale, if there is one.
     pub scaler: Option<ScalerState>,
-    /// The kernels that its matrix products have so far, on a GPU: with others it would go on to other bits.
+    /// Kernels chosen so far for its matrix products on a GPU: other kernels would give other bits.
     pub kernels: Vec<Finding>,
 }
 
-/// A gradient scaler's memory.
+/// The state of a gradient scaler.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScalerState {
-    /// What the loss is multiplied by.
+    /// Factor of the loss.
     pub scale: f32,
-    /// Steps without an overflow since it last changed.
+    /// Number of steps without an overflow since it last changed.
     pub steps: u32,
 }
 
 /// A network that is trained on a device.
 pub(crate) trait Engine: std::fmt::Debug + Send {
-    /// The most steps of one call of [`Engine::train`].
+    /// Largest number of steps in one call of [`Engine::train`].
     fn steps_at_once(&self) -> usize;
 
-    /// Makes a step for each batch, until one has a loss that is no finite number.
+    /// Makes a step for each batch, until a loss is not finite.
     fn train(&mut self, batches: &Batches<'_>) -> Result<Trained, TrainError>;
 
-    /// The loss and the accuracy over these samples of a data set, without dropout and augmentation.
+    /// Computes loss and accuracy over these samples of a data set, without dropout and augmentation.
     fn evaluate(&mut self, set: Samples<'_>, part: Range<usize>) -> Result<Score, TrainError>;
 
-    /// Puts samples where they are to be, and prepares steps of batches of this size, and the evaluation.
+    /// Brings samples to the device, and prepares steps of batches of this size, and the evaluation.
     fn make_ready(&mut self, _train: (Samples<'_>, usize), _test: Samples<'_>) -> Result<(), TrainError> {
         Ok(())
     }
 
-    /// Whether no step was made since it was new, so that the optimiser's state is zero.
+    /// Returns true if no step was made yet, so that the optimiser's state is zero.
     fn state_is_fresh(&self) -> bool {
         false
     }
 
-    /// Prepares steps of these batches, to be made over and over by [`Engine::queue_step`].
+    /// Prepares steps of these batches, to be repeated by [`Engine::queue_step`].
     fn prepare_steps(&mut self, batches: &Batches<'_>) -> Result<(), TrainError>;
 
-    /// Queues the next of the prepared steps without waiting for it; on the CPU it is made.
+    /// Queues the next of the prepared steps without waiting for it; the CPU makes it at once.
     fn queue_step(&mut self) -> Result<(), TrainError>;
 
     /// Makes the next of the prepared steps one operation at a time, each waited for.
     fn step_by_operation(&mut self, _after: AfterOperation<'_>) -> Result<(), TrainError> {
-        Err(TrainError::Setting("A step is made one operation at a time on a GPU only.".into()))
+        Err(TrainError::Setting("Steps can be made one operation at a time on a GPU only.".into()))
     }
 
     /// Waits for the queued steps, as long as all ranks live.
     fn wait(&mut self) -> Result<(), TrainError>;
 
-    /// What the last `count` queued steps came to; waits for them.
+    /// Waits for the last `count` queued steps and returns their outcomes.
     fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError>;
 
     /// The stream of queued steps; `None` on the CPU.
     fn stream(&self) -> Option<std::sync::Arc<warpbook_device::Stream>>;
 
-    /// The weights in PyTorch's layout.
+    /// Reads the weights in PyTorch's layout.
     fn weights(&self) -> Result<Weights, TrainError>;
 
-    /// The gradients of the last step in PyTorch's layout; zero of what is not trained.
+    /// Reads the gradients of the last step in PyTorch's layout; zeros for untrained parameters.
     fn gradients(&self) -> Result<Weights, TrainError>;
 
-    /// All that a checkpoint keeps.
+    /// Returns the state for a checkpoint.
     fn state(&self) -> Result<State, TrainError>;
 
-    /// Puts it back.
+    /// Restores the state of a checkpoint.
     fn restore(&mut self, state: &State) -> Result<(), TrainError>;
 
-    /// The most bytes that it has held.
+    /// Largest number of bytes held so far.
     fn peak_bytes(&self) -> u64;
 
-    /// The most bytes by which the device's free memory became less; `None` on the CPU.
+    /// Largest decrease of the device's free memory in bytes; `None` on the CPU.
     fn reserved_bytes(&self) -> Option<u64> {
         None
     }

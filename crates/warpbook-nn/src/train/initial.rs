@@ -1,4 +1,4 @@
-//! Weights at the start of a training that are more than random numbers.
+//! Initial weights beyond random numbers.
 
 use super::{Recipe, Samples, TrainError};
 use crate::network::{Op, ParamSpec, Role};
@@ -7,30 +7,30 @@ use crate::weights::Weights;
 use rayon::prelude::*;
 use warpbook_data::Dataset;
 
-/// Images that the whitening filters are computed of, at most: the first ones.
+/// Largest number of images from which the whitening filters are computed: the first ones.
 const WHITENED: usize = 5000;
-/// Added to the eigenvalues.
+/// Constant added to the eigenvalues.
 const EPSILON: f64 = 5e-4;
 
-/// How weights begin, where [`Weights::init`] is not all.
+/// Initial weights that differ from [`Weights::init`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Initial {
-    /// The name of a convolution that reads the images and whitens their patches: its first filters are the eigenvectors of the covariance of
-    /// patches of training images over the roots of their eigenvalues, in ascending order, the others are these with the other sign. It has two
-    /// filters for each element of a patch. Sources: Page, "How to Train Your ResNet", 2018; Jordan, "94% on CIFAR-10 in 3.29 Seconds on a
-    /// Single GPU", 2024.
+    /// Name of a convolution that reads the images and whitens their patches: its first filters are the eigenvectors of the covariance of
+    /// patches of training images, divided by the roots of their eigenvalues, in ascending order; the others are their negatives. It has
+    /// two filters for each element of a patch. Sources: Page, "How to Train Your ResNet", 2018; Jordan, "94% on CIFAR-10 in 3.29 Seconds
+    /// on a Single GPU", 2024.
     pub whiten: Option<String>,
-    /// Whether filter i of every other convolution passes on channel i, for as many as there are of both: `torch.nn.init.dirac_`.
+    /// True if filter i of every other convolution copies channel i, for as many as there are of both: `torch.nn.init.dirac_`.
     pub identity: bool,
-    /// Factors of the random numbers, by names of parameters as [`Group::params`] has them; the first that fits is taken.
+    /// Factors of the random numbers, by names of parameters as in [`Group::params`]; the first matching entry counts.
     pub factors: Vec<(String, f64)>,
 }
 
 impl Recipe {
-    /// The weights at the start, of this seed and, where a layer whitens, of these samples.
+    /// Draws the initial weights from the recipe's seed and, if a layer whitens, from these samples.
     ///
     /// # Errors
-    /// The layer that whitens is none of the network, does not read the images, or has another number of filters.
+    /// If the whitening layer is not in the network, does not read the images, or has another number of filters.
     pub fn initial_weights<'a>(&self, samples: impl Into<Samples<'a>>) -> Result<Weights, TrainError> {
         let drawn = Weights::init(&self.network, self.seed);
         let mut values = drawn.values().to_vec();
@@ -51,7 +51,7 @@ impl Recipe {
         Ok(Weights::new(&self.network, values)?)
     }
 
-    /// The number of the weight of the layer that whitens, and its values.
+    /// Index of the whitening layer's weight, and its values.
     fn whitening(&self, name: &str, samples: Samples<'_>) -> Result<(usize, Vec<f32>), TrainError> {
         let refuse = |why: String| Err(TrainError::Setting(format!("`{name}` cannot whiten: {why}")));
         let Samples::Images(set) = samples else { return refuse("the samples are no images.".into()) };
@@ -78,14 +78,14 @@ impl Recipe {
         Ok((node.params[0], filters.iter().map(|v| *v as f32).collect()))
     }
 
-    /// Whether the parameter is changed by training.
+    /// Returns true if training changes the parameter.
     #[must_use]
     pub fn trains(&self, spec: &ParamSpec) -> bool {
         spec.role.is_trained() && !spec.frozen
     }
 }
 
-/// Filter i is 1 in the middle of channel i.
+/// Sets the middle of channel i in filter i to 1.
 fn pass_on(values: &mut [f32], shape: &[usize]) {
     let [_, channels, rows, columns] = *shape else { return };
     let len = channels * rows * columns;
@@ -95,14 +95,14 @@ fn pass_on(values: &mut [f32], shape: &[usize]) {
     }
 }
 
-/// The mean of the products of every two elements of a normalised patch, `[len][len]`: sums of bytes, which are exact, then f64.
+/// Mean product of every two elements of a normalised patch, `[len][len]`: exact sums of bytes, then f64.
 fn covariance(set: &Dataset, [rows, columns]: [usize; 2], mean: &[f32], deviation: &[f32]) -> Vec<f64> {
     let [channels, height, width] = set.shape();
     let len = channels * rows * columns;
     let count = set.len().min(WHITENED);
     let (down, over) = (height - rows + 1, width - columns + 1);
     let image_len = channels * height * width;
-    // Sums of each element, then of the products of each with those before it and itself.
+    // Sums of each element, then of its products with the earlier elements and itself.
     let of_image = |image: &[u8]| -> Vec<u64> {
         let line = |element: usize, y: usize| {
             let (c, at) = (element / (rows * columns), element % (rows * columns));
@@ -123,7 +123,7 @@ fn covariance(set: &Dataset, [rows, columns]: [usize; 2], mean: &[f32], deviatio
     let images = set.images()[..count * image_len].par_chunks(image_len);
     let sums = images.map(of_image).reduce(zeros, add);
     let n = (count * down * over) as f64;
-    let of = |e: usize| {
+    let mean_and_deviation = |e: usize| {
         let channel = e / (rows * columns);
         (f64::from(mean[channel]) * 255.0, f64::from(deviation[channel]) * 255.0)
     };
@@ -131,7 +131,7 @@ fn covariance(set: &Dataset, [rows, columns]: [usize; 2], mean: &[f32], deviatio
     let mut at = len;
     for a in 0..len {
         for b in 0..=a {
-            let ((mean_a, deviation_a), (mean_b, deviation_b)) = (of(a), of(b));
+            let ((mean_a, deviation_a), (mean_b, deviation_b)) = (mean_and_deviation(a), mean_and_deviation(b));
             let [sum_a, sum_b, product] = [sums[a], sums[b], sums[at]].map(|s| s as f64 / n);
             let value = (product - mean_a * sum_b - mean_b * sum_a + mean_a * mean_b) / (deviation_a * deviation_b);
             (covariance[a * len + b], covariance[b * len + a]) = (value, value);
@@ -141,7 +141,7 @@ fn covariance(set: &Dataset, [rows, columns]: [usize; 2], mean: &[f32], deviatio
     covariance
 }
 
-/// `[2 len][len]`.
+/// Computes whitening filters `[2 len][len]`.
 fn whitening_filters(covariance: Vec<f64>, len: usize) -> Vec<f64> {
     let (values, vectors) = eigen(covariance, len);
     let mut order: Vec<usize> = (0..len).collect();
@@ -155,7 +155,8 @@ fn whitening_filters(covariance: Vec<f64>, len: usize) -> Vec<f64> {
     first.iter().copied().chain(first.iter().map(|v| -v)).collect()
 }
 
-/// Eigenvalues of a symmetric matrix, and its eigenvectors as columns, by Jacobi's rotations (Golub and Van Loan, "Matrix Computations", 8.5).
+/// Computes the eigenvalues of a symmetric matrix, and its eigenvectors as columns, by Jacobi's rotations (Golub and Van Loan, "Matrix
+/// Computations", 8.5).
 fn eigen(mut a: Vec<f64>, n: usize) -> (Vec<f64>, Vec<f64>) {
     let mut v: Vec<f64> = (0..n * n).map(|i| f64::from(u8::from(i / n == i % n))).collect();
     let whole: f64 = a.iter().map(|x| x * x).sum();
@@ -228,7 +229,7 @@ mod tests {
         }
         for (a, row) in sums.iter().enumerate() {
             for (b, got) in row.iter().enumerate() {
-                // The number that is added to an eigenvalue takes a little of each.
+                // The constant added to an eigenvalue takes a little of each.
                 let wrong = if a == b { !(0.9..=1.0).contains(got) } else { got.abs() > 1e-4 };
                 assert!(!wrong, "{a} {b}: {got}");
             }

@@ -1,8 +1,8 @@
-//! Whether a batch fits into a device's memory.
+//! Checks that a batch fits into a device's memory.
 
 use super::TrainError;
 
-/// An error unless a batch's bytes are free; the sentence has the largest batch that fits. `memory` is what the device's is called.
+/// Refuses a batch whose bytes are not free; the message names the largest batch that fits. `memory` is the name of the device's memory.
 pub(super) fn ensure_it_fits(
     batch: usize,
     (free, memory): (u64, &str),
@@ -33,10 +33,10 @@ pub(super) fn ensure_it_fits(
     )))
 }
 
-/// The same of the host's memory, as far as the system tells how much of it is free.
+/// Checks the host's memory in the same way, as far as the system reports how much of it is free.
 ///
 /// # Errors
-/// The batch does not fit.
+/// If the batch does not fit.
 pub fn ensure_host_memory(batch: usize, bytes: impl Fn(usize) -> u64) -> Result<(), TrainError> {
     let Some(free) = warpbook_device::free_host_memory() else { return Ok(()) };
     ensure_it_fits(batch, (free, "memory"), bytes)

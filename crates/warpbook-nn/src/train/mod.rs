@@ -18,12 +18,13 @@ mod summary;
 mod trainer;
 mod training_rungs;
 
+pub use crate::ops::cross_entropy::MeanLoss;
 pub use cpu::{CpuEngine, Mode};
 pub(crate) use cuda::CudaInference;
 pub use cuda::{CudaOptions, Loader, Residency};
 pub use engine::{ScalerState, StepOperation, StepOutcome};
 pub use initial::Initial;
-pub use loss::{BatchLoss, Loss, Target};
+pub use loss::{Loss, Target};
 pub use memory_check::ensure_host_memory;
 pub use place::Place;
 pub use precision::{GradScaler, Precision, PrecisionRow, PrecisionTable};
@@ -41,14 +42,14 @@ pub use training_rungs::{Way, ways, ways_with_product};
 use crate::ops::OpError;
 use crate::weights::WeightsError;
 
-/// Why a training cannot go on.
+/// Why a training cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// An operation refused.
+    /// An operation reports an error.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// The device refused.
+    /// The device reports an error.
     #[error(transparent)]
     Device(#[from] warpbook_device::Error),
     /// Weights cannot be read or written.
@@ -57,13 +58,13 @@ pub enum TrainError {
     /// A tensor cannot be made, moved or read.
     #[error(transparent)]
     Tensor(#[from] crate::tensor::TensorError),
-    /// The ranks cannot go on together.
+    /// The ranks cannot continue together.
     #[error(transparent)]
     Ranks(#[from] warpbook_ranks::Error),
-    /// A setting that makes no sense.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
-    /// A value that is not a number.
+    /// A value is not finite.
     #[error("{0}")]
     NotFinite(String),
 }

@@ -1,4 +1,4 @@
-//! Where a network computes.
+//! The device on which a network is computed, with its options.
 
 use super::{CudaOptions, Precision, TrainError};
 use std::fmt;
@@ -15,10 +15,10 @@ pub enum Place {
 }
 
 impl Place {
-    /// On a device in a precision, as fast as it goes.
+    /// A device in a precision, with the fastest options.
     ///
     /// # Errors
-    /// The CPU computes in fp32 only, and a GPU below compute capability 8.0 in fp32 and fp16.
+    /// If the precision is not fp32 on the CPU, or neither fp32 nor fp16 on a GPU below compute capability 8.0.
     pub fn new(device: &Device, precision: Precision) -> Result<Self, TrainError> {
         match device {
             Device::Cuda(device) => {
@@ -33,7 +33,7 @@ impl Place {
     }
 }
 
-/// A device in fp32.
+/// Computes on a device in fp32.
 impl From<&Device> for Place {
     fn from(device: &Device) -> Self {
         match device {
@@ -43,7 +43,7 @@ impl From<&Device> for Place {
     }
 }
 
-/// The same device with the same options.
+/// Compares devices and options.
 impl PartialEq for Place {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -56,7 +56,7 @@ impl PartialEq for Place {
     }
 }
 
-/// As "the CPU in fp32".
+/// Writes "the CPU in fp32".
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,11 +1,11 @@
-//! Which types a training computes in, and the scale that keeps small gradients from becoming zero in fp16.
+//! Number types of a training, and the scale that keeps small gradients from becoming zero in fp16.
 
 use super::TrainError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use warpbook_record::{DeviceInfo, Dtype, Requires};
 
-/// The types of a training, with the meaning that they have in PyTorch. Weights, their gradients and the optimiser's state are f32 in all.
+/// The types of a training, with PyTorch's meaning. Weights, their gradients and the optimiser's state are f32 in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -21,10 +21,10 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// All of them.
+    /// All precisions.
     pub const ALL: [Self; 4] = [Self::Fp32, Self::Tf32, Self::AmpFp16, Self::AmpBf16];
 
-    /// Its name on the command line.
+    /// Name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Precision {
         }
     }
 
-    /// The type of activations and their gradients.
+    /// Type of activations and their gradients.
     #[must_use]
     pub fn activations(self) -> Dtype {
         match self {
@@ -45,13 +45,13 @@ impl Precision {
         }
     }
 
-    /// The type of the operands of convolutions and linear layers.
+    /// Type of the operands of convolutions and linear layers.
     #[must_use]
     pub fn products(self) -> Dtype {
         if self == Self::Tf32 { Dtype::Tf32 } else { self.activations() }
     }
 
-    /// The GPU that it needs: tensor cores take fp16 from compute capability 7.5 on, tf32 and bf16 from 8.0 on.
+    /// The hardware it needs: tensor cores take fp16 from compute capability 7.5, tf32 and bf16 from 8.0.
     #[must_use]
     pub fn requires(self) -> Requires {
         match self {
@@ -60,7 +60,7 @@ impl Precision {
         }
     }
 
-    /// An error unless a GPU computes in it.
+    /// Refuses a GPU that does not support it.
     pub(crate) fn check(self, gpu: &DeviceInfo) -> Result<(), TrainError> {
         let requires = self.requires();
         if requires.met_by(gpu.compute_capability) {
@@ -68,7 +68,7 @@ impl Precision {
         }
         let here = gpu.compute_capability.map_or_else(String::new, |(major, minor)| format!(" of {major}.{minor}"));
         Err(TrainError::Setting(format!(
-            "{self} needs {}, and {} is one{here}: choose {} or {}.",
+            "{self} needs {}; {} is a GPU{here}: choose {} or {}.",
             requires.sentence(),
             gpu.name,
             Self::AmpFp16,
@@ -76,13 +76,13 @@ impl Precision {
         )))
     }
 
-    /// Whether the loss is scaled.
+    /// Returns true if the loss is scaled.
     #[must_use]
     pub fn scales_the_loss(self) -> bool {
         self == Self::AmpFp16
     }
 
-    /// What each kind of operation computes in: its name, the type of what it reads and writes, and of its arithmetic.
+    /// Lists the types of each kind of operation: name, type in memory, and type of the arithmetic.
     #[must_use]
     pub fn table(self) -> PrecisionTable {
         let (stored, products) = (self.activations(), self.products());
@@ -107,52 +107,52 @@ impl fmt::Display for Precision {
     }
 }
 
-/// Its name, or `fp16` and `bf16` alone.
+/// Parses a name; `fp16` and `bf16` alone are accepted too.
 impl std::str::FromStr for Precision {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name).join(", ");
         let is = |p: &Self| p.name() == name || p.name().strip_prefix("amp-") == Some(name);
-        Self::ALL.into_iter().find(is).ok_or_else(|| format!("`{name}` is none of {}.", known()))
+        Self::ALL.into_iter().find(is).ok_or_else(|| format!("Unknown precision `{name}`: choose one of {}.", known()))
     }
 }
 
-/// What [`Precision::table`] gives.
+/// Result of [`Precision::table`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrecisionTable {
-    /// Of this precision.
+    /// The precision described.
     pub precision: Precision,
-    /// A row for each kind of operation.
+    /// One row per kind of operation.
     pub rows: Vec<PrecisionRow>,
 }
 
-/// A line of [`Precision::table`].
+/// A row of [`Precision::table`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrecisionRow {
-    /// The operations.
+    /// Kind of operation.
     pub operations: &'static str,
-    /// The type in memory.
+    /// Type in memory.
     pub stored: Dtype,
-    /// The type of the arithmetic.
+    /// Type of the arithmetic.
     pub arithmetic: Dtype,
 }
 
-/// The scale of the loss in fp16, with the rules and the settings of `torch.amp.GradScaler`: the loss is multiplied by it, so that small
-/// gradients are not rounded to zero; the gradients are divided by it before the step. A step whose gradients have overflowed is skipped,
-/// and the scale becomes smaller; after many steps without an overflow it grows.
+/// Scaling of the loss in fp16, with the rules and the settings of `torch.amp.GradScaler`: the loss is multiplied by the scale, so that
+/// small gradients are not rounded to zero, and the gradients are divided by it before the step. A step whose gradients have overflowed is
+/// skipped, and the scale becomes smaller; after many steps without an overflow it grows.
 ///
 /// Source: Micikevicius et al., "Mixed precision training", ICLR 2018. On a GPU all of this happens in device memory
 /// (`kernels/nn/step.cu`), and nothing waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GradScaler {
-    /// The scale in the beginning.
+    /// Initial scale.
     pub init_scale: f32,
-    /// What the scale is multiplied by when it grows; above 1.
+    /// Factor by which the scale grows; above 1.
     pub growth_factor: f32,
-    /// What it is multiplied by after an overflow; between 0 and 1.
+    /// Factor of the scale after an overflow; between 0 and 1.
     pub backoff_factor: f32,
-    /// Steps without an overflow after which it grows; at least 1.
+    /// Number of steps without an overflow after which it grows; at least 1.
     pub growth_interval: u32,
 }
 
@@ -169,19 +169,19 @@ impl GradScaler {
         super::ScalerState { scale: self.init_scale, steps: 0 }
     }
 
-    /// The loss, scaled.
+    /// Multiplies the loss by the scale.
     #[must_use]
     pub fn scale(&self, state: &super::ScalerState, loss: f32) -> f32 {
         loss * state.scale
     }
 
-    /// Divides gradients by the scale; true where one is infinite or NaN.
+    /// Divides gradients by the scale; returns true if one is infinite or NaN.
     pub fn unscale(&self, state: &super::ScalerState, gradients: &mut [f32]) -> bool {
         gradients.iter_mut().for_each(|g| *g /= state.scale);
         gradients.iter().any(|g| !g.is_finite())
     }
 
-    /// Calls `step`, unless a gradient has overflowed.
+    /// Calls `step` unless a gradient has overflowed.
     pub fn step(&self, overflow: bool, step: impl FnOnce()) {
         if !overflow {
             step();
@@ -202,10 +202,10 @@ impl GradScaler {
         super::ScalerState { scale: if larger.is_finite() { larger } else { state.scale }, steps: 0 }
     }
 
-    /// An error unless its settings make sense.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// A sentence that names the setting.
+    /// If a setting is out of range; the message names it.
     pub fn check(&self) -> Result<(), TrainError> {
         let refuse = |what: &str, value: f32, allowed: &str| {
             Err(TrainError::Setting(format!("The {what} of the gradient scaler is {value}; it has to be {allowed}.")))
@@ -283,7 +283,7 @@ mod tests {
         assert!(types(Precision::Fp32).iter().all(|t| *t == (full, full)));
         let tf32 = types(Precision::Tf32);
         assert!(tf32[0] == (full, Dtype::Tf32) && tf32[1..].iter().all(|t| *t == (full, full)));
-        // Operands of products in half; sums, statistics and the optimiser's numbers in f32.
+        // Operands of products in half precision; sums, statistics and the optimiser's numbers in f32.
         let amp = types(Precision::AmpFp16);
         assert_eq!((amp[0], amp[1], amp[5], amp[7]), ((half, half), (full, full), (full, full), (full, full)));
         assert!(amp[2..5].iter().chain(&amp[6..7]).all(|t| *t == (half, full)));
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(taken, [true, false, true, false]);
         assert_eq!(
             Precision::AmpBf16.check(&t4).unwrap_err().to_string(),
-            "amp-bf16 needs a GPU of compute capability 8.0 or later, and Tesla T4 is one of 7.5: choose amp-fp16 or fp32."
+            "amp-bf16 needs a GPU of compute capability 8.0 or later; Tesla T4 is a GPU of 7.5: choose amp-fp16 or fp32."
         );
         let a100 = DeviceInfo { compute_capability: Some((8, 0)), ..t4 };
         assert!(Precision::ALL.iter().all(|p| p.check(&a100).is_ok()));

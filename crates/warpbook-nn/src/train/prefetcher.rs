@@ -1,4 +1,4 @@
-//! Batches for a training loop of one's own, loaded ahead.
+//! Batches loaded ahead for your own training loop.
 
 use super::TrainError;
 use super::cuda::{IN_FLIGHT, Loader, Slot, gather, workers};
@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use warpbook_data::Dataset;
 use warpbook_device::{CudaDevice, Slice, Stream};
 
-/// Batches of images for a training loop of one's own: while the loop uses one, the next two are gathered by another thread and, for a GPU, copied there
-/// from page-locked memory on a stream of their own. [`Trainer`](super::Trainer) loads its batches in the same way.
+/// Batches of images for your own training loop: while the loop uses one, another thread gathers the next two and, for a GPU, copies them
+/// from page-locked memory on a separate stream. [`Trainer`](super::Trainer) loads its batches in the same way.
 ///
 /// ```
 /// use warpbook_data::synthetic_digits;
@@ -31,12 +31,12 @@ pub struct Prefetcher {
     stream: Option<Arc<Stream>>,
     lent: Option<Batch>,
     loaded: Receiver<Result<Batch, TrainError>>,
-    /// Dropped to end the thread, which waits for room.
+    /// Dropped to end the thread, which waits for a free batch.
     room: Option<Sender<Batch>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A batch of a [`Prefetcher`]; it holds these images until the next one is asked for.
+/// A batch of a [`Prefetcher`]; it holds its images until the next batch is requested.
 #[derive(Debug)]
 pub struct Batch {
     indices: Vec<u32>,
@@ -51,25 +51,26 @@ enum Place {
 }
 
 impl Batch {
-    /// Its images.
+    /// Number of images.
     #[must_use]
     pub fn len(&self) -> usize {
         self.indices.len()
     }
 
-    /// Whether it has none; it never does.
+    /// Returns true if it has no images; that never happens.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.indices.is_empty()
     }
 
-    /// The numbers of its images in the data set.
+    /// Indices of its images in the data set.
     #[must_use]
     pub fn indices(&self) -> &[u32] {
         &self.indices
     }
 
-    /// Images u8 `[n][channels][height][width]` and labels u8 `[n]` in device memory, for kernels on the prefetcher's stream; `None` on the CPU.
+    /// Images u8 `[n][channels][height][width]` and labels u8 `[n]` in device memory, for kernels on the prefetcher's stream; `None` on the
+    /// CPU.
     #[must_use]
     pub fn on_gpu(&self) -> Option<(Slice<u8>, Slice<u8>)> {
         let Place::Cuda(slot) = &self.place else { return None };
@@ -77,7 +78,7 @@ impl Batch {
         Some((images, labels))
     }
 
-    /// Images u8 `[n][channels][height][width]` and labels u8 `[n]` in the host's memory; `None` on a GPU.
+    /// Images u8 `[n][channels][height][width]` and labels u8 `[n]` in host memory; `None` on a GPU.
     #[must_use]
     pub fn on_cpu(&self) -> Option<(&[u8], &[u8])> {
         let Place::Cpu { images, labels } = &self.place else { return None };
@@ -85,7 +86,7 @@ impl Batch {
     }
 }
 
-/// What the thread loads, and with what.
+/// The loading thread's inputs.
 struct Load<I> {
     set: Dataset,
     order: I,
@@ -95,7 +96,7 @@ struct Load<I> {
 }
 
 impl<I: Iterator<Item = u32>> Load<I> {
-    /// Fills each batch that there is room for, until the order ends, an image is missing or nobody asks any more.
+    /// Fills each free batch, until the order ends, an image is missing or the receiver is gone.
     fn run(mut self, room: &Receiver<Batch>, loaded: &Sender<Result<Batch, TrainError>>) {
         for mut batch in room {
             batch.indices.clear();
@@ -114,7 +115,7 @@ impl<I: Iterator<Item = u32>> Load<I> {
     fn fill(&self, batch: &mut Batch) -> Result<(), TrainError> {
         let (set, workers, n) = (&self.set, self.workers.as_ref(), batch.indices.len());
         if let Some(i) = batch.indices.iter().find(|i| **i as usize >= set.len()) {
-            let why = format!("The order names image {i}, and the data set has {}, numbered from 0.", set.len());
+            let why = format!("The order names image {i}, but the data set has {} images, numbered from 0.", set.len());
             return Err(TrainError::Setting(why));
         }
         match (&mut batch.place, &self.copies) {
@@ -129,11 +130,11 @@ impl<I: Iterator<Item = u32>> Load<I> {
 }
 
 impl Prefetcher {
-    /// Batches in the host's memory. `order` gives the numbers of the images, of as many epochs as are wanted; each batch takes the next `batch` of
-    /// them, and the last one what is left.
+    /// Loads batches into host memory. `order` gives the indices of the images, of as many epochs as you like; each batch takes the next
+    /// `batch` of them, and the last one the rest.
     ///
     /// # Errors
-    /// The batch has no image; no thread can be started.
+    /// If the batch has no image, or no thread can be started.
     pub fn on_cpu<I>(set: &Dataset, batch: usize, order: I) -> Result<Self, TrainError>
     where
         I: IntoIterator<Item = u32, IntoIter: Send + 'static>,
@@ -146,10 +147,10 @@ impl Prefetcher {
         )
     }
 
-    /// Batches in device memory, for kernels that are queued on `stream`; `batch` and `order` as of [`Prefetcher::on_cpu`].
+    /// Loads batches into device memory, for kernels that are queued on `stream`; for `batch` and `order` see [`Prefetcher::on_cpu`].
     ///
     /// # Errors
-    /// The batch has no image; three batches do not fit into device memory, or cannot be page-locked; no thread can be started.
+    /// If the batch has no image; if three batches do not fit into device memory, or cannot be page-locked; if no thread can be started.
     pub fn on_gpu<I>(
         device: &CudaDevice,
         stream: &Arc<Stream>,
@@ -173,7 +174,7 @@ impl Prefetcher {
         load: Load<I>,
     ) -> Result<Self, TrainError> {
         if load.batch == 0 {
-            return Err(TrainError::Setting("A batch of 0 images holds nothing: choose 1 or more.".into()));
+            return Err(TrainError::Setting("A batch needs at least 1 image; it has 0.".into()));
         }
         let (room, free) = channel();
         let (loads, loaded) = channel();
@@ -187,17 +188,17 @@ impl Prefetcher {
         Ok(Self { stream, lent: None, loaded, room: Some(room), thread: Some(thread) })
     }
 
-    /// The next batch; `None` after the last one. Kernels that are queued on the prefetcher's stream from now on wait for its copy, and the batch before is
-    /// overwritten once all that was queued on this stream until now has ended.
+    /// Returns the next batch; `None` after the last one. Kernels queued on the prefetcher's stream from now on wait for its copy, and the
+    /// previous batch is overwritten once all work queued on this stream until now has ended.
     ///
     /// # Errors
-    /// The order names an image that is not there; the driver's. No further batch follows an error.
+    /// If the order names an image that does not exist; if the driver reports an error. No further batch follows an error.
     pub fn next_batch(&mut self) -> Result<Option<&Batch>, TrainError> {
         if let (Some(used), Some(room)) = (self.lent.take(), &self.room) {
             if let (Place::Cuda(slot), Some(stream)) = (&used.place, &self.stream) {
                 slot.consumed(stream)?;
             }
-            // The thread has ended where all is loaded.
+            // The thread has ended if everything is loaded.
             let _ = room.send(used);
         }
         let Ok(batch) = self.loaded.recv() else {
@@ -211,7 +212,7 @@ impl Prefetcher {
         Ok(Some(self.lent.insert(batch)))
     }
 
-    /// Waits for the thread, whose panic goes on here.
+    /// Waits for the thread, and propagates its panic.
     fn end(&mut self) {
         self.room = None;
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
@@ -272,7 +273,7 @@ mod tests {
             while taken.load(Ordering::SeqCst) < expect && begun.elapsed() < Duration::from_secs(20) {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // Long enough for a batch too many.
+            // Long enough for one batch too many.
             std::thread::sleep(Duration::from_millis(30));
             assert_eq!(taken.load(Ordering::SeqCst), expect);
         };
@@ -289,12 +290,12 @@ mod tests {
     fn what_cannot_be_loaded_is_refused() {
         let set = synthetic_digits(50, 10, 1).train;
         let none = Prefetcher::on_cpu(&set, 0, 0..50).unwrap_err().to_string();
-        assert!(none.contains("choose 1 or more"), "{none}");
+        assert!(none.contains("at least 1 image"), "{none}");
         let mut batches = Prefetcher::on_cpu(&set, 20, 0..60).unwrap();
         assert_eq!(batches.next_batch().unwrap().map(Batch::len), Some(20));
         assert_eq!(batches.next_batch().unwrap().map(Batch::len), Some(20));
         let missing = batches.next_batch().unwrap_err().to_string();
-        assert_eq!(missing, "The order names image 50, and the data set has 50, numbered from 0.");
+        assert_eq!(missing, "The order names image 50, but the data set has 50 images, numbered from 0.");
         assert!(batches.next_batch().unwrap().is_none());
     }
 
@@ -320,7 +321,7 @@ mod tests {
         while let Some(batch) = batches.next_batch().unwrap() {
             assert!(batch.on_cpu().is_none());
             let (images, own) = batch.on_gpu().unwrap();
-            // The stream is far behind the host, which waits for nothing: a batch that is overwritten too early is seen below.
+            // The stream is far behind the host, which waits for nothing: a batch that is overwritten too early shows below.
             stream.copy(&from, &to).unwrap();
             stream.copy(&images, &kept.range(at * pixels..(at + batch.len()) * pixels)).unwrap();
             stream.copy(&own, &labels.range(at..at + batch.len())).unwrap();

@@ -1,4 +1,4 @@
-//! What is trained, and how.
+//! Recipes: what is trained, and with which settings.
 
 use super::{Initial, Loss, TrainError};
 use crate::network::{Network, amp_recipe, cifar10_cnn, mnist_cnn};
@@ -13,14 +13,14 @@ use warpbook_ranks::shard;
 /// Random changes of training images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Augmentation {
-    /// Images are cropped at random from a border of this width, in pixels; 0 for none.
+    /// Width in pixels of the border from which images are cropped at random; 0 for no crops.
     pub crop: usize,
-    /// Whether half of them are mirrored.
+    /// True if images are mirrored with probability 1/2.
     pub flip: bool,
-    /// Whether the border is the image mirrored at its edge; otherwise it is black.
+    /// True if the border mirrors the image at its edge; otherwise it is black.
     pub reflect: bool,
-    /// Whether an image is mirrored in every second epoch, from a first choice at random; otherwise each epoch chooses anew. On a GPU the images
-    /// are then kept there.
+    /// True if an image is mirrored in every second epoch, after a random first choice; otherwise each epoch draws anew. On a GPU the
+    /// images are then kept there.
     pub alternate: bool,
 }
 
@@ -32,44 +32,44 @@ impl Augmentation {
     }
 }
 
-/// How a test image is seen: the outputs of its views are averaged.
+/// The views of a test image, whose outputs are averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Views {
-    /// As it is.
+    /// The unchanged image.
     #[default]
     One,
-    /// As it is, and mirrored.
+    /// The unchanged image, and its mirror image.
     Flips,
-    /// Both, and with half of the weight both shifted by a pixel down and right, and up and left, with a border that mirrors the image.
-    /// Source: Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024.
+    /// Both of [`Views::Flips`] and, with half the weight, both shifted by a pixel down and right, and up and left, with a border that
+    /// mirrors the image. Source: Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024.
     FlipsAndShifts,
 }
 
 impl Views {
-    /// All of them by their names in files, in the order of the variants.
+    /// All views with their names in files, in the order of the variants.
     pub const NAMED: [(&'static str, Self); 3] =
         [("one", Self::One), ("flips", Self::Flips), ("flips_and_shifts", Self::FlipsAndShifts)];
 
-    /// Its name in files.
+    /// Name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMED.into_iter().find(|(_, views)| *views == self).map_or("one", |(name, _)| name)
     }
 
-    /// Whether there is no other view than the image as it is.
+    /// Returns true if the unchanged image is the only view.
     #[must_use]
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub fn is_one(&self) -> bool {
         *self == Self::One
     }
 
-    /// The width of the border that the views are cropped from.
+    /// Width of the border from which the views are cropped.
     pub(super) fn padding(self) -> usize {
         usize::from(self == Self::FlipsAndShifts)
     }
 
-    /// The views with their shares.
+    /// The views with their weights.
     pub(super) fn all(self) -> Vec<(Draw, f32)> {
         let both =
             |place: usize, share: f32| [false, true].map(|flip| (Draw { row: place, column: place, flip }, share));
@@ -84,12 +84,12 @@ impl Views {
 impl std::str::FromStr for Views {
     type Err = String;
 
-    /// Of its name, with `-` or `_`.
+    /// Parses a name, with `-` or `_`.
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::NAMED.into_iter().find(|(known, _)| *known == name.replace('-', "_"));
         found.map(|(_, views)| views).ok_or_else(|| {
             let names: Vec<String> = Self::NAMED.iter().map(|(name, _)| name.replace('_', "-")).collect();
-            format!("`{name}` is none of {}.", names.join(", "))
+            format!("Unknown views `{name}`: choose from {}.", names.join(", "))
         })
     }
 }
@@ -97,44 +97,45 @@ impl std::str::FromStr for Views {
 /// A training: network, data preparation, loss, optimiser and their settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recipe {
-    /// What it is called.
+    /// Name of the recipe.
     pub name: String,
-    /// The network.
+    /// The trained network.
     pub network: Network,
-    /// The loss.
+    /// Loss function.
     pub loss: Loss,
-    /// The optimiser.
+    /// Optimiser with its settings.
     pub optimizer: Optimizer,
-    /// The learning rate at the start.
+    /// Initial learning rate.
     pub learning_rate: f64,
-    /// How it changes.
+    /// Schedule of the learning rate.
     pub schedule: Schedule,
-    /// Whether the schedule's time is counted in steps; otherwise in epochs.
+    /// True if the schedule's time counts steps; otherwise epochs.
     pub schedule_by_step: bool,
-    /// The largest norm of all gradients together; larger ones are scaled down. With infinity nothing is, but the norm is computed and recorded.
+    /// Largest norm of all gradients together; larger ones are scaled down. Infinity clips nothing, but the norm is computed and recorded.
     pub clip: Option<f64>,
-    /// Samples of a batch.
+    /// Samples per batch.
     pub batch: usize,
-    /// In how many parts a batch goes through the network, one after the other, their gradients added up before the optimiser's step: 1 for the whole batch at
-    /// once. Only the activations of a part are in memory. Batch normalisation takes the statistics of each part by itself.
+    /// Number of parts in which a batch passes through the network, one after the other, with their gradients added up before the
+    /// optimiser's step: 1 for the whole batch at once. Only the activations of one part are in memory. Batch normalisation uses the
+    /// statistics of each part separately.
     pub accumulate: usize,
-    /// Passes over the training images.
+    /// Number of passes over the training images.
     pub epochs: u32,
-    /// The most steps, whatever the epochs; `None` for all.
+    /// Largest number of steps, whatever the epochs; `None` for no limit.
     pub steps: Option<u64>,
-    /// Mean of each channel, of pixels from 0 to 1.
+    /// Mean of each channel, for pixels from 0 to 1.
     pub mean: Vec<f32>,
     /// Standard deviation of each channel.
     pub deviation: Vec<f32>,
-    /// Parameters with settings of the optimiser of their own; the optimiser is then SGD with momentum.
+    /// Groups of parameters with their own optimiser settings; the optimiser must then be SGD with momentum.
     pub groups: Vec<Group>,
-    /// How the weights begin.
+    /// Initial weights.
     pub initial: Initial,
-    /// How a test image is seen.
+    /// Views of a test image.
     pub views: Views,
     /// Random changes of training images.
     pub augmentation: Option<Augmentation>,
-    /// Whether each epoch has another order.
+    /// True if each epoch has another order.
     pub shuffle: bool,
     /// Seed of weights, order, dropout and augmentation.
     pub seed: u64,
@@ -203,66 +204,66 @@ impl Recipe {
         }
     }
 
-    /// The same without dropout.
+    /// Removes dropout.
     #[must_use]
     pub fn without_dropout(self) -> Self {
         Self { network: self.network.without_dropout(), ..self }
     }
 
-    /// The parts in which `n` samples of a batch go through the network, in their order: [`Recipe::accumulate`] of them, whose lengths differ by one at most, or a
-    /// sample each where there are fewer.
+    /// Ranges of the parts in which `n` samples of a batch pass through the network, in order: [`Recipe::accumulate`] parts whose lengths
+    /// differ by at most one, or single samples if there are fewer.
     #[must_use]
     pub fn parts(&self, n: usize) -> Vec<Range<usize>> {
         let parts = self.accumulate.clamp(1, n.max(1));
         (0..parts).map(|at| shard(n, at, parts).range()).collect()
     }
 
-    /// The samples of the largest part of a batch of `n`.
+    /// Number of samples of the largest part of a batch of `n`.
     #[must_use]
-    pub fn part_of(&self, n: usize) -> usize {
+    pub fn largest_part(&self, n: usize) -> usize {
         n.div_ceil(self.accumulate.max(1))
     }
 
-    /// Steps of the whole training over so many samples; the last batch of an epoch may be smaller.
+    /// Number of steps of the whole training over this many samples; the last batch of an epoch may be smaller.
     #[must_use]
     pub fn total_steps(&self, samples: usize) -> u64 {
         let all = samples.div_ceil(self.batch.max(1)) as u64 * u64::from(self.epochs);
         self.steps.map_or(all, |most| all.min(most))
     }
 
-    /// The learning rate of a step, counted from 0.
+    /// Learning rate of a step, counted from 0.
     ///
     /// # Errors
-    /// A setting of the schedule is out of range.
+    /// If a setting of the schedule is out of range.
     pub fn learning_rate_at(&self, step: u64, steps_per_epoch: u64) -> Result<f64, TrainError> {
         let time = if self.schedule_by_step { step } else { step / steps_per_epoch.max(1) };
         Ok(self.schedule.at(self.learning_rate, time)?)
     }
 
-    /// Its parameters in groups; `None` where the optimiser alone says all.
+    /// Its parameters in groups; `None` if the optimiser alone decides.
     ///
     /// # Errors
-    /// As of [`Grouped::new`].
+    /// Like [`Grouped::new`].
     pub fn grouped(&self) -> Result<Option<Grouped>, TrainError> {
         Ok(Grouped::new(&self.network, &self.optimizer, &self.groups)?)
     }
 
-    /// The learning rates of a step, counted from 0, of every rule; `rate` is the recipe's at that step.
+    /// Learning rates of every rule at a step, counted from 0; `rate` is the recipe's at that step.
     pub(super) fn group_rates(
         &self,
-        of: &Grouped,
+        grouped: &Grouped,
         rate: f64,
         step: u64,
         per_epoch: u64,
     ) -> Result<Vec<f64>, TrainError> {
         let time = if self.schedule_by_step { step } else { step / per_epoch.max(1) };
-        Ok(of.rates(rate, self.learning_rate, time)?)
+        Ok(grouped.rates(rate, self.learning_rate, time)?)
     }
 
-    /// An error unless its settings make sense for images of this shape, `[channels, height, width]`, and so many classes.
+    /// Checks the settings for images of this shape, `[channels, height, width]`, and this many classes.
     ///
     /// # Errors
-    /// A sentence that names the setting.
+    /// If a setting is invalid; the message names it.
     pub fn validate(&self, shape: [usize; 3], classes: usize) -> Result<(), TrainError> {
         let refuse = |why: String| Err(TrainError::Setting(why));
         let [channels, height, width] = shape;
@@ -291,7 +292,7 @@ impl Recipe {
         self.validate_settings()
     }
 
-    /// An error unless the settings that do not depend on the data make sense.
+    /// Checks the settings that do not depend on the data.
     pub(super) fn validate_settings(&self) -> Result<(), TrainError> {
         let refuse = |why: String| Err(TrainError::Setting(why));
         if self.batch == 0 || self.epochs == 0 {
@@ -302,7 +303,7 @@ impl Recipe {
         }
         if self.accumulate == 0 || self.accumulate > self.batch {
             return refuse(format!(
-                "A batch of {} cannot be made in {} parts: accumulate is from 1 to the samples of a batch.",
+                "A batch of {} cannot be split into {} parts: choose accumulate from 1 to the batch's number of samples.",
                 self.batch, self.accumulate
             ));
         }
@@ -329,12 +330,12 @@ mod tests {
     fn views_have_names() {
         for (name, views) in Views::NAMED {
             assert_eq!((views.name(), name.parse(), name.replace('_', "-").parse()), (name, Ok(views), Ok(views)));
-            // As checkpoints have them.
+            // As in checkpoints.
             assert_eq!(serde_json::to_string(&views).unwrap(), format!("\"{name}\""));
             assert!((views.all().iter().map(|(_, share)| share).sum::<f32>() - 1.0).abs() < 1e-6);
         }
         let why = "many".parse::<Views>().unwrap_err();
-        assert_eq!(why, "`many` is none of one, flips, flips-and-shifts.");
+        assert_eq!(why, "Unknown views `many`: choose from one, flips, flips-and-shifts.");
     }
 
     #[test]
@@ -357,7 +358,11 @@ mod tests {
         assert_eq!(parts(4, 2), vec![0..1, 1..2], "the last batch of an epoch may be smaller than that");
         for (accumulate, n) in [(1, 7), (3, 7), (7, 7), (5, 128), (9, 2)] {
             let r = Recipe { accumulate, ..Recipe::mnist() };
-            assert_eq!(r.parts(n).iter().map(ExactSizeIterator::len).max(), Some(r.part_of(n)), "{accumulate} {n}");
+            assert_eq!(
+                r.parts(n).iter().map(ExactSizeIterator::len).max(),
+                Some(r.largest_part(n)),
+                "{accumulate} {n}"
+            );
         }
     }
 
@@ -375,8 +380,8 @@ mod tests {
         check(Recipe { deviation: vec![0.0], ..Recipe::mnist() }, [1, 28, 28], "above 0");
         check(Recipe { steps: Some(0), ..Recipe::mnist() }, [1, 28, 28], "0 steps");
         check(Recipe { batch: 0, ..Recipe::mnist() }, [1, 28, 28], "at least 1");
-        check(Recipe { accumulate: 0, ..Recipe::mnist() }, [1, 28, 28], "in 0 parts");
-        check(Recipe { accumulate: 513, ..Recipe::mnist() }, [1, 28, 28], "from 1 to the samples of a batch");
+        check(Recipe { accumulate: 0, ..Recipe::mnist() }, [1, 28, 28], "into 0 parts");
+        check(Recipe { accumulate: 513, ..Recipe::mnist() }, [1, 28, 28], "from 1 to the batch's number of samples");
         check(Recipe { learning_rate: f64::NAN, ..Recipe::mnist() }, [1, 28, 28], "NaN");
         assert!(
             Recipe::mnist().validate([1, 28, 28], 47).unwrap_err().to_string().contains("`linear` with 47 outputs")

@@ -1,10 +1,10 @@
-//! What a network is trained on, and judged by.
+//! Samples for training and evaluation.
 
 use super::{Loss, Place, Ranks, Recipe, TrainError, Trainer};
 use crate::network::{Node, Op};
 use warpbook_data::{Dataset, Rows};
 
-/// Samples with what a network should make of them.
+/// Samples with their targets.
 #[derive(Debug, Clone, Copy)]
 pub enum Samples<'a> {
     /// Labelled images.
@@ -26,7 +26,7 @@ impl<'a> From<&'a Rows> for Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// How many there are.
+    /// Number of samples.
     #[must_use]
     pub fn len(self) -> usize {
         match self {
@@ -35,13 +35,13 @@ impl Samples<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no samples.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// An error unless the recipe's settings make sense for them.
+    /// Checks the recipe's settings for these samples.
     pub(super) fn check(self, recipe: &Recipe) -> Result<(), TrainError> {
         if self.is_empty() {
             return Err(TrainError::Setting("The data set has no images.".into()));
@@ -54,8 +54,8 @@ impl Samples<'_> {
 }
 
 impl Trainer {
-    /// An error where a step over so many samples would come to a batch normalisation with one row, which has no variance: in the last batch of an epoch,
-    /// in a part of a batch, or on a rank.
+    /// Refuses steps over this many samples that would give a batch normalisation a single row, which has no variance: in the last batch of
+    /// an epoch, in a part of a batch, or on a rank.
     pub(super) fn ensure_variances(&self, samples: usize) -> Result<(), TrainError> {
         let r = &self.recipe;
         let is_narrow = |n: &&Node| matches!(n.op, Op::BatchNorm { .. }) && r.network.batch_norm_sizes(n, 1).rows == 1;
@@ -63,7 +63,7 @@ impl Trainer {
         let (whole, last) = (r.batch.min(samples), samples % r.batch.max(1));
         let is_last_made = last > 0 && r.total_steps(samples) >= samples.div_ceil(r.batch.max(1)) as u64;
         let world = self.ranks().map_or(1, Ranks::world);
-        // A GPU needs two rows of its own.
+        // A GPU needs at least two rows of its own.
         let is_shared = *self.place() == Place::Cpu && self.ranks().is_some_and(|r| r.options().synchronised_norm);
         for batch in [whole].into_iter().chain(is_last_made.then_some(last)) {
             let on_one = if is_shared { batch } else { (batch / world).max(1) };
@@ -85,22 +85,22 @@ impl Trainer {
 }
 
 impl Recipe {
-    /// An error unless its settings make sense for samples of so many numbers, with so many targets.
+    /// Checks the settings for samples of this many features, with this many targets.
     ///
     /// # Errors
-    /// A sentence that names the setting.
+    /// If a setting is invalid; the message names it.
     pub fn validate_rows(&self, [features, outputs]: [usize; 2]) -> Result<(), TrainError> {
         let refuse = |why: String| Err(TrainError::Setting(why));
         let [takes, makes] = [self.network.input(), self.network.output()].map(crate::network::Shape::elements);
         if (takes, makes) != (features, outputs) {
             return refuse(format!(
-                "The network takes {takes} numbers and makes {makes}, and the samples have {features} and {outputs} targets: change \
-                 its input and its last layer."
+                "The network has {takes} inputs and {makes} outputs, and the samples have {features} features and {outputs} targets: \
+                 change the network's input and its last layer."
             ));
         }
         if self.loss != Loss::Mse {
             return refuse(
-                "Samples with numbers as targets have no classes: their loss is the mean squared error.".into(),
+                "Samples with numbers as targets have no classes: use the mean squared error as the loss.".into(),
             );
         }
         self.validate_settings()

@@ -1,29 +1,29 @@
-//! How a data set comes out.
+//! Loss and accuracy of a network on a data set.
 
-use super::{BatchLoss, TrainError};
+use super::{MeanLoss, TrainError};
 
-/// How a data set comes out.
+/// Loss and accuracy of a network on a data set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
-    /// The mean loss.
+    /// Mean loss.
     pub loss: f64,
-    /// Samples that are classified as their label says.
+    /// Number of correctly classified samples.
     pub correct: usize,
-    /// Samples.
+    /// Number of samples.
     pub of: usize,
 }
 
 impl Score {
-    /// The share of samples that are right, from 0 to 1.
+    /// Fraction of correctly classified samples, from 0 to 1.
     #[must_use]
     pub fn accuracy(&self) -> f64 {
         self.correct as f64 / self.of.max(1) as f64
     }
 
-    /// An error unless the loss is a finite number: the accuracy says nothing then.
+    /// Checks that the loss is finite; otherwise the accuracy means nothing.
     ///
     /// # Errors
-    /// It is not.
+    /// If the loss is not finite.
     pub fn finite(self) -> Result<Self, TrainError> {
         if self.loss.is_finite() {
             return Ok(self);
@@ -35,8 +35,8 @@ impl Score {
         )))
     }
 
-    /// Of batches with so many samples each.
-    pub(crate) fn of(batches: impl IntoIterator<Item = (BatchLoss, usize)>) -> Self {
+    /// Combines batches with their numbers of samples.
+    pub(crate) fn from_batches(batches: impl IntoIterator<Item = (MeanLoss, usize)>) -> Self {
         let (mut sum, mut correct, mut of) = (0.0, 0, 0);
         for (loss, n) in batches {
             sum += loss.mean * n as f64;
@@ -53,12 +53,12 @@ mod tests {
 
     #[test]
     fn a_score_weighs_batches_by_their_samples() {
-        let batch = |mean, correct| BatchLoss { mean, correct };
-        let score = Score::of([(batch(1.0, 3), 4), (batch(4.0, 0), 2)]);
+        let batch = |mean, correct| MeanLoss { mean, correct };
+        let score = Score::from_batches([(batch(1.0, 3), 4), (batch(4.0, 0), 2)]);
         assert_eq!(score, Score { loss: 2.0, correct: 3, of: 6 });
-        assert_eq!((score.accuracy(), Score::of([]).accuracy()), (0.5, 0.0));
+        assert_eq!((score.accuracy(), Score::from_batches([]).accuracy()), (0.5, 0.0));
         assert_eq!(score.finite().unwrap(), score);
-        let broken = Score::of([(batch(f64::NAN, 0), 1), (batch(1.0, 1), 1)]);
+        let broken = Score::from_batches([(batch(f64::NAN, 0), 1), (batch(1.0, 1), 1)]);
         assert!(broken.loss.is_nan() && broken.finite().unwrap_err().to_string().contains("is NaN"));
     }
 }

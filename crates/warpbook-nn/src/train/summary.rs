@@ -1,4 +1,4 @@
-//! A network as a table, with the memory that its training is planned to take.
+//! A network as a table, with the planned memory of its training.
 
 use super::cuda::{self, CudaOptions};
 use super::{Precision, Recipe};
@@ -8,43 +8,43 @@ use crate::ops::optimizer::Optimizer;
 /// One operation of a [`Summary`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryRow {
-    /// Its name.
+    /// Name of the operation.
     pub name: String,
     /// The layer as it was written.
     pub layer: String,
-    /// The shape of its output for one sample.
+    /// Shape of its output for one sample.
     pub output: String,
-    /// Numbers that are trained.
+    /// Number of trained numbers.
     pub parameters: usize,
     /// FLOPs of its forward pass for the whole batch.
     pub flops: u64,
-    /// Bytes of its output for the whole batch; 0 where it computes in place.
+    /// Bytes of its output for the whole batch; 0 if it computes in place.
     pub output_bytes: u64,
-    /// Bytes of the gradient of its output; 0 where that is computed in place, or not needed.
+    /// Bytes of the gradient of its output; 0 if that is computed in place, or not needed.
     pub gradient_bytes: u64,
-    /// Bytes of what else it keeps or computes with: places of maxima, statistics, partial sums.
+    /// Bytes of its other arrays: positions of maxima, statistics, partial sums.
     pub other_bytes: u64,
 }
 
-/// The bytes of a training on a GPU as they are planned. Its data set, the batches on their way and the workspaces of products are not in it.
+/// Planned bytes of a training on a GPU, without its data set, batches in transit and workspaces of products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedMemory {
     /// Weights in fp32, and the running statistics of batch normalisations.
     pub weights: u64,
-    /// Their copy in half, where products read one.
+    /// Copy of the weights in half precision, if products read one.
     pub half_copy: u64,
-    /// Gradients of the weights, and their sums in f32 where a batch is taken in parts.
+    /// Gradients of the weights, and their sums in f32 if a batch is taken in parts.
     pub gradients: u64,
-    /// The optimiser's state.
+    /// Optimiser state.
     pub state: u64,
-    /// Activations, their gradients and what else the operations keep, none sharing memory with another.
+    /// Activations, their gradients and other arrays of the operations, if none shared memory.
     pub unshared: u64,
-    /// The same where arrays that are not in use at the same time share memory, as they do.
+    /// Activations, their gradients and other arrays of the operations; arrays that are not in use at the same time share memory.
     pub activations: u64,
 }
 
 impl PlannedMemory {
-    /// All of it.
+    /// Sum of all entries; `unshared` is not counted.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.weights + self.half_copy + self.gradients + self.state + self.activations
@@ -54,28 +54,28 @@ impl PlannedMemory {
 /// Layers, shapes, parameters, FLOPs and memory of a network at a batch size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Samples of a batch.
+    /// Samples per batch.
     pub batch: usize,
-    /// The types that it is trained in.
+    /// Precision of the training.
     pub precision: Precision,
-    /// The shape of the input.
+    /// Shape of the input.
     pub input: String,
-    /// The operations in order.
+    /// Operations in order.
     pub rows: Vec<SummaryRow>,
     /// FLOPs of one training step: forward, and the gradients of weights and inputs.
     pub step_flops: u64,
-    /// Segments of the network: see [`Network::checkpointed`].
+    /// Number of segments of the network: see [`Network::checkpointed`].
     pub segments: usize,
-    /// FLOPs of what a step computes again because it was not kept; not among [`Self::step_flops`], so that rates compare.
+    /// FLOPs of a step's recomputation; not included in [`Self::step_flops`], so that rates compare.
     pub again_flops: u64,
     /// Bytes of the input.
     pub input_bytes: u64,
-    /// What a training on a GPU takes.
+    /// Planned memory of a training on a GPU.
     pub memory: PlannedMemory,
 }
 
 impl Summary {
-    /// Of a training with these options, an optimiser's state, and batches of so many samples.
+    /// Summarises a training with these options and optimiser, and batches of this many samples.
     #[must_use]
     pub fn new(network: &Network, batch: usize, optimizer: &Optimizer, options: &CudaOptions) -> Self {
         let plan = cuda::footprint(network, batch, optimizer.state_slots(), options);
@@ -113,7 +113,7 @@ impl Summary {
         }
     }
 
-    /// Numbers that are trained.
+    /// Number of trained numbers.
     #[must_use]
     pub fn parameters(&self) -> usize {
         self.rows.iter().map(|r| r.parameters).sum()
@@ -121,8 +121,8 @@ impl Summary {
 }
 
 impl Network {
-    /// Layers, shapes, parameters, FLOPs and planned memory at a batch size, for a training in fp32 whose optimiser keeps nothing.
-    /// [`Summary::new`] takes other settings, and [`Recipe::summary`] a recipe's.
+    /// Summarises layers, shapes, parameters, FLOPs and planned memory at a batch size, for a training in fp32 whose optimiser has no
+    /// state. [`Summary::new`] takes other settings, and [`Recipe::summary`] a recipe's.
     #[must_use]
     pub fn summary(&self, batch: usize) -> Summary {
         Summary::new(self, batch, &Optimizer::sgd(), &CudaOptions::new(Precision::Fp32))
@@ -130,10 +130,11 @@ impl Network {
 }
 
 impl Recipe {
-    /// Its network at its batch size, or that of a part of a batch ([`Recipe::accumulate`]), with the memory that its optimiser takes and a GPU's options.
+    /// Summarises its network at its batch size, or that of a part of a batch ([`Recipe::accumulate`]), with the memory of its optimiser
+    /// and a GPU's options.
     #[must_use]
     pub fn summary(&self, options: &CudaOptions) -> Summary {
-        let mut summary = Summary::new(&self.network, self.part_of(self.batch), &self.optimizer, options);
+        let mut summary = Summary::new(&self.network, self.largest_part(self.batch), &self.optimizer, options);
         summary.memory.gradients += cuda::sums_of_gradients(self);
         summary
     }
@@ -174,17 +175,18 @@ mod tests {
 
     #[test]
     fn precision_and_optimizer_change_the_memory() {
-        let of = |precision, optimizer| {
+        let memory_with = |precision, optimizer| {
             let recipe = Recipe { optimizer, batch: 64, ..Recipe::mnist() };
             recipe.summary(&CudaOptions::new(precision)).memory
         };
-        let (plain, adam) = (of(Precision::Fp32, Optimizer::sgd()), of(Precision::Fp32, Optimizer::adam()));
+        let (plain, adam) =
+            (memory_with(Precision::Fp32, Optimizer::sgd()), memory_with(Precision::Fp32, Optimizer::adam()));
         assert_eq!((plain.state, adam.state, adam.activations), (0, 2 * plain.weights, plain.activations));
-        let half = of(Precision::AmpBf16, Optimizer::sgd());
+        let half = memory_with(Precision::AmpBf16, Optimizer::sgd());
         assert_eq!((half.half_copy, half.weights), (plain.weights / 2, plain.weights));
-        // Those of the linear layers are in half.
+        // The linear layers' gradients are in half precision.
         assert!(2 * half.gradients >= plain.gradients && half.gradients < plain.gradients * 6 / 10);
-        // The places of maxima are bytes in any precision.
+        // The positions of maxima are bytes in any precision.
         assert!(2 * half.activations >= plain.activations && half.activations < plain.activations * 6 / 10);
     }
 
@@ -201,7 +203,7 @@ mod tests {
         let network = Network::new([1, 4, 4], layers).unwrap();
         let summary = network.summary(3);
         let row = |name: &str| summary.rows.iter().find(|r| r.name == name).unwrap();
-        // Mean and deviation of the channel in f32; partial sums and lines forwards and backwards.
+        // Mean and deviation of the channel in f32; partial sums and lines forward and backward.
         assert!(row("bn1").other_bytes > 8 && row("residual1").output == "2 x 4 x 4");
         assert!(row("conv2").other_bytes >= 4 * 3 * 32, "a gradient that is added to that of the sum");
     }

@@ -15,7 +15,7 @@ fn plain() -> Vec<Layer> {
     vec![conv2d(4, 5), relu(), max_pool(2), flatten(), linear(24), gelu(), linear(10)]
 }
 
-/// 50 images in batches of 16, the last of which has 2.
+/// 50 images in batches of 16; the last batch has 2.
 fn recipe(layers: Vec<Layer>, optimizer: Optimizer, accumulate: usize) -> Recipe {
     let network = Network::new([1, 28, 28], layers).unwrap();
     Recipe { network, optimizer, learning_rate: 0.01, batch: 16, epochs: 2, accumulate, ..Recipe::mnist() }
@@ -35,13 +35,13 @@ fn trained(place: &Place, recipe: Recipe) -> (Vec<StepOutcome>, Trainer) {
     (outcomes, trainer)
 }
 
-/// The largest difference of a value, relative to the largest of its parameter.
+/// Largest difference of a value, relative to the largest of its parameter.
 fn apart(a: &Weights, b: &Weights) -> f64 {
-    let of = |(a, b): (&Vec<f32>, &Vec<f32>)| {
+    let difference = |(a, b): (&Vec<f32>, &Vec<f32>)| {
         let most = b.iter().fold(1e-12f32, |m, v| m.max(v.abs()));
         a.iter().zip(b).map(|(a, b)| f64::from((a - b).abs() / most)).fold(0.0, f64::max)
     };
-    a.values().iter().zip(b.values()).map(of).fold(0.0, f64::max)
+    a.values().iter().zip(b.values()).map(difference).fold(0.0, f64::max)
 }
 
 fn assert_alike(what: &str, got: &(Vec<StepOutcome>, Trainer), want: &(Vec<StepOutcome>, Trainer), bound: f64) {
@@ -74,24 +74,24 @@ fn a_batch_in_parts_trains_as_the_batch_at_once() {
     }
 }
 
-/// On the CPU an image's place in the batch decides what is drawn for it, whatever part it is in.
+/// On the CPU an image's position in the batch decides its random draws, whatever part it is in.
 #[test]
 fn dropout_and_augmentation_are_those_of_the_whole_batch_and_clipping_is_of_the_sum() {
     let layers = || vec![conv2d(4, 5), relu(), max_pool(2), flatten(), dropout(0.3), linear(24), relu(), linear(10)];
-    let of = |accumulate| Recipe {
+    let in_parts = |accumulate| Recipe {
         augmentation: Some(Augmentation::new(2, true)),
         clip: Some(0.5),
         ..recipe(layers(), Optimizer::sgd(), accumulate)
     };
-    let whole = trained(&Place::Cpu, of(1));
+    let whole = trained(&Place::Cpu, in_parts(1));
     for segments in [1, 3] {
-        let r = of(4);
+        let r = in_parts(4);
         let r = Recipe { network: r.network.checkpointed(segments).unwrap(), ..r };
         assert_alike(&format!("{segments} segments"), &trained(&Place::Cpu, r), &whole, 1e-5);
     }
 }
 
-/// Numbers whose products and sums fp32 holds exactly: the order of the sums does not matter.
+/// Numbers whose products and sums fp32 represents exactly: the order of the sums does not matter.
 fn exact() -> (Recipe, Rows, Weights) {
     let number = |i: usize| ((i * 7 + i / 5) % 9) as f32 - 4.0;
     let rows =
@@ -216,7 +216,7 @@ fn a_gpu_s_batch_in_parts_trains_as_the_batch_at_once_and_draws_the_same() {
     };
     let momentum = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 1e-3 };
     for precision in Precision::ALL {
-        // Of 16-bit types the gradients of linear layers are rounded, part by part.
+        // In 16-bit types the gradients of linear layers are rounded, part by part.
         let bound = if precision == Precision::Fp32 { 1e-4 } else { 3e-2 };
         for (graph, overlap, last_block) in [(false, false, false), (false, true, true), (true, true, true)] {
             let base = CudaOptions { graph, overlap, last_block, ..CudaOptions::new(precision) };
@@ -239,15 +239,15 @@ fn a_gpu_s_batch_in_parts_trains_as_the_batch_at_once_and_draws_the_same() {
                     linear(10),
                 ]
             };
-            let of = |accumulate| Recipe {
+            let in_parts = |accumulate| Recipe {
                 augmentation: Some(Augmentation::new(2, true)),
                 clip: Some(5.0),
                 ..recipe(layers(), momentum, accumulate)
             };
-            let whole = trained(&place, of(1));
+            let whole = trained(&place, in_parts(1));
             for accumulate in [2, 5] {
                 let what = format!("{precision} in {accumulate} parts, graph {graph}, overlap {overlap}");
-                let (outcomes, trainer) = trained(&place, of(accumulate));
+                let (outcomes, trainer) = trained(&place, in_parts(accumulate));
                 for (step, (a, b)) in outcomes.iter().zip(&whole.0).enumerate() {
                     assert!(
                         (a.loss - b.loss).abs() <= bound * b.loss,
@@ -259,7 +259,7 @@ fn a_gpu_s_batch_in_parts_trains_as_the_batch_at_once_and_draws_the_same() {
                 }
                 let off = apart(&trainer.weights().unwrap(), &whole.1.weights().unwrap());
                 assert!(off <= bound, "{what}: weights differ by {off:.1e}");
-                let again = trained(&place, of(accumulate));
+                let again = trained(&place, in_parts(accumulate));
                 assert!(
                     again.1.weights().unwrap() == trainer.weights().unwrap(),
                     "{what}: other bits on the second run"
@@ -291,7 +291,7 @@ fn a_gpu_s_sums_are_exact_where_the_cpu_s_are_and_it_resumes() {
     }
 }
 
-/// Images that are copied batch by batch, and memory that follows from the part.
+/// Images are copied batch by batch, and the memory depends on the part's size.
 #[test]
 fn a_gpu_s_memory_is_that_of_a_part() {
     use warpbook_nn::train::{Loader, Residency};

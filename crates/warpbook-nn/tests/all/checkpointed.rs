@@ -21,7 +21,7 @@ fn recipe(network: Network) -> Recipe {
     Recipe { network, optimizer: Optimizer::adam(), learning_rate: 1e-3, batch: 16, steps, ..Recipe::mnist() }
 }
 
-/// What [`bits`] tells of a training, and its bytes.
+/// The results of [`bits`], and the bytes of the training.
 type Bits = (Vec<u64>, Vec<Vec<u32>>, Vec<Vec<u32>>, u64);
 
 /// Losses, weights with running statistics, and gradients.
@@ -36,11 +36,11 @@ fn bits(place: &Place, recipe: Recipe) -> Bits {
         Flow::Continue
     };
     trainer.train(&digits.train, &digits.test, 1, &mut hear).unwrap();
-    let of = |weights: warpbook_nn::weights::Weights| -> Vec<Vec<u32>> {
+    let bits_of = |weights: warpbook_nn::weights::Weights| -> Vec<Vec<u32>> {
         weights.values().iter().map(|v| v.iter().map(|x| x.to_bits()).collect()).collect()
     };
     let (weights, gradients) = (trainer.weights().unwrap(), trainer.gradients().unwrap());
-    (losses, of(weights), of(gradients), trainer.bytes())
+    (losses, bits_of(weights), bits_of(gradients), trainer.bytes())
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_checkpointed_training_has_the_same_bits() {
 
 #[test]
 fn memory_of_equal_layers_grows_with_the_root_of_their_number() {
-    let of = |layers: usize, segments: usize, overlap: bool| {
+    let footprint_of = |layers: usize, segments: usize, overlap: bool| {
         let stack = (0..layers).flat_map(|_| [conv2d(16, 3).padding(1), gelu()]);
         let network = Network::new([16, 32, 32], stack).unwrap().checkpointed(segments).unwrap();
         let recipe = Recipe { network, batch: 32, ..Recipe::mnist() };
@@ -68,9 +68,9 @@ fn memory_of_equal_layers_grows_with_the_root_of_their_number() {
     };
     for overlap in [false, true] {
         // Four times as many layers in twice as many segments.
-        let [small, large] = [of(16, 4, overlap), of(64, 8, overlap)];
+        let [small, large] = [footprint_of(16, 4, overlap), footprint_of(64, 8, overlap)];
         assert!((1.5..2.6).contains(&(large / small)), "{small} {large}");
-        assert!(of(64, 1, overlap) / large > 3.0, "{} {large}", of(64, 1, overlap));
+        assert!(footprint_of(64, 1, overlap) / large > 3.0, "{} {large}", footprint_of(64, 1, overlap));
     }
 }
 

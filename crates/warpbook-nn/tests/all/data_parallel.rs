@@ -1,4 +1,4 @@
-//! Data-parallel training in one process: replicas against one training with the same batch.
+//! Data-parallel training in one process: replicas are compared with one training of the same batch.
 
 use warpbook_data::synthetic_digits;
 use warpbook_device::{CudaDevice, testing};
@@ -12,7 +12,7 @@ fn recipe(network: Network) -> Recipe {
     Recipe { network, batch: 24, learning_rate: 0.02, ..Recipe::mnist() }
 }
 
-/// With dropout and augmentation, which draw by the place in the batch.
+/// With dropout and augmentation, which draw by the position in the batch.
 fn drawing() -> Recipe {
     let layers = [conv2d(4, 5), relu(), max_pool(2), flatten(), dropout(0.3), linear(12), relu(), linear(10)];
     let augmentation = Some(Augmentation::new(2, true));
@@ -97,10 +97,10 @@ fn what_cannot_be_split_is_refused() {
     let why = |n: usize, batch: usize| {
         DataParallel::new(&vec![Place::Cpu; n], Recipe { batch, ..plain() }, &set, None).unwrap_err().to_string()
     };
-    assert!(why(0, 24).contains("one device at least"));
+    assert!(why(0, 24).contains("at least one device"));
     assert!(why(3, 2).contains("A batch of 2 cannot be split over 3 devices"));
     let in_parts = DataParallel::new(&vec![Place::Cpu; 2], Recipe { accumulate: 2, ..plain() }, &set, None);
-    assert!(in_parts.unwrap_err().to_string().contains("leave accumulate = 2 out"));
+    assert!(in_parts.unwrap_err().to_string().contains("leave out accumulate = 2"));
     let mut unprepared = DataParallel::new(&vec![Place::Cpu; 2], plain(), &set, None).unwrap();
     assert!(unprepared.queue_step().unwrap_err().to_string().contains("No steps were prepared"));
     let mut diverges =

@@ -1,4 +1,4 @@
-//! Twenty steps of a small network in PyTorch, followed on the CPU and on a GPU: `notebooks/pytorch/golden.py` made `tests/golden`.
+//! Twenty steps of a small network in PyTorch, repeated on the CPU and on a GPU: `notebooks/pytorch/golden.py` wrote `tests/golden`.
 
 use safetensors::SafeTensors;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ impl Golden {
         value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
     }
 
-    /// Puts `n` images from `first` on into the engine, and gives their labels.
+    /// Writes `n` images, starting at `first`, into the engine, and returns their labels.
     fn fill(&self, engine: &mut CpuEngine, first: usize, n: usize) -> Vec<u8> {
         let channel = |name: &str| Self::floats(&self.json[name]).into_iter().map(|v| v as f32).collect::<Vec<_>>();
         let [channels, height, width] = SHAPE;
@@ -82,7 +82,7 @@ impl Golden {
         self.labels[first..first + n].to_vec()
     }
 
-    /// Trains as PyTorch did, and compares losses, the first gradients and the logits at the end.
+    /// Trains like PyTorch, and compares losses, the first gradients and the final logits.
     fn follow(&self, name: &str, optimizer: &Optimizer) {
         let run = &self.json["runs"][name];
         let batch = self.json["batch"].as_u64().unwrap() as usize;
@@ -113,7 +113,7 @@ impl Golden {
 }
 
 impl Golden {
-    /// Trains as a recipe on a device, and compares losses and the running statistics' effect on the logits.
+    /// Trains a recipe on a device, and compares losses and the running statistics' effect on the logits.
     fn follow_on(&self, place: &Place, name: &str, optimizer: Optimizer, allowed: f64) {
         let run = &self.json["runs"][name];
         let classes = ["a", "b", "c", "d", "e"];
@@ -173,7 +173,7 @@ fn compare_gradients(name: &str, got: &Weights, want: &serde_json::Value) {
     for (spec, values) in trained {
         let norm = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
         let want = want[&spec.name].as_f64().unwrap_or_else(|| panic!("PyTorch has no {}", spec.name));
-        // A bias before a batch normalisation has no gradient but rounding.
+        // The gradient of a bias before a batch normalisation is pure rounding.
         assert!((norm - want).abs() <= 1e-4 * want + 1e-6, "{name}, {}: norm {norm}, PyTorch's {want}", spec.name);
         compared += 1;
     }

@@ -1,5 +1,7 @@
-//! Groups of parameters, Muon, frozen layers, alternating flips and averaged views: trainings on the CPU, and on a GPU against f64 and the CPU.
+//! Groups of parameters, Muon, frozen layers, alternating flips and averaged views: trainings on the CPU, and on a GPU compared with f64
+//! and the CPU.
 
+use crate::in_f64::{ParameterState, muon_step, optimizer_step};
 use warpbook_data::philox::gaussian;
 use warpbook_data::synthetic_digits;
 use warpbook_device::testing;
@@ -12,7 +14,6 @@ use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::ops::optimizer::cuda::{Control, Parameters, STEP_WORDS};
 use warpbook_nn::ops::optimizer::grouped::{GroupRates, GroupedUpdate};
 use warpbook_nn::ops::optimizer::groups::{Group, Grouped, Rule};
-use warpbook_nn::ops::reference::{ParameterState, muon_step, optimizer_step};
 use warpbook_nn::ops::schedule::Schedule;
 use warpbook_nn::train::{
     Augmentation, CudaOptions, Flow, GradScaler, Initial, Place, Precision, Recipe, StepOutcome, Trainer, Views,
@@ -35,7 +36,7 @@ fn sgd(momentum: f64, nesterov: bool, weight_decay: f64) -> Optimizer {
     Optimizer::Sgd { momentum, nesterov, weight_decay }
 }
 
-/// Parameters of every kind: filters that are wide, tall, and of many tiles, and arrays of SGD.
+/// Parameters of every kind: filters that are wide, tall, and of many tiles, and arrays for SGD.
 struct Case {
     places: Vec<FilterPlace>,
     grouped: Grouped,
@@ -140,7 +141,7 @@ fn grouped_steps_are_the_references() {
                     }
                     None => optimizer_step(&rule.optimizer, now[of], &mut want[range.clone()], &g, &mut of_sgd[at]),
                 }
-                // bf16 in the iteration: its error is that of the change of the weights, not of the weights.
+                // The iteration uses bf16: its error is relative to the change of the weights, not to the weights.
                 let change = norm(want[range.clone()].iter().zip(&start_of_step).map(|(a, b)| a - b));
                 let error = norm(got[range.clone()].iter().zip(&want[range.clone()]).map(|(a, b)| f64::from(*a) - b));
                 let bound = if rule.muon.is_some() { 0.03 * f64::from(k + 1) } else { 1e-5 };
@@ -152,10 +153,10 @@ fn grouped_steps_are_the_references() {
                 assert!(got[rest.clone()] == start[rest], "what is between parameters stays");
             }
             if let Some(copy) = &copy {
-                let of_step =
+                let for_step =
                     |i: usize| places.iter().zip(&grouped.of).any(|(p, of)| of.is_some() && p.at.contains(&i));
                 let halves = copy.to_f32().unwrap();
-                let wrong = (0..n).filter(|i| of_step(*i)).find(|i| halves[*i] != rounded(got[*i], dtype));
+                let wrong = (0..n).filter(|i| for_step(*i)).find(|i| halves[*i] != rounded(got[*i], dtype));
                 assert_eq!(wrong, None, "the copy is the weights, rounded");
             }
         }
@@ -216,7 +217,7 @@ fn losses(place: &Place, recipe: &Recipe) -> (Vec<StepOutcome>, Trainer) {
 fn a_training_in_groups_is_that_of_the_cpu() {
     let Some(device) = testing::gpu("a_training_in_groups_is_that_of_the_cpu") else { return };
     let digits = synthetic_digits(128, 70, 5);
-    // At the recipe's own rate the first losses grow, and with them every difference of rounding.
+    // At the recipe's own rate the first losses grow, and so does every rounding difference.
     let recipe = || Recipe { learning_rate: 0.03, ..recipe() };
     let (want, mut cpu) = losses(&Place::Cpu, &recipe());
     for precision in [Precision::Fp32, Precision::AmpBf16, Precision::AmpFp16] {
@@ -225,7 +226,7 @@ fn a_training_in_groups_is_that_of_the_cpu() {
         let place = Place::Cuda(device.clone(), CudaOptions { scaler, ..CudaOptions::new(precision) });
         let (got, mut gpu) = losses(&place, &recipe());
         for (step, (got, want)) in got.iter().zip(&want).enumerate() {
-            // The iteration of Muon is in bf16 in any case, and its filters are as large as their rate.
+            // The iteration of Muon always uses bf16, and its filters are as large as their rate.
             let bound = if precision == Precision::Fp32 { 0.02 } else { 0.08 };
             let error = (got.loss - want.loss).abs() / want.loss;
             assert!(
@@ -240,7 +241,7 @@ fn a_training_in_groups_is_that_of_the_cpu() {
             assert_eq!(of_gpu.get(name), of_cpu.get(name), "{name} stays");
         }
         assert_ne!(of_gpu.get("whiten.bias"), recipe().initial_weights(&digits.train).unwrap().get("whiten.bias"));
-        // The same weights see the same test images: the views are those of the CPU.
+        // The same weights see the same test images as on the CPU: the views agree.
         let mut judge = Trainer::new(recipe(), &digits.train, Some(&of_gpu)).unwrap();
         let (got, want) = (gpu.evaluate(&digits.test).unwrap(), judge.evaluate(&digits.test).unwrap());
         let bound = if precision == Precision::Fp32 { 1e-4 } else { 0.05 };
@@ -268,7 +269,7 @@ fn a_training_at_once_repeats_to_the_bit() {
 fn the_loss_falls_on_the_cpu() {
     let digits = synthetic_digits(256, 100, 5);
     let schedule = Schedule::Linear { total: 96, end: 0.0 };
-    // Mirrored digits are others.
+    // Mirrored digits are different digits.
     let augmentation = Some(Augmentation { crop: 1, flip: false, reflect: true, alternate: false });
     let mut recipe = Recipe { epochs: 12, learning_rate: 0.2, schedule, augmentation, views: Views::One, ..recipe() };
     recipe.groups[0].rate = 1.2;
@@ -285,7 +286,7 @@ fn the_loss_falls_on_the_cpu() {
     for name in ["whiten.bias", "conv2.weight", "conv3.weight", "bn1.bias", "head.weight"] {
         assert_ne!(initial.get(name), ended.get(name), "{name} is trained");
     }
-    // A filter had the norm of the root of its rows before the last step, whose rate is next to 0.
+    // Before the last step, whose rate is close to 0, a filter's norm was the root of its number of rows.
     let norm = norm(ended.get("conv3.weight").unwrap().iter().map(|w| f64::from(*w)));
     assert!((norm - 24f64.sqrt()).abs() < 0.1, "{norm}");
     let second = trainer.train_at_once(&digits.train, &digits.test).unwrap();

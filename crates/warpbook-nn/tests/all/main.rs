@@ -1,10 +1,12 @@
-//! Tests of networks on the CPU, and of what a GPU has to do in the same way, in one executable.
+//! Tests of networks on the CPU, and of GPU code that needs no GPU, in one executable.
 
 mod accumulate;
 mod checkpointed;
 mod data_parallel;
 mod golden_small;
 mod groups;
+#[path = "../in_f64/mod.rs"]
+mod in_f64;
 mod ops;
 mod own_layer;
 mod ranks;

@@ -1,4 +1,4 @@
-//! Layers of the learner's own: in networks, compiled, checked, and trained against those that are built in.
+//! Custom layers: in networks, compiled, checked, and trained in comparison with built-in ones.
 
 use warpbook_data::Dataset;
 use warpbook_data::philox;
@@ -51,7 +51,7 @@ __global__ void backward(const T* x, const T* y, const T* dy, const float* beta,
 }
 ";
 
-/// Softmax over the channels of each pixel, a block for each sample.
+/// Softmax over the channels of each pixel, one block per sample.
 const SOFTMAX: &str = r"
 __global__ void forward(const T* x, T* y, unsigned n) {
     for (unsigned p = threadIdx.x; p < HEIGHT * WIDTH; p += THREADS) {
@@ -82,7 +82,7 @@ __global__ void backward(const T* x, const T* y, const T* dy, T* dx, unsigned n)
 }
 ";
 
-/// y = scale[c] x + shift[c], a block for each channel.
+/// y = scale[c] x + shift[c], one block per channel.
 const AFFINE: &str = r"
 __global__ void forward(const T* x, const float* scale, const float* shift, T* y, unsigned n) {
     unsigned c = blockIdx.x;
@@ -109,7 +109,7 @@ __global__ void backward(const T* x, const T* y, const T* dy, const float* scale
 }
 ";
 
-/// The mean of each channel as a vector, a block for each sample, with a factor for each channel.
+/// The mean of each channel as a vector, one block per sample, with a factor for each channel.
 const MEAN: &str = r"
 __global__ void forward(const T* x, const float* w, T* y, unsigned n) {
     for (unsigned c = 0; c < CHANNELS; ++c) {
@@ -157,7 +157,7 @@ fn mean(channels: usize) -> OwnLayer {
     OwnLayer::new("mean", MEAN).parameter("w", [channels], 1.0).one_block_a_sample().output(channels)
 }
 
-/// Swish with bodies for the CPU too.
+/// Swish with CPU bodies too.
 fn swish_on_both() -> OwnLayer {
     let sigmoid = |v: f32| 1.0 / (1.0 + (-v).exp());
     swish().on_cpu(
@@ -184,7 +184,7 @@ fn compiled(layer: &OwnLayer, dtype: Dtype, layout: Layout, architecture: &str) 
     Ok(stats.map(|s| s.registers))
 }
 
-/// Images of noise, brighter the higher their label.
+/// Noise images, brighter the higher their label.
 fn images(n: usize) -> Dataset {
     let len = SHAPE.iter().product::<usize>();
     let labels: Vec<u8> = (0..n).map(|i| (i % 3) as u8).collect();
@@ -246,8 +246,10 @@ fn a_network_has_its_shapes_names_and_words() {
     assert_eq!(n.summary(2).rows[1].layer, "own swish");
     assert_eq!(n, Network::new(SHAPE, layers()).unwrap());
     assert_eq!(n, Network::new(n.input(), n.layers()).unwrap(), "as layers again");
-    let of = |swish: OwnLayer| Network::new(SHAPE, [own(&swish)]).unwrap();
-    assert!(of(swish()) == of(swish()) && of(swish()) != of(swish().threads(64)));
+    let network_with = |swish: OwnLayer| Network::new(SHAPE, [own(&swish)]).unwrap();
+    assert!(
+        network_with(swish()) == network_with(swish()) && network_with(swish()) != network_with(swish().threads(64))
+    );
     // Initial values, and weights in a file.
     let w = Weights::init(&n, 7);
     assert_eq!((w.get("swish1.beta"), w.get("mean1.w")), (Some(&[1.0][..]), Some(&[1.0; 4][..])));
@@ -264,9 +266,9 @@ fn a_network_has_its_shapes_names_and_words() {
 #[test]
 fn features_of_a_flattened_image_are_in_pytorch_s_order() {
     let after = Network::new(SHAPE, [flatten(), own(&swish()), linear(3)]).unwrap();
-    assert!(Arrangement::of(&after).transposes(), "its author counts features as PyTorch does");
+    assert!(Arrangement::new(&after).transposes(), "its author counts features as PyTorch does");
     let before = Network::new(SHAPE, [own(&swish()), flatten(), linear(3)]).unwrap();
-    assert!(!Arrangement::of(&before).transposes());
+    assert!(!Arrangement::new(&before).transposes());
 }
 
 #[test]
@@ -324,7 +326,7 @@ fn other_parameters_and_missing_kernels_are_told_with_the_right_ones() {
         &["live/swish.cu, line 2: `forward` has other parameters", forward],
     );
     check("__global__ void forward", "void forward", &["line 2: `forward` has other parameters", forward]);
-    // What is known of the elements' types is the compiler's to say.
+    // Only the compiler knows the elements' types.
     check("y[i] = v /", "y[i] = x[i] > 0 ? x[i] : 0; y[i] = v /", &["line 6", "ambiguous"]);
 }
 
@@ -336,7 +338,7 @@ fn names_of_the_engine_s_own_are_free() {
     }
 }
 
-/// The first reads the network's input, whose gradient nobody needs; what the second writes is read twice.
+/// The first layer reads the network's input, whose gradient nothing needs; the output of the second is read twice.
 fn swish_layers(s: &OwnLayer) -> Vec<Layer> {
     vec![own(s), conv2d(8, 3), own(s), residual([own(s), conv2d(8, 1)]), relu(), flatten(), linear(3)]
 }
@@ -357,7 +359,7 @@ fn a_cpu_body_trains_is_frozen_and_is_needed() {
         let beta = weights.get(name).unwrap()[0];
         assert!((beta - 1.0).abs() > 1e-6, "{name} is {beta}");
     }
-    // The same bits again, and with a checkpoint between.
+    // The same bits again, also with a checkpoint in between.
     let (again, _) = run(&Place::Cpu, &r);
     assert_eq!(bits(&outcomes), bits(&again));
     let folder = tempfile::tempdir().unwrap();
@@ -366,7 +368,7 @@ fn a_cpu_body_trains_is_frozen_and_is_needed() {
     let mut resumed = Trainer::new(r.clone(), &images(50), None).unwrap();
     resumed.resume(&path).unwrap();
     assert_eq!(resumed.weights().unwrap(), weights);
-    // Frozen it predicts, and its file is refused.
+    // Frozen it predicts, but it cannot be saved to a file.
     let classes: Vec<String> = ["a", "b", "c"].map(String::from).into();
     let frozen = Frozen::new(&r, &weights, &classes).unwrap();
     assert_eq!(frozen.predict(images(4).images()).unwrap().len(), 4);
@@ -425,9 +427,9 @@ fn what_is_wrong_is_found_and_named() {
         &["y[2][3][4][6] is not written"],
     );
     check(with("if (i < n) {", "if (i < n && i != 5) {"), &["dx[0][0][0][5] is not written"]);
-    check(with("y[i] = v /", "y[i] = blockIdx.x + clock() + 0 * v /"), &["y is not the same on every run"]);
+    check(with("y[i] = v /", "y[i] = blockIdx.x + clock() + 0 * v /"), &["y differs between runs"]);
     check(with("y[i] = v /", "y[i] = logf(v) /"), &["y[", "checked_between"]);
-    // An index of NCHW is right in that layout only.
+    // An index for NCHW is right in that layout only.
     let nchw = SOFTMAX
         .replace("index(blockIdx.x, c, row, column)", "((blockIdx.x * CHANNELS + c) * HEIGHT + row) * WIDTH + column");
     check(OwnLayer::new("nchw", nchw).one_block_a_sample(), &["fp32, NHWC", "fp32, NCHW", "either layout"]);
@@ -440,7 +442,7 @@ fn a_kernel_that_does_not_fit_its_launch_is_an_error() {
     let Some(device) = testing::gpu("a_kernel_that_does_not_fit_its_launch_is_an_error") else { return };
     let layer = swish_with("__global__ void forward", "__global__ void __launch_bounds__(64) forward");
     let sentence = match check(&device, &layer, [4, 5, 7]) {
-        // The larger bound of the declaration may be the one that counts.
+        // The larger bound of the declaration may apply.
         Ok(report) => {
             assert!(report.is_right(), "{report}");
             return;
@@ -450,17 +452,17 @@ fn a_kernel_that_does_not_fit_its_launch_is_an_error() {
     assert!(sentence.contains("forward in live/swish.cu") && sentence.contains("at most 64 threads"), "{sentence}");
 }
 
-/// Types, layouts and ways of launching.
+/// Types, layouts and launch methods.
 fn options() -> Vec<CudaOptions> {
-    let of = |precision| CudaOptions { fused: false, ..CudaOptions::new(precision) };
-    let best = of(Precision::Fp32);
+    let options_in = |precision| CudaOptions { fused: false, ..CudaOptions::new(precision) };
+    let best = options_in(Precision::Fp32);
     vec![
         best,
         CudaOptions { layout: Layout::Nchw, ..best },
         CudaOptions { graph: false, overlap: false, ..best },
-        of(Precision::AmpFp16),
-        of(Precision::AmpBf16),
-        CudaOptions { layout: Layout::Nchw, ..of(Precision::AmpBf16) },
+        options_in(Precision::AmpFp16),
+        options_in(Precision::AmpBf16),
+        CudaOptions { layout: Layout::Nchw, ..options_in(Precision::AmpBf16) },
     ]
 }
 
@@ -569,7 +571,7 @@ fn a_value_that_is_no_number_names_the_layer() {
     let mut trainer = Trainer::on(&place, r, &data, None).unwrap();
     let sentence = trainer.train(&data, &data, 1, &mut |_| Flow::Continue).unwrap_err().to_string();
     assert!(sentence.contains("is the output of broken1"), "{sentence}");
-    // A source that does not compile is known before the first step.
+    // A source that does not compile is reported before the first step.
     let r = recipe(vec![own(&OwnLayer::new("wrong", RELU.replace("float v", "flot v"))), flatten(), linear(3)]);
     let sentence = Trainer::on(&place, r, &data, None).unwrap_err().to_string();
     assert!(sentence.starts_with("live/wrong.cu, line 5: identifier \"flot\" is undefined"), "{sentence}");

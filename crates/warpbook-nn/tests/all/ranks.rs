@@ -1,4 +1,4 @@
-//! Data-parallel training on the CPU: ranks that are threads of this process, over the same collectives as processes.
+//! Data-parallel training on the CPU: ranks are threads of this process, with the same collectives as processes.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn limits() -> Limits {
     Limits { join: Duration::from_secs(60), silence: Duration::from_secs(30), stall: Duration::from_secs(60) }
 }
 
-/// What each rank makes of its place, in the order of the ranks.
+/// Runs `work` on each rank, and returns the results in the order of ranks.
 fn together<R: Send>(world: usize, options: RanksOptions, work: impl Fn(&Ranks) -> R + Sync) -> Vec<R> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -31,7 +31,7 @@ fn together<R: Send>(world: usize, options: RanksOptions, work: impl Fn(&Ranks) 
                 let group = Group::join(&placement, limits(), listener).unwrap();
                 let ranks = Ranks::new(Box::new(group), options);
                 let made = work(&ranks);
-                // Not where the work has failed.
+                // Fails if the work has failed.
                 let _ = ranks.finish();
                 made
             }));
@@ -55,7 +55,7 @@ fn normalised() -> Recipe {
     recipe(Network::new([1, 28, 28], layers).unwrap())
 }
 
-/// 98 images: four batches of 24 and one of 2, which is less than three ranks need.
+/// 98 images: four batches of 24 and one of 2, fewer than three ranks need.
 fn digits() -> (Dataset, Dataset) {
     let digits = synthetic_digits(98, 41, 3);
     (digits.train, digits.test)
@@ -93,7 +93,7 @@ fn on_ranks(recipe: &Recipe, world: usize, options: RanksOptions) -> Vec<Course>
     })
 }
 
-/// The largest differences of losses and of weights, relative to the largest weight.
+/// Largest differences of losses and of weights, relative to the largest weight.
 fn apart(a: &Course, b: &Course) -> [f64; 2] {
     assert_eq!(a.losses.len(), b.losses.len());
     let losses = a.losses.iter().zip(&b.losses).map(|(a, b)| (a - b).abs() / b.abs()).fold(0.0, f64::max);
@@ -185,14 +185,14 @@ fn a_training_goes_on_with_another_number_of_ranks() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c.safetensors");
     let options = RanksOptions::default();
-    // Within an epoch, and only rank 0 is told of the file.
+    // Within an epoch; only rank 0 knows the file.
     let whole = together(3, options, |ranks| {
         let mut trainer = Trainer::on_ranks(&Place::Cpu, recipe.clone(), &digits().0, None, ranks).unwrap();
         if ranks.rank() == 0 {
             trainer = trainer.checkpoint(&path);
         }
         let first = course(&mut trainer, 3).unwrap();
-        // Written, before the others go on.
+        // Written before the others go on.
         ranks.all_gather(&[]).unwrap();
         let kept = std::fs::read(&path).unwrap();
         ranks.all_gather(&[]).unwrap();
@@ -255,7 +255,7 @@ fn a_time_budget_is_that_of_rank_0() {
         let (train, test) = digits();
         let recipe = Recipe { epochs: 100_000, ..plain() };
         let trainer = Trainer::on_ranks(&Place::Cpu, recipe, &train, None, ranks).unwrap();
-        // The other's clock is behind.
+        // The other rank's clock is slower.
         let budget = if ranks.rank() == 0 { Duration::from_millis(300) } else { Duration::from_secs(600) };
         let mut trainer = trainer.time_budget(budget);
         (trainer.train(&train, &test, 100, &mut |_| Flow::Continue).unwrap(), trainer.step())
@@ -285,7 +285,7 @@ fn ranks_that_train_different_things_say_so() {
 fn a_checkpoint_that_is_not_there_ends_all() {
     let all = together(2, RanksOptions::default(), |ranks| {
         let mut trainer = Trainer::on_ranks(&Place::Cpu, plain(), &digits().0, None, ranks).unwrap();
-        // Rank 0 ends all as soon as it has looked: no other may still be making its trainer then. It may still be here.
+        // Rank 0 ends all ranks at its first check: no other may still be making its trainer then. This call may fail.
         let _ = ranks.all_gather(&[]);
         trainer.resume("/nowhere/c.safetensors").unwrap_err().to_string()
     });

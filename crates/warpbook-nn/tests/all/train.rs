@@ -77,7 +77,7 @@ fn a_resumed_training_has_the_same_bits() {
     assert_eq!(second.step(), 3);
     train(&mut second, &digits.train, None);
     assert!(second.weights().unwrap() == whole.weights().unwrap(), "the weights differ");
-    // Its weights are read as such, without the optimiser's state.
+    // A checkpoint can be read as plain weights, without the optimiser's state.
     assert!(Weights::load(&recipe().network, &path).unwrap() == first.weights().unwrap(), "the weights differ");
     let refused = |r: Recipe| Trainer::new(r, &digits.train, None).unwrap().resume(&path).unwrap_err().to_string();
     assert!(refused(Recipe { seed: 2, ..recipe() }).contains("seed"));
@@ -102,7 +102,7 @@ fn steps_that_are_taken_back_leave_nothing() {
     });
     assert!(between.unwrap() != before, "the steps changed the weights");
     assert!(trainer.weights().unwrap() == before && trainer.step() == 3, "all is what it was");
-    // An error is given on, and changes nothing either.
+    // An error is passed on, and changes nothing either.
     let refused = trainer.and_back(|trainer| {
         trainer.queue_step()?;
         Err::<(), _>(TrainError::Setting("no".into()))
@@ -126,16 +126,16 @@ fn the_number_of_threads_changes_no_bit() {
     assert!(with(1) == with(3), "the weights differ");
 }
 
-/// A network that makes a step in no time.
+/// A network whose steps take almost no time.
 fn small() -> Recipe {
     let network = Network::new([1, 28, 28], [avg_pool(7), flatten(), linear(10)]).unwrap();
     Recipe { network, optimizer: Optimizer::sgd(), batch: 32, epochs: 1000, ..recipe() }
 }
 
-/// Also from the beginning again, and where they end early and go on.
+/// Also after a restart, and after an early end.
 #[test]
 fn all_steps_without_evaluations_are_those_of_a_watched_training() {
-    // Five batches an epoch, the last one of them smaller or not.
+    // Five batches per epoch; the last one may be smaller.
     for samples in [150, 160] {
         let digits = synthetic_digits(samples, 8, 1);
         let recipe = Recipe { batch: 32, epochs: 3, ..recipe() };
@@ -181,7 +181,7 @@ fn a_time_budget_ends_a_training_with_an_evaluation_and_its_checkpoint() {
     match events.last().unwrap() {
         Event::OutOfTime { step, test, epoch, .. } => {
             assert_eq!((*step, test.of, u64::from(*epoch)), (steps, 32, steps / 10 + 1));
-            // What had not been told yet is told before.
+            // Pending events are sent first.
             let Event::Batches { step, .. } = events[events.len() - 2] else { panic!("{events:?}") };
             assert_eq!(step, steps);
         }
@@ -192,7 +192,7 @@ fn a_time_budget_ends_a_training_with_an_evaluation_and_its_checkpoint() {
     again.resume(&path).unwrap();
     assert_eq!(again.step(), steps);
     assert!(again.weights().unwrap() == trainer.weights().unwrap());
-    // A budget that is used up at once still makes a step.
+    // A budget that is used up at once still allows one step.
     let mut hasty = again.time_budget(Duration::ZERO);
     assert_eq!(hasty.train(&digits.train, &digits.test, 1, &mut |_| Flow::Continue).unwrap(), Ended::OutOfTime);
     assert_eq!(hasty.step(), steps + 1);
@@ -207,7 +207,7 @@ fn a_checkpoint_is_kept_after_every_epoch_and_where_it_is_stopped() {
     let path = folder.path().join("c.safetensors");
     let digits = synthetic_digits(320, 32, 1);
     let mut trainer = Trainer::new(small(), &digits.train, None).unwrap().checkpoint(&path);
-    // The step of the file while steps 11 and 21 are told of, and where a listener stops it.
+    // The step in the file when steps 11 and 21 are reported, and when a listener stops the training.
     let kept = |path: &std::path::Path| {
         let mut reader = Trainer::new(small(), &digits.train, None).unwrap();
         reader.resume(path).unwrap();
@@ -290,7 +290,7 @@ fn a_clipped_gradient_has_at_most_that_norm() {
     assert!((norm(&engine) - 1.0).abs() < 1e-5);
 }
 
-/// The loss's change along a random direction of all weights, by differences and by the gradient.
+/// The loss's change along a random direction of all weights: by differences, and by the gradient.
 fn slopes(layers: Vec<Layer>) -> (f64, f64) {
     const N: usize = 5;
     let network = Network::new([2, 6, 7], layers).unwrap();
@@ -311,8 +311,8 @@ fn slopes(layers: Vec<Layer>) -> (f64, f64) {
         .iter()
         .enumerate()
         .map(|(id, s)| {
-            let of = |i: usize| if s.role.is_trained() { philox::gaussian(6, i as u64, id as u32) } else { 0.0 };
-            (0..s.len()).map(of).collect()
+            let direction = |i: usize| if s.role.is_trained() { philox::gaussian(6, i as u64, id as u32) } else { 0.0 };
+            (0..s.len()).map(direction).collect()
         })
         .collect();
     let moved = |step: f32| {
@@ -349,7 +349,7 @@ fn gradients_go_through_every_kind_of_layer() {
     check(vec![conv2d(2, 2), gelu(), flatten()]);
 }
 
-/// A batch normalisation over vectors needs two rows in every batch, and that is known before the first step.
+/// A batch normalisation over vectors needs two rows in every batch; a violation is reported before the first step.
 #[test]
 fn a_batch_of_one_row_is_refused_before_the_first_step() {
     let network = Network::new([1, 28, 28], [flatten(), linear(4), batch_norm(), linear(10)]).unwrap();

@@ -1,5 +1,5 @@
-//! What a GPU of compute capability 7.5, as a Tesla T4, trains with. Needs NVRTC and no GPU; the kernels that such a GPU alone would choose
-//! are forced on newer ones in `cuda/conv/`, `cuda/train.rs` and `gemm.rs`.
+//! Training on a GPU of compute capability 7.5, such as a Tesla T4. Needs NVRTC but no GPU; `cuda/conv/`, `cuda/train.rs` and `gemm.rs`
+//! force newer GPUs to use the kernels that only such a GPU would choose.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use warpbook_device::Compiler;
@@ -11,7 +11,7 @@ use warpbook_nn::train::{Precision, Recipe, Way, ways};
 use warpbook_record::{DeviceInfo, DeviceKind, Dim, Dtype, KernelSpec, Requires, Tile};
 
 const T4: (u32, u32) = (7, 5);
-/// Shared memory of a block, threads of a block.
+/// Limits of a block: shared memory, and threads.
 const MOST_SHARED_BYTES: u64 = 64 << 10;
 const MOST_THREADS: u64 = 1024;
 
@@ -36,7 +36,7 @@ fn recipes() -> [Recipe; 3] {
     [Recipe::mnist(), Recipe::cifar10(), Recipe::amp_recipe()]
 }
 
-/// Those that are added, each once.
+/// Removes duplicates.
 fn once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut all = Vec::new();
     for item in items {
@@ -47,7 +47,7 @@ fn once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     all
 }
 
-/// Compiles all of them for a T4, and says what is wrong with any.
+/// Compiles all kernels for a T4, and reports every failure.
 fn check_all(kernels: &[(KernelSpec, Tile)]) {
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
     let check = |(spec, tile): &(KernelSpec, Tile)| -> Option<String> {
@@ -87,23 +87,23 @@ fn with_every_tile(spec: KernelSpec) -> Vec<(KernelSpec, Tile)> {
     spec.tiles.clone().into_iter().map(|tile| (spec.clone(), tile)).collect()
 }
 
-/// fp32 and fp16 are trained on it, tf32 and bf16 are not, nor what has Hopper's instructions for an idea.
+/// It trains fp32 and fp16, but neither tf32 and bf16 nor rungs based on Hopper's instructions.
 #[test]
 fn ways_say_what_they_need() {
     for way in ways() {
         let Way { id, requires, options, .. } = &way;
-        let (is_windows, is_few) = (id.starts_with("10_windows"), id.starts_with("11_few_channels"));
+        let (is_windows, uses_few_channels) = (id.starts_with("10_windows"), id.starts_with("11_few_channels"));
         let expected = match options.precision {
             _ if id.starts_with("12_dependent_launch") => Requires::AtLeast(9, 0),
             _ if is_windows => Requires::Exactly("sm_90a".into()),
-            _ if is_few => Requires::AtLeast(8, 0),
+            _ if uses_few_channels => Requires::AtLeast(8, 0),
             Precision::Fp32 | Precision::AmpFp16 => Requires::AtLeast(7, 5),
             Precision::Tf32 | Precision::AmpBf16 => Requires::AtLeast(8, 0),
         };
         assert_eq!(*requires, expected, "{id}");
     }
     let on_a_t4 = ways().iter().filter(|way| way.requires.met_by(Some(T4))).count();
-    // Three in fp32, five of the ladder in fp16, eleven next to it.
+    // Three in fp32, five of the ladder in fp16, eleven variants.
     assert_eq!(on_a_t4, 3 + 5 + 11);
 }
 
@@ -121,20 +121,20 @@ fn every_kernel_of_an_fp16_training_compiles_for_a_t4() {
     check_all(&specs);
 }
 
-/// The products of a recipe's linear layers, forwards and both gradients, as `ops::linear` plans them.
+/// The products of a recipe's linear layers, forward and both gradients, as planned by `ops::linear`.
 fn linear_products(recipe: &Recipe) -> Vec<Product> {
     let plain = Form::plain(Dtype::F16);
     let products = |(node, features): (&Node, usize)| {
         let word = |n: usize| u32::try_from(n).unwrap();
         let inputs = word(recipe.network.value(node.input).elements());
         let (batch, outputs) = (word(recipe.batch), word(features));
-        let of = |[m, n, k]: [u32; 3], form| Product::new(m, n, k, form);
+        let product_of = |[m, n, k]: [u32; 3], form| Product::new(m, n, k, form);
         let forward = [Epilogue::None, Epilogue::Bias, Epilogue::BiasRelu, Epilogue::BiasGelu]
-            .map(|epilogue| of([batch, outputs, inputs], Form { trans_b: true, epilogue, ..plain }));
+            .map(|epilogue| product_of([batch, outputs, inputs], Form { trans_b: true, epilogue, ..plain }));
         let backward = [Epilogue::None, Epilogue::ReluMask]
-            .map(|epilogue| of([batch, inputs, outputs], Form { epilogue, ..plain }));
-        let weights =
-            [Dtype::F16, Dtype::F32].map(|out| of([outputs, inputs, batch], Form { trans_a: true, out, ..plain }));
+            .map(|epilogue| product_of([batch, inputs, outputs], Form { epilogue, ..plain }));
+        let weights = [Dtype::F16, Dtype::F32]
+            .map(|out| product_of([outputs, inputs, batch], Form { trans_a: true, out, ..plain }));
         forward.into_iter().chain(backward).chain(weights).collect::<Vec<_>>()
     };
     let linear = recipe.network.nodes().iter().filter_map(|node| match node.op {
@@ -144,7 +144,7 @@ fn linear_products(recipe: &Recipe) -> Vec<Product> {
     linear.flat_map(products).collect()
 }
 
-/// Those of its convolutions by im2col.
+/// The products of a recipe's convolutions by im2col.
 fn im2col_products(recipe: &Recipe) -> Vec<Product> {
     let plain = Form::plain(Dtype::F16);
     let products = |node: &Node| {
@@ -167,7 +167,7 @@ fn im2col_products(recipe: &Recipe) -> Vec<Product> {
     nodes.flat_map(products).collect()
 }
 
-/// wmma is what computes them there, in every form.
+/// On a T4, wmma computes every form.
 #[test]
 fn every_product_of_an_fp16_training_has_a_rung_on_a_t4() {
     let (mut kernels, mut count) = (Vec::new(), 0);
@@ -185,11 +185,13 @@ fn every_product_of_an_fp16_training_has_a_rung_on_a_t4() {
     assert!(kernels.len() >= 8, "{}", kernels.len());
     check_all(&kernels);
     // bf16 would be computed without tensor cores, and tf32 not at all: trainings in them are refused.
-    let of = |dtype| choose(&Product::new(512, 128, 9216, Form::plain(dtype)), &t4(), &Findings::default());
-    assert!(of(Dtype::Tf32).is_none() && of(Dtype::Bf16).is_some_and(|c| c.row.rung.id == "07_warp_tile"));
+    let choice_for = |dtype| choose(&Product::new(512, 128, 9216, Form::plain(dtype)), &t4(), &Findings::default());
+    assert!(
+        choice_for(Dtype::Tf32).is_none() && choice_for(Dtype::Bf16).is_some_and(|c| c.row.rung.id == "07_warp_tile")
+    );
 }
 
-/// A layer that is told to use shifted windows or the implicit product has it there, too.
+/// A layer's request for shifted windows or the implicit product falls back on older GPUs too.
 #[test]
 fn layers_fall_back_one_by_one() {
     let fp16 = ways().into_iter().find(|w| w.id == "10_windows_fp16").unwrap();

@@ -1,4 +1,4 @@
-//! Products of several rungs on two streams, captured as one graph and replayed, against f64.
+//! Products of several rungs on two streams, captured as one graph and replayed, compared with f64.
 
 use warpbook_data::philox::gaussian;
 use warpbook_device::{Buffer, CudaDevice, Stream, testing};
@@ -9,7 +9,7 @@ use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{Epilogue, Form, rows};
 use warpbook_record::Dtype;
 
-/// One product with its plan and workspace, and the arrays that it alone uses.
+/// One product with its plan, its workspace, and its own arrays.
 struct Node {
     plan: Plan,
     workspace: Workspace,
@@ -33,14 +33,14 @@ impl Matrix {
         self.storage.write_f32(&values).unwrap();
     }
 
-    /// Its elements as a product of that type reads them.
+    /// Its elements as read by a product of that type.
     fn read(&self, dtype: Dtype) -> Vec<f32> {
         self.storage.to_f32().unwrap().iter().map(|v| rounded(*v, dtype)).collect()
     }
 }
 
 impl Node {
-    /// By the rung of that id where the device has it, else by the one that is chosen.
+    /// Plans a product by the rung with that id if the device supports it, else by the chosen one.
     fn new(device: &CudaDevice, rung: &str, product: Product) -> Self {
         let cc = device.info().compute_capability;
         let row = rows().into_iter().find(|r| r.rung.id == rung).unwrap();
@@ -70,7 +70,7 @@ impl Node {
         self.bias.write(&values).unwrap();
     }
 
-    /// Checks what a replay left in C and the bias gradient, `before` being what they held.
+    /// Checks C and the bias gradient after a replay; `before` is their previous content.
     fn check(&self, a: &Matrix, b: &Matrix, c: &Matrix, before: Option<&[f32]>, name: &str) {
         let p = self.plan.product();
         let (m, n, k) = (p.m as usize, p.n as usize, p.k as usize);
@@ -78,15 +78,15 @@ impl Node {
         let zeros = vec![0.0; m * n];
         let before = before.unwrap_or(&zeros);
         let rows: Vec<usize> = (0..m).collect();
-        let of = |a: &[f32], b: &[f32], c: &[f32], alpha, beta| {
+        let expected = |a: &[f32], b: &[f32], c: &[f32], alpha, beta| {
             let (lda, ldb, ldc) = (p.lda as usize, p.ldb as usize, p.ldc as usize);
             let (trans_a, trans_b) = (p.form.trans_a, p.form.trans_b);
             let ops = Operands { a, b, m, n, k, lda, ldb, ldc, trans_a, trans_b, alpha, beta };
             reference_rows(&ops, c, &rows).unwrap()
         };
         let abs = |v: &[f32]| v.iter().map(|v| v.abs()).collect::<Vec<_>>();
-        let want = of(&a, &b, before, p.alpha, p.beta);
-        let scale = of(&abs(&a), &abs(&b), &abs(before), p.alpha.abs(), p.beta.abs());
+        let want = expected(&a, &b, before, p.alpha, p.beta);
+        let scale = expected(&abs(&a), &abs(&b), &abs(before), p.alpha.abs(), p.beta.abs());
         let bias = self.bias.to_vec().unwrap();
         let Tolerance(tolerance) = Tolerance::product(p.form.dtype, p.k.into());
         for (i, got) in c.storage.to_f32().unwrap().iter().enumerate() {
@@ -127,7 +127,7 @@ fn products_on_two_streams_are_replayed_as_one_graph() {
     let weights = Product::new(200, 96, 1000, gradient).scaled(0.5, 0.0).with_bias_gradient();
     let weights = Node::new(&device, "15_split_k", weights);
     let on_cuda_cores = node("08_double_buffered", 65, 130, 70, Form::plain(Dtype::F32));
-    // On the first again, after the second: on the weight gradient, added to what C holds.
+    // On the first again, after the second: reads the weight gradient, and adds to C.
     let last = Product::new(40, 96, 200, Form::plain(Dtype::F32)).scaled(1.0, 1.0);
     let last = Node::new(&device, "07_warp_tile", last);
     if device.info().compute_capability == Some((9, 0)) {

@@ -1,4 +1,4 @@
-//! Frozen networks on a GPU against the same on the CPU.
+//! Frozen networks on a GPU are compared with the CPU.
 
 use warpbook_data::philox;
 use warpbook_data::{self as data, Dataset};
@@ -14,17 +14,17 @@ use warpbook_nn::weights::Weights;
 const SHAPE: [usize; 3] = [2, 7, 9];
 const CLASSES: usize = 5;
 
-/// Weights of which none is 0 or 1, so that every batch normalisation does something.
+/// Random weights, none of them 0 or 1, so that every batch normalisation has an effect.
 fn weights(network: &Network) -> Weights {
     let value = |(id, spec): (usize, &ParamSpec)| {
         let mut values = vec![0.0; spec.len()];
         philox::fill_uniforms(&mut values, 3, id as u32, 0);
         let spread = 3.0 / (spec.fan_in as f32).sqrt();
-        let of = |v: f32| match spec.role {
+        let rescaled = |v: f32| match spec.role {
             Role::RunningVariance | Role::Scale => 0.5 + v,
             _ => (v - 0.5) * spread,
         };
-        values.into_iter().map(of).collect()
+        values.into_iter().map(rescaled).collect()
     };
     Weights::new(network, network.params().iter().enumerate().map(value).collect()).unwrap()
 }
@@ -35,7 +35,7 @@ fn frozen(network: Network, recipe: Recipe) -> Frozen {
     Frozen::new(&recipe, &weights(&recipe.network), &classes).unwrap()
 }
 
-/// The learner's own networks, with batch normalisations that are folded and others that stay, residual sums and all pools.
+/// Custom networks, with batch normalisations that are folded and others that stay, residual sums and all pools.
 fn own() -> Vec<Frozen> {
     let conv = |filters| conv2d(filters, 3).padding(1).without_bias();
     let networks: Vec<Vec<Layer>> = vec![
@@ -53,7 +53,7 @@ fn own() -> Vec<Frozen> {
         vec![conv2d(3, 1).strides([2, 3]), flatten(), residual([linear(36), relu()]), linear(CLASSES), batch_norm()],
         vec![residual([dropout(0.5)]), flatten(), linear(CLASSES)],
     ];
-    let of = |layers| {
+    let frozen_of = |layers| {
         let recipe = Recipe {
             mean: vec![0.4, 0.5],
             deviation: vec![0.3, 0.25],
@@ -62,7 +62,7 @@ fn own() -> Vec<Frozen> {
         };
         frozen(Network::new(SHAPE, layers).unwrap(), recipe)
     };
-    networks.into_iter().map(of).collect()
+    networks.into_iter().map(frozen_of).collect()
 }
 
 fn pixels(frozen: &Frozen, n: usize) -> Vec<u8> {
@@ -70,7 +70,7 @@ fn pixels(frozen: &Frozen, n: usize) -> Vec<u8> {
     (0..len).map(|i| (128.0 + 70.0 * philox::gaussian(5, i as u64, 0)).clamp(0.0, 255.0) as u8).collect()
 }
 
-/// What rounding allows, relative to the largest output.
+/// Permitted rounding error, relative to the largest output.
 fn tolerance(precision: Precision) -> f32 {
     match precision {
         Precision::Fp32 => 1e-5,
@@ -79,7 +79,7 @@ fn tolerance(precision: Precision) -> f32 {
     }
 }
 
-/// The largest difference, relative to the largest output of the CPU.
+/// Largest difference, relative to the largest output of the CPU.
 fn apart(got: &[f32], want: &[f32]) -> f32 {
     assert_eq!(got.len(), want.len());
     let size = want.iter().fold(0.0f32, |m, v| m.max(v.abs()));
@@ -90,7 +90,7 @@ fn cuda(device: &CudaDevice, options: CudaOptions) -> Place {
     Place::Cuda(device.clone(), options)
 }
 
-/// Compares batches of one image and of odd sizes, with a last batch that is smaller.
+/// Compares batches of one image and of odd sizes; the last batch is smaller.
 fn check(name: &str, frozen: &Frozen, place: &Place, precision: Precision) {
     let images = pixels(frozen, 21);
     let want = frozen.predictor(21).unwrap().outputs(&images).unwrap();
@@ -190,7 +190,7 @@ fn a_frozen_network_is_judged_on_a_gpu_as_on_the_cpu() {
     for precision in Precision::ALL {
         let place = cuda(&device, CudaOptions::new(precision));
         let got = frozen.clone().to(place.clone()).evaluate(&test).unwrap();
-        // The network before it was frozen, judged by the training's kernels.
+        // The network before freezing, evaluated by the training's kernels.
         let trainer = Trainer::on(&place, recipe.clone(), &test, Some(&weights)).unwrap().evaluate(&test).unwrap();
         for got in [got, trainer] {
             let allowed = f64::from(tolerance(precision)).max(1e-4);

@@ -1,4 +1,4 @@
-//! What the last block of a kernel does has the bits of the kernels that it replaces: the rungs `12_dependent_launch` and `13_last_block`.
+//! The work of a kernel's last block gives the bits of the kernels that it replaces: the rungs `12_dependent_launch` and `13_last_block`.
 
 use warpbook_data::philox;
 use warpbook_data::{Dataset, Rows};
@@ -14,7 +14,7 @@ use warpbook_nn::train::{
 use warpbook_nn::weights::Weights;
 use warpbook_record::Dtype;
 
-/// With kernels of their own for what last blocks do, and with last blocks.
+/// Options with separate kernels for the work of last blocks, and with last blocks.
 fn both(options: CudaOptions) -> [CudaOptions; 2] {
     [false, true].map(|last_block| CudaOptions { last_block, ..options })
 }
@@ -23,7 +23,7 @@ fn on(device: &CudaDevice, options: CudaOptions) -> Place {
     Place::Cuda(device.clone(), options)
 }
 
-/// Images of noise, brighter the higher their label.
+/// Noise images, brighter the higher their label.
 fn images(shape: [usize; 3], n: usize) -> Dataset {
     let len = shape.iter().product::<usize>();
     let labels: Vec<u8> = (0..n).map(|i| (i % 10) as u8).collect();
@@ -71,7 +71,7 @@ fn optimizers() -> [Optimizer; 4] {
     ]
 }
 
-/// All that a training comes to.
+/// Complete results of a training.
 #[derive(Debug)]
 struct Came {
     outcomes: Vec<StepOutcome>,
@@ -91,7 +91,7 @@ fn came(trainer: &mut Trainer, outcomes: Vec<StepOutcome>, data: &Data) -> Came 
     }
 }
 
-/// The updates and the scaler, and a sum of the bits of the weights and of the optimiser's arrays in a checkpoint.
+/// The updates and the scaler, and a checksum of the weights and of the optimiser's arrays in a checkpoint.
 fn state(trainer: &Trainer) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.safetensors");

@@ -2,6 +2,8 @@
 
 mod conv;
 mod graph;
+#[path = "../in_f64/mod.rs"]
+mod in_f64;
 mod infer;
 mod last_block;
 mod operations;

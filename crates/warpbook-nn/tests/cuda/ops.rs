@@ -1,5 +1,6 @@
-//! The CUDA bodies of the operations against the f64 reference and the CPU bodies.
+//! CUDA implementations of the operations are compared with the f64 reference and the CPU implementations.
 
+use crate::in_f64 as reference;
 use half::{bf16, f16};
 use warpbook_data::philox::gaussian;
 use warpbook_device::{Buffer, CudaDevice, Slice, Stream, testing};
@@ -12,10 +13,10 @@ use warpbook_nn::ops::batch_norm::{self, BatchNorm, Running, Saved};
 use warpbook_nn::ops::cross_entropy::{self, CrossEntropy};
 use warpbook_nn::ops::dropout::{self, Dropout};
 use warpbook_nn::ops::optimizer::{self, Optimizer, clip};
-use warpbook_nn::ops::{Layout, add, mse, pool, reference};
+use warpbook_nn::ops::{Layout, add, mse, pool};
 use warpbook_record::Dtype;
 
-/// Lengths that are no whole groups, and one of several steps of the grid.
+/// Lengths that are not whole groups, and one that takes several steps of the grid.
 const LENGTHS: [usize; 5] = [1, 3, 17, 1023, 5_000_011];
 const LAYOUTS: [Layout; 2] = [Layout::Nhwc, Layout::Nchw];
 
@@ -58,7 +59,7 @@ impl<'a> Bench<'a> {
         Self { device, stream: device.stream().unwrap(), dtype }
     }
 
-    /// The values as elements `offset` and on of an array: at an offset of 1 they are not aligned to 16 bytes.
+    /// An array that starts at element `offset`: at an offset of 1 it is not aligned to 16 bytes.
     fn array(&self, values: &[f32], offset: usize) -> DeviceArray {
         let values: Vec<f32> = std::iter::repeat_n(0.0, offset).chain(values.iter().copied()).collect();
         let whole: DeviceArray = match self.dtype {
@@ -69,7 +70,7 @@ impl<'a> Bench<'a> {
         whole.range(offset..values.len())
     }
 
-    /// An output: NaN before it is written.
+    /// An output that is NaN before it is written.
     fn poison(&self, n: usize, offset: usize) -> DeviceArray {
         self.array(&vec![f32::NAN; n], offset)
     }
@@ -199,7 +200,7 @@ fn cross_entropy_is_the_references() {
             let error = (mean[2] - reference::cross_entropy(&c, &wide(&logits), &labels)).abs();
             assert!(error <= 2e-6 * mean[2].abs().max(1.0), "{c:?}: {mean:?}");
             assert_eq!((mean[0], mean[3], &right), (-1.0, -1.0, &vec![9, 9, cpu.correct as u32, 9]));
-            // Without a gradient it is the same loss.
+            // Without a gradient the loss is the same.
             for written in [&*means, &*b.buffer(&[0.0f64; 4])] {
                 let to = cross_entropy::cuda::LossSlots { losses: written, ..to };
                 kernels.loss_and_gradient(&b.stream, &c, arrays, None, None, (work, to)).unwrap();
@@ -248,7 +249,7 @@ fn mean_squared_error_is_the_references() {
             close("doutput", &b.values(&gradient), &want, tolerance(b.dtype));
             let (got, want) = (b.slice(&means)[0], reference::mse(&output, &target));
             assert!((got - want).abs() <= 1e-12 * want, "{got} {want}");
-            // Without a gradient it is the same loss.
+            // Without a gradient the loss is the same.
             let again = b.buffer(&[0.0f64]);
             let to = cross_entropy::cuda::LossSlots { losses: &again, ..to };
             kernels.loss_and_gradient(&b.stream, arrays, None, None, (&work, to)).unwrap();
@@ -257,7 +258,7 @@ fn mean_squared_error_is_the_references() {
     });
 }
 
-/// An array of NHWC images as the layout has them.
+/// Converts an array of NHWC images to the layout.
 fn laid_out(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> Vec<f32> {
     if layout == Layout::Nhwc {
         return values.to_vec();
@@ -266,9 +267,9 @@ fn laid_out(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> V
     values.chunks(pixels * channels).flat_map(image).collect()
 }
 
-/// Windows next to each other, over one another and apart; a single image of one pixel; windows that are larger than the image.
+/// Windows that are adjacent, overlapping and apart; a single image of one pixel; windows larger than the image.
 fn pools() -> [pool::PoolGeometry; 7] {
-    let of = |[batch, height, width, channels]: [usize; 4], size, stride, padding| pool::PoolGeometry {
+    let geometry = |[batch, height, width, channels]: [usize; 4], size, stride, padding| pool::PoolGeometry {
         batch,
         height,
         width,
@@ -278,13 +279,13 @@ fn pools() -> [pool::PoolGeometry; 7] {
         padding,
     };
     [
-        of([3, 7, 9, 5], [2, 2], [2, 2], [0, 0]),
-        of([3, 7, 9, 5], [3, 2], [2, 1], [1, 1]),
-        of([3, 7, 9, 5], [3, 3], [1, 2], [1, 0]),
-        of([1, 1, 1, 1], [1, 1], [1, 1], [0, 0]),
-        of([1, 11, 8, 3], [2, 2], [3, 3], [0, 0]),
-        of([2, 2, 1, 7], [3, 3], [1, 1], [1, 1]),
-        of([5, 8, 4, 17], [4, 4], [4, 4], [0, 0]),
+        geometry([3, 7, 9, 5], [2, 2], [2, 2], [0, 0]),
+        geometry([3, 7, 9, 5], [3, 2], [2, 1], [1, 1]),
+        geometry([3, 7, 9, 5], [3, 3], [1, 2], [1, 0]),
+        geometry([1, 1, 1, 1], [1, 1], [1, 1], [0, 0]),
+        geometry([1, 11, 8, 3], [2, 2], [3, 3], [0, 0]),
+        geometry([2, 2, 1, 7], [3, 3], [1, 1], [1, 1]),
+        geometry([5, 8, 4, 17], [4, 4], [4, 4], [0, 0]),
     ]
 }
 
@@ -293,7 +294,7 @@ fn pooling_is_that_of_the_cpu() {
     for_types("pooling_is_that_of_the_cpu", |b| {
         for g in pools() {
             let ((oh, ow), n) = (g.output().unwrap(), g.output_len().unwrap());
-            // Few values, so that windows have equal ones.
+            // Few different values, so that windows contain equal ones.
             let x: Vec<f32> = random(g.input_len(), 1, b.dtype).iter().map(|v| (2.0 * v).round()).collect();
             let dy: Vec<f32> = random(n, 2, b.dtype).iter().map(|v| (2.0 * v).round()).collect();
             let [mut y, mut average] = [vec![0.0; n], vec![0.0; n]];
@@ -328,7 +329,7 @@ fn pooling_is_that_of_the_cpu() {
 #[test]
 fn windows_next_to_each_other_are_pooled_as_others_and_masked() {
     for_types("windows_next_to_each_other_are_pooled_as_others_and_masked", |b| {
-        // The last row and column of the second fit into no window.
+        // The last row and column of the second case fit into no window.
         for (height, width, channels, size) in [(6, 4, 16, [2, 2]), (7, 9, 24, [2, 2]), (5, 6, 8, [1, 3])] {
             let g = pool::PoolGeometry { batch: 3, height, width, channels, size, stride: size, padding: [0; 2] };
             assert!(pool::cuda::Pooling::masks(&g, b.dtype, Layout::Nhwc));
@@ -355,8 +356,8 @@ fn windows_next_to_each_other_are_pooled_as_others_and_masked() {
             // Without a dropout after it, and with one of a quarter.
             for scale in [1.0, 4.0 / 3.0] {
                 kernels.max_backward_masked(&b.stream, &g, (&index_at, &y_at, scale), &dy_at, &dx_at).unwrap();
-                let of = |(dy, y): (&f32, &f32)| if *y <= 0.0 { 0.0 } else { rounded(*dy * scale, b.dtype) };
-                let masked: Vec<f32> = dy.iter().zip(&y).map(of).collect();
+                let masked = |(dy, y): (&f32, &f32)| if *y <= 0.0 { 0.0 } else { rounded(*dy * scale, b.dtype) };
+                let masked: Vec<f32> = dy.iter().zip(&y).map(masked).collect();
                 pool::cpu::max_backward(&g, &index, &masked, &mut dx).unwrap();
                 assert_eq!(b.values(&dx_at), dx, "{g:?}, {scale}");
             }
@@ -442,7 +443,7 @@ fn optimizers_step_as_on_the_cpu_and_skip() {
             let control = b.buffer(&[0.0f64, 0.0]);
             let step = b.buffer(&[0u32; optimizer::cuda::STEP_WORDS]);
             let (found, scale, factor) = (b.buffer(&[0u32]), b.buffer(&[4.0f32]), b.buffer(&[0.5f32]));
-            // The last gradients in the type of the copy, in every other step.
+            // The last gradients have the type of the copy, in every other step.
             let split = n / 2 / 4 * 4;
             for k in 1..=4u64 {
                 let mut gradients = random(n, 10 + k as u32, Dtype::F32);
@@ -467,7 +468,7 @@ fn optimizers_step_as_on_the_cpu_and_skip() {
                     loss_scale: Some(&scale),
                     clip: Some(&factor),
                 };
-                // Skipped, and not counted.
+                // The step is skipped, and not counted.
                 let before = b.slice(&weights_at);
                 found.write(&[1]).unwrap();
                 kernels.step(&b.stream, p, c).unwrap();
@@ -492,7 +493,7 @@ fn optimizers_step_as_on_the_cpu_and_skip() {
 fn norms_and_what_is_not_finite() {
     for_types("norms_and_what_is_not_finite", |b| {
         let kernels = optimizer::cuda::Norm::new(b.device, &[b.dtype, Dtype::F32]).unwrap();
-        // The last ones in an array in f32.
+        // The last ones are in an array in f32.
         for (n, last, offset) in [(1, 0, 0), (1, 1, 0), (16_385, 3, 1), (1_000_003, 20_000, 0)] {
             let gradients = random(n, 1, b.dtype);
             let first = n - last;
@@ -536,8 +537,8 @@ fn batch_norm_is_that_of_the_cpu() {
             let running = Running { mean: &mut mean, variance: &mut variance };
             let keep = Saved { mean: &mut saved, inverse_deviation: &mut inverse };
             batch_norm::cpu::forward_training(&shape, &x, [&gamma, &beta], &mut y, running, keep).unwrap();
-            let of = [&mut dgamma[..], &mut dbeta];
-            batch_norm::cpu::backward(&shape, &x, &gamma, [&saved, &inverse], &dy, &mut dx, of).unwrap();
+            let gradients = [&mut dgamma[..], &mut dbeta];
+            batch_norm::cpu::backward(&shape, &x, &gamma, [&saved, &inverse], &dy, &mut dx, gradients).unwrap();
             batch_norm::cpu::forward_inference(&shape, &x, [&gamma, &beta], [&mean, &variance], &mut inferred).unwrap();
             for layout in LAYOUTS {
                 let kernels = batch_norm::cuda::Normalisation::new(b.device, b.dtype, layout).unwrap();
@@ -555,9 +556,9 @@ fn batch_norm_is_that_of_the_cpu() {
                 let (affine, saved_pair): ([&Slice<f32>; 2], [&Slice<f32>; 2]) =
                     ([&gamma_at, &beta_at], [&saved_at, &inverse_at]);
                 let running: [&Slice<f32>; 2] = [&mean_at, &variance_at];
-                let (s, of) = (&b.stream, (&shape, pixels));
+                let (s, gradients) = (&b.stream, (&shape, pixels));
                 let t = tolerance(b.dtype);
-                kernels.forward_training(s, of, (&x_at, &y_at), affine, (running, saved_pair), work).unwrap();
+                kernels.forward_training(s, gradients, (&x_at, &y_at), affine, (running, saved_pair), work).unwrap();
                 close("y", &b.values(&y_at), &wide(&lay(&y)), t);
                 let vectors =
                     [(&mean_at, &mean), (&variance_at, &variance), (&saved_at, &saved), (&inverse_at, &inverse)];
@@ -565,12 +566,19 @@ fn batch_norm_is_that_of_the_cpu() {
                     close("statistics", &b.slice(got), &wide(want), 1e-6);
                 }
                 kernels
-                    .backward(s, of, [&x_at, &dy_at, &dx_at], (&gamma_at, saved_pair), [&dgamma_at, &dbeta_at], work)
+                    .backward(
+                        s,
+                        gradients,
+                        [&x_at, &dy_at, &dx_at],
+                        (&gamma_at, saved_pair),
+                        [&dgamma_at, &dbeta_at],
+                        work,
+                    )
                     .unwrap();
                 close("dx", &b.values(&dx_at), &wide(&lay(&dx)), t);
                 close("dgamma", &b.slice(&dgamma_at), &wide(&dgamma), 2e-6);
                 close("dbeta", &b.slice(&dbeta_at), &wide(&dbeta), 2e-6);
-                kernels.forward_inference(s, of, (&x_at, &y_at), (affine, running), &lines).unwrap();
+                kernels.forward_inference(s, gradients, (&x_at, &y_at), (affine, running), &lines).unwrap();
                 close("y in inference", &b.values(&y_at), &wide(&lay(&inferred)), t);
             }
         }

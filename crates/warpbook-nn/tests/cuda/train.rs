@@ -1,4 +1,4 @@
-//! Training on a GPU against training on the CPU.
+//! Training on a GPU is compared with training on the CPU.
 
 use warpbook_data::philox;
 use warpbook_data::{Dataset, Rows};
@@ -17,7 +17,7 @@ use warpbook_record::Requires;
 
 const SHAPE: [usize; 3] = [2, 6, 7];
 
-/// Images of noise, brighter the higher their label.
+/// Noise images, brighter the higher their label.
 fn images(n: usize) -> Dataset {
     let len = SHAPE.iter().product::<usize>();
     let labels: Vec<u8> = (0..n).map(|i| (i % 3) as u8).collect();
@@ -42,7 +42,7 @@ fn recipe(layers: Vec<Layer>, optimizer: Optimizer) -> Recipe {
     }
 }
 
-/// Networks with every kind of layer; none has a dropout.
+/// Networks with every kind of layer except dropout.
 fn networks() -> Vec<Vec<Layer>> {
     vec![
         vec![conv2d(8, 3), relu(), conv2d(16, 3), relu(), max_pool(2), flatten(), linear(3)],
@@ -74,18 +74,18 @@ fn cuda(device: &CudaDevice, options: CudaOptions) -> Place {
     Place::Cuda(device.clone(), options)
 }
 
-/// The largest difference of a parameter's values, relative to their norm.
+/// Largest difference of a parameter's values, relative to their norm.
 fn difference(a: &Weights, b: &Weights) -> (f64, String) {
     let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
-    let of = |a: &[f32], b: &[f32]| {
+    let relative = |a: &[f32], b: &[f32]| {
         let apart = norm(&mut a.iter().zip(b).map(|(a, b)| f64::from(*a) - f64::from(*b)));
         apart / norm(&mut b.iter().map(|b| f64::from(*b))).max(1e-3)
     };
     let all = a.specs().iter().zip(a.values().iter().zip(b.values()));
-    all.map(|(s, (a, b))| (of(a, b), s.name.clone())).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
+    all.map(|(s, (a, b))| (relative(a, b), s.name.clone())).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
 }
 
-/// All ways in f32, which differ in rounding alone.
+/// All options in f32, which differ in rounding alone.
 fn ways() -> Vec<CudaOptions> {
     let best = CudaOptions::new(Precision::Fp32);
     vec![
@@ -106,7 +106,7 @@ fn ways() -> Vec<CudaOptions> {
 #[test]
 fn every_way_trains_every_network_as_the_cpu_does() {
     let Some(device) = testing::gpu("every_way_trains_every_network_as_the_cpu_does") else { return };
-    // Three whole batches and one of 2 samples, a single one of which batch normalisation would refuse.
+    // Three whole batches and one of 2 samples; batch normalisation would refuse a single one.
     let data = images(50);
     for (i, layers) in networks().into_iter().enumerate() {
         let momentum = Optimizer::Sgd { momentum: 0.9, nesterov: true, weight_decay: 1e-3 };
@@ -145,7 +145,7 @@ fn the_kernels_next_to_the_ladder_compile() {
     }
 }
 
-/// Those whose library is not installed are left out, which is noted.
+/// Removes options whose library is not installed, and notes them.
 fn with_libraries(device: &CudaDevice, test: &str, options: Vec<CudaOptions>) -> Vec<CudaOptions> {
     let has = |o: &CudaOptions| {
         let cudnn = if o.convolution == Method::Stock { Cudnn::find(device).map(drop) } else { Ok(()) };
@@ -155,9 +155,9 @@ fn with_libraries(device: &CudaDevice, test: &str, options: Vec<CudaOptions>) ->
     options.into_iter().filter(has).collect()
 }
 
-/// A library's or a beginner's products and convolutions, launched one by one and as a graph of two streams, in both layouts.
+/// Products and convolutions of a library or a beginner, launched one by one and as a graph of two streams, in both layouts.
 fn others(precision: Precision) -> Vec<CudaOptions> {
-    // cuDNN's weight gradients are in fp16 with it: at the usual scale some would overflow, and their steps be skipped.
+    // With fp16, cuDNN's weight gradients are in fp16: at the usual scale some would overflow, and their steps be skipped.
     let scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
     let best = CudaOptions { scaler, ..CudaOptions::new(precision) };
     let stock = CudaOptions { convolution: Method::Stock, product: ProductBy::Stock, ..best };
@@ -239,7 +239,7 @@ fn a_layer_s_own_choice_is_what_computes_it() {
             assert!((got.loss - want.loss).abs() / want.loss < 1e-4, "{} and {}", got.loss, want.loss);
         }
     }
-    // tf32 is nothing that the naive rung takes, so its layer is what refuses.
+    // The naive rung does not support tf32, so its layer refuses.
     let error = Trainer::on(&cuda(&device, CudaOptions::new(Precision::Tf32)), r, &data, None)
         .and_then(|mut t| t.train(&data, &data, 1, &mut |_| Flow::Continue))
         .unwrap_err()
@@ -306,7 +306,8 @@ fn half_precision_stays_close_and_repeats_to_the_bit() {
     }
 }
 
-/// First layers whose weight gradient expands that of the pool after them: even and odd sides, with and without a ReLU, a dropout and biases.
+/// First layers whose weight gradient expands that of the pool after them: even and odd sides, with and without a ReLU, a dropout and
+/// biases.
 fn first_layers() -> Vec<Vec<Layer>> {
     let conv = || conv2d(8, 3).padding(1);
     vec![
@@ -385,12 +386,12 @@ fn a_gradient_that_is_expanded_is_no_operation() {
     let has = |names: &[String], name: &str| names.iter().any(|n| n == name);
     let names = operations(layers(), Precision::AmpBf16);
     assert!(has(&names, "conv1 weight gradient") && !has(&names, "pool1 backward"), "{names:?}");
-    // The kernels of few channels are of 16 bits.
+    // The kernels for few channels are 16-bit.
     let names = operations(layers(), Precision::Tf32);
     assert!(has(&names, "conv1 weight gradient") && has(&names, "pool1 backward"), "{names:?}");
 }
 
-/// What a GPU of compute capability 7.5 trains with in fp16, forced on this one, by the options and by layers.
+/// A GPU of compute capability 7.5 trains with these kernels in fp16; here options and layers force them.
 #[test]
 fn fp16_by_turing_s_convolutions_stays_close_and_repeats_to_the_bit() {
     let Some(device) = testing::gpu("fp16_by_turing_s_convolutions_stays_close_and_repeats_to_the_bit") else { return };
@@ -590,7 +591,7 @@ fn prepared_steps_are_those_of_a_training() {
             trainer.queue_step().unwrap();
         }
         assert_eq!(trainer.step_outcomes(4).unwrap(), want, "{resident:?}");
-        // On and on: around the ring of batches.
+        // Repeatedly around the ring of batches.
         for _ in 0..300 {
             trainer.queue_step().unwrap();
         }

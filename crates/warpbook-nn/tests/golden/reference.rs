@@ -1,32 +1,32 @@
-//! The gradients of a network in f64, of arrays that are rounded where an engine rounds them: its sums are exact, and nothing else.
+//! Gradients of a network in f64, from arrays that are rounded where an engine rounds them: sums are exact.
 
+use crate::in_f64 as reference;
 use warpbook_gemm::storage::rounded;
 use warpbook_nn::network::{Network, Node, Op};
 use warpbook_nn::ops::cross_entropy::CrossEntropy;
-use warpbook_nn::ops::reference;
 use warpbook_nn::train::{GradScaler, Precision};
 use warpbook_record::Dtype;
 
-/// What arrays are rounded to, as the rows of `Precision::table` say; nothing is to `F64`.
+/// Types to which arrays are rounded, as in the rows of `Precision::table`; `F64` rounds nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Types {
-    /// Values, their gradients, and the gradients of linear layers' weights.
+    /// Type of values, their gradients, and the gradients of linear layers' weights.
     stored: Dtype,
-    /// The operands of convolutions and linear layers, as products read them.
+    /// Type of the operands of convolutions and linear layers.
     operands: Dtype,
-    /// Whether linear layers leave the rounding to tensor cores, which read the upper 19 bits of a tf32: what Hopper's instructions copy
-    /// to shared memory passes no register. The other kernels round to the nearest.
+    /// True if linear layers leave the rounding to tensor cores, which read the upper 19 bits of a tf32: data that Hopper's instructions
+    /// copy to shared memory passes through no register. The other kernels round to the nearest.
     linear_truncates: bool,
-    /// What the loss is multiplied by: small gradients would be rounded to zero.
+    /// Scale of the loss: small gradients would be rounded to zero.
     scale: f64,
 }
 
 impl Types {
-    /// Nothing is rounded.
+    /// Rounds nothing.
     pub const EXACT: Self = Self { stored: Dtype::F64, operands: Dtype::F64, linear_truncates: false, scale: 1.0 };
 
-    /// Those of a training's first step; where it depends on the GPU's kernels, all that they may be.
-    pub fn of(precision: Precision) -> Vec<Self> {
+    /// Types of a training's first step; several if they depend on the GPU's kernels.
+    pub fn for_precision(precision: Precision) -> Vec<Self> {
         let scale = if precision.scales_the_loss() { GradScaler::default().init_scale } else { 1.0 };
         let (stored, operands) = (precision.activations(), precision.products());
         let types = |linear_truncates| Self { stored, operands, linear_truncates, scale: scale.into() };
@@ -45,7 +45,7 @@ impl Types {
     }
 }
 
-/// To the nearest; a tf32 as `round_to_tf32` of `kernels/matmul/mma.cuh` does.
+/// Rounds to the nearest, and a tf32 like `round_to_tf32` of `kernels/matmul/mma.cuh`.
 fn rounded_to(dtype: Dtype, v: f64) -> f64 {
     match dtype {
         Dtype::F64 => v,
@@ -54,8 +54,8 @@ fn rounded_to(dtype: Dtype, v: f64) -> f64 {
     }
 }
 
-/// The gradients of all parameters of a network of convolutions, ReLU, max pools and linear layers with biases. Weights and gradients
-/// are as the engine stores them, in its order.
+/// Computes the gradients of all parameters of a network of convolutions, ReLU, max pools and linear layers with biases. Weights and
+/// gradients are in the engine's layout and order.
 pub fn gradients(network: &Network, weights: &[Vec<f64>], x: Vec<f64>, labels: &[u8], types: Types) -> Vec<Vec<f64>> {
     let n = labels.len();
     let geometry = |node: &Node| network.conv_geometry(node, n);
@@ -89,7 +89,7 @@ pub fn gradients(network: &Network, weights: &[Vec<f64>], x: Vec<f64>, labels: &
                 let g = geometry(node);
                 gradients[node.params[0]] = reference::conv2d_weight_gradient(&g, &operand, &dy_operand);
                 gradients[node.params[1]] = reference::conv2d_bias_gradient(&g, &dy);
-                // Nothing needs that of the images.
+                // Nothing needs the gradient of the images.
                 if node.input == 0 { vec![] } else { reference::conv2d_input_gradient(&g, &dy_operand, &weight()) }
             }
             Op::Linear { .. } => {
@@ -118,14 +118,14 @@ pub fn relative_error(got: &[f64], want: &[f64]) -> f64 {
 #[test]
 fn a_tf32_is_rounded_to_the_nearest_or_cut_off() {
     let network = warpbook_nn::network::mnist_cnn(0.0, 0.0);
-    let of = |name: &str| network.nodes().iter().find(|node| node.name == name).unwrap();
+    let node_of = |name: &str| network.nodes().iter().find(|node| node.name == name).unwrap();
     let unit = 1.0 / 1024.0;
-    let [cut, nearest] = Types::of(Precision::Tf32)[..] else { panic!("two") };
+    let [cut, nearest] = Types::for_precision(Precision::Tf32)[..] else { panic!("two") };
     for (v, down, near) in
         [(1.0 + 1.9 * unit, 1.0 + unit, 1.0 + 2.0 * unit), (-1.0 - 1.4 * unit, -1.0 - unit, -1.0 - unit)]
     {
-        assert_eq!(cut.operand(of("fc1"), &[v]), [down]);
-        assert_eq!([cut.operand(of("conv1"), &[v]), nearest.operand(of("fc1"), &[v])], [[near], [near]]);
+        assert_eq!(cut.operand(node_of("fc1"), &[v]), [down]);
+        assert_eq!([cut.operand(node_of("conv1"), &[v]), nearest.operand(node_of("fc1"), &[v])], [[near], [near]]);
         let stored = f64::from(v as f32);
         assert_eq!((cut.store(vec![v]), Types::EXACT.store(vec![v])), (vec![stored], vec![v]));
     }

@@ -1,4 +1,4 @@
-//! Collectives of ranks that are threads of one process: what they compute, to the bit.
+//! Tests collectives of ranks that are threads of one process: their results, to the bit.
 
 use half::{bf16, f16};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ fn limits() -> Limits {
     Limits { join: Duration::from_secs(60), silence: Duration::from_secs(30), stall: Duration::from_secs(60) }
 }
 
-/// What each rank makes of its group, in the order of the ranks.
+/// Returns each rank's result of `work`, in the order of the ranks.
 fn together<R: Send>(world: usize, work: impl Fn(&mut Group) -> R + Sync) -> Vec<R> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -53,7 +53,7 @@ fn values_are_broadcast() {
     }
 }
 
-/// The sum as the ring adds it: part p begins at rank p.
+/// Adds up as the ring does: part p begins at rank p.
 fn expected(world: usize, len: usize, reduce: Reduce, round: &dyn Fn(f32) -> f32) -> Vec<f32> {
     let part_of = |i: usize| (0..world).find(|p| (len * p / world..len * (p + 1) / world).contains(&i)).unwrap();
     let sum = |i: usize| {
@@ -116,7 +116,7 @@ fn an_abort_is_heard_by_all_and_stays() {
                 Placement { rank, local_rank: rank, world: 3, host, port, token, launcher: Launcher::Warpbook };
             scope.spawn(move || {
                 let mut group = Group::join(&placement, limits(), listener).unwrap();
-                // The others may hear of it while they are still there.
+                // The others may hear of it before they leave.
                 assert!(group.barrier().is_ok() || rank != 1);
                 if rank == 1 {
                     group.abort("the loss is NaN.");
@@ -153,9 +153,9 @@ fn who_waits_for_others_says_so() {
     });
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let told = TOLD.lock().unwrap();
-    let of = |rank: usize, whom: &str| {
+    let names = |rank: usize, whom: &str| {
         let begin = format!("Rank {rank} waits for {whom} at ");
         told.iter().any(|t| t.starts_with(&begin) && t.contains(" s more") && t.contains("RANK and WORLD_SIZE"))
     };
-    assert!(of(0, "ranks 1, 2") && of(1, "rank 0"), "{told:?}");
+    assert!(names(0, "ranks 1, 2") && names(1, "rank 0"), "{told:?}");
 }

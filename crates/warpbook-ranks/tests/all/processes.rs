@@ -8,16 +8,16 @@ use warpbook_ranks::{
     launched_listener,
 };
 
-/// What a process that is a rank does; the test of this name is nothing else.
+/// Job of a process that is a rank; the test of this name does nothing else.
 const JOB: &str = "WARPBOOK_TEST_JOB";
-/// Nothing here takes longer, on a machine that is busy with other things.
+/// Time limit of everything here, on a machine that is busy with other things.
 const LONG: Duration = Duration::from_secs(90);
 
 fn limits() -> Limits {
     Limits { join: Duration::from_secs(60), silence: Duration::from_secs(4), stall: Duration::from_secs(4) }
 }
 
-/// The body of a rank.
+/// Runs as a rank.
 #[test]
 fn rank_process() {
     let Ok(job) = std::env::var(JOB) else { return };
@@ -110,7 +110,7 @@ fn launched(job: &str, ranks: usize) -> (Outcome, Vec<Line>) {
     let program = std::env::current_exe().unwrap();
     let script = format!("{JOB}='{job}' exec '{}' {}", program.display(), args().join(" "));
     let mut launch = Launch::new("/bin/sh", ["-c", &script], ranks);
-    // Longer than the others need to find out.
+    // This is longer than the others need to notice.
     launch.grace = Duration::from_secs(8);
     let (begun, mut lines) = (Instant::now(), Vec::new());
     let outcome = launch.run(&mut |line| lines.push(line.clone())).unwrap();
@@ -194,7 +194,7 @@ fn a_rank_that_leaves_early_or_does_something_else_is_named() {
     assert!(all.contains("The ranks do different things: rank "), "{all}");
 }
 
-/// A process that is a rank, as a launcher other than ours starts it.
+/// Starts a process that is a rank, as a launcher other than ours does.
 fn spawned(job: &str, rank: &str, world: &str, port: u16, more: &[(&str, &str)]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(args()).env(JOB, job).env("RANK", rank).env("LOCAL_RANK", rank).env("WORLD_SIZE", world);
@@ -217,7 +217,7 @@ fn ended(child: Child) -> (i32, String) {
     (status.code().unwrap_or(-1), format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr)))
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -225,7 +225,7 @@ fn port() -> u16 {
 #[test]
 fn ranks_of_another_launcher_meet() {
     let port = port();
-    // The last comes first.
+    // The last rank comes first.
     let children = [2, 0, 1].map(|rank: usize| spawned("sum", &rank.to_string(), "3", port, &[]));
     for (code, text) in children.map(ended) {
         assert!(code == 0 && text.contains("first 6"), "{text}");
@@ -241,7 +241,7 @@ fn a_port_in_use_is_said() {
 
 #[test]
 fn an_address_of_another_machine_is_said() {
-    // 192.0.2.0/24 is for documentation: nobody has it.
+    // 192.0.2.0/24 is for documentation: no machine has it.
     let (code, text) = ended(spawned("join 5", "0", "2", port(), &[("MASTER_ADDR", "192.0.2.1")]));
     assert!(code == 2 && text.contains("cannot listen at 192.0.2.1") && text.contains("MASTER_ADDR"), "{text}");
 }
@@ -252,9 +252,9 @@ fn an_unreachable_master_is_said() {
     assert!(code == 2 && text.contains("Rank 1 did not reach rank 0 at 127.0.0.1:"), "{text}");
     assert!(text.contains("MASTER_ADDR and MASTER_PORT"), "{text}");
     // Some machines accept a connection to a port where nobody listens, and end it.
-    let is_told = text.contains("refused") || text.contains("hung up");
+    let is_told = text.contains("refused") || text.contains("closed the connection");
     assert!(is_told && !text.contains("looked up"), "the reason of the last attempt: {text}");
-    // Somebody who listens and says nothing, or nonsense.
+    // A program listens but says nothing, or nonsense.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let (code, text) = ended(spawned("join 2", "1", "2", mute.local_addr().unwrap().port(), &[]));
     assert!(code == 2 && text.contains("did not answer") && text.contains("within 3s"), "{text}");
@@ -296,7 +296,7 @@ fn a_rank_of_another_run_is_turned_away_and_the_others_meet() {
     let stranger = spawned("join 20", "1", "2", port, &token("other"));
     let (code, text) = ended(stranger);
     assert!(code == 2 && text.contains("its token is another"), "{text}");
-    // What is no rank at all.
+    // A stranger connects that is not a rank at all.
     let mut http = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
     std::io::Write::write_all(&mut http, b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let second = spawned("sum", "1", "2", port, &token("one"));
@@ -309,7 +309,7 @@ fn a_rank_of_another_run_is_turned_away_and_the_others_meet() {
 #[test]
 fn ranks_end_with_their_launcher() {
     use std::io::{BufRead, BufReader};
-    // A process that launches, and is then killed.
+    // Starts a process that launches, and is then killed.
     let program = std::env::current_exe().unwrap();
     let mut launcher = Command::new(program)
         .args(["processes::launcher_process", "--exact", "--nocapture", "--test-threads=1"])
@@ -336,7 +336,7 @@ fn ranks_end_with_their_launcher() {
     }
 }
 
-/// The body of a launcher that is killed.
+/// Runs as a launcher that is killed.
 #[test]
 fn launcher_process() {
     if std::env::var_os("WARPBOOK_TEST_LAUNCHER").is_none() {

@@ -1,21 +1,21 @@
-//! Values of any type from JSON text, with errors that say what is wrong and where.
+//! Reads values of any type from JSON text. Errors say what is wrong and where.
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::fmt;
 
-/// As many characters as a message repeats of a file.
+/// Characters of a file that a message repeats at most.
 const MOST_SAID: usize = 200;
 
 /// Why a text does not hold a value of a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is not JSON: what is wrong, with line and column.
+    /// The text is not JSON: the reason, with line and column.
     Syntax(String),
-    /// It is JSON, but of another type: what is wrong.
+    /// The text is JSON, but of another type.
     Type {
-        /// What is wrong.
+        /// The reason.
         what: String,
-        /// Where, as in `measurements[1].problem`; empty if it is the whole value.
+        /// Path of the value, such as `measurements[1].problem`; empty for the whole text.
         path: String,
     },
 }
@@ -35,7 +35,7 @@ impl std::error::Error for Wrong {}
 /// Reads a value from JSON text.
 ///
 /// # Errors
-/// The text is not JSON, or holds a value of another type.
+/// If the text is not JSON, or holds a value of another type.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Wrong> {
     serde_json::from_str(text).map_err(|error| wrong(text, &error))
 }
@@ -46,9 +46,10 @@ fn wrong(text: &str, error: &serde_json::Error) -> Wrong {
     let what = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let end = before + column;
-    // serde_json calls some wrong types wrong syntax, those of lists and of enumerations.
+    // serde_json reports some wrong types, of lists and enumerations, as wrong syntax.
     if error.is_data() || serde_json::from_str::<IgnoredAny>(text).is_ok() {
-        // A wrong type is found before a value's first byte or after its last, unless it is the type of a list; wrong syntax after the first.
+        // A wrong type is found before a value's first byte or after its last, unless it is the type of a list; wrong syntax is found after the
+        // first.
         let read = text.get(..end - usize::from(!error.is_data())).unwrap_or(text);
         let list = read.trim_end().strip_suffix('[').filter(|_| what.starts_with("invalid type: sequence"));
         let path = path(list.filter(|_| !text[read.len()..].starts_with('[')).unwrap_or(read));
@@ -67,10 +68,10 @@ fn wrong(text: &str, error: &serde_json::Error) -> Wrong {
     })
 }
 
-/// The path of the value that the beginning of a text of JSON ends in, or before. The crate `serde_path_to_error` finds it too, but wraps the reader of every
-/// type, which makes the page a twentieth larger.
+/// Returns the path of the value in which, or before which, a prefix of a JSON text ends. The crate `serde_path_to_error` finds it too, but wraps the
+/// reader of every type, which makes the page a twentieth larger.
 fn path(text: &str) -> String {
-    /// An object's key, once it is read, or the place in a list.
+    /// A step of the path: an object's key, once it is read, or an index of a list.
     enum Part<'a> {
         Key(Option<&'a str>),
         Item(usize),
@@ -142,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Whatever is put in the place of any value of a record, the path is the one that `serde_path_to_error` finds.
+    /// Whatever value of a record is replaced, by whatever value, the path is the one that `serde_path_to_error` finds.
     #[test]
     fn paths_are_those_of_the_library() {
         fn pointers(value: &Value, here: &str, all: &mut Vec<String>) {

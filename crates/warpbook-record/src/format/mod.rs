@@ -1,6 +1,7 @@
-//! Records as JSON: reading without trust, numbers that JSON has no words for, and the upgrade of version 1.
+//! Records as JSON: a reader that trusts no input, numbers that JSON cannot express, and the upgrade from format 1.
 
 pub mod json;
+pub(crate) mod older;
 pub(crate) mod read;
 pub mod real;
 pub(crate) mod v1;

@@ -7,34 +7,34 @@ use std::fmt;
 /// The largest record that is read, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
 
-/// Why a file is no record that can be read.
+/// Why a file cannot be read as a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// More than [`MAX_BYTES`].
+    /// The file is larger than [`MAX_BYTES`].
     TooLarge {
         /// Its size in bytes.
         bytes: usize,
     },
-    /// Nothing.
+    /// The file is empty.
     Empty,
-    /// An archive.
+    /// The file is an archive.
     Packed {
         /// Its kind, such as "a zip archive".
         kind: &'static str,
     },
-    /// Not UTF-8 text.
+    /// The file is not UTF-8 text.
     NotUtf8 {
-        /// The offset of the first byte that is not.
+        /// Offset of the first byte that is not UTF-8.
         at: usize,
     },
-    /// Not JSON, or cut off, or nested too deeply.
+    /// The text is not JSON, is cut off, or is nested too deeply.
     NotJson(String),
-    /// JSON, but not of a record.
+    /// The text is JSON, but not a record.
     NotARecord(String),
-    /// A record of a format that this version does not read.
+    /// The record has a format that this version does not read.
     Schema {
-        /// The version it says.
+        /// Version of its format.
         found: u64,
     },
 }
@@ -64,10 +64,10 @@ impl fmt::Display for ReadError {
 impl std::error::Error for ReadError {}
 
 impl Run {
-    /// Reads a record of this format or an older one. Fields it does not know are ignored.
+    /// Reads a record of this format or an older one. Unknown fields are ignored.
     ///
     /// # Errors
-    /// A [`ReadError`] that says in a sentence what is wrong with the file. Any bytes may be given.
+    /// If the file is not a readable record; the [`ReadError`] says in a sentence what is wrong. Any bytes may be given.
     pub fn from_json(bytes: &[u8]) -> Result<Self, ReadError> {
         if bytes.len() > MAX_BYTES {
             return Err(ReadError::TooLarge { bytes: bytes.len() });
@@ -80,7 +80,7 @@ impl Run {
         if text.trim().is_empty() {
             return Err(ReadError::Empty);
         }
-        // The version is looked at first: a later format may differ in anything else.
+        // The version is read first: a later format may differ in anything else.
         let version: Version = read(text).map_err(|wrong| match wrong {
             Wrong::Type { .. } if !text.trim_start().starts_with('{') => ReadError::NotARecord(NO_OBJECT.into()),
             wrong => wrong.into(),
@@ -96,7 +96,7 @@ impl Run {
             1 => {
                 let mut old: Value = read(text)?;
                 let (problems, descriptor) = crate::format::v1::upgrade(&mut old).map_err(ReadError::NotARecord)?;
-                // The paths of an upgraded record are not its file's.
+                // The paths in an upgraded record are not those in its file.
                 let run: Self = read(&old.to_string()).map_err(|wrong| match wrong {
                     Wrong::Syntax(what) | Wrong::Type { what, .. } => ReadError::NotARecord(what),
                 })?;
@@ -106,13 +106,14 @@ impl Run {
             found => return Err(ReadError::Schema { found }),
         };
         run.resolve_problems().map_err(ReadError::NotARecord)?;
+        crate::format::older::upgrade(&mut run);
         Ok(run)
     }
 }
 
 const NO_OBJECT: &str = "its outermost value is not an object";
 
-/// The first bytes of archives that a record may come in.
+/// First bytes of archives that a record may come in.
 const ARCHIVES: [(&[u8], &str); 4] = [
     (b"PK\x03\x04", "a zip archive"),
     (b"\x1f\x8b", "packed by gzip"),
@@ -120,7 +121,7 @@ const ARCHIVES: [(&[u8], &str); 4] = [
     (b"\x28\xb5\x2f\xfd", "packed by zstd"),
 ];
 
-/// The version of a record's format, in whatever else there is.
+/// The version of a record's format; other fields are ignored.
 #[derive(Deserialize)]
 struct Version {
     #[serde(default)]

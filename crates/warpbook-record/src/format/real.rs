@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Real(pub f64);
 
 impl Real {
-    /// The number that JSON lacks, by its name.
+    /// Returns the number that JSON lacks, by its name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "NaN" => Some(Self(f64::NAN)),
@@ -79,14 +79,14 @@ pub mod one {
     /// Writes one number.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// If the serializer fails.
     pub fn serialize<S: Serializer>(v: &f64, s: S) -> Result<S::Ok, S::Error> {
         Real(*v).serialize(s)
     }
     /// Reads one number.
     ///
     /// # Errors
-    /// Those of the deserializer, and anything that is no number.
+    /// If the deserializer fails, or the value is not a number.
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
         Ok(Real::deserialize(d)?.0)
     }
@@ -100,14 +100,14 @@ pub mod many {
     /// Writes a list of numbers.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// If the serializer fails.
     pub fn serialize<S: Serializer>(v: &[f64], s: S) -> Result<S::Ok, S::Error> {
         s.collect_seq(v.iter().map(|x| Real(*x)))
     }
     /// Reads a list of numbers.
     ///
     /// # Errors
-    /// Those of the deserializer, and anything that is no number.
+    /// If the deserializer fails, or a value is not a number.
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<f64>, D::Error> {
         Ok(Vec::<Real>::deserialize(d)?.into_iter().map(|r| r.0).collect())
     }
@@ -122,14 +122,14 @@ pub mod map {
     /// Writes a map of numbers.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// If the serializer fails.
     pub fn serialize<S: Serializer>(v: &BTreeMap<String, f64>, s: S) -> Result<S::Ok, S::Error> {
         s.collect_map(v.iter().map(|(k, x)| (k, Real(*x))))
     }
     /// Reads a map of numbers.
     ///
     /// # Errors
-    /// Those of the deserializer, and anything that is no number.
+    /// If the deserializer fails, or a value is not a number.
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, f64>, D::Error> {
         Ok(BTreeMap::<String, Real>::deserialize(d)?.into_iter().map(|(k, r)| (k, r.0)).collect())
     }

@@ -1,5 +1,5 @@
-//! Records of format 1, upgraded while they are read. Frozen: it says what that format meant, experiment by experiment, and changes
-//! only if it said something wrong.
+//! Upgrades records of format 1 while they are read. This file is frozen: it states the meaning of that format, experiment by experiment, and changes
+//! only to correct a misstatement.
 
 use crate::format::real::Real;
 use crate::{
@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// Makes a record of format 1 one of format 2, without its problems and how it is read, which it gives. An error says which entry
-/// has a problem that format 1 does not have; anything else that is wrong is left for the reader to refuse.
+/// Upgrades a record of format 1 to format 2, except for its problems and its descriptor, which are returned. An error names the entry with a problem
+/// that format 1 does not have; the reader refuses any other error.
 pub(crate) fn upgrade(run: &mut Value) -> Result<(Vec<Problem>, Descriptor), String> {
     let mut problems: Vec<Problem> = Vec::new();
     let mut seen = HashSet::new();
@@ -43,7 +43,7 @@ pub(crate) fn upgrade(run: &mut Value) -> Result<(Vec<Problem>, Descriptor), Str
     Ok((problems, descriptor(run.get("experiment").and_then(Value::as_str).unwrap_or_default())))
 }
 
-/// The size of a cluster moves to the tile, which always had it, and a variant names its rung in a field, not in its id.
+/// The size of a cluster moves to the tile, which always had it. A variant names its rung in a field instead of its id.
 fn upgrade_rung(rung: &mut Value) {
     let kernels = rung.get_mut("runner").and_then(|r| r.get_mut("kernels"));
     if let Some(schedule) = kernels.and_then(|k| k.get_mut("schedule"))
@@ -58,7 +58,7 @@ fn upgrade_rung(rung: &mut Value) {
     }
 }
 
-/// What tells the problems of format 1 apart.
+/// The properties that distinguish problems of format 1.
 #[derive(Deserialize)]
 struct Kind {
     kind: String,
@@ -161,7 +161,7 @@ fn matmul(work: &Matmul) -> Problem {
     })
 }
 
-/// The size that the lessons discuss: 5 M points of one feature; the cube of 4096, in bf16 rather than in other types.
+/// The size that the lessons discuss: 5 M points of one feature; the cube of 4096, preferably in bf16.
 fn main_problem(problems: &[Problem]) -> Option<&Problem> {
     let rank = |p: &Problem| {
         let is = |name: &str, value: u64| p.count(name) == Some(value);
@@ -169,7 +169,7 @@ fn main_problem(problems: &[Problem]) -> Option<&Problem> {
         let cube = is("m", 4096) && is("n", 4096) && is("k", 4096);
         u8::from(points) + u8::from(cube) * (1 + u8::from(p.dtype == Dtype::Bf16))
     };
-    // Of equals the first: those of measurements come before those that only a training or a part has.
+    // Among equals the first wins: problems of measurements come before those that only a training or a part has.
     problems.iter().rev().filter(|p| rank(p) > 0).max_by_key(|p| rank(p))
 }
 

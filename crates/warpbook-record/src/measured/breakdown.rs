@@ -1,81 +1,82 @@
-//! A rung's work taken apart: what the device did in one run of it, operation by operation.
+//! The breakdown of a rung's work: the device's activity in one run, operation by operation.
 
 use crate::problem::by_id;
 use crate::{Bound, Dtype, MemoryLevel, Problem, Run, stats};
 use serde::{Deserialize, Serialize};
 
-/// What the device did in one run of a rung's work, as in a training step, recorded over several runs. Times are in microseconds, a sample a run.
+/// The device's activity in one run of a rung's work, such as a training step, recorded over several runs. Times are in microseconds, with a sample
+/// for each run.
 ///
-/// Recording lengthens the gaps between kernels: the rung's [`Measurement`](crate::Measurement) says how long a run takes without it. The time of
-/// a kernel that is launched before its predecessor has ended includes its wait for that.
+/// Recording lengthens the gaps between kernels: the rung's [`Measurement`](crate::Measurement) has the time of a run without it. The time of a
+/// kernel that is launched before its predecessor has ended includes its wait for that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Breakdown {
-    /// The id of its rung.
+    /// Id of the rung.
     pub rung: String,
     /// The work, by its id.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// What recorded it, as "CUPTI 130001".
+    /// The recorder, such as "CUPTI 130001".
     pub source: String,
-    /// From the start of the first activity to the end of the last.
+    /// Time from the start of the first activity to the end of the last.
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub whole_us: Vec<f64>,
-    /// The part of it in which the device did something.
+    /// The part of `whole_us` in which the device was busy.
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub busy_us: Vec<f64>,
-    /// From the end of a run to the start of the next; one less than there are runs, as runs follow each other.
+    /// Time from the end of a run to the start of the next; one fewer than there are runs, which follow one another.
     #[serde(default, with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub between_us: Vec<f64>,
-    /// In the order in which they are queued.
+    /// Operations in the order in which they are queued.
     pub operations: Vec<OperationTime>,
 }
 
-/// An operation of a [`Breakdown`]: some kernels, copies and fills.
+/// An operation of a [`Breakdown`]: one or more kernels, copies and fills.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OperationTime {
-    /// Its name, as "conv1 weight gradient"; that of its kernel where what it belongs to is not known.
+    /// Name of the operation, such as "conv1 weight gradient"; the name of its kernel if the operation is not known.
     pub name: String,
-    /// The kernels, each once, in the order of their first launch; "fill" and "copy on the device" too.
+    /// Names of the kernels, each once, in the order of their first launch; also "fill" and "copy on the device".
     pub kernels: Vec<String>,
-    /// Kernels, copies and fills of a run.
+    /// Number of kernels, copies and fills in a run.
     pub launches: u64,
-    /// The sum of their durations.
+    /// Sum of their durations in each run.
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub samples_us: Vec<f64>,
-    /// The same in runs whose kernels follow one another, each on its own: on one stream, and none launched before its predecessor has ended. So
-    /// no time is spent waiting or shared. Empty where that was not recorded, as where it is how the rung runs anyway.
+    /// Sum of their durations in runs whose kernels follow one another: on one stream, and none launched before its predecessor has ended. So no time
+    /// is spent waiting or shared. Empty if that was not recorded, for example because the rung runs that way anyway.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub alone_us: Vec<f64>,
-    /// Floating-point operations; 0 where they are not counted, as where they are few.
+    /// Floating-point operations; 0 if they are not counted, for example because they are few.
     #[serde(default)]
     pub flops: u64,
-    /// The bytes that it has to read and write at least; 0 where they are not counted.
+    /// Bytes that have to be read and written at least; 0 if they are not counted.
     #[serde(default)]
     pub bytes: u64,
-    /// Those of them that are written.
+    /// Bytes written (a part of `bytes`).
     #[serde(default)]
     pub written_bytes: u64,
-    /// The type of its arithmetic, where FLOPs are counted and it is not that of the problem.
+    /// Type of its arithmetic, if FLOPs are counted and it differs from the problem's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<Dtype>,
 }
 
 impl OperationTime {
-    /// Median of the samples in microseconds.
+    /// Returns the median of the samples in microseconds.
     #[must_use]
     pub fn median_us(&self) -> Option<f64> {
         stats::median(&self.samples_us)
     }
 
-    /// Median of the samples in which the operation had the device to itself, in microseconds: of [`Self::alone_us`] where that was recorded.
+    /// Returns the median time in microseconds of the operation without others beside it: of [`Self::alone_us`] if that was recorded.
     #[must_use]
     pub fn own_median_us(&self) -> Option<f64> {
         if self.alone_us.is_empty() { self.median_us() } else { stats::median(&self.alone_us) }
@@ -83,39 +84,39 @@ impl OperationTime {
 }
 
 impl Breakdown {
-    /// Median time from the first activity's start to the last one's end, in microseconds.
+    /// Returns the median time from the first activity's start to the last one's end, in microseconds.
     #[must_use]
     pub fn whole_median_us(&self) -> Option<f64> {
         stats::median(&self.whole_us)
     }
 
-    /// Median of the time within a run in which the device did nothing: the gaps between kernels.
+    /// Returns the median idle time within a run in microseconds: the gaps between kernels.
     #[must_use]
     pub fn idle_median_us(&self) -> Option<f64> {
         let idle: Vec<f64> = self.whole_us.iter().zip(&self.busy_us).map(|(whole, busy)| whole - busy).collect();
         stats::median(&idle)
     }
 
-    /// Median of the time between two runs.
+    /// Returns the median time between two runs in microseconds.
     #[must_use]
     pub fn between_median_us(&self) -> Option<f64> {
         stats::median(&self.between_us)
     }
 
-    /// Whether operations were recorded one after another too: see [`OperationTime::alone_us`].
+    /// Returns true if operations were also recorded one after another: see [`OperationTime::alone_us`].
     #[must_use]
     pub fn has_alone(&self) -> bool {
         self.operations.iter().any(|o| !o.alone_us.is_empty())
     }
 
-    /// The sum of the medians of [`OperationTime::own_median_us`].
+    /// Returns the sum of all [`OperationTime::own_median_us`].
     #[must_use]
     pub fn sum_alone_us(&self) -> f64 {
         self.sum_of(OperationTime::own_median_us)
     }
 
-    /// Takes over the times of the same operations in runs whose kernels follow one another. Nothing is taken over unless every operation of
-    /// either is in the other, with as many launches.
+    /// Takes over the times of the same operations in runs whose kernels follow one another. Returns false, and takes nothing over, unless both
+    /// breakdowns have the same operations with the same numbers of launches.
     pub fn set_alone(&mut self, serial: &Self) -> bool {
         let mut left: Vec<&OperationTime> = serial.operations.iter().collect();
         let mut found = Vec::new();
@@ -134,7 +135,7 @@ impl Breakdown {
         true
     }
 
-    /// The sum of the operations' medians; more than the whole where two of them run at once.
+    /// Returns the sum of the operations' medians, which exceeds the whole time if two of them overlap.
     #[must_use]
     pub fn sum_us(&self) -> f64 {
         self.sum_of(OperationTime::median_us)
@@ -146,14 +147,14 @@ impl Breakdown {
 }
 
 impl Run {
-    /// The breakdown of a rung at a problem.
+    /// Returns the breakdown of a rung at a problem.
     #[must_use]
     pub fn breakdown(&self, rung: &str, problem: &Problem) -> Option<&Breakdown> {
         self.breakdowns.iter().find(|b| b.rung == rung && b.problem == *problem)
     }
 
-    /// What bounds an operation: its least bytes or its arithmetic, each at its measured ceiling. What fits into L2 with room to spare is
-    /// taken to come from there, as the operation before has left it. `None` where neither is counted or has a ceiling.
+    /// Returns the bound of an operation: its least bytes or its arithmetic, each at its measured ceiling. Data that fits into L2 with room to spare
+    /// is assumed to come from there, where the operation before left it. `None` if neither is counted or has a ceiling.
     #[must_use]
     pub fn operation_bound(&self, of: &Breakdown, operation: &OperationTime) -> Option<Bound> {
         let OperationTime { flops, bytes, written_bytes, dtype, .. } = operation;
@@ -264,7 +265,7 @@ mod tests {
             assert_eq!(found, expect, "{flops} {bytes}");
         };
         check(0, 500, None, Some((Some(MemoryLevel::L2), 5.0)));
-        // Half of them are written, so that DRAM has the rate of copies.
+        // Half of the bytes are written, so that DRAM has the rate of copies.
         check(0, 1000, None, Some((Some(MemoryLevel::Dram), 200.0)));
         check(4000, 500, None, Some((None, 200.0)));
         check(4000, 500, Some(Dtype::F16), Some((None, 20.0)));

@@ -4,33 +4,33 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
-    /// What it was compared with, as in "f64 descent on the CPU".
+    /// The reference, such as "f64 descent on the CPU".
     pub reference: String,
     /// The largest |got - want|.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub max_abs_error: f64,
-    /// The largest |got - want| / max(|want|, scale), the scale being the comparer's; this is what the tolerance bounds.
+    /// The largest |got - want| / max(|want|, scale), with a scale given by the comparer; the tolerance bounds this error.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub max_rel_error: f64,
-    /// The bound on the relative error.
+    /// Bound on the relative error.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub tolerance: f64,
-    /// Whether the error stayed within it, before the timed loop and after it.
+    /// True if the error stayed within the tolerance, before and after the timed loop.
     pub passed: bool,
 }
 
 impl Check {
-    /// Compares pairs of (got, want); `scale` is the least magnitude that errors are taken relative to.
-    /// Anything that is not a number, and an empty list, fails.
+    /// Compares pairs of (got, want); `scale` is the smallest magnitude that errors are taken relative to. The check fails on NaN and on an empty
+    /// list.
     #[must_use]
     pub fn compare(reference: impl Into<String>, pairs: &[(f64, f64)], scale: f64, tolerance: f64) -> Self {
         Self::over(reference, pairs.iter().copied(), scale, tolerance)
     }
 
-    /// The same over as many pairs as an iterator gives, without keeping them.
+    /// Like [`Check::compare`], for the pairs of an iterator, without storing them.
     #[must_use]
     pub fn over(
         reference: impl Into<String>,
@@ -50,7 +50,7 @@ impl Check {
         Self { reference: reference.into(), max_abs_error, max_rel_error, tolerance, passed }
     }
 
-    /// The worse of two checks of the same thing, as of before and after a timed loop.
+    /// Returns the worse of two checks of one result, such as before and after a timed loop.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         let passed = self.passed && other.passed;

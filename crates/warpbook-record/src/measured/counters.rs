@@ -1,42 +1,43 @@
-//! Hardware counters of a kernel, and the figures that are made of them.
+//! Hardware counters of a kernel, and the figures derived from them.
 
 use crate::Dtype;
 use serde::{Deserialize, Serialize};
 
-/// The metrics that figures are made of, by the names of NVIDIA's profilers.
+/// The metrics that the figures are derived from, by the names of NVIDIA's profilers.
 pub mod metric {
     use crate::Dtype;
 
-    /// Nanoseconds.
+    /// Duration in nanoseconds.
     pub const TIME: &str = "gpu__time_duration.sum";
-    /// Bytes from DRAM, and to it.
+    /// Bytes read from DRAM, and bytes written to it.
     pub const DRAM: [&str; 2] = ["dram__bytes_read.sum", "dram__bytes_write.sum"];
     /// Bytes between L1 and L2.
     pub const L2: &str = "lts__t_bytes.sum";
-    /// Per cent.
+    /// L2 hit rate in percent.
     pub const L2_HITS: &str = "lts__t_sector_hit_rate.pct";
-    /// Sectors of 32 bytes that loads lead to, and their requests.
+    /// Sectors of 32 bytes that loads access, and their requests.
     pub const LOADS: [&str; 2] =
         ["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"];
-    /// The same of stores.
+    /// Sectors of 32 bytes that stores access, and their requests.
     pub const STORES: [&str; 2] =
         ["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"];
-    /// Wavefronts that bank conflicts add, of loads and of stores.
+    /// Wavefronts added by bank conflicts, of loads and of stores.
     pub const CONFLICTS: [&str; 2] = [
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     ];
     /// All wavefronts of shared memory.
     pub const WAVEFRONTS: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum";
-    /// Per cent of cycles in which a scheduler issues.
+    /// Percent of cycles in which a scheduler issues an instruction.
     pub const ISSUE: &str = "smsp__issue_active.avg.pct_of_peak_sustained_active";
-    /// Threads of a warp that execute an instruction, on average, of 32.
+    /// Average number of threads, of the 32 of a warp, that execute an instruction.
     pub const LANES: &str = "smsp__thread_inst_executed_per_inst_executed.ratio";
-    /// Per cent of the warps that a multiprocessor can hold.
+    /// Percent of the warps that an SM can hold.
     pub const WARPS: &str = "sm__warps_active.avg.pct_of_peak_sustained_active";
-    /// Per cent of cycles in which the tensor cores compute.
+    /// Percent of cycles in which the tensor cores compute.
     pub const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active";
-    /// Percent of it below which no operation of the tensor cores has to be behind it: an H100 shows 0.13 for a kernel with none of their instructions.
+    /// Percent of `TENSOR` below which a kernel need not have used the tensor cores: an H100 shows 0.13 for a kernel without any of their
+    /// instructions.
     pub const IDLE_PIPE: f64 = 1.0;
     /// Thread instructions in fp32 that add, multiply, and do both, with the operations of each.
     pub const FP32: [(&str, f64); 3] = [
@@ -44,8 +45,8 @@ pub mod metric {
         ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1.0),
         ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2.0),
     ];
-    /// Floating-point operations of the tensor cores by the type of their inputs, a multiplication and an addition counted as two. No chip has all of
-    /// them: Hopper counts fp16 whatever its sums are in, others by the sums' type, and Turing has one for what is added up in fp32.
+    /// Floating-point operations of the tensor cores by the type of their inputs; a multiplication and an addition count as two. No chip has all of
+    /// these metrics: Hopper counts fp16 whatever the type of its sums, other chips count by the sums' type, and Turing has one for sums in fp32.
     pub const TENSOR_OPS: [(&str, Dtype); 7] = [
         ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", Dtype::Bf16),
         ("sm__ops_path_tensor_src_fp16.sum", Dtype::F16),
@@ -55,20 +56,21 @@ pub mod metric {
         ("sm__ops_path_tensor_src_tf32_dst_fp32.sum", Dtype::Tf32),
         ("sm__ops_path_tensor_src_fp64.sum", Dtype::F64),
     ];
-    /// What a stall reason has around its name: cycles that the warps of a scheduler spend waiting for it, added up, per instruction that it issues.
+    /// Text before and after the name of a stall reason: the cycles that the warps of a scheduler wait for that reason, added up, per issued
+    /// instruction.
     pub const STALL: [&str; 2] = ["smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"];
 }
 
-/// What the hardware counted while a kernel ran.
+/// Hardware counters of a kernel's run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelCounters {
-    /// The kernel's name; a number where it is not known, and "whole run" of all kernels together.
+    /// Name of the kernel; a number if it is not known, and "whole run" for all kernels together.
     pub kernel: String,
-    /// Blocks; empty where that is not known.
+    /// Grid of blocks; empty if it is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grid: Vec<u32>,
-    /// By the names of NVIDIA's profilers.
+    /// Values by the names of NVIDIA's profilers.
     pub values: Vec<CounterValue>,
 }
 
@@ -76,49 +78,49 @@ pub struct KernelCounters {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterValue {
-    /// As "dram__bytes_read.sum".
+    /// Name of the metric, such as "dram__bytes_read.sum".
     pub metric: String,
-    /// In the metric's unit: bytes, sectors, cycles, per cent, nanoseconds.
+    /// Value in the metric's unit: bytes, sectors, cycles, percent or nanoseconds.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub value: f64,
 }
 
 impl KernelCounters {
-    /// The value of a metric, where it was collected and is a number.
+    /// Returns the value of a metric, if it was collected and is a number.
     #[must_use]
     pub fn value(&self, metric: &str) -> Option<f64> {
         self.values.iter().find(|v| v.metric == metric).map(|v| v.value).filter(|v| v.is_finite())
     }
 
-    /// The sum of some metrics; `None` where one is missing.
+    /// Returns the sum of some metrics; `None` if one is missing.
     #[must_use]
     pub fn sum(&self, metrics: &[&str]) -> Option<f64> {
         metrics.iter().map(|m| self.value(m)).sum()
     }
 
-    /// One metric over another; `None` where one is missing, and over zero.
+    /// Returns the ratio of two metrics; `None` if one is missing or the divisor is zero.
     #[must_use]
     pub fn ratio(&self, [over, under]: [&str; 2]) -> Option<f64> {
         let (over, under) = (self.value(over)?, self.value(under)?);
         (under > 0.0).then(|| over / under)
     }
 
-    /// Something a second of the kernel's time.
+    /// Divides an amount by the kernel's time in seconds.
     #[must_use]
     pub fn per_s(&self, amount: Option<f64>) -> Option<f64> {
         let ns = self.value(metric::TIME).filter(|ns| *ns > 0.0)?;
         Some(amount? / ns * 1e9)
     }
 
-    /// The share of shared memory's wavefronts that bank conflicts add.
+    /// Returns the share of shared memory's wavefronts that bank conflicts add.
     #[must_use]
     pub fn bank_conflicts(&self) -> Option<f64> {
         let all = self.value(metric::WAVEFRONTS).filter(|all| *all > 0.0)?;
         Some(self.sum(&metric::CONFLICTS)? / all)
     }
 
-    /// Floating-point operations of the tensor cores, and the type of most of them; `None` where no such metric was collected.
+    /// Returns the floating-point operations of the tensor cores, and the type of most of them; `None` if no such metric was collected.
     #[must_use]
     pub fn tensor_flops(&self) -> Option<(f64, Dtype)> {
         let counted = || metric::TENSOR_OPS.iter().filter_map(|(m, dtype)| Some((self.value(m)?, *dtype)));
@@ -126,23 +128,23 @@ impl KernelCounters {
         Some((counted().map(|c| c.0).sum(), dtype))
     }
 
-    /// Floating-point operations, and the type of their arithmetic: those of the tensor cores with those in fp32 next to them, or those in fp32. `None`
-    /// where they were not counted, as of a kernel that used the tensor cores on a chip that does not count their operations.
+    /// Returns the floating-point operations, and the type of their arithmetic: those of the tensor cores with those in fp32 beside them, or those in
+    /// fp32. `None` if they were not counted, as for a kernel that used the tensor cores on a chip that does not count their operations.
     #[must_use]
     pub fn flops(&self) -> Option<(f64, Dtype)> {
         let fp32: Option<f64> = metric::FP32.iter().map(|(m, each)| Some(self.value(m)? * each)).sum();
         let pipe = self.value(metric::TENSOR).unwrap_or(0.0);
         match self.tensor_flops() {
             Some((flops, dtype)) if flops > 0.0 => Some((flops + fp32.unwrap_or(0.0), dtype)),
-            // Operations that have no metric, as of 8-bit numbers.
+            // Operations that have no metric, such as those on 8-bit numbers.
             Some(_) if pipe >= metric::IDLE_PIPE => None,
             None if pipe > 0.0 => None,
             _ => Some((fp32?, Dtype::F32)),
         }
     }
 
-    /// Reasons for which warps wait, with how many of a scheduler wait for each while it issues an instruction, the most first. That a warp is chosen
-    /// ("selected") is no stall.
+    /// Returns the stall reasons, each with the average number of a scheduler's warps that wait for it per issued instruction, the largest first. A
+    /// chosen warp ("selected") is not stalled.
     #[must_use]
     pub fn stalls(&self) -> Vec<(String, f64)> {
         let reason = |v: &CounterValue| {
@@ -184,15 +186,21 @@ mod tests {
         let with = |more: &[(&str, f64)]| kernel(&[&fp32[..], more].concat());
         assert_eq!(with(&[]).flops(), Some((23.0, Dtype::F32)));
         assert_eq!(with(&[(metric::TENSOR, 0.0), (metric::TENSOR_OPS[0].0, 0.0)]).flops(), Some((23.0, Dtype::F32)));
-        // On a chip that does not count what the tensor cores do.
+        // On a chip that does not count the tensor cores' operations.
         assert_eq!(with(&[(metric::TENSOR, 40.0)]).flops(), None);
         let idle = with(&[(metric::TENSOR, 0.13), (metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 0.0)]);
         assert_eq!(idle.flops(), Some((23.0, Dtype::F32)), "the pipe shows a little without any of its instructions");
-        let of = |ops: &[(&str, f64)]| with(&[&[(metric::TENSOR, 40.0)], ops].concat()).flops();
-        assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 0.0)]), None, "a type that is not counted");
-        assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 1e3)]), Some((1023.0, Dtype::F16)));
-        assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 5e3), (metric::TENSOR_OPS[5].0, 1e3)]), Some((6023.0, Dtype::Bf16)));
-        // Instructions are counted kernel by kernel: of a graph as a whole there are none.
+        let flops = |ops: &[(&str, f64)]| with(&[&[(metric::TENSOR, 40.0)], ops].concat()).flops();
+        assert_eq!(flops(&[(metric::TENSOR_OPS[0].0, 0.0)]), None, "a type that is not counted");
+        assert_eq!(
+            flops(&[(metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 1e3)]),
+            Some((1023.0, Dtype::F16))
+        );
+        assert_eq!(
+            flops(&[(metric::TENSOR_OPS[0].0, 5e3), (metric::TENSOR_OPS[5].0, 1e3)]),
+            Some((6023.0, Dtype::Bf16))
+        );
+        // Instructions are counted kernel by kernel: a graph as a whole has no counts.
         assert_eq!(kernel(&[(metric::TENSOR_OPS[5].0, 1e3)]).flops(), Some((1e3, Dtype::Tf32)));
         assert_eq!(kernel(&[]).flops(), None);
     }

@@ -3,71 +3,70 @@ use serde::{Deserialize, Serialize};
 /// The most points that a list of a [`Course`] keeps.
 pub const MAX_POINTS: usize = 20_000;
 
-/// How a training went, step by step. Its losses are those of the [`TrainLog`](crate::TrainLog) that it belongs to.
+/// The course of a training, step by step. Its losses are in the [`TrainLog`](crate::TrainLog) that it belongs to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Course {
-    /// What was trained, and how, in words: names as "optimiser", each with what it was.
+    /// Description of what was trained, and how: names such as "optimiser", each with its value.
     #[serde(default)]
     pub recipe: Vec<(String, String)>,
-    /// What the samples are, as "MNIST: the original files"; also whether they were drawn by a program.
+    /// Description of the samples, such as "MNIST: the original files"; also says if a program drew them.
     #[serde(default)]
     pub data: String,
-    /// Steps that a logged loss is the mean of, the last of an epoch of fewer; 1 where every step is logged.
+    /// Steps that a logged loss is the mean of; the last loss of an epoch may cover fewer. 1 if every step is logged.
     #[serde(default)]
     pub log_every: u64,
-    /// Steps before the first, of a training that was gone on with.
+    /// Steps made before this training, if it resumed an earlier one.
     #[serde(default)]
     pub first_step: u64,
-    /// Steps that were made since the beginning.
+    /// Steps since the beginning, earlier trainings included.
     #[serde(default)]
     pub steps: u64,
-    /// Steps of a whole epoch.
+    /// Steps in a whole epoch.
     #[serde(default)]
     pub steps_per_epoch: u64,
-    /// The learning rate: a point where it changed.
+    /// Learning rate: a point for each change.
     #[serde(default)]
     pub learning_rates: Vec<StepValue>,
-    /// What the loss was multiplied by before the backward pass, where it was: a point where that changed.
+    /// Loss scale, if the loss was scaled before the backward pass: a point for each change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loss_scales: Vec<StepValue>,
-    /// Steps that left the weights as they were since a gradient had overflowed, counted from 1; the first [`MAX_POINTS`].
+    /// Steps that left the weights unchanged because a gradient had overflowed, counted from 1; the first [`MAX_POINTS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped_steps: Vec<u64>,
-    /// How many such steps there were.
+    /// Number of skipped steps.
     #[serde(default)]
     pub skipped_total: u64,
-    /// The norm of all gradients before they were clipped, where it was computed: the mean over the steps of a logged loss, those
-    /// that were skipped left out.
+    /// Norm of all gradients before they were clipped, if it was computed: the mean over the steps of a logged loss, without skipped steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gradient_norms: Vec<StepValue>,
-    /// The evaluations.
+    /// Evaluations of the network.
     #[serde(default)]
     pub epochs: Vec<EpochPoint>,
-    /// Seconds of all of it, evaluations included.
+    /// Total time in seconds, evaluations included.
     #[serde(with = "crate::format::real::one", default)]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub total_s: f64,
-    /// The most bytes that the training asked its device for, samples included.
+    /// The most bytes that the training requested from its device, samples included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_allocated_bytes: Option<u64>,
-    /// The most bytes by which the device's free memory became less.
+    /// The largest decrease of the device's free memory in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_reserved_bytes: Option<u64>,
-    /// Why it ended, in a few words, as "finished"; empty while it goes on.
+    /// Why it ended, in a few words, such as "finished"; empty while it goes on.
     #[serde(default)]
     pub ended: String,
 }
 
 impl Course {
-    /// Steps that it made itself.
+    /// Returns the number of steps of this training.
     #[must_use]
     pub fn made(&self) -> u64 {
         self.steps.saturating_sub(self.first_step)
     }
 }
 
-/// A value from a step on, or at it.
+/// A value at a step, or from a step on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepValue {
@@ -79,7 +78,7 @@ pub struct StepValue {
     pub value: f64,
 }
 
-/// An evaluation after an epoch, or where a training ended within one.
+/// An evaluation at the end of an epoch, or where a training ended within one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EpochPoint {
@@ -87,38 +86,38 @@ pub struct EpochPoint {
     pub epoch: u64,
     /// Steps since the beginning.
     pub step: u64,
-    /// Seconds of the epoch's steps.
+    /// Time of the epoch's steps in seconds.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub seconds: f64,
-    /// The mean loss of its batches, as they were trained on.
+    /// Mean loss of the epoch's batches during training.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub train_loss: f64,
-    /// The loss over the test samples.
+    /// Loss over the test samples.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub test_loss: f64,
-    /// Training samples that were classified as their labels say, as they were trained on; absent without labels.
+    /// Correctly classified training samples, as counted during training; absent without labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train: Option<Right>,
-    /// The same of the test samples.
+    /// Correctly classified test samples; absent without labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<Right>,
 }
 
-/// Samples that were classified as their labels say.
+/// A count of correctly classified samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Right {
-    /// How many.
+    /// Number of correctly classified samples.
     pub correct: u64,
-    /// Of how many.
+    /// Number of all samples.
     pub of: u64,
 }
 
 impl Right {
-    /// The share that is right, from 0 to 1; `None` where there were no samples.
+    /// Returns the accuracy from 0 to 1; `None` without samples.
     #[must_use]
     pub fn accuracy(self) -> Option<f64> {
         (self.of > 0).then(|| self.correct as f64 / self.of as f64)

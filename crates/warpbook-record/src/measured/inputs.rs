@@ -1,5 +1,6 @@
 //! The data that the problems of a run were computed on.
 
+use serde::de::{SeqAccess, Visitor, value::SeqAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
@@ -8,12 +9,11 @@ use std::fmt;
 /// Records written before there were entries have a sentence, "x evenly spaced; several features: Gaussian x", which becomes entries when it is read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(with = "Form"))]
 #[serde(transparent)]
-pub struct Inputs(Vec<Input>);
+pub struct Inputs(#[cfg_attr(feature = "schema", schemars(with = "Form"))] Vec<Input>);
 
 /// The data of some problems of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Input {
     /// The problems that it is about, by words that their labels contain, such as "MNIST CNN"; empty for all.
@@ -23,12 +23,14 @@ pub struct Input {
     pub data: String,
 }
 
-/// How a record holds them.
-#[derive(Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(untagged)]
+/// The forms that a record may hold.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(inline, untagged)]
+#[expect(dead_code, reason = "it only describes the format")]
 enum Form {
     Entries(Vec<Input>),
+    /// The form of older records.
     Sentence(String),
 }
 
@@ -76,24 +78,46 @@ impl From<&str> for Inputs {
     }
 }
 
+/// Writes "several features: Gaussian x", or the data alone if the entry is about all problems.
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { work, data } = self;
+        let colon = if work.is_empty() { "" } else { ": " };
+        write!(f, "{work}{colon}{data}")
+    }
+}
+
 /// Writes the entries as one sentence without a full stop.
 impl fmt::Display for Inputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, Input { work, data }) in self.0.iter().enumerate() {
+        for (i, entry) in self.0.iter().enumerate() {
             let separator = if i == 0 { "" } else { "; " };
-            let colon = if work.is_empty() { "" } else { ": " };
-            write!(f, "{separator}{work}{colon}{data}")?;
+            write!(f, "{separator}{entry}")?;
         }
         Ok(())
     }
 }
 
+/// Written out, since an untagged enum would keep a copy of the value first and lose the path to an error.
 impl<'de> Deserialize<'de> for Inputs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match Form::deserialize(deserializer)? {
-            Form::Entries(entries) => Self(entries),
-            Form::Sentence(sentence) => Self::of_sentence(&sentence),
-        })
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Inputs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of inputs or a sentence")
+            }
+
+            fn visit_str<E>(self, sentence: &str) -> Result<Inputs, E> {
+                Ok(Inputs::of_sentence(sentence))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, entries: A) -> Result<Inputs, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(entries)).map(Inputs)
+            }
+        }
+        deserializer.deserialize_any(Either)
     }
 }
 
@@ -115,6 +139,8 @@ mod tests {
         assert_eq!(new[1]["work"], "several features");
         assert_eq!(serde_json::from_value::<Inputs>(new).unwrap(), entries);
         assert!(serde_json::from_value::<Inputs>(serde_json::json!("")).unwrap().is_empty());
-        assert!(serde_json::from_value::<Inputs>(serde_json::json!(3)).is_err());
+        for wrong in [serde_json::json!(3), serde_json::json!({ "data": "x" }), serde_json::json!([{ "work": "x" }])] {
+            assert!(serde_json::from_value::<Inputs>(wrong).is_err());
+        }
     }
 }

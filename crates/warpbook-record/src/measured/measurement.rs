@@ -107,14 +107,6 @@ pub struct Policy {
     pub inputs: Inputs,
 }
 
-impl Policy {
-    /// Whether figures taken under the two may share a chart.
-    #[must_use]
-    pub fn comparable(&self, other: &Self) -> bool {
-        self.timed_by == other.timed_by && self.l2 == other.l2 && self.inputs == other.inputs
-    }
-}
-
 /// What the compiler and the device say of one kernel of a rung.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -203,6 +195,9 @@ pub struct Measurement {
     /// Test samples that were classified right, one entry a sample of the time and in the same order, where each sample is a whole training.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub test: Vec<Right>,
+    /// Steps of the optimiser in each sample, where each sample is a whole training of a number of steps that is known before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
 }
 
 /// Bytes that a rung moves at a level of memory.
@@ -236,6 +231,7 @@ impl Measurement {
             peak_bytes: None,
             gpus: None,
             test: Vec::new(),
+            steps: None,
         }
     }
 

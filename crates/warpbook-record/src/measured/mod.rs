@@ -1,4 +1,4 @@
-//! What a run gave: measurements, checks, counters, courses of trainings, profiles, X-rays.
+//! The results of a run: measurements, checks, counters, courses of trainings, profiles, X-rays.
 
 pub(crate) mod breakdown;
 pub(crate) mod check;

@@ -1,46 +1,46 @@
-//! What a profiler found in addition to times: memory, clocks and power over time, hardware counters, and what the profiler itself costs.
+//! Results of a profiler other than times: memory, clocks and power over time, hardware counters, and the profiler's own cost.
 
 use crate::problem::by_id;
 use crate::{KernelCounters, Problem, Run};
 use serde::{Deserialize, Serialize};
 
-/// What was recorded of a rung at a problem apart from its [`Span`](crate::Span)s and its [`Breakdown`](crate::Breakdown).
+/// The profile of a rung at a problem, apart from its [`Span`](crate::Span)s and its [`Breakdown`](crate::Breakdown).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profiled {
-    /// The id of its rung.
+    /// Id of the rung.
     pub rung: String,
     /// The work, by its id.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// What recorded it, as "CUPTI 130001" or "CUDA events", and why where it is not the usual.
+    /// The recorder, such as "CUPTI 130001" or "CUDA events", with a reason if it is not the usual one.
     pub source: String,
-    /// What arrays held on the device, at the start and at each change.
+    /// Device memory held by arrays, at the start and at each change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryAt>,
     /// Clock and power of the device, reading by reading, while runs of the rung followed one another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub power: Vec<PowerAt>,
-    /// What recording costs, where that was measured.
+    /// Cost of recording, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overhead: Option<ProfilerOverhead>,
-    /// Hardware counters, kernel by kernel in the order of their launches.
+    /// Hardware counters, kernel by kernel in launch order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<KernelCounters>,
 }
 
-/// Device memory at a moment.
+/// Device memory at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryAt {
-    /// Microseconds from the start of the timeline.
+    /// Time in microseconds from the start of the timeline.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub at_us: f64,
     /// Bytes that the driver has given to arrays, arenas and pools.
     pub allocated_bytes: u64,
-    /// Of these, bytes of arrays in pools that are in use.
+    /// Bytes of these that are used by arrays in pools.
     #[serde(default)]
     pub pool_allocated_bytes: u64,
     /// Bytes of the pools' segments, used or not.
@@ -48,75 +48,76 @@ pub struct MemoryAt {
     pub pool_reserved_bytes: u64,
 }
 
-/// Clock and power of a device at a moment; what the driver does not tell is missing.
+/// Clock and power of a device at one time. Values that the driver does not report are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PowerAt {
-    /// Microseconds from the start of the runs.
+    /// Time in microseconds from the start of the runs.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub at_us: f64,
-    /// The clock of the SMs in MHz.
+    /// SM clock in MHz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_mhz: Option<u32>,
-    /// The power that it draws, in watts. Recent GPUs give the mean of the last second or so.
+    /// Power draw in watts. Recent GPUs report the mean of about the last second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watts: Option<f64>,
-    /// The power cap: the most that it may draw on average, in watts, before its clocks are lowered.
+    /// Power cap in watts: the highest average power before clocks are lowered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_watts: Option<f64>,
-    /// Whether the power cap holds its clocks down.
+    /// True if the power cap holds the clocks down.
     #[serde(default)]
     pub capped: bool,
-    /// Floating-point operations of the runs until then; 0 where they are not counted.
+    /// Floating-point operations of the runs so far; 0 if they are not counted.
     #[serde(default)]
     pub flops: u64,
 }
 
-/// What a device came to while runs of a rung followed one another: the second half of its readings, when clock and power have settled.
+/// Steady state of a device while runs of a rung followed one another: the second half of its readings, when clock and power have settled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settled {
-    /// The mean clock of the SMs in MHz.
+    /// Mean SM clock in MHz.
     pub sm_mhz: Option<f64>,
-    /// The mean power in watts.
+    /// Mean power in watts.
     pub watts: Option<f64>,
-    /// Operations per second; `None` where they were not counted.
+    /// Floating-point operations per second; `None` if they were not counted.
     pub flops_per_s: Option<f64>,
-    /// Readings in which the power cap held the clocks down.
+    /// Number of readings in which the power cap held the clocks down.
     pub capped: usize,
-    /// All of the second half.
+    /// Number of all readings in the second half.
     pub readings: usize,
 }
 
-/// A step's time while it is recorded, and without that.
+/// The time of a step with and without recording.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfilerOverhead {
-    /// Microseconds of a recorded step, until the device was done: the mean of a cycle's steps, on the CPU their median.
+    /// Time of a recorded step in microseconds, until the device was done: the mean of a cycle's steps, on the CPU their median.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub recorded_us: f64,
-    /// The same of steps that nothing recorded, before the cycle and after it: the median.
+    /// Median time of an unrecorded step in microseconds, before and after the cycle.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub unrecorded_us: f64,
-    /// How many of those there were.
+    /// Number of unrecorded steps.
     pub unrecorded_steps: u64,
-    /// Whether CUPTI was attached to the process during some of those, by an earlier recording: that makes each launch slightly slower also where nothing
-    /// records.
+    /// True if an earlier recording had attached CUPTI to the process during some of the unrecorded steps: this makes each launch slightly slower
+    /// even if nothing is recorded.
     #[serde(default)]
     pub attached_before: bool,
-    /// How far steps of the same kind differ, in microseconds: twice the larger of the median absolute deviations of recorded and unrecorded ones.
+    /// Variation between steps of one kind in microseconds: twice the larger of the median absolute deviations of recorded and unrecorded steps.
     #[serde(default, with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub noise_us: f64,
 }
 
 impl ProfilerOverhead {
-    /// Fewer steps are no baseline: a program's first step is slower than its others.
+    /// The fewest unrecorded steps of a baseline: a program's first step is slower than its others.
     const LEAST_STEPS: u64 = 2;
 
-    /// Recorded over unrecorded; `None` where recorded steps are not slower by more than the noise, or only one was not recorded.
+    /// Returns the recorded over the unrecorded time; `None` if recorded steps are not slower by more than the noise, or only one step was not
+    /// recorded.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let is_measurable =
@@ -127,7 +128,7 @@ impl ProfilerOverhead {
 }
 
 impl Profiled {
-    /// Of a rung at a problem, with nothing recorded by this source yet.
+    /// Makes the profile of a rung at a problem, without any recordings yet.
     #[must_use]
     pub fn of(rung: impl Into<String>, problem: Problem, source: impl Into<String>) -> Self {
         Self {
@@ -141,7 +142,7 @@ impl Profiled {
         }
     }
 
-    /// What the device came to by the second half of its readings; `None` where there are fewer than two.
+    /// Returns the steady state from the second half of the readings; `None` if there are fewer than two.
     #[must_use]
     pub fn settled(&self) -> Option<Settled> {
         let late = self.power.get(self.power.len() / 2..).filter(|_| self.power.len() > 1)?;
@@ -165,7 +166,7 @@ impl Profiled {
 }
 
 impl Run {
-    /// What a profiler found of a rung at a problem.
+    /// Returns the profile of a rung at a problem.
     #[must_use]
     pub fn profiled_of(&self, rung: &str, problem: &Problem) -> Option<&Profiled> {
         self.profiled.iter().find(|p| p.rung == rung && p.problem == *problem)
@@ -186,18 +187,18 @@ mod tests {
             capped: i > 2,
             flops: u64::from(i) * 1000,
         };
-        let of = |n: u32| Profiled {
+        let profile = |n: u32| Profiled {
             power: (0..n).map(reading).collect(),
             ..Profiled::of("01", Problem::new("p", "p", Vec::new(), crate::Dtype::F32), "NVML")
         };
-        let settled = of(4).settled().expect("four readings");
+        let settled = profile(4).settled().expect("four readings");
         assert_eq!((settled.sm_mhz, settled.watts), (Some(1977.5), Some(700.0)));
         assert_eq!((settled.capped, settled.readings), (1, 2));
         let rate = settled.flops_per_s.expect("operations");
         assert!((rate - 2e4).abs() < 1e-6, "{rate}");
-        assert_eq!((of(0).settled(), of(1).settled()), (None, None));
-        // Of a clock that stands still there is no rate.
-        let mut still = of(4);
+        assert_eq!((profile(0).settled(), profile(1).settled()), (None, None));
+        // A clock that stands still gives no rate.
+        let mut still = profile(4);
         still.power.iter_mut().for_each(|r| r.at_us = 0.0);
         assert_eq!(still.settled().and_then(|s| s.flops_per_s), None);
     }

@@ -1,9 +1,9 @@
-//! How well several devices do the work of one.
+//! The scaling of work over several devices.
 
 use crate::{Measurement, Run};
 
 impl Run {
-    /// The measurement of the same rung on one device: at size 1 of the same line of a sweep whose sizes are numbers of devices.
+    /// Returns the measurement of the same rung on one device: at size 1 of the same line of a sweep over numbers of devices.
     #[must_use]
     pub fn on_one(&self, m: &Measurement) -> Option<&Measurement> {
         let is_one = |other: &&Measurement| {
@@ -12,8 +12,8 @@ impl Run {
         self.measurements.iter().find(|other| is_one(other) && self.is_sound(other))
     }
 
-    /// The scaling efficiency: items a second over those of as many devices, each as fast as one alone. With the same work for each device (weak
-    /// scaling) it is t(1) / t(N), and with the same work for all together (strong scaling) t(1) / (N t(N)). `None` where either was not measured.
+    /// Returns the scaling efficiency: the item rate over that of as many devices, each as fast as one alone. With the same work for each device
+    /// (weak scaling) it is t(1) / t(N), and with the same work for all together (strong scaling) t(1) / (N t(N)). `None` if either was not measured.
     #[must_use]
     pub fn scaling_efficiency(&self, m: &Measurement) -> Option<f64> {
         let (one, devices) = (self.on_one(m)?.items_per_s()?, m.problem.size());

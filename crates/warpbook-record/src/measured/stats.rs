@@ -1,6 +1,6 @@
 //! The statistics of a measurement: median and median absolute deviation, mean and standard deviation.
 
-/// The median of the samples; `None` without samples. NaN samples sort last.
+/// Returns the median of the samples; `None` without samples. NaN samples sort last.
 #[must_use]
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
@@ -13,20 +13,20 @@ pub fn median(samples: &[f64]) -> Option<f64> {
     }
 }
 
-/// The median absolute deviation from the median, unscaled, in the samples' unit; `None` without samples.
+/// Returns the median absolute deviation from the median, unscaled, in the samples' unit; `None` without samples.
 #[must_use]
 pub fn mad(samples: &[f64]) -> Option<f64> {
     let centre = median(samples)?;
     median(&samples.iter().map(|s| (s - centre).abs()).collect::<Vec<_>>())
 }
 
-/// The smallest sample; `None` without samples.
+/// Returns the smallest sample; `None` without samples.
 #[must_use]
 pub fn min(samples: &[f64]) -> Option<f64> {
     samples.iter().copied().min_by(f64::total_cmp)
 }
 
-/// The mean, and the standard deviation of a sample (over n - 1; 0 of a single number), in the samples' unit; `None` without samples.
+/// Returns the mean, and the standard deviation of a sample (over n - 1; 0 for a single number), in the samples' unit; `None` without samples.
 #[must_use]
 pub fn moments(samples: &[f64]) -> Option<(f64, f64)> {
     let n = samples.len() as f64;

@@ -1,21 +1,21 @@
-//! The least time that measured ceilings allow.
+//! The shortest times that the measured ceilings allow.
 
 use super::Run;
 use crate::{BandwidthPeak, ComputePeak, DeviceKind, Measurement, MemoryLevel, Outcome, Problem, Requires, Rung};
 
-/// What bounds a measurement, given the measured ceilings.
+/// The bound on a measurement by the measured ceilings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
-    /// The level of memory; `None` where it is arithmetic.
+    /// Level of memory that is the bound; `None` if it is arithmetic.
     pub level: Option<MemoryLevel>,
-    /// The least time in microseconds.
+    /// Shortest possible time in microseconds.
     pub us: f64,
-    /// The kind of the device that it bounds.
+    /// Kind of the device.
     pub device: DeviceKind,
 }
 
 impl Bound {
-    /// As a sentence names it: "DRAM", "shared memory", "arithmetic".
+    /// Returns its name in a sentence: "DRAM", "shared memory", "arithmetic".
     #[must_use]
     pub fn label(&self) -> &'static str {
         self.level.map_or("arithmetic", |level| level.label_on(self.device))
@@ -23,13 +23,13 @@ impl Bound {
 }
 
 impl Run {
-    /// The bandwidth ceiling of a problem: that of L2 where its working set stays there between passes, else of DRAM.
+    /// Returns the bandwidth ceiling of a problem: L2's if its working set stays there between passes, else DRAM's.
     #[must_use]
     pub fn ceiling(&self, problem: &Problem) -> Option<&BandwidthPeak> {
         self.peaks.ceiling_for(problem.working_set_bytes, self.environment.device.l2_bytes, problem.written_part())
     }
 
-    /// The arithmetic ceiling of a problem: that of its element type, or the highest of the types that rungs do it in.
+    /// Returns the arithmetic ceiling of a problem: that of its element type, or the highest of the types that rungs use.
     #[must_use]
     pub fn arithmetic(&self, problem: &Problem) -> Option<&ComputePeak> {
         let others = self.measurements.iter().filter(|m| m.problem == *problem).filter_map(|m| m.dtype);
@@ -37,10 +37,10 @@ impl Run {
         peaks.max_by(|a, b| a.flops_per_s().total_cmp(&b.flops_per_s()))
     }
 
-    /// What bounds a measurement: the slowest part of its work, each at its measured ceiling. The parts are the bytes counted at
-    /// each level of memory (the problem's least bytes at [`Run::ceiling`] where none were counted) and the operations; of several
-    /// GPUs each does its share, while all bytes of the link cross the one. `None` where none of these has a ceiling, as of copies by the CUDA
-    /// driver: they cross the link between host and device.
+    /// Returns the bound on a measurement: the slowest part of its work, each at its measured ceiling. The parts are the bytes counted at each level
+    /// of memory (the problem's least bytes at [`Run::ceiling`] if none were counted) and the operations. Of several GPUs each does its share, while
+    /// all bytes of the link cross the same one. `None` if no part has a ceiling, as for copies by the CUDA driver: they cross the link between host
+    /// and device.
     #[must_use]
     pub fn bound(&self, m: &Measurement) -> Option<Bound> {
         if self.is_copy(m) {
@@ -51,7 +51,7 @@ impl Run {
             (bytes_per_s > 0.0).then(|| Bound { level: Some(level), us: bytes as f64 / bytes_per_s * 1e6, device })
         };
         let written = m.problem.written_part();
-        // Each GPU has its own memory and its own units; what crosses the link all wait for.
+        // Each GPU has its own memory and its own units, but all wait for the bytes of the link.
         let each = f64::from(m.gpus());
         let shared = |level: MemoryLevel| if level == MemoryLevel::Link { 1.0 } else { each };
         let counted = m.traffic.iter().filter_map(|t| {
@@ -72,20 +72,20 @@ impl Run {
         counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
     }
 
-    /// Reports whether this is a copy by the CUDA driver, with no traffic counted.
+    /// Returns true for a copy by the CUDA driver with no traffic counted.
     fn is_copy(&self, m: &Measurement) -> bool {
         m.traffic.is_empty() && self.rung(&m.rung).is_some_and(Rung::is_driver)
     }
 
-    /// The most GPUs that a rung ran on at a problem.
+    /// Returns the largest number of GPUs that a rung ran on at a problem.
     #[must_use]
     pub fn gpus_at(&self, problem: &Problem) -> u32 {
-        let of = self.measurements.iter().filter(|m| m.problem == *problem && self.is_sound(m));
-        of.map(Measurement::gpus).max().unwrap_or(1)
+        let measurements = self.measurements.iter().filter(|m| m.problem == *problem && self.is_sound(m));
+        measurements.map(Measurement::gpus).max().unwrap_or(1)
     }
 
-    /// The bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings, on as many GPUs
-    /// as a rung ran on. `None` where the device did nothing but copy.
+    /// Returns the bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings, on as many GPUs
+    /// as a rung ran on. `None` if the device only copied.
     #[must_use]
     pub fn least_time(&self, problem: &Problem) -> Option<Bound> {
         let mut own = self.measurements.iter().filter(|m| m.problem == *problem && self.on_device(m)).peekable();
@@ -97,16 +97,15 @@ impl Run {
         self.bound(&Measurement { dtype, gpus, ..Measurement::without_samples("", problem.clone(), Outcome::Measured) })
     }
 
-    /// The time of [`Run::bound`] over the median time; `None` for a CPU rung in a GPU's record, whose ceilings were not
-    /// measured.
+    /// Returns the time of [`Run::bound`] over the median time; `None` for a CPU rung in a GPU's record, whose ceilings were not measured.
     #[must_use]
     pub fn fraction_of_bound(&self, m: &Measurement) -> Option<f64> {
         let bound = self.bound(m).filter(|_| self.on_device(m))?;
         Some(bound.us / m.median_us()?)
     }
 
-    /// Whether a measurement was made on the record's device, and not on the CPU of the GPU's host: rungs that require nothing run
-    /// on the CPU.
+    /// Returns true if a measurement was made on the record's device, and not on the CPU of the GPU's host: rungs that require nothing run on the
+    /// CPU.
     #[must_use]
     pub fn on_device(&self, m: &Measurement) -> bool {
         let by_cpu = self.rung(&m.rung).is_some_and(|r| r.requires == Requires::Nothing);
@@ -139,9 +138,9 @@ mod tests {
         check(&timed("01", &p, 1.0), Some((Some(MemoryLevel::L2), 250.0)));
         check(&with(&|p| p.working_set_bytes = 26 << 20), Some((Some(MemoryLevel::Dram), 1000.0)));
         check(&with(&|p| p.flops = 3000), Some((None, 300.0)));
-        // A measurement's own operations come before the problem's.
+        // A measurement's own operations take precedence over the problem's.
         check(&Measurement { flops: Some(9000), ..timed("01", &p, 1.0) }, Some((None, 900.0)));
-        // What was counted comes before the least bytes, also where it is less.
+        // Counted bytes take precedence over the least bytes, even if there are fewer.
         let counted = |list: &[Traffic]| Measurement { traffic: list.to_vec(), ..timed("01", &p, 1.0) };
         check(
             &counted(&[traffic(MemoryLevel::L2, 1200), traffic(MemoryLevel::Dram, 500)]),
@@ -152,18 +151,18 @@ mod tests {
             Some((Some(MemoryLevel::L2), 1000.0)),
         );
         check(&counted(&[traffic(MemoryLevel::Dram, 10)]), Some((None, 200.0)));
-        // A CPU's caches have names of their own.
+        // A CPU's caches have their own names.
         let mut on_cpu = run.clone();
         on_cpu.environment.device.kind = DeviceKind::Cpu;
         let names = [&run, &on_cpu].map(|run| run.bound(&timed("01", &p, 1.0)).unwrap().label());
         assert_eq!(names, ["L2", "the last-level cache"]);
-        // Levels and types without a ceiling, or that this version does not know, bound nothing.
+        // Levels and types that have no ceiling, or that this version does not know, bound nothing.
         check(&counted(&[traffic(MemoryLevel::Shared, u64::MAX)]), Some((None, 200.0)));
         check(&counted(&[traffic(MemoryLevel::Other, u64::MAX)]), Some((None, 200.0)));
         check(&with(&|p| (p.dtype, p.flops) = (Dtype::Other, u64::MAX)), Some((Some(MemoryLevel::L2), 250.0)));
         check(&with(&|p| (p.bytes, p.dtype) = (0, Dtype::F64)), None);
 
-        // Two GPUs have two memories and twice the units, and one link between them.
+        // Two GPUs have two memories and twice the units, but one link between them.
         let on_two = |traffic: &[Traffic]| Measurement { gpus: Some(2), ..counted(traffic) };
         check(&on_two(&[]), Some((Some(MemoryLevel::L2), 125.0)));
         check(&on_two(&[traffic(MemoryLevel::Dram, 500)]), Some((Some(MemoryLevel::Dram), 250.0)));
@@ -210,7 +209,7 @@ mod tests {
         run.measurements = vec![timed("01", &p, 500.0), timed("cpu", &p, 500.0), wrong(timed("02", &p, 500.0))];
         let of_ladder: Vec<_> = run.ladder(&p).iter().map(|r| r.fraction_of_bound.map(rounded)).collect();
         assert_eq!(of_ladder, [None, Some(0.5), None]);
-        // In a CPU's record the ceilings are those of the CPU.
+        // In a CPU's record the ceilings are the CPU's.
         run.environment.device.kind = DeviceKind::Cpu;
         run.environment.device.l2_bytes = None;
         assert_eq!((fraction(&run, "cpu"), fraction(&run, "01")), (Some(2.0), None));
@@ -228,7 +227,7 @@ mod tests {
         // A copy with counted traffic has a bound, such as a copy over the link between GPUs.
         let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: 500 }];
         assert!(run.bound(&Measurement { traffic, ..run.measurements[0].clone() }).is_some());
-        // With a kernel next to the copies there is a least time again.
+        // With a kernel beside the copies there is a shortest time again.
         run.rungs.push(kernel);
         run.measurements.push(timed("02", &p, 1.0));
         assert!(run.least_time(&p).is_some());

@@ -1,17 +1,17 @@
-//! Two records of the same work made one.
+//! Merges two records of the same work.
 
 use super::Run;
 
 impl Run {
-    /// Takes over the rungs and figures of another record of the same experiment on the same device, as of another framework.
-    /// Its rungs come after the CPU rungs that the ladder begins with. Where both describe a problem, this record's description
-    /// stays.
+    /// Takes over the rungs and figures of another record of the same experiment on the same device, such as another framework's. Its rungs come
+    /// after the CPU rungs that the ladder begins with. If both describe a problem, this record's description stays.
     ///
-    /// Of a record of X-rays alone a ladder takes over the X-rays and no measurements: these were made next to an X-ray, at one
-    /// problem, and their times are in it.
+    /// From a record of X-rays alone a ladder takes the X-rays but no measurements: these were made beside an X-ray, at one problem, and their times
+    /// are in it.
     ///
     /// # Errors
-    /// A sentence, and nothing is taken over: another experiment, device or way of timing, or a rung or an X-ray that both have.
+    /// If the experiments, devices or rules of timing differ, or both records have a rung or an X-ray. The error is a sentence, and nothing is taken
+    /// over.
     pub fn absorb(&mut self, mut other: Run) -> Result<(), String> {
         let differ = |what: &str, ours: &str, theirs: &str| {
             Err(format!(
@@ -68,12 +68,12 @@ impl Run {
         self.resolve_problems()
     }
 
-    /// Whether all its measurements were made next to an X-ray.
+    /// Returns true if all measurements were made beside an X-ray.
     fn is_of_xrays(&self) -> bool {
         !self.xrays.is_empty() && self.measurements.iter().all(|m| self.xray(&m.rung, &m.problem).is_some())
     }
 
-    /// Whether the rungs that both records have are the same, by their kernels too, and neither was measured at a problem of the other.
+    /// Checks that the rungs in both records are the same, including their kernels, and that neither record measured them at a problem of the other.
     fn share_rungs_with(&self, other: &Run) -> Result<(), String> {
         for theirs in &other.rungs {
             let Some(ours) = self.rung(&theirs.id) else { continue };
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// As `warpbook xray` writes it, merged into what `warpbook run` has written.
+    /// Merges an X-ray record of `warpbook xray` into a record of `warpbook run`.
     #[test]
     fn an_x_ray_joins_the_ladder_of_its_experiment() {
         let (p, q) = (problem("p"), problem("q"));
@@ -224,7 +224,7 @@ mod tests {
         let why = joined.absorb(xrayed("02", &q)).expect_err("a second X-ray");
         assert!(why.contains("Both records have an X-ray of 02 at "), "{why}");
         assert_eq!(joined, before, "nothing is taken over");
-        // Between X-rays, and of a ladder that has one, measurements are figures like any others.
+        // Between X-rays, or with a ladder that has an X-ray, measurements are merged like any others.
         let mut two = xrayed("01", &p);
         two.absorb(xrayed("02", &q)).expect("two X-rays");
         assert_eq!((two.measurements.len(), two.xrays.len()), (2, 2));
@@ -235,23 +235,23 @@ mod tests {
         assert_eq!(joined.measurements.len(), 4);
     }
 
-    /// The same rungs at other problems, such as two networks that were measured one after the other.
+    /// Two records have the same rungs at other problems, such as two networks that were measured one after the other.
     #[test]
     fn a_rung_of_both_has_the_problems_of_both() {
         let (p, q) = (problem("p"), problem("q"));
-        let of = |p: &crate::Problem, us: f64| Run {
+        let record = |p: &crate::Problem, us: f64| Run {
             problems: vec![p.clone()],
             measurements: vec![timed("01", p, us)],
             sources: [("k.cu".to_owned(), "kernel".to_owned())].into(),
             notes: vec!["the same note".into()],
             ..run()
         };
-        let mut joined = of(&p, 10.0);
-        joined.absorb(of(&q, 20.0)).expect("other problems");
+        let mut joined = record(&p, 10.0);
+        joined.absorb(record(&q, 20.0)).expect("other problems");
         assert_eq!(joined.rungs, run().rungs);
         assert_eq!([&p, &q].map(|p| joined.measurement("01", p).and_then(|m| m.median_us())), [Some(10.0), Some(20.0)]);
         assert_eq!((joined.notes.len(), joined.sources.len()), (1, 1));
-        let mut changed = of(&problem("r"), 30.0);
+        let mut changed = record(&problem("r"), 30.0);
         changed.sources.insert("k.cu".into(), "another kernel".into());
         let why = joined.absorb(changed).expect_err("another kernel");
         assert!(why.contains("different versions of k.cu"), "{why}");

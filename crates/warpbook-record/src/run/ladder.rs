@@ -1,24 +1,24 @@
-//! The rungs of a problem in their order, and which of them is the baseline and the fastest.
+//! The rungs of a problem in their order, with the baseline and the fastest.
 
 use super::Run;
 use crate::{Baseline, Measurement, Problem, Rung, Runner, TrainLog};
 
-/// A row of a ladder: a measurement with what it is compared with.
+/// A row of a ladder: a measurement with its comparisons.
 #[derive(Debug, Clone)]
 pub struct LadderRow<'a> {
     /// The measurement.
     pub measurement: &'a Measurement,
     /// Its rung, if the record has it.
     pub rung: Option<&'a Rung>,
-    /// How many times as fast as [`Run::baseline`].
+    /// Speed-up over [`Run::baseline`].
     pub speed_up: Option<f64>,
-    /// See [`Run::fraction_of_bound`].
+    /// Fraction of its bound: see [`Run::fraction_of_bound`].
     pub fraction_of_bound: Option<f64>,
 }
 
 impl Run {
-    /// Whether a measurement has a figure that others may be compared with: it is valid, took longer than nothing, and its training
-    /// did not diverge. Only such rungs have a bar, are a baseline or are the fastest.
+    /// Returns true if a measurement has a figure that others may be compared with: it is valid, took longer than zero, and its training did not
+    /// diverge. Only such rungs have a bar, are a baseline or are the fastest.
     #[must_use]
     pub fn is_sound(&self, m: &Measurement) -> bool {
         m.is_valid()
@@ -26,14 +26,14 @@ impl Run {
             && !self.train_log(&m.rung, &m.problem).is_some_and(TrainLog::diverged)
     }
 
-    /// The measurements of a problem in the ladder's order; those of rungs that the record lacks come last.
+    /// Returns the measurements of a problem in the ladder's order; those of rungs that the record lacks come last.
     fn in_order(&self, problem: &Problem) -> Vec<&Measurement> {
         let mut rows: Vec<&Measurement> = self.measurements.iter().filter(|m| m.problem == *problem).collect();
         rows.sort_by_cached_key(|m| self.rungs.iter().position(|r| r.id == m.rung).unwrap_or(usize::MAX));
         rows
     }
 
-    /// The measurements of a problem in the ladder's order, with speed-ups over [`Run::baseline`].
+    /// Returns the measurements of a problem in the ladder's order, with speed-ups over [`Run::baseline`].
     #[must_use]
     pub fn ladder<'a>(&'a self, problem: &Problem) -> Vec<LadderRow<'a>> {
         let baseline = self.baseline(problem).and_then(|m| m.median_us());
@@ -48,8 +48,8 @@ impl Run {
             .collect()
     }
 
-    /// What speed-ups at a problem are relative to, as the descriptor says; the first sound measurement of the ladder where that
-    /// was not measured, or its check failed.
+    /// Returns the baseline of the speed-ups at a problem, as the descriptor says; the first sound measurement of the ladder if that was not
+    /// measured, or its check failed.
     #[must_use]
     pub fn baseline(&self, problem: &Problem) -> Option<&Measurement> {
         let named = match &self.descriptor.baseline {
@@ -62,9 +62,9 @@ impl Run {
         named.or_else(|| self.in_order(problem).into_iter().find(|m| self.is_sound(m)))
     }
 
-    /// The slow way to do the work of a problem and the fast one: those that the record names ([`Descriptor::compared`](crate::Descriptor::compared))
-    /// where both are sound; else the first and the fastest of the others, in the ladder's order: of the sound measurements on the GPU where there are
-    /// two or more, else of those on the CPU. `None` where neither has two.
+    /// Returns the slow and the fast way to do the work of a problem: the two that the record names
+    /// ([`Descriptor::compared`](crate::Descriptor::compared)) if both are sound; else the first and the fastest of the others, in the ladder's
+    /// order. Those are the sound measurements on the GPU if there are at least two, else those on the CPU. `None` if neither has two.
     #[must_use]
     pub fn slow_and_fast(&self, problem: &Problem) -> Option<(&Measurement, &Measurement)> {
         if let [slow, fast] = &self.descriptor.compared[..] {
@@ -73,7 +73,7 @@ impl Run {
                 return Some((slow, fast));
             }
         }
-        let of = |on_cpu: bool| {
+        let first_and_fastest = |on_cpu: bool| {
             let is_there =
                 |m: &&Measurement| self.is_sound(m) && self.rung(&m.rung).is_some_and(|rung| rung.is_cpu() == on_cpu);
             let mut rows = self.in_order(problem).into_iter().filter(is_there);
@@ -81,16 +81,16 @@ impl Run {
             let us = |m: &Measurement| m.median_us().unwrap_or(f64::INFINITY);
             Some((slow, rows.min_by(|a, b| us(a).total_cmp(&us(b)))?))
         };
-        of(false).or_else(|| of(true))
+        first_and_fastest(false).or_else(|| first_and_fastest(true))
     }
 
-    /// The fastest sound measurement of a problem, of those that do all of the work; see [`Run::is_sound`].
+    /// Returns the fastest sound measurement of a problem among those that do all of the work; see [`Run::is_sound`].
     #[must_use]
     pub fn fastest(&self, problem: &Problem) -> Option<&Measurement> {
         self.fastest_where(problem, |_| true).map(|(m, _)| m)
     }
 
-    /// The same among the record's rungs of some kind, as libraries, with its median in microseconds.
+    /// Returns the fastest among the record's rungs of some kind, such as libraries, with its median in microseconds.
     #[must_use]
     pub fn fastest_of(&self, problem: &Problem, kind: impl Fn(&Rung) -> bool) -> Option<(&Measurement, f64)> {
         self.fastest_where(problem, |m| self.rung(&m.rung).is_some_and(&kind))
@@ -104,22 +104,22 @@ impl Run {
         all.filter_map(|m| Some((m, m.median_us()?))).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The fastest GPU library at a problem, with its median in microseconds.
+    /// Returns the fastest GPU library at a problem, with its median in microseconds.
     #[must_use]
     pub fn fastest_library(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
         self.fastest_of(problem, Rung::is_library)
     }
 
-    /// The fastest rung of kernels at a problem, with its median in microseconds. What a rule chose counts only where no rung was
-    /// measured under its own name.
+    /// Returns the fastest rung of kernels at a problem, with its median in microseconds. A rule's choice counts only if no rung was measured under
+    /// its own name.
     #[must_use]
     pub fn fastest_kernels(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
         self.fastest_of(problem, |r| matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_)))
     }
 
-    /// Whether a measurement is of kernels that a rule chose, at a problem where their rung was measured under its own name: the same kernel a
-    /// second time, which is neither another way of doing the work nor another figure to be the fastest. What was chosen is the first word of
-    /// the choice; where none is told, it is any rung.
+    /// Returns true for a measurement of kernels that a rule chose, at a problem where their rung was also measured under its own name: the same
+    /// kernel a second time, which is neither another implementation nor another candidate for the fastest. The first word of the choice names the
+    /// rung; if there is none, any rung counts.
     #[must_use]
     pub fn repeats_a_rung(&self, m: &Measurement) -> bool {
         let runner = |m: &Measurement| self.rung(&m.rung).map(|r| &r.runner);
@@ -153,7 +153,7 @@ mod tests {
                 assert_eq!(row.speed_up, if valid { ratio(row.measurement) } else { None }, "{}", row.measurement.rung);
             }
         };
-        // Run in another order than the ladder's.
+        // The runs are in another order than the ladder.
         let all = [
             timed("02", &p, 10.0),
             timed("01", &p, 40.0),
@@ -174,7 +174,7 @@ mod tests {
         let again = [wrong(timed("01", &p, 40.0)), timed("02", &p, 10.0), timed("01", &p, 41.0)];
         check(Baseline::FirstValid, &again, Some(("01", 41.0)));
         check(Baseline::Rung("01".into()), &again, Some(("01", 41.0)));
-        // Rungs that the record does not describe come last, and are no libraries.
+        // Rungs that the record does not describe come last, and are not libraries.
         let strange = [timed("strange", &p, 1.0), timed("02", &p, 10.0)];
         check(Baseline::FirstValid, &strange, Some(("02", 10.0)));
         check(Baseline::FirstValid, &strange[..1], Some(("strange", 1.0)));
@@ -192,10 +192,10 @@ mod tests {
             assert!(run.slow_and_fast(&problem("another")).is_none());
         };
         let [library, first, second] = [timed("library", &p, 8.0), timed("01", &p, 4.0), timed("02", &p, 6.0)];
-        // In the ladder's order, whatever the order of the runs; the first way may be the fastest of all.
+        // The ladder's order decides, not that of the runs; the first way may be the fastest of all.
         check(&[second.clone(), first.clone(), library.clone()], Some([("library", 8.0), ("01", 4.0)]));
         check(&[second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
-        // The record's own pair comes first, as long as both of it were measured.
+        // The record's own pair comes first, if both of it were measured.
         let named = |rows: &[Measurement], pair: [&str; 2]| {
             let descriptor =
                 crate::Descriptor { compared: pair.map(Into::into).to_vec(), ..crate::Descriptor::default() };
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(named(&rows, ["02", "01"]), Some(("02".into(), "01".into())));
         assert_eq!(named(&rows, ["02", "03"]), Some(("library".into(), "01".into())));
         check(&[wrong(library.clone()), second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
-        // The CPU's ways count where the GPU has no two, and are not mixed with the GPU's.
+        // The CPU's rungs count if the GPU has fewer than two, and are not mixed with the GPU's.
         let cpu = timed("cpu", &p, 900.0);
         check(&[cpu.clone(), first, second.clone()], Some([("01", 4.0), ("02", 6.0)]));
         check(&[cpu.clone(), second], None);
@@ -251,14 +251,14 @@ mod tests {
         assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
         assert_eq!(run.fastest_kernels(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("02", 5.0)));
         assert!(run.repeats_a_rung(&run.measurements[3]) && !run.repeats_a_rung(&run.measurements[1]));
-        // Another rung that was not measured here, though it was chosen, counts.
+        // A chosen rung that was not measured here under its own name counts.
         run.measurements[3].choice = Some("03 with the tile a".into());
         assert_eq!(who(run.fastest(&p)), Some(("as_chosen", 4.9)));
         run.measurements[3].choice = Some("01 with the tile a".into());
         assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
-        // Its row is there all the same.
+        // Its row is still there.
         assert_eq!(run.ladder(&p).last().and_then(|row| row.measurement.median_us()), Some(4.9));
-        // Alone with libraries, or next to rungs that failed, it counts under its own name.
+        // Alone with libraries, or beside rungs that failed, it counts under its own name.
         for kernel in [1, 2] {
             run.measurements[kernel] = wrong(run.measurements[kernel].clone());
         }

@@ -1,4 +1,4 @@
-//! The record's format: what its formats look like, what is tolerated in them and what is refused.
+//! The record formats: what they look like, what is tolerated in them and what is refused.
 
 use crate::common::{assert_same, expected, expected_of_v1, file, golden, golden_v1};
 use warpbook_record::{
@@ -16,7 +16,7 @@ fn json(text: &str) -> Json {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// Both golden records, each with what it says.
+/// Both golden records, each with its expected contents.
 fn both() -> [(String, Run); 2] {
     [(golden(), expected()), (golden_v1(), expected_of_v1())]
 }
@@ -33,6 +33,16 @@ fn written_again_it_is_the_same_bytes() {
     assert_eq!(read(&golden()).unwrap().to_json().unwrap(), golden());
 }
 
+/// Records of format 2 had a sentence on their inputs before they had entries.
+#[test]
+fn a_sentence_on_inputs_is_written_as_entries() {
+    let sentence = "\"inputs\": \"x evenly spaced and permuted, y with Gaussian noise by Philox\"";
+    let entries = "\"inputs\": [\n      {\n        \"data\": \"x evenly spaced and permuted, y with Gaussian noise by Philox\"\n      }\n    ]";
+    let older = golden().replace(entries, sentence);
+    assert_ne!(older, golden());
+    assert_eq!(read(&older).unwrap().to_json().unwrap(), golden());
+}
+
 #[test]
 fn an_upgraded_record_is_written_in_the_current_format() {
     let text = read(&golden_v1()).unwrap().to_json().unwrap();
@@ -40,7 +50,7 @@ fn an_upgraded_record_is_written_in_the_current_format() {
     assert_same(&read(&text).unwrap(), &expected_of_v1());
 }
 
-/// What the upgrade makes of records of format 1 is left alone in a record of format 2.
+/// The upgrade of format 1 leaves records of format 2 alone.
 #[test]
 fn a_record_of_the_current_format_is_not_upgraded() {
     let mut run = expected();
@@ -70,7 +80,7 @@ fn nan_and_infinity_survive() {
     assert!(wild.real("noise").is_some_and(f64::is_nan));
 }
 
-/// Words that spell a number that JSON lacks are that number.
+/// Words that spell a number that JSON lacks are read as that number.
 #[test]
 fn a_size_is_a_count_a_real_number_or_a_word() {
     let check = |value: Json, expect: &dyn Fn(&SizeValue) -> bool| {
@@ -108,7 +118,7 @@ fn figures_come_from_the_samples() {
     assert_eq!((run.spans[1].end_us(), run.spans[2].end_us()), (1.75, 0.5));
 }
 
-/// The value of `list[i]["problem"]` of a record, and the problem it was read as.
+/// Compares the value of `list[i]["problem"]` of a record with the problem that it was read as.
 fn assert_same_problem(value: &Json, problem: &warpbook_record::Problem) {
     match value {
         Json::String(id) => assert_eq!(*id, problem.id),
@@ -156,9 +166,9 @@ fn published_records_open_and_keep_their_figures() {
         assert!(run.problems().iter().all(|p| run.problems.contains(p)));
         let main = run.main_problem().expect("a problem");
         assert_eq!(run.main_problem.as_ref(), Some(&main.id), "{name}");
-        // Steps of several ranks, and whole trainings, are compared with one another, and have no ceilings.
+        // Steps of several ranks, and speed-runs, are compared with one another, and have no ceilings.
         let has_ceilings = !run.peaks.bandwidth.is_empty();
-        // Nor have copies: they cross the link to the host.
+        // Copies have none either: they cross the link to the host.
         let is_copied = run.rungs.iter().any(Rung::is_driver) && run.rungs.iter().all(|r| r.is_driver() || r.is_cpu());
         assert_eq!(run.least_time(main).is_some(), has_ceilings && !is_copied, "{name}");
         assert!(has_ceilings || ["scaling", "time-to-accuracy"].contains(&&*run.experiment), "{name}");
@@ -172,14 +182,14 @@ fn a_byte_order_mark_is_skipped() {
     assert_same(&read(&format!("\u{feff}{}", golden())).unwrap(), &expected());
 }
 
-/// Puts a field that no version knows into every object that has fields of ours.
+/// Adds a field that no version knows to every object with fields of the format.
 fn with_unknown_fields(value: &mut Json, name: &str) {
     match value {
         Json::Object(map) => {
             for (key, v) in map.iter_mut() {
                 with_unknown_fields(v, key);
             }
-            // Maps from names, and enums whose only key is the variant.
+            // Except maps from names, and enums whose only key is the variant.
             if !["sources", "parameters", "runner", "requires", "schedule", "baseline"].contains(&name) {
                 map.insert("of_the_future".into(), serde_json::json!({ "deep": [1, "two", null] }));
             }
@@ -200,12 +210,12 @@ fn unknown_fields_are_ignored() {
     }
 }
 
-/// A record with "of_the_future" in the place of a value.
+/// A record with "of_the_future" in place of a value.
 fn of_the_future(record: &str, pointer: &str) -> Run {
     let mut record = json(record);
     *record.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = "of_the_future".into();
     let run = read(&record.to_string()).unwrap_or_else(|e| panic!("{pointer}: {e}"));
-    // And it can be written.
+    // It can also be written.
     assert_same(&read(&run.to_json().unwrap()).unwrap(), &run);
     run
 }
@@ -246,7 +256,7 @@ fn unknown_kinds_of_format_1_are_read_as_other() {
     check("/measurements/0/problem/kind", &unknown);
 }
 
-/// What a record had to have in the first version of its format; everything else has a default.
+/// The fields that the first version of the format required; everything else has a default.
 fn first_version(schema: u32, more: &str) -> String {
     format!(
         r#"{{ "schema": {schema}, "experiment": "regression",
@@ -277,7 +287,7 @@ fn fields_that_came_later_may_be_missing() {
     assert_eq!((run.train_logs[0].losses.len(), run.spans[0].rung.as_str()), (0, ""));
 }
 
-/// Records of this format that are older have none, and none is written where there are none.
+/// Older records of this format have no breakdowns, and an empty list is not written.
 #[test]
 fn a_breakdown_is_read_and_its_problem_found() {
     assert!(read(&golden()).unwrap().breakdowns.is_empty() && !golden().contains("breakdowns"));
@@ -299,7 +309,7 @@ fn a_breakdown_is_read_and_its_problem_found() {
     assert!(error.contains("breakdowns[0] has the problem `m=7`"), "{error}");
 }
 
-/// As of breakdowns.
+/// Older records of this format have no profiles, and an empty list is not written.
 #[test]
 fn what_a_profiler_found_is_read_and_its_problem_found() {
     assert!(read(&golden()).unwrap().profiled.is_empty() && !golden().contains("profiled"));
@@ -357,12 +367,12 @@ fn problems_that_the_list_lacks_are_written_once() {
     run.problems = vec![spare.clone(), all[2].clone(), spare.clone()];
     let again = read(&run.to_json().unwrap()).unwrap();
     let ids = |list: &[warpbook_record::Problem]| -> Vec<String> { list.iter().map(|p| p.id.clone()).collect() };
-    // The list's come first, the others in the order of the measurements.
+    // The list's problems come first, the others in the order of the measurements.
     assert_eq!(ids(&again.problems), ids(&[spare, all[2].clone(), all[0].clone(), all[1].clone(), all[3].clone()]));
     assert_same(&Run { problems: all.clone(), ..again }, &expected());
     assert_eq!(run.problems.len(), 3, "the record itself stays as it was");
 
-    // Also what only a training, a part or a span is about.
+    // Problems that only a training, a part or a span has count too.
     let only = |i: u32| all[0].with(|p| p.id = i.to_string());
     let mut run = expected();
     run.train_logs[0].problem = only(1);
@@ -372,7 +382,7 @@ fn problems_that_the_list_lacks_are_written_once() {
     assert_eq!(ids(&again.problems[4..]), ["1", "2", "3"]);
 }
 
-/// Format 1 with something in the place of a value that it cannot have there.
+/// Format 1 with a value that it cannot have.
 #[test]
 fn what_format_1_did_not_have_is_refused() {
     let check = |pointer: &str, value: Json, expect: &str| {
@@ -433,7 +443,7 @@ fn a_record_cut_off_anywhere_is_refused() {
     Run::from_json(bytes).unwrap();
 }
 
-/// The golden record with another value for "schema"; `None` takes it out.
+/// The golden record with another value for "schema"; `None` removes it.
 fn with_schema(value: Option<Json>) -> String {
     let mut record = json(&golden());
     let object = record.as_object_mut().unwrap();
@@ -465,7 +475,7 @@ fn other_files_are_refused_with_a_sentence() {
         with_schema(Some(0.into())).as_bytes(),
         "The record has format 0, which never existed; formats are counted from 1.",
     );
-    // A later format is known as one whatever else it has.
+    // A later format is recognised whatever else the record holds.
     check(
         b"{\"schema\": 3, \"experiment\": 5}",
         "The record has format 3; this version of Warpbook reads formats up to 2. Update Warpbook to open it.",
@@ -515,7 +525,7 @@ fn deep_nesting_is_refused() {
     let texts = ["[".repeat(depth), "{\"a\":".repeat(depth), field("[", "]"), field("{\"a\":", "}")];
     for text in texts {
         let error = read(&text).expect_err("no record, however deep").to_string();
-        // What is read is limited; what is passed over may be as deep as it likes, in a text that is cut off or lacks a record's fields.
+        // The depth of values that are read is limited; skipped values may be of any depth, in a text that is cut off or lacks a record's fields.
         let why = match &text[..2] {
             "[[" => "recursion limit exceeded",
             "{\"" if text.contains("schema") => "missing field `experiment`",

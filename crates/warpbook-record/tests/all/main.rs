@@ -1,4 +1,4 @@
-//! The crate's tests that need nothing but its public interface, in one executable.
+//! The tests of the crate's public interface, in one executable.
 
 mod common;
 mod golden;

@@ -1,4 +1,4 @@
-//! Any record that can be made can be written and read again, and any bytes can be given to the reader.
+//! Any record that can be made can be written and read again, and the reader accepts any bytes.
 
 use crate::common::{assert_same, expected, golden, golden_v1};
 use proptest::prelude::*;
@@ -6,10 +6,11 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use warpbook_record::{
-    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, EpochPoint, KernelCounters,
-    LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, PowerAt, Problem,
-    ProblemData, Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size, SizeValue,
-    Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp,
+    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, EpochPoint, Inputs,
+    KernelCounters, LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, PowerAt,
+    Problem, ProblemData, Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size,
+    SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm,
+    XrayWarp,
 };
 
 const DTYPES: [Dtype; 6] = [Dtype::F64, Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16, Dtype::Other];
@@ -29,7 +30,7 @@ fn reals() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(real(), 0..8)
 }
 
-/// Times, most of them sensible, so that measurements are valid often enough.
+/// Times, mostly sensible, so that measurements are valid often enough.
 fn times() -> impl Strategy<Value = Vec<f64>> {
     prop_oneof![proptest::collection::vec(1e-3..1e6, 1..5), reals()]
 }
@@ -121,11 +122,11 @@ fn measurement() -> impl Strategy<Value = Measurement> {
     let maybe = || proptest::option::of(any::<u64>());
     let right = any::<(u64, u64)>().prop_map(|(correct, of)| Right { correct, of });
     let right = proptest::collection::vec(right, 0..3);
-    let counted = (proptest::collection::vec(traffic, 0..4), [maybe(), maybe()], any::<u64>(), right);
+    let counted = (proptest::collection::vec(traffic, 0..4), [maybe(), maybe(), maybe()], any::<u64>(), right);
     let texts = [proptest::option::of(text()), proptest::option::of(text())];
     (rung_id(), nth(), outcome, [times(), times()], proptest::option::weighted(0.8, check), counted, texts).prop_map(
         |(rung, problem, outcome, [samples_us, wall_us], check, counted, [tile, choice])| {
-            let (traffic, [flops, peak_bytes], samples_total, test) = counted;
+            let (traffic, [flops, peak_bytes, steps], samples_total, test) = counted;
             Measurement {
                 samples_us,
                 wall_us,
@@ -137,6 +138,7 @@ fn measurement() -> impl Strategy<Value = Measurement> {
                 flops,
                 peak_bytes,
                 test,
+                steps,
                 dtype: peak_bytes.map(|_| Dtype::Bf16),
                 ..Measurement::without_samples(rung, problem, outcome)
             }
@@ -486,12 +488,13 @@ fn run() -> impl Strategy<Value = Run> {
             (run.peaks.compute[0].dtype, run.peaks.compute[0].flops) = (dtype, work);
             run.peaks.compute[0].samples_us = samples;
             (run.policy.budget_s, run.policy.batch_below_us) = (budget_s, batch_below_us);
+            run.policy.inputs = Inputs::of_all(run.title.as_str()).with(run.experiment.as_str(), run.title.as_str());
             run
         },
     )
 }
 
-/// Calls what reads a record, and checks what has to hold for any.
+/// Calls all methods that read a record, and checks the properties that hold for any.
 fn use_methods(run: &Run) {
     let (measured, skipped, failed) = run.counts();
     assert_eq!(measured + skipped + failed, run.measurements.len());
@@ -550,7 +553,7 @@ fn use_methods(run: &Run) {
     }
 }
 
-/// Whether the text is a record; if so, it can be written and read again and its methods do not panic.
+/// Returns true if the text is a record; it can then be written and read again and its methods do not panic.
 fn is_record(text: &str) -> bool {
     match Run::from_json(text.as_bytes()) {
         Ok(run) => {
@@ -618,7 +621,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The paths of all values below one, as JSON pointers.
+/// Collects the paths of all values below one, as JSON pointers.
 fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     match value {
@@ -709,7 +712,7 @@ proptest! {
     }
 }
 
-/// The property above is about records that are read, too.
+/// The property above is also tested on records that are read.
 #[test]
 fn changes_that_keep_a_record_are_found() {
     for golden in [golden(), golden_v1()] {

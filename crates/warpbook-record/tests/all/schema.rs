@@ -1,4 +1,4 @@
-//! The published JSON Schema, held against records.
+//! The published JSON Schema, checked on records.
 
 use crate::common::{file, golden, golden_v1};
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn a_peak_of_memory_is_a_count_or_absent() {
     assert!(!validator.is_valid(&with(0.5.into())) && !validator.is_valid(&with((-1).into())));
 }
 
-/// With `WARPBOOK_WRITE_SCHEMA` naming a file the schema is written there.
+/// If `WARPBOOK_WRITE_SCHEMA` names a file, the schema is written there.
 #[test]
 fn what_a_profiler_found_is_part_of_the_format() {
     if let Some(path) = std::env::var_os("WARPBOOK_WRITE_SCHEMA") {
@@ -68,7 +68,7 @@ fn what_a_profiler_found_is_part_of_the_format() {
     assert!(!validator().is_valid(&record));
 }
 
-/// Records of this format that are older have none, and a training's own record has one.
+/// Older records of this format have no courses, and a training's own record has one.
 #[test]
 fn a_course_is_whole_or_absent() {
     let validator = validator();
@@ -97,7 +97,7 @@ fn a_course_is_whole_or_absent() {
     let right = read.epochs[0].test.expect("it is there");
     assert_eq!((right.accuracy(), warpbook_record::Right { correct: 0, of: 0 }.accuracy()), (Some(0.75), None));
     assert!(run.train_logs[1].course.is_none());
-    // Written again, nothing of it is lost.
+    // Nothing is lost when it is written again.
     let again: Value = serde_json::from_str(&run.to_json().expect("JSON")).expect("JSON");
     assert_eq!(again["train_logs"][0]["course"]["loss_scales"], course["loss_scales"]);
     for (key, bad) in [("skipped_steps", 1.into()), ("log_every", (-1).into()), ("epochs", serde_json::json!([{}]))] {

@@ -6,8 +6,8 @@ use warpbook_charts::{Chart, Table};
 
 /// Colours are JupyterLab's, so that both of its themes look right; elsewhere they follow the text's.
 ///
-/// It only makes outputs look better: JupyterLab removes `<style>` and `<svg>` from outputs that its user has not run, and GitHub does too. What an
-/// output says is in its text and its pictures.
+/// The style only makes outputs look better: JupyterLab removes `<style>` and `<svg>` from outputs that its user has not run, and GitHub does too.
+/// The content of an output is in its text and its pictures.
 pub(super) const STYLE: &str = "<style>\
 .wb{font-family:var(--jp-content-font-family,system-ui,sans-serif);color:var(--jp-content-font-color1,inherit);line-height:1.45}\
 .wb h4{margin:.6em 0 .3em;font-size:1.05em}\

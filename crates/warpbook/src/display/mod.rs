@@ -1,4 +1,4 @@
-//! How values show themselves in a notebook's cell: HTML for the browser, text for everything else, in one bundle.
+//! The display of values in a notebook's cell: HTML for the browser, text for everything else, in one bundle.
 
 mod code;
 mod errors;

@@ -27,7 +27,7 @@ impl Panel {
         Self::of(true, &values)
     }
 
-    /// The same with one more value.
+    /// Adds one more value to the panel.
     #[must_use]
     pub fn and(mut self, value: &dyn Show) -> Self {
         self.parts.push((value.html(), value.text()));

@@ -1,4 +1,4 @@
-//! What the hardware counted of a pair's halves, next to each other, and the latencies of a GPU's memories.
+//! Hardware counters of a pair's halves, next to each other, and the latencies of a GPU's memories.
 
 use super::guide::{label, of_a_gpu};
 use super::{table, title};
@@ -8,11 +8,11 @@ use warpbook_device::register_latency;
 use warpbook_experiments::Pair;
 use warpbook_record::DeviceInfo;
 
-/// How a record says that nothing was counted.
+/// Beginning of the note by which a record says that nothing was counted.
 const WITHOUT: &str = "Hardware counters: ";
 /// Kernels of a rung that are shown, those that took longest.
 const KERNELS: usize = 4;
-/// Of the chart of latencies.
+/// Heading of the chart of latencies.
 const HEADING: &str = "How long an input takes, by where it is";
 
 /// Counts the rungs of a pair where its reason is inside a kernel; the record says why where that cannot be done.
@@ -29,8 +29,8 @@ pub(super) fn count(lab: &Lab, pair: &Guide, run: &mut Run) {
     }
 }
 
-/// The counters that show why one half is faster, a row for each kernel of each rung, with what was counted; the reason where there are none, and nothing
-/// of a pair whose reason is not inside a kernel.
+/// Returns the counters that show why one half is faster, a row for each kernel of each rung, with a note on the counting; if there are none, the
+/// reason. `None` for a pair whose reason is not inside a kernel.
 pub(super) fn counted(run: &Run) -> Option<Panel> {
     let columns = Pair::of_record(&run.experiment)?.counters;
     if columns.is_empty() {
@@ -44,11 +44,11 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
     let mut rows = Vec::new();
     for p in &counted {
         let all = counters(&p.counters, KERNELS);
-        let of = |row: &[String], heading: &&str| {
+        let value = |row: &[String], heading: &&str| {
             all.headers.iter().position(|h| h == heading).map(|at| row[at].clone()).unwrap_or_default()
         };
         for row in &all.rows {
-            let shown = columns.iter().map(|heading| of(row, heading));
+            let shown = columns.iter().map(|heading| value(row, heading));
             rows.push([title(run, &p.rung).to_owned(), row[0].clone()].into_iter().chain(shown).collect());
         }
     }
@@ -59,12 +59,12 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
     Some(Panel::column([&heading, &table, &meaning]))
 }
 
-/// The latencies of registers, shared memory, L1, L2 and DRAM as bars: that of registers measured by a chain of multiply-adds, those of memories from the
-/// record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU they are those of the published record, which has none of
-/// registers; without that, a sentence says so.
+/// Shows the latencies of registers, shared memory, L1, L2 and DRAM as bars. The latency of registers is measured by a chain of multiply-adds; those
+/// of memories come from the record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU they come from the
+/// published record, which has none of registers; without that, a sentence says so.
 ///
 /// # Errors
-/// The device's; the record has no walk that a GPU made.
+/// If the device reports an error, or the record has no walk that a GPU made.
 pub fn latencies(lab: &Lab, walks: &Run) -> Result<Panel> {
     let Some(device) = lab.device().cuda() else {
         let record = of_a_gpu(walks);

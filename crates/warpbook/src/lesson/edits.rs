@@ -7,7 +7,7 @@ use warpbook_record::nearest;
 /// A rung of the regression as a live kernel, to be edited.
 ///
 /// # Errors
-/// There is no such rung, or it has no kernel.
+/// If there is no such rung, or it has no kernel.
 pub fn variant(rung: &str) -> Result<LiveKernel> {
     let all = rungs();
     let Some(found) = all.iter().find(|r| r.id == rung) else {
@@ -20,7 +20,7 @@ pub fn variant(rung: &str) -> Result<LiveKernel> {
 /// Compiles an edited kernel of the regression, checks it, and times it with its rung at 5 M points; without a GPU it is compiled only.
 ///
 /// # Errors
-/// As of [`Lab::attempt_at`].
+/// For the reasons of [`Lab::attempt_at`].
 pub fn attempt(lab: &Lab, live: &LiveKernel) -> Result<Attempt> {
     let descent = Regression::new().parts(false);
     let problem = descent.problems().swap_remove(0);

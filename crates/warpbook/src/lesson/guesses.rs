@@ -1,4 +1,4 @@
-//! A learner's guess, held against the measurement.
+//! Comparison of a learner's guess with the measurement.
 
 use super::{at, title, valid};
 use crate::figures;
@@ -12,7 +12,7 @@ fn is_ratio(guess: f64) -> bool {
     guess.is_finite() && guess > 0.0
 }
 
-/// What came of a guess that one rung is so many times as fast as another, at a size.
+/// Compares a guess with the measurement: that one rung is so many times as fast as another, at a size.
 #[must_use]
 pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
     if !is_ratio(guess) {
@@ -24,7 +24,7 @@ pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64
     held_against(run, problem, &said, (old, new), guess)
 }
 
-/// What came of a guess that one rung takes so many times as long as another, at a size.
+/// Compares a guess with the measurement: that one rung takes so many times as long as another, at a size.
 #[must_use]
 pub fn your_guess_of_time(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
     if !is_ratio(guess) {
@@ -34,29 +34,29 @@ pub fn your_guess_of_time(run: &Run, problem: &Problem, new: &str, old: &str, gu
     held_against(run, problem, &said, (new, old), guess)
 }
 
-/// A guess in words, and the time of the first rung over that of the second.
+/// Compares a guess in words with the ratio of the first rung's time to the second's.
 fn held_against(run: &Run, problem: &Problem, said: &str, (over, under): (&str, &str), guess: f64) -> String {
-    let of = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
-    let Some(measured) = of(over).zip(of(under)).map(|(over, under)| over / under) else {
+    let median_us = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
+    let Some(measured) = median_us(over).zip(median_us(under)).map(|(over, under)| over / under) else {
         return format!("Your guess: {said}. They were not both measured here.");
     };
     let (device, judged) = (&run.environment.device.name, judgement(guess, measured));
     format!("Your guess: {said}. Measured on {device}: {}, {judged}.", figures::times(measured))
 }
 
-/// How far a guess is off.
+/// Says how far a guess is off.
 fn judgement(guess: f64, measured: f64) -> String {
     match guess / measured {
         r if (1.0 / GOOD..=GOOD).contains(&r) => "a good guess".to_owned(),
         r if r > 1.0 => format!("your guess was {} too high", figures::times(r)),
-        r => format!("{} your guess", figures::times(1.0 / r)),
+        r => format!("{} what you guessed", figures::times(1.0 / r)),
     }
 }
 
-/// The ladder of these rungs at a size, with a mark where the guess has the new rung: so many times as fast as the old one.
+/// Draws the ladder of these rungs at a size, with a mark where the guess puts the new rung: so many times as fast as the old one.
 ///
 /// # Errors
-/// None of the rungs was measured at that size.
+/// If none of the rungs was measured at that size.
 pub fn guessed(
     run: &Run,
     problem: &Problem,

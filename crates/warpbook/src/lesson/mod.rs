@@ -1,4 +1,4 @@
-//! What a lesson says of a record, in sentences and tables computed from it: no figure of a notebook is typed.
+//! Sentences and tables that a lesson computes from a record: no figure of a notebook is typed.
 //!
 //! The functions of this module speak of any record and of the regression; [`matmul`] speaks of the matrix product, [`training`] of a training,
 //! [`precision`] of the types that it is made in, [`cifar`] of one on photographs, and [`guide`] of the pairs of the optimisation guide.
@@ -49,7 +49,7 @@ pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
     learn_at(lab, story, &Regression::new().timelines(false).rungs(ids.iter().copied()))
 }
 
-/// The same of rungs at other sizes, or with other settings.
+/// Measures rungs at other sizes, or with other settings.
 pub fn learn_at(lab: &Lab, story: &Run, experiment: &dyn Experiment) -> Result<Run> {
     match lab.device().cuda() {
         Some(_) => Ok(with(story, &lab.run(experiment)?)),
@@ -57,13 +57,13 @@ pub fn learn_at(lab: &Lab, story: &Run, experiment: &dyn Experiment) -> Result<R
     }
 }
 
-/// The record of a training that came to its end; its memory is given back.
+/// Returns the record of a training that was completed; its memory is given back.
 fn recorded(training: TrainingRun) -> Result<Run> {
     let (record, _, error) = training.into_parts();
     error.map_or(Ok(record), |error| Err(error.into()))
 }
 
-/// `story`, and with it what a later run on the same device gave, in place of what it had of the same rungs and sizes.
+/// Returns `story` with the results of a later run on the same device, in place of its own for the same rungs and sizes.
 #[must_use]
 pub fn with(story: &Run, new: &Run) -> Run {
     let mut story = story.clone();
@@ -90,10 +90,10 @@ pub fn with(story: &Run, new: &Run) -> Run {
     story
 }
 
-/// `story`, and with it the rungs of another framework, from the record that a program writes into the file that it is
-/// given as `--out`; and a sentence that says what came of it.
+/// Returns `story` with the rungs of another framework, from the record that a program writes into the file that it is given as `--out`, and a
+/// sentence on the outcome.
 ///
-/// Where the story has such rungs already, where there is no GPU, and where the program fails, the story stays as it is.
+/// If the story has such rungs already, if there is no GPU, or if the program fails, the story stays as it is.
 #[must_use]
 pub fn learn_from(lab: &Lab, story: &Run, program: &str, arguments: &[&str]) -> (Run, String) {
     let known = external(story);
@@ -149,7 +149,7 @@ fn foreign(program: &str) -> Command {
     command
 }
 
-/// Runs it to its end, and prints what it says; the sentence of what went wrong, if something did.
+/// Runs the program to its end, and prints its output; returns a sentence on the error, if there was one.
 fn run_program(
     program: &str,
     arguments: &[&str],
@@ -288,11 +288,11 @@ fn cell(us: Option<f64>) -> String {
     us.map(figures::time).unwrap_or_default()
 }
 
-/// How the time of one rung compares with that of another, in words that know their noise.
+/// Compares the time of one rung with that of another, with regard to the noise.
 #[must_use]
 pub fn against(run: &Run, new: &str, old: &str) -> String {
-    let of = |id: &str| valid(run, id, run.main_problem()?);
-    let (Some(n), Some(o)) = (of(new), of(old)) else {
+    let measured = |id: &str| valid(run, id, run.main_problem()?);
+    let (Some(n), Some(o)) = (measured(new), measured(old)) else {
         return format!("{} and {} were not both measured here.", title(run, new), title(run, old));
     };
     format!(
@@ -306,7 +306,7 @@ pub fn against(run: &Run, new: &str, old: &str) -> String {
     )
 }
 
-/// How a time compares with an older one, in words that know their noise.
+/// Compares a time with an older one, with regard to the noise.
 fn verdict(new: &Measurement, old: &Measurement) -> String {
     let (us, was) = (new.median_us().unwrap_or(f64::NAN), old.median_us().unwrap_or(f64::NAN));
     let noise = 3.0 * (new.mad_us().unwrap_or(0.0) + old.mad_us().unwrap_or(0.0)) + 0.01 * was;
@@ -319,7 +319,7 @@ fn verdict(new: &Measurement, old: &Measurement) -> String {
     }
 }
 
-/// The same of several pairs (new, old): a sentence for each that was measured.
+/// Compares several pairs (new, old): a sentence for each that was measured.
 #[must_use]
 pub fn against_each(run: &Run, pairs: &[(&str, &str)]) -> Vec<String> {
     let both = |(new, old): &&(&str, &str)| median_us(run, new).is_some() && median_us(run, old).is_some();

@@ -16,16 +16,16 @@ fn on_the_gpu(what: &str) -> String {
     format!("{what} needs a GPU, so it was not measured here.")
 }
 
-/// A read of shared memory by a warp: what its lanes read, in how many wavefronts it would be served, and the cycles it took.
+/// Read of shared memory by a warp: its addresses, the number of wavefronts that would serve it, and the cycles it took.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarpRead {
-    /// What reads so.
+    /// Name of the rung that reads in this way.
     pub name: &'static str,
     /// Bytes a lane.
     pub bytes: u32,
-    /// Where each lane reads.
+    /// Offset at which each lane reads.
     pub offsets: [u32; 32],
-    /// Cycles a read, with many in flight; `None` where it was not measured.
+    /// Cycles per read, with many in flight; `None` if it was not measured.
     pub cycles: Option<f64>,
 }
 
@@ -45,7 +45,7 @@ impl WarpRead {
 
     /// Wavefronts where so many lanes are served together: as many as the bank has different words that has the most of them.
     fn wavefronts_of(&self, lanes: usize) -> u32 {
-        let of = |offsets: &[u32]| {
+        let wavefronts = |offsets: &[u32]| {
             let mut words: Vec<u32> =
                 offsets.iter().flat_map(|o| (0..self.bytes / 4).map(move |w| o / 4 + w)).collect();
             words.sort_unstable();
@@ -53,7 +53,7 @@ impl WarpRead {
             let in_bank = |bank| words.iter().filter(|w| **w as usize % BANKS == bank).count() as u32;
             (0..BANKS).map(in_bank).max().unwrap_or(0)
         };
-        self.offsets.chunks(lanes).map(of).sum()
+        self.offsets.chunks(lanes).map(wavefronts).sum()
     }
 
     /// Wavefronts if equal addresses are merged across the whole warp.
@@ -69,11 +69,11 @@ impl WarpRead {
     }
 }
 
-/// How shared memory serves the reads of rungs 03 to 08: see [`shared_wavefronts`].
+/// Measurement of how shared memory serves the reads of rungs 03 to 08: see [`shared_wavefronts`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarpReads {
     device: String,
-    /// Each of the reads.
+    /// The reads.
     pub reads: Vec<WarpRead>,
 }
 
@@ -97,7 +97,7 @@ fn reads() -> Vec<WarpRead> {
 /// Measures whether equal 16-byte addresses are merged across a warp: the cycles that shared memory of an SM is busy with a read.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn shared_wavefronts(lab: &Lab) -> Result<WarpReads> {
     let mut all = WarpReads { device: lab.device().info().name.clone(), reads: reads() };
     if let Some(device) = lab.device().cuda() {
@@ -109,7 +109,7 @@ pub fn shared_wavefronts(lab: &Lab) -> Result<WarpReads> {
 }
 
 impl WarpReads {
-    /// Every read with both counts and what it took.
+    /// Returns a table of every read with both counts and its cycles.
     #[must_use]
     pub fn table(&self) -> Table {
         let row = |r: &WarpRead| {
@@ -131,7 +131,7 @@ impl WarpReads {
         table(&headers, self.reads.iter().map(row).collect())
     }
 
-    /// Which of the two counts the measurement agrees with, where they differ.
+    /// Says which of the two counts the measurement agrees with, where they differ.
     #[must_use]
     pub fn sentence(&self) -> String {
         let telling = || self.reads.iter().filter(|r| r.merged() != r.by_halves());
@@ -167,18 +167,18 @@ impl WarpReads {
 /// The rate of `mma.sync` in a type, measured: [`mma_sync`] says what follows from it.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn mma_sync_ceiling(lab: &Lab, dtype: Dtype) -> Result<Option<ComputePeak>> {
     let Some(device) = lab.device().cuda() else { return Ok(None) };
     Ok(mma_sync_peak(device, lab.bench(), dtype)?)
 }
 
-/// Hardware counters of the kernel that measures the ceiling of `wgmma` in a type. Its warps multiply tiles that are in shared memory already: they load
-/// nothing in their loop and wait for nothing but their multiplications, so its largest stall reason is the one that such a wait is counted as. `None` where the
-/// GPU, or the type, has no `wgmma`.
+/// Reads the hardware counters of the kernel that measures the ceiling of `wgmma` in a type. Its warps multiply tiles that are in shared memory
+/// already: they load nothing in their loop and wait for nothing but their multiplications, so its largest stall reason is the one that such a wait
+/// is counted as. `None` if the GPU, or the type, has no `wgmma`.
 ///
 /// # Errors
-/// There is no GPU; as of [`Lab::counters`].
+/// If there is no GPU, and for the reasons of [`Lab::counters`].
 pub fn wgmma_counters(lab: &Lab, dtype: Dtype) -> Result<Option<HardwareCounters>> {
     let device = lab.device().cuda().ok_or(warpbook_device::Error::NeedsCuda("A reading of hardware counters"))?;
     let Some(rounds) = WgmmaRounds::new(device, dtype)? else { return Ok(None) };
@@ -186,7 +186,7 @@ pub fn wgmma_counters(lab: &Lab, dtype: Dtype) -> Result<Option<HardwareCounters
     lab.counters(|| Ok(rounds.launch(&stream)?)).map(Some)
 }
 
-/// How `mma.sync` compares with the ceiling of the type, and a rung with what `mma.sync` can do.
+/// Compares `mma.sync` with the ceiling of the type, and a rung with what `mma.sync` can do.
 #[must_use]
 pub fn mma_sync(run: &Run, problem: &Problem, rung: &str, ceiling: Option<&ComputePeak>) -> String {
     let Some(warps) = ceiling.map(ComputePeak::flops_per_s).filter(|f| *f > 0.0) else {
@@ -206,10 +206,10 @@ pub fn mma_sync(run: &Run, problem: &Problem, rung: &str, ceiling: Option<&Compu
     format!("On {device}, mma.sync on fragments in registers does {}{of_ceiling}.{rung}", figures::rate(warps))
 }
 
-/// What an exchange among the blocks of these persistent rungs takes by itself, and how much of it each rung's epoch shows.
+/// Measures how long an exchange among the blocks of these persistent rungs takes by itself, and how much of it each rung's epoch shows.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn price_of_the_exchange(lab: &Lab, run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Vec<String>> {
     let Some(device) = lab.device().cuda() else { return Ok(vec![on_the_gpu("An exchange by itself")]) };
     let mut said: Vec<String> = Vec::new();
@@ -241,7 +241,7 @@ pub fn price_of_the_exchange(lab: &Lab, run: &Run, problem: &Problem, rungs: &[&
     Ok(said)
 }
 
-/// What an epoch takes beyond its bytes and operations, against an exchange by itself; in microseconds.
+/// Compares the time of an epoch beyond its bytes and operations with an exchange by itself; in microseconds.
 fn exchange_shown(name: &str, beyond: f64, alone: f64) -> String {
     let (shown, left) = (figures::time_difference(beyond), beyond - alone);
     if left < 0.0 {
@@ -267,7 +267,7 @@ pub struct Together {
 /// Measures whether L2's requests for the same line are answered together.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn same_lines(lab: &Lab, peaks: &Peaks) -> Result<Together> {
     let ceiling = peaks.level(MemoryLevel::L2).map(|p| p.bytes_per_s());
     let mut all = Together { device: lab.device().info().name.clone(), ceiling, rates: Vec::new() };
@@ -301,7 +301,7 @@ impl Together {
         table(&headers, self.rates.iter().map(row).collect())
     }
 
-    /// What the rates say.
+    /// Returns a sentence on the rates.
     #[must_use]
     pub fn sentence(&self) -> String {
         let (Some(first), Some(best)) = (self.rates.first(), self.rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)))

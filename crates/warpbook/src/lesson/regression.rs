@@ -1,4 +1,4 @@
-//! What a record of the regression says: predictions, bounds, kernels and epochs.
+//! Sentences and tables about a record of the regression: predictions, bounds, kernels and epochs.
 
 use super::{LESS_WORK, cell, median_us, table, title, valid};
 use crate::figures;
@@ -7,15 +7,16 @@ use warpbook_charts::Table;
 use warpbook_kernels::regression::{NO_POINTS, ONLY_READS};
 use warpbook_record::{DeviceInfo, Measurement, MemoryLevel, PartGroup, Peaks, Schedule, Traffic};
 
-/// How the work's operations and bytes compare with what a device can do in the same time.
+/// Compares the work's operations and bytes with what a device can do in the same time.
 #[must_use]
 pub fn balance(peaks: &Peaks, device: &str, problem: &Problem) -> String {
     let Some(roof) = peaks.roofline(MemoryLevel::Dram, problem.dtype) else {
         return format!("Bandwidth and arithmetic of {device} were not both measured, so there is no balance to draw.");
     };
     let intensity = problem.flops as f64 / problem.bytes as f64;
+    let limit = if intensity < roof.ridge() { "memory" } else { "arithmetic" };
     format!(
-        "While one byte comes from its memory, {device} can do {} FLOP. This work has {} for it: \
+        "In the time it takes to read one byte from its memory, {device} can do {} FLOP. This work needs {} FLOP a byte, so {limit} is the limit: \
          at most {} of the arithmetic can be used.",
         figures::number(roof.ridge()),
         figures::number(intensity),
@@ -37,8 +38,8 @@ fn passes(problem: &Problem) -> u64 {
     problem.passes
 }
 
-/// What moving so many floats a point and epoch takes in microseconds, for all epochs, where an epoch touches
-/// `kept` floats of each point; and the bandwidth that this is at, in words.
+/// Returns the time of moving so many floats per point and epoch, in microseconds for all epochs, if an epoch touches `kept` floats of each point,
+/// and the bandwidth that this assumes, in words.
 #[must_use]
 pub fn predict(run: &Run, problem: &Problem, floats: u64, kept: u64) -> Option<(f64, String)> {
     let ceiling = run.peaks.ceiling(column_bytes(problem) * kept, run.environment.device.l2_bytes)?;
@@ -50,7 +51,7 @@ pub fn predict(run: &Run, problem: &Problem, floats: u64, kept: u64) -> Option<(
     Some((us, format!("{level} at {}", figures::bandwidth(ceiling.bytes_per_s()))))
 }
 
-/// The same as a sentence.
+/// Returns the prediction as a sentence.
 #[must_use]
 pub fn prediction(run: &Run, problem: &Problem, floats: u64, kept: u64) -> String {
     let Some((us, level)) = predict(run, problem, floats, kept) else {
@@ -68,7 +69,7 @@ pub fn prediction(run: &Run, problem: &Problem, floats: u64, kept: u64) -> Strin
     )
 }
 
-/// What a rung took, against what was predicted for it.
+/// Compares the time of a rung with its prediction.
 #[must_use]
 pub fn outcome(run: &Run, id: &str, floats: u64, kept: u64) -> String {
     let (Some(us), Some(problem)) = (median_us(run, id), run.main_problem()) else {
@@ -109,7 +110,7 @@ fn kernels_us(run: &Run, id: &str) -> Option<f64> {
     (sum > 0.0).then_some(sum)
 }
 
-/// What an epoch takes, and how much of it its kernels do.
+/// Says how long an epoch takes, and how much of it its kernels do.
 #[must_use]
 pub fn between_kernels(run: &Run, id: &str) -> String {
     let epoch = run.main_problem().and_then(|p| run.measurement(id, p)).and_then(|m| m.pass_us());
@@ -127,15 +128,15 @@ pub fn between_kernels(run: &Run, id: &str) -> String {
     )
 }
 
-/// What the ablation says, in words: what a pass costs without its arithmetic, and without its data too.
+/// Says what the ablation shows: the cost of a pass without its arithmetic, and without its data too.
 #[must_use]
 pub fn price_of_the_data(run: &Run) -> String {
     let spans = run.main_problem().map(|p| run.parts_of("02_fused", p, PartGroup::Ablation)).unwrap_or_default();
-    let of = |name: &str| spans.iter().find(|s| s.name == name).and_then(|s| s.median_us());
-    let (Some(whole), Some(reads)) = (of("whole pass"), of(ONLY_READS)) else {
+    let median_us = |name: &str| spans.iter().find(|s| s.name == name).and_then(|s| s.median_us());
+    let (Some(whole), Some(reads)) = (median_us("whole pass"), median_us(ONLY_READS)) else {
         return "The probes were not timed here.".into();
     };
-    let launch = of(NO_POINTS).map_or_else(
+    let launch = median_us(NO_POINTS).map_or_else(
         || "How much of that any launch costs was not measured.".to_owned(),
         |nothing| {
             format!(
@@ -154,7 +155,7 @@ pub fn price_of_the_data(run: &Run) -> String {
     )
 }
 
-/// Rungs with the fused kernels: an epoch, and what it takes beyond its kernels.
+/// Returns a table of rungs with the fused kernels: the time of an epoch, and its share beyond the kernels.
 #[must_use]
 pub fn epochs(run: &Run, ids: &[&str]) -> Table {
     let kernels = kernels_us(run, "02_fused");
@@ -174,7 +175,7 @@ pub fn epochs(run: &Run, ids: &[&str]) -> Table {
     table(&headers, ids.iter().map(row).collect())
 }
 
-/// What each rung found, and how far it is off the reference.
+/// Returns a table of each rung's result, and of its distance from the reference.
 #[must_use]
 pub fn results(run: &Run) -> Table {
     let rows = run.train_logs.iter().filter(|l| Some(&l.problem) == run.main_problem()).map(|l| {
@@ -193,7 +194,7 @@ pub fn results(run: &Run) -> Table {
     table(&["rung", "w", "b", "train loss", "test loss", "relative error", "tolerance"], rows.collect())
 }
 
-/// How long so many clock cycles are on the record's device, at its fastest.
+/// Says how long so many clock cycles are on the record's device, at its fastest.
 #[must_use]
 pub fn cycles(run: &Run, n: u32) -> String {
     let device = &run.environment.device;
@@ -206,7 +207,7 @@ pub fn cycles(run: &Run, n: u32) -> String {
     }
 }
 
-/// How much a device's multiprocessors could keep, and how much of that the training points are.
+/// Says how much a device's multiprocessors could keep, and how much of that the training points are.
 #[must_use]
 pub fn storage(device: &DeviceInfo, problem: &Problem) -> String {
     let (Some(registers), Some(shared)) = (device.registers_per_multiprocessor, device.shared_bytes_per_multiprocessor)
@@ -227,7 +228,7 @@ pub fn storage(device: &DeviceInfo, problem: &Problem) -> String {
     )
 }
 
-/// What the rule of a rung chose at a size, what an epoch takes there, and what bounds it.
+/// Says what the rule of a rung chose at a size, how long an epoch takes there, and what bounds it.
 #[must_use]
 pub fn choice(run: &Run, id: &str, problem: &Problem) -> String {
     let found = valid(run, id, problem).and_then(|m| Some((m, m.choice.as_ref()?, m.pass_us()?)));
@@ -251,8 +252,8 @@ pub(super) fn epoch_bound(run: &Run, m: &Measurement) -> Option<(f64, &'static s
     Some((bound.us * m.pass_us()? / m.median_us()?, bound.label()))
 }
 
-/// Each rung below its own roof: its bytes and where they come from, the least time that those and its operations allow, and
-/// what it took.
+/// Returns a table of each rung below its own roof: its bytes and where they come from, the least time that those and its operations allow, and the
+/// time that it took.
 #[must_use]
 pub fn bounds(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let row = |id: &&str| {
@@ -282,7 +283,7 @@ pub fn bounds(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     table(&headers, ids.iter().map(row).collect())
 }
 
-/// How an epoch of a rung ends and the next begins.
+/// Says how an epoch of a rung ends and the next begins.
 fn hand_over(run: &Run, id: &str) -> String {
     let Some(rung) = run.rung(id) else { return String::new() };
     let launches = match rung.kernels().len() {
@@ -299,7 +300,7 @@ fn hand_over(run: &Run, id: &str) -> String {
     }
 }
 
-/// What an epoch of each rung takes beyond the least time of its bytes and operations: launches, waiting, exchanging sums.
+/// Returns a table of the time of each rung's epoch beyond the least time of its bytes and operations: launches, waiting, exchanging sums.
 #[must_use]
 pub fn beyond(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let row = |id: &&str| {
@@ -341,7 +342,8 @@ pub fn small_and_large(run: &Run) -> Table {
     Table { headers, rows }
 }
 
-/// What each step of a way up the ladder bought: rungs with a few words on what is new in them, each against the last.
+/// Returns a table of what each step of a way up the ladder brought: rungs with a few words on what is new in them, each compared with the one before
+/// it.
 #[must_use]
 pub fn bought(run: &Run, steps: &[(&str, &str)]) -> Table {
     let (mut first, mut last) = (None::<f64>, None::<f64>);
@@ -374,13 +376,13 @@ pub fn last_word(run: &Run) -> String {
     let first = ladder.iter().find(|r| r.speed_up.is_some()).and_then(|r| r.rung).map_or("", |r| &*r.title);
     let speed_up = ladder.iter().find(|r| r.measurement.rung == best.rung).and_then(|r| r.speed_up);
     format!(
-        "On {}, {}: the fastest is {} with {}, {} as fast as {first}. Reading x and y every epoch from {level} would take {}: {} of that time.",
+        "On {}, {}: the fastest is {} with {}, {} as fast as {first}. Reading x and y every epoch from {level} would alone take {}: {} that time.",
         run.environment.device.name,
         problem.label,
         title(run, &best.rung),
         figures::time(us),
         speed_up.map(figures::times).unwrap_or_default(),
         figures::time(floor),
-        figures::percent(floor / us)
+        figures::times(floor / us)
     )
 }

@@ -1,4 +1,4 @@
-//! What lesson 50 says of several GPUs: where it runs, what came of a guess, and a step on paper.
+//! Sentences of lesson 50 about several GPUs: where it runs, how a guess compares, and a step on paper.
 
 use crate::prelude::experiment::*;
 use crate::prelude::*;
@@ -15,7 +15,7 @@ pub fn gpus_together(lab: &Lab) -> usize {
     if has_nccl { Inventory::cuda_devices().map_or(0, |all| all.len()) } else { 0 }
 }
 
-/// Where the lesson measures, in a sentence for its top.
+/// Says where the lesson measures, in a sentence for its top.
 #[must_use]
 pub fn place(lab: &Lab, ranks: usize) -> String {
     let (gpus, name) = (gpus_together(lab), &lab.device().info().name);
@@ -33,7 +33,7 @@ pub fn place(lab: &Lab, ranks: usize) -> String {
     )
 }
 
-/// The measurement of a way on so many ranks, on the first line of a scaling record whose name has such a word in it.
+/// Returns the measurement of a way on so many ranks, in the first problem of a scaling record whose name contains the word.
 fn found<'r>(run: &'r Run, word: &str, rung: &str, ranks: usize) -> Option<&'r Measurement> {
     let line = scaling_lines(run).into_iter().find(|line| line.contains(word))?;
     let is = |m: &&Measurement| {
@@ -82,7 +82,7 @@ pub struct StepOnPaper {
     pub per_machine: u32,
     /// Bandwidth between machines for each GPU, in bytes a second.
     pub network_bytes_per_s: f64,
-    /// What a message takes however short it is, in microseconds.
+    /// Time of a message however short it is, in microseconds.
     pub latency_us: f64,
     /// The standard deviation of a GPU's time for a step, over that time.
     pub spread: f64,
@@ -90,29 +90,29 @@ pub struct StepOnPaper {
     pub hours_between_failures: f64,
 }
 
-/// Where the time of a step goes, in microseconds.
+/// Breakdown of the time of a step, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OnPaper {
     /// GPUs.
     pub gpus: u32,
-    /// What the gradients take that are on their way by a ring, all buckets one after the other: bytes.
+    /// Time of the gradients' bytes on a ring, all buckets one after the other.
     pub bytes_us: f64,
-    /// And messages.
+    /// Time of the messages.
     pub messages_us: f64,
-    /// What of both is not hidden behind the backward pass.
+    /// Part of both that is not hidden behind the backward pass.
     pub exposed_us: f64,
-    /// What all wait for the slowest.
+    /// Time that all wait for the slowest.
     pub waiting_us: f64,
-    /// All of a step.
+    /// Time of the whole step.
     pub step_us: f64,
-    /// Weak scaling: the time on one GPU over that of the step.
+    /// Weak scaling: the time on one GPU over the time of the step.
     pub efficiency: f64,
     /// Hours between two failures of any of them.
     pub failure_hours: f64,
 }
 
 impl StepOnPaper {
-    /// On so many GPUs, each with the same batch.
+    /// Estimates a step on this many GPUs, each with the same batch.
     ///
     /// A ring sends 2 (N - 1) / N of the bytes over its slowest link, in 2 (N - 1) messages a bucket (Patarasuk and Yuan, "Bandwidth optimal all-reduce
     /// algorithms for clusters of workstations", 2009). All buckets but the last may hide behind the rest of the backward pass. The slowest of N times that
@@ -173,7 +173,7 @@ impl StepOnPaper {
         Table { headers: headers.map(String::from).into(), rows: gpus.iter().map(row).collect() }
     }
 
-    /// What costs the most next to computing on so many GPUs, in a sentence.
+    /// Says what costs the most next to computing on so many GPUs.
     #[must_use]
     pub fn what_breaks(&self, gpus: u32) -> String {
         let p = self.on(gpus);
@@ -224,9 +224,9 @@ mod tests {
         assert!((eight.bytes_us - 437.5).abs() < 1e-9 && (eight.messages_us - 280.0).abs() < 1e-9, "{eight:?}");
         // Behind three quarters of the backward pass: 450 us.
         assert!((eight.exposed_us - (717.5 - 450.0)).abs() < 1e-9, "{eight:?}");
-        let of = |gpus: u32| step().on(gpus);
-        assert!(of(9).bytes_us > 7.0 * of(8).bytes_us, "the slower network");
-        assert!(of(1024).efficiency < of(64).efficiency && of(64).efficiency < of(8).efficiency);
+        let on = |gpus: u32| step().on(gpus);
+        assert!(on(9).bytes_us > 7.0 * on(8).bytes_us, "the slower network");
+        assert!(on(1024).efficiency < on(64).efficiency && on(64).efficiency < on(8).efficiency);
         assert!(step().what_breaks(64).contains("the bytes"), "{}", step().what_breaks(64));
         assert!(step().what_breaks(1024).contains("number of messages"), "{}", step().what_breaks(1024));
         let quiet = StepOnPaper { gradient_bytes: 1.0, latency_us: 0.0, ..step() };

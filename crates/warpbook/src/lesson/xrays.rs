@@ -6,7 +6,7 @@ use warpbook_lab::{Error, Result};
 /// An X-ray, as [`Lab::xray`] gives it; where it cannot be taken here, as on a CPU or on another GPU than the rung is made for, the reason in its place.
 ///
 /// # Errors
-/// The device's, or the compiler's.
+/// If the device or the compiler reports an error.
 pub fn xray_or_why(taken: Result<XrayRun>) -> Result<Panel> {
     match taken {
         Ok(taken) => Ok(Panel::column([&taken as &dyn Show])),
@@ -19,7 +19,7 @@ pub fn xray_or_why(taken: Result<XrayRun>) -> Result<Panel> {
 mod tests {
     use super::*;
 
-    /// What a lesson's cells show on a CPU, of the rungs that they look into.
+    /// On a CPU, a lesson's cells show the reason for the rungs that they take an X-ray of.
     #[test]
     fn on_a_cpu_the_reason_is_shown_in_place_of_the_picture() {
         let lab = Lab::open("cpu").unwrap();

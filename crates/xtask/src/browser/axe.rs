@@ -15,7 +15,7 @@ const AXE: npm::Package = npm::Package {
     version: "4.14.1",
     integrity: "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",
 };
-/// What axe-core finds on the page, a line each: the rule, what it asks for, and the first elements that break it.
+/// Script that returns what axe-core finds on the page, a line each: the rule, what it asks for, and the first elements that break it.
 const FINDINGS: &str = "
     return axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations.map((v) =>
         `${v.id} (${v.help}) ` + v.nodes.slice(0, 3).map((n) => `${n.html.slice(0, 160)} [${n.any.concat(n.all, n.none).map((c) => c.message).join(' ').slice(0, 200)}]`).join(' | ')));";

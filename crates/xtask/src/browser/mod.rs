@@ -22,7 +22,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// One check of the page; it gets a fresh state of the browser each time.
+/// Check of the page; it gets a fresh state of the browser each time.
 type Check = fn(&Browser, &Stage) -> Result<()>;
 
 /// The checks by name, in the order they run.
@@ -119,7 +119,7 @@ const MEASURED: &[&str] = &[SPEED, TIMELINE];
 
 /// The time that a page may take to get ready.
 const READY: Duration = Duration::from_secs(30);
-/// How long the page may take to answer a press.
+/// Time limit for the page's answer to a press.
 const SOON: Duration = Duration::from_secs(10);
 /// The messages that the page shows, as JavaScript.
 const ALERTS: &str = "[...document.querySelectorAll('[role=alert]')].filter((e) => e.checkVisibility()) \
@@ -136,7 +136,7 @@ pub struct Stage {
     record: String,
     /// Address of the folder's single file on disk.
     file: String,
-    /// Where screenshots go, and files that a check writes.
+    /// Folder for screenshots, and for files that a check writes.
     shots: PathBuf,
     /// A port that no other browser's checks use.
     port: u16,

@@ -198,7 +198,7 @@ pub fn hostile_links(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Each file of a chart, and the report: chosen charts with notes, which outlive a reload.
+/// Saves each file of a chart, and the report: chosen charts with notes, which outlive a reload.
 pub fn pictures_and_report(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.record)?;
     browser.eval(INTERCEPT)?;
@@ -263,7 +263,7 @@ pub fn pictures_and_report(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// What `warpbook share` writes opens from disk, shows its records, and connects to nothing.
+/// Checks that the output of `warpbook share` opens from disk, shows its records, and connects to nothing.
 pub fn shared_file(browser: &Browser, stage: &Stage) -> Result<()> {
     let out = stage.shots.join("shared.html");
     let shared = warpbook(stage)

@@ -1,4 +1,5 @@
-//! Where a reader lands: at the top of what was opened, with the focus on its heading; how a comparison begins; what a link names in vain.
+//! Checks of where a reader lands: at the top of what was opened, with the focus on its heading; of how a comparison begins; and of links that name
+//! what does not exist.
 
 use super::views::marks::press;
 use super::{ALERTS, READY, SOON, Stage, alerts, drop_file, no_errors, open_ready, window};
@@ -50,7 +51,7 @@ pub fn begins_at_the_top(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// One box alone changes nothing; two compare the records that were ticked, and on that page is no part of any other record.
+/// A single ticked box changes nothing; two compare the records that were ticked, and the page shows no part of any other record.
 pub fn ticks(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     let tick =

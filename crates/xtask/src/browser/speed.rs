@@ -1,4 +1,4 @@
-//! How long a reader waits: figures for the README, with limits that only a page gone wrong exceeds on a busy machine.
+//! Waiting times of a reader: figures for the README, with limits that only a page gone wrong exceeds on a busy machine.
 
 use super::{READY, Stage, window};
 use crate::drivers::webdriver::Browser;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// A record of so many bytes is large.
 const LARGE: usize = 10_000_000;
-/// One of a class's records.
+/// Size of one of a class's records, in bytes.
 const OF_A_CLASS: usize = 600_000;
 /// Remembers when the first chart was there, in milliseconds since the page was asked for.
 const WATCH: &str = "

@@ -42,7 +42,7 @@ impl Programs {
     }
 }
 
-/// What a browser can do for a check.
+/// Browser as a check uses it.
 pub trait Engine {
     /// Opens an address and waits until it is loaded.
     fn open(&self, url: &str) -> Result<()>;

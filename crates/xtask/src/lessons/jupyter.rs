@@ -17,11 +17,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const START: Duration = Duration::from_secs(90);
-/// How long a lesson may take until its charts are there.
+/// Time limit for a lesson until its charts are there.
 const SHOWN: Duration = Duration::from_secs(90);
 /// The lessons that are looked at: all have charts and tables, the first has differences between kernels, the second images.
 const LOOKED_AT: [&str; 3] = ["20_matmul_ladder", "31_mnist_cnn", "41_memory"];
-/// Where Jupyter keeps what it knows of a user, by environment variable and folder.
+/// Folders in which Jupyter keeps what it knows of a user, by environment variable.
 const STATE: [(&str, &str); 5] = [
     ("JUPYTER_DATA_DIR", "data"),
     ("JUPYTER_CONFIG_DIR", "config"),

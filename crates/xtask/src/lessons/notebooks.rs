@@ -35,7 +35,7 @@ pub fn set_up(w: &Workspace) -> Result<Venv> {
     Ok(venv)
 }
 
-/// The same, and what compiles the kernels in the notebooks; only a GPU cannot do without.
+/// Sets up the environment, with the compiler of the kernels in the notebooks; only a GPU cannot do without.
 fn set_up_with_nvrtc(w: &Workspace) -> Result<Venv> {
     let cuda = nvrtc::Cuda::probe(w);
     if cuda.devices > 0 {
@@ -165,15 +165,15 @@ pub fn all(w: &Workspace) -> Result<Vec<PathBuf>> {
     Ok(notebooks)
 }
 
-/// Where notebooks are executed.
+/// Settings of the place where notebooks are executed.
 struct Place<'a> {
     /// The folder below which each kernel builds its cells.
     builds: &'a Path,
-    /// Where compiled kernels are kept; the user's cache for `None`.
+    /// Folder for compiled kernels; the user's cache if `None`.
     kernels: Option<&'a Path>,
 }
 
-/// What came of an execution.
+/// Outcome of an execution.
 #[derive(Debug, PartialEq)]
 struct Run {
     cells: u64,
@@ -229,6 +229,7 @@ fn tail(text: &str, lines: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     /// The code cells of every notebook, each with the notebook's name.
     fn code_cells() -> Vec<(String, serde_json::Value)> {
@@ -321,12 +322,11 @@ mod tests {
             }
         }
         assert!(total <= 7_000_000, "{total} bytes");
-        let styles = |name: &str| {
-            let of = code_cells().into_iter().filter(move |(n, _)| n == name);
-            of.map(|(_, cell)| cell["outputs"].to_string().matches("<style>.wb{").count()).sum::<usize>()
-        };
-        let names: std::collections::BTreeSet<String> = code_cells().into_iter().map(|(name, _)| name).collect();
-        assert!(names.iter().all(|name| styles(name) <= 1), "a style is stored once: cargo xtask notebooks --write");
+        let mut styles: BTreeMap<String, usize> = BTreeMap::new();
+        for (name, cell) in code_cells() {
+            *styles.entry(name).or_default() += cell["outputs"].to_string().matches("<style>.wb{").count();
+        }
+        assert!(styles.values().all(|n| *n <= 1), "a style is stored once: cargo xtask notebooks --write: {styles:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a checkout has for whoever takes Warpbook from it.
+/// Contents of a checkout that others use Warpbook from.
 const PUBLISHED: [&str; 7] = ["Cargo.toml", "Cargo.lock", "crates", "data", "kernels", "notebooks", "web"];
 /// The repository's name, by which Cargo's copies of it are found again.
 const NAME: &str = "warpbook-outside";

@@ -107,7 +107,7 @@ impl<'r> Best<'r> {
     }
 }
 
-/// All pairs of the guide in a row: the least and the largest ratio.
+/// Returns a row for all pairs of the guide: the least and the largest ratio.
 fn guide(pairs: &[&Record]) -> Option<Vec<String>> {
     let ratio = |r: &&Record| {
         let (slow, fast) = r.run.slow_and_fast(r.run.main_problem()?)?;

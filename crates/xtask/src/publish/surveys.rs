@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::fs;
 use warpbook_record::Environment;
 
-/// What the table needs of a survey; its products are in the file.
+/// Part of a survey that the table needs; its products are in the file.
 #[derive(Debug, Deserialize)]
 struct Survey {
     #[serde(skip)]

@@ -58,7 +58,7 @@ fn guide(pairs: &[&Record]) -> Option<String> {
     Some(format!("{}{}", heading(GUIDE, "The optimisation guide's pairs"), markdown(&headers, &rows)?))
 }
 
-/// Where the tables of the guide's pairs, of whole trainings and of surveys are.
+/// Names of the tables of the guide's pairs, of whole trainings and of surveys.
 pub(super) const GUIDE: &str = "guide";
 pub(super) const WHOLE_TRAININGS: &str = "whole-trainings";
 pub(super) const SURVEYS: &str = "surveys";

@@ -3,22 +3,11 @@
 use super::Record;
 use super::tables::{WHOLE_TRAININGS, cell, code, date, figures_head, heading, markdown, or_dash, words_head};
 use warpbook_charts::words;
-use warpbook_record::{Measurement, PartGroup, Run, Rung, stats};
+use warpbook_record::{Measurement, PartGroup, Run, stats};
 
-/// What a note that tells the recipe has of the steps: see `WholeTrainings::new`.
-const STEPS: &str = "steps of each training: ";
-
-/// Whether a record's samples are whole trainings.
+/// Returns true if a record's samples are whole trainings.
 fn is_whole(run: &Run) -> bool {
     run.experiment == "time-to-accuracy"
-}
-
-/// Steps of each training of our rungs, as the record's notes say; other frameworks end at the accuracy.
-fn steps(run: &Run, rung: &Rung) -> Option<String> {
-    let notes = run.notes.iter().filter(|_| rung.framework().is_none());
-    let told =
-        |note: &String| Some(note.split_once(STEPS)?.1.chars().take_while(char::is_ascii_digit).collect::<String>());
-    notes.filter_map(told).find(|steps| !steps.is_empty())
 }
 
 /// "961 ms (871 ms to 1.02 s)", of microseconds.
@@ -69,7 +58,7 @@ pub(super) fn trainings(records: &[Record]) -> Option<String> {
                 or_dash(times(&m.samples_us)),
                 or_dash(accuracies(m)),
                 m.test.len().to_string(),
-                or_dash(steps(run, rung)),
+                or_dash(m.steps.map(|steps| steps.to_string())),
                 cell(&run.environment.device.name),
                 date(run).to_owned(),
             ]);

@@ -14,7 +14,7 @@ pub fn folder(folder: &Path, port: u16) -> Result<Site> {
     start(folder, None, port)
 }
 
-/// The same with the records of another folder below `records/`: each file there that is a record, by its path, for links from notebooks.
+/// Serves the folder with the records of another folder below `records/`: each file there that is a record, by its path, for links from notebooks.
 pub fn with_records(folder: &Path, records: &Path, port: u16) -> Result<Site> {
     start(folder, Some(records), port)
 }

@@ -32,11 +32,11 @@ pub struct Setting {
     pub variables: Vec<(&'static str, OsString)>,
     /// The log of skipped tests.
     pub skips: PathBuf,
-    /// How many executables run at the same time.
+    /// Number of executables that run at the same time.
     pub at_once: usize,
 }
 
-/// How long an executable ran.
+/// Time that an executable ran.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
     /// [`Executable::name`].
@@ -77,7 +77,7 @@ fn executable(message: &Value) -> Option<Executable> {
 /// Runs executables, `at_once` of them at a time, and prints the output of each when it has ended.
 ///
 /// # Errors
-/// Where the log of skipped tests cannot be emptied.
+/// If the log of skipped tests cannot be emptied.
 pub fn run_all(executables: &[Executable], setting: &Setting) -> Result<(Report, Vec<Timed>)> {
     if setting.skips.exists() {
         fs::remove_file(&setting.skips).context("the log of skipped tests cannot be removed")?;
@@ -125,7 +125,7 @@ fn run_one(executable: &Executable, setting: &Setting) -> (String, Duration, boo
 /// Compiles and runs the examples in the documentation of all libraries.
 ///
 /// # Errors
-/// Where Cargo cannot be started.
+/// If Cargo cannot be started.
 pub fn examples(w: &Workspace) -> Result<Report> {
     let mut test = cargo(w);
     test.args(["test", "--workspace", "--doc", "--no-fail-fast"]).stdin(Stdio::null());

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const VERSION: &str = "0.22.0";
-/// How it is compiled. Most of what a reader waits for in a cell is rustc, which these settings leave alone; full optimisation of evcxr itself would
-/// mainly make its installation longer.
+/// Settings of its compilation. Most of what a reader waits for in a cell is rustc, which these settings leave alone; full optimisation of evcxr
+/// itself would mainly make its installation longer.
 const SETTINGS: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),

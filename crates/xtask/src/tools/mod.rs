@@ -1,4 +1,4 @@
-//! What the checks need on this machine: found, or installed.
+//! Tools that the checks need on this machine: found, or installed.
 
 pub(crate) mod apt;
 pub(crate) mod evcxr;

@@ -13,7 +13,7 @@ const WHEEL_12: &str = "nvidia-cuda-nvrtc-cu12==12.9.86";
 /// The first to know every architecture that the kernels claim.
 const KNOWS_ALL: (u32, u32) = (12, 8);
 
-/// What there is of CUDA.
+/// Parts of CUDA on this machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cuda {
     /// The newest CUDA that the driver supports, major and minor; `None` without a driver.
@@ -35,7 +35,7 @@ impl Cuda {
         text.as_deref().and_then(parse).unwrap_or_default()
     }
 
-    /// Whether the NVRTC that is found makes code for this machine's driver.
+    /// Returns true if the NVRTC that is found makes code for this machine's driver.
     fn nvrtc_fits(&self) -> bool {
         match (self.nvrtc, self.driver) {
             (Some(nvrtc), Some(driver)) => (12..=driver.0).contains(&nvrtc.0),
@@ -65,12 +65,12 @@ fn wheel(driver: Option<(u32, u32)>) -> Option<&'static str> {
     }
 }
 
-/// Whether pip has NVRTC for a system and architecture, as `std::env::consts` names them.
+/// Returns true if pip has NVRTC for a system and architecture, as `std::env::consts` names them.
 fn on_pip(os: &str, arch: &str) -> bool {
     matches!((os, arch), ("linux" | "windows", "x86_64") | ("linux", "aarch64"))
 }
 
-/// Whether pip's NVRTC of that major version makes code for a driver.
+/// Returns true if pip's NVRTC of that major version makes code for a driver.
 fn fits(major: u32, driver: Option<(u32, u32)>) -> bool {
     driver.is_none_or(|d| major <= d.0)
 }
@@ -83,7 +83,7 @@ pub fn ensure(w: &Workspace, cuda: &Cuda) -> Result<()> {
     install(w, cuda.driver).map(drop)
 }
 
-/// The same where work goes on without: one line says what is missing.
+/// Installs NVRTC for work that can go on without it: if that fails, one line says what is missing.
 pub fn offer(w: &Workspace, cuda: &Cuda) {
     if let Err(e) = ensure(w, cuda) {
         eprintln!("warning: CUDA kernels cannot be compiled here: {e:#}");

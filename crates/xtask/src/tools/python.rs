@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const REQUIREMENTS: &str = include_str!("../../requirements.txt");
-/// What JupyterLab asks for.
+/// Oldest version that JupyterLab supports.
 const OLDEST: (u32, u32) = (3, 10);
 const STAMP: &str = "warpbook-requirements.txt";
 
@@ -50,7 +50,7 @@ impl Venv {
         Ok(venv)
     }
 
-    /// Whether its interpreter runs and knows itself to be there.
+    /// Returns true if its interpreter runs and knows itself to be there.
     fn works(&self) -> bool {
         let prefix = output(command(self.python()).args(["-c", "import sys; print(sys.prefix)"]));
         prefix.is_some_and(|p| Path::new(&p) == self.dir)

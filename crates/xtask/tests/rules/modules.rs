@@ -288,7 +288,7 @@ fn without_tests(tokens: Vec<TokenTree>) -> Vec<TokenTree> {
     out
 }
 
-/// Whether an attribute is `cfg(test)`, or `cfg(all(test, ...))`.
+/// Returns true if an attribute is `cfg(test)`, or `cfg(all(test, ...))`.
 fn is_cfg_test(attribute: TokenStream) -> bool {
     let text = attribute.to_string().replace(' ', "");
     text.starts_with("cfg(test") || text.starts_with("cfg(all(test")

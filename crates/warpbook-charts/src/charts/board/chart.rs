@@ -1,4 +1,4 @@
-//! How the best of a task are spread.
+//! The ranking of a class at a task, as dots.
 
 use super::{BoardTask, COLUMNS};
 use crate::draw::text::words::{time, time_tick, times};
@@ -10,37 +10,38 @@ use crate::record::{joined, l2_state, label, median_of};
 use warpbook_record::Measurement;
 
 const ROW: f64 = 20.0;
-/// Above the rows: what the band and the line are.
+/// Room above the rows for the keys of the band and the line.
 const KEY: f64 = 22.0;
-/// The name of a line of a published record.
+/// Height of the name of a published record's line.
 const KEY_LINE: f64 = 16.0;
 const MOST_LINES: usize = 3;
 const AXIS: f64 = 40.0;
 const NAMES: f64 = 170.0;
-/// For "432 µs · 1.00×".
+/// Room for a label such as "432 µs · 1.00×".
 const FIGURES: f64 = 118.0;
-/// From this ratio of the slowest to the fastest on, the axis is logarithmic.
+/// Ratio of the slowest to the fastest from which the axis is logarithmic.
 const WIDE: f64 = 4.0;
 
 impl Options {
-    /// Each person's best time at a task of a [`Board`](crate::Board) as a dot, the fastest first, with the median and the middle half of all of them.
+    /// Draws each person's best time at a task of a [`Board`](crate::Board) as a dot, the fastest first, with the median and the middle half of all
+    /// times.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where nobody has a figure that counts.
+    /// [`ChartError::NothingToDraw`] if nobody has a figure that counts.
     pub fn ranking(&self, task: &BoardTask<'_>) -> Result<Chart, ChartError> {
         let rows: Vec<Dot<'_>> =
             task.ranked().map(|(e, m, us)| Dot { person: &e.person, rung: &e.rung, m, us }).collect();
         let Some(first) = rows.first() else {
-            return Err(ChartError::NothingToDraw(format!("Nobody has a checked figure of {}.", task.name())));
+            return Err(ChartError::NothingToDraw(format!("Nobody has a checked figure for {}.", task.name())));
         };
         let times: Vec<f64> = rows.iter().map(|d| d.us).collect();
         let lines: Vec<&(String, f64)> = task.published.iter().take(MOST_LINES).collect();
         let all = || times.iter().copied().chain(lines.iter().map(|l| l.1));
         let (least, last) = (all().fold(first.us, f64::min), all().fold(first.us, f64::max));
         let axis = if last > WIDE * least { Axis::log(all(), 0.05) } else { Axis::around(all()) };
-        let spread = Spread::of(&times);
+        let spread = Spread::of_sorted(&times);
         let shown = &rows[..rows.len().min(MAX_ENTRIES)];
-        let mut layout = Layout::of(self.px());
+        let mut layout = Layout::for_width(self.px());
         layout.key += lines.len() as f64 * KEY_LINE;
         let height = layout.key + shown.len() as f64 * layout.row + AXIS;
         let frame = Frame { width: layout.width, ..task.frame(&rows, &spread) };
@@ -96,7 +97,7 @@ fn counted_people(n: usize) -> String {
     if n == 1 { "1 person is".into() } else { format!("{n} people are") }
 }
 
-/// Where rows and their parts lie; on a phone names and figures stand above their line.
+/// Positions of rows and their parts; on a phone names and figures are above their line.
 struct Layout {
     width: f64,
     narrow: bool,
@@ -107,7 +108,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(width: f64) -> Self {
+    fn for_width(width: f64) -> Self {
         let narrow = is_narrow(width);
         let (left, right) = if narrow { (8.0, 8.0) } else { (NAMES, FIGURES) };
         let (row, key) = if narrow { (1.7 * ROW, 2.0 * KEY) } else { (ROW, KEY) };
@@ -115,7 +116,7 @@ impl Layout {
     }
 }
 
-/// A person's best.
+/// The best time of a person.
 struct Dot<'a> {
     person: &'a str,
     rung: &'a str,
@@ -123,7 +124,7 @@ struct Dot<'a> {
     us: f64,
 }
 
-/// The median and the quartiles of times in ascending order, between their neighbours where they fall between two (type 7 of Hyndman and Fan).
+/// The median and the quartiles of times in ascending order, interpolated between neighbours (type 7 of Hyndman and Fan).
 struct Spread {
     low: f64,
     median: f64,
@@ -131,7 +132,7 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(sorted: &[f64]) -> Self {
+    fn of_sorted(sorted: &[f64]) -> Self {
         let at = |share: f64| {
             let place = share * (sorted.len() - 1) as f64;
             let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
@@ -223,13 +224,13 @@ mod tests {
 
     #[test]
     fn quartiles_lie_between_their_neighbours() {
-        let of = |times: &[f64]| {
-            let s = Spread::of(times);
+        let quartiles = |times: &[f64]| {
+            let s = Spread::of_sorted(times);
             (s.low, s.median, s.high)
         };
-        assert_eq!(of(&[3.0]), (3.0, 3.0, 3.0));
-        assert_eq!(of(&[1.0, 2.0, 3.0, 4.0, 5.0]), (2.0, 3.0, 4.0));
+        assert_eq!(quartiles(&[3.0]), (3.0, 3.0, 3.0));
+        assert_eq!(quartiles(&[1.0, 2.0, 3.0, 4.0, 5.0]), (2.0, 3.0, 4.0));
         // numpy.percentile([1, 2, 4, 8], [25, 50, 75])
-        assert_eq!(of(&[1.0, 2.0, 4.0, 8.0]), (1.75, 3.0, 5.0));
+        assert_eq!(quartiles(&[1.0, 2.0, 4.0, 8.0]), (1.75, 3.0, 5.0));
     }
 }

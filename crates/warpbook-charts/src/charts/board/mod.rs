@@ -8,56 +8,55 @@ use crate::record::{device, is_own, label, name, verdict};
 use std::cmp::Reverse;
 use warpbook_record::{L2State, Measurement, Outcome, Problem, Run, Rung, Runner, TimedBy};
 
-/// Records of several people, task by task; those with most people first, of these the problems that their records show first.
+/// Records of several people, task by task. Tasks with the most people come first, and among these the problems that their records show first.
 #[derive(Debug, Clone)]
 pub struct Board<'a> {
     /// The tasks.
     pub tasks: Vec<BoardTask<'a>>,
-    /// Everybody, in the order of their records.
+    /// Names of all people, in the order of their records.
     pub people: Vec<String>,
 }
 
 /// One problem of one experiment on one kind of device, timed in one way: only such figures are compared.
 #[derive(Debug, Clone)]
 pub struct BoardTask<'a> {
-    /// The experiment's name.
+    /// Name of the experiment.
     pub experiment: &'a str,
-    /// The problem.
+    /// Problem of the task.
     pub problem: &'a Problem,
-    /// The device's name.
+    /// Name of the device.
     pub device: String,
-    /// Each person once, the fastest first, those without a figure that counts last.
+    /// Each person once: the fastest first, those without a figure that counts last.
     pub entries: Vec<BoardEntry<'a>>,
     /// People who have records, but none of this task.
     pub absent: Vec<String>,
-    /// Figures shown next to the class's that belong to nobody in it: the best of each published record, as "published: On the chip", with its time
-    /// in microseconds.
+    /// Figures from outside the class: the best of each published record, such as "published: On the chip", with its time in microseconds.
     pub published: Vec<(String, f64)>,
     by: (TimedBy, L2State),
-    /// A record with the task, for what all such records share.
+    /// A record with the task, for the properties that all such records share.
     run: &'a Run,
 }
 
 /// One person's result at a task.
 #[derive(Debug, Clone)]
 pub struct BoardEntry<'a> {
-    /// The record's author, or what its file is called.
+    /// The record's author, or the name of its file.
     pub person: String,
-    /// The number of the record that the figure comes from.
+    /// Index of the record that the figure comes from.
     pub record: usize,
-    /// The title of its rung; empty without one.
+    /// Title of its rung; empty without a rung.
     pub rung: String,
     /// The fastest figure that was checked, with its time in microseconds.
     pub best: Option<(&'a Measurement, f64)>,
-    /// Results that do not count, a clause each: "Fused: its result was not checked".
+    /// Reasons why other results do not count, such as "Fused: its result was not checked".
     pub missing: Vec<String>,
 }
 
 impl<'a> Board<'a> {
-    /// Sorts records into tasks. A person is the record's author, or else the name that is given with it, such as its file's.
+    /// Sorts records into tasks. A person is the record's author, or else the name that is given with it, such as the file name.
     ///
-    /// What counts of a record is the learner's own kernels where it has some, else all kernels, else everything that was run: without this,
-    /// all would share the time of the fastest library.
+    /// A record counts with the learner's own kernels if it has some, else with all kernels, else with everything that was run: otherwise all people
+    /// would share the time of the fastest library.
     #[must_use]
     pub fn of(records: &[(&str, &'a Run)]) -> Self {
         let mut board = Self { tasks: Vec::new(), people: Vec::new() };
@@ -67,7 +66,7 @@ impl<'a> Board<'a> {
                 board.people.push(person.clone());
             }
             for problem in run.problems() {
-                if let Some(entry) = BoardEntry::of(run, problem, record, &person) {
+                if let Some(entry) = BoardEntry::new(run, problem, record, &person) {
                     board.task(run, problem).add(entry);
                 }
             }
@@ -88,7 +87,7 @@ impl<'a> Board<'a> {
     pub fn with_published(mut self, records: &[&Run]) -> Self {
         for (run, problem) in records.iter().flat_map(|run| run.problems().into_iter().map(move |p| (*run, p))) {
             let Some(task) = self.tasks.iter_mut().find(|t| t.is_of(run, problem)) else { continue };
-            let best = BoardEntry::of(run, problem, 0, "").and_then(|e| Some((e.rung, e.best?.1)));
+            let best = BoardEntry::new(run, problem, 0, "").and_then(|e| Some((e.rung, e.best?.1)));
             task.published.extend(best.map(|(rung, us)| (format!("published: {rung}"), us)));
         }
         self
@@ -111,7 +110,7 @@ impl<'a> Board<'a> {
         &mut self.tasks[place]
     }
 
-    /// All tasks in one table.
+    /// Returns all tasks in one table.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table = Table::new(["experiment", "problem", "device"].into_iter().chain(COLUMNS));
@@ -138,14 +137,14 @@ const COLUMNS: [&str; 9] = [
 ];
 
 impl<'a> BoardTask<'a> {
-    /// The task in a few words, as a chooser has it: experiment, problem and device, and how it was timed where that is not as usual.
+    /// Returns the task's name for a menu: experiment, problem and device, and the way of timing if it is not the usual one.
     #[must_use]
     pub fn name(&self) -> String {
         let cold = if self.by.1 == L2State::Cold { ", cold L2" } else { "" };
         format!("{}: {}, {}{cold}", clean(self.experiment), label(self.problem), self.device)
     }
 
-    /// Its name in an address: the same for the same experiment, problem and device.
+    /// Returns its id for addresses, which is the same for the same experiment, problem and device.
     #[must_use]
     pub fn id(&self) -> String {
         format!(
@@ -157,17 +156,17 @@ impl<'a> BoardTask<'a> {
         )
     }
 
-    /// The entries with a figure that counts, the fastest first.
+    /// Returns the entries with a figure that counts, the fastest first.
     pub fn ranked(&self) -> impl Iterator<Item = (&BoardEntry<'a>, &'a Measurement, f64)> {
         self.entries.iter().filter_map(|e| e.best.map(|(m, us)| (e, m, us)))
     }
 
-    /// The people who ran something here that does not count, because it was not checked or failed its check, with what that is.
+    /// Returns the people without a figure that counts, because their results were not checked or failed the check, with the reasons.
     pub fn unchecked(&self) -> impl Iterator<Item = &BoardEntry<'a>> {
         self.entries.iter().filter(|e| !e.missing.is_empty())
     }
 
-    /// Reports whether a record's figures at a problem belong to this task.
+    /// Returns true if a record's figures at a problem belong to this task.
     fn is_of(&self, run: &Run, problem: &Problem) -> bool {
         let by = (run.policy.timed_by, run.policy.l2);
         self.experiment == run.experiment && self.problem == problem && self.device == device(run) && self.by == by
@@ -214,8 +213,8 @@ impl<'a> BoardTask<'a> {
 }
 
 impl<'a> BoardEntry<'a> {
-    /// `None` where the record has nothing of the problem that was run.
-    fn of(run: &'a Run, problem: &Problem, record: usize, person: &str) -> Option<Self> {
+    /// Makes a person's entry; `None` if the record has no run of the problem.
+    fn new(run: &'a Run, problem: &Problem, record: usize, person: &str) -> Option<Self> {
         let all: Vec<&Measurement> = run
             .measurements
             .iter()
@@ -244,7 +243,7 @@ impl<'a> BoardEntry<'a> {
     }
 }
 
-/// The record's author, or the file's name without its end.
+/// Returns the record's author, or the file's name without its extension.
 fn person(run: &Run, file: &str) -> String {
     let author = clean(run.author.as_deref().unwrap_or_default());
     let file = clean(file);

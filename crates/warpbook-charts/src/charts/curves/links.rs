@@ -1,4 +1,4 @@
-//! What a link between GPUs gives, over the size of what crosses it.
+//! The bandwidth of a link between GPUs, over the size of a transfer.
 
 use crate::charts::curves::{Curve, Scale};
 use crate::draw::{Chart, ChartError, Options};
@@ -6,11 +6,11 @@ use crate::record::{device, heading, joined};
 use warpbook_record::{LinkCurve, Run};
 
 impl Options {
-    /// The bandwidth of the link between the GPUs of a run over the bytes of a transfer, a line for each kind of transfer: copies one way, copies both
-    /// ways together, and the bus bandwidth of all-reduces.
+    /// Draws the bandwidth of the link between the GPUs of a run over the bytes of a transfer, with a line for each kind of transfer: copies one way,
+    /// copies both ways together, and the bus bandwidth of all-reduces.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where no link was measured for the record.
+    /// [`ChartError::NothingToDraw`] if no link was measured for the record.
     pub fn link_bandwidth(&self, run: &Run) -> Result<Chart, ChartError> {
         if run.peaks.links.is_empty() {
             return Err(ChartError::NothingToDraw("No link between GPUs was measured for the record.".into()));
@@ -21,7 +21,7 @@ impl Options {
         };
         let all: Vec<Curve> = run.peaks.links.iter().map(line).collect();
         let gpus = run.peaks.links.iter().map(|l| l.gpus).max().unwrap_or(0);
-        let title = format!("{}: the link between the GPUs", heading(run));
+        let title = format!("{}: bandwidth of the link between the GPUs", heading(run));
         let subtitle = joined([device(run), format!("{gpus} GPUs"), "medians".into()]);
         self.curves([&title, &subtitle], ("KiB of a transfer", Scale::Doubling), ("GB/s", Scale::Log), &all)
     }

@@ -1,22 +1,24 @@
-//! What arrays held on the device over time.
+//! Device memory held by arrays over time.
 
 use crate::charts::curves::{Curve, Scale};
 use crate::draw::{Chart, ChartError, Options};
 use warpbook_record::{MemoryAt, Profiled};
 
-/// Changes that are drawn.
+/// Limit on the changes that are drawn.
 const MOST: usize = 4000;
 
 impl Options {
-    /// What arrays held on the device until so many microseconds after the start: what the driver has given, and of that what pools have reserved and what is in use
-    /// of it. A record that holds fewer than two changes has no such chart.
+    /// Draws the device memory held by arrays until `until_us` microseconds after the start: bytes that the driver has given, bytes of these that
+    /// pools have reserved, and bytes of those in use. A record with fewer than two changes has no such chart.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where nothing was allocated or freed.
+    /// [`ChartError::NothingToDraw`] if nothing was allocated or freed.
     pub fn memory(&self, profiled: &Profiled, until_us: f64, head: [&str; 2]) -> Result<Chart, ChartError> {
         let all = &profiled.memory;
         if all.len() < 2 {
-            return Err(ChartError::NothingToDraw("Nothing was allocated or freed on the device meanwhile.".into()));
+            return Err(ChartError::NothingToDraw(
+                "Nothing was allocated or freed on the device during this time.".into(),
+            ));
         }
         let line = |name: &str, bytes: fn(&MemoryAt) -> u64| {
             let mut points: Vec<(f64, f64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Lines of figures that no record holds, as those that a lesson computes from several trainings.
+//! Line charts of figures that no record holds, such as those that a lesson computes from several trainings.
 
 pub(crate) mod links;
 pub(crate) mod memory;
@@ -14,21 +14,21 @@ use crate::record::Kind;
 /// A line: its name, and points of x and y in any order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Curve {
-    /// What it is called at its end.
+    /// Name at the line's end.
     pub name: String,
-    /// Its points; those that are no finite numbers are left out.
+    /// Points of x and y; those that are not finite are left out.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Curve {
-    /// Of these points.
+    /// Makes a line of these points.
     #[must_use]
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), points: points.into_iter().collect() }
     }
 }
 
-/// How an axis runs.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// Linear, around the values.
@@ -39,7 +39,7 @@ pub enum Scale {
     Whole,
     /// Logarithmic; values that are not above zero are left out.
     Log,
-    /// The same with ticks at powers of two.
+    /// Logarithmic with ticks at powers of two.
     Doubling,
 }
 
@@ -60,10 +60,10 @@ impl Scale {
 }
 
 impl Options {
-    /// Lines over two axes, each with its caption: `x` and `y` are (caption, scale).
+    /// Draws lines over two axes, each with its caption: `x` and `y` are (caption, scale).
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where no point can be drawn.
+    /// [`ChartError::NothingToDraw`] if no point can be drawn.
     pub fn curves(
         &self,
         [title, subtitle]: [&str; 2],
@@ -96,7 +96,7 @@ impl Options {
             });
         }
         if series.is_empty() {
-            return Err(ChartError::NothingToDraw(format!("{title}: there is no point to draw.")));
+            return Err(ChartError::NothingToDraw(format!("{title}: there are no points to draw.")));
         }
         let values = || series.iter().flat_map(|s| &s.points);
         let ends = series.iter().filter_map(|s| {
@@ -136,7 +136,7 @@ fn figure(v: f64) -> String {
     significant(v, 4)
 }
 
-/// A row for each x, a column for each line.
+/// Makes the table: a row for each x, a column for each line.
 fn table(x: &str, all: &[Curve]) -> Table {
     let mut table = Table::new(std::iter::once(clean(x)).chain(all.iter().map(|c| clean(&c.name))));
     let mut places: Vec<f64> = all.iter().flat_map(|c| c.points.iter().map(|p| p.0)).collect();
@@ -184,6 +184,6 @@ mod tests {
             ("y", Scale::Log),
             &[Curve::new("a", [(0.0, 1.0)])],
         );
-        assert!(matches!(none, Err(ChartError::NothingToDraw(why)) if why.contains("no point")));
+        assert!(matches!(none, Err(ChartError::NothingToDraw(why)) if why.contains("no points")));
     }
 }

@@ -6,23 +6,23 @@ use crate::draw::{Chart, ChartError, Options};
 use crate::record::{device, heading, joined, label, names};
 use warpbook_record::{PowerAt, Problem, Profiled, Run};
 
-/// Readings of a rung that are drawn.
+/// Limit on the readings of a rung that are drawn.
 const MOST: usize = 4000;
 
 impl Options {
-    /// The clock of the SMs over time, a line for each rung whose readings the record has at the problem.
+    /// Draws the SM clock over time, a line for each rung with readings at the problem.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where it has none.
+    /// [`ChartError::NothingToDraw`] if there are no readings.
     pub fn clocks(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let lines: Vec<Curve> = read(run, problem).map(|p| line(run, p, |r| r.sm_mhz.map(f64::from))).collect();
         drawn(self, run, problem, ("clock of the SMs", "MHz"), &lines)
     }
 
-    /// The power over time, a line for each rung whose readings the record has at the problem, and the power cap.
+    /// Draws the power over time, a line for each rung with readings at the problem, and the power cap.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where it has none.
+    /// [`ChartError::NothingToDraw`] if there are no readings.
     pub fn power(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let mut lines: Vec<Curve> = read(run, problem).map(|p| line(run, p, |r| r.watts)).collect();
         let end = lines.iter().flat_map(|l| &l.points).map(|(at, _)| *at).fold(0.0, f64::max);
@@ -33,10 +33,11 @@ impl Options {
     }
 }
 
-/// What each rung came to by the second half of its readings, a sentence each, and the power cap; empty where the record has no readings at the problem.
+/// Describes the steady state of each rung, by the second half of its readings, in a sentence each, and the power cap; empty if the record has no
+/// readings at the problem.
 #[must_use]
 pub fn power_in_words(run: &Run, problem: &Problem) -> Vec<String> {
-    let of = |p: &Profiled| {
+    let sentence = |p: &Profiled| {
         let settled = p.settled()?;
         let figures = [
             settled.flops_per_s.map(|rate| format!("{:.0} TFLOP/s", rate / 1e12)),
@@ -52,7 +53,7 @@ pub fn power_in_words(run: &Run, problem: &Problem) -> Vec<String> {
         let all: Vec<String> = figures.into_iter().chain([capped]).collect();
         Some(format!("{}, in the second half: {}.", names(run, &p.rung).0, all.join(", ")))
     };
-    let mut all: Vec<String> = read(run, problem).filter_map(of).collect();
+    let mut all: Vec<String> = read(run, problem).filter_map(sentence).collect();
     if !all.is_empty() {
         let cap = cap(run, problem);
         all.push(cap.map_or("The power cap is not known.".into(), |watts| format!("The power cap is {watts:.0} W.")));
@@ -60,7 +61,7 @@ pub fn power_in_words(run: &Run, problem: &Problem) -> Vec<String> {
     all
 }
 
-/// What was read at a problem.
+/// Returns the readings at a problem.
 fn read<'r>(run: &'r Run, problem: &'r Problem) -> impl Iterator<Item = &'r Profiled> {
     run.profiled.iter().filter(move |p| p.problem == *problem && p.power.len() > 1)
 }

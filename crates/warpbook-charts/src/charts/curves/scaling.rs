@@ -1,20 +1,20 @@
-//! How well several devices do the work of one: throughput and efficiency over their number.
+//! The scaling of work over several devices: throughput and efficiency over their number.
 
 use crate::charts::curves::{Curve, Scale};
 use crate::draw::{Chart, ChartError, Options};
 use crate::record::{heading, names, usable};
 use warpbook_record::{Measurement, Run};
 
-/// What the line is called that begins at the fastest rung on one device.
+/// Name of the line that begins at the fastest rung on one device.
 const IDEAL: &str = "perfect scaling";
 
-/// The measurements of one line of the record's sweep, which is named as its points name it; the sizes are numbers of devices.
+/// Returns the measurements of one line of the record's sweep, by the line's name; the sizes are numbers of devices.
 fn of_line<'a>(run: &'a Run, line: &str) -> Vec<&'a Measurement> {
     let is_on = |m: &&Measurement| m.problem.sweep.as_ref().is_some_and(|s| s.line == line) && run.is_sound(m);
     run.measurements.iter().filter(is_on).collect()
 }
 
-/// A curve for each rung, of a figure at each number of devices.
+/// Makes a curve for each rung, of a figure at each number of devices.
 fn by_rung(run: &Run, line: &str, figure: impl Fn(&Measurement) -> Option<f64>) -> Vec<Curve> {
     let all = of_line(run, line);
     let points = |id: &str| {
@@ -31,11 +31,11 @@ fn caption(run: &Run) -> String {
 }
 
 impl Options {
-    /// Items a second over the number of devices, for one line of the record's sweep, with what as many devices would do that are each as fast as the fastest rung
-    /// on one.
+    /// Draws items per second over the number of devices, for one line of the record's sweep, with the rate of as many devices that are each as fast
+    /// as the fastest rung on one.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where nothing was measured on that line.
+    /// [`ChartError::NothingToDraw`] if nothing was measured on that line.
     pub fn scaling_throughput(&self, run: &Run, line: &str) -> Result<Chart, ChartError> {
         let highest = of_line(run, line).iter().filter_map(|m| m.items_per_s()).fold(0.0, f64::max);
         let (unit, name) = if highest >= 1e6 { (1e6, "million") } else { (1e3, "thousand") };
@@ -45,7 +45,7 @@ impl Options {
         sizes.dedup();
         let alone = all.iter().flat_map(|c| &c.points).filter(|p| p.0 == 1.0).map(|p| p.1).fold(0.0, f64::max);
         if alone > 0.0 && sizes.len() > 1 {
-            // A point at every number of devices: on an axis that doubles, what grows with their number is no straight line.
+            // A point at every number of devices: on an axis that doubles, proportional growth is not a straight line.
             all.push(Curve::new(IDEAL, sizes.into_iter().map(|n| (n, n * alone))));
         }
         let item = if run.descriptor.item.is_empty() { "items" } else { &run.descriptor.item };
@@ -58,10 +58,10 @@ impl Options {
         )
     }
 
-    /// The scaling efficiency over the number of devices, for one line of the record's sweep: [`Run::scaling_efficiency`] in percent.
+    /// Draws the scaling efficiency over the number of devices, for one line of the record's sweep: [`Run::scaling_efficiency`] in percent.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where nothing was measured on that line on one device.
+    /// [`ChartError::NothingToDraw`] if nothing was measured on that line on one device.
     pub fn scaling_efficiency(&self, run: &Run, line: &str) -> Result<Chart, ChartError> {
         let all = by_rung(run, line, |m| run.scaling_efficiency(m).map(|e| 100.0 * e));
         let title = format!("{}: scaling efficiency", heading(run));

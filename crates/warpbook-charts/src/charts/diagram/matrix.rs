@@ -12,7 +12,7 @@ pub(super) struct Shade {
     pub(super) key: Key,
 }
 
-/// A matrix of so many rows and columns, some of them shaded.
+/// A matrix of rows and columns, with some elements shaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
     pub(super) name: String,
@@ -29,7 +29,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// One of that name; its elements are squares of 8 pixels.
+    /// Makes a matrix with this name; its elements are squares of 8 pixels.
     #[must_use]
     pub fn new(name: &str, rows: usize, columns: usize) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Matrix {
         }
     }
 
-    /// Width and height of an element in pixels.
+    /// Sets width and height of an element in pixels.
     #[must_use]
     pub fn cell(mut self, width: f64, height: f64) -> Self {
         let side = |v: f64, n: usize| if v.is_finite() && v > 0.0 { v } else { 8.0 }.min(MAX_SIDE / n as f64);
@@ -55,13 +55,13 @@ impl Matrix {
         self
     }
 
-    /// Shades elements in one of eight tones, with a label for the legend, or none.
+    /// Shades elements in one of eight tones, with a label for the legend; an empty label has no entry.
     #[must_use]
     pub fn shade(self, rows: Range<usize>, columns: Range<usize>, tone: usize, label: &str) -> Self {
         self.shaded(rows, columns, tone, true, label)
     }
 
-    /// The same lightly, for what is less prominent.
+    /// Shades elements like [`Matrix::shade`], but lightly.
     #[must_use]
     pub fn tint(self, rows: Range<usize>, columns: Range<usize>, tone: usize, label: &str) -> Self {
         self.shaded(rows, columns, tone, false, label)
@@ -99,7 +99,7 @@ impl Matrix {
         self
     }
 
-    /// Writes into an element what a function says of it, where it says something.
+    /// Writes text into elements: a function gives each element's text, which may be empty.
     #[must_use]
     pub fn write(mut self, text: impl Fn(usize, usize) -> String) -> Self {
         for row in 0..self.rows.min(MAX_ASKED) {
@@ -130,14 +130,14 @@ impl Matrix {
         self
     }
 
-    /// Draws a line after so many rows and so many columns, again and again; 0 is never.
+    /// Draws a line after every so many rows and columns; 0 draws none.
     #[must_use]
     pub fn rule(mut self, rows: usize, columns: usize) -> Self {
         self.rule = (rows, columns);
         self
     }
 
-    /// A remark below it.
+    /// Sets a remark below the matrix.
     #[must_use]
     pub fn caption(mut self, text: &str) -> Self {
         self.caption = clean(text);
@@ -169,7 +169,7 @@ impl Matrix {
         self.cell.1 *= by;
     }
 
-    /// Elements only, from a top left corner on.
+    /// Draws the elements only, from a top left corner.
     pub(super) fn draw_elements(&self, canvas: &Canvas<'_>, (left, top): (f64, f64)) -> Drawn {
         let x = |column: usize| left + column as f64 * self.cell.0;
         let y = |row: usize| top + row as f64 * self.cell.1;
@@ -186,7 +186,7 @@ impl Matrix {
             Ok(())
         };
         let (faint, rule) = (Stroke::new(Paint::FAINT, 0.8), Stroke::new(Paint { alpha: 0.4, ..Paint::INK }, 0.9));
-        // Finer grids would be grey.
+        // Finer grids would look grey.
         rules(usize::from(self.cell.1 >= 4.0), self.rows, faint, true)?;
         rules(usize::from(self.cell.0 >= 4.0), self.columns, faint, false)?;
         let coarse = |every: usize, side: f64| if every as f64 * side >= 3.0 { every } else { 0 };
@@ -212,7 +212,7 @@ impl Matrix {
         }
         let widest = self.at_columns.iter().map(|(_, t)| Font::SMALL.width(t)).fold(0.0, f64::max);
         for (column, text) in spaced(&self.at_columns, self.cell.0, widest + 2.0) {
-            // Not beyond the sides, where the names of other matrices are.
+            // It stays within the sides, beyond which the names of other matrices are.
             let half = (Font::SMALL.width(text) / 2.0).min(self.width() / 2.0);
             let at = (x(column) + self.cell.0 / 2.0).min(right - half).max(left + half);
             canvas.elided(text, self.width(), (at, top - 8.0), At::Middle, Font::SMALL)?;
@@ -221,7 +221,7 @@ impl Matrix {
     }
 }
 
-/// Of the names of rows or columns, those that have room, in their order.
+/// Returns those names of rows or columns that have room, in their order.
 fn spaced(names: &[(usize, String)], cell: f64, room: f64) -> impl Iterator<Item = (usize, &str)> {
     let mut sorted: Vec<(usize, &str)> = names.iter().map(|(at, t)| (*at, t.as_str())).collect();
     sorted.sort_by_key(|n| n.0);
@@ -235,7 +235,7 @@ fn spaced(names: &[(usize, String)], cell: f64, room: f64) -> impl Iterator<Item
     })
 }
 
-/// What of a range lies below a count.
+/// Cuts a range to a count.
 fn within(range: Range<usize>, count: usize) -> Option<Range<usize>> {
     let range = range.start..range.end.min(count);
     (range.start < range.end).then_some(range)

@@ -1,7 +1,7 @@
-//! Diagrams by code: which elements of which tile somebody reads, what goes where, and what runs at the same time.
+//! Diagrams from code: which elements of which tile are read, where data goes, and what runs at the same time.
 //!
-//! A [`Diagram`] is rows of parts, left to right: a [`Matrix`] with shaded elements, a [`Product`] of three of them, a [`Sign`]
-//! between two, a [`Timeline`]. Sizes are CSS pixels; what is too wide is made narrower.
+//! A [`Diagram`] is rows of parts, left to right: a [`Matrix`] with shaded elements, a [`Product`] of three matrices, a [`Sign`] between two parts, a
+//! [`Timeline`]. Sizes are CSS pixels; parts that are too wide are made narrower.
 //!
 //! ```
 //! use warpbook_charts::diagram::{Diagram, Matrix, Sign};
@@ -34,7 +34,7 @@ pub use timeline::Timeline;
 
 const LEGEND_LINE: f64 = 19.0;
 
-/// A drawing of rows of parts, with a legend of what is shaded.
+/// A drawing of rows of parts, with a legend of its shades.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagram {
     title: String,
@@ -46,7 +46,7 @@ pub struct Diagram {
 }
 
 impl Diagram {
-    /// An empty one.
+    /// Makes an empty diagram.
     #[must_use]
     pub fn new(title: &str) -> Self {
         Self {
@@ -59,28 +59,28 @@ impl Diagram {
         }
     }
 
-    /// A line below the title.
+    /// Sets the line below the title.
     #[must_use]
     pub fn subtitle(mut self, text: &str) -> Self {
         self.subtitle = clean(text);
         self
     }
 
-    /// What it shows, in one sentence, for those who do not see it.
+    /// Sets the description for screen readers, in one sentence.
     #[must_use]
     pub fn describe(mut self, text: &str) -> Self {
         self.description = clean(text);
         self
     }
 
-    /// A remark below the picture.
+    /// Adds a remark below the picture.
     #[must_use]
     pub fn note(mut self, text: &str) -> Self {
         self.notes.push(clean(text));
         self
     }
 
-    /// What is put from now on is in a new row below this heading, which may be empty.
+    /// Starts a new row below this heading, which may be empty.
     #[must_use]
     pub fn row(mut self, heading: &str) -> Self {
         let heading = clean(heading);
@@ -91,7 +91,7 @@ impl Diagram {
         self
     }
 
-    /// Puts a part to the right of the last one.
+    /// Adds a part to the right of the last one.
     #[must_use]
     pub fn put(mut self, part: impl Into<Part>) -> Self {
         if let Some(row) = self.rows.last_mut() {
@@ -100,14 +100,14 @@ impl Diagram {
         self
     }
 
-    /// The headers of the table behind it.
+    /// Sets the headers of the table behind the picture.
     #[must_use]
     pub fn table<H: Into<String>>(mut self, headers: impl IntoIterator<Item = H>) -> Self {
         self.table = Table::new(headers);
         self
     }
 
-    /// A row of that table; cells beyond its headers are dropped, missing ones are empty.
+    /// Adds a row to that table; cells beyond its headers are dropped, missing ones are empty.
     #[must_use]
     pub fn figures<C: AsRef<str>>(mut self, cells: impl IntoIterator<Item = C>) -> Self {
         let count = self.table.headers.len();
@@ -117,7 +117,7 @@ impl Diagram {
         self
     }
 
-    /// Labels with their tones, in the order of their first use.
+    /// Returns labels with their tones, in the order of their first use.
     fn legend(&self) -> Vec<(Key, bool)> {
         let mut keys: Vec<(Key, bool)> = Vec::new();
         for (key, written) in self.rows.iter().flat_map(|r| &r.parts).flat_map(Part::keys) {
@@ -128,10 +128,10 @@ impl Diagram {
         keys
     }
 
-    /// The picture.
+    /// Draws the picture.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where nothing was put into it.
+    /// [`ChartError::NothingToDraw`] if nothing was added.
     pub fn draw(mut self) -> Result<Chart, ChartError> {
         self.rows.retain(|r| !r.parts.is_empty());
         if self.rows.is_empty() {
@@ -151,7 +151,7 @@ impl Diagram {
         let legend_height = legend.len() as f64 * LEGEND_LINE + if legend.is_empty() { 0.0 } else { 6.0 };
         let height = legend_height + self.rows.iter().map(Row::height).sum::<f64>();
         let Self { mut title, subtitle, mut description, notes, rows, table } = self;
-        // A picture without a name is none to those who do not see it.
+        // A picture without a name does not exist for screen readers.
         if title.is_empty() {
             title = "Diagram".into();
         }
@@ -186,7 +186,7 @@ impl Diagram {
     }
 }
 
-/// The entries broken into lines, each with its place.
+/// Breaks the entries into lines, each entry with its position.
 fn legend_lines(keys: &[(Key, bool)]) -> Vec<Vec<((Key, bool), f64)>> {
     let mut lines: Vec<Vec<((Key, bool), f64)>> = Vec::new();
     let mut x = f64::INFINITY;

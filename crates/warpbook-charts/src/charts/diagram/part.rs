@@ -1,4 +1,4 @@
-//! What a row of a diagram is made of, and how it is made to fit.
+//! The parts of a diagram's row, and how they are made to fit.
 
 use super::matrix::Matrix;
 use super::product::{GAP_OF_PRODUCT, Product};
@@ -54,20 +54,21 @@ impl Part {
         }
     }
 
-    /// What is shaded, each with whether there are texts on it.
+    /// Returns the keys of its shades, each with true if texts are written on it.
     pub(super) fn keys(&self) -> Vec<(&Key, bool)> {
-        let of = |m: &'_ Matrix| !m.texts.is_empty();
+        let has_texts = |m: &'_ Matrix| !m.texts.is_empty();
         match self {
-            Self::Matrix(m) => m.shades.iter().map(|s| (&s.key, of(m))).collect(),
-            Self::Product(p) => {
-                [&p.a, &p.b, &p.c].into_iter().flat_map(|m| m.shades.iter().map(move |s| (&s.key, of(m)))).collect()
-            }
+            Self::Matrix(m) => m.shades.iter().map(|s| (&s.key, has_texts(m))).collect(),
+            Self::Product(p) => [&p.a, &p.b, &p.c]
+                .into_iter()
+                .flat_map(|m| m.shades.iter().map(move |s| (&s.key, has_texts(m))))
+                .collect(),
             Self::Timeline(t) => t.spans.iter().map(|s| (&s.key, true)).collect(),
             Self::Sign(_) => Vec::new(),
         }
     }
 
-    /// Of its width that which grows with its elements, and the rest.
+    /// Splits its width into the part that grows with its elements, and the rest.
     pub(super) fn widths(&self) -> (f64, f64) {
         match self {
             Self::Matrix(m) => {
@@ -84,7 +85,7 @@ impl Part {
         }
     }
 
-    /// Its width where its matrices are as narrow as they get.
+    /// Returns its width when its matrices are as narrow as possible.
     pub(super) fn least_width(&self) -> f64 {
         let mut narrow = self.clone();
         let (growing, _) = narrow.widths();
@@ -95,7 +96,7 @@ impl Part {
         growing + fixed
     }
 
-    /// What it takes above and below its middle.
+    /// Returns its heights above and below its middle.
     pub(super) fn heights(&self) -> (f64, f64) {
         match self {
             Self::Matrix(m) => {
@@ -137,7 +138,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Begins another row wherever names and signs alone leave matrices no room.
+    /// Starts another row wherever names and signs alone leave matrices no room.
     pub(super) fn broken(self) -> Vec<Self> {
         let mut out = vec![Self { heading: self.heading, parts: Vec::new() }];
         let mut x = 0.0;
@@ -155,7 +156,7 @@ impl Row {
         out
     }
 
-    /// Makes it as narrow as the diagram is.
+    /// Narrows the row to the width of the diagram.
     pub(super) fn fit(&mut self) {
         let gaps = self.parts.len().saturating_sub(1) as f64 * GAP;
         for _ in 0..3 {

@@ -1,10 +1,10 @@
-//! Three matrices of a product.
+//! The three matrices of a product.
 
 use super::matrix::Matrix;
 use super::style::NAME;
 use crate::draw::{At, Canvas, Drawn, Font, MARGIN, WIDTH};
 
-/// A product c = a b, drawn so that the rows of a are those of c and the columns of b those of c.
+/// A product c = a b, drawn so that the rows of a line up with those of c, and the columns of b with those of c.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Product {
     pub(super) a: Matrix,
@@ -13,7 +13,7 @@ pub struct Product {
 }
 
 impl Product {
-    /// The three; a's rows are as high as c's, and b's columns as wide.
+    /// Makes a product; a's rows become as high as c's, and b's columns as wide.
     #[must_use]
     pub fn new(mut a: Matrix, mut b: Matrix, c: Matrix) -> Self {
         (a.cell.1, b.cell.0) = (c.cell.1, c.cell.0);

@@ -10,13 +10,13 @@ pub struct Sign {
 }
 
 impl Sign {
-    /// A sign as "×" or "=".
+    /// Makes a sign such as "×" or "=".
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self { text: clean(text), arrow: false }
     }
 
-    /// An arrow to the right with words above it.
+    /// Makes an arrow to the right with words above it.
     #[must_use]
     pub fn arrow(text: &str) -> Self {
         Self { text: clean(text), arrow: true }

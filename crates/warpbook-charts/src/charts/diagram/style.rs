@@ -2,23 +2,23 @@
 
 use crate::draw::{Font, Paint, Rgb, SERIES};
 
-/// For what is read or written; text is readable on it.
+/// Opacity of elements that are read or written; text is readable on it.
 pub(super) const STRONG: f64 = 0.6;
-/// The same where nothing is written on it, and it may be a few pixels only.
+/// Opacity of such elements without text, which may be only a few pixels in size.
 const STRONGEST: f64 = 0.9;
-/// For what belongs to it, less prominent.
+/// Opacity of elements that are less prominent.
 const WEAK: f64 = 0.22;
-/// Between two parts of a row.
+/// Gap between two parts of a row.
 pub(super) const GAP: f64 = 12.0;
 pub(super) const NAME: Font = Font { size: 12.0, bold: true, paint: Paint::INK };
 pub(super) const CELL: Font = Font { size: 12.0, bold: false, paint: Paint::INK };
-/// No matrix is made narrower than this to make room for its neighbours.
+/// Smallest width to which a matrix is narrowed to make room for its neighbours.
 pub(super) const LEAST: f64 = 40.0;
-/// No side of a drawn matrix is longer than this.
+/// Longest side of a drawn matrix.
 pub(super) const MAX_SIDE: f64 = 640.0;
-/// More shaded ranges, texts or spans than these are not drawn.
+/// Limit on shaded ranges, texts and spans that are drawn.
 pub(super) const MAX_MARKS: usize = 4096;
-/// A function is not asked about rows and columns beyond these.
+/// Limit on the rows and columns that a function is called for.
 pub(super) const MAX_ASKED: usize = 512;
 
 pub(super) fn color(tone: usize) -> Rgb {

@@ -1,21 +1,21 @@
-//! What happens when.
+//! Timelines: lanes of spans.
 
 use super::sign::draw_arrow;
 use super::style::{CELL, Key, MAX_MARKS, paint};
 use crate::draw::text::words::time_tick;
 use crate::draw::{At, Axis, Canvas, Drawn, Font, MARGIN, Paint, Stroke, WIDTH, clean};
 
-/// What happens when, lane below lane, from left to right. Times have no unit, unless [`Timeline::in_microseconds`] gives them one.
+/// Spans from left to right, in lanes below each other. Times have no unit, unless [`Timeline::in_microseconds`] gives them one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
     pub(super) lanes: Vec<String>,
     pub(super) spans: Vec<Span>,
     pub(super) links: Vec<((usize, f64), (usize, f64))>,
-    /// Where its axis ends at least.
+    /// Earliest end of the axis.
     pub(super) until: f64,
-    /// The room for the lanes' names, which a diagram's timelines share.
+    /// Room for the lanes' names, which a diagram's timelines share.
     pub(super) names: f64,
-    /// Times are microseconds, and the axis has ticks.
+    /// True if times are microseconds; the axis then has ticks.
     pub(super) in_us: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Span {
 }
 
 impl Timeline {
-    /// One with these lanes, from top to bottom.
+    /// Makes a timeline with these lanes, from top to bottom.
     #[must_use]
     pub fn new(lanes: &[&str]) -> Self {
         let lanes: Vec<String> = lanes.iter().take(64).map(|l| clean(l)).collect();
@@ -37,26 +37,26 @@ impl Timeline {
         Self { lanes, names, ..Self::default() }
     }
 
-    /// Its axis goes on to this time, so that two of them have one scale.
+    /// Extends the axis to this time, so that two timelines have one scale.
     #[must_use]
     pub fn until(mut self, time: f64) -> Self {
         self.until = if (0.0..=1e9).contains(&time) { time } else { 0.0 };
         self
     }
 
-    /// Its times are microseconds: the axis has ticks.
+    /// Declares the times as microseconds: the axis gets ticks.
     #[must_use]
     pub fn in_microseconds(self) -> Self {
         Self { in_us: true, ..self }
     }
 
-    /// Something in a lane (counted from 0) from one time to another, with a text in it and a label for the legend, or none.
+    /// Adds a span to a lane (counted from 0), with a text in it and a label for the legend; either may be empty.
     #[must_use]
     pub fn span(self, lane: usize, times: (f64, f64), tone: usize, text: &str, label: &str) -> Self {
         self.add(lane, times, text, Key { tone, strong: true, label: clean(label) })
     }
 
-    /// The same lightly, as for waiting.
+    /// Adds a span like [`Timeline::span`], but lightly shaded, as for waiting.
     #[must_use]
     pub fn wait(self, lane: usize, times: (f64, f64), tone: usize, text: &str, label: &str) -> Self {
         self.add(lane, times, text, Key { tone, strong: false, label: clean(label) })
@@ -70,7 +70,7 @@ impl Timeline {
         self
     }
 
-    /// An arrow from one lane's time to another's: what the second waits for.
+    /// Adds an arrow from one lane's time to another's, which waits for it.
     #[must_use]
     pub fn link(mut self, from: (usize, f64), to: (usize, f64)) -> Self {
         let fine = |(lane, t): (usize, f64)| lane < self.lanes.len() && (0.0..=1e9).contains(&t);
@@ -96,7 +96,7 @@ impl Timeline {
             canvas.line(&[(begin, middle), (WIDTH - MARGIN, middle)], Stroke::new(Paint::FAINT, 1.0))?;
         }
         for s in &self.spans {
-            // A hair apart from the next.
+            // A small gap to the next span.
             let (from, to) = (x(s.from) + 0.4, (x(s.to) - 0.4).max(x(s.from) + 0.8));
             let (upper, lower) = (y(s.lane) + 3.0, y(s.lane) + LANE - 3.0);
             canvas.rect((from, to), (upper, lower), paint(&s.key, true))?;

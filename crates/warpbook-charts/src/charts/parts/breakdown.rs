@@ -9,11 +9,11 @@ use crate::record::{
 use warpbook_record::{Bound, Breakdown, OperationTime, Problem, Run};
 
 impl Options {
-    /// What the device did in one run of the fastest rung of which that was recorded, a bar an operation, in the order in which they are queued, each with the
-    /// share of its bound that it reaches; and the time in which nothing ran. The table has all rungs.
+    /// Draws the device's activity in one run of the fastest recorded rung: a bar for each operation, in the order in which they are queued, each
+    /// with the share of its bound that it reaches; and the idle time. The table has all rungs.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where nothing was recorded at the problem.
+    /// [`ChartError::NothingToDraw`] if nothing was recorded at the problem.
     pub fn breakdown(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let all = of_problem(run, problem);
         let Some(shown) = all.first() else { return Err(missing("breakdown of a run", problem)) };
@@ -34,12 +34,12 @@ impl Options {
     }
 }
 
-/// What was recorded at a problem, the fastest rung first, the others in the ladder's order.
+/// Returns the recorded breakdowns at a problem, the fastest rung first, the others in the ladder's order.
 fn of_problem<'a>(run: &'a Run, problem: &Problem) -> Vec<Taken<'a>> {
     let place = |b: &Breakdown| run.rungs.iter().position(|r| r.id == b.rung).unwrap_or(usize::MAX);
     let mut all: Vec<&Breakdown> = run.breakdowns.iter().filter(|b| b.problem == *problem).collect();
     all.sort_by_cached_key(|b| place(b));
-    let mut all: Vec<Taken<'_>> = all.into_iter().filter_map(|b| Taken::of(run, b)).collect();
+    let mut all: Vec<Taken<'_>> = all.into_iter().filter_map(|b| Taken::new(run, b)).collect();
     let fastest = (0..all.len()).min_by(|a, b| all[*a].compared_us().total_cmp(&all[*b].compared_us()));
     if let Some(fastest) = fastest {
         all[..=fastest].rotate_right(1);
@@ -52,21 +52,21 @@ struct Taken<'a> {
     whole_us: f64,
     idle_us: f64,
     between_us: Option<f64>,
-    /// The rung's median time without a recorder.
+    /// The rung's median time without a recorder in microseconds.
     timed_us: Option<f64>,
     operations: Vec<Operation<'a>>,
 }
 
 struct Operation<'a> {
     of: &'a OperationTime,
-    /// On its own, where that was recorded.
+    /// Time on its own in microseconds, if that was recorded.
     us: Option<f64>,
     bound: Option<Bound>,
 }
 
 impl<'a> Taken<'a> {
-    /// `None` where it has no time that can be drawn.
-    fn of(run: &Run, of: &'a Breakdown) -> Option<Self> {
+    /// Prepares a breakdown; `None` if it has no time that can be drawn.
+    fn new(run: &Run, of: &'a Breakdown) -> Option<Self> {
         let positive = |us: Option<f64>| us.filter(|t| t.is_finite() && *t >= 0.0);
         let operation = |o: &'a OperationTime| {
             let bound = run.operation_bound(of, o).filter(|b| usable(Some(b.us)).is_some());
@@ -82,12 +82,12 @@ impl<'a> Taken<'a> {
         })
     }
 
-    /// What rungs are compared by: recording does not slow all of them by as much.
+    /// Returns the time that rungs are compared by: recording slows them by different amounts.
     fn compared_us(&self) -> f64 {
         self.timed_us.unwrap_or(self.whole_us)
     }
 
-    /// What the shares of operations are shares of: the sum of their times where each was recorded on its own, otherwise the run.
+    /// Returns the time that operations' shares refer to: the sum of their times if each was recorded on its own, otherwise the run.
     fn basis_us(&self) -> f64 {
         if self.of.has_alone() { self.of.sum_alone_us() } else { self.whole_us }
     }
@@ -113,7 +113,7 @@ impl<'a> Taken<'a> {
         rows
     }
 
-    /// What the mark of an operation, or of the time between, says of itself.
+    /// Returns the data of a mark for an operation or for the time between.
     fn data(&self, name: &str, value: String) -> MarkData {
         let (rung, problem) = (self.of.rung.clone(), label(&self.of.problem));
         MarkData { rung, problem, name: name.to_owned(), value, ..MarkData::default() }
@@ -167,7 +167,7 @@ impl Operation<'_> {
         };
         let reached = self.bound.map(|b| b.us.min(us));
         let label = format!("{} · {}", time(us), percent(us / of.basis_us()));
-        // The second part of a bar ends at the operation's time, and says that.
+        // The second part of a bar ends at the operation's time, which is its value.
         let segment = |value: f64, color: Rgb, series: &str, says: f64| {
             let data = MarkData { series: series.to_owned(), ..of.data(&name, time(says)) };
             Segment { value, color, data }
@@ -196,7 +196,7 @@ impl Operation<'_> {
     }
 }
 
-/// The first two, and how many more there are.
+/// Lists the first two names, and the number of the others.
 fn kernels(names: &[String]) -> String {
     let mut shown: Vec<String> = names.iter().take(2).map(|n| clean(n)).collect();
     if names.len() > 2 {
@@ -250,14 +250,14 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
     }
     let mut slowest: Vec<&Operation<'_>> = shown.operations.iter().filter(|o| o.us.is_some()).collect();
     slowest.sort_by(|a, b| b.us.unwrap_or(0.0).total_cmp(&a.us.unwrap_or(0.0)));
-    let said = slowest.iter().take(3).map(|o| format!("{} {}", clean(&o.of.name), time(o.us.unwrap_or(0.0))));
+    let phrases = slowest.iter().take(3).map(|o| format!("{} {}", clean(&o.of.name), time(o.us.unwrap_or(0.0))));
     Frame {
         width: options.px(),
         title: slowest
             .first()
             .and_then(|o| {
-                let of = if shown.of.has_alone() { "the operations' own time in" } else { "a run of" };
-                Some(format!("{} takes {} of {of} {rung}", clean(&o.of.name), percent(o.us? / shown.basis_us())))
+                let basis = if shown.of.has_alone() { "the operations' own time in" } else { "a run of" };
+                Some(format!("{} takes {} of {basis} {rung}", clean(&o.of.name), percent(o.us? / shown.basis_us())))
             })
             .unwrap_or_else(|| heading(run)),
         subtitle: joined([
@@ -273,7 +273,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
             label(problem),
             time(shown.whole_us),
             time(shown.idle_us),
-            listed(&said.collect::<Vec<_>>()),
+            listed(&phrases.collect::<Vec<_>>()),
         ),
         notes,
         table,

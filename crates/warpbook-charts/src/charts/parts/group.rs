@@ -8,7 +8,7 @@ use warpbook_record::{PartGroup, Problem, Run, Rung, stats};
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) name: String,
-    /// Median in microseconds, where it can be drawn.
+    /// Median in microseconds, if it can be drawn.
     pub(crate) us: Option<f64>,
     pub(crate) mad: Option<f64>,
     pub(crate) samples: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Group {
     pub(crate) parts: Vec<Part>,
 }
 
-/// The parts of each rung, rungs in the ladder's order; at most so many of them. Those that all rungs share come after the known rungs.
+/// Returns the parts of each rung, rungs in the ladder's order, at most `most` of them. Parts that all rungs share come after the known rungs.
 pub(crate) fn groups(run: &Run, problem: &Problem, group: PartGroup, most: usize) -> Vec<Group> {
     let mut ids: Vec<&str> = Vec::new();
     let known = run.rungs.iter().map(|r| r.id.as_ref());
@@ -56,7 +56,7 @@ impl Group {
         Row { name: self.title.clone(), id: String::new(), content: Content::Heading(self.id.clone()) }
     }
 
-    /// The whole pass: the one called so, else the first.
+    /// Returns the whole pass: the part with that name, else the first.
     pub(super) fn whole(&self) -> Option<(usize, f64)> {
         let at = self.parts.iter().position(|s| s.name.starts_with("whole")).unwrap_or(0);
         Some((at, self.parts.get(at)?.us?))
@@ -69,14 +69,14 @@ impl Group {
 }
 
 impl MarkData {
-    /// What the parts of a rung have in common.
+    /// Returns the data that the parts of a rung have in common.
     pub(super) fn of_part(problem: &Problem, rung: &str) -> Self {
         Self { rung: rung.to_owned(), ..Self::of_problem(problem) }
     }
 }
 
 impl Part {
-    /// What it says of itself, shown as so much; the rung and the problem are given.
+    /// Returns its mark data with a shown value; `of` has the rung and the problem.
     pub(crate) fn data(&self, of: MarkData, value: String) -> MarkData {
         MarkData { name: self.name.clone(), value, spread: spread(self.mad), samples: self.samples, ..of }
     }

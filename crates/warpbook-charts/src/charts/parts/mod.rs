@@ -1,4 +1,4 @@
-//! Parts of a rung's work that were timed alone: operations, tiles, transfers, and what a profiler saw.
+//! Parts of a rung's work that were timed alone: operations, tiles, transfers, and recordings of a profiler.
 
 pub(crate) mod breakdown;
 mod group;

@@ -7,12 +7,12 @@ use crate::record::{Kind, device, heading, joined, l2, label, median_of, missing
 use warpbook_record::{PartGroup, Problem, Run};
 
 impl Options {
-    /// What each operation of a rung takes, rung by rung, with each rung's sum: the operations of one pass, as an epoch, timed alone.
+    /// Draws the time of each operation of a rung, rung by rung, with each rung's sum: the operations of one pass, such as an epoch, timed alone.
     ///
-    /// Rungs of other frameworks that have such times are drawn too, on the same scale and in another colour.
+    /// Rungs of other frameworks that have such times are also drawn, on the same scale and in another colour.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
+    /// [`ChartError::NothingToDraw`] if the record has no such times at the problem.
     pub fn operations(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let groups = groups(run, problem, PartGroup::Operation, MAX_ENTRIES);
         if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
@@ -24,7 +24,7 @@ impl Options {
         for g in &groups {
             let sum: f64 = g.parts.iter().filter_map(|s| s.us).sum();
             rows.push(g.heading());
-            let color = Kind::of(run, &g.rung).color();
+            let color = Kind::of_rung(run, &g.rung).color();
             for s in &g.parts {
                 let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
                 rows.push(s.row(color, MarkData::of_part(problem, &g.rung), share));
@@ -47,13 +47,13 @@ impl Options {
                 sums.push((g.title.clone(), sum));
             }
         }
-        let said: Vec<String> = sums.iter().map(|(name, us)| format!("{name} {}", time(*us))).collect();
+        let phrases: Vec<String> = sums.iter().map(|(name, us)| format!("{name} {}", time(*us))).collect();
         let pass = pass(run);
         let description = format!(
             "Bars of the time of each operation of one {pass} on {}, {}; sums: {}.",
             device(run),
             label(problem),
-            joined(said)
+            joined(phrases)
         );
         let title = format!("{}: one {pass}, operation by operation", heading(run));
         let frame = frame(self, run, problem, &groups, title, description, table);
@@ -61,10 +61,10 @@ impl Options {
         draw(frame, rows, longest, Vec::new(), &format!("time of one {pass}; each operation timed alone"))
     }
 
-    /// What each part of the fused pass costs: the whole pass, and the pass with one part left out.
+    /// Draws the cost of each part of the fused pass: the whole pass, and the pass with one part left out.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
+    /// [`ChartError::NothingToDraw`] if the record has no such times at the problem.
     pub fn ablation(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let groups = groups(run, problem, PartGroup::Ablation, MAX_ENTRIES);
         if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
@@ -73,7 +73,7 @@ impl Options {
         let mut rows = Vec::new();
         let mut table = Table::new(["rung", "pass", "time (µs)", "MAD (µs)", "difference to the whole (µs)"]);
         let mut marks = Vec::new();
-        let mut said = Vec::new();
+        let mut phrases = Vec::new();
         for g in &groups {
             rows.push(g.heading());
             let whole = g.whole();
@@ -85,7 +85,7 @@ impl Options {
                     None => time(us),
                 };
                 if let Some(us) = s.us {
-                    said.push(format!("{} {}", s.name, label(us)));
+                    phrases.push(format!("{} {}", s.name, label(us)));
                 }
                 rows.push(s.row(if is_whole { BLUE } else { SKY }, MarkData::of_part(problem, &g.rung), label));
                 table.push(g.cells(s, difference.map(|d| d.0)));
@@ -100,9 +100,9 @@ impl Options {
             "Bars of the time of one pass on {}, {}, whole and with parts left out: {}.",
             device(run),
             label(problem),
-            joined(said)
+            joined(phrases)
         );
-        let what = format!("{}: what each part of a pass costs", heading(run));
+        let what = format!("{}: the cost of each part of a pass", heading(run));
         let mut frame = frame(self, run, problem, &groups, what.clone(), description, table);
         if let Some(claim) = claim(&groups) {
             (frame.title, frame.subtitle) = (claim, joined([what, frame.subtitle]));
@@ -112,12 +112,12 @@ impl Options {
     }
 }
 
-/// What leaving parts out shows, as "On the chip: without reading y a pass takes 33 % less"; `None` where no pass can be held against a whole one.
+/// Returns the finding, such as "On the chip: without reading y a pass takes 33 % less"; `None` if no pass can be compared with a whole one.
 fn claim(groups: &[Group]) -> Option<String> {
     let mut best: Option<(&Group, &Part, f64)> = None;
     for group in groups {
         let Some((at, whole)) = group.whole().filter(|w| w.1 > 0.0) else { continue };
-        // A pass of the reads or the launch alone leaves out everything else, which is no surprise.
+        // A pass of only the reads or the launch leaves out everything else, which is no surprise.
         let one_left_out = |p: &Part| p.name.starts_with("without");
         let any = group.parts.iter().any(one_left_out);
         for (_, part) in group.parts.iter().enumerate().filter(|(i, p)| *i != at && (!any || one_left_out(p))) {
@@ -130,7 +130,7 @@ fn claim(groups: &[Group]) -> Option<String> {
     }
     let (group, part, saved) = best?;
     Some(match saved {
-        // Less than what passes differ by.
+        // Less than the difference between passes.
         s if s < 0.01 => format!("{}: no part of a pass costs more than 1 % of it", group.title),
         s => format!("{}: {} a pass takes {} less", group.title, part.name, percent(s)),
     })

@@ -7,18 +7,18 @@ use crate::draw::{
 use crate::record::{Measure, device, heading, joined, l2, label, median_of, missing, policy_note, usable, verdict};
 use warpbook_record::{Define, PartGroup, Problem, Run, Tile};
 
-/// More tiles are not read.
+/// Limit on the tiles that are read.
 const MAX_TILES: usize = 400;
-/// Of a rung's tiles so many have a bar, and one more where nothing else would be left out.
+/// Bars for a rung's tiles, and one more if it would be the only one left out.
 const A_RUNG: usize = 4;
 
 impl Options {
-    /// The time of each rung with each of its tiles, over that with the tile that was chosen: what a change of the tile costs or
-    /// brings. Rungs are listed one below another, each with the chosen tile, in its own colour, and the fastest of the others; one row
-    /// says what the rest take. A tile is named by what its id stands for.
+    /// Draws the time of each rung with each of its tiles, over its time with the chosen tile: the cost or gain of a change of the tile. Rungs are
+    /// listed one below another, each with the chosen tile, in its own colour, and the fastest of the others; one row summarises the rest. A tile is
+    /// named by the meaning of its id.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no rung with several tiles at the problem.
+    /// [`ChartError::NothingToDraw`] if the record has no rung with several tiles at the problem.
     pub fn tiles(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let mut left = MAX_TILES;
         let mut tiled = Vec::new();
@@ -51,9 +51,9 @@ impl Options {
             let (shown, rest) = r.shown();
             for t in &r.tiles {
                 let over = t.part.us.zip(base).map(|(us, base)| us / base);
-                let of = MarkData { rung: r.group.rung.clone(), ..MarkData::of_problem(problem) };
+                let rung_data = MarkData { rung: r.group.rung.clone(), ..MarkData::of_problem(problem) };
                 if shown.iter().any(|s| std::ptr::eq(*s, t)) {
-                    rows.push(t.row(of, t.part.us.and_then(speed).map(|v| rate.text(v)), over));
+                    rows.push(t.row(rung_data, t.part.us.and_then(speed).map(|v| rate.text(v)), over));
                 }
                 let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
                 table.push([
@@ -88,17 +88,17 @@ impl Options {
     }
 }
 
-/// What the line at 1 is called.
+/// Name of the line at 1.
 const CHOSEN: &str = "the chosen tile";
 
 struct Tiled {
     part: Part,
     chosen: bool,
-    /// As in "BM 128, BN 256".
+    /// Sizes, such as "BM 128, BN 256".
     sizes: String,
-    /// As in "128 × 256, 4 stages"; empty where its sizes are not known.
+    /// Meaning of the sizes, such as "128 × 256, 4 stages"; empty if its sizes are not known.
     decoded: String,
-    /// Why there is no time.
+    /// Reason why there is no time.
     why: String,
 }
 
@@ -107,7 +107,7 @@ struct TiledRung {
     tiles: Vec<Tiled>,
 }
 
-/// A rung's tiles in the order of its row, the chosen one among them.
+/// Returns a rung's tiles in the order of its row, including the chosen one.
 fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
     let known: Vec<&Tile> =
         run.rung(&group.rung).map_or(&[][..], |r| r.kernels()).iter().flat_map(|k| &k.tiles).collect();
@@ -130,7 +130,7 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
         });
     }
     for part in group.parts.drain(..) {
-        // The measurement of the chosen tile is the one that the ladder shows.
+        // The measurement of the chosen tile is the one in the ladder.
         if !tiles.iter().any(|t| t.part.name == part.name) {
             tiles.push(Tiled {
                 part,
@@ -141,7 +141,7 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
             });
         }
     }
-    // What all tiles of the rung share tells none from the others, but for the block.
+    // Sizes that all tiles of the rung share do not distinguish them, except for the block.
     let varying: Vec<&str> = known
         .iter()
         .flat_map(|k| &k.defines)
@@ -158,10 +158,10 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
     TiledRung { group, tiles }
 }
 
-/// What sizes stand for, in words: the block first, then what varies among the rung's tiles.
+/// Describes sizes in words: the block first, then those that vary among the rung's tiles.
 fn decoded(sizes: &[Define], varying: &[&str]) -> String {
-    let of = |name: &str| sizes.iter().find(|d| d.name == name).map(|d| d.value);
-    let block: Vec<String> = ["BM", "BN", "BK"].iter().filter_map(|n| Some(of(n)?.to_string())).collect();
+    let size = |name: &str| sizes.iter().find(|d| d.name == name).map(|d| d.value);
+    let block: Vec<String> = ["BM", "BN", "BK"].iter().filter_map(|n| Some(size(n)?.to_string())).collect();
     let worded = |d: &Define| match d.name.as_ref() {
         "BM" | "BN" | "BK" | "DYNAMIC_SHARED_BYTES" => None,
         name if !varying.contains(&name) => None,
@@ -175,7 +175,7 @@ fn decoded(sizes: &[Define], varying: &[&str]) -> String {
         "SPLITS" | "SPLIT" => Some(format!("k in {} parts", d.value)),
         name => Some(format!("{} {}", clean(name).to_ascii_lowercase().replace('_', " "), d.value)),
     };
-    // What says least of a tile comes last, where it may be cut off.
+    // The least informative size comes last, where it may be cut off.
     let (last, first): (Vec<&Define>, Vec<&Define>) = sizes.iter().partition(|d| d.name == "THREADS");
     joined([block.join(" × ")].into_iter().chain(first.into_iter().chain(last).filter_map(worded)))
 }
@@ -187,7 +187,7 @@ impl TiledRung {
         Row { content: Content::Heading(note), ..self.group.heading() }
     }
 
-    /// The tiles that have a row, in their order, and the row that says what the rest take.
+    /// Returns the tiles that have a row, in their order, and the row that summarises the rest.
     fn shown(&self) -> (Vec<&Tiled>, Option<Row>) {
         let mut order: Vec<&Tiled> = self.tiles.iter().collect();
         let us = |t: &Tiled| t.part.us.unwrap_or(f64::INFINITY);
@@ -214,7 +214,7 @@ impl TiledRung {
         self.tiles.iter().filter_map(|t| Some((t, t.part.us?))).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The time that the others are held against: with the chosen tile, or with the fastest where that has none.
+    /// Returns the time that the others are compared with: that with the chosen tile, or with the fastest if that has none.
     fn base(&self) -> Option<f64> {
         self.chosen().or(self.fastest()).map(|t| t.1)
     }
@@ -254,7 +254,7 @@ impl Tiled {
     }
 }
 
-/// Of how many rungs the chosen tile is the fastest.
+/// Counts the rungs whose chosen tile is the fastest.
 fn claim(tiled: &[TiledRung]) -> Option<String> {
     let pairs: Vec<(f64, f64)> = tiled.iter().filter_map(|r| Some((r.chosen()?.1, r.fastest()?.1))).collect();
     let best = pairs.iter().filter(|(chosen, fastest)| *chosen <= 1.01 * fastest).count();
@@ -268,7 +268,7 @@ fn claim(tiled: &[TiledRung]) -> Option<String> {
 fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], full: bool, table: Table) -> Frame {
     let drawn = || tiled.iter().flat_map(|r| &r.tiles).filter(|t| t.part.us.is_some());
     let medians = format!("{} ± MAD", median_of(drawn().map(|t| t.part.samples)));
-    // What a reader should know before he takes the choice for the best.
+    // A reader should know this before assuming that the choice is the best.
     let better: Vec<String> = tiled
         .iter()
         .filter_map(|r| {
@@ -290,7 +290,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], f
     if full {
         notes.push(format!("At most {} are compared.", counted(MAX_TILES, "tile")));
     }
-    let said: Vec<String> = tiled
+    let phrases: Vec<String> = tiled
         .iter()
         .filter_map(|r| {
             let (fastest, us) = r.fastest()?;
@@ -315,7 +315,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], f
             counted(tiled.len(), "rung"),
             device(run),
             label(problem),
-            said.join("; ")
+            phrases.join("; ")
         ),
         notes,
         table,

@@ -8,15 +8,15 @@ use crate::record::{Measure, device, heading, joined, l2, label, median_of, miss
 use warpbook_record::{PartGroup, Problem, Run, Runner};
 
 impl Options {
-    /// What a result costs that is wanted on the host, one bar a rung: the copy to the device, the work, and the copy back. Where some
-    /// take many times as long as others, bars are shares of each rung's sum.
+    /// Draws the cost of a result on the host, a bar for each rung: the copy to the device, the work, and the copy back. If some take many times as
+    /// long as others, bars are shares of each rung's sum.
     ///
     /// Copies that all rungs share are shown with the first rung of kernels that has a time and with the fastest one.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no times of transfers at the problem, or no rung whose time goes with them.
+    /// [`ChartError::NothingToDraw`] if the record has no times of transfers at the problem, or no rung that they belong to.
     pub fn transfers(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-        let all: Vec<Parts> = transferred(run, problem).into_iter().filter_map(Parts::of).collect();
+        let all: Vec<Parts> = transferred(run, problem).into_iter().filter_map(Parts::new).collect();
         if all.is_empty() && !run.parts_of("", problem, PartGroup::Transfer).is_empty() {
             let why = format!(
                 "No rung of kernels has a valid time at {} that the transfers could be added to.",
@@ -67,7 +67,7 @@ impl Options {
         let legend =
             KINDS.iter().take(3 + usize::from(others)).map(|(name, color)| (*color, (*name).to_owned())).collect();
         let (low, high) = shown.iter().map(Parts::sum).fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
-        // On a logarithmic axis lengths of parts would mean nothing.
+        // On a logarithmic axis the lengths of parts would be meaningless.
         let shares = high > LOG_FROM * low;
         let unit = |p: &Parts| if shares { p.sum() } else { 1.0 };
         Bars {
@@ -88,8 +88,8 @@ impl Options {
     }
 }
 
-/// The rungs that have transfers timed with them; where all rungs share the copies, the first rung of kernels that has a time and
-/// the fastest, each with its median.
+/// Returns the rungs that have transfers timed with them; if all rungs share the copies, the first rung of kernels that has a time and the fastest,
+/// each with its median.
 fn transferred(run: &Run, problem: &Problem) -> Vec<Group> {
     let mut all = groups(run, problem, PartGroup::Transfer, 4 * MAX_ENTRIES);
     let Some(at) = all.iter().position(|g| g.rung.is_empty()) else { return all };
@@ -114,19 +114,19 @@ fn transferred(run: &Run, problem: &Problem) -> Vec<Group> {
 
 const COMPUTE: &str = "compute";
 
-/// The names of the parts in the record, and their colours.
+/// Names of the parts in the record, and their colours.
 const KINDS: [(&str, Rgb); 4] =
     [("to the device", VERMILLION), (COMPUTE, BLUE), ("to the host", VERMILLION), ("other", GREY)];
 
 struct Parts {
     group: Group,
-    /// By [`KINDS`], in microseconds; 0 of what was not measured.
+    /// Times by [`KINDS`], in microseconds; 0 if not measured.
     us: [f64; 4],
 }
 
 impl Parts {
-    /// `None` where no part has a usable time.
-    fn of(group: Group) -> Option<Self> {
+    /// Sums the parts; `None` if no part has a usable time.
+    fn new(group: Group) -> Option<Self> {
         let mut us = [0.0; 4];
         for part in &group.parts {
             let kind = KINDS.iter().position(|(name, _)| *name == part.name).unwrap_or(3);
@@ -156,7 +156,7 @@ impl Parts {
         Segment { value: us / unit, color, data }
     }
 
-    /// With its times in such a unit.
+    /// Makes a row with its times in a unit.
     fn row(&self, problem: &Problem, unit: f64) -> Row {
         let each = KINDS.iter().zip(self.us).filter(|(_, us)| *us > 0.0);
         let label = format!("{} · {} for transfers", time(self.sum()), percent(self.moving() / self.sum()));
@@ -198,11 +198,11 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Parts], table: 
         let share = percent(p.moving() / p.sum());
         format!("; the shortest is {} with {}, {share} of it for transfers", p.group.title, time(p.sum()))
     });
-    let of = format!("{}: with the transfers from and to the host", heading(run));
+    let topic = format!("{}: with the transfers from and to the host", heading(run));
     Frame {
         width: options.px(),
-        title: claim.unwrap_or_else(|| of.clone()),
-        subtitle: joined([of, device(run), label(problem), median_of(samples), l2(run).to_owned()]),
+        title: claim.unwrap_or_else(|| topic.clone()),
+        subtitle: joined([topic, device(run), label(problem), median_of(samples), l2(run).to_owned()]),
         description: format!(
             "Stacked bars of the time to the device, of the work and to the host of {} on {}, {}: the transfers cost more \
              than the work at {dearer} of them{fastest}.",

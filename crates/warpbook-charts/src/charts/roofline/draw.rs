@@ -1,4 +1,4 @@
-//! Roofs, points and their keys, drawn.
+//! Drawing of roofs, points and their keys.
 
 use super::{Point, Roofs};
 use crate::draw::text;
@@ -15,19 +15,19 @@ const HEIGHT: f64 = 430.0;
 const NARROW_HEIGHT: f64 = 300.0;
 const NAME: Font = Font { paint: Paint::INK, ..Font::SMALL };
 const KEY_LINE: f64 = 17.0;
-/// The longest name of a key.
+/// Width of the longest name of a key.
 const KEY: f64 = 215.0;
-/// Number and marker before a name.
+/// Width of number and marker before a name.
 const SAMPLE: f64 = 38.0;
 
-/// Where plot and keys are.
+/// Positions of plot and keys.
 struct Place {
     plot: Area,
-    /// Left and top of the keys, from the plot's top.
+    /// Left and top of the keys, relative to the plot's top.
     keys: Xy,
-    /// What names may take.
+    /// Room for names.
     room: f64,
-    /// The height of all of it.
+    /// Total height.
     height: f64,
 }
 
@@ -35,7 +35,7 @@ struct Layout {
     lines: Vec<((Xy, Xy), MarkData)>,
     along: Vec<(String, Along)>,
     points: Vec<Dot>,
-    /// Lines without a name and points without a number.
+    /// Number of lines without a name and points without a number.
     unnamed: usize,
 }
 
@@ -47,9 +47,9 @@ struct Dot {
     data: MarkData,
     number: String,
     label: Option<PointLabel>,
-    /// As "Persistent · 87 %".
+    /// Name, such as "Persistent · 87 %".
     name: String,
-    /// Why it is beyond its bound, in lines; of most empty.
+    /// Reason why it exceeds its bound, in lines; usually empty.
     remark: Vec<String>,
 }
 
@@ -87,13 +87,13 @@ impl Roofs<'_> {
         })
     }
 
-    /// A point as the keys have it: its name and the share of its bound.
+    /// Returns the text of a point's key: its name and the share of its bound.
     fn key(&self, p: &Point<'_>) -> String {
         let title = text::elide(&name(self.run, &p.measurement.rung), 165.0, NAME.size, false);
         p.bound.map_or_else(|| title.clone(), |(_, f)| format!("{title} · {}", percent(f)))
     }
 
-    /// The levels of memory of the points that are seen, each with its marker, broken into lines with their places.
+    /// Returns the levels of memory of the visible points, each with its marker, broken into lines with their positions.
     fn shapes(&self, layout: &Layout, width: f64) -> Vec<Vec<(Marker, String, f64)>> {
         let mut seen: Vec<&str> = Vec::new();
         let mut lines: Vec<Vec<(Marker, String, f64)>> = Vec::new();
@@ -117,7 +117,7 @@ impl Roofs<'_> {
         lines
     }
 
-    /// Where roofs, points and their names are, from the plot's top.
+    /// Places roofs, points and their names, relative to the plot's top.
     fn layout(&self, (x, y): (&Axis, &Axis), plot: Area, names: f64) -> Layout {
         let place = |(a, b): Xy| (x.place_beyond(a, plot.left, plot.right), y.place_beyond(b, plot.bottom, plot.top));
         let mut room = Room::new(plot);
@@ -143,7 +143,7 @@ impl Roofs<'_> {
         drawn.iter().for_each(|(_, _, at)| room.marker(*at));
         let mut along = Vec::new();
         for (line, data) in &lines {
-            // The name alone where there is no room for the figure.
+            // The name alone if there is no room for the figure.
             let short = data.value.split(':').next().unwrap_or_default().to_owned();
             let found = [data.value.clone(), short]
                 .into_iter()
@@ -155,7 +155,7 @@ impl Roofs<'_> {
             Dot {
                 at: *at,
                 shape: shape(p.level),
-                color: Kind::of(self.run, &p.measurement.rung).color(),
+                color: Kind::of_rung(self.run, &p.measurement.rung).color(),
                 data: self.data(p),
                 label: room.point_label(*at, NAME.width(&number)),
                 number,
@@ -168,7 +168,7 @@ impl Roofs<'_> {
         Layout { lines, along, points, unnamed }
     }
 
-    /// Why a point is beyond its bound, where it is.
+    /// Returns the reason why a point exceeds its bound, if it does.
     fn beyond(&self, p: &Point<'_>) -> String {
         let Some((of, _)) = p.bound.filter(|(_, share)| *share > 1.0) else { return String::new() };
         let why = clean(&self.run.descriptor.above_bound);
@@ -204,7 +204,7 @@ impl Roofs<'_> {
             }
         }
         canvas.marked(&MarkData::of_problem(self.problem), || {
-            // The fastest on top.
+            // The fastest is drawn on top.
             for dot in layout.points.iter().rev() {
                 canvas.marked(&dot.data, || canvas.marker(dot.shape, down(dot.at), Paint::solid(dot.color)))?;
             }
@@ -222,7 +222,7 @@ impl Roofs<'_> {
     }
 }
 
-/// The marker of rungs that work from a level.
+/// Returns the marker of rungs bounded by a level.
 fn shape(level: MemoryLevel) -> Marker {
     match level {
         MemoryLevel::Registers => Marker::Diamond,
@@ -234,7 +234,7 @@ fn shape(level: MemoryLevel) -> Marker {
     }
 }
 
-/// The legend of the markers.
+/// Draws the legend of the markers.
 fn draw_shapes(canvas: &Canvas<'_>, lines: &[Vec<(Marker, String, f64)>], top: f64) -> Drawn {
     for (i, line) in lines.iter().enumerate() {
         let y = top + i as f64 * 18.0;
@@ -248,7 +248,7 @@ fn draw_shapes(canvas: &Canvas<'_>, lines: &[Vec<(Marker, String, f64)>], top: f
     Ok(())
 }
 
-/// Numbers, markers and names, and why a point is where it should not be.
+/// Draws numbers, markers and names, and the reason why a point exceeds its bound.
 fn draw_keys(canvas: &Canvas<'_>, dots: &[Dot], place: &Place, top: f64) -> Drawn {
     let (left, mut y) = (place.keys.0, place.keys.1 + top);
     for dot in dots {

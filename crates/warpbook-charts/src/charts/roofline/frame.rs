@@ -1,4 +1,4 @@
-//! The words around a roofline, and its table.
+//! The texts around a roofline, and its table.
 
 use super::{Point, Roofs};
 use crate::draw::text::words::{bandwidth, counted, listed, rate, significant};
@@ -61,7 +61,7 @@ impl Roofs<'_> {
         }
     }
 
-    /// How near the fastest comes to its bound.
+    /// Returns how near the fastest comes to its bound.
     fn claim(&self) -> Option<String> {
         let of_all = |p: &&Point<'_>| !p.measurement.does_less() && p.bound.is_some();
         let fastest = self.points.iter().filter(of_all).min_by(|a, b| a.us.total_cmp(&b.us))?;

@@ -1,4 +1,4 @@
-//! The roofline of what a profiler found: each operation of a breakdown whose work is known, and each kernel that was counted, is a point.
+//! The roofline of a profile: each operation of a breakdown whose work is known, and each kernel with counters, is a point.
 
 use super::roofs_and_points;
 use crate::draw::{Chart, ChartError, Options};
@@ -10,11 +10,11 @@ use warpbook_record::{
     Rung, Runner, Schedule, Traffic,
 };
 
-/// Points that are made; charts draw fewer.
+/// Limit on points that are made; charts draw fewer.
 const MOST: usize = 200;
 
 impl Options {
-    /// Draws FLOP/s over FLOP/byte of what a profiler found at a problem: each operation of its breakdowns whose work is known, by its least bytes, and
+    /// Draws FLOP/s over FLOP/byte of a profile at a problem: each operation of its breakdowns whose work is known, by its least bytes, and
     /// each kernel with hardware counters, by its DRAM bytes and its counted operations, in fp32 and on the tensor cores. Kernels that used the tensor
     /// cores of a chip that does not count their operations are left out. The points were not checked against a reference. With several rungs, each name
     /// begins with the rung's; [`Options::kernel_roofline`] draws one rung alone.
@@ -24,7 +24,7 @@ impl Options {
     pub fn kernel_roofline(&self, run: &Run, problem: &Problem, rung: Option<&str>) -> Result<Chart, ChartError> {
         let Some(kernels) = as_rungs(run, problem, rung) else {
             return Err(ChartError::NothingToDraw(
-                "No operation of a profile has its work counted: ranges have it by `range_of`, and kernels by hardware counters.".into(),
+                "No operation of the profile has counted work: use `range_of` for ranges, and hardware counters for kernels.".into(),
             ));
         };
         let mut roofs = roofs_and_points(self, &kernels, problem)?;
@@ -38,7 +38,7 @@ impl Options {
     }
 }
 
-/// The rungs whose kernels [`Options::kernel_roofline`] has points of at a problem, by id, in the record's order.
+/// Returns the ids of the rungs that [`Options::kernel_roofline`] has points for at a problem, in the record's order.
 #[must_use]
 pub fn kernel_rungs<'a>(run: &'a Run, problem: &Problem) -> Vec<&'a str> {
     let timed = run.breakdowns.iter().filter(|b| b.problem == *problem && b.operations.iter().any(is_counted));
@@ -58,7 +58,7 @@ fn is_counted(o: &OperationTime) -> bool {
     o.flops > 0 && o.bytes > 0
 }
 
-/// The record with a rung for each point, and nothing else that was measured.
+/// Returns the record with a rung for each point, and no other measurements.
 fn as_rungs(run: &Run, problem: &Problem, rung: Option<&str>) -> Option<Run> {
     let is_one = rung.is_some() || kernel_rungs(run, problem).len() < 2;
     let mut made = Run {
@@ -73,7 +73,7 @@ fn as_rungs(run: &Run, problem: &Problem, rung: Option<&str>) -> Option<Run> {
                 return;
             }
             let kernel = if is_one { kernel.to_owned() } else { format!("{}: {kernel}", name(run, of)) };
-            // Names may be the same: each has its own id.
+            // Names may repeat, so each has its own id.
             let id = format!("{}. {kernel}", made.rungs.len() + 1);
             made.rungs.push(Rung {
                 id: id.clone().into(),
@@ -109,7 +109,7 @@ fn as_rungs(run: &Run, problem: &Problem, rung: Option<&str>) -> Option<Run> {
     (!made.rungs.is_empty()).then_some(made)
 }
 
-/// Time, operations with their type, and bytes of a kernel, where all were counted.
+/// Returns time, operations with their type, and bytes of a kernel, if all were counted.
 fn counted(kernel: &KernelCounters) -> Option<(f64, (u64, Dtype), u64)> {
     let ((flops, dtype), bytes, us) = (kernel.flops()?, kernel.sum(&DRAM)?, kernel.value(TIME)? / 1e3);
     (flops >= 1.0 && bytes >= 1.0 && us > 0.0).then_some((us, (flops as u64, dtype), bytes as u64))

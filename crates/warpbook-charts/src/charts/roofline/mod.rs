@@ -7,13 +7,13 @@ mod points;
 mod rungs;
 
 pub use kernels::kernel_rungs;
-pub use points::{RoofLine, RoofPoint, RooflinePoints, roofline_points};
+pub use points::{CeilingLine, RoofPoint, RooflinePoints, roofline_points};
 
 use crate::draw::{Axis, ChartError, MAX_ENTRIES, Options, is_narrow};
 use crate::record::{arithmetic_name, bound, device, label, name, of_bound, usable, verdict};
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem, Run, Runner};
 
-/// What is drawn of a problem; errors as [`Options::roofline`].
+/// Returns the roofs and points of a problem; fails like [`Options::roofline`].
 fn roofs_and_points<'a>(options: &'a Options, run: &'a Run, problem: &'a Problem) -> Result<Roofs<'a>, ChartError> {
     let nothing = |why: String| Err(ChartError::NothingToDraw(why));
     let rows = run.ladder(problem);
@@ -77,18 +77,18 @@ struct Point<'a> {
     measurement: &'a Measurement,
     us: f64,
     level: MemoryLevel,
-    /// The bytes moved at that level.
+    /// Bytes moved at that level.
     bytes: u64,
     bound: Option<(Bound, f64)>,
 }
 
-/// From the fastest to the slowest.
+/// Returns the roofs from the fastest to the slowest.
 fn roofs(run: &Run, problem: &Problem) -> Vec<Roof> {
     let mut out: Vec<Roof> = Vec::new();
     for level in run.peaks.bandwidth.iter().map(|p| p.level) {
         let Some(p) = run.peaks.level_for(level, problem.written_part()) else { continue };
         let Some(bytes_per_s) = usable(Some(p.bytes_per_s())) else { continue };
-        // If a level has two, the first counts, as for a bound.
+        // If a level has two, the first one is used, as for a bound.
         if out.iter().all(|r| r.level != p.level) {
             out.push(Roof { level: p.level, bytes_per_s, datasheet: usable(p.datasheet_bytes_per_s) });
         }
@@ -110,7 +110,7 @@ impl Peak {
     }
 }
 
-/// `None` for a rung without a valid time or counted bytes, and for another framework's.
+/// Makes a point; `None` for a rung without a valid time or counted bytes, and for another framework's.
 fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
     let m = row.measurement;
     let us = verdict(run, m).ok()?;
@@ -126,12 +126,12 @@ fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
 }
 
 impl Point<'_> {
-    /// The operations of one GPU, if there are several: the roofs are for one GPU.
+    /// Returns the operations of one GPU, if there are several: the roofs are for one GPU.
     fn operations(&self) -> f64 {
         self.measurement.operations() as f64 / f64::from(self.measurement.gpus())
     }
 
-    /// The bytes of one GPU; on the link the bytes of all, which every GPU waits for.
+    /// Returns the bytes of one GPU; for the link the bytes of all, which every GPU waits for.
     fn bytes(&self) -> f64 {
         let gpus = if self.level == MemoryLevel::Link { 1 } else { self.measurement.gpus() };
         self.bytes as f64 / f64::from(gpus)
@@ -145,7 +145,7 @@ impl Point<'_> {
         self.operations() / (self.us * 1e-6)
     }
 
-    /// As in "62 % of shared memory's bound".
+    /// Returns the share of its bound, such as "62 % of shared memory's bound".
     fn of_bound(&self) -> Option<String> {
         self.bound.map(|(b, f)| of_bound(&b, f))
     }
@@ -156,9 +156,9 @@ struct Roofs<'a> {
     run: &'a Run,
     problem: &'a Problem,
     roofs: Vec<Roof>,
-    /// The types that the work is done in.
+    /// Types of the arithmetic.
     dtypes: Vec<Dtype>,
-    /// Their measured peaks, the highest first: that is where the roofs of memory end.
+    /// Their measured peaks, the highest first, where the roofs of memory end.
     peaks: Vec<Peak>,
     /// `true` if `peaks` also has the lower peak of fp32, which some rungs use instead of tensor cores.
     lower: bool,
@@ -198,7 +198,7 @@ impl Roofs<'_> {
         let top = match self.peaks.first() {
             Some(p) => {
                 let ridges: Vec<f64> = self.roofs.iter().map(|r| p.flops_per_s / r.bytes_per_s).collect();
-                // So that a piece of the steepest roof is seen, and the peak to the right of the flattest.
+                // So that a piece of the steepest roof is visible, and the peak to the right of the flattest.
                 (left, right) = (left.min(low(&ridges) / 7.0), right.max(high(&ridges) * 4.0));
                 p.flops_per_s.max(high(&ys)) * 1.6
             }

@@ -1,4 +1,4 @@
-//! The roofline of a problem as places in a plane, for whoever shows how a ladder's point moves along it.
+//! The roofline of a problem as points in a plane, for pages that animate a ladder's point along it.
 
 use super::{Point, Roofs, roofs_and_points};
 use crate::draw::text::words::{bandwidth, rate, significant};
@@ -8,39 +8,39 @@ use warpbook_record::{MemoryLevel, Problem, Run};
 
 /// A measured ceiling.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RoofLine {
-    /// As "DRAM: 4521 GB/s".
+pub struct CeilingLine {
+    /// Label, such as "DRAM: 4521 GB/s".
     pub label: String,
-    /// The level of memory; `None` of arithmetic.
+    /// Level of memory; `None` for arithmetic.
     pub level: Option<MemoryLevel>,
-    /// Its left end.
+    /// Left end.
     pub from: (f64, f64),
-    /// Its right end.
+    /// Right end.
     pub to: (f64, f64),
 }
 
-/// A rung.
+/// A rung as a point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoofPoint {
-    /// Its id.
+    /// Id of the rung.
     pub rung: String,
-    /// Where it is.
+    /// Position.
     pub at: (f64, f64),
-    /// As "Fused at 5.1 TFLOP/s and 0.5 FLOP/byte of L2".
+    /// Description, such as "Fused at 5.1 TFLOP/s and 0.5 FLOP/byte of L2".
     pub sentence: String,
 }
 
-/// See [`roofline_points`].
+/// Lines and points of a roofline: see [`roofline_points`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct RooflinePoints {
-    /// From the fastest level of memory to the slowest, after those of arithmetic.
-    pub lines: Vec<RoofLine>,
-    /// In the ladder's order.
+    /// Ceilings of arithmetic, then of memory from the fastest level to the slowest.
+    pub lines: Vec<CeilingLine>,
+    /// Rungs in the ladder's order.
     pub points: Vec<RoofPoint>,
 }
 
-/// The ceilings and points of [`Options::roofline`] in a plane of a width and a height, from its upper left corner; both axes
-/// are logarithmic and the same for all rungs of the problem. `None` where there is nothing to draw.
+/// Returns the ceilings and points of [`Options::roofline`] in a plane of a width and a height, from its upper left corner; both axes are logarithmic
+/// and the same for all rungs of the problem. `None` if there is nothing to draw.
 #[must_use]
 pub fn roofline_points(run: &Run, problem: &Problem, (width, height): (f64, f64)) -> Option<RooflinePoints> {
     let options = Options::default();
@@ -51,7 +51,7 @@ pub fn roofline_points(run: &Run, problem: &Problem, (width, height): (f64, f64)
     let mut lines = Vec::new();
     let mut add = |label: String, level, ends: (Xy, Xy)| {
         let seen = plane.clip((place(ends.0), place(ends.1)));
-        lines.extend(seen.map(|(from, to)| RoofLine { label, level, from, to }));
+        lines.extend(seen.map(|(from, to)| CeilingLine { label, level, from, to }));
     };
     for peak in &drawn.peaks {
         let begin = drawn.roofs.first().map_or(x.low(), |r| peak.flops_per_s / r.bytes_per_s);

@@ -5,16 +5,16 @@ use crate::draw::{Chart, ChartError, Options};
 use warpbook_record::{Problem, Run};
 
 impl Options {
-    /// FLOP/s over FLOP/byte on logarithmic axes: each rung of kernels below the measured roof of the level of memory that it works
-    /// from, all roofs ending at the highest of the measured peaks of arithmetic: those with the problem's type and with the types of the points.
-    /// If fp32 is not among these and its peak is lower, as next to tensor cores, its peak is drawn too, for rungs without tensor cores.
+    /// Draws FLOP/s over FLOP/byte on logarithmic axes: each rung of kernels below the measured roof of the level of memory that it works from. All
+    /// roofs end at the highest of the measured peaks of arithmetic, for the problem's type and the types of the points. If fp32 is not among these
+    /// and its peak is lower, as beside tensor cores, its peak is drawn too, for rungs without tensor cores.
     ///
-    /// A rung's level is the one that bounds it, or, if arithmetic does, the one where it moves the most bytes. Rungs whose bytes were not counted are
-    /// left out, and named. Points are numbered from the fastest on, and named next to the plot, or below a narrow one.
+    /// A rung's level is the one that bounds it, or, if arithmetic does, the one where it moves the most bytes. Rungs whose bytes were not counted
+    /// are left out, and listed. Points are numbered from the fastest on, and named beside the plot, or below a narrow one.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, no measured bandwidth, or no valid
-    /// rung of the device whose bytes were counted.
+    /// [`ChartError::NothingToDraw`] if the record has no measurement of the problem, no measured bandwidth, or no valid rung of the device whose
+    /// bytes were counted.
     pub fn roofline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let mut roofs = match roofs_and_points(self, run, problem) {
             Ok(roofs) => roofs,

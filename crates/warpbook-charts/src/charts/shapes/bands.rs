@@ -1,9 +1,9 @@
-//! Ratios as cells show them, and the colours of their ranges.
+//! The text of ratios in cells, and the colours of their ranges.
 
 use crate::draw::text::words::significant;
 use crate::draw::{BLUE, Font, Paint, Rgb, VERMILLION};
 
-/// A range of ratios from this one on, up to the next; and how it is painted.
+/// A range of ratios from this one up to the next, and its paint.
 pub(super) struct Band {
     pub(super) from: f64,
     pub(super) color: Option<Rgb>,
@@ -13,7 +13,7 @@ pub(super) struct Band {
 const fn band(from: f64, color: Rgb, alpha: f64) -> Band {
     Band { from, color: Some(color), alpha }
 }
-/// From slow to fast; within 2 % of the library there is no colour.
+/// Bands from slow to fast; within 2 % of the library there is no colour.
 pub(super) const BANDS: [Band; 8] = [
     band(0.0, VERMILLION, 0.62),
     band(0.4, VERMILLION, 0.46),
@@ -30,7 +30,7 @@ impl Band {
         self.color.map_or(Paint { alpha: self.alpha, ..Paint::INK }, |c| Paint::faded(c, self.alpha))
     }
 
-    pub(super) fn of(ratio: f64) -> &'static Self {
+    pub(super) fn containing(ratio: f64) -> &'static Self {
         &BANDS[Self::number(ratio)]
     }
 
@@ -47,7 +47,7 @@ impl Band {
     }
 }
 
-/// A ratio in at most five characters; one that is below 1 does not read as 1.
+/// Writes a ratio in at most five characters; one below 1 is never rounded to 1.
 pub(super) fn ratio_text(ratio: f64) -> String {
     match ratio {
         r if r >= 9_999.5 => ">9999".into(),
@@ -59,8 +59,8 @@ pub(super) fn ratio_text(ratio: f64) -> String {
     }
 }
 
-/// A ratio as a cell shows it. Where there is no room for all of it next to the neighbour's, it has two digits: without its leading zero below 1, and
-/// with one decimal or none above.
+/// Writes a ratio for a cell. If it would touch the neighbour's, it has two digits: without its leading zero below 1, and with one decimal or none
+/// above.
 pub(super) fn figure(ratio: f64, cell: f64, font: Font) -> String {
     let text = ratio_text(ratio);
     if font.width(&text) + LEAST_GAP <= cell {
@@ -74,7 +74,7 @@ pub(super) fn figure(ratio: f64, cell: f64, font: Font) -> String {
     }
 }
 
-/// Between the figures of neighbouring cells.
+/// Smallest gap between the figures of neighbouring cells.
 const LEAST_GAP: f64 = 4.0;
 pub(super) const FIGURE: Font = Font { size: 12.0, bold: false, paint: Paint::INK };
 
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn ratios_are_short_and_find_their_band() {
         let check = |ratio: f64, text: &str, band: &str| {
-            let number = BANDS.iter().position(|b| b.from == Band::of(ratio).from).unwrap();
+            let number = BANDS.iter().position(|b| b.from == Band::containing(ratio).from).unwrap();
             assert_eq!((ratio_text(ratio).as_str(), Band::name(number).as_str()), (text, band));
         };
         check(1.0, "1.00", "0.98–1.02");

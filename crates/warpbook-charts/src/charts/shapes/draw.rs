@@ -1,4 +1,4 @@
-//! The heat map drawn, with its words and its table.
+//! Drawing of the heat map, with its texts and its table.
 
 use super::bands::{BANDS, Band, FIGURE, figure, ratio_text};
 use super::{CAPTION, CELL, Content, GAP, HeatMap, NAME_LINE, Panel, Shape};
@@ -11,7 +11,7 @@ use crate::record::{device, heading, joined, l2, medians, name, verdict};
 use warpbook_record::Measurement;
 
 const BAND: f64 = 80.0;
-/// Bands, and the line above them.
+/// Height of the bands and the line above them.
 const LEGEND: f64 = 52.0;
 
 impl<'a> HeatMap<'a> {
@@ -21,7 +21,7 @@ impl<'a> HeatMap<'a> {
         let groups: Vec<Vec<Panel<'a>>> =
             groups.map(|(i, panel)| if i == 0 || narrow { vec![panel] } else { panel.abreast(px) }).collect();
         let legend = LEGEND + if narrow { 22.0 + 16.0 } else { 0.0 };
-        // Letters are given in reading order, before the remarks are written.
+        // Letters are assigned in reading order, before the remarks are written.
         let cells: Vec<Vec<Vec<Vec<Content>>>> =
             groups.iter().map(|panels| panels.iter().map(|panel| self.cells(panel)).collect()).collect();
         let line = CELL + if narrow { NAME_LINE } else { 0.0 };
@@ -50,7 +50,7 @@ impl<'a> HeatMap<'a> {
         })
     }
 
-    /// What the cells of a panel show, row by row.
+    /// Returns the contents of a panel's cells, row by row.
     fn cells(&mut self, panel: &Panel<'a>) -> Vec<Vec<Content>> {
         let of_row = |i: &usize| {
             let ratios: Vec<_> = panel.shown.iter().map(|rung| self.ratio(rung, &self.rows[*i])).collect();
@@ -85,7 +85,7 @@ impl<'a> HeatMap<'a> {
                     let at = (panel.left + panel.best() / 2.0, middle);
                     let shown = figure(ratio, panel.best(), bold);
                     canvas.marked(&self.data(rung, row, (ratio, &shown), samples), || {
-                        canvas.rect(cell(panel.left, panel.best()), whole, Band::of(ratio).paint())?;
+                        canvas.rect(cell(panel.left, panel.best()), whole, Band::containing(ratio).paint())?;
                         canvas.titled(&shown, &name(self.run, rung), at, At::Middle, bold)
                     })?;
                 }
@@ -96,7 +96,7 @@ impl<'a> HeatMap<'a> {
                         Ok(ratio) => {
                             let shown = figure(*ratio, panel.cell, FIGURE);
                             canvas.marked(&self.data(panel.shown[j], row, (*ratio, &shown), samples), || {
-                                canvas.rect(cell(left, panel.cell), whole, Band::of(*ratio).paint())?;
+                                canvas.rect(cell(left, panel.cell), whole, Band::containing(*ratio).paint())?;
                                 canvas.text(&shown, at, At::Middle, FIGURE)
                             })?;
                         }
@@ -126,7 +126,7 @@ impl<'a> HeatMap<'a> {
         for (j, rung) in panel.shown.iter().enumerate() {
             let x = panel.column(j) + panel.cell / 2.0;
             let name = name(self.run, rung);
-            // Said once for the cells below.
+            // Shared data, once for the cells below.
             let data = MarkData { rung: (*rung).to_owned(), name: name.clone(), ..MarkData::default() };
             let font = Font { paint: Paint::INK, ..Font::SMALL };
             canvas.marked(&data, || canvas.upwards(&name, room, (x, bottom), font))?;
@@ -192,14 +192,14 @@ impl<'a> HeatMap<'a> {
         }
     }
 
-    /// At how many shapes a rung is ahead.
+    /// Returns the number of shapes at which a rung is ahead.
     fn claim(&self) -> String {
         let best: Vec<f64> = self.rows.iter().filter_map(|r| self.best(r)).map(|b| b.1).collect();
         let ahead = best.iter().filter(|ratio| **ratio >= 1.0).count();
-        let of = self.dtype.label();
+        let dtype = self.dtype.label();
         match (ahead, best.len()) {
-            (a, b) if a == b => format!("A kernel is at least as fast as the library at all {b} shapes of {of}"),
-            (a, b) => format!("A kernel is at least as fast as the library at {a} of {b} shapes of {of}"),
+            (a, b) if a == b => format!("A kernel is at least as fast as the library at all {b} shapes of {dtype}"),
+            (a, b) => format!("A kernel is at least as fast as the library at {a} of {b} shapes of {dtype}"),
         }
     }
 
@@ -256,7 +256,7 @@ impl<'a> HeatMap<'a> {
                     clean(rung),
                     name(self.run, rung),
                     digits(us.map(|t| t / 1e3), 5),
-                    digits(m.zip(us).map(|(m, t)| measure.of(m, t, None) / unit), 4),
+                    digits(m.zip(us).map(|(m, t)| measure.value_of(m, t, None) / unit), 4),
                     library.clone(),
                     digits(library_us.map(|t| t / 1e3), 5),
                     digits(ratio.as_ref().ok().copied(), 4),

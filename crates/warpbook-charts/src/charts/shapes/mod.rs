@@ -1,4 +1,4 @@
-//! Shapes against rungs, each cell a ratio of times: where a rung is ahead of the libraries, and where it is not.
+//! Heat maps of shapes against rungs: each cell is a ratio of times, which shows where a rung beats the libraries.
 
 mod bands;
 mod draw;
@@ -10,19 +10,19 @@ use bands::{Band, ratio_text};
 use warpbook_record::{Dtype, Measurement, Problem, Quantity, Run, Runner};
 
 impl Options {
-    /// A heat map of the problems of one type: a row for each, a column for each rung of kernels after one for the best of them, and in
-    /// each cell the time of the fastest GPU library over the rung's.
+    /// Draws a heat map of the problems of one type: a row for each, a column for each rung of kernels after one for the best of them, and in each
+    /// cell the time of the fastest GPU library over the rung's.
     ///
-    /// Above 1.00 the rung is faster. A cell without a figure has a letter for the reason, given below; rungs without any
-    /// figure have no column. Problems that less than half of the rungs were measured at come last, below columns of these rungs only.
+    /// Above 1.00 the rung is faster. A cell without a figure has a letter for the reason, explained below; rungs without any figure have no column.
+    /// Problems measured with less than half of the rungs come last, below columns of these rungs only.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no problem of that type, no figure of a library, or none of a rung of kernels.
+    /// [`ChartError::NothingToDraw`] if the record has no problem of that type, no figure of a library, or none of a rung of kernels.
     pub fn shapes(&self, run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
         let nothing = |why: String| Err(ChartError::NothingToDraw(why));
         let problems: Vec<&Problem> = run.problems().into_iter().filter(|p| p.dtype == dtype).collect();
         if problems.is_empty() {
-            return nothing(format!("The record has no problem of {}.", dtype.label()));
+            return nothing(format!("The record has no problem in {}.", dtype.label()));
         }
         let rows: Vec<Shape<'_>> = problems
             .into_iter()
@@ -69,13 +69,13 @@ impl Options {
     }
 }
 
-/// A problem as its row is called. All rows are of one type, so a label that is its size and its type is shown without the type.
+/// Returns the name of a problem's row. All rows have one type, so a label of its size and its type is shown without the type.
 fn shape_name(problem: &Problem) -> String {
     let (label, short) = (label(problem), clean(&problem.short));
     let of_type = label.strip_prefix(&short).and_then(|rest| rest.trim_start().strip_prefix(problem.dtype.label()));
     match of_type {
         Some(more) if !short.is_empty() => joined([short.as_str(), more.trim_start_matches([' ', ','])]),
-        // What is cut off would be what tells it from others.
+        // The part that would be cut off distinguishes it from others.
         _ if !short.is_empty() && Font::NOTE.width(&label) > LONG_LABEL => short,
         _ => label,
     }
@@ -84,7 +84,7 @@ fn shape_name(problem: &Problem) -> String {
 struct Shape<'a> {
     problem: &'a Problem,
     name: String,
-    /// The fastest of the libraries, and its time.
+    /// The fastest library, and its time in microseconds.
     library: Option<(&'a Measurement, f64)>,
 }
 
@@ -95,72 +95,72 @@ struct HeatMap<'a> {
     options: &'a Options,
     run: &'a Run,
     dtype: Dtype,
-    /// What is shown next to a row's name: the library's figure of the record's headline.
+    /// The record's rate, which is shown for the library beside a row's name.
     rate: Measure,
     rows: Vec<Shape<'a>>,
     /// Ids of the rungs that have a figure, in the ladder's order.
     columns: Vec<&'a str>,
-    /// Ids of those that have none.
+    /// Ids of the rungs without a figure.
     empty: Vec<&'a str>,
-    /// Why cells are empty, in the order of their letters, and how many are.
+    /// Reasons for empty cells, in the order of their letters, with their counts.
     reasons: Vec<(String, usize)>,
 }
 
 const CELL: f64 = 24.0;
-/// Between the column of the best and the others.
+/// Gap between the column of the best and the others.
 const GAP: f64 = 6.0;
 const MAX_COLUMNS: usize = 20;
-/// The column of the best is this wide at least.
+/// Smallest width of the column of the best.
 const BEST_CELL: f64 = 36.0;
-/// A column of a narrow chart is this wide at least.
+/// Smallest width of a column of a narrow chart.
 const NARROW_CELL: f64 = 38.0;
-/// The same of others.
+/// Smallest width of another column.
 const LEAST_CELL: f64 = 26.0;
-/// The height of a row's name above its cells.
+/// Height of a row's name above its cells.
 const NAME_LINE: f64 = 18.0;
-/// A label that is wider gives way to the problem's size.
+/// Width from which a label is replaced by the problem's size.
 const LONG_LABEL: f64 = 180.0;
-/// The widest name of a row.
+/// Largest width of a row's name.
 const LONGEST_NAME: f64 = 230.0;
-/// The longest name of a column.
+/// Largest length of a column's name.
 const LONGEST_TITLE: f64 = 170.0;
-/// Between parts of a panel that lie next to each other.
+/// Gap between parts of a panel beside each other.
 const GUTTER: f64 = 28.0;
-/// Such a part has so many rows at least.
+/// Smallest number of rows of such a part.
 const LEAST_ROWS: usize = 6;
-/// The line above a further panel, with the space before it.
+/// Height of the line above a further panel, with the space before it.
 const CAPTION: f64 = 40.0;
 
 /// Rows below each other that share columns.
 #[derive(Clone)]
 struct Panel<'a> {
-    /// Numbers of the map's rows.
+    /// Indices of the map's rows.
     rows: Vec<usize>,
-    /// The rungs that have a column each.
+    /// Rungs with a column each.
     shown: Vec<&'a str>,
-    /// Columns before these: that of the best kernel, unless it would be the only rung's again.
+    /// Number of columns before these: one for the best kernel, unless it would repeat the only rung's.
     before: usize,
     header: f64,
-    /// Where names begin.
+    /// Left edge of the names.
     names: f64,
-    /// Where the library's figures end.
+    /// Right edge of the library's figures.
     figures: f64,
     left: f64,
     cell: f64,
 }
 
 impl Panel<'_> {
-    /// The width of the column of the best kernels, whose figures have three digits.
+    /// Returns the width of the column of the best kernels, whose figures have three digits.
     fn best(&self) -> f64 {
         self.cell.max(BEST_CELL)
     }
 
-    /// The left edge of a rung's column.
+    /// Returns the left edge of a rung's column.
     fn column(&self, j: usize) -> f64 {
         self.left + if self.before > 0 { GAP + self.best() } else { 0.0 } + j as f64 * self.cell
     }
 
-    /// The same rows in parts next to each other, as many as a drawing of that width has room for, so that few columns do not make it long.
+    /// Splits the rows into parts beside each other, as many as a drawing of that width has room for, so that few columns do not make it long.
     fn abreast(self, width: f64) -> Vec<Self> {
         let each = self.column(self.shown.len()) - self.names + GUTTER;
         let room = ((width - 2.0 * MARGIN + GUTTER) / each) as usize;
@@ -176,7 +176,7 @@ impl Panel<'_> {
 }
 
 impl<'a> HeatMap<'a> {
-    /// A rung's ratio at a shape, or why there is none.
+    /// Returns a rung's ratio at a shape, or the reason why there is none.
     fn ratio(&self, rung: &str, row: &Shape<'a>) -> Result<f64, String> {
         let Some(m) = self.run.measurement(rung, row.problem) else { return Err("not measured".into()) };
         let us = verdict(self.run, m)?;
@@ -184,13 +184,13 @@ impl<'a> HeatMap<'a> {
         Ok(library / us)
     }
 
-    /// The number of samples that all of a row's cells have, else 0.
+    /// Returns the number of samples that all of a row's cells have, else 0.
     fn samples<'r>(&self, row: &Shape<'a>, mut rungs: impl Iterator<Item = &'r str>) -> u64 {
-        let of = |rung: &str| {
+        let samples_of = |rung: &str| {
             self.run.measurement(rung, row.problem).map_or(0, |m| m.samples_total.max(m.samples_us.len() as u64))
         };
-        let first = rungs.next().map_or(0, of);
-        if rungs.all(|r| of(r) == first) { first } else { 0 }
+        let first = rungs.next().map_or(0, samples_of);
+        if rungs.all(|r| samples_of(r) == first) { first } else { 0 }
     }
 
     /// Describes a cell for its mark. The problem is the row's, the column's heading holds the name, and the series is the number of the band. The value
@@ -208,34 +208,34 @@ impl<'a> HeatMap<'a> {
         }
     }
 
-    /// The fastest rung of kernels at a shape.
+    /// Returns the fastest rung of kernels at a shape.
     fn best(&self, row: &Shape<'a>) -> Option<(&'a str, f64)> {
         let (m, _) = self.run.fastest_kernels(row.problem)?;
         Some((m.rung.as_str(), self.ratio(&m.rung, row).ok()?))
     }
 
-    /// The letter for a reason.
+    /// Returns the letter for a reason.
     fn letter(&mut self, why: &str) -> String {
         let at = self.reasons.iter().position(|r| r.0 == why).unwrap_or_else(|| {
             self.reasons.push((why.to_owned(), 0));
             self.reasons.len() - 1
         });
         self.reasons[at].1 += 1;
-        // Of more reasons than letters the tooltips and the table speak.
+        // Beyond 26 reasons only the tooltips and the table tell.
         u8::try_from(at).ok().filter(|n| *n < 26).map_or("–".into(), |n| char::from(b'a' + n).to_string())
     }
 
-    /// The library's figure, in plain numbers where it is a rate.
+    /// Returns the library's figure, as a plain number if it is a rate.
     fn library_rate(&self, row: &Shape<'_>) -> Option<String> {
         let (m, us) = row.library?;
-        let value = self.rate.of(m, us, self.run.baseline(row.problem).and_then(Measurement::median_us));
+        let value = self.rate.value_of(m, us, self.run.baseline(row.problem).and_then(Measurement::median_us));
         Some(match self.rate.quantity {
             Quantity::Throughput | Quantity::Bandwidth => significant(value / self.rate.in_file().1, 3),
             _ => self.rate.text(value),
         })
     }
 
-    /// As in "library, TFLOP/s".
+    /// Returns a header such as "library, TFLOP/s".
     fn library_header(&self) -> String {
         match self.rate.quantity {
             Quantity::Throughput => "library, TFLOP/s".into(),
@@ -244,7 +244,7 @@ impl<'a> HeatMap<'a> {
         }
     }
 
-    /// The rows that most rungs were measured at, and apart from them those of few rungs, whose rows would be full of cells that say so.
+    /// Groups the rows: those measured with most rungs, and separately those of few rungs, which would mostly have empty cells.
     fn groups(&self) -> Vec<Vec<usize>> {
         let present = |row: &Shape<'a>| {
             self.columns.iter().filter(|rung| self.run.measurement(rung, row.problem).is_some()).count()
@@ -262,9 +262,9 @@ impl<'a> HeatMap<'a> {
 
     fn panel(&self, rows: Vec<usize>) -> Panel<'a> {
         let (width, narrow) = (self.options.px(), self.is_narrow());
-        let of = || rows.iter().map(|i| &self.rows[*i]);
-        let names = of().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, LONGEST_NAME);
-        let rates = of().filter_map(|r| self.library_rate(r)).map(|r| Font::NOTE.width(&r));
+        let rows_of_problem = || rows.iter().map(|i| &self.rows[*i]);
+        let names = rows_of_problem().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, LONGEST_NAME);
+        let rates = rows_of_problem().filter_map(|r| self.library_rate(r)).map(|r| Font::NOTE.width(&r));
         let named = if narrow { 0.0 } else { names + 14.0 };
         let figures = MARGIN + named + rates.fold(16.0, f64::max).min(70.0);
         let left = figures + 10.0;
@@ -282,7 +282,7 @@ impl<'a> HeatMap<'a> {
         is_narrow(self.options.px())
     }
 
-    /// The rungs that have a column, as they were measured at one of these rows: of more than there is room for those that are the fastest.
+    /// Returns the rungs that have a column and were measured at one of these rows; if there are too many, the fastest of them.
     fn shown(&self, rows: &[usize], most: usize) -> Vec<&'a str> {
         let is_there = |rung: &&str| rows.iter().any(|i| self.run.measurement(rung, self.rows[*i].problem).is_some());
         let columns: Vec<&'a str> = self.columns.iter().copied().filter(is_there).collect();

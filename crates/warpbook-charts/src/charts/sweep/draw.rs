@@ -1,4 +1,4 @@
-//! A sweep's lines, guides and axes.
+//! Drawing of a sweep's lines, guides and axes.
 
 use super::frame::axis_caption;
 use super::look::{dashed_look, look};
@@ -12,11 +12,12 @@ use crate::draw::{
 use crate::record::{Kind, arithmetic_name, device, name, of_gpus, usable};
 use warpbook_record::{MemoryLevel, Problem, Quantity, Run};
 
-/// The guides of more devices would hide the lines.
+/// Limit on devices with guides: more guides would hide the lines.
 const MAX_GUIDES: usize = 8;
 
 impl Sweep<'_> {
-    /// Colours are those of what runs a rung, a tone and a marker each; dashes tell records apart, and what is no kernel of the ladder.
+    /// Makes the lines. The colour is that of the rung's kind; each rung has its own tone and marker. Dashes distinguish records, and mark rungs that
+    /// are not kernels of the ladder.
     fn series(&self) -> Vec<Series> {
         let out_standing = self.standing_out();
         let shown: Vec<&Line<'_>> = self.lines.iter().take(MAX_ENTRIES).collect();
@@ -24,7 +25,7 @@ impl Sweep<'_> {
         let mut out = Vec::new();
         for line in shown {
             let run = self.runs[line.run];
-            let kind = Kind::of(run, line.rung);
+            let kind = Kind::of_rung(run, line.rung);
             let is_rest = !out_standing.contains(&line.rung);
             if !is_rest && !rungs.contains(&(kind, line.rung)) {
                 rungs.push((kind, line.rung));
@@ -59,9 +60,9 @@ impl Sweep<'_> {
         out
     }
 
-    /// What the operations would take at the measured peak of arithmetic, where that says something: of FLOP/s, and where it bounds
-    /// the work at some size; and what moving the problem's least bytes would take at each measured level of memory, at the sizes
-    /// that it holds. What is no straight line on the chart is left out.
+    /// Returns the guides: the time of the operations at the measured peak of arithmetic, if it is relevant (for FLOP/s, and where it bounds the work
+    /// at some size); and the time to move the problem's least bytes at each measured level of memory, at the sizes that it holds. Guides that are
+    /// not straight lines on the chart are left out.
     fn guides(&self) -> Vec<Guide> {
         let problems = self.problems();
         let mut out = Vec::new();
@@ -73,8 +74,8 @@ impl Sweep<'_> {
             if self.runs[..i].iter().any(|r| device(r) == device(run)) {
                 continue;
             }
-            let of = if self.devices_differ() { format!(" of {}", self.tags[i]) } else { String::new() };
-            let of = text::elide(&of, 110.0, Font::SMALL.size, false);
+            let owner = if self.devices_differ() { format!(" of {}", self.tags[i]) } else { String::new() };
+            let owner = text::elide(&owner, 110.0, Font::SMALL.size, false);
             let mut add = |name: String, us: &dyn Fn(&Problem) -> Option<f64>| {
                 let points =
                     problems.iter().filter_map(|p| Some((p.size() as f64, self.value(run, p, usable(us(p))?))));
@@ -92,21 +93,21 @@ impl Sweep<'_> {
             if let Some((peak, dtype)) = arithmetic.and_then(|p| Some((all(p.flops_per_s())?, p.dtype)))
                 && (self.measure.quantity == Quantity::Throughput || problems.iter().any(bounds))
             {
-                let name = format!("{}{}{of}: {}", arithmetic_name(dtype), of_gpus(gpus), rate(peak));
+                let name = format!("{}{}{owner}: {}", arithmetic_name(dtype), of_gpus(gpus), rate(peak));
                 add(name, &|p| Some(p.flops as f64 / peak * 1e6));
             }
             for &level in &run.descriptor.levels {
                 let peak = run.peaks.level_for(level, self.main.written_part());
                 let Some(rate) = peak.and_then(|p| all(p.bytes_per_s())) else { continue };
                 let level_name = level.label_on(run.environment.device.kind);
-                let name = format!("{level_name}{}{of}: {}", of_gpus(gpus), bandwidth(rate));
+                let name = format!("{level_name}{}{owner}: {}", of_gpus(gpus), bandwidth(rate));
                 add(name, &|p| holds(run, level, p).then(|| p.bytes as f64 / rate * 1e6));
             }
         }
         out
     }
 
-    /// Whether a guide is a straight line: on the two logarithmic axes of times, or level, as the axis of another quantity may be
+    /// Returns true if a guide is a straight line: on the two logarithmic axes of times, or if it is level, as the axis of another quantity may be
     /// linear.
     fn is_straight(&self, points: &[(f64, f64)]) -> bool {
         let ([(x0, y0), .., (x1, y1)], over) = (points, self.measure.quantity) else { return false };
@@ -117,7 +118,7 @@ impl Sweep<'_> {
         })
     }
 
-    /// Whether a linear axis would press what the ceilings bound, or the lower values, into its lowest part.
+    /// Returns true if a linear axis would squeeze the ceilings or the lower values into its lowest part.
     fn is_far(&self, values: &[f64], guides: &[Guide]) -> bool {
         let far_above = |ceiling: f64| ceiling > 0.0 && high(values) > 4.0 * ceiling;
         match self.measure.quantity {
@@ -125,11 +126,11 @@ impl Sweep<'_> {
             Quantity::Throughput => far_above(guides.iter().map(|g| g.ends[0].1).fold(0.0, f64::max)),
             Quantity::Bandwidth => {
                 let written = self.main.written_part();
-                let of = |run: &Run, l| {
+                let bandwidth_of = |run: &Run, l| {
                     run.peaks.level_for(l, written).map_or(0.0, warpbook_record::BandwidthPeak::bytes_per_s)
                 };
                 let levels = [MemoryLevel::Dram, MemoryLevel::L2];
-                far_above(self.runs.iter().flat_map(|r| levels.map(|l| of(r, l))).fold(0.0, f64::max))
+                far_above(self.runs.iter().flat_map(|r| levels.map(|l| bandwidth_of(r, l))).fold(0.0, f64::max))
             }
             Quantity::SpeedUp | Quantity::ItemRate | Quantity::PeakMemory => {
                 high(values) > LOG_FROM * values.iter().copied().fold(f64::INFINITY, f64::min)
@@ -141,16 +142,16 @@ impl Sweep<'_> {
         self.runs.iter().any(|r| device(r) != device(self.runs[0]))
     }
 
-    /// The axis of values, whether it is logarithmic, and the largest value that it is made for.
+    /// Returns the axis of values, true if it is logarithmic, and the largest value that it is made for.
     fn y_axis(&self, series: &[Series], guides: &[Guide]) -> (Axis, bool, f64) {
         let ys: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|p| p.1).collect();
         let over_time = self.measure.quantity == Quantity::Time;
-        // The guides of DRAM and L2 are what lines are held against; what is far from all lines is not shown.
+        // Lines are compared with the guides of DRAM and L2; guides far from all lines are not shown.
         let held = guides.iter().map(|g| g.ends[0].1).filter(|v| !over_time && *v < 4.0 * high(&ys));
         let all: Vec<f64> = ys.iter().copied().chain(held).collect();
         let log = self.is_far(&ys, guides);
         let y = match log {
-            // Some of the way to the guides, and no line in a corner.
+            // Part of the way to the guides, without squeezing a line into a corner.
             true if !self.measure.is_timed() => Axis::doubling(all.iter().copied(), 0.08),
             false if !self.measure.is_timed() => Axis::from_zero([high(&all) * 1.04]).binary(),
             true if over_time => Axis::log(ys.iter().copied().chain(low_guide(guides, &ys)), 0.08),
@@ -198,7 +199,7 @@ impl Sweep<'_> {
     }
 }
 
-/// The least time of the slowest guide, or a quarter of the lines' least if that is more.
+/// Returns the least time of the slowest guide, or a quarter of the lines' least if that is more.
 fn low_guide(guides: &[Guide], values: &[f64]) -> Option<f64> {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     Some(guides.first()?.ends[0].1.max(low / 4.0))
@@ -208,7 +209,7 @@ fn high(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-/// Whether a level of memory holds what a problem reads in each pass. Registers and shared memory of all SMs hold it together.
+/// Returns true if a level of memory holds the bytes that a problem reads in each pass. Registers and shared memory of all SMs hold them together.
 fn holds(run: &Run, level: MemoryLevel, problem: &Problem) -> bool {
     let device = &run.environment.device;
     match level {

@@ -1,4 +1,4 @@
-//! The words around a sweep, and its table.
+//! The texts around a sweep, and its table.
 
 use super::look::notes_of_lines;
 use super::{Line, Sweep};
@@ -10,7 +10,7 @@ use crate::record::{
 };
 use warpbook_record::{Quantity, Run};
 
-/// So many times the time of the fastest are as fast as it, for a title.
+/// Times up to this factor of the fastest count as a tie in titles.
 const TIE: f64 = 1.01;
 
 impl<'a> Sweep<'a> {
@@ -22,12 +22,12 @@ impl<'a> Sweep<'a> {
         let timed = self.measure.is_timed();
         let medians = if timed { medians(self.points().map(|p| p.1)) } else { String::new() };
         let l2 = if timed { l2(first).to_owned() } else { String::new() };
-        // A record of a single line may name it as itself.
+        // A record of a single line may name the line like itself.
         let line = Some(line_label(self.main)).filter(|line| *line != heading(first)).unwrap_or_default();
-        // The axis of sizes always is logarithmic.
+        // The axis of sizes is always logarithmic.
         let axes = if log { "both axes logarithmic" } else { "" };
-        let of = format!("{}: {what}", heading(first));
-        let subtitle = joined([of, devices.clone(), line.clone(), medians, l2, axes.to_owned()]);
+        let topic = format!("{}: {what}", heading(first));
+        let subtitle = joined([topic, devices.clone(), line.clone(), medians, l2, axes.to_owned()]);
         let mut notes = Vec::new();
         if self.devices_differ() {
             notes.push(format!("The records are of different devices: {devices}."));
@@ -59,8 +59,8 @@ impl<'a> Sweep<'a> {
         Frame { width, title, subtitle, description: self.description(&what, &devices), notes, table: self.table() }
     }
 
-    /// Who is the fastest at most sizes, as "Stores overlapped is the fastest at 5 of 7 sizes", or takes how much of the baseline's memory at the
-    /// largest; of several records nothing.
+    /// Returns the finding: who is the fastest at most sizes, such as "Stores overlapped is the fastest at 5 of 7 sizes", or who takes how much of
+    /// the baseline's memory at the largest; `None` for several records.
     fn claim(&self) -> Option<String> {
         if !self.measure.is_timed() {
             let largest = self.problems().last().copied().filter(|_| self.runs.len() == 1)?;
@@ -69,14 +69,14 @@ impl<'a> Sweep<'a> {
         }
         let (rung, sizes) = self.winners(TIE).into_iter().next().filter(|_| self.runs.len() == 1)?;
         let (name, all) = (name(self.runs[0], rung), self.problems().len());
-        let of = if self.chosen.is_some() { " of those drawn" } else { "" };
+        let among = if self.chosen.is_some() { " of those drawn" } else { "" };
         Some(match sizes == all {
-            true => format!("{name} is the fastest{of} at all {all} sizes"),
-            false => format!("{name} is the fastest{of} at {sizes} of {all} sizes"),
+            true => format!("{name} is the fastest{among} at all {all} sizes"),
+            false => format!("{name} is the fastest{among} at {sizes} of {all} sizes"),
         })
     }
 
-    /// Who has a time and no such figure.
+    /// Lists the rungs that have a time but not this figure.
     fn note_of_uncounted(&self) -> Option<String> {
         let problems = self.problems();
         let mut names: Vec<String> = Vec::new();
@@ -91,7 +91,7 @@ impl<'a> Sweep<'a> {
         (!names.is_empty()).then(|| format!("Not counted: {}.", listed(&names)))
     }
 
-    /// What the dotted lines are that are seen.
+    /// Explains the visible dotted lines.
     fn note_of_guides<'g>(&self, seen: impl Iterator<Item = &'g Guide>) -> Option<String> {
         let guides: Vec<&str> = seen.map(|g| &*g.name).collect();
         let names = guides.join(", ");
@@ -128,7 +128,7 @@ impl<'a> Sweep<'a> {
             [low, .., high] => (*low, *high),
             _ => (self.main, self.main),
         };
-        // Of what is drawn.
+        // Of the drawn lines.
         let at_largest = self.runs.iter().enumerate().filter_map(|(i, run)| {
             let lines = || self.lines.iter().filter(move |l| l.run == i);
             let at = |l: &Line<'a>| l.points.iter().find(|p| p.0 == high.size() as f64).map(|p| &p.1.problem);
@@ -158,7 +158,7 @@ impl<'a> Sweep<'a> {
         let record = several.then(|| "record".to_owned());
         let shown = self.measure.or_rate(self.runs[0]);
         let (rate, unit) = shown.in_file();
-        // What is no rate has a column of its own.
+        // A quantity that is not a rate has its own column.
         let own =
             matches!(self.measure.quantity, Quantity::SpeedUp | Quantity::PeakMemory).then(|| self.measure.in_file());
         let headers = ["rung".to_owned(), axis_caption(self.runs[0]), "time (ms)".into(), "MAD (ms)".into(), rate];
@@ -168,7 +168,7 @@ impl<'a> Sweep<'a> {
             let run = self.runs[line.run];
             for (_, m, us) in &line.points {
                 let fraction = run.fraction_of_bound(m).filter(|f| f.is_finite());
-                let value = Some(shown.of(m, *us, None) / unit).filter(|v| *v > 0.0);
+                let value = Some(shown.value_of(m, *us, None) / unit).filter(|v| *v > 0.0);
                 let cells = [
                     m.rung.clone(),
                     m.problem.size().to_string(),
@@ -186,7 +186,7 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// What the sizes are, as "points".
+/// Returns the caption of the sizes, such as "points".
 pub(super) fn axis_caption(run: &Run) -> String {
     let caption = clean(&run.descriptor.axis.caption);
     if caption.is_empty() { "size".into() } else { caption }

@@ -1,4 +1,4 @@
-//! A quantity over the sizes of a problem: which lines are drawn, and which stand out.
+//! A quantity over the sizes of a problem: the lines that are drawn, and those that stand out.
 
 mod draw;
 mod frame;
@@ -13,29 +13,29 @@ use look::ALIGNED;
 use warpbook_record::{Baseline, Dtype, Measurement, Problem, Quantity, Run};
 
 impl Options {
-    /// Time over size on logarithmic axes, one line a rung, with what the measured ceilings would take: [`Options::sweep_of`] of
+    /// Draws time over size on logarithmic axes, one line for each rung, with the times that the measured ceilings allow: [`Options::sweep_of`] with
     /// [`Quantity::Time`] along the line of the record's main problem.
     ///
     /// # Errors
-    /// As [`Options::sweep_of`].
+    /// Like [`Options::sweep_of`].
     pub fn sweep(&self, runs: &[&Run]) -> Result<Chart, ChartError> {
         self.sweep_of(runs, Quantity::Time, None, None)
     }
 
-    /// Effective bandwidth over size, with the measured ceilings: [`Options::sweep_of`] of [`Quantity::Bandwidth`] along the line of the record's
-    /// main problem.
+    /// Draws effective bandwidth over size, with the measured ceilings: [`Options::sweep_of`] with [`Quantity::Bandwidth`] along the line of the
+    /// record's main problem.
     ///
     /// # Errors
-    /// As [`Options::sweep_of`].
+    /// Like [`Options::sweep_of`].
     pub fn sweep_bandwidth(&self, runs: &[&Run]) -> Result<Chart, ChartError> {
         self.sweep_of(runs, Quantity::Bandwidth, None, None)
     }
 
-    /// FLOP/s over size, with the measured peak of arithmetic: as [`Options::sweep_of`] of [`Quantity::Throughput`], but along the line of the
-    /// record's main problem of a type. Without a type it is that of its main problem.
+    /// Draws FLOP/s over size, with the measured peak of arithmetic: like [`Options::sweep_of`] with [`Quantity::Throughput`], but along the line of
+    /// the record's main problem of a type. Without a type it is the line of the main problem.
     ///
     /// # Errors
-    /// As [`Options::sweep_of`].
+    /// Like [`Options::sweep_of`].
     pub fn sweep_throughput(
         &self,
         runs: &[&Run],
@@ -46,18 +46,18 @@ impl Options {
         Sweep::new(self, runs, Quantity::Throughput, along, rungs)?.draw()
     }
 
-    /// A quantity over size on a logarithmic axis of sizes, one line a rung, with what the measured ceilings allow at the sizes that a
-    /// level of memory holds.
+    /// Draws a quantity over size on a logarithmic axis of sizes, one line for each rung, with the values that the measured ceilings allow at the
+    /// sizes that a level of memory holds.
     ///
-    /// Drawn are the problems on one line of a sweep: that of the problem `line`, or of the record's main problem. Where `rungs` names
-    /// some, only these are drawn, and the GPU libraries that they are compared with; libraries are dashed. Of more than eight rungs that
-    /// nobody named a few stand out: the fastest at some size, the baseline, the fastest library and framework, and
-    /// [`Options::picked`]; the others are grey. Sizes at which rows begin at other alignments than at most are dots. Several records are drawn
-    /// together, each with dashes and a name that tells it apart; a remark says what of their timing differs.
+    /// It draws the problems on one line of a sweep: the line of the problem `line`, or of the record's main problem. If `rungs` names some, only
+    /// these are drawn, and the GPU libraries that they are compared with; libraries are dashed. If there are more than eight rungs and none is
+    /// named, a few stand out: the fastest at some size, the baseline, the fastest library and framework, and [`Options::picked`]; the others are
+    /// grey. Sizes whose rows begin at other alignments than most are dots. Several records are drawn together, each with dashes and a name that
+    /// tells it apart; a remark states the differences of their timing.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] with fewer than two sizes, without what the quantity is made of, or where none of the named rungs
-    /// has a figure; [`ChartError::NotComparable`] where experiments or the lines of the records' main problems differ.
+    /// [`ChartError::NothingToDraw`] if there are fewer than two sizes, the data of the quantity is missing, or none of the named rungs has a figure;
+    /// [`ChartError::NotComparable`] if experiments or the lines of the records' main problems differ.
     pub fn sweep_of(
         &self,
         runs: &[&Run],
@@ -68,10 +68,10 @@ impl Options {
         Sweep::new(self, runs, quantity, line.map_or(Along::Main, Along::Of), rungs)?.draw()
     }
 
-    /// [`Options::sweep_of`] several records under short names of the caller's.
+    /// Draws several records like [`Options::sweep_of`], under short names given by the caller.
     ///
     /// # Errors
-    /// As [`Options::sweep_of`].
+    /// Like [`Options::sweep_of`].
     pub fn sweep_labelled(
         &self,
         runs: &[&Run],
@@ -85,14 +85,14 @@ impl Options {
     }
 }
 
-/// Which line of a sweep is drawn.
+/// The line of a sweep that is drawn.
 #[derive(Debug, Clone, Copy)]
 enum Along<'a> {
-    /// That of the main problem.
+    /// The line of the main problem.
     Main,
-    /// That of the main problem of a type.
+    /// The line of the main problem of a type.
     Dtype(Dtype),
-    /// That of a problem.
+    /// The line of a problem.
     Of(&'a Problem),
 }
 
@@ -106,8 +106,8 @@ impl Along<'_> {
         }
     }
 
-    /// As in " of bf16".
-    fn of(self) -> String {
+    /// Returns, for example, " of bf16".
+    fn suffix(self) -> String {
         match self {
             Self::Main => String::new(),
             Self::Dtype(dtype) => format!(" of {}", dtype.label()),
@@ -116,9 +116,9 @@ impl Along<'_> {
     }
 }
 
-/// Of more rungs than these some stand out.
+/// Number of rungs above which only some stand out.
 const FEW: usize = 8;
-/// Of rungs that are the fastest at some size at most so many stand out.
+/// Limit on the rungs that stand out because they are the fastest at some size.
 const MOST_WINNERS: usize = 3;
 
 struct Line<'a> {
@@ -134,11 +134,11 @@ struct Sweep<'a> {
     /// A problem on the line that is drawn.
     main: &'a Problem,
     measure: Measure,
-    /// Ids of the rungs that are drawn; `None` is all.
+    /// Ids of the rungs that are drawn; `None` for all.
     chosen: Option<&'a [&'a str]>,
-    /// In the rungs' order, record by record.
+    /// Lines in the rungs' order, record by record.
     lines: Vec<Line<'a>>,
-    /// Valid measurements of other work than the sweep's.
+    /// Number of valid measurements of other work than the sweep's.
     left_out: usize,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Sweep<'a> {
         same_meaning(runs)?;
         let mains: Vec<Option<&Problem>> = runs.iter().map(|r| main_of(r, along)).collect();
         let Some(main) = mains.iter().flatten().copied().next() else {
-            return nothing(format!("The record has no valid measurement{} to draw over sizes.", along.of()));
+            return nothing(format!("The record has no valid measurement{} to draw over sizes.", along.suffix()));
         };
         if let Some(difference) = mains.iter().flatten().find_map(|p| difference_of_lines(main, p)) {
             return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
@@ -202,7 +202,7 @@ impl<'a> Sweep<'a> {
                 self.lines.len() - 1
             });
             let size = m.problem.size() as f64;
-            // Of two measurements of the same work the first counts, as in a ladder.
+            // Of two measurements of the same work the first one is used, as in a ladder.
             if !self.lines[at].points.iter().any(|p| p.0 == size) {
                 self.lines[at].points.push((size, m, us));
             }
@@ -214,7 +214,7 @@ impl<'a> Sweep<'a> {
         self.lines[first..].sort_by_cached_key(place);
     }
 
-    /// One for each size that has a point, from the smallest on.
+    /// Returns one problem for each size that has a point, from the smallest on.
     fn problems(&self) -> Vec<&'a Problem> {
         let mut all: Vec<&Problem> = self.points().map(|(_, m, _)| &m.problem).collect();
         all.sort_by_key(|p| p.size());
@@ -226,30 +226,30 @@ impl<'a> Sweep<'a> {
         self.lines.iter().flat_map(|l| &l.points)
     }
 
-    /// The shown value of a time that all of the work takes.
+    /// Returns the shown value for the time of all of the work.
     fn value(&self, run: &Run, problem: &Problem, us: f64) -> f64 {
         self.measure.of_work(problem, us, self.baseline_us(run, problem))
     }
 
     fn value_of(&self, run: &Run, m: &Measurement, us: f64) -> f64 {
-        self.measure.of(m, us, self.baseline_us(run, &m.problem))
+        self.measure.value_of(m, us, self.baseline_us(run, &m.problem))
     }
 
     fn data(&self, run: &Run, m: &Measurement, us: f64) -> MarkData {
         let value = self.measure.text(self.value_of(run, m, us));
-        // The rung is the line's, and what else the problem is the chart's.
+        // The line names the rung, and the chart names the rest of the problem.
         let short = clean(&m.problem.short);
         let problem = if short.is_empty() { size_label(run, &m.problem) } else { short };
         MarkData { rung: String::new(), problem, ..self.measure.data(m, value) }
     }
 
-    /// The time that speed-ups are over, where these are drawn.
+    /// Returns the baseline time of speed-ups, if these are drawn.
     fn baseline_us(&self, run: &Run, problem: &Problem) -> Option<f64> {
         let wanted = self.measure.quantity == Quantity::SpeedUp;
         run.baseline(problem).filter(|_| wanted).and_then(Measurement::median_us)
     }
 
-    /// What speed-ups are over: one rung's name, or the rule where it is not the same rung at all sizes.
+    /// Returns the name of the baseline: one rung, or the rule if it is not the same rung at all sizes.
     fn baseline_name(&self) -> String {
         let each = self.lines.iter().flat_map(|l| l.points.iter().map(|p| (self.runs[l.run], &p.1.problem)));
         let mut names = each.filter_map(|(run, p)| run.baseline(p).map(|m| name(run, &m.rung)));
@@ -261,7 +261,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// The rungs whose lines stand out, in the order of the lines; all where they are few, or were named.
+    /// Returns the rungs whose lines stand out, in the order of the lines; all if they are few, or were named.
     fn standing_out(&self) -> Vec<&'a str> {
         let mut rungs: Vec<&str> = Vec::new();
         for line in &self.lines {
@@ -277,21 +277,21 @@ impl<'a> Sweep<'a> {
         let at = main.or(self.problems().last().copied()).unwrap_or(self.main);
         for run in self.runs {
             let framework = run.fastest_of(at, |r| r.framework().is_some());
-            let of = [framework.map(|f| f.0), run.fastest_library(at).map(|l| l.0), run.baseline(at)];
-            kept.extend(of.into_iter().flatten().map(|m| m.rung.as_str()));
+            let references = [framework.map(|f| f.0), run.fastest_library(at).map(|l| l.0), run.baseline(at)];
+            kept.extend(references.into_iter().flatten().map(|m| m.rung.as_str()));
             kept.extend(run.fastest_kernels(at).map(|(m, _)| m.rung.as_str()));
         }
         rungs.retain(|r| kept.contains(r) || self.options.picked.iter().any(|p| p == r));
         rungs
     }
 
-    /// What is little of the best: its time, or its bytes.
+    /// Returns the quantity that is least for the best rung: its time, or its bytes.
     fn cost(&self, (_, m, us): &(f64, &Measurement, f64)) -> f64 {
-        if self.measure.is_timed() { *us } else { self.measure.of(m, *us, None) }
+        if self.measure.is_timed() { *us } else { self.measure.value_of(m, *us, None) }
     }
 
-    /// The rungs that are the fastest at some size, or hold the least memory, of those that do all of the work, with the number of these sizes;
-    /// the most often first. A size does not count where the next one takes at most so many times as long.
+    /// Returns the rungs that are the fastest at some size, or hold the least memory, among those that do all of the work, with the number of these
+    /// sizes; the most frequent first. A size does not count if the next rung takes at most `tie` times as long.
     fn winners(&self, tie: f64) -> Vec<(&'a str, usize)> {
         let mut won: Vec<(&str, usize)> = Vec::new();
         for problem in self.problems() {
@@ -312,9 +312,9 @@ impl<'a> Sweep<'a> {
         won
     }
 
-    /// The numbers of a line's points that are not joined: of matrix products on an axis that doubles, sizes of another alignment than most.
+    /// Returns the indices of a line's points that are not joined: for matrix products on an axis that doubles, sizes of another alignment than most.
     fn apart(&self, line: &Line<'_>) -> Vec<usize> {
-        // Only where a size is the length of a row.
+        // Only if a size is the length of a row.
         if self.main.count("k") != Some(self.main.size()) {
             return Vec::new();
         }
@@ -327,8 +327,8 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// The problems of a record on the line of one of them, one for each size: of several of one size that which differs from it in
-/// fewest of its sizes and settings, as the learning rate.
+/// Returns the problems of a record on the line of `main`, one for each size. Among several of one size it is the one that differs from `main` in the
+/// fewest sizes and settings, such as the learning rate.
 fn problems_along<'a>(run: &'a Run, main: &Problem) -> Vec<&'a Problem> {
     let differing = |p: &Problem| p.sizes.iter().filter(|s| !main.sizes.contains(s)).count();
     let mut out: Vec<&Problem> = Vec::new();
@@ -342,8 +342,8 @@ fn problems_along<'a>(run: &'a Run, main: &Problem) -> Vec<&'a Problem> {
     out
 }
 
-/// The problem whose line is drawn: the record's main one, or that of most valid measurements where the main has none or lies on
-/// another line than is asked for.
+/// Returns the problem whose line is drawn: the record's main one, or the one with the most valid measurements if the main one has none or lies on
+/// another line than requested.
 fn main_of<'a>(run: &'a Run, along: Along<'_>) -> Option<&'a Problem> {
     let valid = |p: &Problem| run.measurements.iter().filter(|m| m.problem == *p && verdict(run, m).is_ok()).count();
     let drawn = |p: &&Problem| along.includes(p) && valid(p) > 0;

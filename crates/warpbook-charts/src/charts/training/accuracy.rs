@@ -6,12 +6,12 @@ use crate::draw::{Axis, Chart, ChartError, Frame, Lines, Options, Table};
 use crate::record::{device, heading, joined, label};
 use warpbook_record::{Course, EpochPoint, Problem, Right, Run};
 
-/// "98.93": of a share from 0 to 1.
+/// Writes a share from 0 to 1 as, for example, "98.93".
 fn share(accuracy: f64) -> String {
     format!("{:.2}", 100.0 * accuracy)
 }
 
-/// Where an evaluation lies among the epochs: within one where a training ended there.
+/// Returns the position of an evaluation among the epochs: within one if a training ended there.
 fn epoch_of(course: &Course, point: &EpochPoint) -> f64 {
     match course.steps_per_epoch {
         0 => point.epoch as f64,
@@ -20,18 +20,17 @@ fn epoch_of(course: &Course, point: &EpochPoint) -> f64 {
 }
 
 impl Options {
-    /// The share of samples that were classified as their labels say, over the epochs: of the test samples after each, and of the training
-    /// samples while they were trained on.
+    /// Draws the share of correctly classified samples over the epochs: of the test samples after each, and of the training samples during training.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no such share for the problem.
+    /// [`ChartError::NothingToDraw`] if the record has no such share for the problem.
     pub fn accuracy(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let logs = watched(run, problem);
         let mut all = Vec::new();
         for log in &logs {
             let points = |right: fn(&EpochPoint) -> Option<Right>| -> Vec<(f64, f64)> {
-                let of = |p: &EpochPoint| Some((epoch_of(log.course, p), right(p)?.accuracy()? * 100.0));
-                log.course.epochs.iter().filter_map(of).collect()
+                let percent_at = |p: &EpochPoint| Some((epoch_of(log.course, p), right(p)?.accuracy()? * 100.0));
+                log.course.epochs.iter().filter_map(percent_at).collect()
             };
             for (words_of, points) in [("test samples", points(|p| p.test)), ("training samples", points(|p| p.train))]
             {
@@ -80,7 +79,7 @@ impl Options {
     }
 }
 
-/// Whose test samples are right the most often at the end; `None` where none were evaluated.
+/// Returns the training with the best accuracy on test samples at the end; `None` if none were evaluated.
 fn claim(logs: &[Watched<'_>]) -> Option<String> {
     let last = |l: &Watched<'_>| l.course.epochs.iter().rev().find_map(|p| Some((p.test?.accuracy()?, p.epoch)));
     let mut ends: Vec<((f64, u64), &Watched<'_>)> = logs.iter().filter_map(|l| Some((last(l)?, l))).collect();

@@ -1,4 +1,4 @@
-//! How trainings went: loss scale, learning rate and gradients over the steps.
+//! The course of trainings: loss scale, learning rate and gradients over the steps.
 
 use crate::draw::text::words::{counted, plain, power_of_two, significant, whole};
 use crate::draw::{
@@ -8,21 +8,21 @@ use crate::draw::{
 use crate::record::{Kind, device, heading, joined, label, name};
 use warpbook_record::{Course, Problem, Run, StepValue, TrainLog};
 
-/// A logarithmic axis from this ratio on.
+/// Ratio from which an axis is logarithmic.
 const LOG_FROM: f64 = 10.0;
 
 /// A training whose course was recorded.
 pub(crate) struct Watched<'a> {
     pub(crate) course: &'a Course,
-    /// What ran it.
+    /// Kind of its rung.
     pub(crate) kind: Kind,
-    /// What all marks of it say.
+    /// Data that all of its marks share.
     pub(crate) data: MarkData,
-    /// What tells it from the others; empty of a single one.
+    /// Name that tells it from the others; empty for a single one.
     pub(crate) name: String,
 }
 
-/// The trainings of a problem whose courses were recorded, in the ladder's order.
+/// Returns the trainings of a problem whose courses were recorded, in the ladder's order.
 pub(crate) fn watched<'a>(run: &'a Run, problem: &Problem) -> Vec<Watched<'a>> {
     let of_problem = run.train_logs.iter().filter(|l| l.problem == *problem);
     let mut logs: Vec<_> = of_problem.filter_map(|log| Some((log, log.course.as_deref()?))).collect();
@@ -33,11 +33,11 @@ pub(crate) fn watched<'a>(run: &'a Run, problem: &Problem) -> Vec<Watched<'a>> {
     let named = |log: &TrainLog| if several { name(run, &log.rung) } else { String::new() };
     let data = |log: &TrainLog| MarkData { rung: log.rung.clone(), ..MarkData::of_problem(problem) };
     logs.into_iter()
-        .map(|(log, course)| Watched { course, kind: Kind::of(run, &log.rung), data: data(log), name: named(log) })
+        .map(|(log, course)| Watched { course, kind: Kind::of_rung(run, &log.rung), data: data(log), name: named(log) })
         .collect()
 }
 
-/// The words after a training's name; alone they begin the line.
+/// Appends words to a training's name; without a name they begin the line.
 pub(crate) fn words(of: &Watched<'_>, text: &str) -> String {
     if of.name.is_empty() { text.to_owned() } else { format!("{}: {text}", of.name) }
 }
@@ -61,15 +61,15 @@ pub(crate) fn series(number: usize, of: &Watched<'_>, label: Vec<String>, points
 }
 
 pub(crate) fn nothing(run: &Run, problem: &Problem, what: &str) -> ChartError {
-    let of = if run.train_logs.is_empty() { "no training".into() } else { label(problem) };
-    ChartError::NothingToDraw(format!("The record has no {what} of {of}."))
+    let problem_label = if run.train_logs.is_empty() { "no training".into() } else { label(problem) };
+    ChartError::NothingToDraw(format!("The record has no {what} of {problem_label}."))
 }
 
 fn finite(points: &[StepValue]) -> impl DoubleEndedIterator<Item = (f64, f64)> + '_ {
     points.iter().filter(|p| p.value.is_finite()).map(|p| (p.step as f64, p.value))
 }
 
-/// From one change to the next a level line, the last until the training's end.
+/// Returns a level line from each change to the next, the last until the training's end.
 fn stairs(points: &[StepValue], end: u64) -> Vec<(f64, f64)> {
     let mut out: Vec<(f64, f64)> = Vec::new();
     for (x, y) in finite(points) {
@@ -83,17 +83,17 @@ fn stairs(points: &[StepValue], end: u64) -> Vec<(f64, f64)> {
     out
 }
 
-/// An axis of values: logarithmic where they differ much and are above zero.
+/// Returns an axis of values: logarithmic if they differ much and are above zero.
 fn values_axis(values: impl Iterator<Item = f64> + Clone) -> (Axis, &'static str) {
     let (low, high) = values.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
     let log = low > 0.0 && high / low > LOG_FROM;
     if log { (Axis::log(values, 0.08), "; logarithmic scale") } else { (Axis::around(values), "") }
 }
 
-/// A text of a table: its step, its column, and it.
+/// A text of a table: step, column and text.
 type Cell = (u64, usize, String);
 
-/// Rows by step; of two cells in one place the last counts.
+/// Makes rows by step; of two cells in one place the last is used.
 fn table(headers: Vec<String>, mut cells: Vec<Cell>) -> Table {
     let columns = headers.len();
     let mut table = Table::new(std::iter::once("step".to_owned()).chain(headers));
@@ -107,11 +107,11 @@ fn table(headers: Vec<String>, mut cells: Vec<Cell>) -> Table {
 }
 
 fn cells<'a>(lists: impl Iterator<Item = &'a [StepValue]>) -> Vec<Cell> {
-    let of = |(i, list): (usize, &'a [StepValue])| list.iter().map(move |p| (p.step, i, figure(p.value)));
-    lists.enumerate().flat_map(of).collect()
+    let cells_of = |(i, list): (usize, &'a [StepValue])| list.iter().map(move |p| (p.step, i, figure(p.value)));
+    lists.enumerate().flat_map(cells_of).collect()
 }
 
-/// As JSON has them, so that a table says what the record says.
+/// Writes a number as JSON does, so that the table matches the record.
 pub(crate) fn figure(v: f64) -> String {
     match v {
         v if v.is_finite() => significant(v, 7),
@@ -122,11 +122,10 @@ pub(crate) fn figure(v: f64) -> String {
 }
 
 impl Options {
-    /// What the loss was multiplied by before the backward pass, over the steps, with a mark at each step that was skipped since a gradient
-    /// had overflowed.
+    /// Draws the loss scale over the steps, with a mark at each step that was skipped because a gradient had overflowed.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where no loss of the problem was scaled.
+    /// [`ChartError::NothingToDraw`] if no loss of the problem was scaled.
     pub fn loss_scale(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let mut logs = watched(run, problem);
         logs.retain(|l| finite(&l.course.loss_scales).any(|p| p.1 > 0.0));
@@ -209,12 +208,12 @@ fn steps_axis(logs: &[Watched<'_>]) -> Axis {
     Axis::from_zero(logs.iter().map(|l| l.course.steps as f64)).whole()
 }
 
-/// What a chart of one value over the steps draws of a course.
+/// A chart of one value of a course over the steps.
 struct OverSteps {
     what: &'static str,
     values: fn(&Course) -> &[StepValue],
     points: fn(&Course) -> Vec<(f64, f64)>,
-    /// What the title ends with, of a single training.
+    /// Ending of the title for a single training.
     result: fn(&Course) -> String,
     marked: bool,
 }
@@ -270,7 +269,7 @@ fn over_steps(
     .draw()
 }
 
-/// "from 0.05 to 0.00625", or "0.001 throughout".
+/// Writes "from 0.05 to 0.00625", or "0.001 throughout".
 fn from_to(points: &[(f64, f64)]) -> String {
     match points.first().zip(points.last()) {
         Some((a, _)) if points.iter().all(|p| p.1 == a.1) => format!("{} throughout", significant_or_plain(a.1)),
@@ -286,34 +285,34 @@ fn from_to(points: &[(f64, f64)]) -> String {
     }
 }
 
-/// As it was set, where that is short.
+/// Writes a value as it was set, if that is short.
 fn significant_or_plain(v: f64) -> String {
     let text = plain(v);
     if text.len() <= 8 { text } else { significant(v, 3) }
 }
 
 impl Options {
-    /// The learning rate over the steps.
+    /// Draws the learning rate over the steps.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has none of the problem.
+    /// [`ChartError::NothingToDraw`] if the record has none at the problem.
     pub fn learning_rate(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-        let of = OverSteps {
+        let chart = OverSteps {
             what: "learning rate",
             values: |c| &c.learning_rates,
             points: |c| stairs(&c.learning_rates, c.steps),
             result: |c| from_to(&finite(&c.learning_rates).collect::<Vec<_>>()),
             marked: false,
         };
-        over_steps(self, (run, problem), &of, "learning rate")
+        over_steps(self, (run, problem), &chart, "learning rate")
     }
 
-    /// The norm of all gradients before they are clipped, over the steps.
+    /// Draws the norm of all gradients before they are clipped, over the steps.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where none was computed: only fp16 and clipping need it.
+    /// [`ChartError::NothingToDraw`] if none was computed: only fp16 and clipping need it.
     pub fn gradient_norm(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-        let of = OverSteps {
+        let chart = OverSteps {
             what: "gradient norm",
             values: |c| &c.gradient_norms,
             points: |c| finite(&c.gradient_norms).collect(),
@@ -323,16 +322,16 @@ impl Options {
             },
             marked: false,
         };
-        over_steps(self, (run, problem), &of, "norm of all gradients before they are clipped")
+        over_steps(self, (run, problem), &chart, "norm of all gradients before they are clipped")
     }
 }
 
-/// What their losses are called in the table of losses.
+/// Returns the name of its test losses in the table of losses.
 pub(crate) fn test_name(of: &Watched<'_>) -> String {
     words(of, "test loss")
 }
 
-/// The losses over the test samples as lines for the chart of losses, over steps.
+/// Returns the losses over the test samples as lines for the chart of losses, over steps.
 pub(crate) fn test_losses(logs: &[Watched<'_>], first: usize) -> Vec<Series> {
     let mut out: Vec<Series> = Vec::new();
     for log in logs {

@@ -7,23 +7,23 @@ use crate::draw::{
 use crate::record::{Kind, device, divergence, heading, joined, label, name};
 use warpbook_record::{LossPoint, Problem, Run, TrainLog};
 
-/// Curves within this of each other, relative to their values, are drawn as one.
+/// Relative difference below which two curves are drawn as one.
 const SAME: f64 = 1e-3;
-/// Ends within this of each other are said to be the same.
+/// Relative difference below which two final losses are called the same.
 const CLOSE: f64 = 0.02;
-/// The line of a single training has marks at its points if they are not more than these.
+/// Limit on the points of a single training's line up to which they have marks.
 const MARKED: usize = 40;
-/// A logarithmic axis from this ratio on.
+/// Ratio from which an axis is logarithmic.
 const LOG_FROM: f64 = 10.0;
 
 impl Options {
-    /// The loss over the steps where all losses were logged by the step, else over the epochs; one curve a rung. Rungs whose curves
-    /// coincide share one that names them all.
+    /// Draws the loss over the steps if all losses were logged by step, else over the epochs; one curve for each rung. Rungs whose curves coincide
+    /// share one that names them all.
     ///
-    /// A curve ends where its loss is no longer a finite number, with the step or epoch that this happened at.
+    /// A curve ends where its loss is no longer finite, with the step or epoch of that.
     ///
     /// # Errors
-    /// [`ChartError::NothingToDraw`] where the record has no finite loss for the problem.
+    /// [`ChartError::NothingToDraw`] if the record has no finite loss for the problem.
     pub fn loss_curve(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let mut logs: Vec<&TrainLog> =
             run.train_logs.iter().filter(|l| l.problem == *problem && !l.losses.is_empty()).collect();
@@ -74,7 +74,7 @@ impl Options {
     }
 }
 
-/// What losses are drawn over.
+/// The horizontal axis of losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Epoch,
@@ -97,7 +97,7 @@ impl By {
     }
 }
 
-/// The points up to the first that is no finite number; the last of several at one place.
+/// Returns the points up to the first that is not finite; of several at one place, the last.
 fn finite(by: By, log: &TrainLog) -> impl Iterator<Item = (f64, f64)> {
     let end = log.losses.iter().position(|p| !p.loss.is_finite()).unwrap_or(log.losses.len());
     let points = &log.losses[..end];
@@ -105,7 +105,7 @@ fn finite(by: By, log: &TrainLog) -> impl Iterator<Item = (f64, f64)> {
     (0..end).filter(move |i| is_last(*i)).map(move |i| (by.place(&points[i]) as f64, points[i].loss))
 }
 
-/// Whether two curves cannot be told apart.
+/// Returns true if two curves cannot be told apart.
 fn coincide(by: By, a: &TrainLog, b: &TrainLog) -> bool {
     let close = |x: f64, y: f64| (x - y).abs() <= SAME * x.abs().max(y.abs());
     let (mut p, mut q) = (finite(by, a), finite(by, b));
@@ -118,7 +118,7 @@ fn coincide(by: By, a: &TrainLog, b: &TrainLog) -> bool {
     }
 }
 
-/// The curves that have points, those that coincide together.
+/// Groups the curves that have points; those that coincide are together.
 fn grouped<'a>(by: By, logs: &[&'a TrainLog]) -> Vec<Vec<&'a TrainLog>> {
     let mut groups: Vec<Vec<&TrainLog>> = Vec::new();
     for log in logs.iter().filter(|l| finite(by, l).next().is_some()) {
@@ -141,7 +141,7 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
         label.push(format!("({} alike within 0.1 %)", group.len()));
     }
     let ended = divergence(group[0]);
-    let tones = Kind::of(run, &group[0].rung).tones();
+    let tones = Kind::of_rung(run, &group[0].rung).tones();
     let tone = tones[number % tones.len()];
     label.extend(ended.clone());
     let broken = ended.filter(|_| group[0].losses.iter().any(|p| !p.loss.is_finite()));
@@ -151,7 +151,7 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
         points: finite(by, group[0]).collect(),
         // Dashes leave the curves below visible where they meet.
         stroke: Stroke::dashed(Paint::solid(tone), 2.0, number % DASHES.len()),
-        // Nothing to tell it from, and of many steps a line that jumps.
+        // No marker for a single curve, or for a line of many steps that jumps.
         marker: Some(MARKERS[number % MARKERS.len()]).filter(|_| !alone || group[0].losses.len() <= MARKED),
         scattered: false,
         apart: Vec::new(),
@@ -209,7 +209,7 @@ fn frame(
     }
 }
 
-/// What the curves show: who diverged, else from where to where the only one goes or all that agree, else whose end is the lowest.
+/// Returns the finding: who diverged, else the start and end of the only curve or of all that agree, else whose final loss is the lowest.
 fn claim(run: &Run, by: By, logs: &[&TrainLog], groups: &[Vec<&TrainLog>]) -> Option<String> {
     let lost: Vec<&&TrainLog> = logs.iter().filter(|l| divergence(l).is_some()).collect();
     match (lost.as_slice(), logs.len()) {
@@ -250,7 +250,7 @@ fn short(loss: f64) -> String {
     significant(loss, 4)
 }
 
-/// As JSON has them, so that a table says what the record says.
+/// Writes a number as JSON does, so that the table matches the record.
 fn figure(v: f64) -> String {
     match v {
         v if v.is_finite() => significant(v, 7),
@@ -263,7 +263,7 @@ fn figure(v: f64) -> String {
 fn table(run: &Run, by: By, logs: &[&TrainLog], tests: &[Watched<'_>]) -> Table {
     let names = logs.iter().map(|l| name(run, &l.rung));
     let mut table = Table::new(std::iter::once(by.word().to_owned()).chain(names).chain(tests.iter().map(test_name)));
-    // By place: a training of many steps has many.
+    // Indexed by place: a training of many steps has many.
     let mut columns: Vec<Vec<(u64, f64)>> =
         logs.iter().map(|l| l.losses.iter().map(|p| (by.place(p), p.loss)).collect()).collect();
     columns.extend(tests.iter().map(|t| t.course.epochs.iter().map(|p| (p.step, p.test_loss)).collect()));
@@ -272,7 +272,7 @@ fn table(run: &Run, by: By, logs: &[&TrainLog], tests: &[Watched<'_>]) -> Table 
     places.sort();
     places.dedup();
     for at in places {
-        // Of two of one place the last.
+        // Of two at one place the last is used.
         let loss = |losses: &[(u64, f64)]| {
             let last = losses.partition_point(|l| l.0 <= at).checked_sub(1)?;
             (losses[last].0 == at).then(|| figure(losses[last].1))

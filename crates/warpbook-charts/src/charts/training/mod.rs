@@ -1,4 +1,4 @@
-//! How trainings went: their losses, accuracies, learning rates and gradients.
+//! Charts of trainings: losses, accuracies, learning rates and gradients.
 
 pub(crate) mod accuracy;
 pub(crate) mod course;

@@ -1,8 +1,8 @@
-//! Where labels find room in a plot: next to points and along lines, off each other and off what is drawn.
+//! Placement of labels in a plot: beside points and along lines, apart from each other and from drawn elements.
 
 pub(crate) type Xy = (f64, f64);
 
-/// A box of the canvas.
+/// A rectangle of the canvas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Area {
     pub(crate) left: f64,
@@ -16,7 +16,7 @@ impl Area {
         Self { left: x - half, top: y - half, right: x + half, bottom: y + half }
     }
 
-    /// Whether a place lies in it, or on its border.
+    /// Returns true if a position lies in it, or on its border.
     pub(crate) fn has(&self, (x, y): Xy) -> bool {
         (self.left - 0.5..=self.right + 0.5).contains(&x) && (self.top - 0.5..=self.bottom + 0.5).contains(&y)
     }
@@ -29,7 +29,7 @@ impl Area {
         self.left <= other.left && other.right <= self.right && self.top <= other.top && other.bottom <= self.bottom
     }
 
-    /// What of a line lies in it, after Liang and Barsky.
+    /// Returns the part of a line that lies in it, after Liang and Barsky.
     pub(crate) fn clip(&self, (a, b): (Xy, Xy)) -> Option<(Xy, Xy)> {
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);
         let mut range = (0.0, 1.0);
@@ -57,22 +57,22 @@ pub(crate) struct Along {
     pub(crate) degrees: f64,
 }
 
-/// A label next to a point: where its text begins, and where a leader to it ends.
+/// A label beside a point: the left end of its text, and the end of a leader to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PointLabel {
     pub(crate) left: Xy,
     pub(crate) leader: Option<Xy>,
 }
 
-/// Half of the height that a line of small text takes.
+/// Half the height of a line of small text.
 const HALF: f64 = 7.5;
-/// From a line to the middle of the text along it.
+/// Distance from a line to the middle of the text along it.
 const OFF: f64 = 9.5;
 
-/// A place for a label: what it costs, its box, and its leader.
+/// A candidate position for a label: its cost, its box, and its leader.
 type Choice = (f64, Area, Option<(Xy, Xy)>);
 
-/// A plot, and what of it is taken.
+/// A plot, and the areas of it that are taken.
 pub(crate) struct Room {
     area: Area,
     lines: Vec<(Xy, Xy)>,
@@ -100,8 +100,8 @@ impl Room {
             && !self.lines.iter().any(|l| area.clip(*l).is_some())
     }
 
-    /// A place for a text of a width along a line, as near to one of its ends as there is: `from` 0 is the first, 1 the
-    /// last. `None` where the line has none.
+    /// Finds a position for a text of a width along a line, as near to one of its ends as possible: `from` 0 is the first, 1 the last. `None` if
+    /// there is no room.
     pub(crate) fn along(&mut self, (a, b): (Xy, Xy), width: f64, from: f64) -> Option<Along> {
         // From left to right, so that no text is upside down.
         let (a, b, from) = if b.0 < a.0 { (b, a, 1.0 - from) } else { (a, b, from) };
@@ -133,7 +133,7 @@ impl Room {
         None
     }
 
-    /// A place for a text of a width next to a marker, the nearest that is free. `None` where there is none.
+    /// Finds the nearest free position for a text of a width beside a marker. `None` if there is none.
     pub(crate) fn point_label(&mut self, (x, y): Xy, width: f64) -> Option<PointLabel> {
         let mut best: Option<Choice> = None;
         for gap in [10.0, 22.0, 36.0, 56.0, 84.0, 120.0] {
@@ -164,7 +164,7 @@ impl Room {
         Some(PointLabel { left: (area.left, area.top + HALF), leader: leader.map(|l| l.1) })
     }
 
-    /// What a leader is worse for crossing: other labels not at all, markers and other leaders where it must.
+    /// Returns the penalty of a leader for crossings: infinite for other labels, finite for markers and other leaders.
     fn crossed(&self, leader: Option<(Xy, Xy)>) -> f64 {
         let Some((from, to)) = leader else { return 0.0 };
         if self.labels.iter().any(|l| l.clip((from, to)).is_some()) {

@@ -11,28 +11,28 @@ use crate::draw::text;
 use crate::draw::text::words::{plain, significant};
 
 pub(crate) struct Series {
-    /// Names, one a line; all but the first `names` of them are remarks.
+    /// Names, one a line; all lines after the first `names` are remarks.
     pub(crate) label: Vec<String>,
     pub(crate) names: usize,
     pub(crate) points: Vec<(f64, f64)>,
     pub(crate) stroke: Stroke,
     pub(crate) marker: Option<Marker>,
-    /// Whether its points are not joined.
+    /// True if its points are not joined.
     pub(crate) scattered: bool,
-    /// The numbers of points that are not joined to the others.
+    /// Indices of points that are not joined to the others.
     pub(crate) apart: Vec<usize>,
-    /// Whether it is there for comparison only, without a name.
+    /// True if it is shown for comparison only, without a name.
     pub(crate) is_rest: bool,
-    /// Why the line ends before its time.
+    /// Reason why the line ends early.
     pub(crate) broken: Option<String>,
-    /// What all of it says: the rung, and the problem where it is one.
+    /// Data of the whole line: the rung, and the problem if there is one.
     pub(crate) data: MarkData,
-    /// What each point says; of none the axes' words are used.
+    /// Data of each point; if empty, the axes' texts are used.
     pub(crate) each: Vec<MarkData>,
 }
 
 impl Series {
-    /// What tells it from the others.
+    /// Returns the names of the series, joined by commas, as its key.
     fn key(&self) -> String {
         self.label[..self.names.min(self.label.len())].join(", ")
     }
@@ -41,12 +41,12 @@ impl Series {
 /// A thin dotted line below the others, named along itself.
 pub(crate) struct Guide {
     pub(crate) name: String,
-    /// Its ends; on logarithmic axes a straight line all the same. What lies beyond the axes is not drawn.
+    /// Ends of the line, which is straight even on logarithmic axes. Parts beyond the axes are not drawn.
     pub(crate) ends: [(f64, f64); 2],
 }
 
 impl Guide {
-    /// Whether some of it lies between the axes.
+    /// Returns true if a part of it lies between the axes.
     pub(crate) fn is_seen(&self, x: &Axis, y: &Axis) -> bool {
         let area = Area { left: 0.0, right: 1.0, top: 0.0, bottom: 1.0 };
         let place = |(a, b): Xy| (x.place_beyond(a, 0.0, 1.0), y.place_beyond(b, 0.0, 1.0));
@@ -58,7 +58,7 @@ pub(crate) struct Lines {
     pub(crate) frame: Frame,
     pub(crate) series: Vec<Series>,
     pub(crate) guides: Vec<Guide>,
-    /// Whether the axes end before the lines, or may be made to.
+    /// True if the axes end before the lines, or may be made to.
     pub(crate) zoom: bool,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
@@ -69,19 +69,19 @@ pub(crate) struct Lines {
 }
 
 const LINE: f64 = 15.0;
-/// Line and marker before a name.
+/// Width of line and marker before a name.
 const SAMPLE: f64 = 26.0;
-/// From the plot to the samples, of few lines.
+/// Distance from the plot to the samples, for few lines.
 const LEADER: f64 = 18.0;
-/// The height of a narrow plot.
+/// Height of a narrow plot.
 const NARROW_PLOT: f64 = 250.0;
 
-/// A line of more points is thinned where they share a column of pixels.
+/// Number of points above which a line is thinned where they share a column of pixels.
 const MOST_POINTS: usize = 2000;
 
 struct Plot {
     width: f64,
-    /// From the plot to the samples.
+    /// Distance from the plot to the samples.
     leader: f64,
     left: f64,
     right: f64,
@@ -95,12 +95,12 @@ impl Plot {
     }
 }
 
-/// A series as it lies in the plot.
+/// A series with its positions in the plot.
 struct Placed {
-    /// The numbers of the points that are drawn, and where they are.
+    /// Indices of the points that are drawn, and their positions.
     kept: Vec<usize>,
     points: Vec<Xy>,
-    /// What of it is within the plot, in its order: ends of its pieces.
+    /// Visible parts within the plot, in order: ends of its pieces.
     seen: Vec<Xy>,
 }
 
@@ -153,13 +153,13 @@ impl Lines {
             };
             let drawn: Vec<Placed> = series
                 .iter()
-                .map(|s| if zoom { Placed::of(s, beyond, Some(plot.area())) } else { Placed::of(s, place, None) })
+                .map(|s| if zoom { Placed::new(s, beyond, Some(plot.area())) } else { Placed::new(s, place, None) })
                 .collect();
             let value = |(a, b): (f64, f64)| format!("{} at {x_caption} {}", significant(b, 4), plain(a));
             let lines = guides.iter().map(|g| (g.name.as_str(), (beyond(g.ends[0]), beyond(g.ends[1]))));
             draw_guides(canvas, lines, &drawn, &plot)?;
             canvas.marked(&shared, || {
-                // The rest below those that stand out.
+                // Lines for comparison are drawn below those that stand out.
                 let order = series.iter().zip(&drawn).filter(|(s, _)| s.is_rest);
                 for (s, placed) in order.chain(series.iter().zip(&drawn).filter(|(s, _)| !s.is_rest)) {
                     let data = |i: usize| match (s.each.get(placed.kept[i]), s.points[placed.kept[i]]) {
@@ -180,7 +180,7 @@ impl Lines {
         })
     }
 
-    /// The problem of all marks, where it is one.
+    /// Returns the problem of all marks, if they share one.
     fn shared(&mut self) -> MarkData {
         let each: Vec<&mut MarkData> =
             self.series.iter_mut().flat_map(|s| s.each.iter_mut().chain([&mut s.data])).collect();
@@ -189,7 +189,7 @@ impl Lines {
 }
 
 impl Placed {
-    fn of(series: &Series, place: impl Fn(Xy) -> Xy, within: Option<Area>) -> Self {
+    fn new(series: &Series, place: impl Fn(Xy) -> Xy, within: Option<Area>) -> Self {
         let kept = thinned(&placed(&series.points, &place));
         let points: Vec<Xy> = kept.iter().map(|i| place(series.points[*i])).collect();
         let seen = match within {
@@ -228,7 +228,7 @@ fn placed(points: &[Xy], place: impl Fn(Xy) -> Xy) -> Vec<Xy> {
     points.iter().map(|p| place(*p)).collect()
 }
 
-/// The numbers of the points that can be told apart: of many in one column of pixels the first, the lowest, the highest and the last.
+/// Returns the indices of the points that can be told apart: of many in one column of pixels the first, the lowest, the highest and the last.
 fn thinned(points: &[Xy]) -> Vec<usize> {
     if points.len() <= MOST_POINTS {
         return (0..points.len()).collect();
@@ -249,7 +249,7 @@ fn thinned(points: &[Xy]) -> Vec<usize> {
     out
 }
 
-/// A line and its points, each of which is a mark; a line without points is one itself, of its last value.
+/// Draws a line and its points, each of which is a mark; a line without points is a mark itself, with its last value.
 fn draw_line(
     canvas: &Canvas<'_>,
     s: &Series,
@@ -271,7 +271,7 @@ fn draw_line(
         })?;
     }
     if let Some(marker) = s.marker {
-        // More than these would run into each other.
+        // More points would run into each other.
         let most = if s.scattered { 400 } else { 40 };
         let every = points.len().div_ceil(most).max(1);
         for (i, p) in points.iter().enumerate().step_by(every) {
@@ -283,7 +283,7 @@ fn draw_line(
     Ok(())
 }
 
-/// The names below a narrow plot.
+/// Draws the names below a narrow plot.
 fn draw_keys(canvas: &Canvas<'_>, series: &[Series], (top, width): (f64, f64)) -> Drawn {
     let mut y = top;
     for s in series.iter().filter(|s| !s.is_rest) {
@@ -293,9 +293,9 @@ fn draw_keys(canvas: &Canvas<'_>, series: &[Series], (top, width): (f64, f64)) -
     Ok(())
 }
 
-/// A sample and the names next to it.
+/// Draws a sample and the names beside it.
 fn draw_key(canvas: &Canvas<'_>, s: &Series, (left, top): Xy, width: f64) -> Drawn {
-    // The sample is at the first name, or in the middle of several.
+    // The sample is beside the first name, or in the middle of several.
     let middle = top + 2.0 + s.label.len() as f64 * LINE / 2.0;
     if !s.scattered {
         canvas.line(&[(left, middle), (left + SAMPLE - 4.0, middle)], s.stroke)?;
@@ -311,7 +311,7 @@ fn draw_key(canvas: &Canvas<'_>, s: &Series, (left, top): Xy, width: f64) -> Dra
     Ok(())
 }
 
-/// A cross where a line breaks off and, where there is no other, the reason; the label has it as well.
+/// Draws a cross where a line breaks off and, if there is no other, the reason; the label has it as well.
 fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &Plot) -> Drawn {
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for (s, placed) in series.iter().zip(drawn) {
@@ -330,7 +330,7 @@ fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &
     Ok(())
 }
 
-/// The names to the right, each at the height of its line's end as far as the others let it.
+/// Draws the names to the right, each as near to the height of its line's end as the others allow.
 fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &Plot) -> Drawn {
     let named = series.iter().zip(drawn).filter(|(s, _)| !s.is_rest);
     let (series, seen): (Vec<&Series>, Vec<Vec<Xy>>) = named.map(|(s, p)| (s, p.seen.clone())).unzip();
@@ -346,20 +346,20 @@ fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &
     Ok(())
 }
 
-/// An entry of the legend: what leads to it from the line's end, a sample, and the names.
+/// Draws an entry of the legend: a leader from the line's end, a sample, and the names.
 fn draw_label(canvas: &Canvas<'_>, s: &Series, (x, y): Xy, (top, height): (f64, f64), plot: &Plot) -> Drawn {
     let sample = plot.right + plot.leader;
     let middle = top + height / 2.0;
     let leader = Stroke::new(Paint { alpha: 0.35, ..Paint::INK }, 0.8);
-    // A long way off it would be taken for a line of the plot; the sample says enough.
+    // A long leader would be taken for a line of the plot; the sample is enough.
     if plot.right - x < 40.0 && (middle - y).abs() < 60.0 + 3.0 * (plot.leader - LEADER) {
         canvas.line(&[(x + 6.0, y), (plot.right + 4.0, y), (sample - 3.0, middle)], leader)?;
     }
     draw_key(canvas, s, (sample, top), plot.width)
 }
 
-/// The lines that have points from top to bottom as they end, and the height that each label wants. One that ends before the
-/// others keeps the place that it had among them when it ended.
+/// Returns the lines that have points, from top to bottom as they end, and the height that each label prefers. A line that ends early keeps its place
+/// among the others.
 fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
     let ends: Vec<(usize, Xy)> = drawn.iter().enumerate().filter_map(|(i, p)| Some((i, *p.last()?))).collect();
     let last = ends.iter().map(|(_, e)| e.0).fold(0.0, f64::max);
@@ -378,9 +378,9 @@ fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
     out.into_iter().unzip()
 }
 
-/// Tops of boxes in their order, moved as little as keeps them apart and between two ends.
+/// Returns tops of boxes in their order, moved as little as needed to keep them apart and between two ends.
 fn spread(wanted: &[f64], heights: &[f64], top: f64, bottom: f64) -> Vec<f64> {
-    // Boxes that touch move as one, to the mean of what their members want.
+    // Boxes that touch move as one, to the mean of their members' preferences.
     struct Cluster {
         top: f64,
         height: f64,
@@ -393,7 +393,7 @@ fn spread(wanted: &[f64], heights: &[f64], top: f64, bottom: f64) -> Vec<f64> {
         let mut next = Cluster { top: fit(*w, *h), height: *h, wish: *w, members: 1 };
         while let Some(last) = clusters.pop_if(|last| last.top + last.height > next.top) {
             let members = last.members + next.members;
-            // Where the cluster would begin if each of its members had its wish.
+            // Start of the cluster that suits its members best.
             let wish =
                 (last.wish * last.members as f64 + (next.wish - last.height) * next.members as f64) / members as f64;
             let height = last.height + next.height;

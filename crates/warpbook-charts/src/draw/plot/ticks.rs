@@ -1,5 +1,5 @@
-//! Axes and their ticks. plotters loses labels on logarithmic axes that are far from 0 (its issue 654), so ours place
-//! their own, and a logarithmic axis is a linear one of exponents.
+//! Axes and their ticks. plotters loses labels on logarithmic axes that are far from 0 (its issue 654), so this module places ticks itself, and a
+//! logarithmic axis is a linear one of exponents.
 
 use plotters::coord::ranged1d::Ranged;
 use plotters::coord::types::RangedCoordf64;
@@ -8,26 +8,26 @@ use plotters::coord::types::RangedCoordf64;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     log: bool,
-    /// Whether ticks are at powers of two, as edges of matrices are; of a linear axis at multiples of one, as amounts of memory are.
+    /// True if ticks are at powers of two, as for edges of matrices; on a linear axis at multiples of one, as for amounts of memory.
     doubling: bool,
-    /// Whether a linear axis has its ticks at whole numbers only, as of epochs.
+    /// True if a linear axis has its ticks at whole numbers only, as for epochs.
     whole: bool,
     low: f64,
     high: f64,
     pub(crate) ticks: Vec<f64>,
 }
 
-/// Where a plot is, for a page that zooms it: its left, top, right and bottom in CSS pixels, then of the horizontal and of the vertical axis
-/// the low end, the high end and "log" or "linear", all with blanks between.
+/// Describes a plot for a page that zooms it: its left, top, right and bottom in CSS pixels, then for the horizontal and the vertical axis the low
+/// end, the high end and "log" or "linear", separated by spaces.
 pub(crate) fn plot_words((x, y): (&Axis, &Axis), [left, top, right, bottom]: [f64; 4]) -> String {
     let axis = |a: &Axis| format!("{:e} {:e} {}", a.low, a.high, if a.log { "log" } else { "linear" });
     format!("{left:.1} {top:.1} {right:.1} {bottom:.1} {} {}", axis(x), axis(y))
 }
 
-/// Bars longer than the shortest by more than this are drawn on a logarithmic axis.
+/// Ratio of the longest to the shortest bar from which the axis is logarithmic.
 pub(crate) const LOG_FROM: f64 = 20.0;
 
-/// What a caption says of times: bars where they begin at zero, else dots.
+/// Returns the caption's words for times: bars if they begin at zero, else dots.
 pub(crate) fn less_is_better(log: bool) -> &'static str {
     if log { ", further left is better; logarithmic scale" } else { ", shorter is better" }
 }
@@ -36,24 +36,24 @@ pub(crate) fn less_is_better(log: bool) -> &'static str {
 const LIMIT: f64 = 1e200;
 
 impl Axis {
-    /// A linear axis from zero that has room for these values.
+    /// Makes a linear axis from zero with room for these values.
     pub(crate) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         let high = finite(values).fold(0.0, f64::max);
         let high = if high > 0.0 { high.clamp(1.0 / LIMIT, LIMIT) } else { 1.0 };
         Self { log: false, doubling: false, whole: false, low: 0.0, high, ticks: Vec::new() }.with_ticks(5)
     }
 
-    /// A linear axis around these values.
+    /// Makes a linear axis around these values.
     pub(crate) fn around(values: impl IntoIterator<Item = f64>) -> Self {
         let (low, high) = range(values).unwrap_or((0.0, 1.0));
         let (low, high) = (low.clamp(-LIMIT, LIMIT), high.clamp(-LIMIT, LIMIT));
-        // All the same: a tenth of the value to both sides.
+        // Equal values get a tenth of the value on both sides.
         let pad = if high > low { (high - low) * 0.05 } else { (high.abs() * 0.1).max(1e-9) };
         let (low, high) = (low - pad, high + pad);
         Self { log: false, doubling: false, whole: false, low, high, ticks: Vec::new() }.with_ticks(5)
     }
 
-    /// A logarithmic axis around these values, with `room` decades on both sides; what is not above zero is left out.
+    /// Makes a logarithmic axis around these values, with `room` decades on both sides; values that are not above zero are left out.
     pub(crate) fn log(values: impl IntoIterator<Item = f64>, room: f64) -> Self {
         let (low, high) = range(values.into_iter().filter(|v| *v > 0.0)).unwrap_or((1.0, 10.0));
         let place = |v: f64| v.clamp(1.0 / LIMIT, LIMIT).log10();
@@ -67,30 +67,30 @@ impl Axis {
         Self { log: true, doubling: false, whole: false, low, high, ticks: Vec::new() }.with_ticks(8)
     }
 
-    /// The same with ticks at powers of two.
+    /// Makes a logarithmic axis with ticks at powers of two.
     pub(crate) fn doubling(values: impl IntoIterator<Item = f64>, room: f64) -> Self {
         Self { doubling: true, ..Self::log(values, room) }.with_ticks(8)
     }
 
-    /// The same linear axis with ticks at whole numbers.
+    /// Returns the linear axis with ticks at whole numbers.
     pub(crate) fn whole(self) -> Self {
         let wanted = self.ticks.len();
         Self { whole: true, ..self }.with_ticks(wanted)
     }
 
-    /// The same linear axis with ticks at multiples of a power of two.
+    /// Returns the linear axis with ticks at multiples of a power of two.
     pub(crate) fn binary(self) -> Self {
         Self { doubling: true, ..self }.with_ticks(5)
     }
 
-    /// The same logarithmic axis begun at the decade below, for charts with bars.
+    /// Makes a logarithmic axis that begins at the decade below, for charts with bars.
     pub(crate) fn from_decade(values: impl IntoIterator<Item = f64>) -> Self {
         let mut axis = Self::log(values, 0.02);
         axis.low = 10f64.powf(axis.low.log10().floor());
         axis.with_ticks(8)
     }
 
-    /// The same with about so many ticks.
+    /// Returns the axis with about `wanted` ticks.
     pub(crate) fn with_ticks(mut self, wanted: usize) -> Self {
         self.ticks = match () {
             () if self.doubling && self.log => doubling_ticks(self.low, self.high, wanted),
@@ -104,8 +104,8 @@ impl Axis {
         self
     }
 
-    /// The values between the ticks of a logarithmic axis that a ruler would mark: the powers of ten and two to nine times each; the powers alone if
-    /// the axis spans more than a dozen decades.
+    /// Returns the values between the ticks of a logarithmic axis that a ruler would mark: the powers of ten and two to nine times each; the powers
+    /// alone if the axis spans more than a dozen decades.
     pub(crate) fn minor(&self) -> Vec<f64> {
         if !self.log || self.doubling {
             return Vec::new();
@@ -116,7 +116,7 @@ impl Axis {
         all.filter(|v| (self.low..=self.high).contains(v)).collect()
     }
 
-    /// The same axis between other ends.
+    /// Returns the axis between other ends.
     pub(crate) fn between(self, (low, high): (f64, f64)) -> Self {
         let low = if self.log { low.max(high * 1e-12).max(1.0 / LIMIT) } else { low };
         Self { low, high: high.min(LIMIT), ..self }.with_ticks(6)
@@ -134,7 +134,7 @@ impl Axis {
         self.high
     }
 
-    /// The same of a line that leaves the axis: values beyond the ends lie beyond the places. Above zero only.
+    /// Returns the position of a value of a line that leaves the axis: values beyond the ends lie beyond the positions. For values above zero only.
     pub(crate) fn place_beyond(&self, v: f64, from: f64, to: f64) -> f64 {
         let v = if v.is_nan() { self.low } else { v.clamp(1.0 / LIMIT, LIMIT) };
         let (v, low, high) =
@@ -142,7 +142,7 @@ impl Axis {
         from + (v - low) / (high - low) * (to - from)
     }
 
-    /// Where a value lies between two places of the canvas; values beyond the ends are at them.
+    /// Returns the position of a value between two positions of the canvas; values beyond the ends are at them.
     pub(crate) fn place(&self, v: f64, from: f64, to: f64) -> f64 {
         let v = if v.is_nan() { self.low } else { v.clamp(self.low, self.high) };
         let (v, low, high) =
@@ -161,7 +161,7 @@ fn range(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     finite(values).fold(None, |r, v| Some(r.map_or((v, v), |(a, b): (f64, f64)| (a.min(v), b.max(v)))))
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten between two values, at most about `wanted`.
+/// Returns multiples of 1, 2 or 5 times a power of ten between two values, at most about `wanted`.
 pub(crate) fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let span = high - low;
     if !(span > 0.0 && span.is_finite()) {
@@ -174,7 +174,7 @@ pub(crate) fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     multiples(low, high, step)
 }
 
-/// Multiples of a power of two between two values, at most about `wanted`.
+/// Returns multiples of a power of two between two values, at most about `wanted`.
 fn binary_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let span = high - low;
     if !(span > 0.0 && span.is_finite()) {
@@ -190,30 +190,30 @@ fn multiples(low: f64, high: f64, step: f64) -> Vec<f64> {
     (0..=count).map(|i| (first + i as f64) * step + 0.0).collect()
 }
 
-/// Ticks of a logarithmic axis: as many of 1-2-5 a decade as may be, else every decade, or every second, third ...
+/// Returns ticks of a logarithmic axis: 1-2-5 in each decade if there is room, else every decade, or every second, third ...
 fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let within = |v: &f64| *v >= low * (1.0 - 1e-9) && *v <= high * (1.0 + 1e-9);
-    let of = |mantissas: &[f64], every: usize| -> Vec<f64> {
+    let ticks_with = |mantissas: &[f64], every: usize| -> Vec<f64> {
         (first..=last)
             .filter(|e| e.rem_euclid(every as i32) == 0)
             .flat_map(|e| mantissas.iter().map(move |m| m * 10f64.powi(e)))
             .filter(within)
             .collect()
     };
-    let fine = of(&[1.0, 2.0, 5.0], 1);
+    let fine = ticks_with(&[1.0, 2.0, 5.0], 1);
     if fine.len() <= wanted {
         return fine;
     }
-    (1..=400).map(|every| of(&[1.0], every)).find(|t| t.len() <= wanted).unwrap_or_default()
+    (1..=400).map(|every| ticks_with(&[1.0], every)).find(|t| t.len() <= wanted).unwrap_or_default()
 }
 
-/// Ticks at powers of two: each, or every second, third ...
+/// Returns ticks at powers of two: each, or every second, third ...
 fn doubling_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let (first, last) = (low.log2().ceil() as i32, high.log2().floor() as i32);
-    let of = |every: usize| -> Vec<f64> { (first..=last).step_by(every).map(|e| 2f64.powi(e)).collect() };
-    let found = (1..=1400).map(of).find(|t| t.len() <= wanted.max(1)).unwrap_or_default();
-    // Between two of them there is none.
+    let every_nth = |every: usize| -> Vec<f64> { (first..=last).step_by(every).map(|e| 2f64.powi(e)).collect() };
+    let found = (1..=1400).map(every_nth).find(|t| t.len() <= wanted.max(1)).unwrap_or_default();
+    // No power lies between the ends.
     if found.is_empty() { log_ticks(low, high, wanted) } else { found }
 }
 

@@ -1,8 +1,8 @@
-//! CUDA C++ cut into tokens, so that a notebook and a page can colour it.
+//! A tokenizer for CUDA C++, so that a notebook and a page can colour it.
 //!
-//! [`tokens`] put together are the source, to the byte. Any text can be cut, CUDA C++ or not.
+//! Joined [`tokens`] are the source, to the byte. Any text is accepted, CUDA C++ or not.
 
-/// What a piece of source is.
+/// The kind of a piece of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Names, operators and white space.
@@ -15,15 +15,15 @@ pub enum Kind {
     Directive,
     /// A number.
     Number,
-    /// A word of C++.
+    /// A keyword of C++.
     Keyword,
-    /// A word that CUDA adds to the language: `__global__`, `__shared__`.
+    /// A keyword that CUDA adds to the language: `__global__`, `__shared__`.
     Qualifier,
     /// A type.
     Type,
     /// A variable or an intrinsic of CUDA: `threadIdx`, `__syncthreads`.
     Builtin,
-    /// A name that the compiler sets: `__CUDA_ARCH__`.
+    /// A name that the compiler defines: `__CUDA_ARCH__`.
     Predefined,
     /// A function that comes with CUDA: `fmaf`, `atomicAdd`.
     Library,
@@ -34,13 +34,13 @@ pub enum Kind {
 /// A piece of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// What it is.
+    /// Kind of the token.
     pub kind: Kind,
-    /// Its text, without line breaks.
+    /// Text of the token, without line breaks.
     pub text: &'a str,
 }
 
-/// CUDA's words.
+/// CUDA's keywords.
 const QUALIFIERS: &[&str] = &[
     "__cluster_dims__",
     "__constant__",
@@ -57,7 +57,7 @@ const QUALIFIERS: &[&str] = &[
     "__shared__",
 ];
 
-/// C++'s words.
+/// C++'s keywords.
 const KEYWORDS: &[&str] = &[
     "alignas",
     "alignof",
@@ -117,7 +117,7 @@ const KEYWORDS: &[&str] = &[
     "while",
 ];
 
-/// In addition to those of [`is_vector_or_sized`].
+/// Types, in addition to those of [`is_vector_or_sized`].
 const TYPES: &[&str] = &[
     "bool",
     "char",
@@ -147,22 +147,22 @@ const TYPES: &[&str] = &[
     "clock_t",
 ];
 
-/// What every thread knows of its place.
+/// Built-in variables of a thread.
 const VARIABLES: &[&str] = &["threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"];
 
-/// In addition to the functions that begin with `atomic`.
+/// Functions of CUDA, in addition to those that begin with `atomic`.
 const LIBRARY: &[&str] = &[
     "fma", "fmaf", "min", "max", "fminf", "fmaxf", "rsqrtf", "sqrtf", "expf", "logf", "sinf", "cosf", "sincosf",
     "clock", "clock64", "printf", "assert",
 ];
 
-/// The tokens of a source, line breaks among them; put together they are the source, to the byte.
+/// Returns the tokens of a source, including line breaks; joined they are the source, to the byte.
 #[must_use]
 pub fn tokens(source: &str) -> Vec<(Kind, &str)> {
     joined(source, scan(source).into_iter().map(|piece| (piece.kind, piece.text)), Kind::Plain)
 }
 
-/// The lines of a source, each as tokens, line breaks left out. A directive is one token up to its line's end or a comment.
+/// Returns the lines of a source, each as tokens, without line breaks. A directive is one token up to its line's end or a comment.
 #[must_use]
 pub fn lines(source: &str) -> Vec<Vec<Token<'_>>> {
     let mut out = vec![Vec::new()];
@@ -187,13 +187,13 @@ pub fn lines(source: &str) -> Vec<Vec<Token<'_>>> {
     out
 }
 
-/// As [`tokens`], but everything in a directive except comments is of its kind.
+/// Returns tokens like [`tokens`], but everything in a directive except comments has its kind.
 fn whole_directives(source: &str) -> Vec<(Kind, &str)> {
     let whole = scan(source).into_iter().map(|p| (if p.directive { Kind::Directive } else { p.kind }, p.text));
     joined(source, joined(source, whole, Kind::Directive).into_iter(), Kind::Plain)
 }
 
-/// Neighbours of one kind made one. The pieces are all of the source, in its order.
+/// Joins neighbours of one kind. The pieces are all of the source, in its order.
 fn joined<'a>(source: &'a str, pieces: impl Iterator<Item = (Kind, &'a str)>, of: Kind) -> Vec<(Kind, &'a str)> {
     let mut out: Vec<(Kind, &str)> = Vec::new();
     let mut at = 0;
@@ -212,7 +212,7 @@ fn joined<'a>(source: &'a str, pieces: impl Iterator<Item = (Kind, &'a str)>, of
 struct Piece<'a> {
     kind: Kind,
     text: &'a str,
-    /// Whether it belongs to a directive, comments excepted.
+    /// True if it belongs to a directive; false for comments.
     directive: bool,
 }
 
@@ -239,7 +239,7 @@ fn scan(source: &str) -> Vec<Piece<'_>> {
     all
 }
 
-/// The kind and the length of the token that a text begins with.
+/// Returns the kind and the length of the token that a text begins with.
 fn token(rest: &str, line_start: bool, after_include: bool) -> (Kind, usize) {
     let first = rest.chars().next().unwrap_or(' ');
     if rest.starts_with("//") {
@@ -264,7 +264,7 @@ fn token(rest: &str, line_start: bool, after_include: bool) -> (Kind, usize) {
     }
 }
 
-/// Whether a name has such characters. No name of a kernel has one beyond ASCII, so that any will do.
+/// Returns true for a character of a name. No name of a kernel has one beyond ASCII, so all of those are accepted.
 fn is_of_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || !(c.is_ascii() || c.is_whitespace())
 }
@@ -280,7 +280,7 @@ fn word(name: &str, after: &str) -> Kind {
     } else if VARIABLES.contains(&name) {
         Kind::Builtin
     } else if name.starts_with("__") {
-        // CUDA's own functions are written so: __shfl_xor_sync, __syncthreads.
+        // CUDA's own functions begin with two underscores: __shfl_xor_sync, __syncthreads.
         if name.ends_with("__") { Kind::Predefined } else { Kind::Builtin }
     } else if LIBRARY.contains(&name) || atomic() {
         Kind::Library
@@ -291,7 +291,7 @@ fn word(name: &str, after: &str) -> Kind {
     }
 }
 
-/// `float4`, `uint2`, `int8_t` and the like.
+/// Returns true for `float4`, `uint2`, `int8_t` and the like.
 fn is_vector_or_sized(word: &str) -> bool {
     if let Some(stem) = word.strip_suffix("_t") {
         let Some(size) = stem.strip_prefix('u').unwrap_or(stem).strip_prefix("int") else { return false };
@@ -308,7 +308,7 @@ fn run(text: &str, wanted: impl Fn(char) -> bool) -> usize {
     text.find(|c| !wanted(c)).unwrap_or(text.len())
 }
 
-/// Up to a line's end that no backslash continues.
+/// Returns the length up to the first line end that no backslash continues.
 fn to_line_end(text: &str) -> usize {
     let mut from = 0;
     while let Some(at) = text[from..].find('\n').map(|at| from + at) {
@@ -320,7 +320,7 @@ fn to_line_end(text: &str) -> usize {
     text.len()
 }
 
-/// `#` and the word after it. The words of a pragma are none of the language's, so it is taken whole.
+/// Returns the length of `#` and the word after it. The words of a pragma are not C++, so it is taken whole.
 fn directive_head(text: &str) -> usize {
     let blanks = run(&text[1..], |c| c == ' ' || c == '\t');
     let word = run(&text[1 + blanks..], |c| c.is_ascii_alphanumeric());
@@ -333,7 +333,7 @@ fn directive_head(text: &str) -> usize {
     comment.unwrap_or(line.len())
 }
 
-/// A string or character up to its closing quote, or to the end of a line where there is none.
+/// Returns the length of a string or character up to its closing quote, or to the end of a line if there is none.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -373,7 +373,7 @@ fn ends_with_include(pieces: &[Piece<'_>]) -> bool {
     back.next().is_some_and(|p| p.kind == Kind::Directive && p.text.ends_with("include"))
 }
 
-/// The source with each comment replaced by blanks of its length; line breaks stay.
+/// Returns the source with each comment replaced by blanks of its length; line breaks stay.
 #[must_use]
 pub fn without_comments(source: &str) -> String {
     let blank =

@@ -3,10 +3,11 @@
 pub mod highlight;
 pub mod words;
 
-/// No text of a record is longer than this many characters in a chart.
+/// Limit on the characters of a record's text in a chart.
 const MAX_CHARS: usize = 2_000;
 
-/// A record's text as one line of at most 2,000 characters: without what XML forbids, and without the marks that reorder the text around them.
+/// Returns a record's text as one line of at most 2,000 characters, without characters that XML forbids, and without the marks that reorder the text
+/// around them.
 #[must_use]
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX_CHARS));
@@ -32,13 +33,13 @@ fn is_dropped(c: char) -> bool {
     let bidi = matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     // Fonts have no glyphs for characters of private use.
     let private = matches!(c, '\u{E000}'..='\u{F8FF}');
-    // U+FFFE and U+FFFF are outside XML's Char; the last two of each plane are no characters either.
+    // U+FFFE and U+FFFF are outside XML's Char; the last two of each plane are not characters either.
     c.is_control() || bidi || private || (c as u32) & 0xFFFE == 0xFFFE
 }
 
-/// A text with XML's and HTML's own characters written as entities, for text and for quoted attributes.
+/// Escapes a text for XML and HTML, for content and for quoted attributes.
 ///
-/// Other characters stay as they are, also those that XML forbids.
+/// Other characters stay as they are, even those that XML forbids.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -55,8 +56,8 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Advance widths of U+0020 to U+007E in thousandths of the font size: those of DejaVu Sans, the widest of the fonts that
-/// readers have, so that nothing overlaps in any of them.
+/// Advance widths of U+0020 to U+007E in thousandths of the font size: those of DejaVu Sans, the widest of the fonts that readers have, so that
+/// nothing overlaps in any of them.
 #[rustfmt::skip]
 const WIDTHS: [u16; 95] = [
     318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,
@@ -67,7 +68,7 @@ const WIDTHS: [u16; 95] = [
     635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
 ];
 
-/// Columns that a character takes in fixed-pitch text: two for East Asian and pictographs, none for combining marks.
+/// Returns the columns of a character in fixed-pitch text: two for East Asian characters and pictographs, none for combining marks.
 pub(crate) fn columns(c: char) -> usize {
     match c as u32 {
         0x0300..=0x036F | 0x0483..=0x0489 | 0x0591..=0x05BD | 0x0610..=0x061A | 0x064B..=0x065F => 0,
@@ -93,20 +94,20 @@ fn em(c: char) -> f64 {
     }
 }
 
-/// The width of a line of text at a font size, in the size's unit.
+/// Returns the width of a line of text at a font size, in the size's unit.
 pub(crate) fn width(text: &str, size: f64, bold: bool) -> f64 {
     let weight = if bold { 1.13 } else { 1.0 };
     text.chars().map(em).sum::<f64>() * size * weight
 }
 
-/// Widths are sums of fractions.
+/// Tolerance, since widths are sums of fractions.
 const ROUNDING: f64 = 1e-6;
 
 fn fits(text: &str, room: f64, size: f64, bold: bool) -> bool {
     width(text, size, bold) <= room + ROUNDING
 }
 
-/// The text cut to a width, with an ellipsis where something was cut off.
+/// Cuts a text to a width, with an ellipsis if something was cut off.
 pub(crate) fn elide(text: &str, room: f64, size: f64, bold: bool) -> String {
     if fits(text, room, size, bold) {
         return text.to_owned();
@@ -126,7 +127,7 @@ pub(crate) fn elide(text: &str, room: f64, size: f64, bold: bool) -> String {
     out
 }
 
-/// The text in at most `lines` lines of a width, broken at spaces; the last one is elided where that is not enough.
+/// Breaks a text at spaces into at most `lines` lines of a width; the last line is elided if that is not enough.
 pub(crate) fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut rest = text.trim();
@@ -135,7 +136,7 @@ pub(crate) fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -
             out.push(elide(rest, room, size, bold));
             break;
         }
-        // The last space before the room ends; a word longer than a line is cut at its elision.
+        // The last space before the room ends; a word longer than a line is cut and elided.
         let mut end = None;
         let mut used = 0.0;
         for (at, c) in rest.char_indices() {

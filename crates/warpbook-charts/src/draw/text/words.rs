@@ -1,17 +1,17 @@
-//! Numbers, times, rates and counts in words, as a reader wants them: three digits and a unit that fits.
+//! Numbers, times, rates and counts as text for readers: three digits and a suitable unit.
 //!
-//! One way of saying a figure for charts, page, notebook, command line and README.
+//! Charts, page, notebook, command line and README all use these functions.
 
-/// With a capital at its beginning, as a heading or a sentence has it.
+/// Capitalises the first letter, as for a heading or a sentence.
 #[must_use]
 pub fn sentence_case(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// A number with so many significant digits, without an exponent where that can be: 1234, 12.3, 0.0123, 1.23e-9.
+/// Writes a number with this many significant digits, without an exponent if possible: 1234, 12.3, 0.0123, 1.23e-9.
 ///
-/// Digits before the point are never cut off. What is no finite number is said in words.
+/// Digits before the point are never cut off. Infinity and NaN are written in words.
 #[must_use]
 pub fn significant(v: f64, digits: usize) -> String {
     let digits = digits.clamp(1, 17);
@@ -25,20 +25,20 @@ pub fn significant(v: f64, digits: usize) -> String {
     format!("{v:.*}", (digits as i32 - 1 - exponent).max(0) as usize)
 }
 
-/// A number with three significant digits, as "0.0101".
+/// Writes a number with three significant digits, such as "0.0101".
 #[must_use]
 pub fn number(v: f64) -> String {
     significant(v, 3)
 }
 
-/// The same without zeros at its end, for what is exact: 5, 0.5, 1.25.
+/// Writes a number like [`number`] without trailing zeros, for exact values: 5, 0.5, 1.25.
 #[must_use]
 pub fn short(v: f64) -> String {
     let text = number(v);
     if !v.is_finite() || text.contains('e') { text } else { trim_zeros(&text).to_owned() }
 }
 
-/// The decimal exponent after rounding: 999.6 to three digits is 1.00e3.
+/// Returns the decimal exponent after rounding: 999.6 to three digits is 1.00e3.
 fn exponent_of(v: f64, digits: usize) -> i32 {
     let text = format!("{:.*e}", digits - 1, v);
     text.rsplit_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0)
@@ -56,17 +56,17 @@ fn finite(v: f64, form: impl Fn(f64) -> String) -> String {
     if v.is_finite() { form(v) } else { not_finite(v) }
 }
 
-/// A step of units: the least value in the base unit, and its name.
+/// A unit of a scale: the least value in the base unit, and its name.
 type Unit = (f64, &'static str);
 
 const TIMES_US: [Unit; 4] = [(1e-3, "ns"), (1.0, "µs"), (1e3, "ms"), (1e6, "s")];
 
-/// The unit for times up to this many microseconds: (what to divide by, name).
+/// Returns the unit for times up to this many microseconds: (divisor, name).
 pub(crate) fn time_unit(max_us: f64) -> Unit {
     TIMES_US.into_iter().rev().find(|(scale, _)| max_us.abs() >= *scale * 0.9995).unwrap_or(TIMES_US[0])
 }
 
-/// Microseconds as "2.94 ms".
+/// Writes microseconds as, for example, "2.94 ms".
 #[must_use]
 pub fn time(us: f64) -> String {
     if us == 0.0 {
@@ -78,7 +78,7 @@ pub fn time(us: f64) -> String {
     })
 }
 
-/// A round time on an axis, as "10 µs".
+/// Writes a round time on an axis, such as "10 µs".
 pub(crate) fn time_tick(us: f64) -> String {
     if us == 0.0 {
         return "0".into();
@@ -87,14 +87,14 @@ pub(crate) fn time_tick(us: f64) -> String {
     format!("{} {name}", plain(us / scale))
 }
 
-/// A difference of times with its sign, as "−1.03 µs".
+/// Writes a difference of times with its sign, such as "−1.03 µs".
 #[must_use]
 pub fn time_difference(us: f64) -> String {
     let sign = if us < 0.0 { "−" } else { "+" };
     format!("{sign}{}", time(us.abs()))
 }
 
-/// Bytes a second as "4617 GB/s"; from ten thousand of those on as "33.0 TB/s".
+/// Writes bytes per second as "4617 GB/s"; from ten thousand GB/s on as "33.0 TB/s".
 #[must_use]
 pub fn bandwidth(bytes_per_s: f64) -> String {
     finite(bytes_per_s, |b| match b.abs() {
@@ -104,7 +104,7 @@ pub fn bandwidth(bytes_per_s: f64) -> String {
     })
 }
 
-/// A round bandwidth on an axis, as "10 TB/s".
+/// Writes a round bandwidth on an axis, such as "10 TB/s".
 pub(crate) fn bandwidth_tick(bytes_per_s: f64) -> String {
     let (scale, name) = match bytes_per_s {
         b if b >= 9.995e11 => (1e12, "TB/s"),
@@ -114,7 +114,7 @@ pub(crate) fn bandwidth_tick(bytes_per_s: f64) -> String {
     format!("{} {name}", plain(bytes_per_s / scale))
 }
 
-/// FLOP/s as "65.9 TFLOP/s".
+/// Writes FLOP/s as, for example, "65.9 TFLOP/s".
 #[must_use]
 pub fn rate(flops_per_s: f64) -> String {
     finite(flops_per_s, |r| {
@@ -123,13 +123,13 @@ pub fn rate(flops_per_s: f64) -> String {
     })
 }
 
-/// A round rate on an axis, as "10 TFLOP/s".
+/// Writes a round rate on an axis, such as "10 TFLOP/s".
 pub(crate) fn rate_tick(flops_per_s: f64) -> String {
     let (scale, name) = rate_unit(flops_per_s);
     format!("{} {name}", plain(flops_per_s / scale))
 }
 
-/// The unit for FLOP/s: (what to divide by, name).
+/// Returns the unit for FLOP/s: (divisor, name).
 pub(crate) fn rate_unit(flops_per_s: f64) -> Unit {
     match flops_per_s.abs() {
         size if size >= 9.995e11 => (1e12, "TFLOP/s"),
@@ -138,7 +138,7 @@ pub(crate) fn rate_unit(flops_per_s: f64) -> Unit {
     }
 }
 
-/// Items a second as "1.20 M images/s"; without a name for them "1.20 M items/s".
+/// Writes items per second as "1.20 M images/s"; without a noun as "1.20 M items/s".
 #[must_use]
 pub fn item_rate(per_s: f64, item: &str) -> String {
     finite(per_s, |r| {
@@ -147,12 +147,12 @@ pub fn item_rate(per_s: f64, item: &str) -> String {
     })
 }
 
-/// As "images/s".
+/// Writes, for example, "images/s".
 pub(crate) fn item_rate_unit(item: &str) -> String {
     format!("{}/s", if item.is_empty() { "items" } else { item })
 }
 
-/// The prefix for counts of this size: (what to divide by, as "M ").
+/// Returns the prefix for counts of this size: (divisor, such as "M ").
 pub(crate) fn count_unit(n: f64) -> Unit {
     match n.abs() {
         size if size >= 9.995e8 => (1e9, "G "),
@@ -162,13 +162,13 @@ pub(crate) fn count_unit(n: f64) -> Unit {
     }
 }
 
-/// Bytes of memory and of files in binary units, as "48 KiB", "881 MiB" or "1.02 GiB".
+/// Writes bytes of memory and of files in binary units, such as "48 KiB", "881 MiB" or "1.02 GiB".
 #[must_use]
 pub fn bytes(n: u64) -> String {
     memory(n as f64)
 }
 
-/// Bytes of the device's memory in binary units, as "592 MiB" or "2.05 GiB".
+/// Writes bytes of device memory in binary units, such as "592 MiB" or "2.05 GiB".
 #[must_use]
 pub fn memory(bytes: f64) -> String {
     finite(bytes, |b| {
@@ -177,13 +177,13 @@ pub fn memory(bytes: f64) -> String {
     })
 }
 
-/// A round amount of memory on an axis, as "256 MiB".
+/// Writes a round amount of memory on an axis, such as "256 MiB".
 pub(crate) fn memory_tick(bytes: f64) -> String {
     let (scale, name) = memory_unit(bytes);
     format!("{} {name}", plain(bytes / scale))
 }
 
-/// The binary unit for amounts of this size: (what to divide by, name).
+/// Returns the binary unit for amounts of this size: (divisor, name).
 pub(crate) fn memory_unit(bytes: f64) -> Unit {
     // 1023.5 MiB is written as 1 GiB.
     [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB")]
@@ -192,7 +192,7 @@ pub(crate) fn memory_unit(bytes: f64) -> Unit {
         .unwrap_or((1.0, "B"))
 }
 
-/// A power of two as "2^16", as a scale of losses is one; another number as [`plain`].
+/// Writes a power of two, such as a loss scale, such as "2^16"; another number like [`plain`].
 #[must_use]
 pub fn power_of_two(v: f64) -> String {
     match v.log2() {
@@ -201,7 +201,7 @@ pub fn power_of_two(v: f64) -> String {
     }
 }
 
-/// A scale of losses in a sentence: with all of its digits and as a power of two, as "524288 (2^19)".
+/// Writes a loss scale in a sentence: with all of its digits and as a power of two, such as "524288 (2^19)".
 #[must_use]
 pub fn scale(v: f64) -> String {
     let (power, digits) = (power_of_two(v), whole(v));
@@ -212,14 +212,14 @@ pub fn scale(v: f64) -> String {
     }
 }
 
-/// A whole number with all of its digits, where a float has them.
+/// Writes a whole number with all of its digits, as far as a float has them.
 #[must_use]
 pub fn whole(v: f64) -> String {
     if v.fract() == 0.0 && v.abs() < 1e15 { format!("{v:.0}") } else { plain(v) }
 }
 
-/// The versions of CUPTI and NCCL in a text as they are written elsewhere: "CUPTI 13.0.1" of "CUPTI 130001", "NCCL 2.28.3" of "NCCL 22803".
-/// Both libraries say two digits each of minor and patch; before CUDA 13, versions of CUPTI were counted and stay as they are.
+/// Writes versions of CUPTI and NCCL in a text in their usual form: "CUPTI 13.0.1" for "CUPTI 130001", "NCCL 2.28.3" for "NCCL 22803". Both libraries
+/// encode minor and patch in two digits each; before CUDA 13, versions of CUPTI were plain counts and stay as they are.
 #[must_use]
 pub fn versions(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -238,19 +238,19 @@ pub fn versions(text: &str) -> String {
     out + rest
 }
 
-/// A ratio as "18.1×".
+/// Writes a ratio as, for example, "18.1×".
 #[must_use]
 pub fn times(ratio: f64) -> String {
     finite(ratio, |r| format!("{}×", number(r)))
 }
 
-/// A fraction as "64 %".
+/// Writes a fraction as, for example, "64 %".
 #[must_use]
 pub fn percent(fraction: f64) -> String {
     finite(fraction * 100.0, |p| if p.abs() < 9.95 { format!("{} %", significant(p, 2)) } else { format!("{p:.0} %") })
 }
 
-/// A round number: 0.25, 5, 100000, 1e7. Twelve digits, so that the rounding of sums of steps is hidden.
+/// Writes a round number: 0.25, 5, 100000, 1e7. Twelve digits hide the rounding of sums of steps.
 #[must_use]
 pub fn plain(v: f64) -> String {
     if v == 0.0 || !v.is_finite() {
@@ -269,7 +269,7 @@ fn trim_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// A round count, as "100 k".
+/// Writes a round count, such as "100 k".
 #[must_use]
 pub fn count(n: f64) -> String {
     let (scale, name) = match n {
@@ -282,13 +282,13 @@ pub fn count(n: f64) -> String {
     format!("{} {name}", plain(n / scale))
 }
 
-/// "1 rung", "2 rungs".
+/// Writes a count with its noun: "1 rung", "2 rungs".
 #[must_use]
 pub fn counted(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Names as "a, b and c"; as "a, b; c" where one of them contains a comma.
+/// Writes names as "a, b and c"; as "a, b; c" if one of them contains a comma.
 #[must_use]
 pub fn listed(names: &[String]) -> String {
     match names {
@@ -299,7 +299,7 @@ pub fn listed(names: &[String]) -> String {
     }
 }
 
-/// The owner's form of a name, as "memory's" or "registers'".
+/// Writes the possessive of a name, such as "memory's" or "registers'".
 #[must_use]
 pub fn possessive(name: &str) -> String {
     if name.ends_with('s') { format!("{name}'") } else { format!("{name}'s") }

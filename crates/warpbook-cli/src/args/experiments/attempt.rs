@@ -108,14 +108,14 @@ impl AttemptArgs {
 
 #[derive(Debug, Args)]
 pub struct WorkArgs {
-    /// What is asked for.
+    /// File with the request.
     pub request: PathBuf,
-    /// Where the record goes.
+    /// File for the record.
     #[arg(long)]
     pub out: PathBuf,
 }
 
-/// The name of a file as that of a kernel, which has plain letters only.
+/// Turns the name of a file into the name of a kernel, which has plain letters only.
 fn name_of(stem: &OsStr) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     stem.to_string_lossy().chars().map(plain).take(LONGEST_NAME).collect()

@@ -27,7 +27,7 @@ pub struct RunArgs {
     pub device: DeviceArg,
 }
 
-/// One experiment with its settings, or the several that it stands for.
+/// Experiment with its settings, or the several that it stands for.
 pub struct Chosen {
     pub name: &'static str,
     pub experiments: Vec<Box<dyn Experiment>>,
@@ -92,10 +92,10 @@ fn of_experiment(entry: &Entry) -> clap::Command {
     ExperimentArgs::augment_args(command).about(entry.about).long_about(entry.details)
 }
 
-/// What every experiment takes in addition to its settings.
+/// Arguments of every experiment, in addition to its settings.
 #[derive(Debug, Args)]
 pub struct ExperimentArgs {
-    /// All sizes of the published record.
+    /// Measure all sizes of the published record.
     #[arg(long, conflicts_with = "quick")]
     sweep: bool,
     /// Small sizes and few samples: at most 60 seconds on two cores.

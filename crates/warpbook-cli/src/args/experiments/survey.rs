@@ -31,7 +31,7 @@ pub enum SurveyCommand {
 
 #[derive(Debug, Args)]
 pub struct SurveyMatmulArgs {
-    /// How many products are drawn: a third with sides that are multiples of 8, a third with odd ones, the rest with multiples of 64.
+    /// Number of products that are drawn: a third with sides that are multiples of 8, a third with odd ones, the rest with multiples of 64.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub random: u32,
     /// The published products of 16-bit types in place of random ones.
@@ -40,7 +40,7 @@ pub struct SurveyMatmulArgs {
     /// Seed of the shapes and the matrices. [default: drawn, and printed]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// What the first plan of a product may time: off, quick or full.
+    /// Kernels that the first plan of a product may time: off, quick or full.
     #[arg(long, value_name = "TUNING", default_value_t = Tuning::Off)]
     pub tune: Tuning,
     /// Choose without what is published for the device.

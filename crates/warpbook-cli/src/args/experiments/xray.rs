@@ -28,20 +28,20 @@ See `warpbook --help` for the exit codes.";
 #[derive(Debug, Args)]
 pub struct XrayArgs {}
 
-/// One rung of an experiment with its settings.
+/// Rung of an experiment with its settings.
 pub struct ChosenXray {
     pub experiment: Box<dyn Experiment>,
     pub options: XrayOptions,
 }
 
-/// What an X-ray takes in addition to the experiment's settings.
+/// Options of an X-ray, in addition to the experiment's settings.
 #[derive(Debug, Args)]
 pub struct XrayOptions {
     /// The rung, by id.
     #[arg(long, value_name = "ID")]
     pub rung: String,
-    /// The most KiB that its marks take in the record, about: more of them are thinned out, as for a record that `warpbook merge` puts into that of
-    /// the experiment's rungs. [default: as many as a picture shows, up to some MB]
+    /// Approximate limit on the KiB that its marks take in the record: more of them are thinned out, for example for a record that `warpbook
+    /// merge` puts into the record of the experiment's rungs. [default: as many as a picture shows, up to some MB]
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(16..))]
     pub kib: Option<u32>,
     #[command(flatten)]

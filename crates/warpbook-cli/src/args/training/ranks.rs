@@ -1,4 +1,4 @@
-//! How several ranks train together.
+//! Arguments that say how several ranks train together.
 
 use super::command::CommandLine;
 use crate::args::common::time;
@@ -29,7 +29,7 @@ pub struct RanksArgs {
     pub rank_timeout: Duration,
 }
 
-/// What the ranks that a command line asks for run on.
+/// Devices that the requested ranks run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunsOn {
     Gpus,

@@ -32,7 +32,7 @@ pub struct ScalingArgs {
     /// On 1 to N processes on the CPU, doubling.
     #[arg(long, value_name = "N")]
     pub ranks: Option<usize>,
-    /// What is trained: mnist, cifar10, amp-recipe; several with commas.
+    /// Networks to train: mnist, cifar10, amp-recipe; several with commas.
     #[arg(long, value_name = "NAME[,NAME..]", value_delimiter = ',', default_value = "cifar10")]
     pub network: Vec<Workload>,
     /// Samples of a batch, of each rank or of all together; several with commas. [default: each network's own]
@@ -41,7 +41,7 @@ pub struct ScalingArgs {
     /// weak: a batch for each rank; strong: a batch for all together; both with a comma.
     #[arg(long, value_name = "weak|strong", value_delimiter = ',', default_values = ["weak", "strong"])]
     pub growth: Vec<Growth>,
-    /// Types that GPUs compute in, and so those of their gradients: fp32, tf32, amp-fp16, amp-bf16; several with commas.
+    /// Types that GPUs compute in, which their gradients have too: fp32, tf32, amp-fp16, amp-bf16; several with commas.
     #[arg(long, value_name = "P[,P..]", value_delimiter = ',', default_value = "fp32")]
     pub precision: Vec<Precision>,
     /// Types in which ranks on the CPU send gradients: fp32, bf16, fp16; several with commas.
@@ -86,7 +86,7 @@ pub struct ScalingArgs {
     /// The file in which a process leaves what it has measured; our own launcher gives it.
     #[arg(long, value_name = "FILE", hide = true)]
     pub worker: Option<PathBuf>,
-    /// Whether that process drives all devices.
+    /// Let that process drive all devices.
     #[arg(long, hide = true, requires = "worker")]
     pub in_one_process: bool,
 }

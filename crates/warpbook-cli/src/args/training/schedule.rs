@@ -1,4 +1,4 @@
-//! Which steps of a training are profiled.
+//! Schedule of the profiled steps of a training.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ impl Default for ProfileSchedule {
 }
 
 impl ProfileSchedule {
-    /// As the lab takes them.
+    /// Returns the steps as the lab takes them: wait, warm-up and active.
     pub fn steps(self) -> (u64, u64, u64) {
         (self.wait, self.warm_up, self.active)
     }
@@ -31,7 +31,7 @@ impl ProfileSchedule {
         self.wait + self.warm_up + self.active
     }
 
-    /// Those that are kept.
+    /// Returns the number of steps that are kept.
     pub fn active(self) -> u64 {
         self.active
     }
@@ -69,11 +69,11 @@ mod tests {
 
     #[test]
     fn three_numbers_are_a_schedule() {
-        let of = |text: &str| text.parse::<ProfileSchedule>();
-        let usual = of("10, 2,4").unwrap();
+        let parse = |text: &str| text.parse::<ProfileSchedule>();
+        let usual = parse("10, 2,4").unwrap();
         assert_eq!((usual.steps(), usual.needed(), usual.active()), ((10, 2, 4), 16, 4));
-        assert_eq!(of(&usual.to_string()), Ok(usual));
-        assert_eq!(of("0,0,1").unwrap().needed(), 1);
+        assert_eq!(parse(&usual.to_string()), Ok(usual));
+        assert_eq!(parse("0,0,1").unwrap().needed(), 1);
         for (text, why) in [
             ("10,2", "three numbers"),
             ("1,2,3,4", "not 4"),
@@ -83,7 +83,7 @@ mod tests {
             ("x,2,3", "WAIT is `x`"),
             ("1,2,99999999999", "ACTIVE is"),
         ] {
-            let found = of(text).unwrap_err();
+            let found = parse(text).unwrap_err();
             assert!(found.contains(why), "{text}: {found}");
         }
     }

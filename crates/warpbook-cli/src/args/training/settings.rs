@@ -1,4 +1,4 @@
-//! What is trained and how: the options that `train` and `speedrun` share.
+//! Options that `train` and `speedrun` share: what is trained, and how.
 
 use super::command::CommandLine;
 use crate::args::common::{DataFrom, PlaceArgs};
@@ -27,23 +27,23 @@ pub struct TrainingArgs {
     /// nvidia-cudnn-cu13`). [default: the recipe's, or else own]
     #[arg(long, value_name = "own|im2col|stock")]
     pub convolution: Option<ConvolutionBy>,
-    /// Whether images are kept in GPU memory: auto keeps them where they take at most half of what is free.
+    /// Keep images in GPU memory: auto keeps them if they take at most half of what is free.
     #[arg(long, value_name = "auto|on|off", default_value = "auto", value_parser = ["auto", "on", "off"])]
     pub resident: String,
     /// Threads that gather batches of images that are not kept there.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(..=1024))]
     pub workers: u16,
-    /// Whether those batches are gathered in page-locked memory.
+    /// Gather those batches in page-locked memory.
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
     pub pin: String,
     /// Samples of a batch. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
-    /// Make a batch in so many parts, one after the other, whose gradients are added up before the optimiser's step: activations of a part only are
-    /// in memory. Batch normalisation takes the statistics of each part. [default: the recipe's, or else 1]
+    /// Compute a batch in this many parts, one after the other, whose gradients are added up before the optimiser's step: only the activations of
+    /// one part are in memory. Batch normalisation takes the statistics of each part. [default: the recipe's, or else 1]
     #[arg(long, value_name = "N")]
     pub accumulate: Option<usize>,
-    /// Keep the activations at the borders of so many segments of the network only, and compute the others again in the backward pass: less
+    /// Keep only the activations at the borders of this many segments of the network, and compute the others again in the backward pass: less
     /// memory, up to a forward pass more time, the same bits. [default: the recipe's, or else 1]
     #[arg(long, value_name = "N")]
     pub segments: Option<usize>,
@@ -72,7 +72,7 @@ pub struct TrainingArgs {
     /// Train without dropout.
     #[arg(long)]
     pub no_dropout: bool,
-    /// How a test image is seen: one (as it is), flips (the mean of the outputs as it is and mirrored), or flips-and-shifts (the mean of six views:
+    /// Views of a test image: one (as it is), flips (the mean of the outputs as it is and mirrored), or flips-and-shifts (the mean of six views:
     /// both, each also shifted by a pixel down and right, and up and left). [default: the recipe's, or else one]
     #[arg(long, value_name = "one|flips|flips-and-shifts")]
     pub views: Option<Views>,

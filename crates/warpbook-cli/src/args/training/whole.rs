@@ -12,22 +12,22 @@ pub const OPTIONS_OF_WHOLE_TRAININGS: [&str; 5] = ["seeds", "hold_out", "cold", 
 
 #[derive(Debug, Args)]
 pub struct WholeArgs {
-    /// Train from so many seeds, the first of which is --seed, without a word in between, and print the time from images on the device to
-    /// the accuracy of each, and the means. [default: 1]
+    /// Train from this many seeds, the first of which is --seed, without reports of progress, and print the time from images on the device to the
+    /// accuracy of each, and the means. [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_TRAININGS))]
     pub seeds: Option<u64>,
-    /// Train on all but so many of the training images, and test on these in place of the test images: to choose settings by.
+    /// Hold out this many of the training images, and test on these in place of the test images: to choose settings by.
     #[arg(long, value_name = "N")]
     pub hold_out: Option<usize>,
-    /// Train in so many new processes, one after the other, each from another seed, and take the time of each from its start to its end. One
+    /// Train in this many new processes, one after the other, each from another seed, and take the time of each from its start to its end. One
     /// more comes first and is not counted: it compiles the kernels that the cache lacks.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_TRAININGS), conflicts_with_all = ["seeds", "hold_out"])]
     pub cold: Option<u64>,
-    /// The accuracy in percent that the mean over the trainings has to reach, such as 99. It is the check of their record, and the exit code
-    /// is 1 where it is missed.
+    /// The accuracy in percent that the mean over the trainings has to reach, such as 99. It is the check of their record, and the exit code is 1
+    /// if it is missed.
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
     pub to: Option<f64>,
-    /// What the images are, for the record, where their files do not say so: for example "recompressed as JPEG q75".
+    /// Description of the images for the record, if their files have none: for example "recompressed as JPEG q75".
     #[arg(long, value_name = "TEXT")]
     pub data_note: Option<String>,
     /// The file in which one of the processes of --cold leaves its result.

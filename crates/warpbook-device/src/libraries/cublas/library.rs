@@ -1,4 +1,4 @@
-//! The shared libraries: where they are found, their functions and their numbers.
+//! The shared libraries: where they are found, their functions and their constants.
 
 use crate::Result;
 use crate::cuda::capture::between_captures;
@@ -31,8 +31,8 @@ pub(super) const COMPUTE_32F: c_int = 68;
 pub(super) const COMPUTE_32F_FAST_TF32: c_int = 77;
 /// `CUBLAS_GEMM_DEFAULT`: the library chooses.
 pub(super) const GEMM_DEFAULT: c_int = -1;
-/// `CUBLAS_DEFAULT_MATH`, by which fp32 is no TF32, and `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`, by which parts of
-/// a sum are added up in f32 also where C has 16 bits.
+/// `CUBLAS_DEFAULT_MATH`, which does not use TF32 for fp32, and `CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION`, which adds parts of
+/// a sum in f32 even if C has 16 bits.
 pub(super) const MATH_MODE: c_int = 16;
 /// `CUBLASLT_MATMUL_DESC_TRANSA` and `_TRANSB`.
 pub(super) const DESC_TRANSA: c_int = 3;
@@ -44,12 +44,12 @@ pub(super) const PREF_ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
 /// `CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE`: parts of a sum are kept in f32.
 pub(super) const REDUCE_IN_COMPUTE_TYPE: u32 = 2;
 
-/// What cuBLAS may use in addition to the matrices, in bytes; NVIDIA advises half of it for Hopper.
+/// Workspace of cuBLAS in bytes, in addition to the matrices; NVIDIA advises half of it for Hopper.
 pub(super) const WORKSPACE_BYTES: usize = 64 << 20;
 /// The strictest alignment that cuBLASLt asks about, in bytes, and that of every buffer.
 pub(super) const ALIGNMENT: u64 = 256;
 
-/// Algorithms that are asked for where the first that runs is taken.
+/// Number of algorithms to ask for when the first that runs is taken.
 pub(super) const SUGGESTIONS: usize = 8;
 
 /// `cublasLtMatmulHeuristicResult_t`; an algorithm is eight words that only the library reads.
@@ -161,14 +161,14 @@ impl Loadable for Libraries {
     const WHICH: Library = Library::Cublas;
 
     fn open(path: &Path) -> Result<Self, String> {
-        // cuBLAS finds cuBLASLt by its bare name, which outside the loader's path only works where that is loaded already.
+        // cuBLAS finds cuBLASLt by its bare name; outside the loader's path that only works if it is loaded already.
         let lt_file = SharedLibrary::open(lt_of(path))?;
         let file = SharedLibrary::open(path)?;
         let (calls, lt) = (CublasCalls::load(&file.library)?, LtCalls::load(&lt_file.library)?);
         Ok(Self { calls, lt, file, _lt_file: lt_file })
     }
 
-    /// One whose version is not known is passed over.
+    /// A library whose version is unknown is skipped.
     fn cuda_major(&self) -> Option<u32> {
         Some(version(self.calls.property).map_or(u32::MAX, |(major, ..)| major))
     }
@@ -180,17 +180,17 @@ impl Loadable for Libraries {
 }
 
 impl Libraries {
-    /// A status by name and in words.
+    /// Describes a status by name and in words.
     fn describe(&self, status: Status) -> String {
         // SAFETY: cuBLAS returns a static string, or nothing for a code that it does not know.
-        let of = |get: unsafe extern "C" fn(Status) -> *const c_char| unsafe { text(get(status)) };
-        match [self.calls.status_name, self.calls.status_string].map(of) {
+        let read = |get: unsafe extern "C" fn(Status) -> *const c_char| unsafe { text(get(status)) };
+        match [self.calls.status_name, self.calls.status_string].map(read) {
             [Some(name), Some(words)] => format!("{name}, {words}"),
             _ => format!("the error {status}"),
         }
     }
 
-    /// An error unless a call has succeeded.
+    /// Returns an error unless a call succeeded.
     pub fn check(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Result<()> {
         if status == 0 {
             return Ok(());
@@ -199,7 +199,7 @@ impl Libraries {
         Err(device.library_error("cuBLAS", &what(), self.describe(status), is_refused))
     }
 
-    /// A handle in the device's context.
+    /// Creates a handle in the device's context.
     pub fn create(&self, device: &Inner, create: CreateHandle) -> Result<Handle> {
         device.bind()?;
         let mut handle = std::ptr::null_mut();
@@ -215,7 +215,7 @@ impl Libraries {
     }
 }
 
-/// The cuBLASLt of a cuBLAS, by path or by bare name.
+/// Loads the cuBLASLt of a cuBLAS, by path or by bare name.
 fn lt_of(cublas: &Path) -> PathBuf {
     let name = cublas.file_name().unwrap_or_default().to_string_lossy();
     cublas.with_file_name(name.replacen("cublas", "cublasLt", 1))

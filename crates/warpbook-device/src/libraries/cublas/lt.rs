@@ -1,4 +1,4 @@
-//! Products by cuBLASLt, whose algorithms are asked for.
+//! Products by cuBLASLt, which lists its algorithms.
 
 use super::library::{
     ALIGNMENT, DESC_TRANSA, DESC_TRANSB, Destroy, LOADED, Libraries, LtDescriptor, LtSuggestion, PREF_ALIGNMENTS,
@@ -15,14 +15,14 @@ use crate::{CudaDevice, DevicePtr, Error, Result, Slice, Stream};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// cuBLASLt on a device, which tells what algorithms it has for a product.
+/// cuBLASLt on a device; it lists the algorithms that it has for a product.
 #[derive(Clone)]
 pub struct CublasLt(Arc<LtHandle>);
 
 struct LtHandle {
     libraries: Arc<Libraries>,
     device: Arc<Inner>,
-    /// One call at a time, as cuBLAS's.
+    /// Locked for each call, as cuBLAS's handle is.
     raw: Mutex<Handle>,
     name: Arc<str>,
 }
@@ -52,7 +52,7 @@ impl std::fmt::Debug for CublasLt {
 struct OwnedDescriptor {
     raw: LtDescriptor,
     destroy: Destroy,
-    /// What `destroy` is in.
+    /// Keeps the library with `destroy` loaded.
     _libraries: Arc<Libraries>,
 }
 
@@ -99,7 +99,7 @@ impl CublasLt {
     /// Finds cuBLASLt where [`Cublas::open`](crate::Cublas::open) finds cuBLAS, and opens it on a device.
     ///
     /// # Errors
-    /// As of [`Cublas::open`](crate::Cublas::open).
+    /// The errors of [`Cublas::open`](crate::Cublas::open).
     pub fn open(device: &CudaDevice) -> Result<Self> {
         let libraries = LOADED.load(Some(device.driver_cuda()))?;
         let raw = libraries.create(&device.0, libraries.lt.create)?;
@@ -107,25 +107,25 @@ impl CublasLt {
         Ok(Self(Arc::new(LtHandle { libraries, device: device.0.clone(), raw: Mutex::new(raw), name })))
     }
 
-    /// (major, minor, patch).
+    /// Version of the library: (major, minor, patch).
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
         version(self.0.libraries.lt.property).unwrap_or_default()
     }
 
-    /// The algorithms that it suggests for a product of arrays that begin at multiples of 256 bytes, as buffers do: at most
-    /// `requested`, none of which needs more than `workspace_bytes`, the one that it holds to be the fastest first.
+    /// Returns the suggested algorithms for a product of arrays that begin at multiples of 256 bytes, as buffers do: at most
+    /// `requested`, none of which needs more than `workspace_bytes`, the supposedly fastest first.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a product that it has no algorithm for.
+    /// [`Error::Unsupported`] if the library has no algorithm for the product.
     pub fn plans(&self, call: &LibraryGemm, requested: usize, workspace_bytes: u64) -> Result<Vec<LtPlan>> {
         self.plans_at(call, [DevicePtr::NULL; 3], requested, workspace_bytes)
     }
 
-    /// As [`CublasLt::plans`], for a product of arrays that are aligned as these addresses of A, B and C.
+    /// Like [`CublasLt::plans`], for arrays with the alignment of these addresses of A, B and C.
     ///
     /// # Errors
-    /// As of [`CublasLt::plans`].
+    /// The errors of [`CublasLt::plans`].
     pub fn plans_at(
         &self,
         call: &LibraryGemm,
@@ -203,20 +203,20 @@ impl CublasLt {
 }
 
 impl CublasLt {
-    /// (major, minor, patch) of the library that [`CublasLt::open`] would find.
+    /// Version (major, minor, patch) of the library that [`CublasLt::open`] would find.
     ///
     /// # Errors
-    /// [`Error::Library`].
+    /// [`Error::Library`] if there is none.
     pub fn find(device: &CudaDevice) -> Result<(u32, u32, u32)> {
         let libraries = LOADED.load(Some(device.driver_cuda()))?;
         Ok(version(libraries.lt.property).unwrap_or_default())
     }
 
-    /// The first of the suggested algorithms that runs, of arrays that begin at multiples of `alignment` bytes. It has been run
-    /// once, on arrays of its own where there is room for them, so a capture loads nothing.
+    /// Returns the first suggested algorithm that runs, for arrays that begin at multiples of `alignment` bytes. It has been run
+    /// once, on temporary arrays if there is room for them, so a capture loads nothing.
     ///
     /// # Errors
-    /// As of [`CublasLt::plans`].
+    /// The errors of [`CublasLt::plans`].
     pub fn first_plan(&self, call: &LibraryGemm, alignment: u64, workspace_bytes: u64) -> Result<LtPlan> {
         let [a, b, c] = call.bytes().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let at = DevicePtr(alignment.clamp(1, ALIGNMENT));
@@ -241,7 +241,7 @@ impl CublasLt {
     }
 }
 
-/// What the algorithms for one product share.
+/// State that the algorithms for one product share.
 struct LtProblem {
     lt: Arc<LtHandle>,
     call: LibraryGemm,
@@ -265,13 +265,13 @@ impl std::fmt::Debug for LtPlan {
 }
 
 impl LtPlan {
-    /// The workspace that it needs, in bytes.
+    /// Bytes of workspace that the algorithm needs.
     #[must_use]
     pub fn workspace_bytes(&self) -> usize {
         self.workspace_bytes
     }
 
-    /// How many times over its blocks fill the device, by the library's estimate.
+    /// Number of waves: how many times over its blocks fill the device, by the library's estimate.
     #[must_use]
     pub fn waves(&self) -> f32 {
         self.waves
@@ -285,8 +285,8 @@ impl LtPlan {
     /// for an algorithm that the device refuses after all. A failure of the kernel itself shows when the stream is waited for.
     ///
     /// # Safety
-    /// A, B and C live, and are as large as the call says, until the product has ended, or a graph that has captured it; C
-    /// overlaps neither of the others. So does the workspace, which nothing else uses at the same time. The stream is of the
+    /// A, B and C must live, and be as large as the call says, until the product, or a graph that has captured it, has ended; C
+    /// must overlap neither of the others. The same holds for the workspace, which nothing else may use at the same time. The stream must be on the
     /// same device.
     pub unsafe fn launch(
         &self,
@@ -303,14 +303,14 @@ impl LtPlan {
     /// Queues the product of slices, as [`LtPlan::launch`] does. A graph that captures it owns them.
     ///
     /// # Errors
-    /// As of [`LtPlan::launch`]; a slice is too short or of another device, or C overlaps another.
+    /// The errors of [`LtPlan::launch`]; a slice is too short or of another device, or C overlaps another.
     pub fn launch_checked(&self, stream: &Stream, [a, b, c]: [&Slice<u8>; 3], workspace: &Slice<u8>) -> Result<()> {
         let refused = |why: String| Err(Error::Unsupported { what: "A product of cuBLASLt".into(), why });
         for (name, slice, needed) in
             ["A", "B", "C"].into_iter().zip([a, b, c]).zip(self.problem.call.bytes()).map(|((n, s), b)| (n, s, b))
         {
             if (slice.bytes() as u64) < needed {
-                return refused(format!("needs {needed} bytes of {name}, and is given {}", slice.bytes()));
+                return refused(format!("needs {needed} bytes of {name}, but got {}", slice.bytes()));
             }
         }
         let all = [a, b, c, workspace];
@@ -328,7 +328,7 @@ impl LtPlan {
     }
 
     /// # Safety
-    /// As of [`LtPlan::launch`].
+    /// The requirements of [`LtPlan::launch`].
     unsafe fn queue(
         &self,
         stream: &Stream,
@@ -340,7 +340,7 @@ impl LtPlan {
         let refused = |why: String| Err(Error::Unsupported { what: "This algorithm of cuBLASLt".into(), why });
         if workspace_bytes < self.workspace_bytes {
             let (needed, there) = (self.workspace_bytes, workspace_bytes);
-            return refused(format!("needs a workspace of {needed} bytes, and is given {there}"));
+            return refused(format!("needs a workspace of {needed} bytes, but got {there}"));
         }
         for (name, at, needed) in [("A", a, alignments[0]), ("B", b, alignments[1]), ("C", c, alignments[2])] {
             if !at.is_aligned(needed) {

@@ -1,6 +1,6 @@
 //! cuBLAS and cuBLASLt, loaded from wherever they are.
 //!
-//! Signatures and numbers are those of cublas_api.h and cublasLt.h, and the same in CUDA 12 and 13.
+//! Signatures and numbers are from cublas_api.h and cublasLt.h, and are the same in CUDA 12 and 13.
 
 mod library;
 pub(crate) mod lt;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Cublas {
     libraries: Arc<Libraries>,
     device: Arc<Inner>,
-    /// One call at a time: stream and product belong together.
+    /// Locked for each call: setting the stream and queueing the product belong together.
     state: Mutex<HandleState>,
     workspace: Buffer<u8>,
     name: Arc<str>,
@@ -49,7 +49,7 @@ impl Cublas {
     /// a later major version than the driver's CUDA passed over; then opens it on a device.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library) where there is none, or it does not load or start; too little memory.
+    /// [`Error::Library`](crate::Error::Library) if there is none, or it does not load or start; if there is too little memory.
     pub fn open(device: &CudaDevice) -> Result<Self> {
         let libraries = LOADED.load(Some(device.driver_cuda()))?;
         let workspace = device.zeros(WORKSPACE_BYTES)?;
@@ -63,13 +63,13 @@ impl Cublas {
         Ok(cublas)
     }
 
-    /// (major, minor, patch).
+    /// Version of the library: (major, minor, patch).
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
         version(self.libraries.calls.property).unwrap_or_default()
     }
 
-    /// Where it was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.libraries.file.path
@@ -79,13 +79,13 @@ impl Cublas {
     /// loads its kernel, so let one run before a capture.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) for a product that cuBLAS does not make; a launch that is refused. A failure of
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for a product that cuBLAS does not support; an error if the launch is refused. A failure of
     /// the kernel itself shows when the stream is waited for.
     ///
     /// # Safety
-    /// A, B and C live, and are as large as the call says, until the product has ended, or a graph that has captured it; C
-    /// overlaps neither of the others. The stream is of the same device. Products of one `Cublas` share its workspace, so no two of them
-    /// run at the same time, and it lives as long as a graph that has captured one.
+    /// A, B and C must live, and be as large as the call says, until the product, or a graph that has captured it, has ended; C
+    /// must overlap neither of the others. The stream must be on the same device. Products of one `Cublas` share its workspace, so no two of them
+    /// may run at the same time, and it must live as long as a graph that has captured one.
     pub unsafe fn gemm(
         &self,
         stream: &Stream,

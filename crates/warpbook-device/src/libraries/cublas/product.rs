@@ -1,4 +1,4 @@
-//! A matrix product as a caller has it, and as the libraries take it.
+//! A row-major matrix product, and its form for the column-major libraries.
 
 use super::library::{ALIGNMENT, COMPUTE_32F, COMPUTE_32F_FAST_TF32, OP_N, OP_T, R_16BF, R_16F, R_32F};
 use crate::{DevicePtr, Error, Result};
@@ -27,20 +27,20 @@ pub struct LibraryGemm {
     pub trans_a: bool,
     /// B is stored `[n][ldb]`.
     pub trans_b: bool,
-    /// What the product is multiplied with.
+    /// Factor of the product.
     pub alpha: f32,
-    /// What C is multiplied with before the product is added.
+    /// Factor of C before the product is added.
     pub beta: f32,
-    /// Of A and B: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`.
+    /// Type of A and B: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`.
     pub dtype: Dtype,
-    /// Of C: that of A and B, or `F32`.
+    /// Type of C: the same as A and B, or `F32`.
     pub out: Dtype,
 }
 
-/// The same product as the column-major libraries see it: `first` is B, `second` is A.
+/// The product as the column-major libraries see it: `first` is B, `second` is A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ColumnMajor {
-    /// Rows and columns of what is computed, and the length of the sums.
+    /// Rows and columns of the result, and the length of the sums.
     pub m: c_int,
     pub n: c_int,
     pub k: c_int,
@@ -48,15 +48,15 @@ pub(super) struct ColumnMajor {
     pub lds: [c_int; 3],
     /// Rows and columns of `first`, `second` and C as they are stored.
     pub stored: [(u64, u64); 3],
-    /// Of the elements of A and B, of those of C, and of the arithmetic.
+    /// Library's numbers for the type of A and B, the type of C (`out`) and the arithmetic (`compute`).
     pub data: c_int,
     pub out: c_int,
     pub compute: c_int,
 }
 
 impl LibraryGemm {
-    /// A row-major matrix is its transpose in column-major order, so C^T = op(B)^T op(A)^T is asked for, whose operands are B
-    /// and A as they lie, transposed where ours are.
+    /// A row-major matrix is its transpose in column-major order, so the library computes C^T = op(B)^T op(A)^T, whose operands are B
+    /// and A as they are stored, with the same transpositions.
     pub(super) fn column_major(&self) -> Result<ColumnMajor> {
         let Self { m, n, k, lda, ldb, ldc, trans_a, trans_b, .. } = *self;
         let refused = |why: String| Err(Error::Unsupported { what: "cuBLAS".into(), why });
@@ -81,7 +81,7 @@ impl LibraryGemm {
             Dtype::Tf32 => (R_32F, COMPUTE_32F_FAST_TF32),
             Dtype::F16 => (R_16F, COMPUTE_32F),
             Dtype::Bf16 => (R_16BF, COMPUTE_32F),
-            other => return refused(format!("is asked for fp32, tf32, fp16 and bf16 here, not for {other:?}")),
+            other => return refused(format!("supports fp32, tf32, fp16 and bf16 here, not {other:?}")),
         };
         let out = match self.out {
             Dtype::F32 | Dtype::Tf32 => R_32F,
@@ -123,22 +123,22 @@ impl LibraryGemm {
 
     /// Bytes of A, B and C as they are stored, up to the last element of their last row.
     pub(super) fn bytes(&self) -> [u64; 3] {
-        let of = |(rows, columns): (u32, u32), ld: u32, dtype: Dtype| {
+        let bytes = |(rows, columns): (u32, u32), ld: u32, dtype: Dtype| {
             (u64::from(rows.saturating_sub(1)) * u64::from(ld) + u64::from(columns)) * dtype.bytes()
         };
         let a = if self.trans_a { (self.k, self.m) } else { (self.m, self.k) };
         let b = if self.trans_b { (self.n, self.k) } else { (self.k, self.n) };
-        [of(a, self.lda, self.dtype), of(b, self.ldb, self.dtype), of((self.m, self.n), self.ldc, self.out)]
+        [bytes(a, self.lda, self.dtype), bytes(b, self.ldb, self.dtype), bytes((self.m, self.n), self.ldc, self.out)]
     }
 
-    /// The largest power of two up to [`ALIGNMENT`] bytes that every row of A, of B and of C begins at a multiple of.
+    /// Returns the largest power of two, up to [`ALIGNMENT`] bytes, that divides the address of every row of A, of B and of C.
     pub(super) fn alignments(&self, [a, b, c]: [DevicePtr; 3]) -> [u64; 3] {
         [(a, self.lda, self.dtype), (b, self.ldb, self.dtype), (c, self.ldc, self.out)]
             .map(|(at, ld, dtype)| alignment(at.0 | (u64::from(ld) * dtype.bytes())))
     }
 }
 
-/// The largest power of two that divides the number, up to [`ALIGNMENT`].
+/// Returns the largest power of two that divides the number, up to [`ALIGNMENT`].
 fn alignment(bytes: u64) -> u64 {
     1 << (bytes | ALIGNMENT).trailing_zeros()
 }
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// What BLAS does with the arguments of gemm, in its column-major order.
+    /// Reference of BLAS's gemm, in its column-major order.
     fn column_major_gemm(p: &ColumnMajor, alpha: f32, first: &[f32], second: &[f32], beta: f32, c: &mut [f32]) {
         let [ld_first, ld_second, ld_c] = p.lds.map(|ld| ld as usize);
         let at = |x: &[f32], op, ld, i, j| if op == OP_T { x[i * ld + j] } else { x[j * ld + i] };
@@ -201,7 +201,7 @@ mod tests {
                     assert_eq!(got[i * ldc + j], want, "{trans_a} {trans_b}: C[{i}][{j}]");
                 }
             }
-            // As stored, in column-major order: the rows are what runs along the leading dimension.
+            // The rows as stored in column-major order are the elements along the leading dimension.
             for ((rows, _), ld) in p.stored.iter().zip(p.lds) {
                 assert!(*rows <= ld.unsigned_abs().into());
             }
@@ -242,7 +242,7 @@ mod tests {
         check(LibraryGemm { ldb: 4, ..fine }, "at least 5 for B");
         check(LibraryGemm { ldc: 4, ..fine }, "at least 5 for C");
         check(LibraryGemm { ldc: 1 << 31, ..fine }, "32 bits");
-        check(LibraryGemm { dtype: Dtype::F64, ..fine }, "not for F64");
+        check(LibraryGemm { dtype: Dtype::F64, ..fine }, "not F64");
         check(LibraryGemm { out: Dtype::Bf16, ..fine }, "writes F32 or the type of its operands, F32, not Bf16");
     }
 

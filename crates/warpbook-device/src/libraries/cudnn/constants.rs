@@ -1,4 +1,4 @@
-//! Numbers of cudnn_graph.h.
+//! Constants of cudnn_graph.h.
 
 use super::descriptor::{DataType, Note};
 
@@ -6,7 +6,7 @@ use super::descriptor::{DataType, Note};
 pub(super) const FLOAT: DataType = DataType(0);
 pub(super) const HALF: DataType = DataType(2);
 pub(super) const BFLOAT16: DataType = DataType(9);
-/// What arrays are aligned to, at least, in bytes.
+/// Minimum alignment of arrays in bytes.
 pub(super) const ALIGNMENT: u64 = 16;
 
 /// Kinds of descriptors, and their attributes.
@@ -57,7 +57,7 @@ pub(super) mod attribute {
     pub const ENGINE_NOTES: c_int = 1303;
 }
 
-/// `CUDNN_NUMERICAL_NOTE_*`: what an engine does to numbers.
+/// `CUDNN_NUMERICAL_NOTE_*`: properties of an engine's arithmetic.
 pub(super) mod note {
     use super::Note;
 
@@ -67,6 +67,6 @@ pub(super) mod note {
     pub const FFT: Note = Note(3);
     pub const NOT_DETERMINISTIC: Note = Note(4);
     pub const WINOGRAD: [Note; 4] = [Note(5), Note(6), Note(7), Note(8)];
-    /// As many as there are.
+    /// Number of the kinds of note.
     pub const COUNT: usize = 10;
 }

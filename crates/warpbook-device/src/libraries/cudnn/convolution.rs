@@ -9,7 +9,7 @@ use warpbook_record::Dtype;
 /// A convolution as the library takes it: a cross-correlation, as in PyTorch. Pairs are height, width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LibraryConvolution {
-    /// Images.
+    /// Number of images.
     pub batch: u32,
     /// Channels of x.
     pub channels: u32,
@@ -25,7 +25,7 @@ pub struct LibraryConvolution {
     pub stride: [u32; 2],
     /// Zeros added at each end of a side.
     pub padding: [u32; 2],
-    /// Of x, y and the weight: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`. Sums are in f32.
+    /// Type of x, y and the weight: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`. Sums are in f32.
     pub dtype: Dtype,
     /// Images are NHWC and the weight is `[filters][kh][kw][channels]`; otherwise NCHW and `[filters][channels][kh][kw]`.
     pub channels_last: bool,
@@ -34,15 +34,15 @@ pub struct LibraryConvolution {
 /// A pass of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConvolutionPass {
-    /// y of x and the weight.
+    /// Computes y from x and the weight.
     Forward,
-    /// dx of the weight and dy.
+    /// Computes dx from the weight and dy.
     InputGradient,
-    /// dw, of the type of x, of x and dy.
+    /// Computes dw, in the type of x, from x and dy.
     WeightGradient,
 }
 
-/// The arrays that a descriptor is of.
+/// Arrays of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operand {
     X,
@@ -60,7 +60,7 @@ impl ConvolutionPass {
         }
     }
 
-    /// The kind of its operation, and the first of the operation's attributes: the factor of the result.
+    /// Kind of the pass's operation, and the operation's first attribute, the factor of the result.
     pub(super) fn operation(self) -> (c_int, c_int) {
         match self {
             Self::Forward => (kind::FORWARD, 700),
@@ -71,7 +71,7 @@ impl ConvolutionPass {
 }
 
 impl Operand {
-    /// Its place after an operation's first attribute, and its name in a graph.
+    /// Offset from an operation's first attribute, and number in a graph.
     pub(super) fn place(self) -> c_int {
         match self {
             Self::Weight => 3,
@@ -94,7 +94,7 @@ impl LibraryConvolution {
         self.elements(operand).iter().fold(self.dtype.bytes(), |all, side| all.saturating_mul((*side).into()))
     }
 
-    /// Its sides as the library takes them: images, channels, rows, columns, in whatever order they lie.
+    /// Sizes in the library's order: images, channels, rows, columns, whatever the layout.
     pub(super) fn sides(&self, operand: Operand) -> Result<[i64; 4]> {
         let sides = self.elements(operand);
         if sides.iter().any(|side| c_int::try_from(*side).unwrap_or(0) == 0) {
@@ -108,17 +108,17 @@ impl LibraryConvolution {
         if self.channels_last { [c * h * w, 1, w * c, c] } else { [c * h * w, h * w, w, 1] }
     }
 
-    /// The type of its elements.
+    /// Type of the elements.
     pub(super) fn data_type(&self) -> Result<DataType> {
         match self.dtype {
             Dtype::F32 | Dtype::Tf32 => Ok(FLOAT),
             Dtype::F16 => Ok(HALF),
             Dtype::Bf16 => Ok(BFLOAT16),
-            other => Err(self.refused(format!("is asked for fp32, tf32, fp16 and bf16 here, not for {other:?}"))),
+            other => Err(self.refused(format!("supports fp32, tf32, fp16 and bf16 here, not {other:?}"))),
         }
     }
 
-    /// Whether an engine computes what its type promises: fp32 without tensor cores, inputs as they are, sums in f32.
+    /// Returns true if an engine computes what its type promises: fp32 without tensor cores, inputs as they are, sums in f32.
     pub(super) fn permits(&self, notes: &[Note]) -> bool {
         let has = |note| notes.contains(&note);
         let is_wide = matches!(self.dtype, Dtype::F32 | Dtype::Tf32);
@@ -171,20 +171,21 @@ pub(super) mod tests {
         assert_eq!(s.bytes(Operand::X), 2 * 2 * 3 * 7 * 5);
         assert_eq!(s.bytes(Operand::Weight), 2 * 4 * 3 * 3 * 3);
         assert_eq!(s.bytes(Operand::Y), 2 * 2 * 4 * 4 * 3);
-        let of = |dtype| LibraryConvolution { dtype, ..s };
-        let types = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16].map(|dtype| of(dtype).data_type().unwrap());
+        let with_type = |dtype| LibraryConvolution { dtype, ..s };
+        let types =
+            [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16].map(|dtype| with_type(dtype).data_type().unwrap());
         assert_eq!(types, [FLOAT, FLOAT, HALF, BFLOAT16]);
         let x = s.sides(Operand::X).unwrap();
         assert_eq!((x, s.strides(x)), ([2, 3, 7, 5], [105, 1, 15, 3]));
         assert_eq!(LibraryConvolution { channels_last: false, ..s }.strides(x), [105, 35, 5, 1]);
-        let permitted = |note| [Dtype::F32, Dtype::Tf32, Dtype::F16].map(|dtype| of(dtype).permits(&[note]));
+        let permitted = |note| [Dtype::F32, Dtype::Tf32, Dtype::F16].map(|dtype| with_type(dtype).permits(&[note]));
         assert_eq!(permitted(note::TENSOR_CORES), [false, true, true], "fp32 is no TF32");
         assert_eq!(permitted(note::ROUNDS_INPUTS), [false, false, true]);
         assert_eq!(permitted(note::SHORT_SUMS), [false; 3]);
         assert_eq!(permitted(note::NOT_DETERMINISTIC), [true; 3]);
         let refused =
             |s: LibraryConvolution| s.data_type().map(drop).and(s.sides(Operand::X).map(drop)).unwrap_err().to_string();
-        assert!(refused(LibraryConvolution { dtype: Dtype::F64, ..s }).contains("not for F64"));
+        assert!(refused(LibraryConvolution { dtype: Dtype::F64, ..s }).contains("not F64"));
         assert!(refused(LibraryConvolution { batch: 0, ..s }).contains("sides from 1"));
         assert!(refused(LibraryConvolution { x: [1 << 31, 1], ..s }).contains("2147483648"));
         for pass in [ConvolutionPass::Forward, ConvolutionPass::InputGradient, ConvolutionPass::WeightGradient] {

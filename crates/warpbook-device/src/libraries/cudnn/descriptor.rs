@@ -1,4 +1,4 @@
-//! Descriptors of cuDNN's graph interface: made, given attributes, finalised, and then only asked.
+//! Descriptors of cuDNN's graph interface: created, given attributes, finalised, and then only read.
 //!
 //! Kinds, attributes and types of values are those of cudnn_graph.h of version 9.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A value of an attribute, laid out as the library reads it.
 pub(super) trait Value: Copy {
-    /// Its number in `cudnnBackendAttributeType_t`.
+    /// Number of the type in `cudnnBackendAttributeType_t`.
     const TYPE: c_int;
 }
 
@@ -79,7 +79,7 @@ impl Value for Other {
 pub(super) struct Descriptor {
     raw: RawDescriptor,
     library: Arc<Cudnn9>,
-    /// Those that it was given, which it may point to.
+    /// Other descriptors that this one may point to.
     parts: Vec<Arc<Descriptor>>,
 }
 
@@ -95,13 +95,13 @@ impl Drop for Descriptor {
     }
 }
 
-/// The status as an error.
+/// Converts the status into an error.
 fn done(status: Status) -> Result<(), Status> {
     if status == 0 { Ok(()) } else { Err(status) }
 }
 
 impl Descriptor {
-    /// An empty one, of a `cudnnBackendDescriptorType_t`.
+    /// Creates an empty descriptor of a `cudnnBackendDescriptorType_t`.
     pub fn new(library: &Arc<Cudnn9>, kind: c_int) -> Result<Self, Status> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the pointer is to a live value.
@@ -113,7 +113,7 @@ impl Descriptor {
         self.raw
     }
 
-    /// Gives it the values of an attribute.
+    /// Sets the values of an attribute.
     pub fn with<T: Value>(self, attribute: c_int, values: &[T]) -> Result<Self, Status> {
         let (len, first) = (values.len() as i64, values.as_ptr().cast::<c_void>());
         // SAFETY: the values have the type's layout, and are copied before the call returns.
@@ -121,20 +121,20 @@ impl Descriptor {
         Ok(self)
     }
 
-    /// Gives it another descriptor, which it keeps.
+    /// Sets an attribute to another descriptor, which it keeps alive.
     pub fn with_part(mut self, attribute: c_int, part: &Arc<Self>) -> Result<Self, Status> {
         self.parts.push(part.clone());
         self.with(attribute, &[Other(part.raw)])
     }
 
-    /// It as it stays from now on, checked by the library. Of a plan this compiles or loads kernels.
+    /// Lets the library check the descriptor, after which it cannot change. For a plan this compiles or loads kernels.
     pub fn finalized(self) -> Result<Arc<Self>, Status> {
         // SAFETY: the descriptor is a live one.
         done(unsafe { (self.library.calls.finalize)(self.raw) })?;
         Ok(Arc::new(self))
     }
 
-    /// The values of an attribute, at most as many as there is room for.
+    /// Returns the values of an attribute, at most as many as there is room for.
     pub fn values<T: Value, const N: usize>(&self, attribute: c_int, mut room: [T; N]) -> Result<Vec<T>, Status> {
         let mut there = 0;
         // SAFETY: there is room for as many values as are asked for, of the type's layout.
@@ -145,15 +145,15 @@ impl Descriptor {
         Ok(room[..usize::try_from(there).unwrap_or(0).min(N)].to_vec())
     }
 
-    /// One value of an attribute.
+    /// Returns an attribute that has a single value.
     pub fn value<T: Value>(&self, attribute: c_int, empty: T) -> Result<T, Status> {
         Ok(self.values(attribute, [empty])?.first().copied().unwrap_or(empty))
     }
 
-    /// The descriptors of an attribute, of one kind: as many as there are, at most `most`. They are finalised ones.
+    /// Returns the descriptors of an attribute, all of one kind, at most `most`. They are finalised.
     pub fn descriptors(&self, attribute: c_int, kind: c_int, most: usize) -> Result<Vec<Arc<Self>>, Status> {
         let empty: Vec<Self> = (0..most).map(|_| Self::new(&self.library, kind)).collect::<Result<_, _>>()?;
-        // The library fills the descriptors that it is given.
+        // The library fills descriptors that it is given.
         let mut given: Vec<Other> = empty.iter().map(|d| Other(d.raw)).collect();
         let mut there = 0;
         // SAFETY: there are as many descriptors of the attribute's kind as are asked for.

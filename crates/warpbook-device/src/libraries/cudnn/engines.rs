@@ -1,4 +1,4 @@
-//! The choice of an engine: by cuDNN's heuristics, or the fastest of those that they suggest.
+//! Choice of an engine: by cuDNN's heuristics, or the fastest that they suggest.
 
 use super::constants::{attribute, kind};
 use super::convolution::{ConvolutionPass, LibraryConvolution};
@@ -12,16 +12,16 @@ use crate::libraries::loader::Status;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Engines that [`Cudnn::plans`] builds at most, as PyTorch's `benchmark_limit`: some are compiled, which takes seconds.
+/// Largest number of engines that [`Cudnn::plans`] builds, as PyTorch's `benchmark_limit`: some are compiled, which takes seconds.
 const PLANS: usize = 10;
 
 impl Cudnn {
-    /// A pass of a convolution by the engine that the library's heuristics hold to be the fastest: of those that give the same bits
+    /// Plans a pass of a convolution with the engine that the library's heuristics consider fastest: of those that give the same bits
     /// on every run and need no more than `workspace_bytes`, if there is one, else of all. Nothing is measured, so the choice is the
-    /// same every time. The engine has been run once, on temporary arrays where there is room for them, so a capture loads nothing.
+    /// same every time. The engine has been run once, on temporary arrays if there is room for them, so a capture loads nothing.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::Error::Unsupported) for a convolution that no engine takes; the device's.
+    /// [`Unsupported`](crate::Error::Unsupported) for a convolution that no engine takes; the device's errors.
     pub fn plan(&self, shape: &LibraryConvolution, pass: ConvolutionPass, workspace_bytes: u64) -> Result<CudnnPlan> {
         let mut suggestions = self.suggestions(shape, pass)?;
         // The sort is stable: the order of the suggestions stays.
@@ -47,11 +47,11 @@ impl Cudnn {
         }
     }
 
-    /// The pass by each of the first ten engines that take it, in the heuristics' order, whether or not they give the same bits on every
-    /// run: to be timed. Each has been run once, as in [`Cudnn::plan`], and needs no more than `workspace_bytes`; there may be none.
+    /// Plans the pass with each of the first ten engines that take it, in the heuristics' order, even if they do not give the same bits on every
+    /// run, so that they can be timed. Each has been run once, as in [`Cudnn::plan`], and needs no more than `workspace_bytes`; there may be none.
     ///
     /// # Errors
-    /// A convolution that the library cannot describe; the device's, after which it cannot be used.
+    /// If the library cannot describe the convolution; the device's errors, after which it cannot be used.
     pub fn plans(
         &self,
         shape: &LibraryConvolution,
@@ -74,11 +74,11 @@ impl Cudnn {
         Ok(plans)
     }
 
-    /// The fastest of [`Cudnn::plans`], each timed on temporary arrays with undefined contents; [`Cudnn::plan`] where none of them could be timed. Later calls
-    /// on this device choose the same engine, another process may choose another, and it may give other bits on every run.
+    /// Returns the fastest of [`Cudnn::plans`], each timed on temporary arrays with undefined contents; [`Cudnn::plan`] if none could be timed. Later calls
+    /// on this device choose the same engine, another process may choose another, and its bits may differ from run to run.
     ///
     /// # Errors
-    /// Those of [`Cudnn::plans`] and [`Cudnn::plan`].
+    /// The errors of [`Cudnn::plans`] and [`Cudnn::plan`].
     pub fn fastest(
         &self,
         shape: &LibraryConvolution,
@@ -105,7 +105,7 @@ impl Cudnn {
         Ok(plan)
     }
 
-    /// The engines that the heuristics suggest, the fastest first, of those that compute what the type promises.
+    /// Returns the engines that the heuristics suggest, the fastest first, that compute what the type promises.
     fn suggestions(&self, shape: &LibraryConvolution, pass: ConvolutionPass) -> Result<Vec<Suggestion>> {
         let Opened { library, device, raw, .. } = &*self.0;
         device.bind()?;
@@ -115,7 +115,7 @@ impl Cudnn {
             .map_err(|status| library.error(device, &|| shape.name(pass), status))?;
         let mut found = Vec::new();
         for mode in HEURISTICS {
-            // One that knows nothing of the operation says that it is not supported.
+            // A heuristic that does not know the operation reports that it is not supported.
             found.extend(relaxed(|| suggested(library, &graph, mode)).unwrap_or_default());
         }
         found.retain(|s| shape.permits(&s.notes));
@@ -123,7 +123,7 @@ impl Cudnn {
         Ok(found)
     }
 
-    /// The plan of a suggestion; `None` where the engine does not take the convolution after all.
+    /// Returns the plan of a suggestion; `None` if the engine does not take the convolution after all.
     fn built(&self, shape: &LibraryConvolution, pass: ConvolutionPass, suggestion: Suggestion) -> Option<CudnnPlan> {
         let Opened { library, raw, .. } = &*self.0;
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,21 +142,21 @@ impl Cudnn {
     }
 }
 
-/// The engines that [`Cudnn::fastest`] found on a device, by their place among the suggestions: a convolution that is prepared again has the same kernels,
+/// Engines that [`Cudnn::fastest`] found on a device, by their index among the suggestions: a convolution that is prepared again has the same kernels,
 /// though others may be as fast.
 #[derive(Default)]
 struct FastestEngines(Mutex<HashMap<Searched, usize>>);
 
-/// What an engine was looked for: a convolution, its pass and the bytes of workspace.
+/// Key of a search for engines: a convolution, its pass and the bytes of workspace.
 type Searched = (LibraryConvolution, ConvolutionPass, u64);
 
 impl FastestEngines {
-    fn rank(&self, of: &Searched) -> Option<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(of).copied()
+    fn rank(&self, search: &Searched) -> Option<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(search).copied()
     }
 
-    fn remember(&self, of: Searched, rank: usize) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(of, rank);
+    fn remember(&self, search: Searched, rank: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(search, rank);
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Cudnn(pub(super) Arc<Opened>);
 pub(super) struct Opened {
     pub library: Arc<Cudnn9>,
     pub device: Arc<Inner>,
-    /// One call at a time: stream and convolution belong together.
+    /// Locked for each call: setting the stream and queueing the convolution belong together.
     pub raw: Mutex<Handle>,
     pub name: Arc<str>,
 }
@@ -47,7 +47,7 @@ impl Cudnn {
     /// for a later major version than the driver's CUDA passed over; then opens it on a device.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library) where there is none, or it does not load or start.
+    /// [`Error::Library`](crate::Error::Library) if there is none, or it does not load or start.
     pub fn open(device: &CudaDevice) -> Result<Self> {
         let library = LOADED.load(Some(device.driver_cuda()))?;
         device.0.bind()?;
@@ -61,22 +61,22 @@ impl Cudnn {
         Ok(Self(Arc::new(Opened { library, device: device.0.clone(), raw: Mutex::new(raw), name })))
     }
 
-    /// (major, minor, patch) of the library that [`Cudnn::open`] would find.
+    /// Version (major, minor, patch) of the library that [`Cudnn::open`] would find.
     ///
     /// # Errors
-    /// [`Error::Library`](crate::Error::Library).
+    /// [`Error::Library`](crate::Error::Library) if there is none.
     pub fn find(device: &CudaDevice) -> Result<(u32, u32, u32)> {
         let library = LOADED.load(Some(device.driver_cuda()))?;
         Ok(version(library.calls.property).unwrap_or_default())
     }
 
-    /// (major, minor, patch).
+    /// Version of the library: (major, minor, patch).
     #[must_use]
     pub fn version(&self) -> (u32, u32, u32) {
         version(self.0.library.calls.property).unwrap_or_default()
     }
 
-    /// Where it was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.library.file.path

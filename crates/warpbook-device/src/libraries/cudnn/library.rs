@@ -16,7 +16,7 @@ const MAJOR: u32 = 9;
 /// The thousands of `CUDNN_STATUS_BAD_PARAM*` and `CUDNN_STATUS_NOT_SUPPORTED*`.
 const BAD_PARAM: Status = 2;
 const NOT_SUPPORTED: Status = 3;
-/// The longest explanation that is read.
+/// Most bytes of an explanation that are read.
 const LONGEST: usize = 1024;
 
 library! {
@@ -25,20 +25,20 @@ library! {
         fn error_string(Status) -> *const c_char = "cudnnGetErrorString";
         fn last_error(*mut c_char, usize) = "cudnnGetLastErrorString";
         fn property(c_int, *mut c_int) -> Status = "cudnnGetProperty";
-        /// The CUDA that it was made for, as 13020.
+        /// The CUDA version that it was built for, as 13020.
         fn cuda() -> usize = "cudnnGetCudartVersion";
         fn create(*mut Handle) -> Status = "cudnnCreate";
         fn destroy(Handle) -> Status = "cudnnDestroy";
         fn set_stream(Handle, sys::CUstream) -> Status = "cudnnSetStream";
-        /// A descriptor of a kind.
+        /// Creates a descriptor of a kind.
         fn make(c_int, *mut RawDescriptor) -> Status = "cudnnBackendCreateDescriptor";
         fn unmake(RawDescriptor) -> Status = "cudnnBackendDestroyDescriptor";
-        /// The attribute's name, the type of its values, their number, and the values.
+        /// Arguments: the attribute, the type of its values, their number, and the values.
         fn set(RawDescriptor, c_int, c_int, i64, *const c_void) -> Status = "cudnnBackendSetAttribute";
-        /// As of `set`, with room for so many values, and the number that there are.
+        /// Like `set`, with room for `count` values; returns the number that there are.
         fn get(RawDescriptor, c_int, c_int, i64, *mut i64, *mut c_void) -> Status = "cudnnBackendGetAttribute";
         fn finalize(RawDescriptor) -> Status = "cudnnBackendFinalize";
-        /// Of an execution plan and a variant pack.
+        /// Arguments: an execution plan and a variant pack.
         fn execute(Handle, RawDescriptor, RawDescriptor) -> Status = "cudnnBackendExecute";
     }
 }
@@ -71,7 +71,7 @@ impl Loadable for Cudnn9 {
 }
 
 impl Cudnn9 {
-    /// A status by name, with the library's own explanation of its last error.
+    /// Describes a status by name, with the library's own explanation of its last error.
     pub fn describe(&self, status: Status) -> String {
         // SAFETY: cuDNN returns a static string, or nothing for a code that it does not know.
         let name = unsafe { text((self.calls.error_string)(status)) };
@@ -86,12 +86,12 @@ impl Cudnn9 {
         }
     }
 
-    /// An error unless a call has succeeded.
+    /// Returns an error unless a call succeeded.
     pub fn check(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Result<()> {
         if status == 0 { Ok(()) } else { Err(self.error(device, what, status)) }
     }
 
-    /// The error of a status.
+    /// Converts a status into an error.
     pub fn error(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Error {
         let is_refused = matches!(status / 1000, BAD_PARAM | NOT_SUPPORTED);
         device.library_error("cuDNN", &what(), self.describe(status), is_refused)

@@ -13,13 +13,13 @@ use crate::{CudaDevice, Result, Slice, Stream};
 use cudarc::driver::result;
 use std::sync::{Arc, PoisonError};
 
-/// Times that [`Cudnn::fastest`] takes of an engine, after one that is not counted, and the runs of each.
+/// Timed runs of an engine in [`Cudnn::fastest`], after one that is not counted, and the repetitions in each.
 const TIMES: u32 = 5;
 const IN_A_ROW: u32 = 4;
 
-/// One engine, ready to run. A graph that has captured it keeps it, as its kernels are unloaded with it.
+/// One engine, ready to run. A graph that captured it must keep it alive: its kernels are unloaded with it.
 pub(super) struct BuiltPlan {
-    /// `Some` until it is dropped.
+    /// `Some` until the plan is dropped.
     pub descriptor: Option<Arc<Descriptor>>,
     pub workspace_bytes: usize,
     pub suggestion: Suggestion,
@@ -30,7 +30,7 @@ impl Drop for BuiltPlan {
     fn drop(&mut self) {
         let device = &self.cudnn.0.device;
         if device.may_free() {
-            // Its kernels may still run.
+            // Its kernels may still be running.
             between_captures(|| {
                 let _ = result::ctx::synchronize();
                 self.descriptor = None;
@@ -55,43 +55,43 @@ impl std::fmt::Debug for CudnnPlan {
 }
 
 impl CudnnPlan {
-    /// The workspace that it needs, in bytes.
+    /// Bytes of workspace that the engine needs.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         self.built.workspace_bytes as u64
     }
 
-    /// Whether it gives the same bits on every run.
+    /// Returns true if it gives the same bits on every run.
     #[must_use]
     pub fn is_deterministic(&self) -> bool {
         self.built.suggestion.is_deterministic()
     }
 
-    /// The engine in words, as "engine 46 on tensor cores". The library numbers its engines and tells no more of them.
+    /// Describes the engine, as "engine 46 on tensor cores". The library numbers its engines and gives no other details.
     #[must_use]
     pub fn algorithm(&self) -> String {
         self.built.suggestion.words()
     }
 
-    /// Its place among the heuristics' suggestions, from 1.
+    /// Index among the heuristics' suggestions, from 1.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.built.suggestion.rank
     }
 
-    /// Whether it transforms its operands (FFT or Winograd), which rounds more than sums of products do.
+    /// Returns true if it transforms its operands (FFT or Winograd), which rounds more than sums of products do.
     #[must_use]
     pub fn transforms(&self) -> bool {
         let notes = &self.built.suggestion.notes;
         notes.iter().any(|n| *n == note::FFT || note::WINOGRAD.contains(n))
     }
 
-    /// Runs it once on temporary arrays, which loads its kernels; not at all where they do not fit.
+    /// Runs the pass once on temporary arrays, which loads its kernels; does nothing if they do not fit.
     pub(super) fn try_out(&self) -> Result<()> {
         self.on_trial(|stream, queue| queue().and_then(|()| stream.synchronize())).map(drop)
     }
 
-    /// The least of some times in microseconds on temporary arrays; `None` where they do not fit.
+    /// Returns the shortest of some times in microseconds on temporary arrays; `None` if they do not fit.
     pub(super) fn timed(&self) -> Result<Option<f64>> {
         let device = CudaDevice(self.built.cudnn.0.device.clone());
         let [begin, end] = [device.event()?, device.event()?];
@@ -112,18 +112,18 @@ impl CudnnPlan {
         })
     }
 
-    /// Gives `work` a stream, and what queues the pass there on temporary arrays; `None` where they do not fit. It has to wait for what it queues.
+    /// Calls `work` with a stream and a function that queues the pass there on temporary arrays; `None` if they do not fit. `work` has to wait for what it queues.
     fn on_trial<T>(&self, work: impl FnOnce(&Stream, &dyn Fn() -> Result<()>) -> Result<T>) -> Result<Option<T>> {
         let Opened { library, device, raw, .. } = &*self.built.cudnn.0;
         let [first, second, third] =
-            self.pass.arrays().map(|of| usize::try_from(self.shape.bytes(of)).unwrap_or(usize::MAX));
+            self.pass.arrays().map(|operand| usize::try_from(self.shape.bytes(operand)).unwrap_or(usize::MAX));
         let arrays = Trial::new(device, [first, second, third, self.built.workspace_bytes]);
         let Some((_trial, [first, second, third, workspace])) = arrays else { return Ok(None) };
         let stream = Stream::new(&CudaDevice(device.clone()))?;
         // SAFETY: the arrays are as large as their descriptors say, and live until the wait below is over.
         let queue = || unsafe { self.queue(&stream, [first, second, third], workspace, &[]) };
         let done = work(&stream, &queue);
-        // Also where it has failed before it waited.
+        // This is needed even if it failed before it waited.
         let waited = stream.synchronize();
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the handle is live, and forgets the stream, which ends here.
@@ -135,8 +135,8 @@ impl CudnnPlan {
     /// and waits for nothing, and a graph that captures it owns the arrays. Nothing else should use the workspace meanwhile.
     ///
     /// # Errors
-    /// [`crate::Error::Unsupported`] where an array is too short or of another device, the output overlaps another array, or the workspace is
-    /// too small; a launch that is refused. A failure of the kernel itself shows when the stream is waited for.
+    /// [`crate::Error::Unsupported`] if an array is too short or on another device, the output overlaps another array, or the workspace is
+    /// too small; an error if the launch is refused. A failure of the kernel itself shows when the stream is waited for.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -145,18 +145,18 @@ impl CudnnPlan {
         workspace: &Slice<u8>,
     ) -> Result<()> {
         let arrays = [inputs[0], inputs[1], output];
-        for (of, array) in self.pass.arrays().into_iter().zip(arrays) {
-            let needed = self.shape.bytes(of);
+        for (operand, array) in self.pass.arrays().into_iter().zip(arrays) {
+            let needed = self.shape.bytes(operand);
             if (array.bytes() as u64) < needed {
                 return Err(self
                     .shape
-                    .refused(format!("needs {needed} bytes of {of:?}, and is given {}", array.bytes())));
+                    .refused(format!("needs {needed} bytes of {operand:?}, but got {}", array.bytes())));
             }
         }
         let needed = self.built.workspace_bytes;
         if workspace.bytes() < needed {
             let there = workspace.bytes();
-            return Err(self.shape.refused(format!("needs a workspace of {needed} bytes, and is given {there}")));
+            return Err(self.shape.refused(format!("needs a workspace of {needed} bytes, but got {there}")));
         }
         let all = [inputs[0], inputs[1], output, workspace];
         if all.iter().any(|s| !Arc::ptr_eq(&s.memory().device, &stream.device)) {
@@ -165,7 +165,7 @@ impl CudnnPlan {
         if [inputs[0], inputs[1], workspace].iter().any(|s| s.overlaps(output)) {
             return Err(self.shape.refused("needs an output that overlaps no other array".into()));
         }
-        // A workspace of no bytes may begin anywhere.
+        // An empty workspace may begin anywhere.
         if arrays.iter().any(|s| !s.address.is_multiple_of(ALIGNMENT))
             || needed > 0 && !workspace.address.is_multiple_of(ALIGNMENT)
         {
@@ -177,8 +177,8 @@ impl CudnnPlan {
     }
 
     /// # Safety
-    /// The arrays are as large as the shape says and the workspace as [`CudnnPlan::workspace_bytes`], until the pass has ended, or the
-    /// graph that has captured it is gone; the output overlaps none of the others.
+    /// The arrays must be as large as the shape says and the workspace as [`CudnnPlan::workspace_bytes`], until the pass has ended, or the
+    /// graph that has captured it is gone; the output must overlap none of the others.
     unsafe fn queue(
         &self,
         stream: &Stream,
@@ -190,7 +190,7 @@ impl CudnnPlan {
         device.bind()?;
         let check = |status| library.check(device, &|| self.shape.name(self.pass), status);
         let plan = self.built.descriptor.as_ref().map_or(std::ptr::null_mut(), |plan| plan.raw());
-        let ids = self.pass.arrays().map(|of| i64::from(of.place()));
+        let ids = self.pass.arrays().map(|operand| i64::from(operand.place()));
         let pack = || {
             Descriptor::new(library, kind::VARIANT_PACK)?
                 .with(attribute::PACK_IDS, &ids)?

@@ -12,7 +12,7 @@ use std::sync::Arc;
 const CROSS_CORRELATION: ConvolutionMode = ConvolutionMode(1);
 /// `CUDNN_HEUR_MODE_A`, the better of the decision trees, and `_FALLBACK`, engines that take most shapes.
 pub(super) const HEURISTICS: [Heuristics; 2] = [Heuristics(3), Heuristics(2)];
-/// Suggestions that are read of each.
+/// Largest number of suggestions read from each heuristic.
 const SUGGESTIONS: usize = 32;
 
 /// The graph of one pass: its operation, with the arrays that it names by [`Operand::place`].
@@ -69,14 +69,14 @@ fn described(
         .finalized()
 }
 
-/// An engine that the heuristics suggest, and how it is to be run.
+/// An engine that the heuristics suggest, with its configuration.
 pub(super) struct Suggestion {
     pub configuration: Arc<Descriptor>,
-    /// What the configuration is of.
+    /// Keeps the heuristics that the configuration came from alive.
     _heuristics: Arc<Descriptor>,
     pub engine: i64,
     pub notes: Vec<Note>,
-    /// Its place among the suggestions, from 1.
+    /// Index among the suggestions, from 1.
     pub rank: usize,
 }
 
@@ -85,7 +85,7 @@ impl Suggestion {
         !self.notes.contains(&note::NOT_DETERMINISTIC)
     }
 
-    /// In words, as "engine 46 on tensor cores".
+    /// Describes the engine, as "engine 46 on tensor cores".
     pub fn words(&self) -> String {
         let has = |note| self.notes.contains(&note);
         let method = match () {
@@ -98,7 +98,7 @@ impl Suggestion {
     }
 }
 
-/// What one of the heuristics suggests.
+/// Returns the engines that one of the heuristics suggests.
 pub(super) fn suggested(
     library: &Arc<Cudnn9>,
     graph: &Arc<Descriptor>,
@@ -130,7 +130,7 @@ mod tests {
     use crate::libraries::cudnn::{convolution, library};
     use crate::libraries::loader::tests::installed;
 
-    /// The library says what it made of ours. It loads its engines for that, and they need a driver.
+    /// Asks the library for its reading of our constants. It loads its engines for that, and they need a driver.
     #[test]
     fn descriptors_are_taken() {
         let Some(_device) = crate::testing::gpu("descriptors_are_taken by cuDNN") else { return };

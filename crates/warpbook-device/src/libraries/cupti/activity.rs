@@ -1,16 +1,16 @@
-//! What was recorded of a GPU: kernels, copies and fills, and the calls of the driver that led to them.
+//! Activity recorded on a GPU: kernels, copies and fills, and the driver calls that led to them.
 
 use std::collections::BTreeMap;
 
-/// What an [`Activity`] is.
+/// Kind of an [`Activity`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActivityKind {
     /// A kernel's run.
     Kernel {
-        /// Blocks.
+        /// Grid in blocks.
         grid: [u32; 3],
-        /// Threads.
+        /// Block in threads.
         block: [u32; 3],
         /// Registers of a thread.
         registers: u32,
@@ -19,15 +19,15 @@ pub enum ActivityKind {
     },
     /// A copy.
     Copy {
-        /// Its length.
+        /// Bytes copied.
         bytes: u64,
     },
     /// A fill.
     Fill {
-        /// Its length.
+        /// Bytes filled.
         bytes: u64,
     },
-    /// All that a part of a program did on a stream, as its two events tell.
+    /// All work of a part of a program on a stream, timed by two events.
     Range,
 }
 
@@ -42,7 +42,7 @@ impl ActivityKind {
     }
 }
 
-/// Something that a GPU did.
+/// An activity of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
     /// Kernel, copy or fill.
@@ -51,13 +51,13 @@ pub struct Activity {
     pub name: String,
     /// Nanoseconds from the start of the recorder to its own start.
     pub start_ns: u64,
-    /// How long it took.
+    /// Duration in nanoseconds.
     pub duration_ns: u64,
-    /// The stream, by CUPTI's number.
+    /// Stream, by CUPTI's number.
     pub stream: u32,
-    /// The same for all that one call of the driver led to, as the launch of a graph; larger for later calls.
+    /// Number shared by all activities of one driver call, such as the launch of a graph; larger for later calls.
     pub correlation: u32,
-    /// The graph that it was a node of, and the node: larger for nodes that were added later. Both are CUPTI's own numbers.
+    /// Graph and node that it ran as: larger for nodes that were added later. Both are CUPTI's own numbers.
     pub graph: Option<(u32, u64)>,
 }
 
@@ -69,30 +69,30 @@ impl Activity {
     }
 }
 
-/// A call of the driver by the host, as that which launches a kernel.
+/// A driver call by the host, such as the launch of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The function's name, as "cuLaunchKernel".
     pub name: String,
     /// Nanoseconds from the start of the recorder to its own start.
     pub start_ns: u64,
-    /// How long it took the host.
+    /// Duration on the host in nanoseconds.
     pub duration_ns: u64,
-    /// The thread, by the system's number.
+    /// Thread, by the system's number.
     pub thread: u32,
-    /// That of the activities that it led to.
+    /// Correlation of the activities that the call led to.
     pub correlation: u32,
 }
 
-/// What was recorded.
+/// The result of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recorded {
-    /// In the order of their starts.
+    /// Activities by start.
     pub activities: Vec<Activity>,
-    /// In the order of their starts; none but of [`crate::Recorder::with_calls`].
+    /// Driver calls by start; empty unless recorded by [`crate::Recorder::with_calls`].
     pub calls: Vec<Call>,
-    /// Of each correlation of a call that was made after a [`crate::Recorder::enter`] its id, the innermost one's.
+    /// Innermost id by correlation, for calls made after [`crate::Recorder::enter`].
     pub ranges: BTreeMap<u32, u64>,
-    /// Activities that CUPTI had no room for, or no times of.
+    /// Activities that CUPTI had no room for, or did not time.
     pub lost: u64,
 }

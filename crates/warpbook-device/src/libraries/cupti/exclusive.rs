@@ -1,8 +1,8 @@
-//! One profiler at a time in this process: a recorder of activity or a reader of counters.
+//! Allows one profiler at a time in this process: a recorder of activity or a reader of counters.
 
 use std::sync::atomic::AtomicBool;
 
-/// Whether activity is being recorded.
+/// True if activity is being recorded.
 pub(super) static RECORDING: AtomicBool = AtomicBool::new(false);
-/// Whether counters are being read.
+/// True if counters are being read.
 pub(super) static COLLECTING: AtomicBool = AtomicBool::new(false);

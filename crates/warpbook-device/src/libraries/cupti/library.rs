@@ -12,7 +12,7 @@ pub(super) type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize
 /// `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`, also on a virtual GPU, and `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
 const NO_RIGHTS: [Status; 2] = [35, 40];
 const ANOTHER_PROFILER: Status = 39;
-/// The first version of the interface whose records have the fields that are read: that of CUDA 12.0.
+/// Oldest version of the interface whose records have the fields that are read, from CUDA 12.0.
 const OLDEST: u32 = 19;
 /// `CUPTI_CB_DOMAIN_DRIVER_API`.
 pub(super) const DRIVER_CALLS: u32 = 1;
@@ -38,7 +38,7 @@ library! {
 /// The library.
 pub(super) struct Cupti {
     pub calls: ActivityCalls,
-    /// `None` where a test has the functions.
+    /// `None` if a test provides the functions.
     pub _file: Option<SharedLibrary>,
     pub path: PathBuf,
     pub version: u32,
@@ -68,14 +68,14 @@ impl Loadable for Cupti {
         Ok(Self { calls, _file: Some(file), path: path.to_owned(), version })
     }
 
-    /// From 13.0 on the version is that of CUDA, as 130001; before, versions were counted.
+    /// Since 13.0 the version is CUDA's, as 130001; earlier versions were counted up.
     fn cuda_major(&self) -> Option<u32> {
         Some(if self.version < 10_000 { 12 } else { self.version / 10_000 })
     }
 }
 
 impl Cupti {
-    /// The library's clock in nanoseconds.
+    /// Current time of the library's clock in nanoseconds.
     pub fn now(&self) -> Result<u64> {
         let mut now = 0;
         // SAFETY: the pointer is to a live integer.
@@ -83,7 +83,7 @@ impl Cupti {
         Ok(now)
     }
 
-    /// A status by name.
+    /// Describes a status by name.
     pub fn describe(&self, status: Status) -> String {
         let mut name = std::ptr::null();
         // SAFETY: the pointer is to a live pointer, which is then null or to a static string.
@@ -106,7 +106,7 @@ impl Cupti {
         Err(Error::NotRecorded { why })
     }
 
-    /// The name of a function of the driver.
+    /// Name of a driver function.
     pub fn callback_name(&self, callback: u32) -> String {
         let mut name = std::ptr::null();
         // SAFETY: the pointer is to a live pointer, which is then null or to a static string.

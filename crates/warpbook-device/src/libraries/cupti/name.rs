@@ -1,7 +1,7 @@
 //! Names of kernels.
 
-/// A kernel's name as its source has it: of a mangled one the namespaces and the function, without arguments and template arguments. What is not
-/// mangled, as our own kernels, or in a way that is not known here, stays as it is.
+/// Returns a kernel's name as in its source: for a mangled name the namespaces and the function, without arguments and template arguments. Names that are not
+/// mangled, such as our own kernels', or in an unknown way, stay as they are.
 pub(super) fn readable(name: &str) -> String {
     qualified(name).unwrap_or_else(|| name.to_owned())
 }
@@ -40,7 +40,7 @@ mod tests {
         check("_Z4axpyPfS_f", "axpy");
         check("_ZN5cudnn3cnn11conv2d_gridILb1ELi3EEEvPKf", "cudnn::cnn::conv2d_grid");
         check("_ZN8internal20_GLOBAL__N_0000000003fooEv", "internal::foo");
-        // Not what the ABI says, or more than is read here.
+        // This is not the ABI's form, or more than is read here.
         for odd in ["", "_Z", "_ZN", "_Z99x", "_ZN99x", "_ZZ4mainE3foo", "_Z0", "_Z1é", "9x"] {
             check(odd, odd);
         }

@@ -1,6 +1,6 @@
-//! Recordings of what a GPU did and when: kernels, copies and fills with true times, inside of graphs too.
+//! Records what a GPU did and when: kernels, copies and fills with true times, inside graphs too.
 //!
-//! From CUPTI's activity records, which the driver's profiling interface writes where the library is present.
+//! The data are CUPTI's activity records, which the driver's profiling interface writes if the library is present.
 
 use super::activity::Recorded;
 use super::library::LOADED;
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 /// Records what the GPUs of this process do until it is finished or dropped. There is one at a time in a process.
 ///
 /// The clock is CUPTI's, in nanoseconds; its zero is the start of the recorder. While it records, each launch takes the host longer, and in a
-/// graph the kernels lie further apart than without: compare with a time that was measured without it. CUPTI stays attached to the process
+/// graph the kernels lie further apart than without: compare with a time measured without a recorder. CUPTI stays attached to the process
 /// afterwards: a launch then takes the host 4.9 us instead of 3.9, measured on a machine with an NVIDIA H200.
-/// The code of kernels that are dropped meanwhile or afterwards stays loaded as long as the context: else CUPTI might name another by it.
+/// The code of kernels that are dropped meanwhile or afterwards stays loaded as long as the context: otherwise CUPTI might give their names to others.
 #[derive(Debug)]
 pub struct Recorder {
     session: Session,
@@ -27,16 +27,17 @@ impl Recorder {
     /// A graph is best captured after this: then CUPTI has seen all of its nodes.
     ///
     /// # Errors
-    /// [`crate::Error::Library`] where there is no library or it does not load, and [`crate::Error::NotRecorded`] where there is another recorder or profiler, or the driver does not let it.
+    /// [`crate::Error::Library`] if there is no library or it does not load, and [`crate::Error::NotRecorded`] if there is another recorder or profiler, or the
+    /// driver refuses.
     pub fn start(device: &CudaDevice) -> Result<Self> {
         Self::begin(device, false)
     }
 
-    /// The same, which records the host's calls of the driver too, and the id by which [`Recorder::enter`] was called before. Each call takes the host some
-    /// microseconds longer then.
+    /// Like [`Recorder::start`], but also records the host's driver calls and the id of the last [`Recorder::enter`]. Each call then takes the host some
+    /// microseconds longer.
     ///
     /// # Errors
-    /// Those of [`Recorder::start`].
+    /// The errors of [`Recorder::start`].
     pub fn with_calls(device: &CudaDevice) -> Result<Self> {
         Self::begin(device, true)
     }
@@ -52,63 +53,63 @@ impl Recorder {
     /// Nanoseconds since the start of the recorder, by the clock of the activities.
     ///
     /// # Errors
-    /// [`crate::Error::NotRecorded`] where CUPTI fails.
+    /// [`crate::Error::NotRecorded`] if CUPTI fails.
     pub fn now_ns(&self) -> Result<u64> {
         self.session.now_ns()
     }
 
-    /// From here on what this thread asks the driver for is counted to this id, until [`Recorder::leave`]: see [`Recorded::ranges`]. Ranges may be nested.
+    /// Assigns driver calls of this thread to this id until [`Recorder::leave`]: see [`Recorded::ranges`]. Ranges may be nested.
     ///
     /// # Errors
-    /// [`crate::Error::NotRecorded`] where CUPTI fails.
+    /// [`crate::Error::NotRecorded`] if CUPTI fails.
     pub fn enter(&self, id: u64) -> Result<()> {
         self.session.push(id)
     }
 
-    /// Ends the range that this thread entered last. Those that it has not left when the recorder ends are left then.
+    /// Ends the range that this thread entered last. Ranges that are still open when the recorder ends are closed.
     pub fn leave(&self) {
         self.session.pop();
     }
 
-    /// Whether CUPTI is attached to this process, by this recorder or one before: then each launch takes the host a little longer.
+    /// Returns true if CUPTI is attached to this process, by this recorder or one before: then each launch takes the host a little longer.
     #[must_use]
     pub fn is_attached() -> bool {
         session::is_registered()
     }
 
-    /// Version and place of the library that [`Recorder::start`] would find, for a driver of that CUDA.
+    /// Returns version and path of the library that [`Recorder::start`] would find, for a driver of that CUDA.
     ///
     /// # Errors
-    /// [`crate::Error::Library`].
+    /// [`crate::Error::Library`] if there is none.
     pub fn find(driver_cuda: Option<(u32, u32)>) -> Result<(u32, PathBuf)> {
         let library = LOADED.load(driver_cuda)?;
         Ok((library.version, library.path.clone()))
     }
 
-    /// What has been recorded since the start, or since this was called last. Wait for the work first, as by
+    /// Returns the records since the start or the last call. Wait for the work first, for example with
     /// [`crate::Stream::synchronize`]: an activity that has not ended comes later, or is lost.
     ///
     /// # Errors
-    /// [`crate::Error::NotRecorded`] where CUPTI fails.
+    /// [`crate::Error::NotRecorded`] if CUPTI fails.
     pub fn take(&self) -> Result<Recorded> {
         self.session.take()
     }
 
-    /// Ends the recording and says what has been recorded since the start, or since [`Recorder::take`].
+    /// Ends the recording and returns the records since the start or the last [`Recorder::take`].
     ///
     /// # Errors
-    /// [`crate::Error::NotRecorded`] where CUPTI fails.
+    /// [`crate::Error::NotRecorded`] if CUPTI fails.
     pub fn finish(self) -> Result<Recorded> {
         self.session.take()
     }
 
-    /// Where the library was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.session.library().path
     }
 
-    /// The version that the library says, as 130001 of CUDA 13.0 or 26 of CUDA 12.9.
+    /// Version of the library, as 130001 for CUDA 13.0 or 26 for CUDA 12.9.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.session.library().version

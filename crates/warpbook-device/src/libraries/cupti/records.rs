@@ -1,5 +1,5 @@
-//! The records that are read: their first fields, which CUPTI has kept since CUDA 12.0, where later versions have added to their ends.
-//! From cupti_activity.h, whose structures are packed and aligned to 8 bytes; these fields lie at multiples of their sizes, so that C's layout is the same.
+//! The records' first fields, which CUPTI has kept since CUDA 12.0, while later versions added fields at the end.
+//! They are from cupti_activity.h, whose structures are packed and aligned to 8 bytes; these fields lie at multiples of their sizes, so C's layout is the same.
 
 use super::activity::{Activity, ActivityKind, Call};
 use super::name::readable;
@@ -33,7 +33,7 @@ pub(super) struct KernelRecord {
     pub local_total: u32,
     pub correlation: u32,
     pub grid_id: i64,
-    /// Zero-terminated, of the library's own; as a number, so that it is not followed by mistake.
+    /// A zero-terminated string of the library; as a number, so that it is not followed by mistake.
     pub name: usize,
     pub reserved: usize,
     pub queued: u64,
@@ -109,7 +109,7 @@ pub(super) struct CallRecord {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RangeRecord {
     pub kind: u32,
-    pub of: u32,
+    pub external_kind: u32,
     pub id: u64,
     pub correlation: u32,
     pub reserved: u32,
@@ -165,7 +165,7 @@ impl FillRecord {
     }
 }
 
-/// Start and duration; `None` where CUPTI has none, or they make no sense.
+/// Returns start and duration; `None` if CUPTI has none, or they make no sense.
 fn times(start: u64, end: u64, zero: u64) -> Option<(u64, u64)> {
     if start == 0 || end < start {
         return None;
@@ -173,7 +173,7 @@ fn times(start: u64, end: u64, zero: u64) -> Option<(u64, u64)> {
     Some((start.saturating_sub(zero), end - start))
 }
 
-/// 0 is no node.
+/// 0 means no node.
 fn node(graph: u32, node: u64) -> Option<(u32, u64)> {
     (node != 0).then_some((graph, node))
 }
@@ -182,7 +182,7 @@ fn node(graph: u32, node: u64) -> Option<(u32, u64)> {
 mod tests {
     use super::*;
 
-    /// As `offsetof` says of the headers of CUDA 12.9 (`CUpti_ActivityKernel9`) and 13.0 (`CUpti_ActivityKernel10`).
+    /// The numbers are `offsetof` in the headers of CUDA 12.9 (`CUpti_ActivityKernel9`) and 13.0 (`CUpti_ActivityKernel10`).
     #[test]
     fn fields_lie_where_the_headers_have_them() {
         use std::mem::offset_of;
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(copy, [4, 8, 16, 40, 44, 64, 72]);
         assert_eq!(offsets!(FillRecord, bytes, start, stream, correlation, graph_node, graph), [8, 16, 40, 44, 64, 72]);
         assert_eq!(offsets!(CallRecord, callback, start, end, thread, correlation), [4, 8, 16, 28, 32]);
-        assert_eq!(offsets!(RangeRecord, of, id, correlation), [4, 8, 16]);
+        assert_eq!(offsets!(RangeRecord, external_kind, id, correlation), [4, 8, 16]);
         assert_eq!([size_of::<CallRecord>(), size_of::<RangeRecord>()], [40, 24]);
         // Nothing is read behind the shortest record.
         assert_eq!([size_of::<KernelRecord>(), size_of::<CopyRecord>(), size_of::<FillRecord>()], [160, 80, 80]);

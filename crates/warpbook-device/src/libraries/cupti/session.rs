@@ -13,34 +13,34 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: buffers that are not full too.
+/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: returns buffers that are not full, too.
 const FORCED: u32 = 1;
-/// A buffer for some thousand records.
+/// Size of a buffer, for some thousand records.
 const BUFFER: Layout = match Layout::from_size_align(1 << 20, 8) {
     Ok(layout) => layout,
     Err(_) => panic!("8 is a power of two"),
 };
 /// Without `GRAPH_TRACE`, which would give one record for a whole graph.
 const KINDS: [u32; 3] = [CONCURRENT_KERNEL, MEMCPY, MEMSET];
-/// Calls of the driver, and the ranges in which they are made.
+/// Driver calls, and the ranges in which they are made.
 const CALLS: [u32; 2] = [DRIVER, EXTERNAL_CORRELATION];
-/// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`: another profiler in this process would take another.
+/// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`: another profiler in this process would use another.
 pub(super) const OWN_RANGES: u32 = 3;
-/// The one whose buffers come back to [`completed`], once it has been told so.
+/// The session whose buffers come back to [`completed`], once it has been registered.
 static REGISTERED: OnceLock<Arc<Cupti>> = OnceLock::new();
 static STORE: Mutex<Store> = Mutex::new(Store {
     zero: 0,
     recorded: Recorded { activities: Vec::new(), calls: Vec::new(), ranges: BTreeMap::new(), lost: 0 },
 });
 
-/// What has come back of the buffers.
+/// Records from the buffers that came back.
 struct Store {
     /// CUPTI's time at the recorder's start.
     zero: u64,
     recorded: Recorded,
 }
 
-/// Whether a session has been begun in this process.
+/// Returns true if a session has been begun in this process.
 pub(super) fn is_registered() -> bool {
     REGISTERED.get().is_some()
 }
@@ -53,7 +53,7 @@ impl Cupti {
     /// Reads a buffer's records.
     ///
     /// # Safety
-    /// `buffer` holds so many bytes of records that this library has written.
+    /// `buffer` must hold `valid` bytes of records written by this library.
     unsafe fn read(&self, buffer: *mut u8, valid: usize, store: &mut Store) {
         let mut record: *mut u8 = std::ptr::null_mut();
         // SAFETY: as the caller says; the record is null before the first call and the last one's after it.
@@ -84,7 +84,7 @@ impl Cupti {
                 EXTERNAL_CORRELATION => {
                     // SAFETY: a record of that kind is these fields.
                     let range = unsafe { record.cast::<RangeRecord>().read() };
-                    if range.of == OWN_RANGES {
+                    if range.external_kind == OWN_RANGES {
                         store.recorded.ranges.insert(range.correlation, range.id);
                     }
                     continue;
@@ -99,7 +99,7 @@ impl Cupti {
     }
 }
 
-/// CUPTI asks for a buffer.
+/// Called when CUPTI needs a buffer.
 extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
     // SAFETY: the layout has a size; CUPTI gives three pointers to write to. It drops records where the buffer is null.
     unsafe {
@@ -110,7 +110,7 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *m
     }
 }
 
-/// CUPTI gives a buffer back.
+/// Called when CUPTI returns a buffer.
 extern "C" fn completed(context: *mut c_void, stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
     if buffer.is_null() {
         return;
@@ -131,7 +131,7 @@ extern "C" fn completed(context: *mut c_void, stream: u32, buffer: *mut u8, _siz
     unsafe { dealloc(buffer, BUFFER) };
 }
 
-/// The kinds are enabled as long as it lives.
+/// A session; the kinds are enabled as long as it lives.
 #[derive(Debug)]
 pub(super) struct Session {
     library: Arc<Cupti>,
@@ -144,10 +144,10 @@ impl Session {
             return Err(Error::NotRecorded { why });
         }
         if RECORDING.swap(true, Ordering::AcqRel) {
-            let why = "another recorder is at work in this process: finish or drop it first".into();
+            let why = "another recorder is active in this process: finish or drop it first".into();
             return Err(Error::NotRecorded { why });
         }
-        // From here on an error drops the session, which disables what was enabled.
+        // From here on an error drops the session, which disables the enabled kinds.
         let session = Self { library };
         let Cupti { calls, .. } = &*session.library;
         if REGISTERED.get().is_none() {
@@ -182,7 +182,7 @@ impl Session {
         self.library.check("a range", unsafe { (self.library.calls.push)(OWN_RANGES, id) })
     }
 
-    /// Whether there was one.
+    /// Returns true if there was one.
     pub fn pop(&self) -> bool {
         let mut id = 0;
         // SAFETY: the pointer is to a live integer.
@@ -196,7 +196,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Those of a part that panicked.
+        // Ranges of a part that panicked.
         while self.pop() {}
         let calls = &self.library.calls;
         for kind in KINDS.into_iter().chain(CALLS) {

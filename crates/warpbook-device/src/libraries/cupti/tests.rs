@@ -25,7 +25,7 @@ fn every_function_is_in_the_library() {
     assert!(sentence(8).contains("CUPTI_ERROR_OUT_OF_MEMORY"), "{}", sentence(8));
 }
 
-/// A library whose functions are here: a flush gives back a buffer with a kernel, a copy, a fill, a kind that was not asked for, a kernel
+/// A mock of the library: a flush returns a buffer with a kernel, a copy, a fill, a kind that was not asked for, a kernel
 /// without times, the range of a call and the call.
 mod fake {
     use super::*;
@@ -160,7 +160,7 @@ fn records_are_read_and_kinds_disabled_again() {
     let session = Session::start(fake::library(), false).unwrap();
     assert_eq!(fake::ENABLED.load(Ordering::SeqCst), 1 << CONCURRENT_KERNEL | 1 << MEMCPY | 1 << MEMSET, "no calls");
     let second = Session::start(fake::library(), false).unwrap_err().to_string();
-    assert!(second.contains("another recorder is at work"), "{second}");
+    assert!(second.contains("another recorder is active"), "{second}");
     let recorded = session.take().unwrap();
     assert_eq!(recorded.lost, 3, "two that were dropped, and one without times");
     let told: Vec<_> = recorded

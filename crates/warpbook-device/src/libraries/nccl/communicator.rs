@@ -1,4 +1,4 @@
-//! Communicators: a rank's part of what several GPUs do together.
+//! Communicators: one rank's access to operations of several GPUs.
 
 use super::handle::{NcclHandle, NcclId, Window, check, in_time};
 use super::library::{
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use warpbook_record::Dtype;
 
-/// What a reduction makes of the ranks' values.
+/// Operation of a reduction over the ranks' values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NcclReduce {
     /// Their sum.
@@ -33,20 +33,20 @@ fn data_type(dtype: Dtype) -> c_int {
     }
 }
 
-/// A rank's part of a communicator: a GPU and those of the other ranks.
+/// One rank of a communicator, with its GPU.
 ///
-/// Every rank queues the same operations in the same order. They can be captured; a graph that has captured one keeps the communicator where its
+/// Every rank must queue the same operations in the same order. They can be captured; a graph that has captured one keeps the communicator alive if its
 /// owner does.
 pub struct Communicator {
     pub(super) nccl: Arc<Nccl2>,
     pub(super) device: Arc<Inner>,
     pub(super) handle: NcclHandle,
-    /// One call at a time.
+    /// Held during each call.
     calls: Mutex<()>,
     rank: usize,
     world: usize,
     is_aborted: AtomicBool,
-    /// Reductions with a factor, by its bits and type; the library has each until the communicator ends.
+    /// Reductions with a factor, by its bits and type; the library keeps each until the communicator ends.
     weighted: Mutex<Vec<(u32, c_int, c_int)>>,
     pub(super) windows: Mutex<Vec<Window>>,
     name: Arc<str>,
@@ -66,12 +66,12 @@ impl std::fmt::Debug for Communicator {
 }
 
 impl Communicator {
-    /// Joins the ranks that have the same identifier; all call it at the same time, each for a GPU that no other has.
+    /// Joins the ranks that have the same id; all must call it at the same time, each for a GPU of its own.
     ///
     /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
     ///
     /// # Errors
-    /// [`Error::Library`] where there is no NCCL; NCCL's; the other ranks do not come within the limit. A call that is still waiting for them is then left
+    /// [`Error::Library`] if there is no NCCL; NCCL's errors; if the other ranks do not come within the limit. A call that is still waiting for them is then left
     /// to its thread, so that the process had better end.
     pub fn new(device: &CudaDevice, id: NcclId, (rank, world): (usize, usize), limit: Duration) -> Result<Self> {
         let nccl = LOADED.load(Some(device.driver_cuda()))?;
@@ -84,23 +84,23 @@ impl Communicator {
             let status = relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.bytes()), number) });
             check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| NcclHandle(raw))
         })?;
-        Ok(Self::of(nccl, device, handle, (rank, world)))
+        Ok(Self::from_handle(nccl, device, handle, (rank, world)))
     }
 
-    /// A communicator for each of several devices, all of this process: what they do together is queued by one thread, within
+    /// Returns a communicator for each of several devices, all of this process: one thread queues their common operations, within
     /// [`Communicator::group`].
     ///
     /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
     ///
     /// # Errors
-    /// [`Error::Library`] where there is no NCCL; [`Error::Unsupported`] for no device, and for one that is named twice; NCCL's; it takes longer than
+    /// [`Error::Library`] if there is no NCCL; [`Error::Unsupported`] for no device, and for one that is named twice; NCCL's errors; if it takes longer than
     /// the limit.
     pub fn all(devices: &[CudaDevice], limit: Duration) -> Result<Vec<Self>> {
         let mut indices: Vec<c_int> = Vec::new();
         for device in devices {
             let index = c_int::try_from(device.info().index).unwrap_or(c_int::MAX);
             if indices.contains(&index) {
-                let why = format!("takes a GPU once, and cuda:{index} is named twice");
+                let why = format!("needs different GPUs, but cuda:{index} is named twice");
                 return Err(Error::Unsupported { what: "NCCL".into(), why });
             }
             indices.push(index);
@@ -110,7 +110,7 @@ impl Communicator {
         };
         let nccl = LOADED.load(Some(first.driver_cuda()))?;
         let calls = nccl.clone();
-        // On another thread also because it changes which device is current.
+        // It runs on another thread also because it changes the current device.
         let handles = in_time(&first.0, "the GPUs", limit, move || {
             let mut raw = vec![std::ptr::null_mut(); indices.len()];
             let count = c_int::try_from(indices.len()).unwrap_or(c_int::MAX);
@@ -121,11 +121,11 @@ impl Communicator {
             Ok(raw.into_iter().map(NcclHandle).collect::<Vec<_>>())
         })?;
         let world = devices.len();
-        let of = |(rank, (device, handle))| Self::of(nccl.clone(), device, handle, (rank, world));
-        Ok(devices.iter().zip(handles).enumerate().map(of).collect())
+        let communicator = |(rank, (device, handle))| Self::from_handle(nccl.clone(), device, handle, (rank, world));
+        Ok(devices.iter().zip(handles).enumerate().map(communicator).collect())
     }
 
-    fn of(nccl: Arc<Nccl2>, device: &CudaDevice, handle: NcclHandle, (rank, world): (usize, usize)) -> Self {
+    fn from_handle(nccl: Arc<Nccl2>, device: &CudaDevice, handle: NcclHandle, (rank, world): (usize, usize)) -> Self {
         Self {
             nccl,
             device: device.0.clone(),
@@ -140,43 +140,43 @@ impl Communicator {
         }
     }
 
-    /// This rank.
+    /// Number of this rank.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// The number of ranks.
+    /// Number of ranks.
     #[must_use]
     pub fn world(&self) -> usize {
         self.world
     }
 
-    /// The library's version, as 22803.
+    /// Version of the library, as 22803.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.nccl.version.unsigned_abs()
     }
 
-    /// Where the library was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.nccl.file.path
     }
 
-    /// Queues the reduction of an array over the ranks, in place on all. `array` holds values of `dtype`.
+    /// Queues the in-place reduction of an array over the ranks. `array` holds values of `dtype`.
     ///
     /// # Errors
-    /// NCCL's; the array is of another device.
+    /// NCCL's errors; if the array is on another device.
     pub fn all_reduce(&self, stream: &Stream, array: &Slice<u8>, dtype: Dtype, reduce: NcclReduce) -> Result<()> {
         let (data, count) = (data_type(dtype), array.bytes() / dtype.bytes() as usize);
         self.all_reduce_of(stream, array, (data, count), self.operation(reduce, data)?)
     }
 
-    /// Queues the sum of an array of doubles over the ranks, in place on all.
+    /// Queues the in-place sum of an array of doubles over the ranks.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     pub fn sum(&self, stream: &Stream, array: &Slice<f64>) -> Result<()> {
         self.all_reduce_of(stream, &array.cast(), (FLOAT64, array.len()), SUM)
     }
@@ -205,10 +205,10 @@ impl Communicator {
         })
     }
 
-    /// Queues the reduction of all ranks' `from` into `to` of rank `root`, which may be its `from`; those of the others are not written.
+    /// Queues the reduction of all ranks' `from` into `to` of rank `root`, which may be its `from`; the other ranks' `to` is not written.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     ///
     /// # Panics
     /// If the two have different lengths.
@@ -230,10 +230,10 @@ impl Communicator {
         })
     }
 
-    /// Queues the reduction of `from`; every rank gets its part of the sum, `to`, which is a `world`th of it.
+    /// Queues the reduction of `from`; every rank gets its part of the sum in `to`, which is a `world`th of it.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     ///
     /// # Panics
     /// If `from` is not `world` times as long as `to`.
@@ -259,7 +259,7 @@ impl Communicator {
     /// Queues the collection of all ranks' `from` in `to`, in their order.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     ///
     /// # Panics
     /// If `to` is not `world` times as long as `from`.
@@ -272,10 +272,10 @@ impl Communicator {
         })
     }
 
-    /// Queues a copy of rank `root`'s array to all.
+    /// Queues a copy of rank `root`'s array to all ranks.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     pub fn broadcast(&self, stream: &Stream, array: &Slice<u8>, root: usize) -> Result<()> {
         let (address, count, root) = (array.at(0).0, array.bytes(), c_int::try_from(root).unwrap_or(-1));
         self.queue(stream, "a broadcast", &[array], || {
@@ -289,7 +289,7 @@ impl Communicator {
     /// Queues sending an array to a rank, which receives it.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     pub fn send(&self, stream: &Stream, array: &Slice<u8>, to: usize) -> Result<()> {
         let (address, count, to) = (array.at(0).0, array.bytes(), c_int::try_from(to).unwrap_or(-1));
         self.queue(stream, "sending", &[array], || {
@@ -298,10 +298,10 @@ impl Communicator {
         })
     }
 
-    /// Queues receiving what a rank sends.
+    /// Queues receiving an array that a rank sends.
     ///
     /// # Errors
-    /// As of [`Communicator::all_reduce`].
+    /// The errors of [`Communicator::all_reduce`].
     pub fn receive(&self, stream: &Stream, array: &Slice<u8>, from: usize) -> Result<()> {
         let (address, count, from) = (array.at(0).0, array.bytes(), c_int::try_from(from).unwrap_or(-1));
         self.queue(stream, "receiving", &[array], || {
@@ -310,17 +310,17 @@ impl Communicator {
         })
     }
 
-    /// Queues several operations as one: sending and receiving at the same time, or reductions with one launch; those of other communicators of
-    /// the same thread too.
+    /// Queues several operations as one: sending and receiving at the same time, or reductions with one launch; it includes those of the same thread's other
+    /// communicators.
     ///
     /// # Errors
-    /// Those of the operations, and NCCL's.
+    /// The errors of the operations, and NCCL's.
     pub fn group<R>(&self, operations: impl FnOnce() -> Result<R>) -> Result<R> {
         self.device.bind()?;
         // SAFETY: it has no preconditions, and is ended below on the same thread.
         check(&self.nccl, self.handle.0, "a group", unsafe { (self.nccl.calls.group_start)() })?;
         let done = operations();
-        // Relaxed as in `queue`: what was grouped is queued now.
+        // Relaxed as in `queue`: the grouped operations are queued now.
         // SAFETY: as above.
         let ended = relaxed(|| unsafe { (self.nccl.calls.group_end)() });
         let done = done?;
@@ -328,7 +328,7 @@ impl Communicator {
         Ok(done)
     }
 
-    /// What has gone wrong since, as a connection that ended; `None` where nothing has.
+    /// Returns an error that has occurred since, such as a closed connection; `None` if there is none.
     #[must_use]
     pub fn async_error(&self) -> Option<String> {
         if self.is_aborted.load(Ordering::SeqCst) {
@@ -341,8 +341,8 @@ impl Communicator {
         (status != 0 && status != IN_PROGRESS).then(|| self.nccl.describe(status, self.handle.0))
     }
 
-    /// Ends what was queued, also where it waits for a rank that is no more. Nothing can be queued afterwards. Comes back when every graph that captured
-    /// operations of several ranks is gone, so another thread than the one that owns these calls it.
+    /// Ends queued operations, even if they wait for a rank that has ended. Nothing can be queued afterwards. It returns when every graph that captured
+    /// operations of several ranks is gone, so call it from another thread than the one that owns these.
     pub fn abort(&self) {
         if !self.is_aborted.swap(true, Ordering::SeqCst) && self.device.bind().is_ok() {
             // SAFETY: the communicator is live, and is not used after this, which the flag sees to.
@@ -350,7 +350,7 @@ impl Communicator {
         }
     }
 
-    /// The number of a reduction of values of a type.
+    /// Returns NCCL's number for a reduction of values of a type.
     fn operation(&self, reduce: NcclReduce, data: c_int) -> Result<c_int> {
         let factor = match reduce {
             NcclReduce::Sum => return Ok(SUM),

@@ -1,4 +1,4 @@
-//! What names a communicator, and calls of NCCL.
+//! The id of a communicator, and calls of NCCL.
 
 use super::library::{LOADED, Nccl2, RawCommunicator, UniqueId};
 use crate::cuda::context::Inner;
@@ -8,7 +8,7 @@ use crate::{CudaDevice, Error, Result};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// What all ranks of a communicator have in common: rank 0 makes it, and the others are given its bytes.
+/// Id that all ranks of a communicator share: rank 0 makes it and sends its bytes to the others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NcclId([u8; 128]);
 
@@ -19,10 +19,10 @@ impl std::fmt::Debug for NcclId {
 }
 
 impl NcclId {
-    /// A new one.
+    /// Returns a new id.
     ///
     /// # Errors
-    /// [`Error::Library`] where there is no NCCL; NCCL's.
+    /// [`Error::Library`] if there is no NCCL; NCCL's errors.
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let nccl = LOADED.load(Some(device.driver_cuda()))?;
         let mut id = UniqueId([0; 128]);
@@ -32,27 +32,27 @@ impl NcclId {
         Ok(Self(id.0))
     }
 
-    /// Its bytes.
+    /// Bytes of the id.
     #[must_use]
     pub fn bytes(&self) -> [u8; 128] {
         self.0
     }
 
-    /// That of these bytes.
+    /// Returns the id with these bytes.
     #[must_use]
     pub fn of(bytes: [u8; 128]) -> Self {
         Self(bytes)
     }
 }
 
-/// A pointer that may go to another thread.
+/// A pointer that may move to another thread.
 pub(super) struct NcclHandle(pub RawCommunicator);
 // SAFETY: NCCL's calls may come from any thread, one at a time; `ncclCommAbort` at any time.
 unsafe impl Send for NcclHandle {}
 // SAFETY: as above.
 unsafe impl Sync for NcclHandle {}
 
-/// A registered window. Its memory stays until NCCL has forgotten it.
+/// A registered window. Its memory stays until NCCL has deregistered it.
 pub(super) struct Window {
     pub handle: NcclHandle,
     pub _memory: Arc<Allocation>,
@@ -77,7 +77,7 @@ fn waited(for_whom: &str, limit: Duration) -> Error {
     }
 }
 
-/// Makes a call that may wait for ever, with the device's context current, on a thread that is left to it after the limit.
+/// Makes a call that may wait forever, with the device's context current, on a thread that is left to it after the limit.
 pub(super) fn in_time<T: Send + 'static>(
     device: &Arc<Inner>,
     for_whom: &str,
@@ -86,7 +86,7 @@ pub(super) fn in_time<T: Send + 'static>(
 ) -> Result<T> {
     let (to, made) = mpsc::channel();
     let device = device.clone();
-    // Nobody waits for the answer any more where it took too long.
+    // Nobody waits for the answer any more if it took too long.
     std::thread::spawn(move || to.send(device.bind().and_then(|()| call())));
     made.recv_timeout(limit).unwrap_or_else(|_| Err(waited(for_whom, limit)))
 }

@@ -29,7 +29,7 @@ pub(super) const SUM: c_int = 0;
 pub(super) const AVERAGE: c_int = 4;
 /// `ncclScalarHostImmediate`: the factor is read before the call returns.
 pub(super) const HOST_IMMEDIATE: c_int = 1;
-/// The oldest with all functions below: 2.11 has `ncclRedOpCreatePreMulSum`, as 21100.
+/// Oldest version with all functions below: 2.11 has `ncclRedOpCreatePreMulSum`, as 21100.
 const OLDEST: c_int = 21_100;
 
 /// `NCCL_WIN_COLL_SYMMETRIC`.
@@ -40,7 +40,7 @@ library! {
     pub(super) struct WindowCalls {
         fn allocate(*mut *mut c_void, usize) -> Status = "ncclMemAlloc";
         fn free(*mut c_void) -> Status = "ncclMemFree";
-        /// All ranks call it at the same time.
+        /// Collective: all ranks must call it at the same time.
         fn register(RawCommunicator, *mut c_void, usize, *mut *mut c_void, c_int) -> Status = "ncclCommWindowRegister";
         fn deregister(RawCommunicator, *mut c_void) -> Status = "ncclCommWindowDeregister";
     }
@@ -51,11 +51,11 @@ library! {
     pub(super) struct NcclCalls {
         fn version(*mut c_int) -> Status = "ncclGetVersion";
         fn error_string(Status) -> *const c_char = "ncclGetErrorString";
-        /// From version 2.13 on.
+        /// Exists since version 2.13.
         fn last_error(RawCommunicator) -> *const c_char = "ncclGetLastError", optional;
         fn unique_id(*mut UniqueId) -> Status = "ncclGetUniqueId";
         fn init(*mut RawCommunicator, c_int, UniqueId, c_int) -> Status = "ncclCommInitRank";
-        /// A communicator for each of these devices, all in this process.
+        /// Creates a communicator for each of these devices, all in this process.
         fn init_all(*mut RawCommunicator, c_int, *const c_int) -> Status = "ncclCommInitAll";
         fn destroy(RawCommunicator) -> Status = "ncclCommDestroy";
         fn abort(RawCommunicator) -> Status = "ncclCommAbort";
@@ -63,12 +63,12 @@ library! {
         fn group_start() -> Status = "ncclGroupStart";
         fn group_end() -> Status = "ncclGroupEnd";
         fn all_reduce(*const c_void, *mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclAllReduce";
-        /// The elements that each rank receives are counted.
+        /// The count is of elements that each rank receives.
         fn reduce_scatter(*const c_void, *mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclReduceScatter";
-        /// The sum ends up in the array of one rank, whose number comes after the operation.
+        /// The sum ends up in the array of one rank, whose number follows the operation.
         fn reduce(*const c_void, *mut c_void, usize, c_int, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclReduce";
         fn broadcast(*const c_void, *mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclBroadcast";
-        /// The elements that each rank sends are counted.
+        /// The count is of elements that each rank sends.
         fn all_gather(*const c_void, *mut c_void, usize, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclAllGather";
         fn send(*const c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclSend";
         fn receive(*mut c_void, usize, c_int, c_int, RawCommunicator, sys::CUstream) -> Status = "ncclRecv";
@@ -88,7 +88,7 @@ pub(super) struct Nccl2 {
 /// Loaded once a process.
 pub(super) static LOADED: Loaded<Nccl2> = Loaded::new();
 
-/// What NCCL reads from the environment when its first communicator is made, unless the user has set it: no multicast over NVLink, and 24 blocks for a
+/// Variables that NCCL reads when its first communicator is made, set here unless the user has set them: no multicast over NVLink, and 24 blocks for a
 /// reduction of windows. Left to itself, version 2.28 takes so few on Hopper that large arrays take longer than without a window; 16 are enough for
 /// a reduction alone, 24 next to products.
 pub const NCCL_SETTINGS: [(&str, &str); 2] = [("NCCL_NVLS_ENABLE", "0"), ("NCCL_SYM_CTAS", "24")];
@@ -115,7 +115,7 @@ impl Loadable for Nccl2 {
 }
 
 impl Nccl2 {
-    /// A status in words, with what the library adds to it.
+    /// Describes a status in words, with the library's details.
     pub fn describe(&self, status: Status, communicator: RawCommunicator) -> String {
         // SAFETY: NCCL returns a static string, or nothing for a code that it does not know.
         let words = unsafe { text((self.calls.error_string)(status)) };

@@ -12,7 +12,7 @@ fn communicators_may_change_threads() {
     check::<NcclId>();
 }
 
-/// A communicator of one rank: what is queued, captured and aborted needs no second GPU.
+/// Tests a communicator of one rank: queueing, capturing and aborting need no second GPU.
 #[test]
 fn one_rank_reduces_to_what_it_has() {
     let _one = crate::testing::one_at_a_time();
@@ -80,7 +80,7 @@ fn communicators_of_one_process_are_for_different_devices() {
     assert_eq!(to.to_vec().unwrap(), [1.0, -2.0, 8.0]);
 }
 
-/// One thread and two GPUs: a reduction to the first, and sending to it.
+/// Tests one thread with two GPUs: a reduction to the first, and sending to it.
 #[test]
 fn one_thread_queues_for_two_gpus() {
     let name = "one_thread_queues_for_two_gpus";

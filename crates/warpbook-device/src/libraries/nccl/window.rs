@@ -1,4 +1,4 @@
-//! Memory that the GPUs of all ranks have mapped: NCCL's symmetric windows. A reduction of one reads the other ranks' values where they are,
+//! Memory that the GPUs of all ranks have mapped: NCCL's symmetric windows. A reduction of such arrays reads the other ranks' values in place,
 //! without copies through NCCL's own buffers, which takes fewer blocks and less time.
 
 use super::communicator::Communicator;
@@ -11,12 +11,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 impl Communicator {
-    /// An array of zeros in a window, for [`Communicator::all_reduce`] by [`crate::NcclReduce::Sum`]; other reductions of it take the usual way. All ranks
-    /// call it at the same time, for arrays of the same length. It is an ordinary array where NCCL has no windows (before 2.27), and where the GPUs cannot
+    /// Returns an array of zeros in a window, for [`Communicator::all_reduce`] by [`crate::NcclReduce::Sum`]; other reductions use the ordinary way. All ranks
+    /// must call it at the same time, for arrays of the same length. It is an ordinary array if NCCL has no windows (before 2.27), or if the GPUs cannot
     /// map each other's memory.
     ///
     /// # Errors
-    /// The memory is not there; NCCL's; the other ranks take longer than the limit.
+    /// If there is not enough memory, or the other ranks take longer than the limit; NCCL's errors.
     pub fn zeros<T: Element>(&self, len: usize, limit: Duration) -> Result<Buffer<T>> {
         let device = CudaDevice(self.device.clone());
         let bytes = len.saturating_mul(size_of::<T>());
@@ -38,11 +38,11 @@ impl Communicator {
         Ok(Buffer::whole(memory, len))
     }
 
-    /// Registers an allocation with all ranks; `None` where NCCL makes no window of it.
+    /// Registers an allocation with all ranks; `None` if NCCL makes no window of it.
     fn register(&self, calls: WindowCalls, memory: &Arc<Allocation>, limit: Duration) -> Result<Option<NcclHandle>> {
         let (nccl, memory, communicator) = (self.nccl.clone(), memory.clone(), NcclHandle(self.handle.0));
         in_time(&self.device, "the other ranks' windows", limit, move || {
-            // All of it, since its pointer alone may not change threads.
+            // The whole struct is captured, since its pointer alone may not change threads.
             let communicator = communicator;
             let mut window = std::ptr::null_mut();
             // SAFETY: the communicator is live, as is the memory, which NCCL has allocated with so many bytes at least; the pointer is to a live value.
@@ -55,7 +55,7 @@ impl Communicator {
         })
     }
 
-    /// Gives the windows back, before the communicator ends.
+    /// Deregisters the windows before the communicator ends.
     pub(super) fn unregister_all(&mut self) {
         let Some(calls) = self.nccl.windows else { return };
         for window in self.windows.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -64,7 +64,7 @@ impl Communicator {
         }
     }
 
-    /// Windows that NCCL has made.
+    /// Number of windows that NCCL has made.
     #[must_use]
     pub fn windows(&self) -> usize {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -77,7 +77,7 @@ mod tests {
     use crate::{Library, NcclId, NcclReduce, Slice};
     use warpbook_record::Dtype;
 
-    /// One thread a GPU, as the ranks are processes: sums of windows, queued and captured, and what is left afterwards.
+    /// One thread for each GPU, as the ranks are processes: sums of windows, queued and captured, and what remains afterwards.
     #[test]
     fn windows_are_reduced_to_the_sums_of_all_ranks() {
         let name = "windows_are_reduced_to_the_sums_of_all_ranks";

@@ -4,7 +4,7 @@ use crate::libraries::loader::{Handle, SharedLibrary, Status, library};
 use std::ffi::{CStr, CString, c_char, c_uint, c_ulonglong};
 use std::sync::OnceLock;
 
-/// Where the driver puts it; the loader knows the folder.
+/// The driver's file name; the loader knows the folder.
 const NAME: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
 /// `NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE`.
 const VERSION_BYTES: usize = 80;
@@ -22,7 +22,7 @@ pub(super) enum Clock {
 /// `nvmlClocksThrottleReasonSwPowerCap`.
 pub(super) const POWER_CAP: u64 = 0x04;
 
-/// The bits of `nvmlClocksThrottleReasons*` that hold clocks down, in words.
+/// The bits of `nvmlClocksThrottleReasons*` that hold clocks down, with descriptions.
 pub(super) const THROTTLING: [(u64, &str); 7] = [
     (POWER_CAP, "power cap"),
     (0x08, "hardware slowdown"),
@@ -62,7 +62,7 @@ pub(super) struct Gpu {
 }
 
 impl Nvml {
-    /// Loaded and initialised once a process; `None` without a driver.
+    /// Returns NVML, loaded and initialised once a process; `None` without a driver.
     pub fn get() -> Option<&'static Self> {
         static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
         NVML.get_or_init(Self::open).as_ref()
@@ -75,7 +75,7 @@ impl Nvml {
         (unsafe { calls.init?() } == 0).then_some(Self { calls, _file: file })
     }
 
-    /// The version of the kernel-mode driver.
+    /// Version of the kernel-mode driver.
     pub fn driver_version(&self) -> Option<String> {
         let call = self.calls.driver_version?;
         let mut text = [0_u8; VERSION_BYTES];
@@ -85,7 +85,7 @@ impl Nvml {
         (status == 0).then(|| version.to_owned())
     }
 
-    /// The GPU of this UUID, as in "GPU-00112233-4455-6677-8899-aabbccddeeff".
+    /// Returns the GPU with this UUID, as "GPU-00112233-4455-6677-8899-aabbccddeeff".
     pub fn gpu(&'static self, uuid: &str) -> Option<Gpu> {
         let (call, uuid) = (self.calls.by_uuid?, CString::new(uuid).ok()?);
         let mut handle = std::ptr::null_mut();
@@ -104,7 +104,7 @@ impl Gpu {
         (status == 0).then_some(mhz)
     }
 
-    /// Milliwatts that it draws.
+    /// Power draw in milliwatts.
     pub fn power(&self) -> Option<u32> {
         let (call, mut milliwatts) = (self.nvml.calls.power?, 0);
         // SAFETY: as for the clock.
@@ -112,7 +112,7 @@ impl Gpu {
         (status == 0).then_some(milliwatts)
     }
 
-    /// Milliwatts that it may draw: the lowest of the limits that apply.
+    /// Power limit in milliwatts: the lowest of the limits that apply.
     pub fn power_limit(&self) -> Option<u32> {
         let (call, mut milliwatts) = (self.nvml.calls.power_limit?, 0);
         // SAFETY: as for the clock.
@@ -120,7 +120,7 @@ impl Gpu {
         (status == 0).then_some(milliwatts)
     }
 
-    /// Degrees Celsius on the die.
+    /// Temperature of the die in degrees Celsius.
     pub fn temperature(&self) -> Option<u32> {
         let (call, mut celsius) = (self.nvml.calls.temperature?, 0);
         // SAFETY: as for the clock.
@@ -128,7 +128,7 @@ impl Gpu {
         (status == 0).then_some(celsius)
     }
 
-    /// Why its clocks are held down, as bits of [`THROTTLING`] and others.
+    /// Reasons why its clocks are held down, as bits of [`THROTTLING`] and others.
     pub fn throttling(&self) -> Option<u64> {
         let (call, mut reasons) = (self.nvml.calls.throttling?, 0);
         // SAFETY: as for the clock.

@@ -8,15 +8,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook_record::ClockReport;
 
-/// Asking takes tens of microseconds of the CPU's time, so it is not done after every sample.
+/// A reading takes tens of microseconds of the CPU's time, so it is not done after every sample.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// The version of the kernel-mode driver.
+/// Version of the kernel-mode driver.
 pub fn driver_version() -> Option<String> {
     Nvml::get()?.driver_version()
 }
 
-/// One reading of a GPU by its number. NVML counts all GPUs, CUDA those that `CUDA_VISIBLE_DEVICES` leaves.
+/// Reads a GPU's clocks by its number. NVML numbers all GPUs, CUDA only those that `CUDA_VISIBLE_DEVICES` leaves.
 pub(crate) fn snapshot_of_index(index: u32) -> Option<ClockReport> {
     let device = CudaDevice::open(index).ok()?;
     let watch = ClockWatch::new(device.uuid());
@@ -24,20 +24,20 @@ pub(crate) fn snapshot_of_index(index: u32) -> Option<ClockReport> {
     watch.report()
 }
 
-/// What NVML says of a GPU at one moment.
+/// One reading of a GPU's power and clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PowerReading {
     /// The clock of the SMs in MHz.
     pub sm_mhz: Option<u32>,
-    /// The power that it draws in watts. Recent GPUs give the mean of the last second or so.
+    /// Power draw in watts. Recent GPUs report the mean of the last second or so.
     pub watts: Option<f64>,
-    /// The power cap: the most that it may draw on average, in watts, before its clocks are lowered.
+    /// Power cap: the average power in watts above which its clocks are lowered.
     pub limit_watts: Option<f64>,
-    /// Whether its clocks are held down by the power cap now.
+    /// True if its clocks are held down by the power cap now.
     pub capped: bool,
 }
 
-/// Reads clock and power of the GPU of this UUID; `None` where there is no NVML, or no such GPU.
+/// Reads clock and power of the GPU with this UUID; `None` if there is no NVML, or no such GPU.
 #[must_use]
 pub fn power_reading(uuid: &str) -> Option<PowerReading> {
     let gpu = Nvml::get()?.gpu(uuid)?;
@@ -50,7 +50,7 @@ pub fn power_reading(uuid: &str) -> Option<PowerReading> {
     })
 }
 
-/// Keeps the extremes of what it reads while a run goes on.
+/// Keeps the extremes of its readings during a run.
 #[derive(Debug)]
 pub struct ClockWatch {
     uuid: Option<String>,
@@ -58,13 +58,13 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Watches the GPU of this UUID; `None` watches nothing.
+    /// Watches the GPU with this UUID; `None` watches nothing.
     #[must_use]
     pub fn new(uuid: Option<&str>) -> Self {
         Self { uuid: uuid.map(str::to_owned), state: Mutex::new((None, ClockReport::default())) }
     }
 
-    /// Reads, unless it did within the last 20 ms. Called between samples, never inside a timed region.
+    /// Takes a reading, unless it did within the last 20 ms. Called between samples, never inside a timed region.
     pub fn read(&self) {
         let due = {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +83,7 @@ impl ClockWatch {
         add_reading(&mut state.1, gpu);
     }
 
-    /// The extremes so far; `None` if nothing could be read.
+    /// Returns the extremes so far; `None` if nothing could be read.
     #[must_use]
     pub fn report(&self) -> Option<ClockReport> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// What `nvidia-smi` says of a GPU.
+    /// Asks `nvidia-smi` for one value of a GPU.
     fn smi(uuid: &str, what: &str) -> Option<String> {
         let query = [format!("--id={uuid}"), format!("--query-gpu={what}"), "--format=csv,noheader,nounits".into()];
         let output = Command::new("nvidia-smi").args(query).output().ok().filter(|o| o.status.success())?;
@@ -182,7 +182,7 @@ mod tests {
             let smi = smi.unwrap_or(value);
             assert!(value.abs_diff(smi) <= off, "{what} is {value} here and {smi} for nvidia-smi");
         };
-        // The two look at different moments; a wrong clock, sensor or unit is further away.
+        // The two are read at different moments; a wrong clock, sensor or unit is further away.
         near(report.max_temperature_celsius.unwrap_or_default(), read("temperature.gpu"), 10, "the temperature");
         near(memory.0, read("clocks.mem"), memory.0 / 20, "the memory clock");
         let most = read("clocks.max.sm").unwrap_or(u32::MAX);

@@ -23,27 +23,27 @@ impl std::fmt::Debug for Arena {
 }
 
 impl Arena {
-    /// An arena of so many bytes, to be cut by [`Arena::slice`].
+    /// Returns an arena of `bytes` bytes, to be cut by [`Arena::slice`].
     ///
     /// # Errors
-    /// It does not fit; this is said before anything is allocated.
+    /// If it does not fit; this is checked before anything is allocated.
     pub fn new(device: &CudaDevice, bytes: usize) -> Result<Self> {
         let memory = Allocation::zeros(device, bytes, format!("An arena of {bytes} bytes"))?;
         let room = Mutex::new(Room { bytes, used: 0 });
         Ok(Self { memory, room, layout: ArenaLayout::default() })
     }
 
-    /// An arena for a plan, of its peak bytes, to be cut by [`Arena::planned`]; nothing is left for [`Arena::slice`].
+    /// Returns an arena for a plan, of its peak bytes, to be cut by [`Arena::planned`]; nothing is left for [`Arena::slice`].
     ///
     /// # Errors
-    /// As of [`Arena::new`].
+    /// The errors of [`Arena::new`].
     pub fn with_layout(device: &CudaDevice, layout: ArenaLayout) -> Result<Self> {
         let arena = Self::new(device, layout.peak_bytes())?;
         arena.room.lock().unwrap_or_else(PoisonError::into_inner).used = layout.peak_bytes();
         Ok(Self { layout, ..arena })
     }
 
-    /// The next `len` elements.
+    /// Returns the next `len` elements.
     ///
     /// # Errors
     /// [`Error::ArenaFull`], with the bytes asked for and left.
@@ -58,11 +58,11 @@ impl Arena {
         Ok(Slice::new(self.memory.clone(), offset, len))
     }
 
-    /// The block of that name in the arena's plan: as many elements as fit into its bytes. Blocks that are not in use at the same
-    /// time may share memory, so a block holds anything when its first use begins.
+    /// Returns the block of that name in the arena's plan, with as many elements as fit into its bytes. Blocks that are not in use at the same
+    /// time may share memory, so a block's contents are undefined when its first use begins.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a name that is not in the plan.
+    /// [`Error::Unsupported`] if the name is not in the plan.
     pub fn planned<T: Element>(&self, name: &str) -> Result<Slice<T>> {
         let block = self.layout.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.layout.blocks().iter().map(|b| &*b.name).collect();
@@ -75,19 +75,19 @@ impl Arena {
         Ok(Slice::new(self.memory.clone(), block.offset, block.bytes / size_of::<T>().max(1)))
     }
 
-    /// Its plan; empty where it was made without one.
+    /// The arena's plan; empty if it was made without one.
     #[must_use]
     pub fn layout(&self) -> &ArenaLayout {
         &self.layout
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// Bytes that slices take up, with what is lost between them to alignment.
+    /// Bytes of all slices, with their padding between them.
     #[must_use]
     pub fn used(&self) -> usize {
         self.room.lock().unwrap_or_else(PoisonError::into_inner).used
@@ -100,7 +100,7 @@ impl Arena {
     }
 }
 
-/// How far an arena is used.
+/// Size of an arena, and how much of it is used.
 #[derive(Debug)]
 struct Room {
     bytes: usize,
@@ -112,13 +112,13 @@ impl Room {
         self.bytes.saturating_sub(self.used.next_multiple_of(ALIGNMENT))
     }
 
-    /// The offset of the next so many bytes, or the bytes asked for and left.
+    /// Returns the offset of the next so many bytes, or the bytes asked for and left.
     fn take(&mut self, bytes: usize) -> Result<usize, (usize, usize)> {
         let left = self.left();
         if bytes > left {
             return Err((bytes, left));
         }
-        // Nothing may be left, and nothing be asked for.
+        // Zero bytes fit even if none are left.
         let offset = self.used.next_multiple_of(ALIGNMENT).min(self.bytes / ALIGNMENT * ALIGNMENT);
         self.used = self.used.max(offset + bytes);
         Ok(offset)
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(room.take(usize::MAX), Err((usize::MAX, 232)));
         assert_eq!(room.take(232), Ok(768));
         assert_eq!((room.used, room.left()), (1000, 0));
-        // An empty slice always has a place, inside of the arena.
+        // An empty slice always has a place inside the arena.
         assert_eq!(room.take(0), Ok(768));
         assert_eq!(room.take(1), Err((1, 0)));
         assert_eq!(Room { bytes: 0, used: 0 }.take(0), Ok(0));

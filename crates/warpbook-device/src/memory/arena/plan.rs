@@ -1,8 +1,8 @@
-//! Where the arrays of an arena lie, so that those that are not in use at the same time share memory.
+//! Lays out the arrays of an arena so that those that are not in use at the same time share memory.
 
 use crate::memory::allocation::ALIGNMENT;
 
-/// Which arrays an arena holds, and when each is in use, so that arrays that are never in use at the same time share memory.
+/// The arrays of an arena and their lifetimes. Arrays that are never in use at the same time share memory.
 ///
 /// Time is counted in steps of any kind, such as the launches of a training step in their order. Where work runs on several
 /// streams, a lifetime has to cover every step that may run at the same time.
@@ -14,20 +14,20 @@ pub struct ArenaPlan {
 /// An array in an arena's plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// Its name, unique in the plan.
+    /// Name, unique in the plan.
     pub name: String,
-    /// Its size in bytes, as it was asked for.
+    /// Size in bytes, as requested.
     pub bytes: usize,
     /// The first step that uses it.
     pub first_use: usize,
     /// The last step that uses it.
     pub last_use: usize,
-    /// Where it begins, in bytes from the start of the arena: a multiple of 256. 0 until it is laid out.
+    /// Offset in bytes from the start of the arena, a multiple of 256; 0 until it is laid out.
     pub offset: usize,
 }
 
 impl Block {
-    /// The bytes that it takes up, a multiple of 256.
+    /// Bytes that it occupies, a multiple of 256.
     fn room(&self) -> usize {
         self.bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
     }
@@ -42,13 +42,13 @@ impl Block {
 }
 
 impl ArenaPlan {
-    /// A plan of nothing.
+    /// Returns an empty plan.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an array of so many bytes, in use from one step to another, both included.
+    /// Adds an array of `bytes` bytes, in use from one step to another, both included.
     ///
     /// # Panics
     /// If the name is there already, or the last use is before the first.
@@ -60,7 +60,7 @@ impl ArenaPlan {
         self
     }
 
-    /// Gives every array its place: the largest first, each into the smallest gap that it fits into between those placed already
+    /// Places every array: the largest first, each into the smallest gap that it fits into between those placed already
     /// whose lifetimes overlap with its own, or else behind them.
     #[must_use]
     pub fn layout(&self) -> ArenaLayout {
@@ -78,7 +78,7 @@ impl ArenaPlan {
     }
 }
 
-/// The start of the smallest gap between blocks, sorted by their offsets, that has room for so many bytes; the end of all where
+/// Returns the start of the smallest gap between blocks, sorted by their offsets, that has room for so many bytes; the end of all if
 /// there is none.
 fn best_fit(blocks: &[&Block], room: usize) -> usize {
     let (mut end, mut best) = (0, None);
@@ -92,7 +92,7 @@ fn best_fit(blocks: &[&Block], room: usize) -> usize {
     best.map_or(end, |(_, offset)| offset)
 }
 
-/// A plan whose arrays have their places.
+/// A plan whose arrays have their offsets.
 #[derive(Debug, Clone, Default)]
 pub struct ArenaLayout {
     blocks: Vec<Block>,
@@ -105,19 +105,19 @@ impl ArenaLayout {
         &self.blocks
     }
 
-    /// The array of that name.
+    /// Returns the array of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Block> {
         self.blocks.iter().find(|b| b.name == name)
     }
 
-    /// The bytes that an arena for it needs.
+    /// Bytes of an arena for the layout.
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
         self.blocks.iter().map(Block::end).max().unwrap_or(0)
     }
 
-    /// The largest sum of the bytes that are in use at the same time, which no layout can go below.
+    /// Largest sum of the bytes that are in use at the same time, a lower bound for every layout.
     #[must_use]
     pub fn live_bytes(&self) -> usize {
         // The sum can only grow where a lifetime begins.
@@ -131,7 +131,7 @@ impl ArenaLayout {
 mod tests {
     use super::*;
 
-    /// A sequence of numbers that is the same every time.
+    /// A sequence of pseudo-random numbers that is the same every time.
     struct Numbers(u64);
 
     impl Numbers {
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// What is wrong with a layout, if anything.
+    /// Returns a description of what is wrong with a layout, if anything.
     fn fault(layout: &ArenaLayout) -> Option<String> {
         let blocks = layout.blocks();
         for (i, a) in blocks.iter().enumerate() {

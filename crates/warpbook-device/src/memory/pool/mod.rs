@@ -1,4 +1,4 @@
-//! Pools: memory that arrays give back is kept for the next ones.
+//! Pools: freed memory of arrays is kept for the next ones.
 
 pub(crate) mod plan;
 
@@ -8,11 +8,11 @@ use crate::{CudaDevice, Element, Error, Result, Slice};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A caching pool of device memory: what an array gives back is kept for the next one, so that a loop that allocates asks the driver only
+/// A caching pool of device memory: the memory of a dropped array is kept for the next one, so that a loop that allocates asks the driver only
 /// once. Counters and rules are those of PyTorch's caching allocator.
 ///
-/// Its arrays are for work on one stream: an array that is dropped may be given to the next one while kernels that were queued before
-/// still use it, and what is queued afterwards on the same stream runs after them.
+/// Its arrays are for work on one stream: the memory of a dropped array may go to the next one while kernels queued before
+/// still use it, and work queued afterwards on the same stream runs after them.
 ///
 /// ```no_run
 /// # use warpbook_device::{Choice, Device, Pool};
@@ -36,7 +36,7 @@ struct Shared {
 #[derive(Default)]
 struct PoolState {
     plan: PoolPlan,
-    /// Memory of each segment; `None` of one that was given back.
+    /// Memory of each segment; `None` if it was released.
     segments: Vec<Option<Arc<Allocation>>>,
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// An array of a [`Pool`], given back when it is dropped: slices that were taken of it should not be used after that. Its contents are
+/// An array of a [`Pool`], whose memory returns to the pool when it is dropped: do not use its slices after that. Its contents are
 /// undefined at first.
 pub struct Pooled<T> {
     slice: Slice<T>,
@@ -79,7 +79,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is in use, which the device's counters are told.
+    /// Changes the bytes in use, and updates the device's counters.
     fn change<R>(&self, change: impl FnOnce(&mut PoolState) -> R) -> R {
         let bytes = |state: &PoolState| (state.plan.used().allocated, state.plan.used().reserved);
         let mut state = self.state();
@@ -92,24 +92,24 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // No array is left: each has a share in this.
+        // No array is left, since each owns a share of this.
         let used = self.state().plan.used();
         self.device.0.memory.pool_changed((used.allocated, used.reserved), (0, 0));
     }
 }
 
 impl Pool {
-    /// An empty pool on a device.
+    /// Returns an empty pool on a device.
     #[must_use]
     pub fn new(device: &CudaDevice) -> Self {
         Self(Arc::new(Shared { device: device.clone(), state: Mutex::default() }))
     }
 
-    /// An array of so many elements. Where no free block is large enough the driver is asked for a segment; where it has none left, all
-    /// unused segments are given back first, and it is asked once more.
+    /// Returns an array of `len` elements. If no free block is large enough, the driver is asked for a segment; if it has none left, all
+    /// unused segments are released first, and it is asked once more.
     ///
     /// # Errors
-    /// The device has not so much memory.
+    /// If the device does not have enough memory.
     pub fn array<T: Element>(&self, len: usize) -> Result<Pooled<T>> {
         let bytes = len.saturating_mul(size_of::<T>()) as u64;
         let what = || format!("{len} {}", std::any::type_name::<T>());
@@ -117,26 +117,26 @@ impl Pool {
         Ok(Pooled { slice: Slice::new(memory, place.offset as usize, len), place, pool: self.0.clone() })
     }
 
-    /// What is in use and what is reserved.
+    /// Returns the bytes in use and the bytes reserved.
     #[must_use]
     pub fn used(&self) -> PoolUse {
         self.0.state().plan.used()
     }
 
-    /// Lets the peaks start again from what there is now.
+    /// Resets the peaks to the current values.
     pub fn reset_peaks(&self) {
         self.0.state().plan.reset_peaks();
     }
 
-    /// Gives the segments that no array is in back to the driver, which waits for the device; PyTorch's `empty_cache`. Segments in which a
-    /// single array is left stay.
+    /// Releases the segments without arrays to the driver, which waits for the device; PyTorch's `empty_cache`. Segments with even a
+    /// single array stay.
     pub fn empty_cache(&self) {
         self.0.change(PoolState::give_back_unused);
     }
 }
 
 impl PoolState {
-    /// A free block for so many bytes, in a new segment where there is none.
+    /// Returns a free block for so many bytes, in a new segment if there is none.
     fn place(
         &mut self,
         device: &CudaDevice,

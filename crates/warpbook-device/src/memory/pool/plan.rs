@@ -1,4 +1,4 @@
-//! Which block of which segment an array of a [`Pool`](crate::Pool) gets: plain numbers, without a device.
+//! Decides which block of which segment an array of a [`Pool`](crate::Pool) gets: plain numbers, without a device.
 //!
 //! The sizes and rules are those that PyTorch's caching allocator documents (CUDA semantics, "Memory management", and the comment at
 //! the head of c10/cuda/CUDACachingAllocator.cpp): arrays are rounded to 512 bytes; those up to 1 MiB share segments of 2 MiB, those up
@@ -14,36 +14,36 @@ const MIDDLE: u64 = 10 << 20;
 const MIDDLE_SEGMENT: u64 = 20 << 20;
 const LARGE_ROUNDED: u64 = 2 << 20;
 
-/// Where an array lies.
+/// Position of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub segment: usize,
     pub offset: u64,
 }
 
-/// Bytes of a pool.
+/// Bytes and counts of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolUse {
-    /// In arrays that are in use, rounded as the pool rounds them; PyTorch's `memory_allocated`.
+    /// Bytes of arrays in use, rounded as the pool rounds them; PyTorch's `memory_allocated`.
     pub allocated: u64,
-    /// The most of these there has been; `max_memory_allocated`.
+    /// Peak of these; `max_memory_allocated`.
     pub peak_allocated: u64,
-    /// In segments, used or not; `memory_reserved`.
+    /// Bytes of segments, used or not; `memory_reserved`.
     pub reserved: u64,
-    /// The most of these there has been; `max_memory_reserved`.
+    /// Peak of these; `max_memory_reserved`.
     pub peak_reserved: u64,
-    /// Segments.
+    /// Number of segments.
     pub segments: usize,
     /// The largest free block: a larger array needs a new segment, however much is free in all.
     pub largest_free: u64,
-    /// Arrays that were asked for, and how many of them needed a new segment.
+    /// Number of arrays requested, and how many of them needed a new segment.
     pub requests: u64,
     /// See [`PoolUse::requests`].
     pub new_segments: u64,
 }
 
 impl PoolUse {
-    /// The part of what is reserved and free that the largest free block does not have: 0 where all of it is one block.
+    /// Fragmentation: the share of the free reserved bytes outside the largest free block, 0 if all are one block.
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
         match self.reserved - self.allocated {
@@ -64,13 +64,13 @@ type Free = BTreeSet<(u64, usize, u64)>;
 
 #[derive(Debug, Default)]
 pub(crate) struct PoolPlan {
-    /// Blocks of each segment by their offsets; none of one that was given back.
+    /// Blocks of each segment by their offsets; empty for a released one.
     segments: Vec<BTreeMap<u64, PoolBlock>>,
     free: [Free; 2],
     used: PoolUse,
 }
 
-/// Bytes that an array takes.
+/// Bytes that an array occupies.
 fn rounded(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(ROUNDED)
 }
@@ -87,13 +87,13 @@ fn segment_for(block: u64) -> u64 {
 }
 
 impl PoolPlan {
-    /// Which list a segment's free blocks are in: small arrays leave the large segments whole.
+    /// List that a segment's free blocks are in: small arrays leave the large segments whole.
     fn class(&self, segment: usize) -> usize {
         let bytes: u64 = self.segments[segment].values().map(|b| b.bytes).sum();
         usize::from(bytes > SMALL_SEGMENT)
     }
 
-    /// A free block for so many bytes, if there is one.
+    /// Takes a free block for so many bytes, if there is one.
     pub fn take(&mut self, bytes: u64) -> Option<Place> {
         let bytes = rounded(bytes);
         let class = usize::from(bytes > SMALL);
@@ -112,12 +112,12 @@ impl PoolPlan {
         Some(Place { segment, offset })
     }
 
-    /// Bytes of the segment that so many bytes need, where no block is free.
+    /// Bytes of the segment for so many bytes, if no block is free.
     pub fn needed(bytes: u64) -> u64 {
         segment_for(rounded(bytes))
     }
 
-    /// Takes a new segment over, all free; gives its number.
+    /// Adds a new, free segment; returns its number.
     pub fn add(&mut self, bytes: u64) -> usize {
         let segment = self.segments.iter().position(BTreeMap::is_empty).unwrap_or(self.segments.len());
         if segment == self.segments.len() {
@@ -133,7 +133,7 @@ impl PoolPlan {
         segment
     }
 
-    /// Gives an array's block back, which becomes one with its free neighbours.
+    /// Frees an array's block, which merges with its free neighbours.
     pub fn give_back(&mut self, place: Place) {
         let class = self.class(place.segment);
         let blocks = &mut self.segments[place.segment];
@@ -155,7 +155,7 @@ impl PoolPlan {
         self.free[class].insert((bytes, place.segment, offset));
     }
 
-    /// Forgets the segments that no array is in, and gives their numbers.
+    /// Removes the segments without arrays, and returns their numbers.
     pub fn empty(&mut self) -> Vec<usize> {
         let is_empty = |blocks: &BTreeMap<u64, PoolBlock>| blocks.len() == 1 && blocks.values().all(|b| b.is_free);
         let empty: Vec<usize> = (0..self.segments.len()).filter(|s| is_empty(&self.segments[*s])).collect();
@@ -175,7 +175,7 @@ impl PoolPlan {
         PoolUse { largest_free: largest(&self.free[0]).max(largest(&self.free[1])), ..self.used }
     }
 
-    /// Lets the peaks start again from what there is now.
+    /// Resets the peaks to the current values.
     pub fn reset_peaks(&mut self) {
         self.used.peak_allocated = self.used.allocated;
         self.used.peak_reserved = self.used.reserved;
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(plan.add(2 * MIB), 0, "the number is used again");
     }
 
-    /// Against a list of bytes: no two arrays have a byte in common, and the counters are their sums.
+    /// Compares with a list of bytes: no two arrays have a byte in common, and the counters are their sums.
     #[test]
     fn arrays_never_overlap() {
         let mut state = 1u64;

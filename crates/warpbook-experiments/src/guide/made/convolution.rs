@@ -18,7 +18,7 @@ const CHANNELS: usize = 64;
 /// Rows and columns of an image.
 const EDGE: usize = 32;
 
-/// Windows of 3 x 3 over so many images, whose borders are padded.
+/// Returns the geometry of windows of 3 x 3 over a batch of images, whose borders are padded.
 fn geometry(batch: usize) -> Geometry {
     Geometry {
         batch,
@@ -88,26 +88,26 @@ fn neighbour(pixel: usize, tap: usize) -> Option<usize> {
 
 /// `[n][pixels][channels]` as `[n][channels][pixels]`.
 fn channels_first(values: &[f32], n: usize, pixels: usize) -> Vec<f32> {
-    let of = |image: &[f32]| {
+    let convolve = |image: &[f32]| {
         let mut to = vec![0.0; image.len()];
         for (pixel, from) in image.chunks(CHANNELS).enumerate() {
             from.iter().enumerate().for_each(|(c, v)| to[c * pixels + pixel] = *v);
         }
         to
     };
-    values.chunks(values.len() / n).flat_map(of).collect()
+    values.chunks(values.len() / n).flat_map(convolve).collect()
 }
 
 /// The way back.
 fn channels_last(values: &[f32], n: usize, pixels: usize) -> Vec<f32> {
-    let of = |image: &[f32]| {
+    let convolve = |image: &[f32]| {
         let mut to = vec![0.0; image.len()];
         for (c, from) in image.chunks(pixels).enumerate() {
             from.iter().enumerate().for_each(|(pixel, v)| to[pixel * CHANNELS + c] = *v);
         }
         to
     };
-    values.chunks(values.len() / n).flat_map(of).collect()
+    values.chunks(values.len() / n).flat_map(convolve).collect()
 }
 
 /// Images and weights in a layout.

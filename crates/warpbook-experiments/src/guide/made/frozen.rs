@@ -27,7 +27,7 @@ fn frozen() -> Result<Frozen> {
     Frozen::new(&recipe, &Weights::init(&recipe.network, 1), &classes).map_err(failure)
 }
 
-/// The same from a file that was written by it.
+/// Returns that network after it was saved to a file and loaded again.
 fn saved_and_loaded() -> Result<Frozen> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -38,7 +38,7 @@ fn saved_and_loaded() -> Result<Frozen> {
     loaded
 }
 
-/// The work of so many passes with a batch.
+/// Returns the work of so many passes with a batch.
 pub(in crate::guide) fn work(batch: u64, passes: u64) -> Work {
     let [inputs, hidden, outputs] = WIDTHS.map(|w| w as u64);
     let weights = 4 * (inputs * hidden + hidden + hidden * outputs + outputs);
@@ -78,7 +78,7 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
     x.chunks(WIDTHS[0]).flat_map(sample).collect()
 }
 
-/// What a half does for a pass.
+/// Way in which a half makes its passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Passes {
     /// A launch for each operation, biases and ReLUs by themselves.
@@ -93,7 +93,7 @@ fn images(arrays: &Arrays) -> Vec<u8> {
     arrays.x.iter().map(|v| *v as u8).collect()
 }
 
-/// All passes of the timed region; the outputs of the last one are kept.
+/// Runs all passes of the timed region; the outputs of the last one are kept.
 fn run(arrays: &Arrays, predictor: &mut Predictor, images: &[u8]) -> warpbook_device::Result<()> {
     for _ in 0..arrays.work.n {
         let outputs = predictor.outputs(images).map_err(in_region)?;

@@ -9,7 +9,7 @@ pub(super) mod training;
 use warpbook_lab::Error;
 use warpbook_nn::train::TrainError;
 
-/// An error of a training as one of the lab's: those of the device stay what they are.
+/// Turns an error of a training into one of the lab's; errors of the device stay what they are.
 fn failure(error: TrainError) -> Error {
     match error {
         TrainError::Device(e) => e.into(),
@@ -17,7 +17,7 @@ fn failure(error: TrainError) -> Error {
     }
 }
 
-/// An error inside of a timed region, which knows only those of the device.
+/// Turns an error inside a timed region into one of the device, as the region knows no others.
 fn in_region(error: TrainError) -> warpbook_device::Error {
     match error {
         TrainError::Device(e) => e,

@@ -23,12 +23,12 @@ fn rows(n: usize) -> Vec<usize> {
     (0..count).map(|i| i * (n - 1) / (count - 1).max(1)).collect()
 }
 
-/// The factor of a product of `[n][n]`, by which its elements are about as large as those of its inputs.
+/// Returns the factor of a product of `[n][n]` by which its elements are about as large as its inputs' elements.
 fn alpha(n: usize) -> f32 {
     1.0 / (n as f32).sqrt()
 }
 
-/// The work of a product of `[n][n]` in a type of so many bytes an element.
+/// Returns the work of a product of `[n][n]` in a type of this many bytes per element.
 pub(in crate::guide) const fn work(n: u64, bytes: u64) -> Work {
     Work {
         n,
@@ -119,7 +119,7 @@ fn on_the_cpu_of<'p>(
     on_cpu(launch, move || Ok(judge(&arrays.out.borrow())))
 }
 
-/// The same product on the CPU as often as [`repeated`] computes it, of the pair's numbers or of zeros.
+/// Computes on the CPU the product that [`repeated`] computes, as often, of the pair's numbers or of zeros.
 pub(in crate::guide) fn repeated_on_the_cpu(arrays: &Arrays, of_zeros: bool) -> Result<Box<dyn Candidate + '_>> {
     Ok(Box::new(if of_zeros {
         on_the_cpu_of(arrays, vec![0.0; arrays.x.len()], REPEATED, zero)
@@ -140,7 +140,7 @@ pub(in crate::guide) fn in_type(arrays: &Arrays, dtype: Dtype) -> Result<Box<dyn
     Ok(Box::new(candidate(arrays, &arrays.x, dtype, 1, move |c| check(arrays, c, bound))?))
 }
 
-/// The same product in bf16 twenty times, of the pair's numbers or of zeros.
+/// Computes the product in bf16 twenty times, of the pair's numbers or of zeros.
 pub(in crate::guide) fn repeated(arrays: &Arrays, of_zeros: bool) -> Result<Box<dyn Candidate + '_>> {
     let made = if of_zeros {
         let zeros = vec![0.0; arrays.x.len()];

@@ -20,10 +20,10 @@ const STEPS: u64 = 16;
 /// A training whose next steps are timed.
 struct Steps<'p> {
     trainer: RefCell<Trainer>,
-    /// What the host waits on; `None` on the CPU.
+    /// Stream that the host waits for; `None` on the CPU.
     stream: Option<&'p Stream>,
     steps: u64,
-    /// Whether each step is waited for, as by a loop that reads each loss.
+    /// True if each step is waited for, as by a loop that reads each loss.
     one_by_one: bool,
     check: Check,
     error: Option<String>,
@@ -39,7 +39,7 @@ impl Candidate for Steps<'_> {
         true
     }
 
-    /// With the wait for the steps, since they are queued on streams of the training's.
+    /// Includes the wait for the steps, since they are queued on streams of the training's own.
     fn launch(&self) -> warpbook_device::Result<()> {
         let mut trainer = self.trainer.borrow_mut();
         for _ in 0..self.steps {
@@ -105,7 +105,7 @@ fn deep_recipe(layers: usize, segments: usize) -> Result<Recipe> {
     Ok(Recipe { name: "deep".into(), network, batch, learning_rate: 1e-4, shuffle: false, ..Recipe::mnist() })
 }
 
-/// The work of a step with so many layers.
+/// Returns the work of a step with this many layers.
 pub(in crate::guide) fn deep_work(layers: u64) -> Work {
     let [layers, channels, batch] = sizes(layers as usize);
     let recipe = deep_recipe(layers, 1).map(|r| (r.network.parameter_count() as u64, r.network.training_flops()));
@@ -137,13 +137,13 @@ fn first_gradients(place: &Place, recipe: Recipe, set: &Dataset) -> Result<(Vec<
 
 /// The gradients of the first step on the CPU, without checkpoints, relative to the largest.
 pub(in crate::guide) fn deep_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
-    let of = || -> Result<Vec<f64>> {
+    let train = || -> Result<Vec<f64>> {
         let recipe = deep_recipe(work.n as usize, 1)?;
         let set = images(recipe.batch, [1, 16, 16], 10)?;
         Ok(relative(&first_gradients(&Place::Cpu, recipe, &set)?.0))
     };
     // Where there is none, every comparison fails.
-    of().unwrap_or_else(|_| vec![f64::NAN; work.outputs as usize])
+    train().unwrap_or_else(|_| vec![f64::NAN; work.outputs as usize])
 }
 
 fn relative(gradients: &[f32]) -> Vec<f64> {
@@ -151,7 +151,7 @@ fn relative(gradients: &[f32]) -> Vec<f64> {
     gradients.iter().map(|g| f64::from(g / largest)).collect()
 }
 
-/// Where a half trains.
+/// Returns the place where a half trains.
 fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) -> Result<Place> {
     Ok(if on_gpu {
         let options = CudaOptions { loader, ..CudaOptions::new(precision) };
@@ -161,14 +161,14 @@ fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) ->
     })
 }
 
-/// How a step of the deep network saves memory, by the size of its pair.
+/// Way in which a step of the deep network saves memory, by the size of its pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::guide) enum Saves {
-    /// It keeps all activations of the whole batch.
+    /// The step keeps all activations of the whole batch.
     Nothing,
-    /// It keeps those at the borders of so many segments.
+    /// The step keeps the activations at the borders of so many segments.
     Segments,
-    /// It makes the batch in so many parts, whose gradients are added up.
+    /// The batch is computed in so many parts, whose gradients are added up.
     Parts,
 }
 
@@ -232,17 +232,18 @@ fn losses(trainer: &mut Trainer, set: &Dataset) -> std::result::Result<Vec<f64>,
     Ok(trainer.step_outcomes(STEPS as usize)?.iter().map(|o| o.loss).collect())
 }
 
-/// The same on the CPU.
+/// Computes the expected result on the CPU.
 pub(in crate::guide) fn fed_want(_: &[f32], work: &Work, _: u64) -> Vec<f64> {
-    let of = || -> Result<Vec<f64>> {
+    let train = || -> Result<Vec<f64>> {
         let set = images(BATCHES * work.n as usize, [3, 64, 64], 10)?;
         let mut trainer = Trainer::on(&Place::Cpu, fed(work.n as usize)?, &set, None).map_err(failure)?;
         losses(&mut trainer, &set).map_err(failure)
     };
-    of().unwrap_or_else(|_| vec![f64::NAN; STEPS as usize])
+    train().unwrap_or_else(|_| vec![f64::NAN; STEPS as usize])
 }
 
-/// Steps, waited for one by one or together, whose batches come from page-locked memory or not, are gathered by so many threads in addition to the one that trains, or lie on the GPU.
+/// Makes steps, waited for one by one or together, whose batches come from page-locked memory or not, are gathered by so many threads in addition to
+/// the one that trains, or lie on the GPU.
 pub(in crate::guide) fn fed_steps(
     arrays: &Arrays,
     loader: Option<Loader>,
@@ -291,5 +292,5 @@ pub(in crate::guide) const fn from_host(pinned: bool, workers: usize) -> Loader 
     Loader { resident: Residency::Off, workers, pinned }
 }
 
-/// All samples on the GPU.
+/// Loader that keeps all samples on the GPU.
 pub(in crate::guide) const RESIDENT: Loader = Loader { resident: Residency::On, workers: 0, pinned: true };

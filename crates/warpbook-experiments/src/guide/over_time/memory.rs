@@ -12,7 +12,7 @@ use warpbook_lab::profile::memory_at;
 use warpbook_lab::{Error, Result};
 use warpbook_record::{Dtype, MemoryAt, Problem, Profiled, Span, count};
 
-/// Rows and columns of the matrices, and of those of a quick run.
+/// Rows and columns of the matrices, in a full and in a quick run.
 const EDGE: [u32; 2] = [10_000, 512];
 
 /// A run of each rung, with the release of what it holds, and the same matrices allocated, dropped, released and multiplied as the rung gets memory:
@@ -36,7 +36,7 @@ fn profiled(rung: &str, problem: &Problem, memory: Vec<MemoryAt>) -> Profiled {
     Profiled { memory, ..Profiled::of(rung, problem.clone(), "the lab's own allocations, by the host's clock") }
 }
 
-/// What the steps with matrices are recorded as: a problem of its own, as it is no size of the pair.
+/// Returns the problem under which the steps with matrices are recorded: a problem of its own, as it is no size of the pair.
 fn of_matrices(edge: u32) -> Problem {
     let edge = u64::from(edge);
     let label = format!("matrices of {edge} x {edge}, allocated, dropped and released");
@@ -111,7 +111,8 @@ struct Matrices {
     memory: Vec<MemoryAt>,
 }
 
-/// One matrix, dropped and released; then two and their product. Without a pool what is dropped is given back to the driver at once.
+/// Records the memory of one matrix, dropped and released, then of two and their product. Without a pool, dropped memory is given back to the driver
+/// at once.
 fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
     let len = edge as usize * edge as usize;
     device.ensure_free(format!("Three matrices of {edge} x {edge} in fp32"), 12 * len as u64)?;
@@ -175,7 +176,7 @@ struct Multiply {
 }
 
 impl Multiply {
-    /// Of matrices of `[edge][edge]` in fp32, by tensor cores where they take it.
+    /// Prepares the product of matrices of `[edge][edge]` in fp32, by tensor cores if they take it.
     fn new(device: &CudaDevice, edge: u32) -> Result<Self> {
         let has_tf32 = device.info().compute_capability.is_some_and(|(major, _)| major >= 8);
         let dtype = if has_tf32 { Dtype::Tf32 } else { Dtype::F32 };

@@ -1,5 +1,5 @@
-//! What the ways of a pair did over time, for its record: memory, clocks and power, the timeline of a step. Recorded at the size that charts show,
-//! after everything was timed.
+//! Recordings of a pair's ways over time: memory, clocks and power, the timeline of a step. They are made at the size that charts show, after
+//! everything was timed.
 
 pub(super) mod loading;
 pub(super) mod memory;
@@ -22,7 +22,7 @@ pub(super) struct Shown<'s> {
     pub pair: &'static Pair,
     pub problem: &'s Problem,
     pub work: Work,
-    /// Whether it is to take little time.
+    /// True if it is to take little time.
     pub quick: bool,
     pub measured: &'s Run,
 }

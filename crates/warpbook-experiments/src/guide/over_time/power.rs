@@ -13,7 +13,7 @@ use warpbook_record::{PowerAt, Profiled};
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Idle time before a load, so that it does not begin with what the one before it has left of the power budget.
 const PAUSE: Duration = Duration::from_millis(1500);
-/// How long a GPU is watched, and in a quick run.
+/// Time for which a GPU is watched, and the time in a quick run.
 const TIME: [Duration; 2] = [Duration::from_secs(3), Duration::from_millis(500)];
 
 /// Clock and power for each rung, whose products are of zeros or of Gaussian numbers.

@@ -1,4 +1,4 @@
-//! Who allocates memory, and when: lesson 41.
+//! Pairs about who allocates memory, and when: lesson 41.
 
 use super::{Pair, cpu, host, made, scattered};
 use crate::guide::halves::{Program, Work};

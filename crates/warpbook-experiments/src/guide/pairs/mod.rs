@@ -11,7 +11,7 @@ use super::Pair;
 use super::halves::{Half, How, Make, OnCpu, Place, Program, Work};
 use warpbook_data::parallel::collect;
 
-/// All of them.
+/// All pairs.
 pub const PAIRS: &[&Pair] = &[
     &transfers::MADE_ON_DEVICE,
     &multiprocessor::COALESCING,
@@ -84,7 +84,7 @@ const fn kernel(
     Half { id, title, idea, how: How::Kernel { spec, threads, adds: false }, most: u64::MAX }
 }
 
-/// The same, given y as zeros.
+/// Adds y to a half's arguments, given as zeros.
 const fn adding(mut half: Half) -> Half {
     if let How::Kernel { adds, .. } = &mut half.how {
         *adds = true;
@@ -92,13 +92,13 @@ const fn adding(mut half: Half) -> Half {
     half
 }
 
-/// The same at sizes up to this one.
+/// Limits a half to sizes up to this one.
 const fn up_to(most: u64, mut half: Half) -> Half {
     half.most = most;
     half
 }
 
-/// One that the pair makes itself.
+/// Creates a half that the pair makes itself.
 const fn its_own(id: &'static str, title: &'static str, idea: &'static str, place: Place, make: Make) -> Half {
     Half { id, title, idea, how: How::Made { place, make }, most: u64::MAX }
 }
@@ -117,7 +117,7 @@ const fn cpu(id: &'static str, title: &'static str, idea: &'static str, run: OnC
     Half { id, title, idea, how: How::Cpu { run, all_threads: false }, most: u64::MAX }
 }
 
-/// The same by all threads.
+/// Creates a half that all threads of the CPU run.
 const fn cpus(id: &'static str, title: &'static str, idea: &'static str, run: OnCpu) -> Half {
     Half { id, title, idea, how: How::Cpu { run, all_threads: true }, most: u64::MAX }
 }

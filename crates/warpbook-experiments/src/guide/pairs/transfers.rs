@@ -1,4 +1,4 @@
-//! What crosses the link between host and device: lesson 40.
+//! Pairs about the link between host and device: lesson 40.
 
 use super::{Pair, cpu, cpus, host, its_own, made, same, scattered, small};
 use crate::guide::halves::{Place, Program, Work};

@@ -269,7 +269,7 @@ fn register_tile(of: &Subject<'_>, what: &str, share: impl Fn(usize) -> Share) -
         ])
 }
 
-/// As "row 5", "rows 0, 16, 32 … 112" or "rows 4–7, 68–71".
+/// Returns a short list such as "row 5", "rows 0, 16, 32 … 112" or "rows 4–7, 68–71".
 fn few(what: &str, values: &[usize]) -> String {
     let runs = runs(values);
     let all: Vec<String> = runs

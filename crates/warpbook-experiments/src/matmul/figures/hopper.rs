@@ -376,7 +376,7 @@ fn lane_column(warp: usize, lane: usize) -> usize {
     piece * 4 + lane / 4 % 2 * 2
 }
 
-/// Which of 32 columns' holders it is: warp and lane / 4.
+/// Returns the holder of one of 32 columns: warp, and lane / 4.
 fn column_holder(column: usize) -> Option<(usize, usize)> {
     let lanes = (0..2).flat_map(|warp| (0..8).map(move |g| (warp, g)));
     lanes.into_iter().find(|(warp, g)| lane_column(*warp, 4 * g) == column / 2 * 2)
@@ -413,11 +413,12 @@ pub(super) fn tf32_registers(of: &Subject<'_>) -> Diagram {
         .note("Its sums are of the same two columns, so that C leaves in pairs, through shared memory and the copy engine.")
         .table(["lane", "columns of warp 0", "columns of warp 1", "k of each 8"]);
     for lane in 0..32 {
-        let of = |warp| {
+        let registers = |warp| {
             let first = lane_column(warp, lane);
             format!("{first}, {}", first + 1)
         };
-        diagram = diagram.figures([lane.to_string(), of(0), of(1), format!("{}, {}", lane % 4, lane % 4 + 4)]);
+        diagram =
+            diagram.figures([lane.to_string(), registers(0), registers(1), format!("{}, {}", lane % 4, lane % 4 + 4)]);
     }
     diagram
 }

@@ -1,4 +1,4 @@
-//! What the rungs of the matrix product do, drawn with the formulas of their kernels.
+//! Drawings of what the rungs of the matrix product do, made with the formulas of their kernels.
 
 mod cuda_cores;
 mod hopper;
@@ -16,7 +16,7 @@ pub fn matmul_figure(rung: &str) -> Option<Chart> {
     rows().iter().find(|row| row.rung.id == rung).and_then(figure_of_row)
 }
 
-/// The same of a record's rung; a variant, as a learner's kernel, has the figure of the rung that it is a variant of.
+/// Draws a record's rung. A variant, such as a learner's kernel, has the figure of the rung that it is a variant of.
 #[must_use]
 pub fn figure_of(rung: &Rung) -> Option<Chart> {
     matmul_figure(rung.variant_of.as_deref().unwrap_or(&rung.id))
@@ -47,7 +47,7 @@ pub fn figure_of_row(row: &Row) -> Option<Chart> {
     draw(&Subject { rung: &row.rung, tile }).draw().ok()
 }
 
-/// What is drawn: a rung with its default tile.
+/// Subject of a drawing: a rung with its default tile.
 struct Subject<'a> {
     rung: &'a Rung,
     tile: &'a Tile,
@@ -70,7 +70,7 @@ fn size(tile: &Tile, name: &str) -> usize {
 const A: usize = 0;
 const B: usize = 4;
 const C: usize = 2;
-/// What is in the way.
+/// Index of the colour that marks obstacles.
 const STOP: usize = 1;
 const LANES: usize = 32;
 

@@ -56,7 +56,7 @@ pub(super) fn swizzled(row: usize, piece: usize) -> usize {
     piece ^ (row % PIECES)
 }
 
-/// The same of rows of 64 bytes, two of which are in a line of the banks: the row and the piece that a place keeps.
+/// Swizzle for rows of 64 bytes, two of which are in a line of the banks: returns the row and the piece that a place keeps.
 fn swizzled_by_two(line: usize, place: usize) -> (usize, usize) {
     let row = 2 * line + place / 4;
     (row, (place % 4) ^ (row / 2 % 4))
@@ -84,12 +84,12 @@ pub(super) fn lines_of_pieces(
         .at_column(6, "24–27")
 }
 
-/// How many of the reads of one piece of each of eight rows meet in the same banks.
+/// Returns how many of the reads of one piece of each of eight rows meet in the same banks.
 fn conflict(lines: usize, kept: impl Fn(usize, usize) -> (usize, usize), read: usize) -> usize {
     (0..PIECES).map(|place| (0..lines).filter(|line| kept(*line, place).1 == read).count()).max().unwrap_or(0)
 }
 
-/// As "8 wavefronts".
+/// Returns a count such as "8 wavefronts".
 fn wavefronts(count: usize) -> String {
     counted(count, "wavefront")
 }
@@ -100,19 +100,19 @@ fn holder_a(row: usize, k: usize) -> (usize, usize) {
     (row % 8 * 4 + k % 8 / 2, row / 8 + k / 8 * 2)
 }
 
-/// The same of B (16 x 8).
+/// Returns the lane and register that hold an element of B (16 x 8).
 fn holder_b(k: usize, column: usize) -> (usize, usize) {
     // b0, b1: column g; k as in a[0], a[2].
     (column * 4 + k % 8 / 2, k / 8)
 }
 
-/// The same of the sums (16 x 8).
+/// Returns the lane and register that hold an element of the sums (16 x 8).
 fn holder_d(row: usize, column: usize) -> (usize, usize) {
     // d[i]: row g + 8 (i / 2), column 2 t + i % 2.
     (row % 8 * 4 + column / 2, row / 8 * 2 + column % 2)
 }
 
-/// Of four registers two, so that neighbours differ.
+/// Returns true for two of four registers, so that neighbours differ.
 fn checked(register: usize) -> bool {
     (register ^ register >> 1).is_multiple_of(2)
 }

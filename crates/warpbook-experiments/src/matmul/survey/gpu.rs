@@ -14,14 +14,17 @@ use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Judge, Plan, Product, Tunin
 use warpbook_kernels::matmul::{LT_ALGORITHMS, WORKSPACE_BYTES};
 use warpbook_lab::experiment::{Candidate, Checked};
 use warpbook_lab::{Error, Event, Lab, Result};
-use warpbook_record::{Dtype, KernelSpec, Tile};
+use warpbook_record::{Dtype, Inputs, KernelSpec, Tile};
 
-/// What the inputs are, in a sentence.
-pub(super) const INPUTS: &str = "A and B standard Gaussian (Philox), rounded to their type; products that fit into L2 go through \
-                                 several sets of arrays in turn, up to 16, so that the inputs of large ones come from DRAM";
+/// The matrices, and the sets of arrays that they are in.
+pub(super) fn inputs() -> Inputs {
+    let sets = "products that fit into L2 go through several sets of arrays in turn, up to 16, so that the inputs of large ones come from DRAM";
+    Inputs::of_all("A and B standard Gaussian (Philox), rounded to their type").with("", sets)
+}
+
 /// Sets of arrays that a product goes through, at most.
 const MOST_SETS: u64 = 16;
-/// Arrays begin at multiples of so many elements, which are 256 bytes.
+/// Arrays begin at multiples of this many elements, which are 256 bytes.
 const ALIGNED_TO: usize = 128;
 
 /// Sets of arrays that together are twice as large as L2.
@@ -73,7 +76,7 @@ impl Pool {
     }
 }
 
-/// What all products of a survey share.
+/// Resources that all products of a survey share.
 pub(super) struct Field<'l> {
     lab: &'l Lab,
     device: &'l CudaDevice,
@@ -83,7 +86,7 @@ pub(super) struct Field<'l> {
     workspace: Workspace,
     stream: Stream,
     l2_bytes: u64,
-    /// Whether the first plan of a product times kernels.
+    /// True if the first plan of a product times kernels.
     is_tuned: bool,
 }
 
@@ -165,7 +168,7 @@ impl<'l> Field<'l> {
         }
     }
 
-    /// Times ours, the first choice and the best, which is left out where it is the first, in turn.
+    /// Times the choice of `gemm()`, the library's first choice and its best in turn; the best is left out if it is the first.
     fn time(&self, ways: &[&Way<'_, '_>]) -> Result<Times> {
         let medians = self.medians(ways)?;
         let median = |i: usize| medians.get(i).copied().unwrap_or(f64::INFINITY);
@@ -196,7 +199,7 @@ fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn]) {
     compile_into_cache(device, &jobs);
 }
 
-/// The arrays of one product, and what its results are held against.
+/// Arrays of one product, and the reference of its results.
 struct Arena<'f, 'l> {
     field: &'f Field<'l>,
     sets: Vec<DeviceArrays>,
@@ -205,9 +208,9 @@ struct Arena<'f, 'l> {
 
 /// Why a result is not taken.
 enum Refused {
-    /// It is wrong.
+    /// The result is wrong.
     Wrong(String),
-    /// It could not be computed.
+    /// The result could not be computed.
     Error(Error),
 }
 

@@ -1,4 +1,4 @@
-//! What `gemm()` picks, compared with cuBLASLt at random shapes: how good the choice is between the published ones.
+//! Comparison of the choices of `gemm()` with cuBLASLt at random shapes: how good a choice is between the published ones.
 
 mod gpu;
 mod report;
@@ -26,17 +26,17 @@ pub struct Survey {
     has_findings: bool,
 }
 
-/// Which products are compared.
+/// Products that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// So many random ones.
+    /// So many random products.
     Random(u32),
-    /// Those of [`published`].
+    /// The products of [`published`].
     Published,
 }
 
 impl Survey {
-    /// So many products, drawn from a seed, with what is picked without timing.
+    /// Creates a survey of `count` products, drawn from a seed, with choices made without timing.
     #[must_use]
     pub fn new(count: u32, seed: u64) -> Self {
         Self { of: Of::Random(count), seed, tuning: Tuning::Off, has_findings: true }
@@ -48,19 +48,19 @@ impl Survey {
         Self { of: Of::Published, ..self }
     }
 
-    /// The same, where the first plan of a product times kernels.
+    /// Lets the first plan of a product time kernels.
     #[must_use]
     pub fn tuning(self, tuning: Tuning) -> Self {
         Self { tuning, ..self }
     }
 
-    /// The same, without what is published for the device.
+    /// Leaves out what is published for the device.
     #[must_use]
     pub fn without_findings(self) -> Self {
         Self { has_findings: false, ..self }
     }
 
-    /// What picks.
+    /// Returns the handle whose choices are surveyed.
     fn gemm(&self, device: &warpbook_device::CudaDevice) -> Gemm {
         let gemm = Gemm::with_tuning(device, self.tuning);
         if self.has_findings { gemm } else { gemm.without_published() }
@@ -75,7 +75,7 @@ impl Survey {
     /// Draws the products, checks and times each, and tells each as it is done. Asked to stop it gives what it has.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a count of no use, the device's; there is no GPU or no cuBLASLt.
+    /// If the count is out of range ([`Error::Setting`]), there is no GPU or no cuBLASLt, or the device reports an error.
     pub fn run(&self, lab: &Lab, mut tell: impl FnMut(&Compared)) -> Result<Report> {
         let drawn = match self.of {
             Of::Random(count @ 1..=MOST) => draw(self.seed, count),
@@ -102,7 +102,7 @@ impl Survey {
             products.push(compared);
         }
         let environment = lab.environment();
-        let policy = lab.bench().policy(true, gpu::INPUTS.into());
+        let policy = lab.bench().policy(true, gpu::inputs());
         let created = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
         Ok(Report { seed: self.seed, created, environment, policy, cublaslt: library.version(), products })
     }

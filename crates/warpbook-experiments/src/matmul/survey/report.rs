@@ -1,4 +1,4 @@
-//! What a survey found, and whether it keeps its bounds.
+//! Results of a survey, and whether they keep its bounds.
 
 use super::shapes::{Drawn, Sides};
 use serde::{Deserialize, Serialize};
@@ -18,22 +18,22 @@ const LEAST_OF_ANY: f64 = 0.75;
 /// Median times of a product in microseconds, taken in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// Of what `gemm()` picks.
+    /// Time of the choice of `gemm()`, in microseconds.
     pub ours_us: f64,
-    /// Of the algorithm that cuBLASLt suggests first, or of the next that gives the right result.
+    /// Time of the algorithm that cuBLASLt suggests first, or of the next that gives the right result.
     pub first_us: f64,
-    /// Of the fastest of the algorithms that it suggests; never more than `first_us`.
+    /// Time of the fastest of the algorithms that it suggests; never more than `first_us`.
     pub best_us: f64,
 }
 
 impl Times {
-    /// The library's best over ours: above 1 ours is faster.
+    /// Returns the time of the library's best over that of `gemm()`: above 1, `gemm()` is faster.
     #[must_use]
     pub fn to_best(&self) -> f64 {
         self.best_us / self.ours_us
     }
 
-    /// The library's first choice over ours.
+    /// Returns the time of the library's first choice over that of `gemm()`.
     #[must_use]
     pub fn to_first(&self) -> f64 {
         self.first_us / self.ours_us
@@ -63,20 +63,20 @@ pub struct Compared {
     /// Seconds of the product's first plan, where that times kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_s: Option<f64>,
-    /// How many of the library's algorithms gave the right result.
+    /// Number of the library's algorithms that gave the right result.
     pub algorithms: usize,
     /// The times; `None` where something failed.
     pub times: Option<Times>,
-    /// What failed, in a sentence.
+    /// Error in a sentence, if something failed.
     pub error: Option<String>,
 }
 
-/// What some of the products have in common.
+/// Summary of products that have something in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Which they are.
+    /// Name of the group.
     pub name: String,
-    /// How many were timed.
+    /// Number of products that were timed.
     pub count: usize,
     /// The geometric mean of the ratios to the library's best.
     pub to_best: f64,
@@ -93,23 +93,23 @@ pub struct Summary {
 /// A bound, and what was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// What is bounded.
+    /// Name of the bounded figure.
     pub what: String,
     /// The least that it may be.
     pub least: f64,
-    /// What it is.
+    /// Measured value.
     pub found: f64,
 }
 
 impl Bound {
-    /// Whether it is kept; what is no number keeps none.
+    /// Returns true if it is kept; what is no number keeps none.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.found >= self.least
     }
 }
 
-/// What a survey found.
+/// Report of a survey.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The seed that repeats it.
@@ -117,9 +117,9 @@ pub struct Report {
     /// When it ended, as RFC 3339; empty in surveys from before this was kept.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub created: String,
-    /// Where it ran.
+    /// Environment that the survey ran in.
     pub environment: Environment,
-    /// How it was timed.
+    /// Policy of the timing.
     pub policy: Policy,
     /// (major, minor, patch) of cuBLASLt.
     pub cublaslt: (u32, u32, u32),
@@ -147,20 +147,20 @@ fn summary(name: &str, products: &[Compared], keep: impl Fn(&Drawn) -> bool) -> 
 }
 
 impl Report {
-    /// All products, then by their sides, types and transpositions.
+    /// Returns summaries of all products, then by their sides, types and transpositions.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
-        let of = |name: &str, keep: &dyn Fn(&Drawn) -> bool| summary(name, &self.products, keep);
-        let mut all = vec![of("all", &|_| true)];
-        all.extend(Sides::ALL.map(|sides| of(sides.label(), &|d| d.sides == sides)));
-        all.extend([Dtype::Bf16, Dtype::F16].map(|dtype| of(dtype.label(), &|d| d.dtype == dtype)));
+        let summarise = |name: &str, keep: &dyn Fn(&Drawn) -> bool| summary(name, &self.products, keep);
+        let mut all = vec![summarise("all", &|_| true)];
+        all.extend(Sides::ALL.map(|sides| summarise(sides.label(), &|d| d.sides == sides)));
+        all.extend([Dtype::Bf16, Dtype::F16].map(|dtype| summarise(dtype.label(), &|d| d.dtype == dtype)));
         let mut stored: Vec<&str> = Vec::new();
         for drawn in self.products.iter().map(|c| &c.drawn) {
             if !stored.contains(&drawn.stored()) {
                 stored.push(drawn.stored());
             }
         }
-        all.extend(stored.into_iter().map(|how| of(how, &|d| d.stored() == how)));
+        all.extend(stored.into_iter().map(|how| summarise(how, &|d| d.stored() == how)));
         all.into_iter().flatten().collect()
     }
 
@@ -169,7 +169,7 @@ impl Report {
         self.products.iter().filter(|c| c.error.is_some())
     }
 
-    /// What a choice should reach, and what was found.
+    /// Returns the bounds that a choice should keep, each with the measured value.
     #[must_use]
     pub fn bounds(&self) -> Vec<Bound> {
         let bound =
@@ -205,7 +205,7 @@ impl Report {
     /// The report as JSON, with [`Self::summaries`] and [`Self::bounds`], which follow from its products: for readers that draw no conclusions.
     ///
     /// # Errors
-    /// A number that JSON cannot hold.
+    /// If JSON cannot hold a number of the report.
     pub fn to_json(&self) -> serde_json::Result<String> {
         #[derive(Serialize)]
         struct Written<'a> {

@@ -13,7 +13,7 @@ const SIDES: [u32; 2] = [16, 16384];
 /// The most multiply-adds of a product.
 pub const MOST_MULTIPLY_ADDS: u64 = 1 << 37;
 
-/// What all three sides of a product have in common.
+/// Kind of all three sides of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sides {
@@ -26,7 +26,7 @@ pub enum Sides {
 }
 
 impl Sides {
-    /// Each takes a third of a survey.
+    /// All kinds. Each has a third of a survey's products.
     pub const ALL: [Self; 3] = [Self::MultiplesOf8, Self::Odd, Self::MultiplesOf64];
 
     /// In words.
@@ -39,7 +39,7 @@ impl Sides {
         }
     }
 
-    /// What sides have in common.
+    /// Returns the kind of three sides.
     fn of(sides: [u32; 3]) -> Self {
         let all = |of: u32| sides.iter().all(|side| side.is_multiple_of(of));
         match (all(64), all(8)) {
@@ -77,13 +77,13 @@ pub struct Drawn {
     pub n: u32,
     /// Terms of a sum.
     pub k: u32,
-    /// What its sides have in common.
+    /// Kind of its sides.
     pub sides: Sides,
     /// Type of A, B and C.
     pub dtype: Dtype,
-    /// Whether A is stored transposed.
+    /// True if A is stored transposed.
     pub trans_a: bool,
-    /// Whether B is stored transposed.
+    /// True if B is stored transposed.
     pub trans_b: bool,
 }
 
@@ -94,14 +94,14 @@ impl Drawn {
         u64::from(self.m) * u64::from(self.n) * u64::from(self.k)
     }
 
-    /// As [`Product`].
+    /// Returns the shape as a [`Product`].
     #[must_use]
     pub fn product(&self) -> Product {
         let form = Form { trans_a: self.trans_a, trans_b: self.trans_b, ..Form::plain(self.dtype) };
         Product::new(self.m, self.n, self.k, form)
     }
 
-    /// How A and B are stored.
+    /// Returns how A and B are stored.
     #[must_use]
     pub const fn stored(&self) -> &'static str {
         match (self.trans_a, self.trans_b) {
@@ -120,8 +120,8 @@ impl fmt::Display for Drawn {
     }
 }
 
-/// So many products: a third of each kind of sides, and of each kind as many of each transposition and type. The same seed gives the
-/// same products, and a longer list begins with the shorter one.
+/// Draws `count` products: a third of each kind of sides, and of each kind as many of each transposition and type. An equal seed gives equal
+/// products, and a longer list begins with the shorter one.
 #[must_use]
 pub fn draw(seed: u64, count: u32) -> Vec<Drawn> {
     (0..count).map(|place| one(seed, place)).collect()
@@ -221,7 +221,7 @@ mod tests {
         assert_ne!(draw(1, 50), draw(1 + (1 << 32), 50));
     }
 
-    /// Of a logarithm that is uniform over ten binary orders a fifth lies in each two, apart from products that were too large.
+    /// A logarithm that is uniform over ten binary orders has a fifth in each two, apart from products that were too large.
     #[test]
     fn sides_are_log_uniform() {
         let sides: Vec<u32> = (0..20_000).map(|i| Sides::MultiplesOf8.side((i as f32 + 0.5) / 20_000.0)).collect();

@@ -49,7 +49,7 @@ pub(super) fn pass(on: &Launches<'_>, stream: &Stream, begin: usize, len: usize,
     }
 }
 
-/// One of the four kernels of the unfused rung, with its intermediates, f32 `[n]` each.
+/// Launches one of the four kernels of the unfused rung, with its intermediates, f32 `[n]` each.
 pub(super) fn unfused(on: &Launches<'_>, kernel: usize, pred: &Buffer<f32>, err: &Buffer<f32>) -> Result<()> {
     let (DevicePoints { x, y, train, .. }, partial) = (on.state.points, &on.partial);
     assert!(pred.len() >= *train && err.len() >= *train, "intermediates of all training points");
@@ -88,14 +88,14 @@ pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) 
     }
 }
 
-/// What `queue` queues on the stream of `on`, as a graph that must not outlive it.
+/// Captures what `queue` queues on the stream of `on`, as a graph that must not outlive it.
 pub(super) fn capture(on: &Launches<'_>, queue: impl FnOnce() -> Result<()>) -> Result<Graph> {
     // SAFETY: `queue` launches kernels of `on` on its own arrays, and both callers drop the graph before these: one keeps it in the
     // same struct, whose arrays do not move on the device, the other within a function.
     unsafe { on.state.stream.capture(queue) }
 }
 
-/// What most kernels of whole descents begin with.
+/// Arguments that most kernels of whole descents begin with.
 struct Common {
     n: u64,
     epochs: u32,
@@ -141,7 +141,7 @@ pub(super) fn descend(
     unsafe { kernel.launch_with(&state.stream, shape, COOPERATIVE, &args) }
 }
 
-/// One cluster.
+/// Launches the descent of one cluster.
 pub(super) fn descend_in_cluster(state: &State<'_>, kernel: &Kernel, shape: Launch) -> Result<()> {
     let common = Common::of(state);
     let options = LaunchOptions { cluster: Some(shape.grid[0]), ..LaunchOptions::default() };

@@ -12,7 +12,7 @@ const SUMS: usize = 3;
 /// Launches of one kernel in the graph that it is timed in alone.
 const REPEATS: u32 = 20;
 
-/// What the rungs do in an epoch.
+/// Launches of an epoch.
 enum Plan {
     /// Four kernels over the points, and their intermediates pred and err, f32 `[n]`.
     Unfused { pred: Buffer<f32>, err: Buffer<f32> },
@@ -37,7 +37,7 @@ pub(in crate::regression) struct Launches<'a> {
     pub(super) partial: Buffer<f32>,
     /// Kernels may begin before their predecessor has ended.
     pub(super) programmatic: bool,
-    /// All epochs, where they are replayed.
+    /// Graph of all epochs, if they are replayed.
     graph: Option<Graph>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Launches<'a> {
         }
     }
 
-    /// What the compiler and the device say of each kernel, with its grid.
+    /// Returns the figures of the compiler and the device about each kernel, with its grid.
     pub(super) fn stats(&self) -> Vec<KernelStats> {
         self.kernels
             .iter()

@@ -60,7 +60,7 @@ impl DevicePoints {
     }
 }
 
-/// What a descent is asked to do.
+/// Settings of a descent.
 #[derive(Debug, Clone)]
 pub(super) struct Settings<'s> {
     /// A tile by id, where a rung has it.
@@ -71,7 +71,7 @@ pub(super) struct Settings<'s> {
     pub(super) learning_rate: f32,
 }
 
-/// What every rung writes to, and the stream that it runs on.
+/// Arrays that every rung writes to, and the stream that it runs on.
 struct State<'a> {
     points: &'a DevicePoints,
     stream: Stream,
@@ -103,7 +103,7 @@ impl<'a> State<'a> {
         self.weights.write(&self.start)
     }
 
-    /// What the last descent wrote.
+    /// Reads what the last descent wrote.
     fn result(&self) -> Result<Descent> {
         self.stream.synchronize()?;
         let mut losses = self.losses.to_vec()?;
@@ -120,7 +120,7 @@ impl<'a> State<'a> {
 pub(super) enum Descender<'a> {
     /// Kernels for each epoch.
     Launches(Box<Launches<'a>>),
-    /// One or two launches for all of them.
+    /// One or two launches for all epochs.
     Whole(Box<Whole<'a>>),
 }
 
@@ -164,7 +164,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// What the last descent wrote.
+    /// Reads what the last descent wrote.
     pub(super) fn result(&self) -> Result<Descent> {
         match self {
             Self::Launches(l) => l.state.result(),
@@ -172,7 +172,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// What the compiler and the device say of each kernel that runs, with its grid.
+    /// Returns the figures of the compiler and the device about each kernel that runs, with its grid.
     pub(super) fn stats(&self) -> Vec<KernelStats> {
         match self {
             Self::Launches(l) => l.stats(),
@@ -188,7 +188,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// What a rule chose for this size, and why.
+    /// Returns the choice that a rule made for this size, with its reason.
     pub(super) fn choice(&self) -> Option<String> {
         match self {
             Self::Launches(_) => None,
@@ -196,7 +196,7 @@ impl<'a> Descender<'a> {
         }
     }
 
-    /// Where it keeps its points.
+    /// Returns where the points are kept.
     pub(super) fn placement(&self) -> Option<&Placement> {
         match self {
             Self::Launches(_) => None,

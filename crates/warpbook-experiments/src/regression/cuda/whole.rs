@@ -12,7 +12,7 @@ use warpbook_record::{KernelSpec, KernelStats, Rung, Tile};
 /// 64-bit words of a block's slot in `PairExchange`, and the two rounds that take turns.
 const SLOT_WORDS: usize = 8;
 const ROUNDS: usize = 2;
-/// How long a block waits for another before it gives up: far longer than any epoch of a size that fits.
+/// Time that a block waits for another before it gives up: far longer than any epoch of a size that fits.
 const LIMIT_S: f64 = 2.0;
 
 /// A rung ready to run.
@@ -20,7 +20,7 @@ pub(in crate::regression) struct Whole<'a> {
     pub(super) state: State<'a>,
     rung: String,
     plan: Plan,
-    /// What a rule chose, and why.
+    /// Choice of a rule, with its reason.
     pub(super) choice: Option<String>,
     pub(super) placement: Option<Placement>,
 }
@@ -37,7 +37,7 @@ enum Plan {
     Multivariate { kernel: Kernel, shape: Launch, of_blocks: Buffer<u64>, of_all: Buffer<u64>, barrier: Barrier },
 }
 
-/// What blocks share that wait for each other.
+/// Memory shared by blocks that wait for each other.
 pub(super) struct Barrier {
     /// Words that carry a value and the number of its round.
     pub(super) words: Buffer<u64>,
@@ -208,7 +208,7 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// What the last descent wrote, or in which epoch it gave up.
+    /// Reads what the last descent wrote, or in which epoch it gave up.
     pub(super) fn result(&self) -> Result<Descent> {
         let result = self.state.result()?;
         if let Plan::Grid { barrier, .. } | Plan::Multivariate { barrier, .. } = &self.plan {

@@ -1,14 +1,14 @@
-//! The CPU body.
+//! CPU implementation.
 
 use super::{Activation, check};
 use crate::ops::error::Result;
 use warpbook_data::parallel::{map, map2};
 use warpbook_gemm::{gelu, gelu_derivative};
 
-/// y = f(x). y is not read.
+/// Computes y = f(x). y is not read.
 ///
 /// # Errors
-/// The slices differ in length.
+/// If the slices differ in length.
 pub fn forward(f: Activation, x: &[f32], y: &mut [f32]) -> Result<()> {
     check(x.len(), &[("y", y.len())])?;
     match f {
@@ -19,10 +19,10 @@ pub fn forward(f: Activation, x: &[f32], y: &mut [f32]) -> Result<()> {
     Ok(())
 }
 
-/// dx = dy f'(x). `kept` is what [`Activation::keeps`] says: y of [`Activation::Relu`], x of [`Activation::Gelu`]. dx is not read.
+/// Computes dx = dy f'(x). `kept` is y for [`Activation::Relu`] and x for [`Activation::Gelu`]: see [`Activation::keeps`]. dx is not read.
 ///
 /// # Errors
-/// The slices differ in length.
+/// If the slices differ in length.
 pub fn backward(f: Activation, kept: &[f32], dy: &[f32], dx: &mut [f32]) -> Result<()> {
     check(kept.len(), &[("dy", dy.len()), ("dx", dx.len())])?;
     match f {

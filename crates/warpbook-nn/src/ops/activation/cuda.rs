@@ -1,4 +1,4 @@
-//! The CUDA body.
+//! CUDA implementation.
 #![allow(unsafe_code)]
 
 use super::{Activation, OP};
@@ -20,35 +20,35 @@ impl Activations {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [relu, relu_gradient, gelu, gelu_gradient] = load(device, warpbook_kernels::nn::activation(dtype))?;
         Ok(Self { dtype, relu: [relu, relu_gradient], gelu: [gelu, gelu_gradient] })
     }
 
-    fn of(&self, f: Activation) -> &[Kernel; 2] {
+    fn kernels(&self, f: Activation) -> &[Kernel; 2] {
         match f {
             Activation::Relu => &self.relu,
             Activation::Gelu => &self.gelu,
         }
     }
 
-    /// y = f(x). y may be x.
+    /// Queues y = f(x). y may be x.
     ///
     /// # Errors
-    /// The arrays differ in length, or hold another type; the launch is refused.
+    /// If the arrays differ in length, or hold another type; if the launch fails.
     pub fn forward(&self, stream: &Stream, f: Activation, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let n = x.len();
         Check(OP).arrays(self.dtype, &[("x", x, &[n]), ("y", y, &[n])])?;
-        let [kernel, _] = self.of(f);
+        let [kernel, _] = self.kernels(f);
         // SAFETY: relu_forward(x, y, n) or gelu_forward(x, y, n); types and lengths were checked.
         unsafe { kernel.launch(stream, kernel.shape(n as u64), &[x.bytes(), y.bytes(), &(n as u64)]) }
     }
 
-    /// dx = dy f'(x). `kept` is what [`Activation::keeps`] says. dx may be dy or `kept`.
+    /// Queues dx = dy f'(x). `kept` is the array that [`Activation::keeps`] names. dx may be dy or `kept`.
     ///
     /// # Errors
-    /// As of [`Activations::forward`].
+    /// Like [`Activations::forward`].
     pub fn backward(
         &self,
         stream: &Stream,
@@ -59,7 +59,7 @@ impl Activations {
     ) -> Result<()> {
         let n = kept.len();
         Check(OP).arrays(self.dtype, &[("x or y", kept, &[n]), ("dy", dy, &[n]), ("dx", dx, &[n])])?;
-        let [_, kernel] = self.of(f);
+        let [_, kernel] = self.kernels(f);
         let args: [&dyn warpbook_device::KernelArg; 4] = [kept.bytes(), dy.bytes(), dx.bytes(), &(n as u64)];
         // SAFETY: relu_backward(y, dy, dx, n) or gelu_backward(x, dy, dx, n); types and lengths were checked.
         unsafe { kernel.launch(stream, kernel.shape(n as u64), &args) }

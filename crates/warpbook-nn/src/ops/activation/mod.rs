@@ -1,4 +1,4 @@
-//! Activations, element by element.
+//! Element-wise activations.
 
 pub mod cpu;
 pub mod cuda;
@@ -7,7 +7,7 @@ use super::error::{Check, Result};
 
 pub(crate) const OP: &str = "activation";
 
-/// The function.
+/// An activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
@@ -18,7 +18,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// What the backward pass needs besides dy.
+    /// The array that the backward pass reads besides dy.
     #[must_use]
     pub fn keeps(self) -> Kept {
         match self {
@@ -28,7 +28,7 @@ impl Activation {
     }
 }
 
-/// Which array of the forward pass a backward pass reads.
+/// The array of the forward pass that a backward pass reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// x.
@@ -37,7 +37,7 @@ pub enum Kept {
     Output,
 }
 
-/// The other slices have the length of the first.
+/// Checks that the other slices have the length of the first.
 pub(crate) fn check(first: usize, others: &[(&'static str, usize)]) -> Result<()> {
     others.iter().try_for_each(|(name, len)| Check(OP).lengths(&[(name, *len, &[first])]))
 }

@@ -1,13 +1,13 @@
-//! The CPU body.
+//! CPU implementation.
 
 use super::check;
 use crate::ops::error::Result;
 use warpbook_data::parallel::{CHUNK, chunks, map2};
 
-/// y = a + b. y is not read.
+/// Computes y = a + b. y is not read.
 ///
 /// # Errors
-/// The slices differ in length.
+/// If the slices differ in length.
 pub fn forward(a: &[f32], b: &[f32], y: &mut [f32]) -> Result<()> {
     check("b", b.len(), a.len())?;
     check("y", y.len(), a.len())?;
@@ -15,10 +15,10 @@ pub fn forward(a: &[f32], b: &[f32], y: &mut [f32]) -> Result<()> {
     Ok(())
 }
 
-/// dx += dy.
+/// Computes dx += dy.
 ///
 /// # Errors
-/// The slices differ in length.
+/// If the slices differ in length.
 pub fn accumulate(dy: &[f32], dx: &mut [f32]) -> Result<()> {
     check("dx", dx.len(), dy.len())?;
     chunks(dx, CHUNK, &|chunk, dx| {

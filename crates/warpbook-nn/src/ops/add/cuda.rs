@@ -1,4 +1,4 @@
-//! The CUDA body.
+//! CUDA implementation.
 #![allow(unsafe_code)]
 
 use super::OP;
@@ -20,16 +20,16 @@ impl Add {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [forward, accumulate] = load(device, warpbook_kernels::nn::add(dtype))?;
         Ok(Self { dtype, forward, accumulate })
     }
 
-    /// y = a + b. y may be a or b.
+    /// Queues y = a + b. y may be a or b.
     ///
     /// # Errors
-    /// The arrays differ in length, or hold another type; the launch is refused.
+    /// If the arrays differ in length, or hold another type; if the launch fails.
     pub fn forward(&self, stream: &Stream, a: &DeviceArray, b: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let n = a.len();
         Check(OP).arrays(self.dtype, &[("a", a, &[n]), ("b", b, &[n]), ("y", y, &[n])])?;
@@ -38,10 +38,10 @@ impl Add {
         unsafe { self.forward.launch(stream, shape, &[a.bytes(), b.bytes(), y.bytes(), &(n as u64)]) }
     }
 
-    /// dx += dy.
+    /// Queues dx += dy.
     ///
     /// # Errors
-    /// As of [`Add::forward`].
+    /// Like [`Add::forward`].
     pub fn accumulate(&self, stream: &Stream, dy: &DeviceArray, dx: &DeviceArray) -> Result<()> {
         let n = dy.len();
         Check(OP).arrays(self.dtype, &[("dy", dy, &[n]), ("dx", dx, &[n])])?;
@@ -62,16 +62,16 @@ impl Weighted {
     /// Compiles and loads the kernel.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [kernel] = load(device, [warpbook_kernels::nn::add_weighted(dtype)])?;
         Ok(Self { dtype, kernel })
     }
 
-    /// sum += share x, from 0 where `x` is the first; x becomes the sum, rounded.
+    /// Queues sum += share x, starting from 0 if `is_first`; x becomes the rounded sum.
     ///
     /// # Errors
-    /// The arrays differ in length, or hold another type; the launch is refused.
+    /// If the arrays differ in length, or hold another type; if the launch fails.
     pub fn queue(
         &self,
         stream: &Stream,

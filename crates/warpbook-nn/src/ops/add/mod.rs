@@ -1,4 +1,5 @@
-//! The sum of a residual connection, y = a + b. Backwards dy goes to both; where a gradient is there already, it is added to it.
+//! The sum of a residual connection, y = a + b. In the backward pass dy goes to both terms; it is added to a gradient that is already
+//! there.
 
 pub mod cpu;
 pub mod cuda;
@@ -7,6 +8,6 @@ use super::error::{Check, Result};
 
 pub(crate) const OP: &str = "add";
 
-pub(crate) fn check(name: &'static str, len: usize, of: usize) -> Result<()> {
-    Check(OP).lengths(&[(name, len, &[of])])
+pub(crate) fn check(name: &'static str, len: usize, expected: usize) -> Result<()> {
+    Check(OP).lengths(&[(name, len, &[expected])])
 }

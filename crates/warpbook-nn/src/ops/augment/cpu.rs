@@ -1,35 +1,35 @@
-//! The CPU body.
+//! CPU implementation.
 
 use super::{Augment, Draw};
 use crate::ops::error::Result;
 use warpbook_data::parallel::chunks;
 
-/// Writes the images of the indices into `out`, `[indices.len()][height][width][channels]`, which is not read.
+/// Writes the images with these indices into `out`, `[indices.len()][height][width][channels]`, which is not read.
 ///
 /// # Errors
-/// A size is zero, a setting is out of range, a slice has not the length of its shape, or an index is not that of an image.
+/// If a size is zero, a setting is out of range, a slice has another length than its shape, or an index is out of range.
 pub fn gather(a: &Augment<'_>, images: &[u8], indices: &[u32], out: &mut [f32]) -> Result<()> {
     gather_from(a, 0, images, indices, out)
 }
 
-/// The same of slots that come after `first` others, as those of a part of a batch do.
+/// Like [`gather`], for slots that follow `first` others, as in a part of a batch.
 ///
 /// # Errors
-/// As of [`gather`].
+/// Like [`gather`].
 pub fn gather_from(a: &Augment<'_>, first: u32, images: &[u8], indices: &[u32], out: &mut [f32]) -> Result<()> {
     a.check(images.len(), indices, out.len())?;
     let len = a.image_len();
-    // Every value of every channel once, since a division each would take longer than the rest.
+    // A table of every value of every channel: a division per element would take longer than the rest.
     let values: Vec<[f32; 256]> =
         (0..a.channels).map(|c| std::array::from_fn(|value| a.normalised(value as u8, c))).collect();
     chunks(out, len, &|slot, out| {
         let image = &images[indices[slot] as usize * len..][..len];
-        one(a, image, a.draw_of(first.wrapping_add(slot as u32), indices[slot]), &values, out);
+        write_image(a, image, a.draw_of(first.wrapping_add(slot as u32), indices[slot]), &values, out);
     });
     Ok(())
 }
 
-fn one(a: &Augment<'_>, image: &[u8], draw: Draw, values: &[[f32; 256]], out: &mut [f32]) {
+fn write_image(a: &Augment<'_>, image: &[u8], draw: Draw, values: &[[f32; 256]], out: &mut [f32]) {
     let inside = |at: usize, size: usize| match at.checked_sub(a.padding) {
         Some(at) if at >= size => a.reflect.then(|| 2 * size - 2 - at),
         None => a.reflect.then(|| a.padding - at),

@@ -1,4 +1,4 @@
-//! The CUDA body, for either layout of the batch.
+//! CUDA implementation, for both layouts of the batch.
 #![allow(unsafe_code)]
 
 use super::{Augment, Draw, OP};
@@ -11,16 +11,16 @@ use warpbook_gemm::kernel_args::load;
 use warpbook_kernels::Launch;
 use warpbook_record::Dtype;
 
-/// How images are mirrored, as `kernels/nn/augment.cu` numbers it.
+/// No mirroring, as numbered in `kernels/nn/augment.cu`.
 const FLIP_NONE: u32 = 0;
 const FLIP_RANDOM: u32 = 1;
 const FLIP_ALL: u32 = 2;
 const FLIP_ALTERNATING: u32 = 3;
 
-/// Blocks of 256 threads that a multiprocessor holds.
+/// Number of blocks of 256 threads that fit on a multiprocessor.
 const BLOCKS_PER_MULTIPROCESSOR: u32 = 8;
 
-/// Blocks that share an image of `len` elements, where there is room for so many: none is without an element.
+/// Number of blocks that share an image of `len` elements if `room` allows it: each block gets at least one element.
 fn shared_by(len: usize, threads: usize, room: u32) -> u32 {
     let most = u16::try_from(len.div_ceil(threads)).unwrap_or(u16::MAX);
     room.clamp(1, u32::from(most).max(1))
@@ -31,29 +31,29 @@ fn shared_by(len: usize, threads: usize, room: u32) -> u32 {
 pub struct Gather {
     dtype: Dtype,
     kernel: Kernel,
-    /// Blocks that the device holds.
+    /// Number of blocks that the device runs at once.
     at_once: u32,
     sizes: [u32; 3],
     padding: u32,
     flip: u32,
     reflect: u32,
-    /// What all images get, where nothing is drawn.
+    /// The crop and flip of every image, if they are not random.
     view: Option<[u32; 2]>,
-    /// Of alternating flips.
+    /// Steps per epoch, for alternating flips.
     steps_per_epoch: u32,
-    /// The place of the first image in its batch, by which images draw.
+    /// Position of the first image in its batch, which selects the random numbers.
     first: u32,
     seed: u64,
-    /// f32 `[channels][256]`: what a value of a channel becomes.
+    /// Normalised value of each u8 value, f32 `[channels][256]`.
     values: Slice<f32>,
 }
 
 impl Gather {
-    /// Compiles and loads the kernel, and computes what each value of each channel becomes, as the CPU does. [`Augment::step`] is not
-    /// used, and of alternating flips [`Gather::steps_per_epoch`] gives the epoch.
+    /// Compiles and loads the kernel, and computes the normalised value of each u8 value per channel, as the CPU does. [`Augment::step`] is
+    /// ignored; for alternating flips [`Gather::steps_per_epoch`] determines the epoch.
     ///
     /// # Errors
-    /// A size is zero, or a setting is out of range; the compiler's and the device's.
+    /// If a size is zero, or a setting is out of range; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, a: &Augment<'_>, dtype: Dtype, layout: Layout) -> Result<Self> {
         a.check(0, &[], 0)?;
         let check = Check(OP);
@@ -87,23 +87,23 @@ impl Gather {
         })
     }
 
-    /// The same for epochs of so many steps, 1 at least: what alternating flips count.
+    /// Sets the number of steps per epoch, at least 1, which alternating flips count.
     #[must_use]
     pub fn steps_per_epoch(self, steps: u32) -> Self {
         Self { steps_per_epoch: steps.max(1), ..self }
     }
 
-    /// The same for a part of a batch that begins with its image `first`: images draw by their places in the batch.
+    /// Sets the position in the batch of the first image, for a part of a batch: images draw random numbers by position.
     #[must_use]
     pub fn from_place(self, first: u32) -> Self {
         Self { first, ..self }
     }
 
-    /// Writes the images of the indices, `[batch]`, into `out`, `[batch]` images. `images` is `[count][channels][height][width]`; `step`,
-    /// `[1]`, is the training step. An image that does not exist becomes NaN.
+    /// Writes the images with these indices, `[batch]`, into `out`, which holds `[batch]` images. `images` is
+    /// `[count][channels][height][width]`; `step`, `[1]`, is the training step. An image whose index is out of range becomes NaN.
     ///
     /// # Errors
-    /// An array has not the length of its shape, or holds another type; the launch is refused.
+    /// If an array has another length than its shape, or holds another type; if the launch fails.
     pub fn gather(
         &self,
         stream: &Stream,
@@ -148,7 +148,7 @@ impl Gather {
         let shared_by = shared_by(len, shape.block[0] as usize, self.at_once / blocks);
         let shape = Launch { grid: [blocks, shared_by, 1], ..shape };
         // SAFETY: gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row,
-        // fixed_column, first, out), a column of blocks an index; types and
+        // fixed_column, first, out), one column of blocks per index; types and
         // lengths were checked, and the kernel compares the indices with the count.
         unsafe { self.kernel.launch(stream, shape, &args) }
     }
@@ -165,17 +165,17 @@ impl GatherRows {
     /// Compiles and loads the kernel.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [kernel] = load(device, [warpbook_kernels::nn::gather_rows(dtype)])?;
         Ok(Self { dtype, kernel })
     }
 
-    /// Writes the rows of the indices, `[batch]`, into `out`, `[batch][width]`. `rows` is `[count][width]`. A row that does not exist
-    /// becomes NaN.
+    /// Writes the rows with these indices, `[batch]`, into `out`, `[batch][width]`. `rows` is `[count][width]`. A row whose index is out of
+    /// range becomes NaN.
     ///
     /// # Errors
-    /// An array has not the length of its shape, or holds another type; the launch is refused.
+    /// If an array has another length than its shape, or holds another type; if the launch fails.
     pub fn gather(
         &self,
         stream: &Stream,
@@ -191,7 +191,7 @@ impl GatherRows {
         let [count, width, blocks] = [count, width, batch].map(|size| check.word("a size", size));
         let shape = Launch { grid: [blocks?, 1, 1], ..self.kernel.shape(1) };
         let args: [&dyn KernelArg; 5] = [rows, &count?, &width?, indices, out.bytes()];
-        // SAFETY: gather_rows(rows, count, width, indices, out), a block an index; types and lengths were checked, and the kernel
+        // SAFETY: gather_rows(rows, count, width, indices, out), one block per index; types and lengths were checked, and the kernel
         // compares the indices with the count.
         unsafe { self.kernel.launch(stream, shape, &args) }
     }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn few_images_are_shared_by_several_blocks() {
-        // CIFAR-10 at a batch of 128 on 132 multiprocessors: 1056 blocks, of 3072 elements 12 at most.
+        // CIFAR-10 at a batch of 128 on 132 multiprocessors: 1056 blocks, at most 12 for 3072 elements.
         assert_eq!(shared_by(3072, 256, 1056 / 128), 8);
         assert_eq!(shared_by(3072, 256, 1056), 12);
         assert_eq!(shared_by(784, 256, 1056 / 2000), 1);

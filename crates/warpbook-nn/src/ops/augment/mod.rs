@@ -1,15 +1,16 @@
 //! A batch from a data set of u8 images: gathered, normalised, and cropped and flipped at random.
 //!
-//! Images are `[n][channels][height][width]` as data sets store them; the batch is NHWC. A value becomes (v / 255 - mean) /
-//! deviation. A crop shifts the image by up to `padding` in each direction; what comes in from outside is black, v = 0, as
-//! `torchvision.transforms.RandomCrop(size, padding)`. A flip mirrors columns in half of the cases.
+//! Images are `[n][channels][height][width]` as data sets store them; the batch is NHWC. A value becomes (v / 255 - mean) / deviation. A
+//! crop shifts the image by up to `padding` in each direction; pixels from outside are black, v = 0, as in
+//! `torchvision.transforms.RandomCrop(size, padding)`. A flip mirrors columns with probability 1/2.
 //!
-//! With `reflect` the border mirrors the image without its edge, as `torch.nn.functional.pad(mode="reflect")`. With an epoch flips alternate:
-//! an image is mirrored in half of the cases in epoch 0, and from then on in every second epoch the other way round. Source: Jordan, "94% on
-//! CIFAR-10 in 3.29 Seconds on a Single GPU", 2024. It draws the block \[index, 1, 0x61756772, 0\], whose first word's top bit decides.
+//! With `reflect` the border mirrors the image without its edge, as `torch.nn.functional.pad(mode="reflect")`. With an epoch flips
+//! alternate: epoch 0 mirrors an image with probability 1/2, and every later epoch does the opposite of the one before. Source: Jordan,
+//! "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024. It draws the block \[index, 1, 0x61756772, 0\], whose first word's top bit
+//! decides.
 //!
 //! Slot b of the batch at a step draws the Philox block with the counter \[b, 0, 0x61756772, step\]: its first word gives the row where the
-//! crop begins, its second the column, the top bit of its third whether it is mirrored.
+//! crop begins, its second the column, and the top bit of its third decides whether the crop is mirrored.
 
 pub mod cpu;
 pub mod cuda;
@@ -19,51 +20,51 @@ use warpbook_data::philox::philox4x32_4;
 
 pub(crate) const OP: &str = "augment";
 
-/// Tells the random numbers from those of others.
+/// Separates these random numbers from other operations'.
 const NAME: u32 = 0x6175_6772;
 
-/// Shape and settings.
+/// Image shape and settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Augment<'a> {
-    /// Channels of an image.
+    /// Channels per image.
     pub channels: usize,
-    /// Rows of an image.
+    /// Rows per image.
     pub height: usize,
-    /// Columns of an image.
+    /// Columns per image.
     pub width: usize,
-    /// `[channels]`, of values between 0 and 1.
+    /// Mean of the values between 0 and 1, `[channels]`.
     pub mean: &'a [f32],
-    /// `[channels]`, above 0.
+    /// Standard deviation, `[channels]`, above 0.
     pub deviation: &'a [f32],
-    /// Elements that a crop may shift the image by; 0 for none.
+    /// Largest shift of a crop in pixels; 0 for no crops.
     pub padding: usize,
-    /// Whether images are mirrored at random.
+    /// True if images are mirrored at random.
     pub flip: bool,
-    /// Whether what comes in from outside is the image mirrored at its edge, in place of black; the padding is then below both sizes.
+    /// True if the border mirrors the image instead of being black; the padding must then be below both sizes.
     pub reflect: bool,
-    /// The epoch of alternating flips; `None` where each step draws its flips anew.
+    /// Epoch of alternating flips; `None` if each step draws its flips anew.
     pub epoch: Option<u32>,
-    /// What all images get in place of what is drawn.
+    /// Fixed crop and flip of all images, instead of random ones.
     pub view: Option<Draw>,
     /// Key of the random numbers.
     pub seed: u64,
-    /// Which training step.
+    /// Training step.
     pub step: u32,
 }
 
-/// What was drawn for an image.
+/// The crop and flip of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draw {
     /// Row of the padded image where the crop begins, 0 to 2 `padding`.
     pub row: usize,
     /// Column of the padded image where the crop begins, 0 to 2 `padding`.
     pub column: usize,
-    /// Whether the crop is mirrored.
+    /// True if the crop is mirrored.
     pub flip: bool,
 }
 
 impl Augment<'_> {
-    /// What a slot of the batch draws.
+    /// Draws for a slot of the batch.
     #[must_use]
     pub fn draw(&self, slot: u32) -> Draw {
         let words = philox4x32_4(self.seed, [slot, 0, NAME, self.step]);
@@ -72,7 +73,7 @@ impl Augment<'_> {
         Draw { row: below(words[0]), column: below(words[1]), flip: self.flip && words[2] >> 31 == 1 }
     }
 
-    /// What an image of this index gets in a slot of the batch.
+    /// Draws for the image with this index in a slot of the batch, with alternating flips or the fixed view if set.
     #[must_use]
     pub fn draw_of(&self, slot: u32, index: u32) -> Draw {
         match (self.view, self.epoch) {
@@ -85,7 +86,7 @@ impl Augment<'_> {
         }
     }
 
-    /// A value of a channel, normalised.
+    /// Normalises a value of a channel.
     pub(crate) fn normalised(&self, value: u8, channel: usize) -> f32 {
         (f32::from(value) / 255.0 - self.mean[channel]) / self.deviation[channel]
     }
@@ -94,7 +95,7 @@ impl Augment<'_> {
         elements(&[self.channels, self.height, self.width])
     }
 
-    /// Sizes, settings, lengths and indices are right.
+    /// Checks sizes, settings, lengths and indices.
     pub(crate) fn check(&self, images: usize, indices: &[u32], out: usize) -> Result<()> {
         let Self { channels, height, width, mean, deviation, padding, .. } = *self;
         let check = Check(OP);

@@ -1,13 +1,14 @@
-//! The CPU body. Sums are in f64.
+//! CPU implementation. Sums are in f64.
 
 use super::{BatchNorm, Running, Saved};
 use crate::ops::error::Result;
 use warpbook_data::parallel::{chunks, column_sums};
 
-/// y of x by the statistics of the batch, which are saved for [`backward`] and added to the running ones. y and `saved` are not read.
+/// Computes y from x with the batch's statistics, which are saved for [`backward`] and added to the running ones. y and `saved` are not
+/// read.
 ///
 /// # Errors
-/// A size is zero, a setting is out of range, a slice has not the length of its shape, or there is a single row.
+/// If a size is zero, a setting is out of range, a slice has another length than its shape, or there is a single row.
 pub fn forward_training(
     b: &BatchNorm,
     x: &[f32],
@@ -19,18 +20,18 @@ pub fn forward_training(
     forward_training_across(b, x, [gamma, beta], y, running, saved, JoinSums { counts: true, add: &mut |_| {} })
 }
 
-/// What joins the statistics of several ranks, each of which has some of the rows.
+/// Joins the statistics of several ranks, each of which has some of the rows.
 pub struct JoinSums<'a> {
-    /// Whether this rank's rows count.
+    /// True if this rank's rows count.
     pub counts: bool,
-    /// Adds the other ranks' sums to these.
+    /// Adds the other ranks' sums to the slice.
     pub add: &'a mut dyn FnMut(&mut [f64]),
 }
 
-/// As [`forward_training`], by the statistics of the rows of all ranks. `b` has this rank's rows.
+/// Like [`forward_training`], with the statistics of all ranks' rows. `b` describes this rank's rows.
 ///
 /// # Errors
-/// As of [`forward_training`].
+/// Like [`forward_training`].
 pub fn forward_training_across(
     b: &BatchNorm,
     x: &[f32],
@@ -58,7 +59,7 @@ pub fn forward_training_across(
     let rows = mean.pop().unwrap_or(0.0);
     BatchNorm { rows: rows as usize, ..*b }.check_training()?;
     mean.iter_mut().for_each(|m| *m /= rows);
-    // A second pass, since the difference of two large sums would lose the variance.
+    // A second pass, because the difference of two large sums would lose the variance.
     let mut squares = if across.counts { sums(b, x, |x, c| (x - mean[c]) * (x - mean[c])) } else { none() };
     (across.add)(&mut squares);
     let blend = |old: &mut f32, new: f64| {
@@ -75,10 +76,10 @@ pub fn forward_training_across(
     Ok(())
 }
 
-/// y of x by the running statistics. y is not read.
+/// Computes y from x with the running statistics. y is not read.
 ///
 /// # Errors
-/// A size is zero, a setting is out of range, or a slice has not the length of its shape.
+/// If a size is zero, a setting is out of range, or a slice has another length than its shape.
 pub fn forward_inference(
     b: &BatchNorm,
     x: &[f32],
@@ -99,10 +100,10 @@ pub fn forward_inference(
     Ok(())
 }
 
-/// dx, dgamma and dbeta of dy after [`forward_training`]; `mean` and `inverse_deviation` are what it saved. None of the three is read.
+/// Computes dx, dgamma and dbeta from dy after [`forward_training`], which saved `mean` and `inverse_deviation`. The results are not read.
 ///
 /// # Errors
-/// As of [`forward_training`].
+/// Like [`forward_training`].
 pub fn backward(
     b: &BatchNorm,
     x: &[f32],
@@ -116,10 +117,10 @@ pub fn backward(
     backward_across(b, x, gamma, [mean, inverse_deviation], dy, dx, [dgamma, dbeta], across)
 }
 
-/// As [`backward`], after [`forward_training_across`]; dgamma and dbeta are of this rank's rows.
+/// Like [`backward`], after [`forward_training_across`]; dgamma and dbeta cover this rank's rows only.
 ///
 /// # Errors
-/// As of [`forward_training`].
+/// Like [`forward_training`].
 #[expect(clippy::too_many_arguments, reason = "those of `backward`, and the ranks")]
 pub fn backward_across(
     b: &BatchNorm,
@@ -166,7 +167,7 @@ pub fn backward_across(
         return Ok(());
     }
     let (of_dy, of_products) = both.split_at(channels);
-    // dx = gamma / deviation (dy - mean(dy) - x^ mean(dy x^)), x^ being the normalised x, is a line in dy and x for each channel.
+    // dx = gamma / deviation (dy - mean(dy) - x^ mean(dy x^)), with x^ the normalised x, is linear in dy and x for each channel.
     let inverse = |c: usize| f64::from(inverse_deviation[c]);
     let factor = |c: usize| f64::from(gamma[c]) * inverse(c);
     let each = |f: &dyn Fn(usize) -> f64| (0..channels).map(|c| f(c) as f32).collect::<Vec<f32>>();
@@ -186,10 +187,10 @@ pub fn backward_across(
     Ok(())
 }
 
-/// Rows of a task.
+/// Rows per task.
 const ROWS: usize = 64;
 
-/// The sum of `f(x, channel)` over the rows, for each channel.
+/// Sums `f(x, channel)` over the rows, for each channel.
 fn sums(b: &BatchNorm, x: &[f32], f: impl Fn(f64, usize) -> f64 + Sync) -> Vec<f64> {
     column_sums(b.rows, b.channels, |rows, sums| {
         for row in x[rows.start * b.channels..rows.end * b.channels].chunks_exact(b.channels) {

@@ -1,4 +1,4 @@
-//! The CUDA body, for either layout of images.
+//! CUDA implementation, for both layouts of images.
 
 use super::launch::{self, Shape};
 use super::{BatchNorm, OP};
@@ -24,30 +24,30 @@ pub struct Normalisation {
     backward: Kernel,
 }
 
-/// Two vectors of a layer on the device, `[channels]` each: gamma and beta, mean and variance, mean and inverse deviation.
+/// Two `[channels]` vectors of a layer on the device: gamma and beta, mean and variance, or mean and inverse deviation.
 pub type Pair<'a> = [&'a Slice<f32>; 2];
 
-/// Memory that a pass needs while it runs.
+/// Temporary memory of a pass.
 #[derive(Debug, Clone, Copy)]
 pub struct NormWorkspace<'a> {
-    /// [`Normalisation::sums_len`] elements.
+    /// Partial sums: [`Normalisation::sums_len`] elements.
     pub sums: &'a Slice<f64>,
-    /// `[3][channels]`.
+    /// Coefficients of the backward pass, `[3][channels]`.
     pub lines: &'a Slice<f32>,
-    /// Where the statistics are of several ranks' rows.
+    /// Set if the statistics cover several ranks' rows.
     pub across: Option<Across<'a>>,
 }
 
-/// What joins the statistics of several ranks, each of which has some of the rows.
+/// Joins the statistics of several ranks, each of which has some of the rows.
 #[derive(Clone, Copy)]
 pub struct Across<'a> {
-    /// Rows of all ranks.
+    /// Number of rows on all ranks.
     pub rows: usize,
-    /// Whether this rank's rows count.
+    /// True if this rank's rows count.
     pub counts: bool,
-    /// `[2][channels]`.
+    /// Sums over all ranks, `[2][channels]`.
     pub totals: &'a Slice<f64>,
-    /// Queues adding the other ranks' values to an array's.
+    /// Queues adding the other ranks' values to an array.
     pub add: &'a dyn Fn(&Stream, &Slice<f64>) -> Result<()>,
 }
 
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Across<'_> {
     }
 }
 
-/// Rows of a block's sums: fixed by the rows alone, so that every device adds in the same order.
+/// Rows that a block sums: depends on the number of rows alone, so that every device adds in the same order.
 fn chunk(rows: usize) -> usize {
     rows.div_ceil(256).max(256)
 }
@@ -66,7 +66,7 @@ impl Normalisation {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype, layout: Layout) -> Result<Self> {
         let k = warpbook_kernels::nn::batch_norm(dtype, layout);
         let sums = load(device, [k.sums_forward, k.sums_backward])?;
@@ -75,13 +75,13 @@ impl Normalisation {
         Ok(Self { dtype, layout, sums, totals, statistics, inverse, normalise, lines, backward })
     }
 
-    /// Elements of the workspace's sums.
+    /// Number of elements of [`NormWorkspace::sums`].
     #[must_use]
     pub fn sums_len(b: &BatchNorm) -> usize {
         b.rows.div_ceil(chunk(b.rows)) * 2 * b.channels
     }
 
-    /// The kernels' sizes; `pixels` are height x width of an image, of which the rows are a multiple.
+    /// Checks the sizes and returns the kernels' shape; `pixels` is height x width of an image and divides the rows.
     fn check(
         &self,
         b: &BatchNorm,
@@ -100,7 +100,7 @@ impl Normalisation {
         let divides = pixels > 0 && b.rows.is_multiple_of(pixels);
         check.value("the pixels of an image", pixels, divides, "at least 1 and a divisor of the rows")?;
         let word = |size| check.word("a size", size);
-        // Of NHWC images the rows are one after the other.
+        // In NHWC the rows are contiguous.
         let pixels = if self.layout == Layout::Nchw { word(pixels)? } else { 1 };
         Ok(Shape { rows: word(b.rows)?, channels: word(b.channels)?, pixels, chunk: word(chunk(b.rows))? })
     }
@@ -113,8 +113,8 @@ impl Normalisation {
         ])?)
     }
 
-    /// The sums over all rows that the statistics are of, and the shape that the kernels read them by.
-    fn sums_of_all<'a>(
+    /// Returns the sums over all rows that the statistics cover, and the shape with which kernels read them.
+    fn totals_over_ranks<'a>(
         &self,
         stream: &Stream,
         s: Shape,
@@ -129,18 +129,19 @@ impl Normalisation {
         Ok((Shape { rows, chunk: rows, ..s }, across.totals))
     }
 
-    /// A block for each chunk of rows and each channel, or 32 channels.
+    /// One block for each chunk of rows and each channel (or 32 channels).
     fn sums_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
         let across = if self.layout == Layout::Nchw { s.channels } else { s.channels.div_ceil(32) };
         Launch { grid: [s.rows.div_ceil(s.chunk).saturating_mul(across), 1, 1], ..kernel.shape(1) }
     }
 
-    /// y of x by the statistics of the batch, `across` ranks where these share it, which are saved (mean and inverse deviation) and added to the running
-    /// ones (mean and variance). `pixels` are height x width; it matters for NCHW only, and may be 1 otherwise.
+    /// Queues y with the batch's statistics, taken `across` ranks if they share the batch. The statistics are saved (mean and inverse
+    /// deviation) and added to the running ones (mean and variance). `pixels` is height x width; it matters for NCHW only, and may be 1
+    /// otherwise.
     ///
     /// # Errors
-    /// A size is zero, a setting is out of range, an array has not the length of its shape or holds another type, there is a single row,
-    /// or there are 2^32 elements or more; a launch is refused.
+    /// If a size is zero, a setting is out of range, an array has another length than its shape or holds another type, there is a single
+    /// row, or there are 2^32 elements or more; if a launch fails.
     pub fn forward_training(
         &self,
         stream: &Stream,
@@ -162,17 +163,17 @@ impl Normalisation {
         Self::check_workspace(b, workspace)?;
         let sums = &self.sums[0];
         launch::sums_forward(sums, stream, self.sums_shape(sums, s), s, x, workspace.sums)?;
-        let (of_all, totals) = self.sums_of_all(stream, s, workspace)?;
+        let (of_all, totals) = self.totals_over_ranks(stream, s, workspace)?;
         let factors = [b.epsilon, b.momentum];
         let written = [running_mean, running_variance, mean, inverse];
         launch::statistics(&self.statistics, stream, of_all, totals, factors, written)?;
         launch::normalise(&self.normalise, stream, s, (x, y), [gamma, beta], [mean, inverse])
     }
 
-    /// y of x by the running statistics, mean and variance.
+    /// Queues y with the running mean and variance.
     ///
     /// # Errors
-    /// As of [`Normalisation::forward_training`], but for the single row.
+    /// Like [`Normalisation::forward_training`], but for the single row.
     pub fn forward_inference(
         &self,
         stream: &Stream,
@@ -190,11 +191,11 @@ impl Normalisation {
         launch::normalise(&self.normalise, stream, s, (x, y), [gamma, beta], [mean, &inverse])
     }
 
-    /// dx, dgamma and dbeta of dy after [`Normalisation::forward_training`], which saved mean and inverse deviation. dx is by the sums `across` ranks;
-    /// dgamma and dbeta are of this rank's rows.
+    /// Queues dx, dgamma and dbeta after [`Normalisation::forward_training`], which saved mean and inverse deviation. dx uses the sums
+    /// `across` ranks; dgamma and dbeta cover this rank's rows only.
     ///
     /// # Errors
-    /// As of [`Normalisation::forward_training`].
+    /// Like [`Normalisation::forward_training`].
     pub fn backward(
         &self,
         stream: &Stream,
@@ -218,8 +219,8 @@ impl Normalisation {
         launch::sums_backward(kernel, stream, self.sums_shape(kernel, s), s, [x, dy], [mean, inverse], sums)?;
         launch::lines(&self.lines, stream, s, sums, [gamma, inverse, lines], Some([dgamma, dbeta]))?;
         if let Some(across) = across {
-            let (of_all, totals) = self.sums_of_all(stream, s, workspace)?;
-            // Rows that stand in for none have no gradient, and by their own sums they get none.
+            let (of_all, totals) = self.totals_over_ranks(stream, s, workspace)?;
+            // Placeholder rows have no gradient; this rank's own sums keep it zero.
             if across.counts {
                 launch::lines(&self.lines, stream, of_all, totals, [gamma, inverse, lines], None)?;
             }

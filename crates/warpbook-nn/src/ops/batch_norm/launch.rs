@@ -1,4 +1,4 @@
-//! The launches of batch normalisation. Types and lengths are checked before.
+//! Launches of batch normalisation. Callers check types and lengths.
 #![allow(unsafe_code)]
 
 use super::cuda::Pair;
@@ -31,7 +31,7 @@ impl Shape {
     }
 }
 
-/// Into `partial`, two sums a channel and chunk.
+/// Writes two sums per channel and chunk into `partial`.
 pub(super) fn sums_forward(
     kernel: &Kernel,
     stream: &Stream,
@@ -44,7 +44,7 @@ pub(super) fn sums_forward(
     unsafe { kernel.launch(stream, shape, &[&s, x.bytes(), partial]) }
 }
 
-/// The sums of all chunks, or zeros where the rows do not count.
+/// Adds the sums of all chunks, or writes zeros if the rows do not count.
 pub(super) fn totals(
     kernel: &Kernel,
     stream: &Stream,
@@ -109,7 +109,7 @@ pub(super) fn sums_backward(
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// The lines are `[3][channels]`; without `gradients` those of gamma and beta are not written.
+/// Computes the coefficients `[3][channels]`; without `gradients`, dgamma and dbeta are not written.
 pub(super) fn lines(
     kernel: &Kernel,
     stream: &Stream,

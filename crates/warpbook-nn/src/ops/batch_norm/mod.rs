@@ -12,20 +12,20 @@ use super::error::{Check, Result};
 
 pub(crate) const OP: &str = "batch_norm";
 
-/// Shape and settings.
+/// Sizes and settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchNorm {
     /// Rows of x; at least 2 in training.
     pub rows: usize,
     /// Channels, each normalised separately.
     pub channels: usize,
-    /// Added to the variance, at least 0; 1e-5 in PyTorch.
+    /// Constant added to the variance, at least 0; 1e-5 in PyTorch.
     pub epsilon: f32,
-    /// Share of the batch in the running statistics, 0 to 1; 0.1 in PyTorch.
+    /// Weight of the batch in the running statistics, 0 to 1; 0.1 in PyTorch.
     pub momentum: f32,
 }
 
-/// The running statistics, `[channels]` each; in the beginning mean 0 and variance 1.
+/// The running statistics, `[channels]` each; initially mean 0 and variance 1.
 #[derive(Debug)]
 pub struct Running<'a> {
     /// Means.
@@ -34,7 +34,7 @@ pub struct Running<'a> {
     pub variance: &'a mut [f32],
 }
 
-/// What the backward pass needs of the forward pass, `[channels]` each.
+/// Results of the forward pass that the backward pass needs, `[channels]` each.
 #[derive(Debug)]
 pub struct Saved<'a> {
     /// Means of the batch.
@@ -44,13 +44,13 @@ pub struct Saved<'a> {
 }
 
 impl BatchNorm {
-    /// PyTorch's settings.
+    /// Sizes with PyTorch's settings.
     #[must_use]
     pub fn new(rows: usize, channels: usize) -> Self {
         Self { rows, channels, epsilon: 1e-5, momentum: 0.1 }
     }
 
-    /// Settings are in range, `matrices` have the shape of x, and `vectors` an element per channel.
+    /// Checks that settings are in range, `matrices` have the shape of x, and `vectors` have one element per channel.
     pub(crate) fn check(&self, matrices: &[(&'static str, usize)], vectors: &[(&'static str, usize)]) -> Result<()> {
         let Self { rows, channels, epsilon, momentum } = *self;
         let check = Check(OP);
@@ -63,7 +63,7 @@ impl BatchNorm {
         vectors.iter().try_for_each(|(name, len)| check.lengths(&[(name, *len, &[channels])]))
     }
 
-    /// There are enough rows for a variance.
+    /// Checks that there are enough rows for a variance.
     pub(crate) fn check_training(&self) -> Result<()> {
         Check(OP).value("rows in training", self.rows, self.rows > 1, "at least 2, since one has no variance")
     }

@@ -1,7 +1,6 @@
-//! The CPU body: windows are unrolled block by block into a matrix that stays in the L2 cache, and multiplied.
+//! CPU implementation: windows are unrolled block by block into a matrix that stays in the L2 cache, and multiplied.
 //!
-//! Blocks, and the order in which they are added, follow from the shapes alone, so results have the same bits for any number of
-//! threads.
+//! Blocks, and the order in which they are added, depend on the shapes alone, so any number of threads gives the same bits.
 
 use super::Geometry;
 use super::unroll::Windows;
@@ -10,26 +9,26 @@ use rayon::prelude::*;
 use warpbook_data::parallel::{self, chunks};
 use warpbook_gemm::cpu::{Operands, blocked};
 
-/// Rows of an unrolled block: 512 KiB of them, unless that is so few that packing the weight would take long.
+/// Rows of an unrolled block: 512 KiB of them, or more if packing the weight would otherwise dominate.
 fn block_rows(window: usize) -> usize {
     const ELEMENTS: usize = 128 * 1024;
     const STEP: usize = 120;
     (ELEMENTS / window).clamp(2 * STEP, 16 * STEP) / STEP * STEP
 }
 
-/// What is done with the space for unrolled windows, the number of a chunk and the chunk.
+/// Computes a chunk: receives space for unrolled windows, the chunk's index and the chunk.
 type Block<'a> = dyn Fn(&mut [f32], usize, &mut [f32]) -> Result<()> + Sync + 'a;
 
-/// Calls `f` with space for unrolled windows, the number of each chunk of `len` elements, and the chunk, as [`chunks`] does.
+/// Calls `f` with space for unrolled windows, the index of each chunk of `len` elements, and the chunk, as [`chunks`] does.
 fn blocks(out: &mut [f32], len: usize, space: usize, f: &Block<'_>) -> Result<()> {
     let tasks = out.par_chunks_mut(len).enumerate();
     tasks.try_for_each_init(|| vec![0.0; space], |unrolled, (task, out)| f(unrolled, task, out))
 }
 
-/// y = the convolution of x with the weight, plus the bias. y is `[batch][oh][ow][filters]`; it is not read.
+/// Convolves x with the weight and adds the bias. y is `[batch][oh][ow][filters]`; it is not read.
 ///
 /// # Errors
-/// As of [`Geometry::output`]; a slice has not the length of its shape.
+/// Like [`Geometry::output`]; if a slice has another length than its shape.
 pub fn forward(g: &Geometry, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> Result<()> {
     let output = g.check(("x", x.len()), ("weight", weight.len()), ("y", y.len()))?;
     g.check_bias("bias", bias.map(<[f32]>::len))?;
@@ -48,17 +47,17 @@ pub fn forward(g: &Geometry, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y:
     })
 }
 
-/// dx, `[batch][height][width][channels]`, of dy, `[batch][oh][ow][filters]`. dx is not read.
+/// Computes dx, `[batch][height][width][channels]`, from dy, `[batch][oh][ow][filters]`. dx is not read.
 ///
 /// # Errors
-/// As of [`forward`].
+/// Like [`forward`].
 pub fn input_gradient(g: &Geometry, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> Result<()> {
     let output = g.check(("dx", dx.len()), ("weight", weight.len()), ("dy", dy.len()))?;
     let windows = Windows::new(g, output);
     let (k, filters) = (windows.len, g.filters);
     let rows = block_rows(k);
     let pixels = output.0 * output.1;
-    // Whole images, since windows overlap.
+    // Whole images, because windows overlap.
     let images = rows.div_ceil(pixels);
     let image_len = g.height * g.width * g.channels;
     let output_len = pixels * filters;
@@ -75,10 +74,10 @@ pub fn input_gradient(g: &Geometry, dy: &[f32], weight: &[f32], dx: &mut [f32]) 
     })
 }
 
-/// dweight, `[filters][kh][kw][channels]`, and the gradient of the bias, `[filters]`, of x and dy. Neither is read.
+/// Computes dweight, `[filters][kh][kw][channels]`, and the bias gradient, `[filters]`, from x and dy. The results are not read.
 ///
 /// # Errors
-/// As of [`forward`].
+/// Like [`forward`].
 pub fn weight_gradient(
     g: &Geometry,
     x: &[f32],
@@ -120,20 +119,20 @@ pub fn weight_gradient(
     Ok(())
 }
 
-/// Whether windows are so short that the transposed product, with windows as rows, fills the tiles of the product better.
+/// Returns true if windows are so short that the transposed product, with windows as rows, fills the product's tiles better.
 fn narrow(filters: usize, window: usize) -> bool {
-    /// Of AVX-512, the largest.
+    /// The tile of AVX-512, the largest.
     const TILE: [usize; 2] = [12, 32];
     let computed = |rows: usize, columns: usize| rows.div_ceil(TILE[0]) * columns.div_ceil(TILE[1]);
     computed(window, filters) < computed(filters, window)
 }
 
-/// How many partial sums of a weight's gradient there are at most: enough for the threads, in 16 MiB where that suffices.
+/// Largest number of partial sums of a weight gradient: enough for the threads, within 16 MiB if that suffices.
 fn partial_sums(weight: usize) -> usize {
     (4 * 1024 * 1024 / weight).clamp(8, 32)
 }
 
-/// `out` = the sum of the arrays of its length in `partial`, in their order.
+/// Sums the arrays in `partial`, each of the length of `out`, in order.
 fn add_up(partial: &[f32], out: &mut [f32]) {
     const CHUNK: usize = 4096;
     let len = out.len();
@@ -146,12 +145,12 @@ fn add_up(partial: &[f32], out: &mut [f32]) {
     });
 }
 
-/// C = A B of matrices without gaps.
+/// Operands of C = A B with contiguous matrices.
 fn product<'a>(a: &'a [f32], b: &'a [f32], [m, n, k]: [usize; 3]) -> Operands<'a> {
     Operands { a, b, m, n, k, lda: k, ldb: n, ldc: n, trans_a: false, trans_b: false, alpha: 1.0, beta: 0.0 }
 }
 
-/// The transpose of a matrix with rows of `width`.
+/// Transposes a matrix with rows of `width`.
 fn transposed(matrix: &[f32], width: usize) -> Vec<f32> {
     let rows = matrix.len() / width;
     let mut out = vec![0.0; matrix.len()];

@@ -5,14 +5,14 @@
 use super::Geometry;
 use crate::ops::window::Axis;
 
-/// Where windows lie in images.
+/// The positions of windows in images.
 #[derive(Clone, Copy)]
 pub(super) struct Windows {
     axes: [Axis; 2],
     channels: usize,
     oh: usize,
     ow: usize,
-    /// Elements of a window.
+    /// Number of elements of a window.
     pub len: usize,
 }
 
@@ -28,7 +28,7 @@ impl Windows {
         Self { axes: geometry.axes(), channels: geometry.channels, oh, ow, len: geometry.window() }
     }
 
-    /// The pieces of the window of output pixel `pixel`, counted over all images, that lie in its image.
+    /// The pieces of a window that lie inside its image; `pixel` is the output pixel, counted over all images.
     #[inline]
     fn runs(self, pixel: usize) -> impl Iterator<Item = Run> {
         let Self { axes: [vertical, horizontal], channels, oh, ow, .. } = self;
@@ -45,7 +45,7 @@ impl Windows {
         })
     }
 
-    /// Writes the windows of the output pixels from `first` on into the rows of `out`, with zeros for the padding.
+    /// Writes the windows of the output pixels starting at `first` into the rows of `out`, with zeros for the padding.
     pub fn unroll(self, x: &[f32], first: usize, out: &mut [f32]) {
         for (row, pixel) in out.chunks_exact_mut(self.len).zip(first..) {
             let mut written = 0;
@@ -69,7 +69,7 @@ impl Windows {
     }
 }
 
-/// Copies a few elements by moves, as windows over one to three channels need, or more by a call.
+/// Copies a few elements by moves, as windows over one to three channels need, and more with a call.
 #[inline(always)]
 fn copy(to: &mut [f32], from: &[f32]) {
     match to.len() {

@@ -1,13 +1,13 @@
-//! The CPU body. A row is computed in f64.
+//! CPU implementation. Each row is computed in f64.
 
 use super::{CrossEntropy, MeanLoss};
 use crate::ops::error::Result;
 use rayon::prelude::*;
 
-/// The loss of the logits, `[batch][classes]`, for the labels, `[batch]`, and its gradient times `scale`. dlogits is not read.
+/// Computes the loss of the logits, `[batch][classes]`, for the labels, `[batch]`, and its gradient times `scale`. dlogits is not read.
 ///
 /// # Errors
-/// A size is zero, a setting is out of range, a slice has not the length of its shape, or a label is not below `classes`.
+/// If a size is zero, a setting is out of range, a slice has another length than its shape, or a label is not below `classes`.
 pub fn loss_and_gradient(
     c: &CrossEntropy,
     logits: &[f32],
@@ -19,24 +19,24 @@ pub fn loss_and_gradient(
     let factor = f64::from(scale) / c.batch as f64;
     let rows = logits.par_chunks(c.classes).zip(labels).zip(dlogits.par_chunks_mut(c.classes)).with_min_len(ROWS);
     let rows = rows.map(|((logits, label), out)| {
-        let row = Row::of(c, logits, *label);
+        let row = Row::new(c, logits, *label);
         row.gradient(factor, out);
         row.loss()
     });
     Ok(mean(c, &rows.collect::<Vec<_>>()))
 }
 
-/// The loss alone, to the same bits.
+/// Computes the loss alone, to the same bits.
 ///
 /// # Errors
-/// As of [`loss_and_gradient`].
+/// Like [`loss_and_gradient`].
 pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<MeanLoss> {
     c.check(logits.len(), labels, logits.len())?;
     let rows = logits.par_chunks(c.classes).zip(labels).with_min_len(ROWS);
-    Ok(mean(c, &rows.map(|(logits, label)| Row::of(c, logits, *label).loss()).collect::<Vec<_>>()))
+    Ok(mean(c, &rows.map(|(logits, label)| Row::new(c, logits, *label).loss()).collect::<Vec<_>>()))
 }
 
-/// Rows of a task at least.
+/// Fewest rows per task.
 const ROWS: usize = 16;
 
 fn mean(c: &CrossEntropy, rows: &[(f64, bool)]) -> MeanLoss {
@@ -44,32 +44,32 @@ fn mean(c: &CrossEntropy, rows: &[(f64, bool)]) -> MeanLoss {
     MeanLoss { mean: sum / c.batch as f64, correct: rows.iter().filter(|(_, correct)| *correct).count() }
 }
 
-/// The logits of a sample with what its loss and its gradient are computed from.
+/// The logits of a sample with the values from which its loss and gradient are computed.
 struct Row<'a> {
     logits: &'a [f32],
     label: usize,
     largest: usize,
-    /// Of the exponentials.
+    /// Sum of the exponentials.
     sum: f64,
-    /// The target of the label's class is the first more than that of every class, the second.
+    /// Target probability: every class has `every`, and the label's class `own` in addition.
     own: f64,
     spread: f64,
 }
 
 impl<'a> Row<'a> {
-    fn of(c: &CrossEntropy, logits: &'a [f32], label: u8) -> Self {
+    fn new(c: &CrossEntropy, logits: &'a [f32], label: u8) -> Self {
         let (smoothing, largest) = (f64::from(c.smoothing), largest(logits));
         let spread = smoothing / c.classes as f64;
         let row = Self { logits, label: label.into(), largest, sum: 0.0, own: 1.0 - smoothing, spread };
         Self { sum: logits.iter().map(|logit| row.shifted(*logit).exp()).sum(), ..row }
     }
 
-    /// Less the largest, so that no exponential overflows.
+    /// Subtracts the largest logit, so that no exponential overflows.
     fn shifted(&self, logit: f32) -> f64 {
         f64::from(logit) - f64::from(self.logits[self.largest])
     }
 
-    /// The loss, and whether the largest logit is the label's.
+    /// Returns the loss, and true if the largest logit is the label's.
     fn loss(&self) -> (f64, bool) {
         let mut loss = self.sum.ln() - self.own * self.shifted(self.logits[self.label]);
         if self.spread > 0.0 {

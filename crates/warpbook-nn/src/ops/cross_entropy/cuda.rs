@@ -1,4 +1,4 @@
-//! The CUDA body, and the sum of the losses of a batch's blocks, which every loss shares.
+//! CUDA implementation, and the sum of a batch's block losses, which every loss shares.
 #![allow(unsafe_code)]
 
 use super::{CrossEntropy, OP};
@@ -10,19 +10,19 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use warpbook_record::Dtype;
 
-/// Where the losses of steps are written on the device; none of it is read by the host in between.
+/// Device memory for the losses of steps; the host reads none of it in between.
 #[derive(Debug, Clone, Copy)]
 pub struct LossSlots<'a> {
-    /// `[1]`: which slot is next. A step whose slot does not exist writes nothing.
+    /// Next slot, `[1]`. A step whose slot is out of range writes nothing.
     pub slot: &'a Slice<u32>,
-    /// `[slots]`: mean losses, without the scale of the gradients.
+    /// Mean losses without the scale of the gradients, `[slots]`.
     pub losses: &'a Slice<f64>,
-    /// `[slots]`: rows whose largest logit is that of the label.
+    /// Number of rows whose largest logit is the label's, `[slots]`.
     pub correct: Option<&'a Slice<u32>>,
 }
 
 impl LossSlots<'_> {
-    /// How many there are.
+    /// Checks the lengths and returns the number of slots.
     pub(crate) fn check(&self, op: Check) -> Result<u32> {
         one(op, "the slot", Some(self.slot))?;
         if let Some(correct) = self.correct {
@@ -32,25 +32,25 @@ impl LossSlots<'_> {
     }
 }
 
-/// What adds up the losses of blocks.
+/// The kernel that adds up block losses.
 #[derive(Debug, Clone)]
 pub(crate) enum Mean {
-    Kernel(Box<MeanLoss>),
-    /// The last block of the kernel of the losses, with the counter of those that have arrived: 0 between launches.
+    Kernel(Box<MeanKernel>),
+    /// The last block of the loss kernel, with the counter of arrived blocks: 0 between launches.
     LastBlock(Slice<u32>),
 }
 
-/// The kernel that adds up the losses of blocks.
+/// The kernel that adds up block losses.
 #[derive(Debug, Clone)]
-pub(crate) struct MeanLoss(Kernel);
+pub(crate) struct MeanKernel(Kernel);
 
-impl MeanLoss {
+impl MeanKernel {
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let [kernel] = load(device, [warpbook_kernels::nn::mean_loss()])?;
         Ok(Self(kernel))
     }
 
-    /// `losses[slot]` = the sum of `partial` over `count`, `correct[slot]` = the sum of `hits`.
+    /// Queues `losses[slot]` = the sum of `partial` over `count`, `correct[slot]` = the sum of `hits`.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -83,15 +83,15 @@ pub struct LossKernels {
     mean: Mean,
 }
 
-/// Rows of a block: a warp each.
+/// Rows per block, one warp each.
 const ROWS: usize = 8;
 
-/// What the blocks leave for the mean.
+/// Block results from which the mean is computed.
 #[derive(Debug, Clone, Copy)]
 pub struct LossWorkspace<'a> {
-    /// [`LossKernels::blocks`] elements.
+    /// Losses: [`LossKernels::blocks`] elements.
     pub losses: &'a Slice<f64>,
-    /// As many.
+    /// Number of correct rows: [`LossKernels::blocks`] elements.
     pub hits: &'a Slice<u32>,
 }
 
@@ -99,32 +99,33 @@ impl LossKernels {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy(dtype)])?;
-        Ok(Self { dtype, rows, mean: Mean::Kernel(MeanLoss::new(device)?.into()) })
+        Ok(Self { dtype, rows, mean: Mean::Kernel(MeanKernel::new(device)?.into()) })
     }
 
-    /// The same as one kernel, whose last block computes the mean. Its launches are on one stream: they share the counter of blocks.
+    /// Like [`LossKernels::new`], as one kernel whose last block computes the mean. All launches must be on one stream, because they share
+    /// the counter of blocks.
     ///
     /// # Errors
-    /// As of [`LossKernels::new`].
+    /// Like [`LossKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy_last(dtype)])?;
         Ok(Self { dtype, rows, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
     }
 
-    /// Elements of the two arrays of the workspace.
+    /// Number of elements of each array of the workspace.
     #[must_use]
     pub fn blocks(batch: usize) -> usize {
         batch.div_ceil(ROWS)
     }
 
-    /// The mean loss into its slot, and where it is wanted the gradient of the logits times the loss scale, `[1]` or 1. A label that is not below `classes`
-    /// makes the loss NaN.
+    /// Queues the mean loss into its slot and, if requested, the gradient of the logits times the loss scale, `[1]` or 1. A label outside
+    /// `classes` makes the loss NaN.
     ///
     /// # Errors
-    /// A size is zero, a setting is out of range, an array has not the length of its shape or holds another type; a launch is refused.
+    /// If a size is zero, a setting is out of range, an array has another length than its shape or holds another type; if a launch fails.
     pub fn loss_and_gradient(
         &self,
         stream: &Stream,
@@ -137,7 +138,8 @@ impl LossKernels {
         self.loss_and_verdict(stream, c, (logits, labels), (loss_scale, 1.0, dlogits), slots, &Verdict::none())
     }
 
-    /// The same with the gradient times `share`, and the step's verdict, where the kernel has a last block to decide it.
+    /// Like [`LossKernels::loss_and_gradient`], with the gradient times `share`, and with the step's verdict if the kernel has a last block
+    /// to decide it.
     pub(crate) fn loss_and_verdict(
         &self,
         stream: &Stream,
@@ -159,7 +161,7 @@ impl LossKernels {
         ])?;
         one(check, "the loss scale", loss_scale)?;
         let (batch, classes) = (check.word("the batch", c.batch)?, check.word("classes", c.classes)?);
-        // The rows that the gradient is a mean over: those of all ranks.
+        // Number of rows over which the gradient is a mean: those of all ranks.
         let rows = (c.batch as f64 / share) as f32;
         let mut args: Vec<&dyn KernelArg> = vec![
             logits.bytes(),
@@ -176,7 +178,7 @@ impl LossKernels {
         let shape = self.rows.shape(32 * c.batch as u64);
         match &self.mean {
             Mean::Kernel(mean) => {
-                // SAFETY: cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits), a warp a row and
+                // SAFETY: cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits), one warp per row and
                 // ROWS rows a block of 256 threads; types and lengths were checked.
                 unsafe { self.rows.launch(stream, shape, &args) }?;
                 mean.queue(stream, check, workspace.losses, Some(workspace.hits), c.batch, to)

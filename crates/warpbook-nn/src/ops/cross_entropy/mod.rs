@@ -1,6 +1,6 @@
 //! The mean cross entropy of a batch after softmax, with label smoothing, as `torch.nn.CrossEntropyLoss`.
 //!
-//! The target of a row gives 1 - s + s / classes to its label and s / classes to the others, s being the smoothing.
+//! A row's target is 1 - s + s / classes for its label and s / classes for the other classes, where s is the smoothing.
 
 pub mod cpu;
 pub mod cuda;
@@ -9,28 +9,28 @@ use super::error::{Check, OpError, Result};
 
 pub(crate) const OP: &str = "cross_entropy";
 
-/// Shape and settings.
+/// Sizes and settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CrossEntropy {
     /// Rows of the logits, `[batch][classes]`.
     pub batch: usize,
-    /// Classes, 1 to 256.
+    /// Number of classes, 1 to 256.
     pub classes: usize,
     /// Share of the target that is spread over all classes, 0 to 1.
     pub smoothing: f32,
 }
 
-/// What a batch gave.
+/// The mean loss of a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanLoss {
-    /// The mean loss of the rows.
+    /// Mean loss over the rows.
     pub mean: f64,
-    /// Rows whose largest logit, of equal ones the first, is that of the label; NaN counts as the largest.
+    /// Number of rows whose largest logit (the first among equals) is the label's; NaN counts as the largest.
     pub correct: usize,
 }
 
 impl CrossEntropy {
-    /// Sizes and settings are in range.
+    /// Checks that sizes and settings are in range.
     pub(crate) fn check_settings(&self) -> Result<()> {
         let Self { batch, classes, smoothing } = *self;
         let check = Check(OP);

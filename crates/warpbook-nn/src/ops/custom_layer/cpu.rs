@@ -1,45 +1,45 @@
-//! The CPU bodies that a learner may give.
+//! CPU bodies of custom layers.
 
 use super::OwnSizes;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a forward pass on the CPU is given.
+/// Arguments of a forward pass on the CPU.
 #[derive(Debug)]
 pub struct CpuForward<'a> {
-    /// Shapes, and where elements are.
+    /// Sizes, and the positions of elements.
     pub sizes: OwnSizes,
-    /// The inputs.
+    /// Inputs.
     pub x: &'a [f32],
-    /// The parameters, in order.
+    /// Parameters, in order.
     pub parameters: &'a [&'a [f32]],
-    /// The outputs, which hold anything before.
+    /// Outputs to write; their old contents are arbitrary.
     pub y: &'a mut [f32],
 }
 
-/// What a backward pass on the CPU is given.
+/// Arguments of a backward pass on the CPU.
 #[derive(Debug)]
 pub struct CpuBackward<'a> {
-    /// Shapes, and where elements are.
+    /// Sizes, and the positions of elements.
     pub sizes: OwnSizes,
-    /// The inputs.
+    /// Inputs.
     pub x: &'a [f32],
-    /// The outputs of the forward pass.
+    /// Outputs of the forward pass.
     pub y: &'a [f32],
-    /// The gradient of the outputs.
+    /// Gradient of the outputs.
     pub dy: &'a [f32],
-    /// The parameters, in order.
+    /// Parameters, in order.
     pub parameters: &'a [&'a [f32]],
-    /// The gradient of the inputs, which holds anything before.
+    /// Gradient of the inputs to write; its old contents are arbitrary.
     pub dx: &'a mut [f32],
-    /// The gradients of the parameters, zeros before.
+    /// Gradients of the parameters, initially zero.
     pub gradients: &'a mut [Vec<f32>],
 }
 
 type Forward = dyn Fn(CpuForward<'_>) + Send + Sync;
 type Backward = dyn Fn(CpuBackward<'_>) + Send + Sync;
 
-/// Both functions. Two are equal where they are the same functions of one definition.
+/// Both functions. Two bodies are equal if they are the functions of one definition.
 #[derive(Clone)]
 pub(crate) struct CpuBody {
     forward: Arc<Forward>,
@@ -64,12 +64,12 @@ impl CpuBody {
 }
 
 impl super::OwnLayer {
-    /// Its bodies for the CPU.
+    /// Returns its CPU bodies, if any.
     pub(crate) fn cpu(&self) -> Option<&CpuBody> {
         self.0.cpu.as_ref()
     }
 
-    /// Why it cannot be computed on the CPU; `name` is the layer's in its network.
+    /// Explains why it cannot be computed on the CPU; `name` is the layer's in its network.
     pub(crate) fn without_cpu_body(name: &str) -> String {
         format!("{name} has a CUDA body only: train it on a GPU, or give it a body for the CPU with `on_cpu`.")
     }

@@ -1,6 +1,6 @@
-//! The CUDA body.
+//! CUDA implementation.
 
-use super::kernel::{explained, unsupported};
+use super::kernel::{explain, unsupported};
 use super::{Blocks, OwnLayer, OwnSizes, compile, launch, specs};
 use crate::network::Shape;
 use crate::ops::Layout;
@@ -26,33 +26,33 @@ pub struct OwnKernels {
 /// The arrays of a backward pass.
 #[derive(Debug)]
 pub struct Backward<'a> {
-    /// The inputs.
+    /// Inputs.
     pub x: &'a DeviceArray,
-    /// The outputs of the forward pass.
+    /// Outputs of the forward pass.
     pub y: &'a DeviceArray,
-    /// The gradient of the outputs.
+    /// Gradient of the outputs.
     pub dy: &'a DeviceArray,
-    /// The parameters, f32.
+    /// Parameters, f32.
     pub parameters: &'a [Slice<f32>],
-    /// The gradient of the inputs; overlaps none of the others.
+    /// Gradient of the inputs; must not overlap another array.
     pub dx: &'a DeviceArray,
-    /// Where the gradients of its parameters go.
+    /// Destination of the parameters' gradients.
     pub gradients: &'a Gradients,
 }
 
-/// Where the kernels write the gradients of a layer's parameters, and how the shares of the blocks are added.
+/// Memory for the gradients of a layer's parameters, and the kernels that add the blocks' shares.
 #[derive(Debug)]
 pub struct Gradients {
-    /// What the kernels write.
+    /// Arrays that the kernels write.
     pub shares: Vec<Slice<f32>>,
     /// The gradients.
     pub totals: Vec<Slice<f32>>,
-    /// One for each parameter; none where the kernels write the gradients themselves.
+    /// One sum per parameter; empty if the kernels write the gradients themselves.
     sums: Vec<(Sums, Workspace)>,
 }
 
 impl Gradients {
-    /// Gradients that the kernels write themselves.
+    /// Gradients that the kernels write directly.
     pub(super) fn written(totals: Vec<Slice<f32>>) -> Self {
         Self { shares: totals.clone(), totals, sums: Vec::new() }
     }
@@ -62,33 +62,33 @@ impl OwnKernels {
     /// Compiles and loads both kernels.
     ///
     /// # Errors
-    /// As of [`compile`]; the device's.
+    /// Like [`compile`]; if the device reports an error.
     pub fn new(device: &CudaDevice, layer: &OwnLayer, input: Shape, layout: Layout, dtype: Dtype) -> Result<Self> {
         let sizes = OwnSizes::new(layer, input, 1, layout);
         let [forward, backward] = specs(layer, &sizes, dtype);
         compile(layer, &sizes, dtype, device.compiler()?, &device.architecture_of(&forward))?;
-        let load = |spec| device.kernel(spec, &spec.tiles[0]).map_err(|e| explained(layer, e));
+        let load = |spec| device.kernel(spec, &spec.tiles[0]).map_err(|e| explain(layer, e));
         let (forward, backward) = (load(&forward)?, load(&backward)?);
         Ok(Self { layer: layer.clone(), input, layout, dtype, forward, backward })
     }
 
-    /// Its sizes for a batch.
+    /// Sizes for a batch.
     #[must_use]
     pub fn sizes(&self, batch: usize) -> OwnSizes {
         OwnSizes::new(&self.layer, self.input, batch, self.layout)
     }
 
-    /// What the compiler and the device say of `forward` and `backward`.
+    /// Compiler and device statistics of `forward` and `backward`.
     #[must_use]
     pub fn stats(&self) -> [&KernelStats; 2] {
         [self.forward.stats(), self.backward.stats()]
     }
 
-    /// Prepares the sums of the gradients for a batch. `memory` is an array for the blocks' shares, of the length that [`OwnSizes`]
-    /// say; `totals` are the gradients, f32.
+    /// Prepares the sums of the gradients for a batch. `memory` holds the blocks' shares, with the length that [`OwnSizes`] gives; `totals`
+    /// are the gradients, f32.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub(crate) fn gradients(
         &self,
         device: &CudaDevice,
@@ -105,7 +105,7 @@ impl OwnKernels {
         self.gradients_of(device, batch, shares, totals)
     }
 
-    /// The same of an array of shares for each parameter, `[rows][elements]`.
+    /// Like [`OwnKernels::gradients`], with a separate array of shares for each parameter, `[rows][elements]`.
     pub(super) fn gradients_of(
         &self,
         device: &CudaDevice,
@@ -123,10 +123,10 @@ impl OwnKernels {
         Ok(Gradients { shares, totals, sums: sums.collect::<Result<_>>()? })
     }
 
-    /// The launch of a kernel, and its n.
+    /// The launch of a kernel, and its argument `n`.
     fn launch_of(&self, kernel: &Kernel, elements: usize, sizes: &OwnSizes) -> Result<(Launch, u32)> {
         let word = |name, v| Check(OP).word(name, v);
-        // Indices are 32 bits wide.
+        // Indices have 32 bits.
         let elements = word("number of elements", elements)?;
         let batch = word("number of samples", sizes.batch)?;
         let blocks = |n: u32| Launch { grid: [n, 1, 1], ..kernel.shape(1) };
@@ -152,7 +152,7 @@ impl OwnKernels {
     /// Queues y = forward(x) of a batch.
     ///
     /// # Errors
-    /// Lengths or types are not those of the layer; the launch is refused.
+    /// If lengths or types are not the layer's; if the launch fails.
     pub fn forward(
         &self,
         stream: &Stream,
@@ -171,7 +171,7 @@ impl OwnKernels {
     /// Queues dx and the gradients of the parameters.
     ///
     /// # Errors
-    /// As of [`OwnKernels::forward`].
+    /// Like [`OwnKernels::forward`].
     pub fn backward(&self, stream: &Stream, batch: usize, with: &Backward<'_>) -> Result<()> {
         let Backward { x, y, dy, parameters, dx, gradients } = with;
         let sizes = self.sizes(batch);

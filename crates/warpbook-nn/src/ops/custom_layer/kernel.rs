@@ -1,30 +1,29 @@
-//! Compilation of a layer's source, with messages that say what the author has to change.
+//! Compilation of a layer's source, with messages that tell the author what to change.
 
-use super::sizes::sides;
 use super::{OwnLayer, OwnSizes};
 use warpbook_device::{Compiled, Compiler, Error, Result};
 use warpbook_kernels::nn::{OwnForm, own_layer};
 use warpbook_record::{Dtype, KernelSpec, KernelStats};
 
-/// What the kernels are called.
+/// Names of the kernels.
 const ENTRIES: [&str; 2] = ["forward", "backward"];
 
-/// The kernels' rows for a type of elements and sizes.
+/// The kernels' specs for a type of elements and sizes.
 pub(crate) fn specs(layer: &OwnLayer, sizes: &OwnSizes, dtype: Dtype) -> [KernelSpec; 2] {
     let form = OwnForm {
         dtype,
         layout: sizes.layout,
-        input: sides(sizes.input),
-        output: sides(sizes.output),
+        input: sizes.input.sides(),
+        output: sizes.output.sides(),
         threads: layer.0.threads,
     };
     own_layer(layer.name(), layer.source(), layer.parameters().len(), form)
 }
 
-/// Compiles a layer for an architecture such as "sm_90"; needs no GPU. The statistics are those of `forward` and `backward`.
+/// Compiles a layer for an architecture such as "sm_90", without a GPU. Returns the statistics of `forward` and `backward`.
 ///
 /// # Errors
-/// [`Error::Compile`] with the line; [`Error::Unsupported`] where a kernel is missing, or a setting makes no sense.
+/// [`Error::Compile`] with the line if the source does not compile; [`Error::Unsupported`] if a kernel is missing or a setting is invalid.
 pub fn compile(
     layer: &OwnLayer,
     sizes: &OwnSizes,
@@ -36,7 +35,7 @@ pub fn compile(
         return Err(unsupported(layer, why));
     }
     let [spec, _] = specs(layer, sizes, dtype);
-    let compiled = compiler.compile(&spec, &spec.tiles[0], architecture).map_err(|e| explained(layer, e))?;
+    let compiled = compiler.compile(&spec, &spec.tiles[0], architecture).map_err(|e| explain(layer, e))?;
     entries(layer, &compiled)
 }
 
@@ -44,12 +43,12 @@ pub(super) fn unsupported(layer: &OwnLayer, why: impl Into<String>) -> Error {
     Error::Unsupported { what: format!("The layer `{}`:", layer.name()), why: why.into().trim_end_matches('.').into() }
 }
 
-/// The statistics of both kernels; an error where one is not there.
+/// Returns the statistics of both kernels, or an error if one is missing.
 fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
-    let of = |i: usize| {
+    let entry_stats = |i: usize| {
         let missing = || {
             let (entry, signature) = (ENTRIES[i], &layer.signatures()[i]);
-            // A function of that name with other parameters is another function for C++, whose name has them at its end.
+            // For C++ a function of this name with other parameters is another function, whose mangled name ends in the parameters.
             let is_other = |s: &KernelStats| s.entry.starts_with(&format!("_Z{}{entry}", entry.len()));
             let what = if compiled.stats.iter().any(is_other) {
                 format!("its kernel `{entry}` has other parameters")
@@ -60,15 +59,15 @@ fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
         };
         compiled.stats_of(ENTRIES[i]).cloned().ok_or_else(missing)
     };
-    Ok([of(0)?, of(1)?])
+    Ok([entry_stats(0)?, entry_stats(1)?])
 }
 
-/// The compiler's error, with the parameters that it should have found where it found others.
-pub(super) fn explained(layer: &OwnLayer, error: Error) -> Error {
+/// Adds the expected parameters to a compiler error that complains about others.
+pub(super) fn explain(layer: &OwnLayer, error: Error) -> Error {
     let Error::Compile(mut compile) = error else { return error };
     for d in compile.diagnostics.iter_mut().filter(|d| d.is_error) {
-        let of = ENTRIES.iter().position(|e| d.message.contains(&format!("\"{e}\"")));
-        let Some(i) = of.filter(|_| d.message.contains("linkage") || d.message.contains("redeclared")) else {
+        let entry_index = ENTRIES.iter().position(|e| d.message.contains(&format!("\"{e}\"")));
+        let Some(i) = entry_index.filter(|_| d.message.contains("linkage") || d.message.contains("redeclared")) else {
             continue;
         };
         d.message = format!("`{}` has other parameters; write `{}`", ENTRIES[i], layer.signatures()[i]);

@@ -1,5 +1,5 @@
-//! The launches of a learner's layer, with the arguments that are declared before its source. Types, lengths and numbers of arrays are
-//! checked before; what the source does with them is its author's promise, as of every kernel of a learner's.
+//! Launches of custom layers, with the arguments that are declared before the source. Callers check types, lengths and numbers of arrays;
+//! the author promises that the source uses them correctly, as for every user-written kernel.
 #![allow(unsafe_code)]
 
 use super::cuda::Backward;

@@ -1,4 +1,4 @@
-//! A layer of the learner's own: forward and backward pass as CUDA C++, as `torch.autograd.Function` would have them in Python.
+//! Custom layers: forward and backward pass in CUDA C++, like `torch.autograd.Function` in Python.
 //!
 //! ```
 //! use warpbook_nn::network::*;
@@ -36,16 +36,16 @@
 //! backward(const T* x, const T* y, const T* dy,   parameters.., T* dx, gradients of parameters..,  unsigned n)
 //! ```
 //!
-//! Parameters are `const float*`, their gradients `float*`, each in the order in which they were declared. `T` is the type of the
-//! training's activations, f32, fp16 or bf16: read an element into a `float`, and store a `float`. Every element of y, dx and the gradients
-//! is written, and nothing else; arrays hold anything before.
+//! Parameters are `const float*`, their gradients `float*`, each in the order of declaration. `T` is the type of the training's
+//! activations, f32, fp16 or bf16: read an element into a `float`, and store a `float`. Every element of y, dx and the gradients has to be
+//! written, and nothing else; their old contents are arbitrary.
 //!
-//! | name | is |
+//! | name | meaning |
 //! |---|---|
-//! | `THREADS` | threads of a block, 256 or what [`OwnLayer::threads`] says |
+//! | `THREADS` | threads of a block, 256 or the number set by [`OwnLayer::threads`] |
 //! | `CHANNELS`, `HEIGHT`, `WIDTH`, `SAMPLE` | sizes of a sample of x, and its elements; a vector has one pixel |
-//! | `OUT_CHANNELS`, .., `OUT_SAMPLE` | those of y |
-//! | `index(n, c, row, column)`, `out_index(..)` | the element of x, of y; right for images in NCHW and in NHWC |
+//! | `OUT_CHANNELS`, .., `OUT_SAMPLE` | sizes of a sample of y, and its elements |
+//! | `index(n, c, row, column)`, `out_index(..)` | the index of an element of x, of y; correct for images in NCHW and in NHWC |
 //! | `place(i)`, `out_place(i)` | sample `.n`, channel `.c`, row `.y` and column `.x` of element i |
 //! | `block_sum(v)`, `block_max(v)` | over the threads of the block, which all have to call it; the same bits on every run |
 //!
@@ -53,9 +53,9 @@
 //!
 //! | | blocks | n | a parameter's gradient |
 //! |---|---|---|---|
-//! | without more | a thread for each element of y, or of dx | elements of y, or of dx | `[blocks][elements]` |
-//! | [`OwnLayer::one_block_a_sample`] | block b has sample b | samples | `[samples][elements]` |
-//! | [`OwnLayer::one_block_a_channel`] | block b has channel b of x in all samples | samples | `[elements]` |
+//! | default | a thread for each element of y, or of dx | elements of y, or of dx | `[blocks][elements]` |
+//! | [`OwnLayer::one_block_a_sample`] | block b computes sample b | samples | `[samples][elements]` |
+//! | [`OwnLayer::one_block_a_channel`] | block b computes channel b of x in all samples | samples | `[elements]` |
 //!
 //! In the first two, block b writes row b, its share of the gradient, and the rows are then added in a fixed order: the same bits on every
 //! run, which `atomicAdd` on floats does not give. In the third, each block writes the elements that belong to its channel.
@@ -76,53 +76,53 @@ use crate::network::Shape;
 use cpu::{CpuBackward, CpuBody, CpuForward};
 use std::sync::Arc;
 
-/// The most parameters of a layer.
+/// Largest number of parameters of a layer.
 const MOST_PARAMETERS: usize = 16;
-/// The most elements of one.
+/// Largest number of elements of a parameter.
 const MOST_ELEMENTS: usize = 1 << 24;
 /// Names of the kernels' other arguments.
 const TAKEN: [&str; 6] = ["x", "y", "dy", "dx", "n", "T"];
 
-/// Which blocks a layer's kernels are launched with.
+/// How a layer's kernels are divided into blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Blocks {
-    /// A thread for each element.
+    /// One thread per element.
     #[default]
     PerElement,
-    /// A block for each sample.
+    /// One block per sample.
     PerSample,
-    /// A block for each channel of the input.
+    /// One block per channel of the input.
     PerChannel,
 }
 
 /// A parameter of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnParameter {
-    /// Its name, as `beta`; in a network's weights it is `swish1.beta`.
+    /// Name, such as `beta`; in a network's weights it is `swish1.beta`.
     pub name: String,
-    /// Its shape.
+    /// Sizes, the outermost first.
     pub shape: Vec<usize>,
-    /// What each of its elements is at first.
+    /// Initial value of each element.
     pub initial: f32,
 }
 
 impl OwnParameter {
-    /// Its elements, at most `usize::MAX`.
+    /// Number of elements, at most `usize::MAX`.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shape.iter().fold(1, |all, s| all.saturating_mul(*s))
     }
 
-    /// Whether it has none, which no network takes.
+    /// Returns true if it has no elements, which no network accepts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A layer whose kernels are given as text: see [the module](self) for what they are given.
+/// A layer whose kernels are given as source text: [the module](self) documents their arguments.
 ///
-/// Cheap to clone. Settings that make no sense are refused by the network, and by the check.
+/// Clones are cheap. The network and the check refuse invalid settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnLayer(Arc<Definition>);
 
@@ -139,8 +139,8 @@ struct Definition {
 }
 
 impl OwnLayer {
-    /// A layer without parameters whose output has the shape of its input. `source` is CUDA C++ that defines the kernels `forward` and
-    /// `backward`; layers of a network are named `NAME1`, `NAME2`, and messages name the source `live/NAME.cu`.
+    /// Creates a layer without parameters whose output has the shape of its input. `source` is CUDA C++ that defines the kernels `forward`
+    /// and `backward`; layers of a network are named `NAME1`, `NAME2`, and messages name the source `live/NAME.cu`.
     #[must_use]
     pub fn new(name: impl Into<String>, source: impl Into<String>) -> Self {
         Self(Arc::new(Definition {
@@ -160,44 +160,44 @@ impl OwnLayer {
         self
     }
 
-    /// The same with one more parameter: f32, `initial` in all elements at first, trained by the network's optimiser.
+    /// Adds a parameter: f32, all elements initially `initial`, trained by the network's optimiser.
     #[must_use]
     pub fn parameter(self, name: impl Into<String>, shape: impl Into<Vec<usize>>, initial: f32) -> Self {
         self.with(|d| d.parameters.push(OwnParameter { name: name.into(), shape: shape.into(), initial }))
     }
 
-    /// The same with an output of this shape: `[channels, height, width]`, or a number of features.
+    /// Sets the shape of the output: `[channels, height, width]`, or a number of features.
     #[must_use]
     pub fn output(self, shape: impl Into<Shape>) -> Self {
         self.with(|d| d.output = Some(shape.into()))
     }
 
-    /// The same with so many threads a block, a multiple of 32 up to 1024; 256 without this.
+    /// Sets the number of threads per block, a multiple of 32 up to 1024; the default is 256.
     #[must_use]
     pub fn threads(self, threads: u32) -> Self {
         self.with(|d| d.threads = threads)
     }
 
-    /// The same with a block for each sample.
+    /// Launches one block per sample.
     #[must_use]
     pub fn one_block_a_sample(self) -> Self {
         self.with(|d| d.blocks = Blocks::PerSample)
     }
 
-    /// The same with a block for each channel of the input.
+    /// Launches one block per channel of the input.
     #[must_use]
     pub fn one_block_a_channel(self) -> Self {
         self.with(|d| d.blocks = Blocks::PerChannel)
     }
 
-    /// The same, checked with inputs drawn evenly between two numbers, as for a logarithm; they are standard Gaussian without this.
+    /// Checks the layer with inputs uniform between two numbers, as a logarithm needs; the default is standard Gaussian.
     #[must_use]
     pub fn checked_between(self, low: f32, high: f32) -> Self {
         self.with(|d| d.inputs = Some([low, high]))
     }
 
-    /// The same with bodies for the CPU, in f32, so that a network with it can be trained, frozen and evaluated there. Images are NHWC;
-    /// [`OwnSizes::index`] finds an element. On a GPU the kernels are checked against them too.
+    /// Adds CPU bodies in f32, so that a network with this layer can be trained, frozen and evaluated on the CPU. Images are NHWC;
+    /// [`OwnSizes::index`] gives an element's index. The check compares the GPU's kernels with them.
     #[must_use]
     pub fn on_cpu(
         self,
@@ -207,51 +207,51 @@ impl OwnLayer {
         self.with(|d| d.cpu = Some(CpuBody::new(forward, backward)))
     }
 
-    /// Its name.
+    /// Name that the network's layers and messages use.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Its source as it was given.
+    /// CUDA source as given.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.0.source
     }
 
-    /// Its parameters, in order.
+    /// Parameters, in order.
     #[must_use]
     pub fn parameters(&self) -> &[OwnParameter] {
         &self.0.parameters
     }
 
-    /// Which blocks its kernels are launched with.
+    /// Division of its kernels into blocks.
     #[must_use]
     pub fn blocks(&self) -> Blocks {
         self.0.blocks
     }
 
-    /// Whether it has bodies for the CPU.
+    /// Returns true if it has CPU bodies.
     #[must_use]
     pub fn has_cpu_body(&self) -> bool {
         self.0.cpu.is_some()
     }
 
-    /// The shape of its output for an input of a shape.
+    /// Shape of its output for an input of this shape.
     #[must_use]
     pub fn output_of(&self, input: Shape) -> Shape {
         self.0.output.unwrap_or(input)
     }
 
-    /// Its parameters and their gradients, as its kernels name them: `const float* beta`, `float* dbeta`.
+    /// Declarations of its parameters and of their gradients in its kernels: `const float* beta`, `float* dbeta`.
     fn arguments(&self) -> [String; 2] {
         ["const float* ", "float* d"].map(|before| {
-            let of = |p: &OwnParameter| format!("{before}{}, ", p.name);
-            self.0.parameters.iter().map(of).collect()
+            let argument = |p: &OwnParameter| format!("{before}{}, ", p.name);
+            self.0.parameters.iter().map(argument).collect()
         })
     }
 
-    /// How its kernels begin.
+    /// Signatures of its kernels.
     #[must_use]
     pub fn signatures(&self) -> [String; 2] {
         let [read, written] = self.arguments();
@@ -261,7 +261,7 @@ impl OwnLayer {
         ]
     }
 
-    /// Why it cannot be used, if so.
+    /// Returns the reason why it is invalid, if any.
     pub(crate) fn flaw(&self) -> Option<String> {
         let d = &*self.0;
         if !is_identifier(&d.name) {
@@ -271,7 +271,7 @@ impl OwnLayer {
             return Some("its source is empty; write the kernels `forward` and `backward`.".into());
         }
         if d.threads == 0 || !d.threads.is_multiple_of(32) || d.threads > 1024 {
-            return Some(format!("{} threads a block: choose a multiple of 32 up to 1024.", d.threads));
+            return Some(format!("{} threads per block: choose a multiple of 32 up to 1024.", d.threads));
         }
         if d.parameters.len() > MOST_PARAMETERS {
             return Some(format!("it has {} parameters; there can be {MOST_PARAMETERS}.", d.parameters.len()));
@@ -280,7 +280,9 @@ impl OwnLayer {
             return Some("its output has no elements; each size is at least 1.".into());
         }
         if d.inputs.is_some_and(|[low, high]| !(low < high && low.is_finite() && high.is_finite())) {
-            return Some("it is to be checked between numbers of which the first is not the smaller one.".into());
+            return Some(
+                "its inputs are checked between two numbers, the first of which is not below the second.".into(),
+            );
         }
         d.parameters.iter().enumerate().find_map(|(i, p)| flaw_of(p, &d.parameters[..i]))
     }
@@ -298,7 +300,7 @@ fn flaw_of(p: &OwnParameter, before: &[OwnParameter]) -> Option<String> {
     }
     if TAKEN.contains(&&**name) || before.iter().any(|o| o.name == *name) {
         return Some(format!(
-            "`{name}` is the name of another argument of its kernels; give the parameter another one."
+            "`{name}` is already the name of another argument of its kernels; choose another name for the parameter."
         ));
     }
     if p.is_empty() || p.len() > MOST_ELEMENTS {
@@ -339,7 +341,7 @@ mod tests {
         check(fine().threads(100), "multiple of 32");
         check(fine().threads(2048), "up to 1024");
         check(fine().output([0, 1, 1]), "no elements");
-        check(fine().checked_between(1.0, 0.0), "smaller");
+        check(fine().checked_between(1.0, 0.0), "not below");
         check(fine().parameter("dy", [1], 0.0), "another argument");
         check(fine().parameter("a", [1], 0.0).parameter("a", [1], 0.0), "another argument");
         check(fine().parameter("1a", [1], 0.0), "not a name for a parameter");
@@ -353,7 +355,7 @@ mod tests {
         let layer = || OwnLayer::new("a", "x").parameter("w", [1], 1.0);
         assert_eq!(layer(), layer());
         assert_ne!(layer(), layer().threads(128));
-        // Functions cannot be compared: those of one definition are the same.
+        // Functions cannot be compared: those of one definition are equal.
         let with_cpu = layer().on_cpu(|_| {}, |_| {});
         assert_eq!(with_cpu, with_cpu.clone());
         assert_ne!(with_cpu, layer().on_cpu(|_| {}, |_| {}));

@@ -4,30 +4,22 @@ use super::{Blocks, OwnLayer};
 use crate::network::Shape;
 use warpbook_kernels::nn::Layout;
 
-/// The arrays of a layer for a batch: shapes of a sample, and how images lie in memory.
+/// Sizes of a layer's arrays for a batch, and the memory layout of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnSizes {
-    /// Samples.
+    /// Number of samples.
     pub batch: usize,
-    /// The shape of a sample of x.
+    /// Shape of a sample of x.
     pub input: Shape,
-    /// The shape of a sample of y.
+    /// Shape of a sample of y.
     pub output: Shape,
-    /// How images lie in memory; NHWC on the CPU.
+    /// Memory layout of images; NHWC on the CPU.
     pub layout: Layout,
 }
 
-/// Channels, height and width; a vector is an image of one pixel.
-pub(super) fn sides(shape: Shape) -> [usize; 3] {
-    match shape {
-        Shape::Image { channels, height, width } => [channels, height, width],
-        Shape::Vector(features) => [features, 1, 1],
-    }
-}
-
-/// The element of an array of samples of a shape.
+/// Index of an element in an array of samples of this shape.
 pub(super) fn element(shape: Shape, layout: Layout, [n, c, row, column]: [usize; 4]) -> usize {
-    let [channels, height, width] = sides(shape);
+    let [channels, height, width] = shape.sides();
     match layout {
         Layout::Nhwc => ((n * height + row) * width + column) * channels + c,
         Layout::Nchw => ((n * channels + c) * height + row) * width + column,
@@ -35,38 +27,38 @@ pub(super) fn element(shape: Shape, layout: Layout, [n, c, row, column]: [usize;
 }
 
 impl OwnSizes {
-    /// Those of a layer for a batch of inputs of a shape.
+    /// Sizes of a layer for a batch of inputs of this shape.
     #[must_use]
     pub fn new(layer: &OwnLayer, input: Shape, batch: usize, layout: Layout) -> Self {
         Self { batch, input, output: layer.output_of(input), layout }
     }
 
-    /// The element of x and dx of sample n at a channel, a row and a column.
+    /// Index in x and dx of sample n at a channel, a row and a column.
     #[must_use]
     pub fn index(&self, n: usize, channel: usize, row: usize, column: usize) -> usize {
         element(self.input, self.layout, [n, channel, row, column])
     }
 
-    /// The element of y and dy of sample n at a channel, a row and a column.
+    /// Index in y and dy of sample n at a channel, a row and a column.
     #[must_use]
     pub fn out_index(&self, n: usize, channel: usize, row: usize, column: usize) -> usize {
         element(self.output, self.layout, [n, channel, row, column])
     }
 
-    /// Elements of x.
+    /// Number of elements of x.
     #[must_use]
     pub fn inputs(&self) -> usize {
         self.batch * self.input.elements()
     }
 
-    /// Elements of y.
+    /// Number of elements of y.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.batch * self.output.elements()
     }
 
-    /// Blocks of a backward pass that each write a share of the parameters' gradients: rows of those arrays; 1 where there is nothing to
-    /// add.
+    /// Number of blocks of a backward pass that each write a share of the parameters' gradients, which is the number of rows of those
+    /// arrays; 1 if there is nothing to add.
     pub(crate) fn rows(&self, layer: &OwnLayer) -> usize {
         match layer.0.blocks {
             Blocks::PerElement => self.inputs().div_ceil(layer.0.threads.max(1) as usize),
@@ -75,8 +67,8 @@ impl OwnSizes {
         }
     }
 
-    /// Where each parameter's rows begin in one array of f32 that holds all of them, at multiples of 64 elements, and how long it is. Empty
-    /// where the kernels write the gradients themselves.
+    /// Range of each parameter's rows in one f32 array that holds all of them, starting at multiples of 64 elements, and the array's
+    /// length. Empty if the kernels write the gradients themselves.
     pub(crate) fn shares(&self, layer: &OwnLayer) -> (Vec<std::ops::Range<usize>>, usize) {
         let rows = self.rows(layer);
         let mut end = 0usize;
@@ -100,8 +92,8 @@ mod tests {
     #[test]
     fn elements_lie_where_the_layout_says() {
         let layer = OwnLayer::new("a", "x").output(5);
-        let of = |layout| OwnSizes::new(&layer, [2, 3, 4].into(), 6, layout);
-        let (nhwc, nchw) = (of(Layout::Nhwc), of(Layout::Nchw));
+        let sizes_in = |layout| OwnSizes::new(&layer, [2, 3, 4].into(), 6, layout);
+        let (nhwc, nchw) = (sizes_in(Layout::Nhwc), sizes_in(Layout::Nchw));
         assert_eq!((nhwc.index(1, 1, 2, 3), nchw.index(1, 1, 2, 3)), (24 + 23, 24 + 23), "the last of a sample");
         assert_eq!((nhwc.index(0, 1, 0, 2), nchw.index(0, 1, 0, 2)), (5, 14));
         assert_eq!((nhwc.out_index(2, 3, 0, 0), nchw.out_index(2, 3, 0, 0)), (13, 13));

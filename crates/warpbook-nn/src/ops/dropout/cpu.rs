@@ -1,4 +1,4 @@
-//! The CPU body.
+//! CPU implementation.
 
 use super::Dropout;
 use crate::ops::error::Result;
@@ -6,36 +6,36 @@ use pulp::{Arch, Simd, WithSimd};
 use warpbook_data::parallel::{CHUNK, chunks};
 use warpbook_data::philox::{blocks, philox4x32_4};
 
-/// y = x where the mask keeps it, scaled, else 0. y is not read.
+/// Computes y = scale x where the mask keeps the element, else 0. y is not read.
 ///
 /// # Errors
-/// The probability is out of range, or the slices differ in length.
+/// If the probability is out of range, or the slices differ in length.
 pub fn forward(d: &Dropout, x: &[f32], y: &mut [f32]) -> Result<()> {
     forward_from(d, 0, x, y)
 }
 
-/// The same of elements that come after `first` others, as those of a part of a batch do.
+/// Like [`forward`], for elements that follow `first` others, as in a part of a batch.
 ///
 /// # Errors
-/// As of [`forward`].
+/// Like [`forward`].
 pub fn forward_from(d: &Dropout, first: u64, x: &[f32], y: &mut [f32]) -> Result<()> {
     d.check(("x", x.len()), ("y", y.len()))?;
     masked(d, first, x, y);
     Ok(())
 }
 
-/// dx of dy, by the same mask. dx is not read.
+/// Computes dx from dy with the forward pass's mask. dx is not read.
 ///
 /// # Errors
-/// As of [`forward`].
+/// Like [`forward`].
 pub fn backward(d: &Dropout, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     backward_from(d, 0, dy, dx)
 }
 
-/// The same of elements that come after `first` others.
+/// Like [`backward`], for elements that follow `first` others.
 ///
 /// # Errors
-/// As of [`forward`].
+/// Like [`forward`].
 pub fn backward_from(d: &Dropout, first: u64, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     d.check(("dy", dy.len()), ("dx", dx.len()))?;
     masked(d, first, dy, dx);
@@ -44,7 +44,7 @@ pub fn backward_from(d: &Dropout, first: u64, dy: &[f32], dx: &mut [f32]) -> Res
 
 fn masked(d: &Dropout, first: u64, from: &[f32], to: &mut [f32]) {
     const { assert!(CHUNK.is_multiple_of(4), "whole Philox blocks in a task") };
-    // Up to the first whole Philox block one by one.
+    // One by one up to the first whole Philox block.
     let (begun, odd) = (first / 4, (first % 4) as usize);
     let head = if odd == 0 { 0 } else { (4 - odd).min(to.len()) };
     for (i, (to, from)) in to.iter_mut().zip(from).take(head).enumerate() {
@@ -60,7 +60,7 @@ fn masked(d: &Dropout, first: u64, from: &[f32], to: &mut [f32]) {
     });
 }
 
-/// Some elements, the first of which is element `4 first_block`. A type, as closures are not compiled for the CPU's vectors.
+/// A range of elements that starts with element `4 first_block`. It is a struct because closures are not compiled for the CPU's vectors.
 struct Chunk<'a> {
     dropout: &'a Dropout,
     first_block: u64,
@@ -73,7 +73,7 @@ impl WithSimd for Chunk<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        /// Philox blocks at once.
+        /// Philox blocks computed at once.
         const BLOCKS: usize = 16;
         let (threshold, scale) = (self.dropout.threshold(), self.dropout.scale());
         let [layer, step] = self.dropout.counter();

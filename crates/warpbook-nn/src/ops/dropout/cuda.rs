@@ -1,4 +1,4 @@
-//! The CUDA body.
+//! CUDA implementation.
 #![allow(unsafe_code)]
 
 use super::{Dropout, OP};
@@ -14,7 +14,7 @@ use warpbook_record::Dtype;
 pub struct Masks {
     dtype: Dtype,
     kernel: Kernel,
-    /// Elements of the batch before the first.
+    /// Number of elements of the batch before the first.
     begin: u64,
 }
 
@@ -22,30 +22,31 @@ impl Masks {
     /// Compiles and loads the kernel.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [kernel] = load(device, [warpbook_kernels::nn::dropout(dtype)])?;
         Ok(Self { dtype, kernel, begin: 0 })
     }
 
-    /// The same for a part of a batch that comes after `begin` elements: masks are drawn by an element's place in the batch.
+    /// Sets the number of elements before a part of a batch: masks depend on an element's position in the batch.
     #[must_use]
     pub fn from_element(self, begin: u64) -> Self {
         Self { begin, ..self }
     }
 
-    /// y = x where the mask keeps it, scaled, else 0. y may be x. `step`, `[1]`, is the training step, in place of [`Dropout::step`].
+    /// Queues y = scale x where the mask keeps the element, else 0. y may be x. `step`, `[1]`, is the training step and replaces
+    /// [`Dropout::step`].
     ///
     /// # Errors
-    /// The probability is out of range, the arrays differ in length, or hold another type; the launch is refused.
+    /// If the probability is out of range, the arrays differ in length, or hold another type; if the launch fails.
     pub fn forward(&self, s: &Stream, d: &Dropout, step: &Slice<u32>, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         self.masked(s, d, step, [("x", x), ("y", y)])
     }
 
-    /// dx of dy, by the same mask. dx may be dy.
+    /// Queues dx from dy with the forward pass's mask. dx may be dy.
     ///
     /// # Errors
-    /// As of [`Masks::forward`].
+    /// Like [`Masks::forward`].
     pub fn backward(
         &self,
         s: &Stream,

@@ -1,7 +1,7 @@
 //! Dropout: each element is kept with probability 1 - p and scaled by 1 / (1 - p), or set to zero.
 //!
-//! The mask is not stored. Element i takes word i mod 4 of the Philox block with the counter
-//! \[i / 4 low, i / 4 high, 0x64726f70 xor layer, step\], so the backward pass and the other device draw the same.
+//! The mask is not stored. Element i takes word i mod 4 of the Philox block with the counter \[i / 4 low, i / 4 high, 0x64726f70 xor layer,
+//! step\], so the backward pass and the other device draw the same mask.
 
 pub mod cpu;
 pub mod cuda;
@@ -10,27 +10,27 @@ use super::error::{Check, Result};
 
 pub(crate) const OP: &str = "dropout";
 
-/// A layer at a step.
+/// Settings of a dropout layer at a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
     /// Key of the random numbers.
     pub seed: u64,
-    /// Which layer of the network.
+    /// Index of the layer among the network's dropouts.
     pub layer: u32,
-    /// Which training step.
+    /// Training step.
     pub step: u32,
     /// Probability that an element is dropped, from 0 to below 1.
     pub probability: f32,
 }
 
 impl Dropout {
-    /// An element is kept where its random word is at least this: floor(p 2^32).
+    /// Smallest random word that keeps an element: floor(p 2^32).
     #[must_use]
     pub fn threshold(&self) -> u32 {
         (f64::from(self.probability) * 4_294_967_296.0) as u32
     }
 
-    /// The factor of the elements that are kept, 1 / (1 - p).
+    /// Factor of kept elements, 1 / (1 - p).
     #[must_use]
     pub fn scale(&self) -> f32 {
         (1.0 / (1.0 - f64::from(self.probability))) as f32

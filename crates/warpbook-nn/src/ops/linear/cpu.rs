@@ -1,14 +1,14 @@
-//! The CPU body: one matrix product each, whose bits do not depend on the number of threads.
+//! CPU implementation: one matrix product per pass, whose bits do not depend on the number of threads.
 
 use super::Sizes;
 use crate::ops::error::Result;
 use warpbook_data::parallel;
 use warpbook_gemm::cpu::{Operands, threaded};
 
-/// y = x W^T + b. y is not read.
+/// Computes y = x W^T + b. y is not read.
 ///
 /// # Errors
-/// A size is zero, or a slice has not the length of its shape.
+/// If a size is zero, or a slice has another length than its shape.
 pub fn forward(s: &Sizes, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> Result<()> {
     s.check(("x", x.len()), ("weight", weight.len()), ("y", y.len()))?;
     s.check_bias("bias", bias.map(<[f32]>::len))?;
@@ -20,10 +20,10 @@ pub fn forward(s: &Sizes, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y: &m
     Ok(threaded(&ops, y)?)
 }
 
-/// dx = dy W. dx is not read.
+/// Computes dx = dy W. dx is not read.
 ///
 /// # Errors
-/// As of [`forward`].
+/// Like [`forward`].
 pub fn input_gradient(s: &Sizes, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> Result<()> {
     s.check(("dx", dx.len()), ("weight", weight.len()), ("dy", dy.len()))?;
     let Sizes { batch: m, inputs: n, outputs: k } = *s;
@@ -33,10 +33,10 @@ pub fn input_gradient(s: &Sizes, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> 
     Ok(threaded(&ops, dx)?)
 }
 
-/// dW = dy^T x, and db = the column sums of dy. Neither is read.
+/// Computes dW = dy^T x, and db as the column sums of dy. The results are not read.
 ///
 /// # Errors
-/// As of [`forward`].
+/// Like [`forward`].
 pub fn weight_gradient(s: &Sizes, x: &[f32], dy: &[f32], dweight: &mut [f32], dbias: Option<&mut [f32]>) -> Result<()> {
     s.check(("x", x.len()), ("dweight", dweight.len()), ("dy", dy.len()))?;
     s.check_bias("dbias", dbias.as_ref().map(|b| b.len()))?;

@@ -1,4 +1,4 @@
-//! The CUDA body: three matrix products, and the column sums of dy.
+//! CUDA implementation: three matrix products, and the column sums of dy.
 
 use super::{OP, Sizes};
 use crate::ops::error::Check;
@@ -7,24 +7,23 @@ use warpbook_gemm::{DeviceArray, DeviceArrays, Gemm, Planned, Product, ProductBy
 use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_record::Dtype;
 
-/// What is applied to the outputs, after the bias, before they are stored.
+/// An operation applied to the outputs after the bias, before they are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum LinearEpilogue {
-    /// Nothing.
+    /// No operation.
     #[default]
     None,
-    /// max(v, 0), of a layer with a bias.
+    /// max(v, 0), for a layer with a bias.
     Relu,
 }
 
-/// The products of a linear layer, planned for its sizes and a type, f32, tf32, f16 or bf16; sums are in f32, and what is stored is rounded
-/// to the type, gradients of weights among it. Its functions allocate
-/// nothing and wait for nothing. Arrays start at multiples of 16 bytes.
+/// The products of a linear layer, planned for its sizes and a type: f32, tf32, f16 or bf16. Sums are in f32; stored results, gradients of
+/// weights included, are rounded to the type. Its functions allocate nothing and wait for nothing. Arrays must be aligned to 16 bytes.
 #[derive(Debug, Clone)]
 pub struct Linear {
     sizes: Sizes,
     dtype: Dtype,
-    /// y, and y through a ReLU where there is a bias.
+    /// y, and y through a ReLU if there is a bias.
     forward: (Planned, Option<Planned>),
     /// dx, and dx through a mask.
     input_gradient: [Planned; 2],
@@ -36,15 +35,15 @@ impl Linear {
     /// Plans the products; compiles and loads their kernels.
     ///
     /// # Errors
-    /// A size is zero or 2^32 or more; no rung takes the type on this device; the compiler's and the device's.
+    /// If a size is zero or 2^32 or more; if no rung takes the type on this device; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, gemm: &Gemm, sizes: &Sizes, dtype: Dtype, with_bias: bool) -> Result<Self> {
         Self::by(ProductBy::Own, device, gemm, sizes, dtype, with_bias)
     }
 
-    /// The same by what its products are told to be computed by: all of them, forwards and both gradients. The bias gradient is our own.
+    /// Like [`Linear::new`], with `by` computing all products, forward and both gradients. The bias gradient has its own kernel.
     ///
     /// # Errors
-    /// As of [`Linear::new`]; the rung does not take the type; the library is not there, or has no algorithm for a product.
+    /// Like [`Linear::new`]; if the rung does not take the type; if the library is not there, or has no algorithm for a product.
     pub fn by(
         by: ProductBy,
         device: &CudaDevice,
@@ -80,7 +79,7 @@ impl Linear {
         })
     }
 
-    /// Bytes of workspace that any of the passes needs.
+    /// Bytes of workspace that the largest pass needs.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         let (forward, relu) = &self.forward;
@@ -89,11 +88,11 @@ impl Linear {
         plans.map(|plan| plan.workspace_bytes()).chain(sums).max().unwrap_or(0)
     }
 
-    /// y = f(x W^T + b); the bias is there if the layer was made with one.
+    /// Queues y = f(x W^T + b); pass a bias if and only if the layer was made with one.
     ///
     /// # Errors
-    /// An array has not the length of its shape, holds another type or is not aligned, or the workspace is too small; a bias is missing or
-    /// too many, a ReLU is asked for without one; a launch is refused.
+    /// If an array has another length than its shape, holds another type or is not aligned, or the workspace is too small; if a bias is
+    /// missing or superfluous, or a ReLU is requested without one; if a launch fails.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
         &self,
@@ -121,11 +120,11 @@ impl Linear {
         plan.launch_checked(stream, &if let Some(bias) = bias { arrays.bias(bias) } else { arrays }, workspace)
     }
 
-    /// dx = dy W. With `mask`, which has the shape and type of dx, dx is 0 where the mask is 0 or less: with the outputs of the ReLU
-    /// that gave x it is the gradient before that ReLU.
+    /// Queues dx = dy W. With `mask`, which has the shape and type of dx, dx is 0 where the mask is 0 or less: if the mask is the output of
+    /// the ReLU that gave x, dx is the gradient before that ReLU.
     ///
     /// # Errors
-    /// As of [`Linear::forward`].
+    /// Like [`Linear::forward`].
     pub fn input_gradient(
         &self,
         stream: &Stream,
@@ -144,10 +143,10 @@ impl Linear {
         }
     }
 
-    /// dW = dy^T x, in the type of the operands, and the bias gradient in f32 where it is asked for: the column sums of dy.
+    /// Queues dW = dy^T x, in the type of the operands, and if requested the bias gradient in f32: the column sums of dy.
     ///
     /// # Errors
-    /// As of [`Linear::forward`]; a bias gradient is asked for of a layer without a bias.
+    /// Like [`Linear::forward`]; if a bias gradient is requested from a layer without a bias.
     pub fn weight_gradient(
         &self,
         stream: &Stream,
@@ -169,10 +168,10 @@ impl Linear {
         sums.map_or(Ok(()), |(dbias, sums)| sums.queue(stream, dy, dbias, workspace))
     }
 
-    /// The gradient of the bias alone.
+    /// Queues the gradient of the bias alone.
     ///
     /// # Errors
-    /// The layer was made without a bias, or an array has not the length of its shape.
+    /// If the layer was made without a bias, or an array has another length than its shape.
     pub fn bias_gradient(
         &self,
         stream: &Stream,
@@ -207,7 +206,7 @@ fn no_bias() -> Error {
     Error::Unsupported { what: "linear: a bias gradient".into(), why }
 }
 
-/// The type that elements of a type are stored in.
-pub(super) fn stored(dtype: Dtype) -> Dtype {
+/// The type in which elements of a type are stored.
+pub(crate) fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }

@@ -43,7 +43,7 @@ impl Sizes {
         ])
     }
 
-    /// A bias, or its gradient, has an element per output.
+    /// Checks that a bias, or its gradient, has one element per output.
     pub(crate) fn check_bias(&self, name: &'static str, len: Option<usize>) -> Result<()> {
         len.map_or(Ok(()), |len| Check(OP).lengths(&[(name, len, &[self.outputs])]))
     }

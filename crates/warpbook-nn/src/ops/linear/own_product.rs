@@ -1,4 +1,4 @@
-//! The check of a learner's kernel before it computes a linear layer: all that the layer's three products ask of it, at small sizes.
+//! Check of a user-written kernel before it computes a linear layer: the layer's three products, at small sizes.
 
 use super::Sizes;
 use super::cuda::{Linear, LinearEpilogue, stored};
@@ -12,13 +12,13 @@ use warpbook_gemm::{
 use warpbook_kernels::matmul::Form;
 use warpbook_record::Dtype;
 
-/// Sizes that are no multiples of a tile.
+/// Sizes that are not multiples of a tile.
 const SIZES: Sizes = Sizes { batch: 37, inputs: 45, outputs: 70 };
 
-/// Checks a kernel against f64 in the three forms of a linear layer, forwards and both gradients, and then what it does with its sums: beta, a bias, a
-/// ReLU, the mask of the ReLU before it. Returns what is wrong in sentences; `None` if nothing is. `dtype` is the type of the operands. A kernel that was
-/// found to be right in a type is not checked again ([`OwnProduct::is_right`]). One that still runs after [`OWN_KERNEL_LIMIT_S`] is an error after
-/// which the device can no longer be used.
+/// Checks a kernel against f64 in the three forms of a linear layer, forward and both gradients, and then the treatment of its sums: beta,
+/// a bias, a ReLU, and the mask of the ReLU before it. Returns sentences about errors found; `None` if there are none. `dtype` is the type
+/// of the operands. A kernel already found correct in a type is not checked again ([`OwnProduct::is_right`]). If it still runs after
+/// [`OWN_KERNEL_LIMIT_S`], an error is returned, and the device can no longer be used.
 ///
 /// # Errors
 /// If the kernel does not take the type, does not compile, or fails on the device.
@@ -28,19 +28,19 @@ pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype) -> 
     }
     let plain = Form { out: stored(dtype), ..Form::plain(dtype) };
     let forms = [
-        ("Forwards, y = x Wᵀ, where b is transposed", Form { trans_b: true, ..plain }),
+        ("Forward, y = x Wᵀ, where b is transposed", Form { trans_b: true, ..plain }),
         ("In the input gradient, dx = dy W", plain),
         ("In the weight gradient, dW = dyᵀ x, where a is transposed", Form { trans_a: true, ..plain }),
     ];
     let tile = own.row().kernel().and_then(|k| k.tiles.first());
     for (pass, form) in forms {
-        // A row without a kernel is refused when its products are planned.
+        // A spec without a kernel is refused when its products are planned.
         let Some(tile) = tile else { break };
         let found = match rehearse(device, own.row(), tile, form, OWN_KERNEL_LIMIT_S)? {
             Rehearsed::Right => continue,
             Rehearsed::Wrong(flaw) => flaw.to_string(),
             Rehearsed::Outside { sizes: [m, n, k], .. } => {
-                format!("In a product of {m} x {n} x {k}, memory around C was written. Look at the guards of the edge.")
+                format!("In a product of {m} x {n} x {k}, memory around C was written. Check the guards at the edge.")
             }
         };
         return Ok(Some(format!("{pass}: {found}")));
@@ -52,11 +52,11 @@ pub fn check_own_product(device: &CudaDevice, own: OwnProduct, dtype: Dtype) -> 
     Ok(wrong)
 }
 
-/// A small layer, with what its passes read.
+/// A small layer with the inputs of its passes.
 struct Epilogues {
     stream: Stream,
     linear: Linear,
-    /// The forward product, added to what C holds: beta is 1.
+    /// The forward product added to the contents of C: beta is 1.
     added: Arc<Plan>,
     workspace: Workspace,
     out: Dtype,
@@ -69,7 +69,7 @@ struct Epilogues {
     y: Storage,
     dx: Storage,
     bias_at: Buffer<f32>,
-    /// Zeros in place of the bias, so that the kernel's own sums are known.
+    /// Zeros instead of the bias, which leave the kernel's own sums.
     no_bias_at: Buffer<f32>,
 }
 
@@ -152,7 +152,7 @@ impl Epilogues {
         self.dx.to_f32()
     }
 
-    /// Compares with the kernel's own sums, which were found to be right: they differ by the roundings to the type only.
+    /// Compares with the kernel's own sums, which were found correct: the difference may only be the rounding to the type.
     fn wrong(&self, what: &str, columns: usize, got: &[f32], want: impl Fn(usize) -> f32) -> Option<String> {
         let fits = |got: f32, want: f32| {
             f64::from((got - want).abs()) <= 4.0 * self.out.epsilon() * f64::from(1.0 + want.abs())

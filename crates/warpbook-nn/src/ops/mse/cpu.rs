@@ -1,13 +1,13 @@
-//! The CPU body.
+//! CPU implementation.
 
 use super::check;
 use crate::ops::error::Result;
 use warpbook_data::parallel::{map2, sum};
 
-/// The mean of (output - target)^2, and its gradient, 2 (output - target) / n, times `scale`. doutput is not read.
+/// Computes the mean of (output - target)^2, and its gradient, 2 (output - target) / n, times `scale`. doutput is not read.
 ///
 /// # Errors
-/// There are no elements, or the slices differ in length.
+/// If there are no elements, or the slices differ in length.
 pub fn loss_and_gradient(output: &[f32], target: &[f32], scale: f32, doutput: &mut [f32]) -> Result<f64> {
     check(output.len(), target.len(), doutput.len())?;
     let n = output.len() as f64;
@@ -16,10 +16,10 @@ pub fn loss_and_gradient(output: &[f32], target: &[f32], scale: f32, doutput: &m
     loss(output, target)
 }
 
-/// The mean of (output - target)^2 alone, to the same bits.
+/// Computes the mean of (output - target)^2 alone, to the same bits.
 ///
 /// # Errors
-/// As of [`loss_and_gradient`].
+/// Like [`loss_and_gradient`].
 pub fn loss(output: &[f32], target: &[f32]) -> Result<f64> {
     check(output.len(), target.len(), output.len())?;
     let squares = sum(output.len(), |range| {

@@ -1,8 +1,8 @@
-//! The CUDA body.
+//! CUDA implementation.
 #![allow(unsafe_code)]
 
 use super::{OP, check};
-use crate::ops::cross_entropy::cuda::{LossSlots, Mean, MeanLoss};
+use crate::ops::cross_entropy::cuda::{LossSlots, Mean, MeanKernel};
 use crate::ops::error::Check;
 use crate::ops::error::one;
 use crate::ops::step_launch::Verdict;
@@ -23,31 +23,33 @@ impl SquaredErrorKernels {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse(dtype)])?;
-        Ok(Self { dtype, squares, mean: Mean::Kernel(MeanLoss::new(device)?.into()) })
+        Ok(Self { dtype, squares, mean: Mean::Kernel(MeanKernel::new(device)?.into()) })
     }
 
-    /// The same as one kernel, whose last block computes the mean. Its launches are on one stream: they share the counter of blocks.
+    /// Like [`SquaredErrorKernels::new`], as one kernel whose last block computes the mean. All launches must be on one stream, because
+    /// they share the counter of blocks.
     ///
     /// # Errors
-    /// As of [`SquaredErrorKernels::new`].
+    /// Like [`SquaredErrorKernels::new`].
     pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse_last(dtype)])?;
         Ok(Self { dtype, squares, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
     }
 
-    /// Elements of the workspace for `n` outputs.
+    /// Number of elements of the workspace for `n` outputs.
     #[must_use]
     pub fn blocks(&self, n: usize) -> usize {
         self.squares.shape(n as u64).grid[0] as usize
     }
 
-    /// The mean of (output - target)^2 into its slot, and where it is wanted its gradient times the loss scale, `[1]` or 1. The targets are f32.
+    /// Queues the mean of (output - target)^2 into its slot and, if requested, its gradient times the loss scale, `[1]` or 1. The targets
+    /// are f32.
     ///
     /// # Errors
-    /// There are no elements, the arrays differ in length or hold another type; a launch is refused.
+    /// If there are no elements, the arrays differ in length or hold another type; if a launch fails.
     pub fn loss_and_gradient(
         &self,
         stream: &Stream,
@@ -59,7 +61,8 @@ impl SquaredErrorKernels {
         self.loss_and_verdict(stream, (output, target), (loss_scale, 1.0, doutput), slots, &Verdict::none())
     }
 
-    /// The same with the gradient times `share`, and the step's verdict, where the kernel has a last block to decide it.
+    /// Like [`SquaredErrorKernels::loss_and_gradient`], with the gradient times `share`, and with the step's verdict if the kernel has a
+    /// last block to decide it.
     pub(crate) fn loss_and_verdict(
         &self,
         stream: &Stream,

@@ -1,15 +1,16 @@
-//! The CPU body, in f32.
+//! CPU implementation, in f32.
 
 use super::{COEFFICIENTS, EPSILON, Muon, OP};
 use crate::network::transpose_into;
 use crate::ops::error::{Check, Result};
 use warpbook_data::parallel::{CHUNK, chunks, sum};
 
-/// One step of a filter: `weights`, `gradients` and `state`, its momentum, are `[out][columns]`. `momentum` is its factor, `nesterov` whether it
+/// Makes one step of a filter: `weights`, `gradients` and `state`, its momentum, are `[out][columns]`. `momentum` is its factor; with
+/// `nesterov` the momentum is Nesterov's.
 /// is Nesterov's.
 ///
 /// # Errors
-/// A setting is out of range, or a slice has another length than the weights.
+/// If a setting is out of range, or a slice has another length than the weights.
 pub fn step(
     muon: &Muon,
     (rate, momentum, nesterov): (f64, f64, bool),
@@ -55,7 +56,7 @@ fn norm(values: &[f32]) -> f64 {
     sum(values.len(), |range| values[range].iter().map(|v| f64::from(*v).powi(2)).sum()).sqrt()
 }
 
-/// The Newton-Schulz iteration of a direction `[out][columns]`.
+/// Orthogonalises a direction `[out][columns]` by the Newton-Schulz iteration.
 fn orthogonalised(steps: u32, direction: &[f32], out: usize, columns: usize) -> Vec<f32> {
     let scale = (1.0 / (norm(direction) + EPSILON)) as f32;
     let mut x: Vec<f32> = direction.iter().map(|d| d * scale).collect();
@@ -81,7 +82,7 @@ fn transposed(from: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     to
 }
 
-/// P Q^T of rows of length `depth`; Q has `columns` rows.
+/// Computes P Q^T of rows of length `depth`; Q has `columns` rows.
 fn product(p: &[f32], q: &[f32], depth: usize, columns: usize) -> Vec<f32> {
     let mut to = vec![0.0; p.len() / depth * columns];
     chunks(&mut to, columns, &|row, to| {
@@ -91,7 +92,7 @@ fn product(p: &[f32], q: &[f32], depth: usize, columns: usize) -> Vec<f32> {
     to
 }
 
-/// In eight sums, so that it is computed in vectors.
+/// Uses eight sums, so that the compiler vectorises it.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     const LANES: usize = 8;
     let (mut sums, whole) = ([0.0f32; LANES], a.len() / LANES * LANES);

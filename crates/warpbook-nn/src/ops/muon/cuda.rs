@@ -1,5 +1,5 @@
-//! The CUDA body: all filters of a group in a few launches. X, A and B are bf16, padded with zeros to multiples of 64; momentum, direction and
-//! weights are f32.
+//! CUDA implementation: all filters of a group in a few launches. X, A and B are bf16, padded with zeros to multiples of 64; momentum,
+//! direction and weights are f32.
 
 use super::{Muon, OP, launch};
 use crate::ops::error::{Check, Result as OpResult};
@@ -14,25 +14,25 @@ const TILE: usize = 64;
 /// Words of `Filter` of `kernels/nn/muon.cu`.
 const FILTER_WORDS: usize = 16;
 
-/// Where a filter is.
+/// The position of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterPlace {
-    /// In the weights, their gradients and the momentum.
+    /// Its range in the weights, their gradients and the momentum.
     pub at: Range<usize>,
     /// Its rows: filters of the convolution.
     pub out: usize,
 }
 
-/// What a step reads and writes, of all parameters.
+/// Arrays that a step reads and writes, for all parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrays<'a> {
-    /// `[1]`: `Step` of `kernels/nn/step.cuh`.
+    /// `Step` of `kernels/nn/step.cuh`, `[1]`.
     pub step: &'a Slice<u32>,
-    /// `[4]`.
+    /// Training counters, `[4]`.
     pub counters: &'a Slice<u32>,
-    /// `[slots][groups]`.
+    /// Learning rates, `[slots][groups]`.
     pub rates: &'a Slice<f32>,
-    /// `[groups][4]`.
+    /// Settings of the groups, `[groups][4]`.
     pub numbers: &'a Slice<f32>,
     pub groups: u32,
     pub weights: &'a Slice<f32>,
@@ -49,29 +49,29 @@ pub(crate) struct Filters {
     kernels: [Kernel; 4],
     table: Slice<u32>,
     blocks: Blocks,
-    /// The last element of a filter in the weights.
+    /// End of the last filter in the weights.
     end: usize,
     directions: Slice<f32>,
-    /// `[chunks][2]`.
+    /// Partial sums of squares, `[chunks][2]`.
     partial: Slice<f64>,
-    /// X twice with its transposes, A and B; bf16, two in a word.
+    /// X twice with its transposes, A and B; bf16, two per word.
     work: Slice<u32>,
-    /// `[filters]`.
+    /// Factors of the filters, `[filters]`.
     factors: Slice<f32>,
 }
 
-/// Blocks of the launches.
+/// Numbers of blocks of the launches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Blocks {
-    /// Of what is done element by element.
+    /// Blocks of element-wise kernels.
     pub chunks: u32,
-    /// Of A and B.
+    /// Blocks of A and B.
     pub square: u32,
-    /// Of X.
+    /// Blocks of X.
     pub whole: u32,
 }
 
-/// The table of filters, the blocks of their launches, and the elements of directions and workspace.
+/// The table of filters, the numbers of blocks, and the lengths of directions and workspace.
 fn table(places: &[FilterPlace], group: usize, chunk: usize) -> OpResult<(Vec<u32>, Blocks, [usize; 2])> {
     let check = Check(OP);
     let (mut words, mut blocks) = (Vec::with_capacity(places.len() * FILTER_WORDS), Blocks::default());
@@ -103,7 +103,7 @@ fn table(places: &[FilterPlace], group: usize, chunk: usize) -> OpResult<(Vec<u3
 }
 
 impl Filters {
-    /// Compiles and loads the kernels, and allocates the workspace of these filters, of which there is one at least. `group` is the number of
+    /// Compiles and loads the kernels, and allocates the workspace of these filters, at least one. `group` is the index of their rule.
     /// their rule.
     pub fn new(device: &CudaDevice, muon: Muon, group: usize, places: &[FilterPlace], dtype: Dtype) -> Result<Self> {
         muon.check()?;
@@ -126,7 +126,7 @@ impl Filters {
         })
     }
 
-    /// One step of the filters by the numbers in `step`, which `prepare` has written.
+    /// Queues one step of the filters with the numbers in `step`, which `prepare` has written.
     pub fn step(&self, stream: &Stream, a: Arrays<'_>) -> Result<()> {
         let (check, n) = (Check(OP), a.weights.len());
         check.value("the weights", n, n >= self.end, "as many as the filters have")?;
@@ -146,15 +146,15 @@ impl Filters {
         }
         let [direction, start, product, update] = &self.kernels;
         launch::direction(direction, stream, (&self.table, self.blocks), a, (&self.directions, &self.partial))?;
-        let of = (&self.directions, &self.partial);
-        launch::start(start, stream, (&self.table, self.blocks), (a.step, of), self.muon, (&self.work, &self.factors))?;
+        let directions = (&self.directions, &self.partial);
+        let workspace = (&self.work, &self.factors);
+        launch::start(start, stream, (&self.table, self.blocks), (a.step, directions), self.muon, workspace)?;
         for iteration in 0..self.muon.steps {
             for what in launch::Product::ALL {
                 launch::product(product, stream, (&self.table, self.blocks), a.step, (what, iteration), &self.work)?;
             }
         }
-        let of = (&self.work, &self.factors);
-        launch::update(update, stream, (&self.table, self.blocks), a, self.muon.steps, of)
+        launch::update(update, stream, (&self.table, self.blocks), a, self.muon.steps, workspace)
     }
 }
 

@@ -2,9 +2,9 @@
 //! for hidden layers in neural networks", 2024; normalised weights as in Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU", 2024.
 //!
 //! A filter `[out][in][height][width]` is the matrix W `[out][in height width]`. A step is m = momentum m + g, D = g + momentum m with
-//! Nesterov's momentum and m without, X = D / (|D| + epsilon) in the Frobenius norm, transposed where it has more rows than columns; then
-//! `steps` times A = X X^T, B = b A + c A A, X = a X + B X; and W = W sqrt(out) / |W| - rate X. The factor of W is left out without
-//! `normalise`. The order of a filter's columns changes nothing.
+//! Nesterov's momentum and m without, X = D / (|D| + epsilon) in the Frobenius norm, transposed if it has more rows than columns; then
+//! `steps` times A = X X^T, B = b A + c A A, X = a X + B X; and W = W sqrt(out) / |W| - rate X. Without `normalise` W is not rescaled. The
+//! order of a filter's columns changes nothing.
 
 pub mod cpu;
 pub mod cuda;
@@ -18,15 +18,15 @@ pub(crate) const OP: &str = "muon";
 /// Coefficients of the iteration's polynomial.
 pub const COEFFICIENTS: [f64; 3] = [3.4445, -4.7750, 2.0315];
 
-/// Added to the norm of the direction.
+/// Constant added to the norm of the direction.
 pub const EPSILON: f64 = 1e-7;
 
-/// Settings, next to momentum and rate.
+/// Settings of Muon besides momentum and rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Muon {
-    /// Steps of the Newton-Schulz iteration, 1 to 16.
+    /// Number of Newton-Schulz iterations, 1 to 16.
     pub steps: u32,
-    /// Whether a filter's weights are brought to the norm sqrt(out) before each step.
+    /// True if a filter's weights are rescaled to the norm sqrt(out) before each step.
     pub normalise: bool,
 }
 
@@ -37,10 +37,10 @@ impl Default for Muon {
 }
 
 impl Muon {
-    /// Says which setting is out of range.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// One is.
+    /// If a setting is out of range; the message names it.
     pub fn check(&self) -> Result<()> {
         Check(OP).value("the number of steps", self.steps, (1..=16).contains(&self.steps), "from 1 to 16")
     }

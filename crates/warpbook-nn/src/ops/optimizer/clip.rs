@@ -3,17 +3,17 @@
 use crate::ops::error::{Check, Result};
 use warpbook_data::parallel::{CHUNK, chunks, sum};
 
-/// The Euclidean norm of all gradients together, summed in f64 in the order of the arrays.
+/// Euclidean norm of all gradients together, summed in f64 in the order of the arrays.
 #[must_use]
 pub fn global_norm(gradients: &[&[f32]]) -> f64 {
     let squares = |g: &&[f32]| sum(g.len(), |range| g[range].iter().map(|v| f64::from(*v).powi(2)).sum());
     gradients.iter().map(squares).sum::<f64>().sqrt()
 }
 
-/// The factor that brings gradients of this norm to `max_norm` at most: min(1, `max_norm` / (norm + 1e-6)). NaN if the norm is.
+/// The factor that reduces gradients of this norm to at most `max_norm`: min(1, `max_norm` / (norm + 1e-6)). NaN if the norm is.
 ///
 /// # Errors
-/// `max_norm` is not above 0.
+/// If `max_norm` is not above 0.
 pub fn factor(norm: f64, max_norm: f64) -> Result<f32> {
     Check("clip").value("the largest norm", max_norm, max_norm > 0.0, "above 0")?;
     let factor = max_norm / (norm + 1e-6);

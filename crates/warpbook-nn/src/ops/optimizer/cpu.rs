@@ -1,14 +1,14 @@
-//! The CPU body.
+//! CPU implementation.
 
 use super::{AdamStep, Coefficients, OP, Optimizer, SgdStep};
 use crate::ops::error::{Check, Result};
 use rayon::prelude::*;
 use warpbook_data::parallel::CHUNK;
 
-/// One step of one parameter. `state` has [`Optimizer::state_slots`] arrays of the parameter's length. Steps count from 1.
+/// Makes one step of one parameter. `state` has [`Optimizer::state_slots`] arrays of the parameter's length. Steps count from 1.
 ///
 /// # Errors
-/// A setting is out of range, a slice has another length than the weights, or `state` another number of arrays.
+/// If a setting is out of range, a slice has another length than the weights, or `state` another number of arrays.
 pub fn step<S: AsMut<[f32]>>(
     optimizer: &Optimizer,
     learning_rate: f64,

@@ -1,4 +1,4 @@
-//! The CUDA body: all parameters in one array, all in one launch.
+//! CUDA implementation: all parameters in one array, all in one launch.
 
 use super::{OP, Optimizer, launch};
 use crate::ops::error::Check;
@@ -9,33 +9,34 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
-/// What a step reads and writes. All arrays but the small ones have the elements of all parameters, one after the other.
+/// Arrays that a step reads and writes. The large ones hold the elements of all parameters, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameters<'a> {
-    /// `[n]`.
+    /// Weights, `[n]`.
     pub weights: &'a Slice<f32>,
-    /// Those of the first parameters, or of all.
+    /// Gradients of the first parameters, or of all.
     pub gradients: &'a Slice<f32>,
-    /// Those of the others, in the type that the kernels were loaded for; the first ones are then a multiple of 4.
+    /// Gradients of the other parameters, in the type that the kernels were loaded for; the number of the first ones is then a multiple of
+    /// 4.
     pub rounded: Option<&'a DeviceArray>,
-    /// [`Optimizer::state_slots`] arrays `[n]`, zero in the beginning.
+    /// Optimiser state: [`Optimizer::state_slots`] arrays `[n]`, initially zero.
     pub state: &'a [Slice<f32>],
-    /// `[n]`: the weights, rounded to the type that the kernels were loaded for; written in the same pass.
+    /// Weights rounded to the type that the kernels were loaded for, `[n]`; written in the same pass.
     pub copy: Option<&'a DeviceArray>,
 }
 
-/// What changes from step to step, in device memory, so that a graph can be replayed.
+/// Values that change from step to step, in device memory, so that a graph can be replayed.
 #[derive(Debug, Clone, Copy)]
 pub struct Control<'a> {
-    /// `[2]`: the learning rate, which the host writes, and the steps so far, 0 in the beginning, which the kernel counts.
+    /// Learning rate, which the host writes, and number of steps so far, initially 0, which the kernel counts, `[2]`.
     pub rate_and_steps: &'a Slice<f64>,
-    /// `[STEP_WORDS]`, a workspace.
+    /// Workspace, `[STEP_WORDS]`.
     pub step: &'a Slice<u32>,
-    /// `[1]`: where it is not 0 the step is skipped, and not counted.
+    /// If not 0, the step is skipped and not counted, `[1]`.
     pub found: Option<&'a Slice<u32>>,
-    /// `[1]`: what the gradients are divided by.
+    /// Divisor of the gradients, `[1]`.
     pub loss_scale: Option<&'a Slice<f32>>,
-    /// `[1]`: what the gradients are multiplied by.
+    /// Factor of the gradients, `[1]`.
     pub clip: Option<&'a Slice<f32>>,
 }
 
@@ -55,7 +56,7 @@ impl Update {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// A setting is out of range; the compiler's and the device's.
+    /// If a setting is out of range; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, optimizer: Optimizer, dtype: Dtype) -> Result<Self> {
         optimizer.check()?;
         let update = optimizer.among(warpbook_kernels::nn::updates(dtype));
@@ -63,13 +64,13 @@ impl Update {
         Ok(Self { optimizer, dtype, prepare, update })
     }
 
-    /// One step of all parameters.
+    /// Queues one step of all parameters.
     ///
     /// # Errors
-    /// An array has not the length of its shape, `state` another number of arrays; a launch is refused.
+    /// If an array has another length than its shape, `state` another number of arrays; if a launch fails.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
-        let settings = Settings::of(&self.optimizer);
+        let settings = Settings::new(&self.optimizer);
         launch::prepare(&self.prepare, stream, &settings, control)?;
         launch::update(&self.update, stream, &settings, control.step, p)
     }
@@ -105,21 +106,21 @@ pub(super) fn check(optimizer: &Optimizer, dtype: Dtype, p: Parameters<'_>, cont
     Ok(one(check, "the clip factor", control.clip)?)
 }
 
-/// The kernels of the norm of all gradients, which says too whether one is infinite or NaN; loaded once for the types of their arrays.
+/// Kernels for the norm of all gradients, which also detect an infinite or NaN gradient; loaded once for the types of their arrays.
 #[derive(Debug, Clone)]
 pub struct Norm {
     squares: Vec<(Dtype, Kernel)>,
     norm: Kernel,
 }
 
-/// What [`Norm::queue`] writes, one element each.
+/// Results of [`Norm::queue`], one element each.
 #[derive(Debug, Clone, Copy)]
 pub struct NormOutputs<'a> {
-    /// The Euclidean norm of the gradients divided by the loss scale.
+    /// Euclidean norm of the gradients divided by the loss scale.
     pub norm: &'a Slice<f64>,
-    /// [`clip::factor`](super::clip::factor) of it.
+    /// [`clip::factor`](super::clip::factor) of the norm.
     pub clip: &'a Slice<f32>,
-    /// 1 where the norm is not finite, which is where a gradient is not; else 0.
+    /// 1 if the norm is not finite, because a gradient is not; else 0.
     pub found: &'a Slice<u32>,
 }
 
@@ -127,23 +128,24 @@ impl Norm {
     /// Compiles and loads the kernels for arrays of these types.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtypes: &[Dtype]) -> Result<Self> {
         let [_, norm] = load(device, warpbook_kernels::nn::norm(Dtype::F32))?;
         let squares = |dtype: &Dtype| Ok((*dtype, load(device, warpbook_kernels::nn::norm(*dtype))?[0].clone()));
         Ok(Self { squares: dtypes.iter().map(squares).collect::<Result<_>>()?, norm })
     }
 
-    /// Elements of the workspace for arrays of so many gradients, in the order of their types.
+    /// Number of elements of the workspace for arrays with this many gradients, in the order of their types.
     #[must_use]
     pub fn blocks(&self, lengths: &[usize]) -> usize {
         self.squares.iter().zip(lengths).map(|((_, kernel), n)| blocks(kernel, *n)).sum()
     }
 
-    /// The norm of the gradients in all these arrays, its factor for `max_norm` (infinity for no clipping), and whether it is finite.
+    /// Queues the norm of the gradients in all these arrays, its factor for `max_norm` (infinity for no clipping), and the test whether it
+    /// is finite.
     ///
     /// # Errors
-    /// `max_norm` is not above 0, an array has another length or type; a launch is refused.
+    /// If `max_norm` is not above 0, an array has another length or type; if a launch fails.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -184,7 +186,7 @@ impl Norm {
     }
 }
 
-/// Blocks of the first level over `n` gradients.
+/// Number of blocks of the first level over `n` gradients.
 pub(super) fn blocks(kernel: &Kernel, n: usize) -> usize {
     warpbook_kernels::nn::parts(kernel.tile(), n as u64) as usize
 }

@@ -1,4 +1,4 @@
-//! The CUDA body of an update in groups: SGD of all groups in one launch, Muon's filters in a few more.
+//! CUDA implementation of an update in groups: SGD of all groups in one launch, Muon's filters in a few more.
 
 use super::cuda::{Control, Parameters, check};
 use super::groups::{Grouped, MOST};
@@ -10,19 +10,19 @@ use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_gemm::kernel_args::load;
 use warpbook_record::Dtype;
 
-/// Parameters begin at multiples of this; every so many elements name their group.
+/// Parameters begin at multiples of this; each cell of this many elements names its group.
 pub const CELL: usize = 64;
-/// Numbers of a group in device memory: momentum, weight decay, whether the momentum is Nesterov's, and one that is not used.
+/// Number of settings of a group in device memory: momentum, weight decay, Nesterov flag, and an unused one.
 const GROUP_NUMBERS: usize = 4;
-/// Names no group: what is frozen, or updated by Muon.
+/// Marks cells without a group: frozen, or updated by Muon.
 const NO_GROUP: u8 = 255;
 
-/// What a group's step reads next to [`Control`].
+/// Arrays that a group's step reads besides [`Control`].
 #[derive(Debug, Clone, Copy)]
 pub struct GroupRates<'a> {
-    /// `[4]`: the counters of a training, whose third is the slot of the step.
+    /// Counters of a training, `[4]`; the third is the slot of the step.
     pub counters: &'a Slice<u32>,
-    /// `[slots][rules]`: the learning rates of steps, as [`Grouped::rates`] has them.
+    /// Learning rates of the steps, `[slots][rules]`: see [`Grouped::rates`].
     pub rates: &'a Slice<f32>,
 }
 
@@ -40,11 +40,12 @@ pub struct GroupedUpdate {
 }
 
 impl GroupedUpdate {
-    /// Compiles and loads the kernels for parameters that take `n` elements in all. `places` are those of the network's parameters, each at a
-    /// multiple of [`CELL`]; those of parameters without a rule are not read.
+    /// Compiles and loads the kernels for parameters that take `n` elements in all. `places` are the ranges of the network's parameters,
+    /// each starting at a multiple of [`CELL`]; ranges of parameters without a rule are not read.
     ///
     /// # Errors
-    /// A setting is out of range, a parameter is not at such a place; the compiler's and the device's.
+    /// If a setting is out of range, or a parameter does not start at a multiple of [`CELL`]; if compiling fails or the device reports an
+    /// error.
     pub fn new(
         device: &CudaDevice,
         (optimizer, grouped): (Optimizer, &Grouped),
@@ -56,7 +57,7 @@ impl GroupedUpdate {
         check.value("the number of rules", rules, (1..=MOST).contains(&rules), "1 to 64")?;
         check.value("the number of places", places.len(), places.len() == grouped.of.len(), "as many as parameters")?;
         let of_rule = |rule: usize| {
-            let its = places.iter().zip(&grouped.of).filter(move |(_, of)| **of == Some(rule));
+            let its = places.iter().zip(&grouped.of).filter(move |(_, its_rule)| **its_rule == Some(rule));
             its.map(|(place, _)| place.clone()).collect::<Vec<FilterPlace>>()
         };
         let mut cells = vec![NO_GROUP; n.div_ceil(CELL)];
@@ -96,10 +97,10 @@ impl GroupedUpdate {
         })
     }
 
-    /// One step of all parameters that have a rule.
+    /// Queues one step of all parameters that have a rule.
     ///
     /// # Errors
-    /// An array has not the length of its shape, `state` is not one array; a launch is refused.
+    /// If an array has another length than its shape, `state` is not one array; if a launch fails.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>, rates: GroupRates<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
         let [momentum] = p.state else {
@@ -112,7 +113,7 @@ impl GroupedUpdate {
             ("the rates", rates.rates.len(), &[rates.rates.len() / groups, groups]),
             ("the numbers of the groups", self.numbers.len(), &[groups, GROUP_NUMBERS]),
         ])?;
-        launch::prepare(&self.prepare, stream, &Settings::of(&self.optimizer), control)?;
+        launch::prepare(&self.prepare, stream, &Settings::new(&self.optimizer), control)?;
         let tables = (&self.cells, &self.numbers);
         grouped_launch::update(&self.update, stream, tables, (control.step, rates, self.groups), (p, momentum))?;
         let arrays = Arrays {

@@ -1,4 +1,4 @@
-//! The launch of an update in groups. Types and lengths are checked before.
+//! Launch of an update in groups. Callers check types and lengths.
 #![allow(unsafe_code)]
 
 use super::cuda::Parameters;

@@ -1,4 +1,4 @@
-//! Groups of parameters that are updated by settings of their own, as the `param_groups` of `torch.optim`.
+//! Groups of parameters with their own settings, like `param_groups` of `torch.optim`.
 
 use super::{OP, Optimizer};
 use crate::network::{Network, ParamSpec, Role};
@@ -7,34 +7,34 @@ use crate::ops::muon::Muon;
 use crate::ops::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 
-/// The most groups, those of the parameters that no group names among them.
+/// Largest number of groups, including the group of unnamed parameters.
 pub const MOST: usize = 64;
 
-/// Parameters, and how they are updated.
+/// A set of parameters, and how they are updated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// Names of parameters as `conv1.weight`; a `*` stands for any characters. The first group that names a parameter has it.
+    /// Names of parameters such as `conv1.weight`; a `*` stands for any characters. A parameter belongs to the first group that names it.
     pub params: String,
     /// Factor of the recipe's learning rate.
     pub rate: f64,
-    /// How the rate changes; `None` for the recipe's schedule. A rate of 0 leaves the weights as they are.
+    /// Schedule of the rate; `None` for the recipe's. A rate of 0 leaves the weights unchanged.
     pub schedule: Option<Schedule>,
-    /// Factor of the last direction, from 0 to below 1; `None` for the optimiser's.
+    /// Factor of the previous direction, from 0 to below 1; `None` for the optimiser's.
     pub momentum: Option<f64>,
-    /// Share of the weight that is added to the gradient; `None` for the optimiser's. Muon has none.
+    /// Factor of the weight that is added to the gradient; `None` for the optimiser's. Muon has none.
     pub weight_decay: Option<f64>,
-    /// Muon in place of SGD, for filters `[out][in][height][width]`.
+    /// Muon instead of SGD, for filters `[out][in][height][width]`.
     pub muon: Option<Muon>,
 }
 
 impl Group {
-    /// Parameters of these names, updated as all others.
+    /// Creates a group of parameters with these names, updated like all others.
     #[must_use]
     pub fn new(params: impl Into<String>) -> Self {
         Self { params: params.into(), rate: 1.0, schedule: None, momentum: None, weight_decay: None, muon: None }
     }
 
-    /// Whether its names are also this one.
+    /// Returns true if the group's names match this one.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let mut parts = self.params.split('*');
@@ -55,16 +55,16 @@ impl Group {
 pub struct Rule {
     /// Factor of the recipe's learning rate.
     pub rate: f64,
-    /// The schedule, where it is not the recipe's.
+    /// Schedule, if it is not the recipe's.
     pub schedule: Option<Schedule>,
-    /// SGD with its momentum and its weight decay; of Muon, its momentum.
+    /// SGD with its momentum and its weight decay; for Muon its momentum counts.
     pub optimizer: Optimizer,
-    /// Muon in place of SGD.
+    /// Muon instead of SGD.
     pub muon: Option<Muon>,
 }
 
 impl Rule {
-    /// Momentum, weight decay, and whether the momentum is Nesterov's.
+    /// Momentum, weight decay, and true if the momentum is Nesterov's.
     pub(crate) fn numbers(&self) -> (f64, f64, bool) {
         match self.optimizer {
             Optimizer::Sgd { momentum, nesterov, weight_decay } => (momentum, weight_decay, nesterov),
@@ -73,33 +73,34 @@ impl Rule {
     }
 }
 
-/// A network's parameters in groups.
+/// The groups of a network's parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouped {
-    /// The rules; the first is that of the parameters that no group names.
+    /// Rules; the first applies to the parameters that no group names.
     pub rules: Vec<Rule>,
-    /// Of each parameter the number of its rule; `None` of what is not trained, and of what is frozen.
+    /// Index of each parameter's rule; `None` if it is not trained or frozen.
     pub of: Vec<Option<usize>>,
 }
 
 impl Grouped {
-    /// Whether some parameters are updated by Muon.
+    /// Returns true if Muon updates some parameters.
     #[must_use]
     pub fn has_muon(&self) -> bool {
         self.rules.iter().any(|rule| rule.muon.is_some())
     }
 
-    /// The groups of a network's parameters; `None` where the optimiser alone says all: there are no groups and nothing is frozen.
+    /// Assigns a network's parameters to groups; `None` if there are no groups and nothing is frozen, so that the optimiser alone decides.
     ///
     /// # Errors
-    /// The optimiser is not SGD with momentum, a setting is out of range, a group has no parameters, or Muon one that is no filter.
+    /// If the optimiser is not SGD with momentum, a setting is out of range, a group has no parameters, or a parameter of a Muon group is
+    /// not a filter.
     pub fn new(network: &Network, optimizer: &Optimizer, groups: &[Group]) -> Result<Option<Self>> {
         let is_frozen = network.params().iter().any(|p| p.frozen);
         if groups.is_empty() && !is_frozen {
             return Ok(None);
         }
         let check = Check(OP);
-        let allowed = "SGD with a momentum above 0, where parameters are in groups or frozen";
+        let allowed = "SGD with a momentum above 0 if parameters are in groups or frozen";
         let slots = optimizer.state_slots();
         check.value("the optimiser", optimizer.name(), optimizer.name() == "SGD" && slots == 1, allowed)?;
         check.value("the number of groups", groups.len(), groups.len() < MOST, "at most 63")?;
@@ -108,11 +109,12 @@ impl Grouped {
             rules.push(rule(optimizer, group)?);
         }
         let find = |p: &ParamSpec| groups.iter().position(|g| g.has(&p.name)).map_or(0, |at| at + 1);
-        let of = |p: &ParamSpec| (p.role.is_trained() && !p.frozen).then(|| find(p));
-        let of: Vec<Option<usize>> = network.params().iter().map(of).collect();
+        let rule_of = |p: &ParamSpec| (p.role.is_trained() && !p.frozen).then(|| find(p));
+        let rule_of: Vec<Option<usize>> = network.params().iter().map(rule_of).collect();
         for (at, group) in groups.iter().enumerate() {
-            let mut its = network.params().iter().zip(&of).filter(|(_, of)| **of == Some(at + 1)).map(|(p, _)| p);
-            let allowed = "names of parameters that are trained, none of which an earlier group has";
+            let mut its =
+                network.params().iter().zip(&rule_of).filter(|(_, rule)| **rule == Some(at + 1)).map(|(p, _)| p);
+            let allowed = "names of trained parameters, at least one of which is in no earlier group";
             check.value("the parameters of a group", &group.params, its.clone().next().is_some(), allowed)?;
             let wrong = its.find(|p| group.muon.is_some() && !is_filter(p));
             if let Some(wrong) = wrong {
@@ -120,17 +122,17 @@ impl Grouped {
                 check.value("a parameter of Muon", &wrong.name, false, allowed)?;
             }
         }
-        Ok(Some(Self { rules, of }))
+        Ok(Some(Self { rules, of: rule_of }))
     }
 
-    /// The learning rates of a step, one for each rule. `rate` is the recipe's at the step, `first` that at the start, and `time` the
-    /// schedule's.
+    /// Learning rates of a step, one per rule. `rate` is the recipe's rate at the step, `first` its initial rate, and `time` the schedule's
+    /// time.
     ///
     /// # Errors
-    /// A setting of a schedule is out of range.
+    /// If a setting of a schedule is out of range.
     pub fn rates(&self, rate: f64, first: f64, time: u64) -> Result<Vec<f64>> {
-        let of = |rule: &Rule| Ok(rule.rate * rule.schedule.map_or(Ok(rate), |s| s.at(first, time))?);
-        self.rules.iter().map(of).collect()
+        let rule_rate = |rule: &Rule| Ok(rule.rate * rule.schedule.map_or(Ok(rate), |s| s.at(first, time))?);
+        self.rules.iter().map(rule_rate).collect()
     }
 }
 
@@ -144,7 +146,7 @@ fn rule(optimizer: &Optimizer, group: &Group) -> Result<Rule> {
             op: OP,
             name: "the optimiser",
             value: optimizer.name().into(),
-            allowed: "SGD, where parameters are in groups",
+            allowed: "SGD if parameters are in groups",
         });
     };
     let check = Check(OP);
@@ -202,7 +204,7 @@ mod tests {
         let biases = Group { rate: 2.0, weight_decay: Some(0.0), ..Group::new("*.bias") };
         let n = network();
         let g = Grouped::new(&n, &sgd(), &[muon, biases]).unwrap().unwrap();
-        let of = |name: &str| g.of[n.params().iter().position(|p| p.name == name).unwrap()];
+        let rule_of = |name: &str| g.of[n.params().iter().position(|p| p.name == name).unwrap()];
         let found = [
             "whiten.weight",
             "whiten.bias",
@@ -212,7 +214,7 @@ mod tests {
             "bn1.running_mean",
             "fc1.weight",
         ]
-        .map(of);
+        .map(rule_of);
         assert_eq!(found, [None, Some(2), Some(1), Some(0), Some(2), None, Some(0)]);
         assert_eq!(g.rules[1].numbers(), (0.6, 0.0, true));
         assert_eq!((g.rules[0].numbers(), g.rules[2].numbers()), ((0.9, 0.1, true), (0.9, 0.0, true)));
@@ -229,8 +231,8 @@ mod tests {
         };
         check(Optimizer::adam(), Group::new("*"), "SGD with a momentum above 0");
         check(Optimizer::sgd(), Group::new("*"), "SGD with a momentum above 0");
-        check(sgd(), Group::new("conv9.*"), "names of parameters that are trained");
-        check(sgd(), Group::new("whiten.weight"), "names of parameters that are trained");
+        check(sgd(), Group::new("conv9.*"), "names of trained parameters");
+        check(sgd(), Group::new("whiten.weight"), "names of trained parameters");
         check(sgd(), Group { rate: f64::NAN, ..Group::new("*") }, "the rate of a group is NaN");
         check(sgd(), Group { momentum: Some(1.0), ..Group::new("*") }, "the momentum of a group is 1");
         let muon = Group { muon: Some(Muon::default()), ..Group::new("fc1.weight") };

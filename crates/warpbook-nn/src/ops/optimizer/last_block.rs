@@ -1,4 +1,5 @@
-//! The CUDA body whose kernels' last blocks do what follows: the step's verdict after the norm, the end of the step after the update.
+//! CUDA implementation whose kernels' last blocks do the follow-up work: the step's verdict after the norm, the end of the step after the
+//! update.
 
 use super::cuda::{Control, NormOutputs, Parameters, blocks, check};
 use super::{OP, Optimizer, launch};
@@ -11,13 +12,13 @@ use warpbook_gemm::kernel_args::load;
 use warpbook_kernels::nn;
 use warpbook_record::Dtype;
 
-/// The update, whose last block ends the step. Its launches are on one stream: they share the counter of blocks.
+/// The update whose last block ends the step. All launches must be on one stream, because they share the counter of blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct UpdateAndEnd {
     optimizer: Optimizer,
     dtype: Dtype,
     update: Kernel,
-    /// Blocks that have arrived: 0 between launches.
+    /// Number of arrived blocks: 0 between launches.
     arrived: Slice<u32>,
 }
 
@@ -28,43 +29,43 @@ impl UpdateAndEnd {
         Ok(Self { optimizer, dtype, update, arrived: device.zeros(1)?.range(..) })
     }
 
-    /// One step of all parameters by the numbers in `control.step`, which a [`Verdict`] has written, and the end of the step.
+    /// Queues one step of all parameters with the numbers in `control.step`, which a [`Verdict`] has written, and the end of the step.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>, end: &End) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
-        let settings = Settings::of(&self.optimizer);
+        let settings = Settings::new(&self.optimizer);
         launch::update_and_end(&self.update, stream, (&settings, control.step), p, (&self.arrived, end))
     }
 
-    /// What takes such an update back.
+    /// Loads the kernel that reverts such an update.
     pub fn restore(&self, device: &CudaDevice) -> Result<Restore> {
         let [restore] = load(device, [nn::restore(self.dtype)])?;
         Ok(Restore { optimizer: self.optimizer, dtype: self.dtype, restore })
     }
 
-    /// The same update of some parameters, where [`UpdateAndEnd::step`] is left the others.
-    pub fn of_some(&self, device: &CudaDevice) -> Result<UpdateOfSome> {
+    /// Loads the update of some parameters; [`UpdateAndEnd::step`] then updates the others.
+    pub fn partial(&self, device: &CudaDevice) -> Result<PartialUpdate> {
         let [update] = load(device, [self.optimizer.among(nn::updates(self.dtype))])?;
-        Ok(UpdateOfSome { optimizer: self.optimizer, dtype: self.dtype, update })
+        Ok(PartialUpdate { optimizer: self.optimizer, dtype: self.dtype, update })
     }
 }
 
-/// An update of some parameters that ends no step.
+/// An update of some parameters that does not end the step.
 #[derive(Debug, Clone)]
-pub(crate) struct UpdateOfSome {
+pub(crate) struct PartialUpdate {
     optimizer: Optimizer,
     dtype: Dtype,
     update: Kernel,
 }
 
-impl UpdateOfSome {
-    /// By the numbers in `control.step`, as [`UpdateAndEnd::step`].
+impl PartialUpdate {
+    /// Queues the update with the numbers in `control.step`, like [`UpdateAndEnd::step`].
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
-        launch::update(&self.update, stream, &Settings::of(&self.optimizer), control.step, p)
+        launch::update(&self.update, stream, &Settings::new(&self.optimizer), control.step, p)
     }
 }
 
-/// Takes back the update of some parameters that was made before all gradients of its step were known.
+/// Reverts the update of some parameters that was made before all gradients of its step were known.
 #[derive(Debug, Clone)]
 pub(crate) struct Restore {
     optimizer: Optimizer,
@@ -73,15 +74,15 @@ pub(crate) struct Restore {
 }
 
 impl Restore {
-    /// Keeps weights and state, before the update: `kept` is `[1 + state arrays][n]`.
-    pub fn keep(&self, stream: &Stream, p: Parameters<'_>, kept: &Slice<f32>) -> Result<()> {
+    /// Saves weights and state before the update: `kept` is `[1 + state arrays][n]`.
+    pub fn save(&self, stream: &Stream, p: Parameters<'_>, kept: &Slice<f32>) -> Result<()> {
         let n = self.check(p, kept)?;
         let all = std::iter::once(p.weights).chain(p.state);
         all.enumerate().try_for_each(|(i, array)| stream.copy(array, &kept.range(i * n..(i + 1) * n)))
     }
 
-    /// Puts them back where `control.found` says that the step is skipped. `counters` `[4]` are those of the training: a step that its loss has stopped
-    /// has updated nothing.
+    /// Restores the saved values if `control.found` marks the step as skipped. `counters` `[4]` are the training's: a step that its loss
+    /// has stopped has updated nothing.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -108,36 +109,37 @@ impl Restore {
     }
 }
 
-/// The norm of the gradients of both types, whose last block decides the step. Its launches are on one stream, as the update's.
+/// The norm of the gradients of both types, whose last block decides about the step. All launches must be on one stream, as for the update.
 #[derive(Debug, Clone)]
 pub(crate) struct NormAndVerdict {
     dtype: Dtype,
     squares: Kernel,
-    /// Blocks that have arrived: 0 between launches.
+    /// Number of arrived blocks: 0 between launches.
     arrived: Slice<u32>,
 }
 
 impl NormAndVerdict {
-    /// `dtype` is that of the rounded gradients.
+    /// Compiles the kernel; `dtype` is the type of the rounded gradients.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [nn::sum_squares_last(dtype)])?;
         Ok(Self { dtype, squares, arrived: device.zeros(1)?.range(..) })
     }
 
-    /// Elements of the workspace for so many gradients in f32, and so many rounded ones.
+    /// Number of elements of the workspace for these numbers of f32 gradients and of rounded ones.
     pub fn blocks(&self, lengths: [usize; 2]) -> usize {
         lengths.map(|n| blocks(&self.squares, n)).iter().sum::<usize>().max(1)
     }
 
-    /// The sums of squares of some gradients, where [`NormAndVerdict::queue`] is left the others.
-    pub fn of_some(&self, device: &CudaDevice) -> Result<SquaresOfSome> {
+    /// Loads the kernel for the sums of squares of some gradients; [`NormAndVerdict::queue`] then sums the others.
+    pub fn partial(&self, device: &CudaDevice) -> Result<PartialSquares> {
         let [[exact, _], [rounded, _]] = [Dtype::F32, self.dtype].map(nn::norm);
         let [exact, rounded] = load(device, [exact, rounded])?;
-        Ok(SquaresOfSome { dtype: self.dtype, exact, rounded })
+        Ok(PartialSquares { dtype: self.dtype, exact, rounded })
     }
 
-    /// The norm of all gradients, its factor for `max_norm` (infinity for no clipping), whether it is finite, and the step's verdict. After the
-    /// [`NormAndVerdict::blocks`] of these gradients the workspace may hold the sums of others, which belong to the norm too.
+    /// Queues the norm of all gradients, its factor for `max_norm` (infinity for no clipping), the test whether it is finite, and the
+    /// step's verdict. Behind the [`NormAndVerdict::blocks`] sums of these gradients the workspace may hold sums of others, which belong to
+    /// the norm too.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -166,19 +168,19 @@ impl NormAndVerdict {
 
 /// Sums of the squares of some gradients, for the norm of all.
 #[derive(Debug, Clone)]
-pub(crate) struct SquaresOfSome {
+pub(crate) struct PartialSquares {
     dtype: Dtype,
     exact: Kernel,
     rounded: Kernel,
 }
 
-impl SquaresOfSome {
-    /// The sums for so many gradients in f32, and so many rounded ones.
+impl PartialSquares {
+    /// Number of sums for these numbers of f32 gradients and of rounded ones.
     pub fn blocks(&self, lengths: [usize; 2]) -> usize {
         blocks(&self.exact, lengths[0]) + blocks(&self.rounded, lengths[1])
     }
 
-    /// Writes them.
+    /// Queues the sums of squares.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -208,7 +210,7 @@ mod tests {
     use warpbook_kernels::nn;
     use warpbook_record::Dtype;
 
-    /// The sums of the blocks are the same numbers in the same order as those of a launch for each array, and there are not too many of them.
+    /// The block sums are the same numbers in the same order as with a launch per array, and there are not too many of them.
     #[test]
     fn both_arrays_have_the_parts_that_separate_launches_have() {
         let [squares, _] = nn::norm(Dtype::F16);

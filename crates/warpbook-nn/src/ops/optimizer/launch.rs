@@ -1,4 +1,4 @@
-//! The launches of the optimizers and of the norm. Types and lengths are checked before.
+//! Launches of the optimizers and of the norm. Callers check types and lengths.
 #![allow(unsafe_code)]
 
 use super::cuda::{Control, NormOutputs, Parameters};
@@ -16,7 +16,7 @@ pub(super) fn prepare(kernel: &Kernel, stream: &Stream, settings: &Settings, con
     unsafe { kernel.launch(stream, kernel.shape(1), &args) }
 }
 
-/// The kernel is that of the method, which takes as many arrays of state.
+/// Updates the parameters. The kernel is the method's, which takes as many arrays of state.
 pub(super) fn update(
     kernel: &Kernel,
     stream: &Stream,
@@ -24,12 +24,12 @@ pub(super) fn update(
     step: &Slice<u32>,
     p: Parameters<'_>,
 ) -> Result<()> {
-    let sizes = Sizes::of(p);
+    let sizes = Sizes::new(p);
     // SAFETY: sgd(settings, step, weights, gradients, rounded, split, copy, n), or with one or two arrays of state before the copy.
     unsafe { kernel.launch(stream, kernel.shape(sizes.n), &update_args(settings, step, p, &sizes)) }
 }
 
-/// The same with the end of the step, by a kernel with a last block.
+/// Updates the parameters and ends the step, with a kernel that has a last block.
 pub(super) fn update_and_end(
     kernel: &Kernel,
     stream: &Stream,
@@ -37,7 +37,7 @@ pub(super) fn update_and_end(
     p: Parameters<'_>,
     (arrived, end): (&Slice<u32>, &End),
 ) -> Result<()> {
-    let sizes = Sizes::of(p);
+    let sizes = Sizes::new(p);
     let mut args = update_args(settings, step, p, &sizes);
     args.extend([arrived as &dyn KernelArg, end]);
     // SAFETY: sgd_last(settings, step, weights, gradients, rounded, split, copy, n, arrived, end), or with one or two arrays of state before the
@@ -45,7 +45,7 @@ pub(super) fn update_and_end(
     unsafe { kernel.launch(stream, kernel.shape(sizes.n), &args) }
 }
 
-/// Puts back the parameters of a step with an overflow; `kept` is `[1 + state arrays][n]`.
+/// Restores the parameters after a step with an overflow; `kept` is `[1 + state arrays][n]`.
 pub(super) fn restore(
     kernel: &Kernel,
     stream: &Stream,
@@ -68,14 +68,14 @@ pub(super) fn restore(
     unsafe { kernel.launch(stream, kernel.shape(n), &args) }
 }
 
-/// Parameters, and those of them whose gradients are in f32.
+/// Number of parameters, and of those whose gradients are in f32.
 struct Sizes {
     n: u64,
     split: u64,
 }
 
 impl Sizes {
-    fn of(p: Parameters<'_>) -> Self {
+    fn new(p: Parameters<'_>) -> Self {
         Self { n: p.weights.len() as u64, split: p.gradients.len() as u64 }
     }
 }
@@ -93,7 +93,7 @@ fn update_args<'a>(
     args
 }
 
-/// Into `partial`, which has an element for each block of the launch's shape.
+/// Writes the sums into `partial`, which has one element for each block of the launch's shape.
 pub(super) fn squares(
     kernel: &Kernel,
     stream: &Stream,
@@ -119,8 +119,8 @@ pub(super) fn norm(
     unsafe { kernel.launch(stream, kernel.shape(1), &args) }
 }
 
-/// The norm of the gradients of both types, and the step's verdict. `partial` has an element for each of the `blocks` of both arrays, and after
-/// them sums of other gradients.
+/// Computes the norm of the gradients of both types, and the step's verdict. `partial` has one element for each of the `blocks` of both
+/// arrays, and behind them sums of other gradients.
 pub(super) fn norm_and_verdict(
     kernel: &Kernel,
     stream: &Stream,

@@ -1,4 +1,4 @@
-//! Gradient descent and its relatives, with the formulas and the order of operations of `torch.optim`.
+//! Gradient descent and related optimisers, with the formulas and the order of operations of `torch.optim`.
 
 pub mod clip;
 pub mod cpu;
@@ -14,35 +14,35 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) const OP: &str = "optimizer";
 
-/// How a gradient changes a weight.
+/// The rule by which a gradient changes a weight.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Optimizer {
     /// `torch.optim.SGD` without dampening. Source of the momentum: Sutskever et al., ICML 2013.
     Sgd {
-        /// Factor of the last direction, at least 0; at 0 there is no state.
+        /// Factor of the previous direction, at least 0; at 0 there is no state.
         momentum: f64,
-        /// Looks one step of momentum ahead; needs momentum.
+        /// True for Nesterov's momentum, which looks one step ahead; needs momentum.
         nesterov: bool,
-        /// Share of the weight that is added to the gradient.
+        /// Factor of the weight that is added to the gradient.
         weight_decay: f64,
     },
     /// `torch.optim.Adam`. Source: Kingma and Ba, ICLR 2015.
     Adam {
-        /// Decay of the mean of gradients and of their squares, from 0 to below 1.
+        /// Decay rates of the mean of gradients and of their squares, from 0 to below 1.
         betas: [f64; 2],
-        /// Added to the denominator, at least 0.
+        /// Constant added to the denominator, at least 0.
         epsilon: f64,
-        /// Share of the weight that is added to the gradient.
+        /// Factor of the weight that is added to the gradient.
         weight_decay: f64,
     },
     /// `torch.optim.AdamW`, whose weight decay shrinks the weight itself. Source: Loshchilov and Hutter, ICLR 2019.
     AdamW {
-        /// Decay of the mean of gradients and of their squares, from 0 to below 1.
+        /// Decay rates of the mean of gradients and of their squares, from 0 to below 1.
         betas: [f64; 2],
-        /// Added to the denominator, at least 0.
+        /// Constant added to the denominator, at least 0.
         epsilon: f64,
-        /// Share of the weight that is taken from it, times the learning rate.
+        /// Factor of the weight that is subtracted from it, times the learning rate.
         weight_decay: f64,
     },
 }
@@ -66,7 +66,7 @@ impl Optimizer {
         Self::AdamW { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.01 }
     }
 
-    /// Its name: SGD, Adam or AdamW.
+    /// Display name: SGD, Adam or AdamW.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -76,8 +76,8 @@ impl Optimizer {
         }
     }
 
-    /// Arrays of the parameter's length that are kept from step to step, zero in the beginning: none or the momentum of SGD; the means
-    /// of gradients and of their squares of Adam.
+    /// Number of arrays of the parameter's length that are kept between steps, initially zero. SGD keeps none or its momentum; Adam keeps
+    /// the means of gradients and of their squares.
     #[must_use]
     pub fn state_slots(&self) -> usize {
         match self {
@@ -86,7 +86,7 @@ impl Optimizer {
         }
     }
 
-    /// Its kernel among those of plain SGD, of SGD with momentum, and of Adam.
+    /// Selects its kernel from those of plain SGD, SGD with momentum, and Adam.
     pub(crate) fn among<T>(&self, [sgd, momentum, adam]: [T; 3]) -> T {
         match (self, self.state_slots()) {
             (Self::Sgd { .. }, 0) => sgd,
@@ -95,10 +95,10 @@ impl Optimizer {
         }
     }
 
-    /// Says which setting is out of range.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// One is.
+    /// If a setting is out of range; the message names it.
     pub fn check(&self) -> Result<()> {
         let at_least_0 = |name, value: f64| Check(OP).value(name, value, value >= 0.0, "at least 0");
         match self {
@@ -117,7 +117,7 @@ impl Optimizer {
         }
     }
 
-    /// The numbers of one step, which are the same for all elements. Steps count from 1.
+    /// Computes the numbers of one step, which all elements share. Steps count from 1.
     pub(crate) fn coefficients(&self, learning_rate: f64, step: u64) -> Result<Coefficients> {
         self.check()?;
         Check(OP).value("the learning rate", learning_rate, learning_rate >= 0.0, "at least 0")?;

@@ -1,4 +1,5 @@
-//! The CPU body: rows of the output in parallel forwards, images in parallel backwards, where windows may overlap.
+//! CPU implementation: rows of the output in parallel in the forward pass, images in parallel in the backward pass, where windows may
+//! overlap.
 
 use super::PoolGeometry;
 use crate::ops::error::Result;
@@ -6,7 +7,7 @@ use crate::ops::window::Axis;
 use rayon::prelude::*;
 use warpbook_data::parallel::chunks;
 
-/// Elements of one row of the output or one image, and how to walk through them.
+/// The elements of one row of the output or of one image, and their strides.
 #[derive(Clone, Copy)]
 struct Walk {
     axes: [Axis; 2],
@@ -39,17 +40,17 @@ impl Walk {
         self.ow * self.channels
     }
 
-    /// The image that a row of the output, counted over all images, is made from, and the row within the output.
+    /// The image from which a row of the output, counted over all images, is computed, and the row within that image's output.
     fn source(self, x: &[f32], row: usize) -> (&[f32], usize) {
         (&x[row / self.oh * self.image_len()..][..self.image_len()], row % self.oh)
     }
 }
 
-/// y = the maxima, and where in its window each of them is, `[batch][oh][ow][channels]` both. Of equal ones it is the first in the
-/// order of rows; NaN is the maximum where there is one, and the last NaN gives the index, as in PyTorch. Neither is read.
+/// Computes the maxima y and their indices in the windows, `[batch][oh][ow][channels]` both. Among equals the first in row order counts; a
+/// NaN is the maximum, and the last NaN gives the index, as in PyTorch. The results are not read.
 ///
 /// # Errors
-/// As of [`PoolGeometry::output`]; a slice has not the length of its shape; a window of more than 256 elements.
+/// Like [`PoolGeometry::output`]; if a slice has another length than its shape, or a window has more than 256 elements.
 pub fn max_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32], index: &mut [u8]) -> Result<()> {
     let walk = Walk::new(g, g.check(("x", x.len()), ("y", y.len()))?);
     g.check_index(index.len(), y.len())?;
@@ -70,7 +71,7 @@ pub fn max_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32], index: &mut [u8])
     Ok(())
 }
 
-/// Takes the values, and their index, that are larger than what is there, or NaN.
+/// Replaces values, and their index, by larger ones or NaN.
 fn larger(x: &[f32], element: u8, y: &mut [f32], index: &mut [u8]) {
     for ((x, y), index) in x.iter().zip(y).zip(index) {
         let take = *x > *y || x.is_nan();
@@ -79,10 +80,10 @@ fn larger(x: &[f32], element: u8, y: &mut [f32], index: &mut [u8]) {
     }
 }
 
-/// dx of dy, which goes to the elements that the index of [`max_forward`] names. dx is not read.
+/// Computes dx, adding dy to the elements that the index of [`max_forward`] names. dx is not read.
 ///
 /// # Errors
-/// As of [`max_forward`].
+/// Like [`max_forward`].
 pub fn max_backward(g: &PoolGeometry, index: &[u8], dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     g.check_index(index.len(), dy.len())?;
@@ -103,10 +104,10 @@ pub fn max_backward(g: &PoolGeometry, index: &[u8], dy: &[f32], dx: &mut [f32]) 
     Ok(())
 }
 
-/// y = the sums over the windows divided by their size, padding included. y is not read.
+/// Computes y, the sums over the windows divided by their size, padding included. y is not read.
 ///
 /// # Errors
-/// As of [`PoolGeometry::output`]; a slice has not the length of its shape.
+/// Like [`PoolGeometry::output`]; if a slice has another length than its shape.
 pub fn average_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("x", x.len()), ("y", y.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;
@@ -123,10 +124,10 @@ pub fn average_forward(g: &PoolGeometry, x: &[f32], y: &mut [f32]) -> Result<()>
     Ok(())
 }
 
-/// dx of dy, of which each element of a window gets an equal part. dx is not read.
+/// Computes dx: each element of a window gets an equal share of dy. dx is not read.
 ///
 /// # Errors
-/// As of [`average_forward`].
+/// Like [`average_forward`].
 pub fn average_backward(g: &PoolGeometry, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;

@@ -1,9 +1,9 @@
-//! The CUDA body, for either layout of images.
+//! CUDA implementation, for both layouts of images.
 
 use super::launch::{self, PoolArgs};
 use super::{OP, PoolGeometry};
-use crate::ops::Layout;
 use crate::ops::error::Check;
+use crate::ops::{Layout, Words};
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::load;
@@ -14,12 +14,12 @@ use warpbook_record::Dtype;
 pub struct Pooling {
     dtype: Dtype,
     max: [Kernel; 2],
-    /// Of windows next to each other, in words of 16 bytes; NHWC only.
+    /// Kernels for adjacent windows, in words of 16 bytes; NHWC only.
     adjacent: Option<[Kernel; 2]>,
     average: [Kernel; 2],
 }
 
-/// Elements of 16 bytes.
+/// Number of elements in 16 bytes.
 fn group(dtype: Dtype) -> usize {
     16 / dtype.bytes() as usize
 }
@@ -28,7 +28,7 @@ impl Pooling {
     /// Compiles and loads the kernels.
     ///
     /// # Errors
-    /// The compiler's and the device's.
+    /// If compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, dtype: Dtype, layout: Layout) -> Result<Self> {
         let [max, max_gradient, average, average_gradient] = load(device, warpbook_kernels::nn::pool(dtype, layout))?;
         let adjacent = match layout {
@@ -38,15 +38,15 @@ impl Pooling {
         Ok(Self { dtype, max: [max, max_gradient], adjacent, average: [average, average_gradient] })
     }
 
-    /// Whether [`Pooling::max_backward_masked`] computes a maximum of these sizes: windows next to each other of NHWC images whose channels
-    /// are whole words of 16 bytes.
+    /// Returns true if [`Pooling::max_backward_masked`] supports a maximum of these sizes: adjacent windows of NHWC images whose channels
+    /// fill whole words of 16 bytes.
     #[must_use]
     pub fn masks(g: &PoolGeometry, dtype: Dtype, layout: Layout) -> bool {
         let adjacent = g.stride == g.size && g.padding == [0; 2];
         layout == Layout::Nhwc && adjacent && g.channels.is_multiple_of(group(dtype))
     }
 
-    /// The kernels of windows next to each other, where arrays, and the index, are aligned.
+    /// The kernels of adjacent windows, if arrays and index are aligned.
     fn adjacent(&self, g: &PoolGeometry, arrays: [&DeviceArray; 2], index: &Slice<u8>) -> Option<&[Kernel; 2]> {
         let fits = Self::masks(g, self.dtype, Layout::Nhwc)
             && arrays.iter().all(|a| a.address().is_aligned(16))
@@ -54,7 +54,7 @@ impl Pooling {
         self.adjacent.as_ref().filter(|_| fits)
     }
 
-    /// The kernels' sizes, if x and y have their lengths and types.
+    /// Checks the lengths and types of x and y, and returns the kernels' sizes.
     fn check(
         &self,
         g: &PoolGeometry,
@@ -70,13 +70,13 @@ impl Pooling {
         for (word, size) in words.iter_mut().zip(sizes.iter().chain(&g.stride).chain(&g.padding)) {
             *word = check.word("a size", *size)?;
         }
-        Ok(PoolArgs(words))
+        Ok(Words(words))
     }
 
-    /// The maxima and their indices in the windows, as [`max_forward`](super::cpu::max_forward) has them.
+    /// Queues the maxima and their indices in the windows, which equal those of [`max_forward`](super::cpu::max_forward).
     ///
     /// # Errors
-    /// As there; an array holds another type, or has 2^32 elements or more; the launch is refused.
+    /// Like [`max_forward`](super::cpu::max_forward); if an array holds another type, or has 2^32 elements or more; if the launch fails.
     pub fn max_forward(
         &self,
         stream: &Stream,
@@ -94,10 +94,10 @@ impl Pooling {
         launch::max_forward(&self.max[0], stream, sizes, (x, y), index, y.len() as u32)
     }
 
-    /// dx of dy, which goes to the elements that the index names.
+    /// Queues dx: dy goes to the elements that the index names.
     ///
     /// # Errors
-    /// As of [`Pooling::max_forward`].
+    /// Like [`Pooling::max_forward`].
     pub fn max_backward(
         &self,
         stream: &Stream,
@@ -114,12 +114,12 @@ impl Pooling {
         launch::max_backward(&self.max[1], stream, sizes, index, (dy, dx))
     }
 
-    /// As [`Pooling::max_backward`], and through the ReLU whose output was pooled: `y` is the pool's output, and where it is not above 0
-    /// nothing goes back (where it is NaN, dy does). Of a dropout that was applied to the pool's output in place, whose zeros `y` has then,
-    /// `scale` is what it multiplied the others by, and so dy; otherwise 1.
+    /// Like [`Pooling::max_backward`], and through the ReLU whose output was pooled: `y` is the pool's output, and dy passes where it is
+    /// above 0 or NaN. If a dropout was applied to the pool's output in place, `y` has its zeros and `scale` is its factor; otherwise pass
+    /// 1.
     ///
     /// # Errors
-    /// As of [`Pooling::max_forward`]; [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
+    /// Like [`Pooling::max_forward`]; if [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
     pub fn max_backward_masked(
         &self,
         stream: &Stream,
@@ -140,7 +140,7 @@ impl Pooling {
         }
     }
 
-    /// Queues the gradient of windows next to each other; all was checked.
+    /// Queues the gradient of adjacent windows; the caller has checked everything.
     fn queue_adjacent(
         &self,
         kernel: &Kernel,
@@ -155,19 +155,19 @@ impl Pooling {
         launch::max_backward_adjacent(kernel, stream, sizes, index, (dy, mask, dx), windows)
     }
 
-    /// The sums over the windows divided by their size, padding included.
+    /// Queues the sums over the windows divided by their size, padding included.
     ///
     /// # Errors
-    /// As of [`Pooling::max_forward`].
+    /// Like [`Pooling::max_forward`].
     pub fn average_forward(&self, stream: &Stream, g: &PoolGeometry, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let sizes = self.check(g, ("x", x), ("y", y))?;
         launch::average(&self.average[0], stream, sizes, x, y)
     }
 
-    /// dx of dy, of which each element of a window gets an equal part.
+    /// Queues dx: each element of a window gets an equal share of dy.
     ///
     /// # Errors
-    /// As of [`Pooling::max_forward`].
+    /// Like [`Pooling::max_forward`].
     pub fn average_backward(
         &self,
         stream: &Stream,

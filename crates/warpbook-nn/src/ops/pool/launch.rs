@@ -1,24 +1,15 @@
-//! The launches of pools. Types and lengths are checked before; of windows next to each other their sizes and the alignment too.
+//! Launches of pools. Callers check types and lengths, and for adjacent windows their sizes and the alignment too.
 #![allow(unsafe_code)]
 
-use std::ffi::c_void;
+use crate::ops::Words;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::optional_array;
 
 /// `Pool` of `kernels/nn/pool.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct PoolArgs(pub(super) [u32; 12]);
+pub(super) type PoolArgs = Words<12>;
 
-// SAFETY: the layout is that of the kernel's struct: twelve words.
-unsafe impl KernelArg for PoolArgs {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
-
-/// Over `n` elements of y, or words of 16 bytes of it, as the kernel takes them.
+/// Launches over `n` elements of y, or words of 16 bytes of it, as the kernel takes them.
 pub(super) fn max_forward(
     kernel: &Kernel,
     stream: &Stream,
@@ -45,7 +36,7 @@ pub(super) fn max_backward(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// Over rows and columns of windows, `n` words of 16 bytes in all.
+/// Launches over rows and columns of windows, `n` words of 16 bytes in all.
 pub(super) fn max_backward_adjacent(
     kernel: &Kernel,
     stream: &Stream,
@@ -61,7 +52,7 @@ pub(super) fn max_backward_adjacent(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// Averages, or their gradients, which both kernels compute for each element of `to`.
+/// Computes averages, or their gradients; both kernels have one thread per element of `to`.
 pub(super) fn average(
     kernel: &Kernel,
     stream: &Stream,

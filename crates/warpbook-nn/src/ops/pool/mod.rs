@@ -1,5 +1,5 @@
-//! Maximum and average over windows of an NHWC image, channel by channel, as `torch.nn.MaxPool2d` and `AvgPool2d` compute them by
-//! default: windows that do not fit at the end are dropped.
+//! Maximum and average over windows of an NHWC image, channel by channel, as `torch.nn.MaxPool2d` and `AvgPool2d` compute them by default:
+//! incomplete windows at the end are dropped.
 
 pub mod cpu;
 pub mod cuda;
@@ -10,20 +10,20 @@ use super::window::Axis;
 
 pub(crate) const OP: &str = "pool";
 
-/// The shapes of a pooling. Pairs are height, width.
+/// The sizes of a pool. Pairs are height, width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PoolGeometry {
-    /// Images.
+    /// Number of images.
     pub batch: usize,
-    /// Rows of an image.
+    /// Rows per image.
     pub height: usize,
-    /// Columns of an image.
+    /// Columns per image.
     pub width: usize,
     /// Channels of image and output.
     pub channels: usize,
-    /// Size of a window; at most 256 elements for the maximum, whose index within the window is a u8.
+    /// Height and width of a window; for the maximum at most 256 elements, as the index within the window is a u8.
     pub size: [usize; 2],
-    /// Step from one window to the next.
+    /// Distance between neighbouring windows.
     pub stride: [usize; 2],
     /// Elements added at each end of a side, at most half a window: zeros for the average, which divides by the whole window; for the
     /// maximum they do not count.
@@ -34,7 +34,7 @@ impl PoolGeometry {
     /// Height and width of the output, floor((side + 2 padding - size) / stride) + 1.
     ///
     /// # Errors
-    /// A size is zero, a window is larger than the padded image, or the padding is more than half a window.
+    /// If a size is zero, a window is larger than the padded image, or the padding is more than half a window.
     pub fn output(&self) -> Result<(usize, usize)> {
         Check(OP).positive(&[("the batch", self.batch), ("channels", self.channels)])?;
         for (size, padding) in self.size.into_iter().zip(self.padding) {
@@ -45,16 +45,16 @@ impl PoolGeometry {
         Ok((vertical.output(OP, "height")?, horizontal.output(OP, "width")?))
     }
 
-    /// Elements of x.
+    /// Number of elements of x.
     #[must_use]
     pub fn input_len(&self) -> usize {
         elements(&[self.batch, self.height, self.width, self.channels])
     }
 
-    /// Elements of y.
+    /// Number of elements of y.
     ///
     /// # Errors
-    /// As of [`PoolGeometry::output`].
+    /// Like [`PoolGeometry::output`].
     pub fn output_len(&self) -> Result<usize> {
         let (oh, ow) = self.output()?;
         Ok(elements(&[self.batch, oh, ow, self.channels]))
@@ -70,7 +70,7 @@ impl PoolGeometry {
         [axis(self.height, 0), axis(self.width, 1)]
     }
 
-    /// The output's height and width, if x and y have their lengths.
+    /// Checks the lengths of x and y, and returns the output's height and width.
     pub(crate) fn check(&self, x: (&'static str, usize), y: (&'static str, usize)) -> Result<(usize, usize)> {
         let (oh, ow) = self.output()?;
         Check(OP).lengths(&[
@@ -80,7 +80,7 @@ impl PoolGeometry {
         Ok((oh, ow))
     }
 
-    /// The index array has the length of y, and its elements can name every element of a window.
+    /// Checks that the index array has the length of y, and that its type can index every element of a window.
     pub(crate) fn check_index(&self, index: usize, y: usize) -> Result<()> {
         let window = elements(&self.size);
         Check(OP).value("the window of a maximum", window, window <= 256, "at most 256 elements")?;

@@ -1,20 +1,21 @@
-//! Passes of layers of the learner's own.
+//! Passes of custom layers.
 
 use super::CpuEngine;
 use crate::network::{Network, Node};
 use crate::ops::Layout;
-use crate::ops::custom_layer::cpu::{CpuBackward, CpuForward};
+use crate::ops::custom_layer::cpu::{CpuBackward, CpuBody, CpuForward};
 use crate::ops::custom_layer::{OwnLayer, OwnSizes};
 use crate::train::TrainError;
 use std::mem::take;
 
-/// An error where a layer cannot be computed on the CPU.
+/// Refuses a network with a layer that cannot be computed on the CPU.
 pub(super) fn ensure_bodies(network: &Network) -> Result<(), TrainError> {
-    let without = |node: &&Node| node.own.as_ref().is_some_and(|own| !own.has_cpu_body());
-    match network.nodes().iter().find(without) {
-        Some(node) => Err(TrainError::Setting(OwnLayer::without_cpu_body(&node.name))),
-        None => Ok(()),
-    }
+    network.nodes().iter().filter(|node| node.own.is_some()).try_for_each(|node| body_of(node).map(drop))
+}
+
+fn body_of(node: &Node) -> Result<(&OwnLayer, &CpuBody), TrainError> {
+    let body = node.own.as_ref().and_then(|own| Some((own, own.cpu()?)));
+    body.ok_or_else(|| TrainError::Setting(OwnLayer::without_cpu_body(&node.name)))
 }
 
 impl CpuEngine {
@@ -22,25 +23,27 @@ impl CpuEngine {
         node.params.iter().map(|id| &self.weights[*id][..]).collect()
     }
 
-    pub(super) fn own_forward(&self, node: &Node, n: usize, x: &[f32], y: &mut [f32]) -> Result<(), TrainError> {
-        let Some((own, body)) = node.own.as_ref().and_then(|own| Some((own, own.cpu()?))) else {
-            return Err(TrainError::Setting(OwnLayer::without_cpu_body(&node.name)));
-        };
+    pub(super) fn custom_layer_forward(
+        &self,
+        node: &Node,
+        n: usize,
+        x: &[f32],
+        y: &mut [f32],
+    ) -> Result<(), TrainError> {
+        let (own, body) = body_of(node)?;
         let sizes = OwnSizes::new(own, self.network.value(node.input), n, Layout::Nhwc);
         body.forward(CpuForward { sizes, x, parameters: &self.own_parameters(node), y });
         Ok(())
     }
 
-    pub(super) fn own_backward(
+    pub(super) fn custom_layer_backward(
         &mut self,
         node: &Node,
         n: usize,
         dy: &[f32],
         written: &mut [bool],
     ) -> Result<(), TrainError> {
-        let Some((own, body)) = node.own.as_ref().and_then(|own| Some((own, own.cpu()?))) else {
-            return Err(TrainError::Setting(OwnLayer::without_cpu_body(&node.name)));
-        };
+        let (own, body) = body_of(node)?;
         let sizes = OwnSizes::new(own, self.network.value(node.input), n, Layout::Nhwc);
         let mut gradients: Vec<Vec<f32>> = node.params.iter().map(|id| take(&mut self.gradients[*id])).collect();
         gradients.iter_mut().for_each(|g| g.fill(0.0));
@@ -55,7 +58,7 @@ impl CpuEngine {
             gradients: &mut gradients,
         });
         for (id, (gradient, p)) in node.params.iter().zip(gradients.into_iter().zip(own.parameters())) {
-            // A vector that its author replaced may have another length.
+            // The author may have replaced a vector by one of another length.
             if gradient.len() != p.len() {
                 let why = format!(
                     "{}: the gradient of `{}` has {} elements; it needs {}.",

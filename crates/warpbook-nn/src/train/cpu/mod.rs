@@ -8,7 +8,7 @@ mod training;
 pub(super) use training::{CpuTraining, Owned};
 
 use super::memory_check::ensure_host_memory;
-use super::{BatchLoss, Loss, Ranks, Target, TrainError};
+use super::{Loss, MeanLoss, Ranks, Target, TrainError};
 use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind, Shape};
 use crate::ops::muon;
 use crate::ops::optimizer::groups::Grouped;
@@ -18,22 +18,22 @@ use std::mem::take;
 use std::ops::Range;
 use tracing::trace_span;
 
-/// How a pass is made.
+/// The mode of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Dropout draws its numbers by seed and step; batch normalisation takes the batch's statistics.
+    /// Dropout draws its numbers from seed and step; batch normalisation uses the batch's statistics.
     Training {
         /// Seed of the dropout.
         seed: u64,
-        /// Number of the step.
+        /// Index of the step.
         step: u32,
     },
-    /// No dropout; batch normalisation takes the running statistics.
+    /// No dropout; batch normalisation uses the running statistics.
     Inference,
 }
 
-/// A network with everything that its training keeps on the CPU: weights, their gradients, the optimiser's state, and the activations of one
-/// batch with their gradients. All is allocated once.
+/// A network with all memory for training on the CPU: weights, their gradients, the optimiser's state, and the activations of one batch
+/// with their gradients. Everything is allocated once.
 #[derive(Debug)]
 pub struct CpuEngine {
     network: Network,
@@ -44,25 +44,25 @@ pub struct CpuEngine {
     state: Vec<Vec<Vec<f32>>>,
     values: Vec<Vec<f32>>,
     value_gradients: Vec<Vec<f32>>,
-    /// What else a node's backward pass reads.
+    /// Further inputs of each node's backward pass.
     kept: Vec<Kept>,
-    /// Of each value, whether it is there only while its segment is at work.
-    again: Vec<bool>,
+    /// For each value, true if it exists only while its segment is computed.
+    recomputed: Vec<bool>,
     most_bytes: u64,
-    /// How the last forward pass was made.
+    /// Mode of the last forward pass.
     mode: Mode,
-    /// Which part of a global batch its samples are.
+    /// The part of a global batch that its samples form.
     pub(super) part: Part,
 }
 
-/// The part of a global batch that a rank has.
+/// A rank's part of a global batch.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Its first sample's place in the global batch, by which dropout draws.
+    /// Position of its first sample in the global batch, which selects dropout's random numbers.
     pub first: usize,
-    /// Whether its samples count: otherwise there is one sample that stands for none.
+    /// True if its samples count; otherwise it has one placeholder sample.
     pub counts: bool,
-    /// The ranks whose batch normalisation has the same statistics.
+    /// The ranks that share the statistics of batch normalisation.
     pub norm: Option<Ranks>,
 }
 
@@ -75,14 +75,14 @@ impl Default for Part {
 #[derive(Debug)]
 enum Kept {
     Nothing,
-    /// Places of maxima in their windows.
+    /// Positions of maxima in their windows.
     Places(Vec<u8>),
     /// Means, and inverse standard deviations.
     Statistics([Vec<f32>; 2]),
 }
 
 impl Kept {
-    fn of(network: &Network, node: &Node, batch: usize) -> Self {
+    fn new(network: &Network, node: &Node, batch: usize) -> Self {
         let output = network.value(node.output);
         match node.op {
             Op::Pool(p) if p.kind == PoolKind::Max => Self::Places(vec![0; output.elements() * batch]),
@@ -92,12 +92,12 @@ impl Kept {
     }
 }
 
-/// An error unless an engine's arrays fit into the memory that is free, as far as the system tells.
+/// Refuses an engine whose arrays do not fit into free memory, as far as the system reports it.
 pub(super) fn ensure_it_fits(network: &Network, batch: usize, optimizer: &Optimizer) -> Result<(), TrainError> {
     ensure_host_memory(batch, |batch| planned_bytes(network, batch, optimizer))
 }
 
-/// What [`CpuEngine::bytes`] will be.
+/// Value of [`CpuEngine::bytes`] for an engine that is yet to be made.
 fn planned_bytes(network: &Network, batch: usize, optimizer: &Optimizer) -> u64 {
     let all = network.params().iter();
     let params =
@@ -112,17 +112,17 @@ fn planned_bytes(network: &Network, batch: usize, optimizer: &Optimizer) -> u64 
     values.saturating_mul(batch).saturating_mul(2).saturating_add(params).saturating_mul(4).saturating_add(kept) as u64
 }
 
-/// Weights as an engine stores them; an error unless they are the network's.
+/// Converts weights to the engine's layout; an error unless they are the network's.
 fn arranged(network: &Network, arrangement: &Arrangement, weights: &Weights) -> Result<Vec<Vec<f32>>, TrainError> {
     let checked = Weights::new(network, weights.values().to_vec())?;
     Ok(checked.values().iter().enumerate().map(|(id, v)| arrangement.store(id, v)).collect())
 }
 
 impl CpuEngine {
-    /// An engine for batches of at most `batch` samples, with these weights.
+    /// Creates an engine for batches of at most `batch` samples, with these weights.
     ///
     /// # Errors
-    /// The batch is empty, or the weights are not the network's.
+    /// If the batch is empty, or the weights are not the network's.
     pub fn new(network: &Network, batch: usize, weights: &Weights, optimizer: &Optimizer) -> Result<Self, TrainError> {
         if batch == 0 {
             return Err(TrainError::Setting("The batch is 0: it needs at least one sample.".into()));
@@ -130,15 +130,16 @@ impl CpuEngine {
         custom_layer::ensure_bodies(network)?;
         optimizer.check()?;
         ensure_it_fits(network, batch, optimizer)?;
-        let arrangement = Arrangement::of(network);
+        let arrangement = Arrangement::new(network);
         let stored = arranged(network, &arrangement, weights)?;
         let trained = |id: ParamId| network.params()[id].role.is_trained();
         let zeros = |id: usize| if trained(id) { vec![0.0; stored[id].len()] } else { Vec::new() };
         let state = |id: usize| (0..if trained(id) { optimizer.state_slots() } else { 0 }).map(|_| zeros(id)).collect();
-        let again = segments::recomputed(network);
-        let place = |(shape, again): (&Shape, &bool)| vec![0.0; if *again { 0 } else { shape.elements() * batch }];
-        let activations = |_| network.values().iter().zip(&again).map(place).collect::<Vec<_>>();
-        let kept = network.nodes().iter().map(|node| Kept::of(network, node, batch)).collect();
+        let recomputed = segments::recomputed(network);
+        let place =
+            |(shape, recomputed): (&Shape, &bool)| vec![0.0; if *recomputed { 0 } else { shape.elements() * batch }];
+        let activations = |_| network.values().iter().zip(&recomputed).map(place).collect::<Vec<_>>();
+        let kept = network.nodes().iter().map(|node| Kept::new(network, node, batch)).collect();
         let ids = 0..stored.len();
         Ok(Self {
             gradients: ids.clone().map(zeros).collect(),
@@ -146,7 +147,7 @@ impl CpuEngine {
             values: activations(()),
             value_gradients: activations(()),
             kept,
-            again: again.clone(),
+            recomputed: recomputed.clone(),
             most_bytes: 0,
             mode: Mode::Inference,
             part: Part::default(),
@@ -157,19 +158,19 @@ impl CpuEngine {
         })
     }
 
-    /// The network.
+    /// The network with its layers and parameters.
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// The most samples of a batch.
+    /// Largest number of samples of a batch.
     #[must_use]
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// The most bytes so far of weights, gradients, the optimiser's state, and activations with their gradients.
+    /// Largest number of bytes so far of weights, gradients, the optimiser's state, and activations with their gradients.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.most_bytes.max(self.held_bytes())
@@ -188,45 +189,45 @@ impl CpuEngine {
         (4 * floats + self.kept.iter().map(kept).sum::<usize>()) as u64
     }
 
-    /// Where the next batch of `n` samples is written: f32 `[n][height][width][channels]`, or `[n][features]`.
+    /// Memory for the next batch of `n` samples: f32 `[n][height][width][channels]`, or `[n][features]`.
     ///
     /// # Panics
-    /// If `n` is more than the engine's batch.
+    /// If `n` exceeds the engine's batch.
     pub fn input(&mut self, n: usize) -> &mut [f32] {
         let len = self.network.input().elements() * n;
         &mut self.values[0][..len]
     }
 
-    /// The outputs of the last pass, of its first `n` samples.
+    /// Outputs of the first `n` samples in the last pass.
     #[must_use]
     pub fn outputs(&self, n: usize) -> &[f32] {
         &self.values[self.values.len() - 1][..self.network.output().elements() * n]
     }
 
-    /// The gradient of what an operation, as `conv1`, has written, of the first `n` samples of the last backward pass and times its scale: f32
-    /// `[n][height][width][channels]`, or `[n][features]`. `None` where the network has no such operation, and inside of a segment, where
-    /// it is not kept ([`Network::checkpointed`]).
+    /// Gradient of the output of an operation such as `conv1`, for the first `n` samples of the last backward pass, times its scale: f32
+    /// `[n][height][width][channels]`, or `[n][features]`. `None` if the network has no such operation, and inside a segment, where it is
+    /// not kept ([`Network::checkpointed`]).
     ///
     /// # Panics
-    /// If `n` is more than the engine's batch.
+    /// If `n` exceeds the engine's batch.
     #[must_use]
     pub fn output_gradient(&self, operation: &str, n: usize) -> Option<&[f32]> {
-        let node = self.network.nodes().iter().find(|node| node.name == operation && !self.again[node.output])?;
+        let node = self.network.nodes().iter().find(|node| node.name == operation && !self.recomputed[node.output])?;
         Some(&self.value_gradients[node.output][..self.network.value(node.output).elements() * n])
     }
 
-    /// The weights in PyTorch's layout.
+    /// Returns the weights in PyTorch's layout.
     ///
     /// # Errors
-    /// None that a network can cause.
+    /// If no network causes one.
     pub fn weights(&self) -> Result<Weights, TrainError> {
         self.in_pytorch_layout(&self.weights)
     }
 
-    /// The gradients of the last backward pass in PyTorch's layout; those of parameters that are not trained are zero.
+    /// Returns the gradients of the last backward pass in PyTorch's layout; zeros for untrained parameters.
     ///
     /// # Errors
-    /// None that a network can cause.
+    /// If no network causes one.
     pub fn gradients(&self) -> Result<Weights, TrainError> {
         let all: Vec<Vec<f32>> = self
             .gradients
@@ -237,10 +238,10 @@ impl CpuEngine {
         self.in_pytorch_layout(&all)
     }
 
-    /// The optimiser's state in PyTorch's layout, one set for each of its slots; zero for parameters that are not trained.
+    /// Returns the optimiser's state in PyTorch's layout, one set per slot; zeros for untrained parameters.
     pub(super) fn state(&self) -> Result<Vec<Weights>, TrainError> {
         let slots = self.state.iter().map(Vec::len).max().unwrap_or(0);
-        let of = |slot: usize| {
+        let slot_weights = |slot: usize| {
             let all: Vec<Vec<f32>> = self
                 .state
                 .iter()
@@ -249,10 +250,10 @@ impl CpuEngine {
                 .collect();
             self.in_pytorch_layout(&all)
         };
-        (0..slots).map(of).collect()
+        (0..slots).map(slot_weights).collect()
     }
 
-    /// Puts back weights and the optimiser's state.
+    /// Restores weights and the optimiser's state.
     pub(super) fn restore(&mut self, weights: &Weights, state: &[Weights]) -> Result<(), TrainError> {
         let stored = |w: &Weights| arranged(&self.network, &self.arrangement, w);
         let slots = state.iter().map(&stored).collect::<Result<Vec<_>, _>>()?;
@@ -263,47 +264,47 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// All gradients, to be replaced.
+    /// All gradients, for overwriting.
     pub(super) fn gradients_mut(&mut self) -> &mut [Vec<f32>] {
         &mut self.gradients
     }
 
     /// Copies the weights and running statistics of another engine for the same network.
-    fn take_weights_of(&mut self, other: &Self) {
+    fn copy_weights_from(&mut self, other: &Self) {
         self.weights.iter_mut().zip(&other.weights).for_each(|(to, from)| to.copy_from_slice(from));
     }
 
     /// Adds the gradients of another engine for the same network.
-    fn add_gradients_of(&mut self, other: &Self) {
+    fn add_gradients_from(&mut self, other: &Self) {
         for (sum, gradients) in self.gradients.iter_mut().zip(&other.gradients) {
             sum.iter_mut().zip(gradients).for_each(|(sum, g)| *sum += g);
         }
     }
 
-    fn floats_of_weights_and_gradients(&self) -> [u64; 2] {
+    fn weight_and_gradient_floats(&self) -> [u64; 2] {
         [&self.weights, &self.gradients].map(|arrays| arrays.iter().map(|a| a.len() as u64).sum())
     }
 
-    /// The running statistics of batch normalisations.
+    /// Returns the running statistics of batch normalisations.
     pub(super) fn statistics(&self) -> Vec<(ParamId, Vec<f32>)> {
         let ids = (0..self.weights.len()).filter(|id| !self.network.params()[*id].role.is_trained());
         ids.map(|id| (id, self.weights[id].clone())).collect()
     }
 
-    /// Puts them back.
-    pub(super) fn put_back(&mut self, statistics: Vec<(ParamId, Vec<f32>)>) {
+    /// Restores running statistics.
+    pub(super) fn restore_statistics(&mut self, statistics: Vec<(ParamId, Vec<f32>)>) {
         statistics.into_iter().for_each(|(id, values)| self.weights[id] = values);
     }
 
-    /// The loss of the last forward pass, without a backward pass.
+    /// Computes the loss of the last forward pass, without a backward pass.
     ///
     /// # Errors
-    /// As of [`CpuEngine::backward`].
-    pub fn loss(&self, loss: Loss, target: Target<'_>, n: usize) -> Result<BatchLoss, TrainError> {
-        loss.of(self.outputs(n), target, None)
+    /// Like [`CpuEngine::backward`].
+    pub fn loss(&self, loss: Loss, target: Target<'_>, n: usize) -> Result<MeanLoss, TrainError> {
+        loss.evaluate(self.outputs(n), target, None)
     }
 
-    /// Whether an output of the last forward pass has an element that is no finite number.
+    /// Returns true if an output of the last forward pass has an element that is not finite.
     fn is_not_finite(&self, node: &Node, n: usize) -> bool {
         let (values, len) = (&self.values[node.output], self.network.value(node.output).elements() * n);
         values[..len.min(values.len())].iter().any(|v| !v.is_finite())
@@ -314,13 +315,13 @@ impl CpuEngine {
         Ok(Weights::new(&self.network, values)?)
     }
 
-    /// The forward pass of the `n` samples that [`CpuEngine::input`] holds.
+    /// Runs the forward pass of the `n` samples in [`CpuEngine::input`].
     ///
     /// # Errors
-    /// An operation refuses, as batch normalisation does in training where a channel has a single value.
+    /// If an operation refuses, as batch normalisation does in training for a channel with a single value.
     ///
     /// # Panics
-    /// If `n` is more than the engine's batch.
+    /// If `n` exceeds the engine's batch.
     pub fn forward(&mut self, n: usize, mode: Mode) -> Result<(), TrainError> {
         assert!(n <= self.batch, "{n} samples of at most {}", self.batch);
         self.mode = mode;
@@ -334,28 +335,28 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// The loss of the last forward pass; its gradient times `scale` goes backwards through the network.
+    /// Computes the loss of the last forward pass, and sends its gradient times `scale` backward through the network.
     ///
     /// # Errors
-    /// The target does not fit the loss or the batch.
-    pub fn backward(&mut self, loss: Loss, target: Target<'_>, n: usize, scale: f32) -> Result<BatchLoss, TrainError> {
-        self.backward_telling(loss, target, (n, scale), &mut |_, _| {})
+    /// If the target does not match the loss or the batch.
+    pub fn backward(&mut self, loss: Loss, target: Target<'_>, n: usize, scale: f32) -> Result<MeanLoss, TrainError> {
+        self.backward_with_callback(loss, target, (n, scale), &mut |_, _| {})
     }
 
-    /// The same; `after` is told the number of each operation whose gradients are complete, with all gradients.
-    pub(super) fn backward_telling(
+    /// Like [`CpuEngine::backward`]; calls `after` with the index of each operation whose gradients are complete, and all gradients.
+    pub(super) fn backward_with_callback(
         &mut self,
         loss: Loss,
         target: Target<'_>,
         (n, scale): (usize, f32),
         after: &mut dyn FnMut(usize, &[Vec<f32>]),
-    ) -> Result<BatchLoss, TrainError> {
+    ) -> Result<MeanLoss, TrainError> {
         let _span = trace_span!("backward").entered();
         let last = self.values.len() - 1;
         let outputs = self.network.output().elements() * n;
         let gradient = &mut self.value_gradients[last][..outputs];
         let values = &self.values[last][..outputs];
-        let batch_loss = trace_span!("loss").in_scope(|| loss.of(values, target, Some((scale, gradient))))?;
+        let batch_loss = trace_span!("loss").in_scope(|| loss.evaluate(values, target, Some((scale, gradient))))?;
         let mut written = vec![false; self.values.len()];
         written[last] = true;
         for segment in self.network.segments().into_iter().rev() {
@@ -367,7 +368,7 @@ impl CpuEngine {
         Ok(batch_loss)
     }
 
-    /// What was not kept, computed again, then the gradients.
+    /// Recomputes a segment's values that were not kept, then its gradients.
     fn backward_segment(
         &mut self,
         segment: &Range<usize>,
@@ -388,10 +389,10 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// One step of the optimiser with the gradients of the last backward pass; `step` counts from 1.
+    /// Makes one step of the optimiser with the gradients of the last backward pass; `step` counts from 1.
     ///
     /// # Errors
-    /// A setting of the optimiser is out of range.
+    /// If a setting of the optimiser is out of range.
     pub fn update(&mut self, optimizer: &Optimizer, learning_rate: f64, step: u64) -> Result<(), TrainError> {
         for id in 0..self.weights.len() {
             if self.network.params()[id].role.is_trained() && !self.network.params()[id].frozen {
@@ -402,13 +403,15 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// As [`CpuEngine::update`], of parameters in groups, by a learning rate for each of their rules.
+    /// Like [`CpuEngine::update`], for parameters in groups, with one learning rate per rule.
     ///
     /// # Errors
-    /// A setting is out of range, or there are fewer rates than rules.
+    /// If a setting is out of range, or there are fewer rates than rules.
     pub fn update_groups(&mut self, grouped: &Grouped, rates: &[f64], step: u64) -> Result<(), TrainError> {
-        for (id, of) in grouped.of.iter().enumerate() {
-            let Some((rule, rate)) = of.and_then(|of| grouped.rules.get(of).zip(rates.get(of))) else { continue };
+        for (id, rule) in grouped.of.iter().enumerate() {
+            let Some((rule, rate)) = rule.and_then(|rule| grouped.rules.get(rule).zip(rates.get(rule))) else {
+                continue;
+            };
             let (weights, gradients, state) = (&mut self.weights[id], &self.gradients[id], &mut self.state[id]);
             match (rule.muon, state.as_mut_slice()) {
                 (Some(muon), [momentum]) => {
@@ -422,10 +425,10 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// Scales the gradients so that their global norm is at most `max_norm`, and says what it was.
+    /// Scales the gradients so that their global norm is at most `max_norm`, and returns the norm before that.
     ///
     /// # Errors
-    /// `max_norm` is not above 0.
+    /// If `max_norm` is not above 0.
     pub fn clip(&mut self, max_norm: f64) -> Result<f64, TrainError> {
         let all: Vec<&[f32]> = self.gradients.iter().map(Vec::as_slice).collect();
         let norm = optimizer::clip::global_norm(&all);

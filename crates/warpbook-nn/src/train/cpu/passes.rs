@@ -1,4 +1,4 @@
-//! The passes of single operations.
+//! Passes of single operations.
 
 use super::{CpuEngine, Kept, Mode};
 use crate::network::{Node, Op, PoolKind, Shape, ValueId, transpose_into};
@@ -48,7 +48,7 @@ impl CpuEngine {
             },
             Op::Flatten => self.flatten(input, x, y, Direction::Forward),
             Op::Add(other) => add::cpu::forward(&self.values[other][..y.len()], x, y)?,
-            Op::Own => self.own_forward(node, n, x, y)?,
+            Op::Own => self.custom_layer_forward(node, n, x, y)?,
             Op::BatchNorm { .. } => {}
         }
         Ok(())
@@ -64,7 +64,7 @@ impl CpuEngine {
     ) -> Result<(), TrainError> {
         let mut b = self.network.batch_norm_sizes(node, n);
         if !is_first {
-            // The running statistics have this batch's already.
+            // The running statistics already include this batch.
             b.momentum = 0.0;
         }
         let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|i| node.params[i]);
@@ -91,8 +91,8 @@ impl CpuEngine {
         }
     }
 
-    /// The gradients of a node's parameters and of what it read, of the gradient of what it wrote. `written` tells which values have a
-    /// gradient already, which another is then added to.
+    /// Computes the gradients of a node's parameters and input from its output's gradient. `written` tells which values already have a
+    /// gradient, to which another is added.
     pub(super) fn node_backward(
         &mut self,
         i: usize,
@@ -104,13 +104,13 @@ impl CpuEngine {
         let (input, output) = (self.network.value(node.input), self.network.value(node.output));
         let dy = &dy[..output.elements() * n];
         match node.op {
-            // The branch ends here; its beginning gets the same gradient.
+            // The branch ends here; the value at its beginning gets the same gradient.
             Op::Add(other) => {
                 self.join(other, dy, written)?;
                 return self.join(node.input, dy, written);
             }
             Op::BatchNorm { .. } => return self.batch_norm_backward(i, node, n, dy, written),
-            Op::Own => return self.own_backward(node, n, dy, written),
+            Op::Own => return self.custom_layer_backward(node, n, dy, written),
             Op::Conv2d(_) | Op::Linear { .. } => self.weight_gradient(node, n, dy)?,
             _ => {}
         }
@@ -127,7 +127,7 @@ impl CpuEngine {
         joined
     }
 
-    /// Adds to the gradient of a value, or begins it.
+    /// Adds to the gradient of a value, or sets it if there is none yet.
     pub(super) fn join(&mut self, value: ValueId, dy: &[f32], written: &mut [bool]) -> Result<(), TrainError> {
         if value == 0 {
             return Ok(());
@@ -224,13 +224,13 @@ impl CpuEngine {
                 None => dx.copy_from_slice(dy),
             },
             Op::Flatten => self.flatten(input, dy, dx, Direction::Backward),
-            // They join gradients themselves.
+            // These operations add their gradients themselves.
             Op::BatchNorm { .. } | Op::Add(_) | Op::Own => {}
         }
         Ok(())
     }
 
-    /// The place of a value's first element in the value of the global batch.
+    /// Index of a value's first element in the global batch's value.
     fn first_element(&self, value: Shape) -> u64 {
         (self.part.first * value.elements()) as u64
     }
@@ -267,7 +267,7 @@ impl CpuEngine {
     }
 }
 
-/// Adds the other ranks' sums, where there are ranks with the same statistics.
+/// Adds the other ranks' sums, if ranks share statistics.
 fn add_ranks(ranks: Option<&Ranks>, sums: &mut [f64], lost: &mut Result<(), TrainError>) {
     let (Some(ranks), true) = (ranks, lost.is_ok()) else { return };
     match ranks.sums(sums) {
@@ -276,7 +276,7 @@ fn add_ranks(ranks: Option<&Ranks>, sums: &mut [f64], lost: &mut Result<(), Trai
     }
 }
 
-/// The sum over all rows of each column, in f64; `rows` is `[n][to.len()]`.
+/// Sums each column over all rows, in f64; `rows` is `[n][to.len()]`.
 fn sum_columns(rows: &[f32], to: &mut [f32]) {
     let mut sums = vec![0.0f64; to.len()];
     for row in rows.chunks_exact(to.len()) {

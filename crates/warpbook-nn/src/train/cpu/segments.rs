@@ -7,30 +7,30 @@ use std::mem::take;
 use std::ops::Range;
 use tracing::trace_span;
 
-/// What is computed again: a flag for each value.
+/// For each value, true if it is recomputed.
 pub(super) fn recomputed(network: &Network) -> Vec<bool> {
     network.recomputed(&(0..network.values().len()).collect::<Vec<_>>())
 }
 
-/// Floats of one sample: those of values that are always there, and the most of a segment's inner values.
+/// Floats per sample: those of values that are always kept, and those of the largest segment's inner values.
 pub(super) fn value_floats(network: &Network) -> [usize; 2] {
-    let again = recomputed(network);
+    let recomputed = recomputed(network);
     let len = |value: usize| network.value(value).elements();
-    let kept = (0..again.len()).filter(|v| !again[*v]).map(len).fold(0, usize::saturating_add);
+    let kept = (0..recomputed.len()).filter(|v| !recomputed[*v]).map(len).fold(0, usize::saturating_add);
     let inner = |segment: Range<usize>| {
         let outputs = segment.map(|i| network.nodes()[i].output);
-        outputs.filter(|v| again[*v]).map(len).fold(0, usize::saturating_add)
+        outputs.filter(|v| recomputed[*v]).map(len).fold(0, usize::saturating_add)
     };
     [kept, network.segments().into_iter().map(inner).max().unwrap_or(0)]
 }
 
 impl CpuEngine {
-    /// What a segment's operations write that is computed again.
+    /// The recomputed values that a segment's operations write.
     fn inner(&self, segment: &Range<usize>) -> Vec<usize> {
-        segment.clone().map(|i| self.network.nodes()[i].output).filter(|v| self.again[*v]).collect()
+        segment.clone().map(|i| self.network.nodes()[i].output).filter(|v| self.recomputed[*v]).collect()
     }
 
-    /// Makes room for a segment's inner values, and for their gradients.
+    /// Allocates a segment's inner values, and optionally their gradients.
     pub(super) fn open(&mut self, segment: &Range<usize>, with_gradients: bool) {
         for value in self.inner(segment) {
             let len = self.network.value(value).elements() * self.batch;
@@ -42,14 +42,14 @@ impl CpuEngine {
         self.most_bytes = self.most_bytes.max(self.held_bytes());
     }
 
-    /// Frees it.
+    /// Frees a segment's inner values.
     pub(super) fn close(&mut self, segment: &Range<usize>) {
         for value in self.inner(segment) {
             drop((take(&mut self.values[value]), take(&mut self.value_gradients[value])));
         }
     }
 
-    /// The forward pass of a segment's operations; `is_first` where it is the step's first, which moves the running statistics.
+    /// Runs the forward pass of a segment's operations; `is_first` is true for the step's first run, which moves the running statistics.
     pub(super) fn forward_segment(
         &mut self,
         segment: &Range<usize>,
@@ -58,10 +58,10 @@ impl CpuEngine {
     ) -> Result<(), TrainError> {
         for i in segment.clone() {
             let node = self.network.nodes()[i].clone();
-            if !is_first && !self.again[node.output] {
+            if !is_first && !self.recomputed[node.output] {
                 continue;
             }
-            // Taken out, so that the others can be read while it is written.
+            // Taken out, so that the other values can be read while this one is written.
             let mut y = take(&mut self.values[node.output]);
             let mut kept = std::mem::replace(&mut self.kept[i], Kept::Nothing);
             let span = match is_first {
@@ -75,9 +75,9 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// The name of the first operation of the last training step with an output that is no finite number; computes again what was not kept.
-    pub(crate) fn find_not_finite(&mut self, n: usize) -> Result<Option<String>, TrainError> {
-        // The other ranks do not look for anything.
+    /// Name of the first operation of the last training step with an output that is not finite; recomputes values that were not kept.
+    pub(crate) fn find_first_not_finite(&mut self, n: usize) -> Result<Option<String>, TrainError> {
+        // The other ranks do not take part in the search.
         let norm = self.part.norm.take();
         let found = self.find(n);
         self.part.norm = norm;

@@ -5,7 +5,7 @@ use crate::ops::augment::{self, Augment, Draw};
 use crate::ops::optimizer::groups::Grouped;
 use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, Trained};
 use crate::train::ranks::{Exchange, RankThread};
-use crate::train::{BatchLoss, Ranks, Recipe, Samples, Score, Target, TrainError, Views};
+use crate::train::{MeanLoss, Ranks, Recipe, Samples, Score, Target, TrainError, Views};
 use crate::weights::Weights;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ pub(crate) struct CpuTraining {
     grouped: Option<Grouped>,
     updates: u64,
     prepared: Option<Prepared>,
-    /// Where several ranks train, and their gradients on the way.
+    /// The ranks and their gradients in transit, if several ranks train.
     ranks: Option<(Ranks, Exchange)>,
 }
 
-/// Steps that are made over and over.
+/// Steps that are repeated.
 #[derive(Debug)]
 struct Prepared {
     set: Owned,
@@ -48,7 +48,7 @@ pub(in crate::train) enum Owned {
 }
 
 impl Owned {
-    pub fn of(samples: Samples<'_>) -> Self {
+    pub fn new(samples: Samples<'_>) -> Self {
         match samples {
             Samples::Images(set) => Self::Images(set.clone()),
             Samples::Rows(rows) => Self::Rows(rows.clone()),
@@ -70,7 +70,7 @@ enum Targets {
 }
 
 impl Targets {
-    fn of(samples: Samples<'_>, indices: &[u32]) -> Self {
+    fn new(samples: Samples<'_>, indices: &[u32]) -> Self {
         match samples {
             Samples::Images(set) => Self::Labels(indices.iter().map(|i| set.labels()[*i as usize]).collect()),
             Samples::Rows(rows) => {
@@ -90,15 +90,15 @@ impl Targets {
 }
 
 impl CpuTraining {
-    /// For batches of at most so many samples, which are parts of the recipe's where several ranks train.
+    /// Creates a training with batches of at most this many samples, which are parts of the recipe's if several ranks train.
     pub fn new(recipe: &Recipe, batch: usize, weights: &Weights, ranks: Option<&Ranks>) -> Result<Self, TrainError> {
-        let mut engine = CpuEngine::new(&recipe.network, recipe.part_of(batch), weights, &recipe.optimizer)?;
+        let mut engine = CpuEngine::new(&recipe.network, recipe.largest_part(batch), weights, &recipe.optimizer)?;
         engine.part.norm = ranks.filter(|ranks| ranks.options().synchronised_norm).cloned();
         let ranks = ranks.map(|ranks| (ranks.clone(), Exchange::new(ranks, &recipe.network)));
         Ok(Self { engine, recipe: recipe.clone(), grouped: recipe.grouped()?, updates: 0, prepared: None, ranks })
     }
 
-    /// Writes samples into the engine's input; those of training step `step` are augmented, and of others `view` is seen.
+    /// Writes samples into the engine's input; those of training step `step` are augmented, others are seen by `view`.
     fn gather(
         &mut self,
         samples: Samples<'_>,
@@ -149,7 +149,7 @@ impl CpuTraining {
         let loss = match self.gradients_of(set, indices, step, shard)? {
             Ok(loss) => loss,
             Err(broken) => {
-                self.engine.put_back(statistics);
+                self.engine.restore_statistics(statistics);
                 return Ok(Err(broken));
             }
         };
@@ -161,22 +161,23 @@ impl CpuTraining {
     }
 }
 
-/// What replicas in one process do, step by step.
+/// Steps of replicas in one process.
 impl CpuTraining {
-    /// The gradients of a part of a global batch, by its share, with its own mean loss; nothing is updated.
+    /// Computes the gradients of a part of a global batch, weighted by its share, and its own mean loss; nothing is updated.
     pub fn part_gradients(
         &mut self,
         set: Samples<'_>,
         indices: &[u32],
         step: u64,
         part: &Shard,
-    ) -> Result<BatchLoss, TrainError> {
-        self.forward_of(set, indices, step, (part.first, part.len > 0))?;
-        let (targets, share) = (Targets::of(set, indices), part.weight() as f32);
+    ) -> Result<MeanLoss, TrainError> {
+        self.forward_part(set, indices, step, (part.first, part.len > 0))?;
+        let (targets, share) = (Targets::new(set, indices), part.weight() as f32);
         self.engine.backward(self.recipe.loss, targets.target(), indices.len(), share)
     }
 
-    /// Clips and updates by the gradients that are there; `samples` are those of an epoch. The norm is that before they were clipped, where they are.
+    /// Clips the present gradients and updates; `samples` is the number of samples of an epoch. If gradients are clipped, returns their
+    /// norm before that.
     pub fn apply(&mut self, samples: usize, (step, rate): (u64, f64)) -> Result<Option<f64>, TrainError> {
         let gradient_norm = self.recipe.clip.map(|most| self.engine.clip(most)).transpose()?;
         self.updates += 1;
@@ -192,28 +193,28 @@ impl CpuTraining {
     }
 
     /// Copies the weights and running statistics of another replica.
-    pub fn take_weights_of(&mut self, other: &Self) {
-        self.engine.take_weights_of(&other.engine);
+    pub fn copy_weights_from(&mut self, other: &Self) {
+        self.engine.copy_weights_from(&other.engine);
     }
 
     /// Adds the gradients of another replica to this one's.
-    pub fn add_gradients_of(&mut self, other: &Self) {
-        self.engine.add_gradients_of(&other.engine);
+    pub fn add_gradients_from(&mut self, other: &Self) {
+        self.engine.add_gradients_from(&other.engine);
     }
 
     pub fn engine_weights(&self) -> Result<Weights, TrainError> {
         self.engine.weights()
     }
 
-    /// How many numbers the two take.
-    pub fn floats_of_weights_and_gradients(&self) -> [u64; 2] {
-        self.engine.floats_of_weights_and_gradients()
+    /// Number of floats of weights and of gradients.
+    pub fn weight_and_gradient_floats(&self) -> [u64; 2] {
+        self.engine.weight_and_gradient_floats()
     }
 }
 
 impl CpuTraining {
-    /// Gathers samples that begin at `first` of the global batch and are counted in it or not, and computes their outputs for a step.
-    fn forward_of(
+    /// Gathers samples that begin at `first` of the global batch, counted in it or not, and computes their outputs for a step.
+    fn forward_part(
         &mut self,
         set: Samples<'_>,
         indices: &[u32],
@@ -225,15 +226,15 @@ impl CpuTraining {
         self.engine.forward(indices.len(), Mode::Training { seed: self.recipe.seed, step: step as u32 })
     }
 
-    /// The gradients of a batch, made in the recipe's parts, and its loss; or why the step broke. Dropout and augmentation draw by a sample's place in the batch, so
-    /// the parts have the draws of the whole.
+    /// Computes the gradients of a batch, in the recipe's parts, and its loss, or the reason why the step broke. Dropout and augmentation
+    /// draw by a sample's position in the batch, so the parts have the draws of the whole.
     fn gradients_of(
         &mut self,
         set: Samples<'_>,
         indices: &[u32],
         step: u64,
         shard: Option<&Shard>,
-    ) -> Result<Result<BatchLoss, Broken>, TrainError> {
+    ) -> Result<Result<MeanLoss, Broken>, TrainError> {
         let trace = self.ranks.as_ref().map(|(ranks, _)| ranks.trace().clone()).unwrap_or_default();
         let parts = self.recipe.parts(indices.len());
         let (first, counts) = shard.map_or((0, true), |s| (s.first, s.len > 0));
@@ -242,21 +243,21 @@ impl CpuTraining {
             exchange.give_up();
         }
         let last = parts.len() - 1;
-        let (mut whole, mut found, mut sums) = (BatchLoss { mean: 0.0, correct: 0 }, None, Vec::new());
+        let (mut whole, mut found, mut sums) = (MeanLoss { mean: 0.0, correct: 0 }, None, Vec::new());
         for (at, part) in parts.iter().enumerate() {
-            let (n, of) = (part.len(), &indices[part.clone()]);
+            let (n, part_indices) = (part.len(), &indices[part.clone()]);
             let begun = Instant::now();
-            self.forward_of(set, of, step, (first + part.start, counts))?;
-            let targets = Targets::of(set, of);
+            self.forward_part(set, part_indices, step, (first + part.start, counts))?;
+            let targets = Targets::new(set, part_indices);
             trace.add(RankThread::Compute, "forward", begun);
             let begun = Instant::now();
             let share = n as f64 / indices.len() as f64;
             let by = (n, (scale * share) as f32);
             let loss = match &mut self.ranks {
-                // What is complete is on its way while the rest of the only part is computed.
+                // Complete gradients travel while the rest of the only part is computed.
                 Some((_, exchange)) if last == 0 => {
                     let after = &mut |node: usize, gradients: &[Vec<f32>]| exchange.after(node, gradients);
-                    self.engine.backward_telling(self.recipe.loss, targets.target(), by, after)?
+                    self.engine.backward_with_callback(self.recipe.loss, targets.target(), by, after)?
                 }
                 _ => self.engine.backward(self.recipe.loss, targets.target(), by.0, by.1)?,
             };
@@ -271,38 +272,38 @@ impl CpuTraining {
                 }
             }
             if !loss.mean.is_finite() {
-                found = self.engine.find_not_finite(n)?;
+                found = self.engine.find_first_not_finite(n)?;
                 break;
             }
         }
         if last > 0 {
             self.engine.gradients_mut().clone_from_slice(&sums);
             if let Some((_, exchange)) = &mut self.ranks {
-                // All of it, now that the last part is done; also of a step that broke, since every rank waits for every other.
+                // Sends everything after the last part, even if the step broke, because every rank waits for every other.
                 exchange.after(0, self.engine.gradients_mut());
             }
         }
         let begun = Instant::now();
-        let of_all = self.of_all(whole, found, shard);
+        let global_loss = self.global_loss(whole, found, shard);
         trace.add(RankThread::Compute, "wait for the ranks", begun);
-        of_all
+        global_loss
     }
 
-    /// The loss of the global batch, with the gradients and the running statistics of all ranks in place; or why the step broke.
-    /// `found` is the first operation of this rank's with an output that is no finite number.
-    fn of_all(
+    /// Puts the gradients and running statistics of all ranks in place, and returns the loss of the global batch, or the reason why the
+    /// step broke. `found` is this rank's first operation with an output that is not finite.
+    fn global_loss(
         &mut self,
-        loss: BatchLoss,
+        loss: MeanLoss,
         found: Option<String>,
         shard: Option<&Shard>,
-    ) -> Result<Result<BatchLoss, Broken>, TrainError> {
+    ) -> Result<Result<MeanLoss, Broken>, TrainError> {
         let engine = &mut self.engine;
         let layer = found.unwrap_or_else(|| "the loss".into());
         let (Some((ranks, exchange)), Some(shard)) = (&mut self.ranks, shard) else {
             return Ok(if loss.mean.is_finite() { Ok(loss) } else { Err(Broken { loss: loss.mean, layer }) });
         };
         let (mean, correct) = match ranks.outcome((loss.mean, loss.correct), shard, || Ok(layer))? {
-            Ok(of_all) => of_all,
+            Ok(global_loss) => global_loss,
             Err(broken) => {
                 exchange.give_up();
                 return Ok(Err(broken));
@@ -320,9 +321,9 @@ impl CpuTraining {
             let all = reduced.wait()?;
             let mut rest = all.iter();
             statistics.iter_mut().flat_map(|(_, v)| v).zip(&mut rest).for_each(|(v, sum)| *v = *sum);
-            engine.put_back(statistics);
+            engine.restore_statistics(statistics);
         }
-        Ok(Ok(BatchLoss { mean, correct }))
+        Ok(Ok(MeanLoss { mean, correct }))
     }
 }
 
@@ -362,15 +363,15 @@ impl Engine for CpuTraining {
             if self.recipe.views == Views::One {
                 outputs.extend_from_slice(self.engine.outputs(n));
             }
-            let loss = self.recipe.loss.of(&outputs, Targets::of(set, &indices).target(), None)?;
+            let loss = self.recipe.loss.evaluate(&outputs, Targets::new(set, &indices).target(), None)?;
             batches.push((loss, indices.len()));
         }
-        Ok(Score::of(batches))
+        Ok(Score::from_batches(batches))
     }
 
     fn prepare_steps(&mut self, b: &Batches<'_>) -> Result<(), TrainError> {
         self.prepared = Some(Prepared {
-            set: Owned::of(b.set),
+            set: Owned::new(b.set),
             indices: b.indices.to_vec(),
             size: b.size,
             learning_rates: b.learning_rates.to_vec(),

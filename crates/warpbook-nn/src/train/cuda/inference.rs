@@ -1,7 +1,7 @@
-//! A network on a GPU that is not trained: weights and memory once, a graph for each size of a batch.
+//! Inference on a GPU: weights and memory are allocated once, and each batch size has its own graph.
 //!
-//! The graph copies u8 images from page-locked memory, makes normalised activations of them, runs the layers, and copies the outputs
-//! back, so that the host has nothing to do in between.
+//! The graph copies u8 images from page-locked memory, normalises them, runs the layers, and copies the outputs back, so that the host has
+//! nothing to do in between.
 
 use super::kernels::LayerKernels;
 use super::memory::{self, Memory, Purpose};
@@ -32,31 +32,33 @@ pub(crate) struct CudaInference {
     params: Params,
     layers: LayerKernels,
     input: Input,
-    /// The outputs of a batch in the type of the activations.
+    /// Outputs of a batch in the type of the activations.
     outputs: Pinned<u8>,
     workspaces: [Option<Workspace>; 2],
     programs: HashMap<usize, Program>,
     bytes: u64,
 }
 
-/// Images on both sides.
+/// Images on host and device.
 #[derive(Debug)]
 struct Input {
     gather: Gather,
     host: Pinned<u8>,
     images: Slice<u8>,
-    /// 0, 1, 2, ...: a batch is all of its images.
+    /// Indices 0, 1, 2, ...: a batch consists of all its images.
     indices: Slice<u32>,
-    /// The training step, which normalisation alone does not depend on.
+    /// Training step; normalisation alone does not depend on it.
     step: Slice<u32>,
     pixels: usize,
 }
 
 impl CudaInference {
-    /// Room for batches of at most `batch` images that are normalised by mean and deviation, with the network's weights on the device.
+    /// Allocates memory for batches of at most `batch` images, normalised by mean and deviation, and copies the network's weights to the
+    /// device.
     ///
     /// # Errors
-    /// The batch is 0, or it and the weights do not fit into device memory; the network takes no images, or the weights are not its.
+    /// If the batch is 0, or it and the weights do not fit into device memory; if the network takes no images, or its parameters differ
+    /// from the weights.
     pub fn new(
         device: &CudaDevice,
         options: &CudaOptions,
@@ -73,10 +75,10 @@ impl CudaInference {
         }
         let (options, arrangement) = options.arranged(network);
         let dtype = options.precision.activations();
-        let fusion = FusionPlan::of(network, &options, device.info().compute_capability);
+        let fusion = FusionPlan::new(network, &options, device.info().compute_capability);
         let layout = memory::plan(network, &fusion, batch, dtype, Purpose::Inference);
         let (pixels, outputs) = (network.input().elements(), network.output().elements());
-        let params_bytes = ParamBytes::of(network, None, dtype).total();
+        let params_bytes = ParamBytes::new(network, None, dtype).total();
         let bytes = params_bytes + layout.peak_bytes() as u64 + (batch * (pixels + 4)) as u64;
         device.ensure_free(format!("A network with batches of {batch}"), bytes)?;
         let params = Params::new(device, network, arrangement, None, dtype, None)?;
@@ -126,17 +128,17 @@ impl CudaInference {
         })
     }
 
-    /// The most images of a batch.
+    /// Largest number of images of a batch.
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// Device memory of weights, images and activations; workspaces of products are not in it.
+    /// Device memory of weights, images and activations, without the workspaces of products.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The outputs `[n][outputs]` of n images u8 `[n][channels][height][width]`, at most a batch.
+    /// Computes the outputs `[n][outputs]` of n images u8 `[n][channels][height][width]`, at most a batch.
     pub fn forward(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
         let n = self.load(images)?;
         if let Some(program) = self.programs.get(&n) {
@@ -148,14 +150,14 @@ impl CudaInference {
         Ok(storage::decoded(&self.outputs.range(..len).read()?, dtype))
     }
 
-    /// Times of a batch: its copy to the device, the network, and the copy of its outputs back.
+    /// Times a batch: its copy to the device, the network, and the copy of its outputs back.
     pub fn time(&mut self, images: &[u8], bench: &Bench) -> Result<Samples, TrainError> {
         let n = self.load(images)?;
         let Some(program) = self.programs.get(&n) else { return Ok(Samples::default()) };
         Ok(bench.cuda(&self.device, &self.stream, None, None, || program.queue(&self.stream))?)
     }
 
-    /// Puts a batch where its graph reads it, and makes the graph if it is not there yet.
+    /// Writes a batch where its graph reads it, and makes the graph if there is none yet.
     fn load(&mut self, images: &[u8]) -> Result<usize, TrainError> {
         let n = images.len() / self.input.pixels;
         if n == 0 || n > self.batch || !images.len().is_multiple_of(self.input.pixels) {

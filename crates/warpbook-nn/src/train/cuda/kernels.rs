@@ -24,8 +24,8 @@ use warpbook_device::{CudaDevice, Result, Slice};
 use warpbook_gemm::DeviceArray;
 use warpbook_record::Dtype;
 
-/// Those of a network's layers, each compiled when the first pass asks for it: an epilogue computes most ReLUs, and many networks have
-/// no pool or sum.
+/// Kernels of a network's layers, each compiled when the first pass asks for it: an epilogue computes most ReLUs, and many networks have no
+/// pool or sum.
 #[derive(Debug)]
 pub(super) struct LayerKernels {
     device: CudaDevice,
@@ -37,7 +37,7 @@ pub(super) struct LayerKernels {
     masks: OnceLock<Masks>,
     pooling: OnceLock<Pooling>,
     normalisation: OnceLock<Normalisation>,
-    /// Of layers of the learner's own, by operation: loaded at once, so that errors of their sources come first.
+    /// Kernels of custom layers, by operation: compiled first, so that errors in their sources are reported early.
     pub own: Vec<Option<OwnKernels>>,
 }
 
@@ -95,38 +95,38 @@ fn once<T: Clone>(cell: &OnceLock<T>, load: impl FnOnce() -> Result<T>) -> Resul
     Ok(cell.get_or_init(|| loaded).clone())
 }
 
-/// Those around the layers: what gives a step its batch, its loss and its update.
+/// Kernels around the layers: they give a step its batch, its loss and its update.
 #[derive(Debug)]
 pub(super) struct StepKernels {
     pub loss: LossKernels,
     pub update: UpdateKernels,
     pub gather: GatherKernels,
-    /// Where gradients are added up over the parts of a batch: of the arrays of gradients the kernel, and their sum.
+    /// Sums over the parts of a batch: for each array of gradients the kernel, and the sum.
     pub sums: Option<Vec<(Weighted, Slice<f32>)>>,
 }
 
-/// The update, and the norm where a step needs it.
+/// The update, and the norm if a step needs it.
 #[derive(Debug)]
 pub(super) enum UpdateKernels {
-    /// What follows them has a kernel each.
+    /// Separate kernels do the follow-up work.
     Separate { update: Box<Update>, norm: Option<Norm> },
-    /// The same of parameters in groups. `rates` are `[SLOTS][rules]`.
+    /// Updates parameters in groups, with separate kernels. `rates` are `[SLOTS][rules]`.
     Groups { update: Box<GroupedUpdate>, rates: Slice<f32>, norm: Option<Norm> },
-    /// Their last blocks do what follows.
+    /// The kernels' last blocks do the follow-up work.
     LastBlocks { update: Box<UpdateAndEnd>, norm: Option<NormAndVerdict> },
 }
 
 #[derive(Debug)]
 pub(super) enum GatherKernels {
     Images(Box<GatherImages>),
-    /// In the type of the activations, and in f32.
+    /// Rows in the type of the activations, and in f32.
     Rows(Box<[GatherRows; 2]>),
 }
 
 #[derive(Debug)]
 pub(super) struct GatherImages {
     pub training: Gather,
-    /// Of evaluations, with the shares of their outputs.
+    /// Views for evaluations, with the weights of their outputs.
     pub views: Vec<(Gather, f32)>,
 }
 
@@ -205,7 +205,8 @@ impl StepKernels {
 fn sums(device: &CudaDevice, params: &Params) -> Result<Vec<(Weighted, Slice<f32>)>> {
     let (exact, rounded) = params.gradients();
     let arrays = std::iter::once(DeviceArray::from(&exact)).chain(rounded);
-    let sum = |of: DeviceArray| Ok((Weighted::new(device, of.dtype())?, device.zeros::<f32>(of.len())?.range(..)));
+    let sum =
+        |array: DeviceArray| Ok((Weighted::new(device, array.dtype())?, device.zeros::<f32>(array.len())?.range(..)));
     arrays.map(sum).collect()
 }
 
@@ -225,7 +226,7 @@ impl UpdateKernels {
         let gradients = if dtype == Dtype::F32 { vec![Dtype::F32] } else { vec![Dtype::F32, dtype] };
         let norm = computes_norm.then(|| Norm::new(device, &gradients)).transpose()?;
         if let Some(grouped) = grouped {
-            let places = (params.weights.len(), &params.places_of_rows()[..]);
+            let places = (params.weights.len(), &params.filter_places()[..]);
             let update = GroupedUpdate::new(device, (optimizer, grouped), places, dtype)?;
             let rates = device.zeros(SLOTS * grouped.rules.len())?.range(..);
             return Ok(Self::Groups { update: update.into(), rates, norm });

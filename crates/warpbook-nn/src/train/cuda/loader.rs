@@ -1,4 +1,4 @@
-//! Batches of a data set that is not in device memory: gathered by the CPU and copied over while the GPU trains on the one before.
+//! Batches of a data set that is not in device memory: the CPU gathers and copies a batch while the GPU trains on the previous one.
 
 use super::Resident;
 use crate::train::TrainError;
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use warpbook_data::Dataset;
 use warpbook_device::{CudaDevice, Event, Pinned, Slice, Stream};
 
-/// Whether a data set is kept in device memory.
+/// When a data set is kept in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Residency {
-    /// Where it takes at most half of the free memory.
+    /// If it takes at most half of the free memory.
     #[default]
     Auto,
     /// Always.
@@ -23,11 +23,11 @@ pub enum Residency {
 /// How batches get to the GPU. The order of the samples does not depend on it, and neither do the losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loader {
-    /// Whether the data set is kept in device memory; the rest matters only where it is not.
+    /// When the data set is kept in device memory; the other fields matter only if it is not.
     pub resident: Residency,
-    /// Threads that gather a batch; 0 for the one that trains.
+    /// Number of threads that gather a batch; 0 to use the training thread.
     pub workers: usize,
-    /// Whether batches are gathered in page-locked memory, from which they are copied while the CPU and the GPU go on.
+    /// True if batches are gathered in page-locked memory, from which they are copied while the CPU and the GPU go on.
     pub pinned: bool,
 }
 
@@ -38,7 +38,7 @@ impl Default for Loader {
 }
 
 impl Loader {
-    /// Whether a data set is kept on the device.
+    /// Returns true if a data set is kept on the device.
     pub(super) fn keeps(&self, device: &CudaDevice, set: &Dataset) -> Result<bool, TrainError> {
         Ok(match self.resident {
             Residency::On => true,
@@ -48,10 +48,10 @@ impl Loader {
     }
 }
 
-/// Batches that are on their way at the same time.
+/// Number of batches in transit at the same time.
 pub(in crate::train) const IN_FLIGHT: usize = 3;
 
-/// Room for some batches on both sides, and a stream for their copies.
+/// Memory for several batches on host and device, and a stream for their copies.
 #[derive(Debug)]
 pub(super) struct Staging {
     copies: Stream,
@@ -60,7 +60,7 @@ pub(super) struct Staging {
     next: usize,
 }
 
-/// Room for a batch on both sides.
+/// Memory for a batch on host and device.
 #[derive(Debug)]
 pub(in crate::train) struct Slot {
     images: Slice<u8>,
@@ -77,7 +77,7 @@ enum Host {
 }
 
 impl Slot {
-    /// Room for at most `batch` images of `len` bytes.
+    /// Allocates memory for at most `batch` images of `len` bytes.
     pub fn new(device: &CudaDevice, pinned: bool, batch: usize, len: usize) -> Result<Self, TrainError> {
         let sizes = [batch * len, batch];
         let host = if pinned {
@@ -90,7 +90,7 @@ impl Slot {
         Ok(Self { images, labels, host, copied, consumed })
     }
 
-    /// Gathers a batch, and queues its copy on the stream `copies`, after what has used the batch before it.
+    /// Gathers a batch, and queues its copy on the stream `copies`, after all uses of the previous batch.
     pub fn load(
         &mut self,
         copies: &Stream,
@@ -119,7 +119,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Lets what is queued on `stream` from now on wait for the batch's copy.
+    /// Makes `stream` wait for the batch's copy from now on.
     pub fn ready(&self, stream: &Stream) -> Result<(), TrainError> {
         if matches!(self.host, Host::Pinned(_)) {
             stream.wait(&self.copied)?;
@@ -127,7 +127,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Says that what uses the batch has been queued on `stream`.
+    /// Records that all uses of the batch have been queued on `stream`.
     pub fn consumed(&self, stream: &Stream) -> Result<(), TrainError> {
         Ok(self.consumed.record(stream)?)
     }
@@ -138,7 +138,7 @@ impl Slot {
     }
 }
 
-/// Threads that gather, if there are any beside the one that asks.
+/// Starts the threads that gather besides the calling thread, if there are any.
 pub(in crate::train) fn workers(loader: &Loader) -> Result<Option<rayon::ThreadPool>, TrainError> {
     let pool = || {
         let built = rayon::ThreadPoolBuilder::new().num_threads(loader.workers).build();
@@ -148,7 +148,7 @@ pub(in crate::train) fn workers(loader: &Loader) -> Result<Option<rayon::ThreadP
 }
 
 impl Staging {
-    /// Room for batches of at most `batch` images of `len` bytes.
+    /// Allocates memory for batches of at most `batch` images of `len` bytes.
     pub fn new(device: &CudaDevice, loader: &Loader, batch: usize, len: usize) -> Result<Self, TrainError> {
         let slots = (0..IN_FLIGHT).map(|_| Slot::new(device, loader.pinned, batch, len));
         Ok(Self {
@@ -161,12 +161,12 @@ impl Staging {
 
     /// The slots as data sets of a batch each.
     pub fn sets(&self) -> Vec<Resident> {
-        let of = |s: &Slot| Resident::Images { set: None, images: s.images.clone(), labels: s.labels.clone() };
-        self.slots.iter().map(of).collect()
+        let as_data_set = |s: &Slot| Resident::Images { set: None, images: s.images.clone(), labels: s.labels.clone() };
+        self.slots.iter().map(as_data_set).collect()
     }
 
-    /// Gathers a batch, queues its copy, and lets what is queued on `stream` from now on wait for it. The result is its slot, which
-    /// [`Staging::consumed`] gives back.
+    /// Gathers a batch, queues its copy, and makes `stream` wait for it from now on. Returns its slot, which [`Staging::consumed`] gives
+    /// back.
     pub fn load(&mut self, stream: &Stream, set: &Dataset, indices: &[u32]) -> Result<usize, TrainError> {
         let at = self.next;
         self.next = (at + 1) % IN_FLIGHT;
@@ -175,13 +175,13 @@ impl Staging {
         Ok(at)
     }
 
-    /// Says that what uses a slot has been queued on `stream`.
+    /// Records that all uses of a slot have been queued on `stream`.
     pub fn consumed(&self, slot: usize, stream: &Stream) -> Result<(), TrainError> {
         self.slots[slot].consumed(stream)
     }
 }
 
-/// Copies the samples of the indices, `[batch]`, to `images` `[batch][len]` and `labels` `[batch]`.
+/// Copies the samples with these indices, `[batch]`, to `images` `[batch][len]` and `labels` `[batch]`.
 pub(in crate::train) fn gather(
     set: &Dataset,
     indices: &[u32],
@@ -207,15 +207,15 @@ mod tests {
     fn workers_gather_what_one_thread_gathers() {
         let set = synthetic_digits(50, 10, 1).train;
         let indices = [7, 3, 49, 7, 0];
-        let of = |workers: usize| {
+        let gathered_by = |workers: usize| {
             let pool = (workers > 0).then(|| rayon::ThreadPoolBuilder::new().num_threads(workers).build().unwrap());
             let (mut images, mut labels) = (vec![0; 5 * 784], vec![0; 5]);
             gather(&set, &indices, pool.as_ref(), &mut images, &mut labels);
             (images, labels)
         };
-        let (images, labels) = of(0);
+        let (images, labels) = gathered_by(0);
         assert_eq!(images[2 * 784..3 * 784], set.images()[49 * 784..]);
         assert_eq!((images[..784] == images[3 * 784..4 * 784], labels[1]), (true, set.labels()[3]));
-        assert!(of(3) == (images, labels));
+        assert!(gathered_by(3) == (images, labels));
     }
 }

@@ -1,8 +1,8 @@
-//! Training on a GPU: memory planned before it starts, and each step one graph that is launched again and again.
+//! Training on a GPU: memory is planned before it starts, and each step is one graph that is launched again and again.
 //!
-//! A step chooses its samples, gathers and augments their images, and runs forwards, backwards and the optimiser's update, without the
+//! A step chooses its samples, gathers and augments their images, and runs forward and backward pass and the optimiser's update without the
 //! host: step, learning rate, losses and the gradient scaler are in device memory. The host writes the order of many batches, launches
-//! their graphs, and then reads what they came to.
+//! their graphs, and then reads the outcomes.
 
 mod control;
 mod inference;
@@ -19,7 +19,7 @@ mod resident;
 mod work;
 
 use super::engine::{AfterOperation, Batches, Broken, Engine, State, Trained};
-use super::{BatchLoss, Ranks, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
+use super::{MeanLoss, Ranks, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::ops::optimizer::groups::Grouped;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
@@ -48,7 +48,7 @@ use warpbook_gemm::{Gemm, Workspace};
 use warpbook_ranks::Shard;
 use work::StepWork;
 
-/// Steps that are queued over and over.
+/// Prepared steps that are queued repeatedly.
 #[derive(Debug, Clone)]
 struct Repeated {
     source: Source,
@@ -58,7 +58,7 @@ struct Repeated {
     queued: usize,
 }
 
-/// What a program was made for: samples, whether it trains, the number of its data set, and the part of a global batch that the samples are.
+/// Key of a program: its number of samples, true for training, the index of its data set, and its part of a global batch.
 type ProgramKey = (usize, bool, usize, Option<Shard>);
 
 /// A recipe's training on a GPU.
@@ -70,10 +70,10 @@ pub(crate) struct CudaTraining {
     recipe: Recipe,
     grouped: Option<Grouped>,
     options: CudaOptions,
-    /// Samples of a step, and those that go through the network at once.
+    /// Samples of a step, and samples that pass through the network at once.
     step_batch: usize,
     batch: usize,
-    /// The place of a step's first sample in the global batch, of a replica.
+    /// For a replica, the position of a step's first sample in the global batch.
     place: usize,
     fusion: FusionPlan,
     memory: Memory,
@@ -83,20 +83,20 @@ pub(crate) struct CudaTraining {
     kernels: StepKernels,
     sets: Vec<Resident>,
     programs: HashMap<ProgramKey, Program>,
-    /// Where several ranks train.
+    /// Set if several ranks train.
     rank_step: Option<RankStep>,
     /// One workspace per stream.
     workspaces: [Option<Workspace>; 2],
-    /// The second stream, and that of the ranks.
+    /// The second stream, and the ranks' stream.
     others: Others,
-    /// What the gradients of the last step are multiplied by.
+    /// Factor of the last step's gradients.
     gradient_scale: f32,
     repeated: Option<Repeated>,
-    /// Room for batches of images that are not resident, with the numbers of its slots in `sets`.
+    /// Memory for batches of images that are not resident, with the indices of its slots in `sets`.
     staging: Option<(Staging, Vec<usize>)>,
-    /// Whether the optimiser's state is zero.
+    /// True if the optimiser's state is zero.
     is_fresh: bool,
-    /// Bytes of free device memory before it was made, and the least since.
+    /// Bytes of free device memory before the training was made, and the least since then.
     free: [u64; 2],
 }
 
@@ -116,12 +116,12 @@ impl CudaTraining {
         let (mut options, arrangement) = options.arranged(network);
         let grouped = recipe.grouped()?;
         options.last_block = options.has_last_blocks(recipe);
-        // What goes through the network at once.
-        let (step_batch, batch) = (batch, recipe.part_of(batch));
+        // Samples that pass through the network at once.
+        let (step_batch, batch) = (batch, recipe.largest_part(batch));
         device.reset_peak();
         let (free, _) = device.memory()?;
         let dtype = options.precision.activations();
-        let fusion = FusionPlan::of(network, &options, device.info().compute_capability);
+        let fusion = FusionPlan::new(network, &options, device.info().compute_capability);
         let slots = Some(recipe.optimizer.state_slots());
         ensure_it_fits(device, recipe, &options, &fusion, batch)?;
         let communicator = ranks.map(|ranks| rank_step::join(device, ranks)).transpose()?;
@@ -141,13 +141,13 @@ impl CudaTraining {
         let rank_step = |(ranks, communicator)| RankStep::new(device, ranks, communicator, network, &params, keeps);
         let rank_step = ranks.zip(communicator).map(rank_step).transpose()?;
         if rank_step.is_some() {
-            // What the reductions have made of them.
+            // Undoes the effect of the first reductions on the parameters.
             params.write(weights)?;
         }
         let others = Others { side: side.map(Arc::new), link: rank_step.as_ref().map(|t| t.link.clone()) };
         Ok(Self {
             stream: Arc::new(stream),
-            // Rank 0 times kernels, and the others take its.
+            // Rank 0 times kernels, and the others take its choices.
             gemm: if ranks.is_none_or(|ranks| ranks.rank() == 0) { Gemm::new(device) } else { Gemm::untuned(device) },
             layers: LayerKernels::load(device, network, &options)?,
             kernels: StepKernels::load(device, (recipe, grouped.as_ref()), &options, &params)?,
@@ -175,9 +175,9 @@ impl CudaTraining {
         })
     }
 
-    /// Where samples are found; they are copied to the device where they are to be kept there.
+    /// Where samples are found; they are copied to the device if they are kept there.
     fn source(&mut self, samples: Samples<'_>) -> Result<Source, TrainError> {
-        if let Some(at) = self.sets.iter().position(|r| r.is(samples)) {
+        if let Some(at) = self.sets.iter().position(|r| r.holds(samples)) {
             return Ok(Source::Resident(at));
         }
         match samples {
@@ -212,7 +212,7 @@ impl CudaTraining {
         self.prepare_parts(source, &all, trains)
     }
 
-    /// The same of parts of global batches.
+    /// Makes the programs of parts of global batches.
     fn prepare_parts(
         &mut self,
         source: &Source,
@@ -242,7 +242,7 @@ impl CudaTraining {
         }
     }
 
-    /// Calls `queue` with the program of a batch, once its images are on their way.
+    /// Calls `queue` with the program of a batch, once its images are in transit.
     fn with_batch(
         &mut self,
         source: &Source,
@@ -262,7 +262,7 @@ impl CudaTraining {
         }
     }
 
-    /// Makes the program of a batch, if it is not there yet.
+    /// Makes the program of a batch, if there is none yet.
     fn prepare(&mut self, key: ProgramKey) -> Result<(), TrainError> {
         if self.programs.contains_key(&key) {
             return Ok(());
@@ -285,16 +285,16 @@ impl CudaTraining {
             all.extend(rank_step.statistics(&self.params, shard));
             all
         });
-        let ranks = self.rank_step.as_ref().zip(shard).map(|(rank_step, shard)| rank_step.of_step(shard));
+        let ranks = self.rank_step.as_ref().zip(shard).map(|(rank_step, shard)| rank_step.for_step(shard));
         let batch = (n, trains);
         // All ranks make the programs of training steps at the same time.
         let others = self.rank_step.as_ref().filter(|_| trains && shard.is_some()).map(|together| &together.ranks);
         if let Some(others) = others.filter(|ranks| ranks.rank() > 0) {
-            self.gemm.take(&others.kernels_of_first(&[])?);
+            self.gemm.take(&others.share_kernels(&[])?);
         }
         let passes = passes::passes(parts, step, &self.sets[set], batch, ranks, &mut self.workspaces, reductions)?;
         if let Some(others) = others.filter(|ranks| ranks.rank() == 0) {
-            others.kernels_of_first(&self.gemm.chosen())?;
+            others.share_kernels(&self.gemm.chosen())?;
         }
         let name = if trains { "a training step" } else { "an evaluation" };
         let program = Program::new((&self.stream, &self.others), name, passes, self.options.graph)?;
@@ -302,7 +302,7 @@ impl CudaTraining {
         Ok(())
     }
 
-    /// Runs the batches of some samples, at most `SLOTS`, and says what they came to.
+    /// Runs the batches of some samples, at most `SLOTS`, and returns their outcomes.
     fn run(
         &mut self,
         source: &Source,
@@ -326,37 +326,37 @@ impl CudaTraining {
             None => self.stream.synchronize()?,
         }
         self.free[1] = self.free[1].min(self.device.memory()?.0);
-        let outcomes = self.control.outcomes(sizes.len(), self.what(trains))?;
+        let outcomes = self.control.outcomes(sizes.len(), self.step_end(trains))?;
         if let Some(scale) = outcomes.last().and_then(|o| o.loss_scale) {
             self.gradient_scale = scale;
         }
         Ok(outcomes)
     }
 
-    /// Steps of an epoch of so many samples.
+    /// Steps of an epoch of this many samples.
     fn per_epoch(&self, samples: usize) -> u64 {
         samples.div_ceil(self.recipe.batch) as u64
     }
 
-    /// Writes the rates of the groups at steps whose rates are these.
+    /// Writes the rates of the groups at steps whose rates are given.
     fn write_group_rates(&self, rates: &[f64], step: u64, per_epoch: u64) -> Result<(), TrainError> {
         let (Some(grouped), UpdateKernels::Groups { rates: to, .. }) = (&self.grouped, &self.kernels.update) else {
             return Ok(());
         };
         let mut all = Vec::with_capacity(rates.len() * grouped.rules.len());
         for (step, rate) in (step..).zip(rates) {
-            let of = self.recipe.group_rates(grouped, *rate, step, per_epoch)?;
-            all.extend(of.into_iter().map(|rate| rate as f32));
+            let group_rates = self.recipe.group_rates(grouped, *rate, step, per_epoch)?;
+            all.extend(group_rates.into_iter().map(|rate| rate as f32));
         }
         Ok(if all.is_empty() { Ok(()) } else { to.range(..all.len()).write(&all) }?)
     }
 
-    fn what(&self, trains: bool) -> StepEnd<'_> {
+    fn step_end(&self, trains: bool) -> StepEnd<'_> {
         let norm_is_computed = trains && self.options.computes_norm(&self.recipe);
         StepEnd { trains, norm_is_computed, scaler: self.options.scaler().filter(|_| trains) }
     }
 
-    /// Queues the next of the prepared steps in a way of the caller's.
+    /// Queues the next of the prepared steps with the caller's function.
     fn queue_next(
         &mut self,
         queue: impl FnOnce(&Program, &Stream) -> Result<(), TrainError>,
@@ -372,8 +372,8 @@ impl CudaTraining {
         queued
     }
 
-    /// What the steps came to over the global batches, of this rank's parts.
-    fn of_all(
+    /// Outcomes of the steps over the global batches, from those of this rank's parts.
+    fn global_outcomes(
         &mut self,
         ranks: &Ranks,
         b: &Batches<'_>,
@@ -388,27 +388,27 @@ impl CudaTraining {
         let mut name = Vec::new();
         if rank == ranks.rank() {
             let (batch, shard) = (b.each()[at], b.shards.get(at).copied());
-            name = self.first_not_finite(source, (batch, shard), b.step + at as u64)?.into_bytes();
+            name = self.find_first_not_finite(source, (batch, shard), b.step + at as u64)?.into_bytes();
         } else {
-            self.params.put_statistics_back(&self.stream)?;
+            self.params.restore_statistics(&self.stream)?;
         }
         let named = ranks.all_gather(&name)?;
         let layer = format!("{} on rank {rank}", String::from_utf8_lossy(&named[rank]));
         Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
     }
 
-    /// The first operation of a step's forward pass with an output that is no finite number.
-    fn first_not_finite(
+    /// The first operation of a step's forward pass with an output that is not finite.
+    fn find_first_not_finite(
         &mut self,
         source: &Source,
         (indices, shard): (&[u32], Option<Shard>),
         step: u64,
     ) -> Result<String, TrainError> {
         self.control.begin(&Self::order(source, indices, indices.len()), &[], step)?;
-        self.params.put_statistics_back(&self.stream)?;
+        self.params.restore_statistics(&self.stream)?;
         let mut found = "the loss".to_owned();
         self.with_batch(source, (indices, shard), true, |program, stream| {
-            // Of a batch in parts the passes of all of them, which change no weights.
+            // For a batch in parts, the passes of all parts, which change no weights.
             let in_parts = program.passes.iter().any(|pass| pass.name == passes::LOSS_OF_PARTS);
             let end = if in_parts { passes::LOSS_OF_PARTS } else { "loss" };
             for pass in program.passes.iter().take_while(|pass| pass.name != end) {
@@ -422,8 +422,8 @@ impl CudaTraining {
             }
             Ok(stream.synchronize()?)
         })?;
-        // The forward pass has changed them again.
-        self.params.put_statistics_back(&self.stream)?;
+        // The repeated forward pass has changed them again.
+        self.params.restore_statistics(&self.stream)?;
         self.stream.synchronize()?;
         Ok(found)
     }
@@ -439,7 +439,7 @@ impl Engine for CudaTraining {
         let at = (b.step, self.per_epoch(b.set.len()));
         let mut outcomes = self.run(&source, (b.indices, b.size), b.learning_rates, at, true, b.shards)?;
         if let Some(ranks) = self.rank_step.as_ref().map(|t| t.ranks.clone()) {
-            return self.of_all(&ranks, b, &source, outcomes);
+            return self.global_outcomes(&ranks, b, &source, outcomes);
         }
         let Some(at) = outcomes.iter().position(|o| !o.loss.is_finite()) else {
             return Ok(Trained { outcomes, broken: None });
@@ -447,7 +447,7 @@ impl Engine for CudaTraining {
         let loss = outcomes[at].loss;
         outcomes.truncate(at);
         let end = ((at + 1) * b.size).min(b.indices.len());
-        let layer = self.first_not_finite(&source, (&b.indices[at * b.size..end], None), b.step + at as u64)?;
+        let layer = self.find_first_not_finite(&source, (&b.indices[at * b.size..end], None), b.step + at as u64)?;
         Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
     }
 
@@ -507,7 +507,7 @@ impl Engine for CudaTraining {
         let queued = self.repeated.as_ref().map_or(0, |r| r.queued);
         let count = count.min(queued).min(SLOTS);
         self.wait()?;
-        let all = self.control.outcomes(SLOTS, self.what(true))?;
+        let all = self.control.outcomes(SLOTS, self.step_end(true))?;
         Ok((queued - count..queued).map(|step| all[step % SLOTS]).collect())
     }
 
@@ -522,10 +522,10 @@ impl Engine for CudaTraining {
         for first in part.clone().step_by(at_once) {
             let indices: Vec<u32> = (first as u32..(first + at_once).min(part.end) as u32).collect();
             let outcomes = self.run(&source, (&indices, self.batch), &[], (0, 1), false, &[])?;
-            let losses = outcomes.iter().map(|o| BatchLoss { mean: o.loss, correct: o.correct });
+            let losses = outcomes.iter().map(|o| MeanLoss { mean: o.loss, correct: o.correct });
             batches.extend(losses.zip(indices.chunks(self.batch).map(<[u32]>::len)));
         }
-        Ok(Score::of(batches))
+        Ok(Score::from_batches(batches))
     }
 
     fn weights(&self) -> Result<Weights, TrainError> {
@@ -548,7 +548,7 @@ impl Engine for CudaTraining {
     fn restore(&mut self, state: &State) -> Result<(), TrainError> {
         let mut changed = self.gemm.take(&state.kernels);
         if let Some(together) = self.rank_step.as_ref().filter(|_| !state.kernels.is_empty()) {
-            // Ranks make programs at the same time, so all of them make them again.
+            // Ranks make programs at the same time, so all of them make theirs again.
             changed = together.ranks.any(&[changed])?[0];
         }
         if changed {
@@ -568,7 +568,7 @@ impl Engine for CudaTraining {
 
     fn reserved_bytes(&self) -> Option<u64> {
         let [before, least] = self.free;
-        // At least what was asked for: what was freed before may have been taken again.
+        // At least the requested bytes: memory freed earlier may have been taken again.
         Some((before - least.min(before)).max(self.device.peak_allocated()))
     }
 }

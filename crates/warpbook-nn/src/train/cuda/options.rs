@@ -1,4 +1,4 @@
-//! How a GPU trains.
+//! Options of training on a GPU.
 
 use super::loader::Loader;
 use super::memory::Purpose;
@@ -8,34 +8,34 @@ use crate::ops::conv2d::cuda::Method;
 use crate::train::{GradScaler, Precision, Recipe};
 use warpbook_gemm::{OwnProduct, ProductBy};
 
-/// How a GPU trains.
+/// Options of training on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CudaOptions {
-    /// The types.
+    /// Types of activations and products.
     pub precision: Precision,
-    /// How images lie in memory.
+    /// Memory layout of images.
     pub layout: Layout,
-    /// How convolutions are computed; a layer may say otherwise ([`crate::network::By`]).
+    /// Method of convolutions; a layer may override it ([`crate::network::By`]).
     pub convolution: Method,
-    /// What computes the products of linear layers, and of convolutions by [`Method::Im2col`]; a layer may say otherwise.
+    /// Who computes the products of linear layers, and of convolutions by [`Method::Im2col`]; a layer may override it.
     pub product: ProductBy,
-    /// Whether biases and ReLUs are computed in the epilogues of products and convolutions, forwards and backwards, and maxima over windows
-    /// of 2 x 2 in those of convolutions that can ([`crate::ops::conv2d::cuda::Convolution::pools`]), whose weight gradients expand that of the
-    /// maxima where they can ([`crate::ops::conv2d::cuda::Convolution::unpools`]) and nothing needs an input gradient.
+    /// True if epilogues of products and convolutions compute biases and ReLUs, forward and backward. Convolutions that can do so
+    /// ([`crate::ops::conv2d::cuda::Convolution::pools`]) also compute maxima over windows of 2 x 2; if nothing needs an input gradient,
+    /// their weight gradients expand the gradient of the maxima where supported ([`crate::ops::conv2d::cuda::Convolution::unpools`]).
     pub fused: bool,
-    /// Whether a step is one graph; otherwise its kernels are launched one by one.
+    /// True if a step is one graph; otherwise its kernels are launched one by one.
     pub graph: bool,
-    /// Whether weight gradients are computed on a second stream, while the first goes on backwards; it ends with the first layer's.
+    /// True if a second stream computes weight gradients while the first continues the backward pass; the step ends with the first layer's.
     pub overlap: bool,
-    /// Whether kernels are launched before their predecessors have ended, and wait for them themselves: programmatic dependent launch, from
-    /// compute capability 9.0 on. It costs and gives nothing below.
+    /// True if kernels are launched before their predecessors have ended, and wait for them themselves: programmatic dependent launch, from
+    /// compute capability 9.0. It has no effect on older GPUs.
     pub dependent: bool,
-    /// Whether the last block of a kernel does what follows at once: the mean of the losses, the numbers of the update after the norm, and
-    /// the end of the step after the update. Otherwise each is a kernel.
+    /// True if a kernel's last block does the follow-up work: the mean of the losses, the numbers of the update after the norm, and the end
+    /// of the step after the update. Otherwise each is a kernel.
     pub last_block: bool,
-    /// The scale of the loss, which fp16 uses.
+    /// Scaling of the loss, which fp16 uses.
     pub scaler: GradScaler,
-    /// How batches of images get to the GPU.
+    /// How batches of images are brought to the GPU.
     pub loader: Loader,
 }
 
@@ -59,10 +59,10 @@ impl CudaOptions {
         }
     }
 
-    /// The same with the layout that a network can have, and the order of its parameters.
+    /// Returns the options with a layout that suits the network, and the order of its parameters.
     pub(super) fn arranged(mut self, network: &Network) -> (Self, Arrangement) {
-        let arrangement = Arrangement::of(network);
-        // Where a flattened image is added to other features, its order has to be PyTorch's.
+        let arrangement = Arrangement::new(network);
+        // If a flattened image is added to other features, its order has to be PyTorch's.
         if arrangement.transposes() {
             self.layout = Layout::Nchw;
         }
@@ -72,8 +72,8 @@ impl CudaOptions {
         }
     }
 
-    /// Whether the last blocks of this recipe's kernels do what follows: an update in groups is several kernels, none of which is the last of a
-    /// step by itself, and of a batch in parts no loss is that of the step.
+    /// Returns true if last blocks do the follow-up work for this recipe. An update in groups is several kernels, none of which alone ends
+    /// the step, and with a batch in parts no part's loss is the step's.
     #[must_use]
     pub fn has_last_blocks(&self, recipe: &Recipe) -> bool {
         let grouped = recipe.grouped().is_ok_and(|groups| groups.is_some());
@@ -84,17 +84,17 @@ impl CudaOptions {
         Purpose::Training { overlaps: self.overlap }
     }
 
-    /// The method of a node's convolution.
+    /// Method of a node's convolution.
     pub(in crate::train) fn method_of(&self, node: &Node) -> Method {
         node.by.convolution.unwrap_or(self.convolution)
     }
 
-    /// What computes the products of a node.
+    /// Who computes the products of a node.
     pub(in crate::train) fn product_of(&self, node: &Node) -> ProductBy {
         node.by.product.unwrap_or(self.product)
     }
 
-    /// The kernels of one's own that compute products of a network, each once.
+    /// User-written kernels that compute products of a network, each once.
     #[must_use]
     pub fn own_products(&self, network: &Network) -> Vec<OwnProduct> {
         let mut all = Vec::new();
@@ -115,13 +115,13 @@ impl CudaOptions {
         self.precision.scales_the_loss().then_some(&self.scaler)
     }
 
-    /// Whether ranks update parameters before all gradients are reduced and found to be finite, and take that back where one is not: where an overflow
-    /// is all that can stop a step after its loss.
+    /// Returns true if ranks update parameters before all gradients are reduced and checked, and revert the update if one is not finite:
+    /// possible if only an overflow can stop a step after its loss.
     pub(super) fn updates_provisionally(&self, recipe: &Recipe) -> bool {
         self.has_last_blocks(recipe) && self.precision.scales_the_loss() && recipe.clip.is_none()
     }
 
-    /// Whether the norm of the gradients is needed, to clip them or to find an overflow.
+    /// Returns true if the norm of the gradients is needed, to clip them or to detect an overflow.
     pub(super) fn computes_norm(&self, recipe: &Recipe) -> bool {
         recipe.clip.is_some() || self.precision.scales_the_loss()
     }

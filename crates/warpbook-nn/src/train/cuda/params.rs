@@ -1,4 +1,4 @@
-//! A network's parameters on a GPU: one array of all that are trained, so that one launch updates them.
+//! A network's parameters on a GPU: all trained ones in one array, so that one launch updates them.
 
 use super::rank_step::JOIN;
 use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
@@ -12,51 +12,51 @@ use warpbook_gemm::DeviceArray;
 use warpbook_gemm::storage::Storage;
 use warpbook_record::Dtype;
 
-/// Parameters begin at multiples of this, so that those in half begin at multiples of 128 bytes too.
+/// Parameters begin at multiples of this, so that half-precision ones begin at multiples of 128 bytes too.
 pub(super) const ALIGNMENT: usize = CELL;
 
-/// Weights, their gradients and the optimiser's state; the running statistics, which are not trained, by themselves.
+/// Weights, their gradients and the optimiser's state; the running statistics, which are not trained, are separate.
 #[derive(Debug)]
 pub(super) struct Params {
     network: Network,
     arrangement: Arrangement,
-    /// Of a trained parameter in the arrays of those, of another one in `running`.
+    /// Range of each parameter: in the arrays of trained ones, or in `running`.
     places: Vec<Range<usize>>,
     pub weights: Slice<f32>,
-    /// Of the parameters up to `rounded`.
+    /// Gradients of the parameters before `rounded`.
     gradients: Slice<f32>,
-    /// Those of linear layers' weights where the products are in half, which come last.
+    /// Gradients of linear layers' weights if products are in half precision; these parameters come last.
     rounded: Option<Storage>,
     pub slots: Vec<Slice<f32>>,
-    /// The weights in half.
+    /// Weights in half precision.
     copy: Option<Storage>,
     statistics: Statistics,
 }
 
-/// The running statistics of batch normalisations.
+/// Running statistics of batch normalisations.
 #[derive(Debug, Clone)]
 pub(super) struct Statistics {
     pub running: Slice<f32>,
-    /// Those before the last step with a finite loss, while a network is trained; otherwise empty.
+    /// Statistics before the last step with a finite loss; empty if the network is not trained.
     pub before: Slice<f32>,
 }
 
-/// Bytes of a network's parameters on a GPU, and of what their training needs.
+/// Bytes of a network's parameters on a GPU, and of the arrays for their training.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::train) struct ParamBytes {
     pub weights: u64,
     pub gradients: u64,
-    /// The optimiser's state.
+    /// Optimiser state.
     pub state: u64,
-    /// The weights in half.
+    /// Weights in half precision.
     pub copy: u64,
-    /// Running statistics, in training twice.
+    /// Running statistics, twice for training.
     pub running: u64,
 }
 
 impl ParamBytes {
-    /// What [`Params::new`] allocates. `slots`: arrays of the optimiser's state; `None` without training.
-    pub fn of(network: &Network, slots: Option<usize>, dtype: Dtype) -> Self {
+    /// Bytes that [`Params::new`] allocates. `slots`: arrays of the optimiser's state; `None` without training.
+    pub fn new(network: &Network, slots: Option<usize>, dtype: Dtype) -> Self {
         let padded = |s: &ParamSpec| s.len().next_multiple_of(ALIGNMENT) as u64;
         let halves = is_half(dtype);
         let mut bytes = Self::default();
@@ -81,14 +81,15 @@ impl ParamBytes {
     }
 }
 
-/// Whether products of this type are in half.
+/// Returns true if products of this type are in half precision.
 pub(in crate::train) fn is_half(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::Bf16)
 }
 
 impl Params {
-    /// All zeros. `dtype` is that of the products' operands; `slots` are the arrays of the optimiser's state, `None` without training,
-    /// which needs no gradients either. Gradients that are summed up over `ranks` lie where the other ranks' GPUs can read them.
+    /// Allocates zeros. `dtype` is the type of the products' operands; `slots` is the number of arrays of the optimiser's state, `None`
+    /// without training, which needs no gradients either. Gradients that are summed over `ranks` lie where the other ranks' GPUs can read
+    /// them.
     pub fn new(
         device: &CudaDevice,
         network: &Network,
@@ -140,13 +141,13 @@ impl Params {
         })
     }
 
-    /// Where each parameter is in the array of its kind, and its rows.
-    pub fn places_of_rows(&self) -> Vec<FilterPlace> {
-        let of = |(at, spec): (&Range<usize>, &ParamSpec)| FilterPlace { at: at.clone(), out: spec.shape[0] };
-        self.places.iter().zip(self.network.params()).map(of).collect()
+    /// Range of each parameter in the array of its kind, and its number of rows.
+    pub fn filter_places(&self) -> Vec<FilterPlace> {
+        let filter_place = |(at, spec): (&Range<usize>, &ParamSpec)| FilterPlace { at: at.clone(), out: spec.shape[0] };
+        self.places.iter().zip(self.network.params()).map(filter_place).collect()
     }
 
-    /// A weight as products read it.
+    /// A weight in the type that products read.
     pub fn operand(&self, id: ParamId) -> DeviceArray {
         let place = self.places[id].clone();
         match &self.copy {
@@ -155,38 +156,38 @@ impl Params {
         }
     }
 
-    /// All weights in half.
+    /// All weights in half precision.
     pub fn copy(&self) -> Option<DeviceArray> {
         self.copy.as_ref().map(DeviceArray::from)
     }
 
     /// A parameter in f32.
     pub fn master(&self, id: ParamId) -> Slice<f32> {
-        let of = if self.network.params()[id].role.is_trained() { &self.weights } else { &self.statistics.running };
-        of.range(self.places[id].clone())
+        let array = if self.network.params()[id].role.is_trained() { &self.weights } else { &self.statistics.running };
+        array.range(self.places[id].clone())
     }
 
-    /// The gradient of a trained parameter that is no weight of a linear layer.
+    /// Gradient of a trained parameter, except for a linear layer's weight.
     pub fn gradient(&self, id: ParamId) -> Slice<f32> {
         self.gradients.range(self.places[id].clone())
     }
 
-    /// Bytes of a value of each parameter's gradient.
+    /// Bytes per value of each parameter's gradient.
     pub fn gradient_bytes(&self) -> Vec<usize> {
         let half = self.rounded.as_ref().map_or(4, |_| 2);
         let is_half = |place: &Range<usize>| self.rounded.is_some() && place.start >= self.gradients.len();
-        let of = |(place, spec): (&Range<usize>, &ParamSpec)| {
+        let bytes_of = |(place, spec): (&Range<usize>, &ParamSpec)| {
             if spec.role.is_trained() && is_half(place) { half } else { 4 }
         };
-        self.places.iter().zip(self.network.params()).map(of).collect()
+        self.places.iter().zip(self.network.params()).map(bytes_of).collect()
     }
 
-    /// Where a parameter is in the array of its kind; of a trained one in half after those in f32.
+    /// Range of a parameter in the array of its kind; trained half-precision ones follow those in f32.
     pub fn place(&self, id: ParamId) -> Range<usize> {
         self.places[id].clone()
     }
 
-    /// The gradient of any trained parameter.
+    /// Gradient of any trained parameter.
     pub fn gradient_array(&self, id: ParamId) -> DeviceArray {
         let (place, split) = (self.places[id].clone(), self.gradients.len());
         match &self.rounded {
@@ -197,12 +198,12 @@ impl Params {
         }
     }
 
-    /// All gradients, as the optimiser reads them: those in f32, and those in half.
+    /// All gradients, as the optimiser reads them: those in f32, and those in half precision.
     pub fn gradients(&self) -> (Slice<f32>, Option<DeviceArray>) {
         (self.gradients.clone(), self.rounded.as_ref().map(DeviceArray::from))
     }
 
-    /// The gradients in PyTorch's layout.
+    /// Reads the gradients in PyTorch's layout.
     pub fn read_gradients(&self) -> Result<Weights, TrainError> {
         let mut all = self.gradients.to_vec()?;
         if let Some(rounded) = &self.rounded {
@@ -211,7 +212,7 @@ impl Params {
         self.unpacked(&all, &vec![0.0; self.statistics.running.len()])
     }
 
-    /// Copies values in PyTorch's layout in.
+    /// Writes values given in PyTorch's layout.
     pub fn write(&self, weights: &Weights) -> Result<(), TrainError> {
         let checked = Weights::new(&self.network, weights.values().to_vec())?;
         let trained = self.packed(&checked, true);
@@ -223,23 +224,23 @@ impl Params {
         Ok(if running.is_empty() { Ok(()) } else { self.statistics.running.write(&running) }?)
     }
 
-    /// Copies a set of the optimiser's state in.
+    /// Writes a set of the optimiser's state.
     pub fn write_slot(&self, slot: usize, values: &Weights) -> Result<(), TrainError> {
         let checked = Weights::new(&self.network, values.values().to_vec())?;
         Ok(self.slots[slot].write(&self.packed(&checked, true))?)
     }
 
-    /// The running statistics, where there are any.
+    /// Running statistics, if there are any.
     pub fn statistics(&self) -> Option<&Statistics> {
         Some(&self.statistics).filter(|s| !s.running.is_empty())
     }
 
-    /// Queues the return to the statistics before the step that broke.
-    pub fn put_statistics_back(&self, stream: &Stream) -> warpbook_device::Result<()> {
+    /// Queues restoring the statistics from before the step that broke.
+    pub fn restore_statistics(&self, stream: &Stream) -> warpbook_device::Result<()> {
         self.statistics().map_or(Ok(()), |s| stream.copy(&s.before, &s.running))
     }
 
-    /// The values of the parameters that are trained, or of the others, as they lie in their array.
+    /// Values of the trained parameters, or of the others, in the order of their array.
     fn packed(&self, weights: &Weights, trained: bool) -> Vec<f32> {
         let mut packed = vec![0.0; if trained { self.weights.len() } else { self.statistics.running.len() }];
         for (id, spec) in self.network.params().iter().enumerate().filter(|(_, s)| s.role.is_trained() == trained) {
@@ -249,29 +250,29 @@ impl Params {
         packed
     }
 
-    /// The weights in PyTorch's layout.
+    /// Reads the weights in PyTorch's layout.
     pub fn read(&self) -> Result<Weights, TrainError> {
         let running = &self.statistics.running;
         let running = if running.is_empty() { Vec::new() } else { running.to_vec()? };
         self.unpacked(&self.weights.to_vec()?, &running)
     }
 
-    /// An array of trained parameters in PyTorch's layout; those that are not trained are zero.
+    /// Reads an array of trained parameters in PyTorch's layout; untrained ones are zero.
     pub fn read_trained(&self, array: &Slice<f32>) -> Result<Weights, TrainError> {
         self.unpacked(&array.to_vec()?, &vec![0.0; self.statistics.running.len()])
     }
 
     fn unpacked(&self, trained: &[f32], running: &[f32]) -> Result<Weights, TrainError> {
-        let of = |(id, spec): (usize, &ParamSpec)| {
+        let loaded = |(id, spec): (usize, &ParamSpec)| {
             let from = if spec.role.is_trained() { trained } else { running };
             self.arrangement.load(id, &from[self.places[id].clone()])
         };
-        Ok(Weights::new(&self.network, self.network.params().iter().enumerate().map(of).collect())?)
+        Ok(Weights::new(&self.network, self.network.params().iter().enumerate().map(loaded).collect())?)
     }
 }
 
-/// Which parameters' gradients are kept in half, where products are: the weights of linear layers. A product rounds them to the type of
-/// its operands, as autocast's products do; those of convolutions are sums of many parts, added up in f32.
+/// For each parameter, true if its gradient is kept in half precision when products are: the weights of linear layers. A product rounds
+/// them to the type of its operands, as autocast's products do; gradients of convolutions are sums of many parts, added up in f32.
 pub(in crate::train) fn rounded_params(network: &Network, halves: bool) -> Vec<bool> {
     let mut rounded = vec![false; network.params().len()];
     for node in network.nodes().iter().filter(|n| halves && matches!(n.op, Op::Linear { .. })) {

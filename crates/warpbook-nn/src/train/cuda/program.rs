@@ -5,33 +5,33 @@ use std::sync::Arc;
 use warpbook_device::{CudaDevice, Event, Graph, Result, Stream};
 use warpbook_gemm::DeviceArray;
 
-/// Something that is queued on a stream.
+/// A function that queues work on a stream.
 pub(super) type Launch = Box<dyn Fn(&Stream) -> Result<()> + Send + Sync>;
 
-/// Which stream an operation runs on.
+/// The stream that an operation runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum On {
-    /// The first.
+    /// The first stream.
     Main,
-    /// The second, once the first has got here.
+    /// The second stream, after the first has reached this point.
     Side,
-    /// The first, once the second has got here.
+    /// The first stream, after the second has reached this point.
     Both,
-    /// That of the ranks' reductions, of which this is one, once the first two streams have got here.
+    /// The stream of the ranks' reductions, for the reduction with this index, after the first two streams have reached this point.
     Link(usize),
-    /// The first, once this reduction has been made.
+    /// The first stream, after this reduction has ended.
     Reduced(usize),
-    /// The first, once both others have got here.
+    /// The first stream, after both others have reached this point.
     All,
 }
 
-/// An operation's launches.
+/// The launches of an operation.
 pub(super) struct Pass {
-    /// As "conv1 forward".
+    /// Name, such as "conv1 forward".
     pub name: String,
-    /// Samples that go through it: those of a part of the batch, where it is taken in parts.
+    /// Number of samples: a part's samples if the batch is taken in parts.
     pub n: usize,
-    /// What it leaves for the operations after it: `None` of all but the network's forward passes.
+    /// Output for the following operations, for forward passes of the network; otherwise `None`.
     pub output: Option<DeviceArray>,
     pub on: On,
     pub launch: Launch,
@@ -58,13 +58,14 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// `is_first`: its kernels are given free SMs before those of the first stream, since other ranks wait for the weights' gradients.
+    /// Creates the stream. `is_first`: its kernels get free SMs before those of the first stream, since other ranks wait for the weights'
+    /// gradients.
     pub fn new(device: &CudaDevice, is_first: bool) -> Result<Self> {
         let stream = if is_first { device.preferred_stream()? } else { device.stream()? };
         Ok(Self { stream, forked: device.event()?, joined: device.event()? })
     }
 
-    /// As [`Stream::make_dependent`].
+    /// Like [`Stream::make_dependent`].
     pub fn make_dependent(&self) {
         self.stream.make_dependent();
     }
@@ -87,12 +88,13 @@ pub(super) struct Link {
     stream: Stream,
     main_is_here: Event,
     side_is_here: Event,
-    /// After each reduction.
+    /// Events, one after each reduction.
     reduced: Vec<Event>,
 }
 
 impl Link {
-    /// For at most so many reductions a step. Their kernels are given free SMs before those of the backward pass: all ranks wait for them.
+    /// Creates the stream for at most `reductions` reductions per step. Their kernels get free SMs before those of the backward pass,
+    /// because all ranks wait for them.
     pub fn new(device: &CudaDevice, reductions: usize) -> Result<Self> {
         let [main_is_here, side_is_here] = [device.event()?, device.event()?];
         let reduced = (0..reductions).map(|_| device.event()).collect::<Result<_>>()?;
@@ -109,13 +111,13 @@ impl Link {
         Ok(&self.stream)
     }
 
-    /// Lets a stream wait for a reduction, and so for those before it.
+    /// Makes a stream wait for a reduction, and so for earlier ones.
     fn join(&self, main: &Stream, reduction: usize) -> Result<()> {
         main.wait(&self.reduced[reduction])
     }
 }
 
-/// The streams next to the first.
+/// The streams besides the first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Others {
     pub side: Option<Arc<Side>>,
@@ -161,13 +163,13 @@ fn queue_all(main: &Stream, others: &Others, passes: &[Pass]) -> Result<()> {
             }
         }
     }
-    // Where only a part of a step is queued.
+    // Joins the streams if only a part of a step is queued.
     linked.map_or(Ok(()), |(link, last)| link.join(main, last))?;
     forked.map_or(Ok(()), |side| side.join(main))
 }
 
 impl Program {
-    /// Captures the passes, if they are to be one graph.
+    /// Captures the passes as a graph, if requested.
     pub fn new((stream, others): (&Stream, &Others), name: &str, passes: Vec<Pass>, as_graph: bool) -> Result<Self> {
         let (passes, others) = (Arc::new(passes), others.clone());
         let capture = || {
@@ -179,7 +181,7 @@ impl Program {
         Ok(Self { passes, others, graph })
     }
 
-    /// The number of its first pass after the gradients: their norm, the verdict or the update.
+    /// Index of the first pass after the gradients: their norm, the verdict or the update.
     pub fn update_begins(&self) -> usize {
         let is_update = |pass: &Pass| {
             let begins = |with: &&str| pass.name.starts_with(*with);
@@ -188,7 +190,7 @@ impl Program {
         self.passes.iter().position(is_update).unwrap_or(self.passes.len())
     }
 
-    /// Queues some of its passes by themselves.
+    /// Queues only a range of its passes.
     pub fn queue_part(&self, stream: &Stream, part: Range<usize>) -> Result<()> {
         queue_all(stream, &self.others, &self.passes[part])
     }

@@ -1,5 +1,5 @@
-//! One of several ranks on a GPU: the reductions of gradients as passes on a stream of their own, so that they are captured with the step and run
-//! while the backward pass goes on.
+//! One of several ranks on a GPU: gradients are reduced by passes on a separate stream, so that they are captured with the step and run
+//! during the backward pass.
 
 use super::params::{ALIGNMENT, Params};
 use super::passes::{OfRanks, Reduction};
@@ -13,20 +13,22 @@ use warpbook_device::{Communicator, CudaDevice, Error, NcclId, NcclReduce, Slice
 use warpbook_gemm::DeviceArray;
 use warpbook_ranks::Shard;
 
-/// What is waited for the other ranks' GPUs.
+/// How long to wait for the other ranks' GPUs.
 pub(super) const JOIN: Duration = Duration::from_secs(180);
 
-/// A rank's communicator, its stream, and what is reduced.
+/// A rank's communicator, its stream, and the arrays to reduce.
 #[derive(Debug)]
 pub(super) struct RankStep {
     pub ranks: Ranks,
     communicator: Arc<Communicator>,
     pub link: Arc<Link>,
-    /// Of each bucket, the last operation of the network whose gradients it has, whether the bias of that is among them, and where they are.
+    /// For each bucket, the last operation of the network with gradients in it, true if that operation's bias is among them, and their
+    /// arrays.
     buckets: Vec<(usize, bool, Vec<DeviceArray>)>,
-    /// See [`Reduction::ready`], of all buckets but the last.
+    /// See [`Reduction::ready`], for all buckets but the last.
     ready: Vec<Range<usize>>,
-    /// Room for the weights and the optimiser's state of all that is ready early, where such updates may have to be taken back: `[1 + state arrays][n]`.
+    /// Memory for the weights and the optimiser's state of all early parameters, if their updates may have to be reverted: `[1 + state
+    /// arrays][n]`.
     kept: Option<Slice<f32>>,
 }
 
@@ -36,15 +38,13 @@ pub(super) fn join(device: &CudaDevice, ranks: &Ranks) -> Result<Communicator, T
     let id = if ranks.rank() == 0 { NcclId::new(device)?.bytes().to_vec() } else { Vec::new() };
     let all = ranks.all_gather(&id)?;
     let id: [u8; 128] = all[0].as_slice().try_into().map_err(|_| {
-        TrainError::Setting(
-            "Rank 0 has sent no identifier of NCCL's: start the same version of Warpbook as every rank.".into(),
-        )
+        TrainError::Setting("Rank 0 sent no NCCL identifier: start the same version of Warpbook on every rank.".into())
     })?;
     Ok(Communicator::new(device, NcclId::of(id), (ranks.rank(), ranks.world()), JOIN)?)
 }
 
 impl RankStep {
-    /// Reduces every bucket once, so that all connections are there before a step is captured. `keeps`: see
+    /// Reduces every bucket once, so that all connections exist before a step is captured. `keeps`: see
     /// [`CudaOptions::updates_provisionally`](super::CudaOptions).
     pub fn new(
         device: &CudaDevice,
@@ -56,16 +56,16 @@ impl RankStep {
     ) -> Result<Self, TrainError> {
         let communicator = Arc::new(communicator);
         let planned = plan_buckets(network, &params.gradient_bytes(), ranks.options().bucket_bytes);
-        let of = |bucket: &Bucket| {
+        let reduced_arrays = |bucket: &Bucket| {
             let node = first_node(network, bucket);
             let bias = network.nodes()[node].params.get(1);
             (node, bias.is_none_or(|id| bucket.params.contains(id)), arrays(params, bucket))
         };
-        let buckets = planned.iter().map(of).collect();
+        let buckets = planned.iter().map(reduced_arrays).collect();
         // The running statistics are reduced after the buckets.
         let link = Link::new(device, planned.len() + 1)?;
         let ready = ready(params, &planned);
-        // With less the launches that it takes cost more than an early update gains.
+        // Below this size the additional launches cost more than an early update gains.
         let bytes: usize = planned.iter().rev().skip(1).map(|bucket| bucket.bytes).sum();
         let keeps = keeps && bytes >= ranks.options().bucket_bytes;
         let early = params.weights.len() - ready.last().map_or(params.weights.len(), |range| range.start);
@@ -77,7 +77,7 @@ impl RankStep {
             reduce(&rank_step.communicator, &stream, arrays, NcclReduce::Sum)?;
         }
         if let Some(statistics) = params.statistics() {
-            // They are not zero: each rank's part of the mean makes them what they were.
+            // They are not zero: the mean over the ranks leaves them unchanged.
             let own: DeviceArray = (&statistics.running).into();
             reduce(&rank_step.communicator, &stream, &[own], NcclReduce::Mean)?;
         }
@@ -85,10 +85,10 @@ impl RankStep {
         Ok(rank_step)
     }
 
-    /// The reductions of a step: for each bucket the operation after whose backward pass it is ready. Each rank's gradients are its part of the mean
-    /// over the global batch already, since NCCL reduces windows by sums only.
+    /// The reductions of a step: each bucket with the operation after whose backward pass it is ready. Each rank's gradients already are
+    /// its share of the mean over the global batch, since NCCL reduces windows by sums only.
     pub fn reductions(&self) -> Vec<Reduction> {
-        let of = |(i, (node, with_bias, arrays)): (usize, &(usize, bool, Vec<DeviceArray>))| {
+        let reduction = |(i, (node, with_bias, arrays)): (usize, &(usize, bool, Vec<DeviceArray>))| {
             let (communicator, arrays) = (self.communicator.clone(), arrays.clone());
             Reduction {
                 node: *node,
@@ -98,16 +98,16 @@ impl RankStep {
                 launch: Box::new(move |s| reduce(&communicator, s, &arrays, NcclReduce::Sum)),
             }
         };
-        self.buckets.iter().enumerate().map(of).collect()
+        self.buckets.iter().enumerate().map(reduction).collect()
     }
 
-    /// What the passes of a step with this part of a global batch know of the ranks.
-    pub fn of_step(&self, shard: Shard) -> OfRanks {
+    /// Describes the ranks for the passes of a step with this part of a global batch.
+    pub fn for_step(&self, shard: Shard) -> OfRanks {
         let norm = self.ranks.options().synchronised_norm.then(|| self.communicator.clone());
         OfRanks { shard, norm, kept: self.kept.clone() }
     }
 
-    /// That of the running statistics; `None` where the network has none, or all ranks have the same.
+    /// Reduction of the running statistics; `None` if the network has none, or all ranks have the same ones.
     pub fn statistics(&self, params: &Params, shard: Shard) -> Option<Reduction> {
         if self.ranks.options().synchronised_norm {
             return None;
@@ -140,7 +140,7 @@ impl RankStep {
         if ended? {
             return Ok(());
         }
-        // NCCL comes back from this when no graph is left that captured its operations: this thread has to give the training up meanwhile.
+        // NCCL returns only after every graph that captured its operations is gone: this thread has to drop the training meanwhile.
         let communicator = self.communicator.clone();
         std::thread::spawn(move || communicator.abort());
         let why = why.unwrap_or_else(|| "The work of the ranks is over.".into());
@@ -152,28 +152,28 @@ fn reduce(ranks: &Communicator, stream: &Stream, arrays: &[DeviceArray], how: Nc
     ranks.group(|| arrays.iter().try_for_each(|a| ranks.all_reduce(stream, a.bytes(), a.dtype(), how)))
 }
 
-/// The first operation of the network with a parameter of the bucket: the backward pass comes to it last.
+/// The first operation of the network with a parameter of the bucket: the backward pass reaches it last.
 fn first_node(network: &Network, bucket: &Bucket) -> usize {
     let is_in = |node: &crate::network::Node| node.params.iter().any(|id| bucket.params.contains(id));
     network.nodes().iter().position(is_in).unwrap_or(0)
 }
 
-/// Of each bucket but the last, the parameters that nothing after its reduction still has to make gradients for: from where its own begin to where those
-/// of the bucket before do. Empty where its gradients are all of another type than those at the end of the array.
+/// For each bucket but the last, the parameters whose gradients are complete after its reduction: from its own first parameter to that of
+/// the previous bucket. Empty if all its gradients have another type than those at the end of the array.
 fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
     let tail = if params.gradients().1.is_some() { params.gradients().0.len() } else { 0 };
     let mut end = params.weights.len();
     let begin_of =
         |bucket: &Bucket| bucket.params.iter().map(|id| params.place(*id).start).filter(|at| *at >= tail).min();
     let [but_the_last @ .., _] = buckets else { return Vec::new() };
-    let of = |bucket| {
+    let ready_range = |bucket| {
         let begin = begin_of(bucket).unwrap_or(end).min(end);
         begin..std::mem::replace(&mut end, begin)
     };
-    but_the_last.iter().map(of).collect()
+    but_the_last.iter().map(ready_range).collect()
 }
 
-/// A bucket's gradients as few arrays: neighbours in memory are one, padding between them included.
+/// A bucket's gradients as few arrays: neighbours in memory are merged, padding between them included.
 fn arrays(params: &Params, bucket: &Bucket) -> Vec<DeviceArray> {
     let (exact, rounded) = params.gradients();
     let split = exact.len();
@@ -189,14 +189,14 @@ fn arrays(params: &Params, bucket: &Bucket) -> Vec<DeviceArray> {
         }
     }
     let exact: DeviceArray = (&exact).into();
-    let of = |run: Range<usize>| match &rounded {
+    let array_of = |run: Range<usize>| match &rounded {
         Some(rounded) if run.start >= split => rounded.range(run.start - split..run.end - split),
         _ => exact.range(run),
     };
-    runs.into_iter().map(of).collect()
+    runs.into_iter().map(array_of).collect()
 }
 
-/// An error where two ranks take the same GPU, which NCCL refuses in its own words.
+/// Refuses two ranks on one GPU, which NCCL would refuse with an unclear message.
 fn ensure_own_gpus(device: &CudaDevice, ranks: &Ranks) -> Result<(), TrainError> {
     let own = device.uuid().unwrap_or_default().as_bytes().to_vec();
     let all = ranks.all_gather(&own)?;

@@ -16,13 +16,13 @@ use warpbook_ranks::Shard;
 #[derive(Debug)]
 pub(in crate::train) struct CudaReplicas {
     all: Vec<CudaTraining>,
-    /// Where each one's work has got to.
+    /// Events that mark each replica's progress.
     here: Vec<Event>,
     shards: Vec<Shard>,
     gather: Vec<Gather>,
 }
 
-/// An array of gradients on the first GPU: where another GPU's are copied to, and the sum in f32.
+/// An array of gradients on the first GPU: the copy of another GPU's, and the sum in f32.
 #[derive(Debug)]
 struct Gather {
     weighted: Weighted,
@@ -31,10 +31,14 @@ struct Gather {
 }
 
 impl Gather {
-    fn new(device: &CudaDevice, of: &DeviceArray) -> Result<Self> {
-        let size = of.dtype().bytes() as usize;
-        let staged = DeviceArray::of_bytes(&device.zeros::<u8>(of.len() * size)?.range(..), of.dtype());
-        Ok(Self { weighted: Weighted::new(device, of.dtype())?, staged, sum: device.zeros::<f32>(of.len())?.range(..) })
+    fn new(device: &CudaDevice, array: &DeviceArray) -> Result<Self> {
+        let size = array.dtype().bytes() as usize;
+        let staged = DeviceArray::of_bytes(&device.zeros::<u8>(array.len() * size)?.range(..), array.dtype());
+        Ok(Self {
+            weighted: Weighted::new(device, array.dtype())?,
+            staged,
+            sum: device.zeros::<f32>(array.len())?.range(..),
+        })
     }
 }
 
@@ -45,31 +49,31 @@ impl CudaReplicas {
         let mut all = Vec::new();
         for ((device, options), shard) in gpus.iter().zip(shards) {
             first.connect(device)?;
-            // One thread launches passes; a graph of one device has no copies from another one.
+            // A single thread launches passes; a graph of one device cannot copy from another one.
             let options = CudaOptions { graph: false, dependent: false, last_block: false, ..**options };
             let mut replica = CudaTraining::new(device, &options, recipe, shard.len, weights, None)?;
             replica.place = shard.first;
             all.push(replica);
         }
-        let gather = all[0].gradients_that_travel().iter().map(|of| Gather::new(first, of)).collect::<Result<_>>()?;
+        let gather = all[0].gradient_arrays().iter().map(|array| Gather::new(first, array)).collect::<Result<_>>()?;
         let here = gpus.iter().map(|(device, _)| device.event()).collect::<Result<_>>()?;
         Ok(Self { all, here, shards: shards.to_vec(), gather })
     }
 
-    /// The first GPU's weights, as all arrays that a forward pass reads, to all others.
+    /// Copies the first GPU's weights, as all arrays that a forward pass reads, to all others.
     fn broadcast(&self) -> Result<()> {
         let (first, others) = (&self.all[0], &self.all[1..]);
         self.here[0].record(&first.stream)?;
         for other in others {
             other.stream.wait(&self.here[0])?;
-            for (from, to) in first.arrays_that_are_read().iter().zip(other.arrays_that_are_read()) {
+            for (from, to) in first.forward_arrays().iter().zip(other.forward_arrays()) {
                 other.stream.copy_across(from.bytes(), to.bytes())?;
             }
         }
         Ok(())
     }
 
-    /// The mean of all gradients over the global batch, on the first GPU.
+    /// Computes the mean of all gradients over the global batch, on the first GPU.
     fn gather(&self) -> Result<()> {
         let (first, others) = (&self.all[0], &self.all[1..]);
         for (other, event) in others.iter().zip(&self.here[1..]) {
@@ -77,10 +81,10 @@ impl CudaReplicas {
             first.stream.wait(event)?;
         }
         let share = |i: usize| self.shards[i].weight() as f32;
-        for (at, (own, gather)) in first.gradients_that_travel().iter().zip(&self.gather).enumerate() {
+        for (at, (own, gather)) in first.gradient_arrays().iter().zip(&self.gather).enumerate() {
             gather.weighted.queue(&first.stream, own, (share(0), true), &gather.sum)?;
             for (i, other) in others.iter().enumerate() {
-                let from = &other.gradients_that_travel()[at];
+                let from = &other.gradient_arrays()[at];
                 first.stream.copy_across(from.bytes(), gather.staged.bytes())?;
                 gather.weighted.queue(&first.stream, &gather.staged, (share(i + 1), false), &gather.sum)?;
             }
@@ -92,26 +96,28 @@ impl CudaReplicas {
     }
 }
 
-/// GPUs that compute in the same way, each once, with parts of a batch that are equally large.
+/// Returns the GPUs, checking that they compute in the same way, are distinct, and have equally large parts of a batch.
 fn gpus<'a>(places: &'a [Place], shards: &[Shard]) -> Result<Vec<(&'a CudaDevice, &'a CudaOptions)>, TrainError> {
     let refused = |why: String| Err(TrainError::Setting(why));
-    let of = |place: &'a Place| match place {
+    let gpu_of = |place: &'a Place| match place {
         Place::Cuda(device, options) => Some((device, options)),
         Place::Cpu => None,
     };
-    let Some(gpus) = places.iter().map(of).collect::<Option<Vec<_>>>() else {
-        return refused("One process trains on several GPUs or on the CPU, not on both.".into());
+    let Some(gpus) = places.iter().map(gpu_of).collect::<Option<Vec<_>>>() else {
+        return refused("One process can train on several GPUs or on the CPU, not on both.".into());
     };
     for (i, (device, options)) in gpus.iter().enumerate() {
         if gpus[..i].iter().any(|(other, _)| other.info().index == device.info().index) {
             return refused(format!("cuda:{} is named twice: name every GPU once.", device.info().index));
         }
         if **options != *gpus[0].1 {
-            return refused("The GPUs of one process train in the same precision, with the same options.".into());
+            return refused(
+                "The GPUs of one process have to train in the same precision, with the same options.".into(),
+            );
         }
         if options.precision.scales_the_loss() {
             return refused(format!(
-                "{} scales the loss, and one process with several GPUs does not: train in fp32, tf32 or bf16, or with a process a GPU (--gpus).",
+                "{} scales the loss, and one process with several GPUs does not: train in fp32, tf32 or bf16, or with one process per GPU (--gpus).",
                 options.precision
             ));
         }
@@ -128,7 +134,7 @@ impl Replicas for CudaReplicas {
         for (replica, shard) in self.all.iter_mut().zip(&self.shards) {
             let part = p.part(shard);
             let rates = vec![p.learning_rate; super::SLOTS];
-            // Where each batch begins on a replica follows from its own samples; shares are counted when gradients are gathered.
+            // Where each batch begins on a replica depends on its own samples; shares are applied when gradients are gathered.
             let batches =
                 Batches { set: p.set, indices: &part, size: shard.len, learning_rates: &rates, step: 0, shards: &[] };
             replica.prepare_steps(&batches)?;
@@ -164,20 +170,20 @@ impl Replicas for CudaReplicas {
 
     fn copied_bytes(&self) -> [u64; 2] {
         let bytes = |arrays: Vec<DeviceArray>| arrays.iter().map(|a| a.bytes().len() as u64).sum();
-        [bytes(self.all[0].arrays_that_are_read()), bytes(self.all[0].gradients_that_travel())]
+        [bytes(self.all[0].forward_arrays()), bytes(self.all[0].gradient_arrays())]
     }
 }
 
 impl CudaTraining {
-    /// Weights, those in half, and running statistics.
-    fn arrays_that_are_read(&self) -> Vec<DeviceArray> {
+    /// Weights, half-precision weights, and running statistics.
+    fn forward_arrays(&self) -> Vec<DeviceArray> {
         let statistics = self.params.statistics().map(|s| (&s.running).into());
         let weights: DeviceArray = (&self.params.weights).into();
         std::iter::once(weights).chain(self.params.copy()).chain(statistics).collect()
     }
 
-    /// Gradients in f32 and in half.
-    fn gradients_that_travel(&self) -> Vec<DeviceArray> {
+    /// Gradients in f32 and in half precision.
+    fn gradient_arrays(&self) -> Vec<DeviceArray> {
         let (exact, rounded) = self.params.gradients();
         let exact: DeviceArray = (&exact).into();
         std::iter::once(exact).chain(rounded).filter(|a| !a.is_empty()).collect()
@@ -187,17 +193,17 @@ impl CudaTraining {
         match self.repeated.as_ref().map(|r| &r.source) {
             Some(Source::Resident(_)) => Ok(()),
             _ => Err(TrainError::Setting(
-                "One process with several GPUs keeps all images in their memory: there is not enough of it, or --resident off was said.".into(),
+                "One process with several GPUs keeps all images in their memory: there is not enough of it, or --resident off was given.".into(),
             )),
         }
     }
 
-    /// Queues the next prepared step until its gradients are there.
+    /// Queues the next prepared step up to its gradients.
     fn queue_gradients(&mut self) -> Result<(), TrainError> {
         self.queue_next(|program, stream| Ok(program.queue_part(stream, 0..program.update_begins())?))
     }
 
-    /// Queues the rest of it: of a replica without an update only what counts the step.
+    /// Queues the rest of the step: without `updates` only the counting of the step.
     fn queue_end(&self, updates: bool) -> Result<(), TrainError> {
         let Some(program) = self.repeated.as_ref().and_then(|r| self.program_of(r)) else {
             return Err(TrainError::Setting("No steps were prepared.".into()));

@@ -1,14 +1,14 @@
-//! Where the samples of a training are.
+//! Memory of a training's samples.
 
 use crate::train::Samples;
 use std::sync::Arc;
 use warpbook_data::{Dataset, Rows};
 use warpbook_device::{CudaDevice, Slice};
 
-/// Samples in device memory, with the host's, by whose addresses they are found again.
+/// Samples in device memory, with the host's, whose addresses identify them.
 #[derive(Debug)]
 pub(super) enum Resident {
-    /// The host's are `None` where other batches come to lie here.
+    /// The host's images are `None` if other batches replace these.
     Images {
         set: Option<Dataset>,
         images: Slice<u8>,
@@ -35,7 +35,7 @@ impl Resident {
         })
     }
 
-    pub fn is(&self, samples: Samples<'_>) -> bool {
+    pub fn holds(&self, samples: Samples<'_>) -> bool {
         match (self, samples) {
             (Self::Images { set: Some(own), .. }, Samples::Images(set)) => {
                 Arc::ptr_eq(own.images(), set.images()) && Arc::ptr_eq(own.labels(), set.labels())
@@ -48,11 +48,11 @@ impl Resident {
     }
 }
 
-/// Where the batches of samples are found.
+/// Source of the batches of samples.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
-    /// In a data set of this number.
+    /// The data set with this index in device memory.
     Resident(usize),
-    /// On the host; they are copied one by one.
+    /// Host memory; batches are copied one by one.
     Host(Dataset),
 }

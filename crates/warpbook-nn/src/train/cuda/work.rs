@@ -1,16 +1,16 @@
-//! The work of a step's operations: what they compute, and the bytes that they have to move at least.
+//! The work of a step's operations: their computations, and the bytes that they have to move at least.
 
 use super::params::{ParamBytes, rounded_params};
 use super::{CudaOptions, FusionPlan};
 use crate::network::{Network, Node, Op, PoolKind, ValueId};
 use crate::train::{Recipe, StepOperation};
 
-/// What the operations' work follows from.
+/// Inputs from which the operations' work is computed.
 pub(super) struct StepWork<'a> {
     pub recipe: &'a Recipe,
     pub options: &'a CudaOptions,
     pub fusion: &'a FusionPlan,
-    /// Samples of the operation.
+    /// Number of samples of the operation.
     pub n: usize,
 }
 
@@ -23,15 +23,15 @@ struct Work {
 }
 
 impl StepWork<'_> {
-    /// The operation of a pass by the pass's name, as "conv1 forward". Of those whose work is next to nothing, and of layers of the learner's own
-    /// source, whose arithmetic is not known, nothing is counted that is not certain.
+    /// The operation with a pass's name, such as "conv1 forward". Work that is negligible counts as 0, as does uncertain work: the
+    /// arithmetic of custom layers is unknown.
     pub fn operation(&self, name: &str) -> StepOperation {
-        let of_node = |node: &Node| {
+        let node_work = |node: &Node| {
             let pass = name.strip_prefix(&node.name)?.strip_prefix(' ')?;
-            // The forward pass once more.
-            self.of_node(node, if pass == "recomputation" { "forward" } else { pass })
+            // A recomputation is the forward pass once more.
+            self.node_work(node, if pass == "recomputation" { "forward" } else { pass })
         };
-        let work = self.network().nodes().iter().find_map(of_node).unwrap_or_else(|| self.around(name));
+        let work = self.network().nodes().iter().find_map(node_work).unwrap_or_else(|| self.other_work(name));
         let Work { flops, read, written } = work;
         StepOperation { name: name.to_owned(), flops, bytes: read + written, written_bytes: written }
     }
@@ -40,7 +40,7 @@ impl StepWork<'_> {
         &self.recipe.network
     }
 
-    /// Bytes of an activation.
+    /// Bytes of an activation element.
     fn element(&self) -> u64 {
         self.options.precision.activations().bytes()
     }
@@ -58,13 +58,13 @@ impl StepWork<'_> {
         self.network().nodes().iter().position(|n| std::ptr::eq(n, node))
     }
 
-    fn of_node(&self, node: &Node, pass: &str) -> Option<Work> {
+    fn node_work(&self, node: &Node, pass: &str) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
         let masked = self.place(node).is_some_and(|i| self.fusion.nodes[i].mask);
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
-            return self.of_product(node, pass, masked);
+            return self.product_work(node, pass, masked);
         }
-        // Where each maximum was, a byte an output.
+        // The position of each maximum takes one byte per output.
         let places = match node.op {
             Op::Pool(p) if p.kind == PoolKind::Max => self.elements(node.output),
             _ => 0,
@@ -85,14 +85,14 @@ impl StepWork<'_> {
         Some(Work { flops: 0, read, written })
     }
 
-    /// Of a convolution or a linear layer: each pass has the forward pass's operations.
-    fn of_product(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
+    /// Work of a convolution or a linear layer: each pass has the forward pass's operations.
+    fn product_work(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
-        // Where the epilogue computes a maximum, that is what is written, and where it was.
+        // If the epilogue computes a maximum, the maxima and their positions are written.
         let (nodes, place) = (self.network().nodes(), self.place(node));
         let with_places = |pool: usize| self.value(nodes[pool].output) + self.elements(nodes[pool].output);
         let written = place.and_then(|i| self.fusion.nodes[i].pool).map_or(y, with_places);
-        // Where the weight gradient expands that maximum's gradient, both are read, and the mask in the maximum's output.
+        // If the weight gradient expands that maximum's gradient, it reads both, and the mask in the maximum's output.
         let mask = |pool: usize| if self.fusion.nodes[pool].mask { self.value(nodes[pool].output) } else { 0 };
         let dy = place.and_then(|i| self.fusion.unpooled(i)).map_or(y, |pool| with_places(pool) + mask(pool));
         let weight = self.network().params()[node.params[0]].len() as u64;
@@ -109,17 +109,17 @@ impl StepWork<'_> {
         })
     }
 
-    /// Of what is around the layers. What their last blocks do, or small kernels after them, is next to nothing.
-    fn around(&self, name: &str) -> Work {
+    /// Work around the layers. The work of last blocks, or of small kernels instead, is negligible.
+    fn other_work(&self, name: &str) -> Work {
         let last = self.network().values().len() - 1;
         let ([inputs, outputs], element) = ([0, last].map(|v| self.elements(v)), self.element());
         let slots = self.recipe.optimizer.state_slots();
-        let held = ParamBytes::of(self.network(), Some(slots), self.options.precision.activations());
+        let held = ParamBytes::new(self.network(), Some(slots), self.options.precision.activations());
         let (read, written) = match name {
             "images" => (inputs, inputs * element),
             "rows" => (4 * (inputs + outputs), element * inputs + 4 * outputs),
             "loss" => (outputs * element, outputs * element),
-            // Each sum is read and written in f32, and left in the gradients too.
+            // Each sum is read and written in f32, and copied to the gradients too.
             "sum of gradients" => (held.gradients + held.weights, held.gradients + held.weights),
             "norm of the gradients" => (held.gradients, 0),
             "optimiser" => (held.weights + held.state + held.gradients, held.weights + held.state + held.copy),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn check_with(recipe: &Recipe, options: CudaOptions, expect: &[(&str, u64, u64, u64)]) {
-        let fusion = FusionPlan::of(&recipe.network, &options, Some(HOPPER));
+        let fusion = FusionPlan::new(&recipe.network, &options, Some(HOPPER));
         let work = StepWork { recipe, options: &options, fusion: &fusion, n: 10 };
         for (name, flops, read, written) in expect {
             let o = work.operation(name);
@@ -154,7 +154,7 @@ mod tests {
         let (x, maxima, conv1) = (10 * 1024 * 3, 10 * 256 * 32, 2 * 10 * 1024 * 32 * 27);
         let options = CudaOptions::new(Precision::AmpBf16);
         let forward = ("conv1 forward", conv1, 2 * (x + 32 * 27), 3 * maxima);
-        // The gradient of the maxima, their values as the mask, and a byte for the place of each.
+        // The gradient of the maxima, their values as the mask, and a byte for the position of each.
         let expanded = ("conv1 weight gradient", conv1, 2 * x + 5 * maxima, 4 * 32 * 27);
         let conv2 = ("conv2 weight gradient", 2 * 10 * 256 * 64 * 288, 2 * 10 * 256 * (32 + 64), 4 * 64 * 288);
         check_with(&recipe, options, &[forward, expanded, conv2]);
@@ -175,11 +175,11 @@ mod tests {
             &[
                 ("batch", 0, 0, 0),
                 ("images", 0, 7840, 15_680),
-                // Its epilogue computes the maxima: they are written, and where they were.
+                // Its epilogue computes the maxima: they are written, with their positions.
                 ("conv2 forward", conv2, 2 * (10 * 676 * 32 + 18_432), 3 * 10 * 144 * 64),
-                // It reads its input again, as the mask of the ReLU before.
+                // It reads its input again, as the mask of the ReLU before it.
                 ("conv2 input gradient", conv2, 2 * (10 * 576 * 64 + 18_432 + 10 * 676 * 32), 2 * 10 * 676 * 32),
-                // Gradients of convolutions are in f32, those of linear layers in half.
+                // Gradients of convolutions are in f32, those of linear layers in half precision.
                 ("conv2 weight gradient", conv2, 2 * 10 * (676 * 32 + 576 * 64), 4 * 18_432),
                 ("fc1 weight gradient", fc1, 2 * 10 * (9216 + 128), 2 * 128 * 9216),
                 ("pool1 backward", 0, 10 * 144 * 64 * (2 + 2 + 1), 2 * 10 * 576 * 64),
@@ -203,7 +203,7 @@ mod tests {
         );
         // Momentum is read and written, weights too; gradients are read.
         let options = CudaOptions::new(Precision::Fp32);
-        let fusion = FusionPlan::of(&recipe.network, &options, Some(HOPPER));
+        let fusion = FusionPlan::new(&recipe.network, &options, Some(HOPPER));
         let work = StepWork { recipe: &recipe, options: &options, fusion: &fusion, n: 10 };
         let o = work.operation("optimiser");
         assert!((4 * 1_199_882 * 5..4 * 1_199_882 * 5 + 4096).contains(&o.bytes), "{o:?}");

@@ -1,26 +1,27 @@
-//! Which gradients travel together.
+//! Gradients grouped into buckets that are reduced together.
 
 use crate::network::{Network, ParamId};
 
 /// Gradients that are reduced together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// The parameters, in the order in which the backward pass makes their gradients.
+    /// Parameters, in the order in which the backward pass computes their gradients.
     pub params: Vec<ParamId>,
-    /// Their elements.
+    /// Number of elements.
     pub len: usize,
-    /// Bytes that travel.
+    /// Bytes that are sent.
     pub bytes: usize,
 }
 
-/// The most that the first bucket is filled with before it is sent: small, so that communication begins while most of the backward pass is still ahead.
-/// PyTorch's DistributedDataParallel has the same (`_DEFAULT_FIRST_BUCKET_BYTES`).
+/// Largest size of the first bucket: small, so that communication begins while most of the backward pass is still ahead. PyTorch's
+/// DistributedDataParallel uses this value too (`_DEFAULT_FIRST_BUCKET_BYTES`).
 const FIRST_BUCKET_BYTES: usize = 1 << 20;
 
-/// The buckets of a network's gradients, from its last layer to its first: each is filled until it has `bucket_bytes`, the first one until it has 1 MiB
-/// if that is less, with so many `bytes` for a value of each parameter. The gradients of one operation stay together, so that a bucket is ready when
-/// the operation is, but for a bias whose gradient has another type than that of its weights: it goes with the last bucket, since a reduction of both
-/// takes two launches, and since the weights need not wait for it. What is not trained has no gradient.
+/// Plans the buckets of a network's gradients, from its last layer to its first. Each is filled until it has `bucket_bytes`, the first one
+/// until it has 1 MiB if that is less; `bytes` gives the size of a value of each parameter. The gradients of one operation stay together,
+/// so that a bucket is ready when the operation is. An exception is a bias whose gradient has another type than that of its weights: it
+/// goes with the last bucket, since a reduction of both takes two launches, and since the weights need not wait for it. Untrained
+/// parameters have no gradient.
 #[must_use]
 pub fn plan_buckets(network: &Network, bytes: &[usize], bucket_bytes: usize) -> Vec<Bucket> {
     let empty = || Bucket { params: Vec::new(), len: 0, bytes: 0 };
@@ -60,7 +61,7 @@ mod tests {
     use crate::network::{amp_recipe, batch_norm, cifar10_cnn, conv2d, flatten, linear, relu};
     use proptest::prelude::*;
 
-    /// So many bytes for every parameter.
+    /// The given number of bytes for every parameter.
     fn all(network: &Network, bytes: usize) -> Vec<usize> {
         vec![bytes; network.params().len()]
     }
@@ -74,8 +75,8 @@ mod tests {
     fn buckets_go_from_the_last_layer_to_the_first() {
         let network = network();
         let names = |buckets: &[Bucket]| -> Vec<Vec<String>> {
-            let of = |b: &Bucket| b.params.iter().map(|id| network.params()[*id].name.clone()).collect();
-            buckets.iter().map(of).collect()
+            let names_of = |b: &Bucket| b.params.iter().map(|id| network.params()[*id].name.clone()).collect();
+            buckets.iter().map(names_of).collect()
         };
         let each = names(&plan_buckets(&network, &all(&network, 4), 1));
         assert_eq!(each[0], ["fc1.weight", "fc1.bias"]);
@@ -90,11 +91,11 @@ mod tests {
         let cifar = cifar10_cnn();
         let lens = plan_buckets(&cifar, &all(&cifar, 2), 25 << 20).iter().map(|b| b.len).collect::<Vec<_>>();
         assert_eq!(lens, [2049 * 512 + 513 * 10, cifar.parameter_count() - 2049 * 512 - 513 * 10]);
-        // 4096 x 4096 weights and 4096 biases a layer.
+        // 4096 x 4096 weights and 4096 biases per layer.
         let recipe = amp_recipe(4096);
         let layers = plan_buckets(&recipe, &all(&recipe, 2), 25 << 20);
         assert_eq!(layers.iter().map(|b| b.len).collect::<Vec<_>>(), [4097 * 4096; 3]);
-        // Biases in f32 wait for the last of the weights in half.
+        // Biases in f32 wait for the last of the weights in half precision.
         let bytes: Vec<usize> = recipe.params().iter().map(|p| if p.shape.len() > 1 { 2 } else { 4 }).collect();
         let layers = plan_buckets(&recipe, &bytes, 25 << 20);
         assert_eq!(layers.iter().map(|b| b.len).collect::<Vec<_>>(), [4096 * 4096, 4096 * 4096, 4099 * 4096]);

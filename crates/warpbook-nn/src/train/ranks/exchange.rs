@@ -1,19 +1,19 @@
-//! The gradients of one backward pass on the CPU on their way to the other ranks and back.
+//! The gradients of one backward pass on the CPU in transit between the ranks.
 
 use super::{Bucket, Pending, Ranks, plan_buckets};
 use crate::network::Network;
 use crate::train::TrainError;
 use warpbook_ranks::Reduce;
 
-/// The buckets of a network, and those that are on their way.
+/// The buckets of a network, and those in transit.
 #[derive(Debug)]
 pub(in crate::train) struct Exchange {
     ranks: Ranks,
     buckets: Vec<Bucket>,
-    /// Of each operation of the network, how many buckets are ready once its backward pass is made.
+    /// For each operation of the network, the number of buckets that are ready after its backward pass.
     ready: Vec<usize>,
     sent: Vec<Pending<Vec<f32>>>,
-    /// Arrays of former steps, to be filled again.
+    /// Arrays of earlier steps, for reuse.
     spare: Vec<Vec<f32>>,
 }
 
@@ -31,7 +31,7 @@ impl Exchange {
         Self { ranks: ranks.clone(), buckets, ready, sent: Vec::new(), spare: Vec::new() }
     }
 
-    /// Sends what is ready now that an operation's backward pass was made.
+    /// Sends the buckets that are ready after an operation's backward pass.
     pub fn after(&mut self, node: usize, gradients: &[Vec<f32>]) {
         while self.sent.len() < self.ready[node] {
             let bucket = &self.buckets[self.sent.len()];
@@ -48,7 +48,7 @@ impl Exchange {
         }
     }
 
-    /// Waits for the sums, and puts them in the place of this rank's gradients.
+    /// Waits for the sums, and replaces this rank's gradients by them.
     pub fn finish(&mut self, gradients: &mut [Vec<f32>]) -> Result<(), TrainError> {
         debug_assert_eq!(self.sent.len(), self.buckets.len());
         for (bucket, pending) in self.buckets.iter().zip(self.sent.drain(..)) {
@@ -64,7 +64,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Forgets what is on its way, after an error.
+    /// Drops everything in transit, after an error.
     pub fn give_up(&mut self) {
         self.sent.clear();
     }

@@ -1,10 +1,10 @@
 //! Data-parallel training: every rank has all weights and a part of each batch; gradients are summed over the ranks.
 //!
-//! The global batch is the recipe's. A rank takes consecutive samples of it ([`warpbook_ranks::shard`]), and its loss counts by their share, so that
-//! the sum of the ranks' gradients is that of the mean over the global batch. Dropout and augmentation draw by the place in the global
-//! batch, so the numbers are those of one rank.
+//! The recipe's batch is the global batch. A rank takes consecutive samples of it ([`warpbook_ranks::shard`]), and its loss is weighted by
+//! their share, so that the sum of the ranks' gradients is the gradient of the mean over the global batch. Dropout and augmentation draw by
+//! the position in the global batch, so the numbers equal those of a single rank.
 //!
-//! Gradients travel in buckets, in the order in which the backward pass makes them, while it goes on. Source: Li et al., "PyTorch Distributed:
+//! Gradients travel in buckets during the backward pass, in the order in which it computes them. Source: Li et al., "PyTorch Distributed:
 //! Experiences on Accelerating Data Parallel Training", VLDB 2020.
 
 mod buckets;
@@ -26,31 +26,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use warpbook_ranks::{Aborter, Collective, Shard, Wire};
 
-/// How ranks train together.
+/// Options of training on several ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RanksOptions {
-    /// The type in which gradients travel. In 16 bits they take half of the time on a slow link and are rounded on the way; bf16 has the range of
-    /// f32, and fp16 loses gradients below 6e-8 unless the loss is scaled.
+    /// Type in which gradients are sent. 16 bits take half the time on a slow link, and round the gradients; bf16 has the range of f32, and
+    /// fp16 loses gradients below 6e-8 unless the loss is scaled.
     pub wire: Wire,
-    /// Bytes of gradients, as they travel, after which a bucket is sent: 25 MiB in PyTorch. Small ones cost a message each, large ones leave less
-    /// of the backward pass to hide behind.
+    /// Bytes of gradients, as sent, after which a bucket is sent: 25 MiB in PyTorch. Small buckets cost a message each, large ones leave
+    /// less of the backward pass to hide behind.
     pub bucket_bytes: usize,
-    /// Whether batch normalisation takes the statistics of the global batch; otherwise of the rank's part. The running statistics are the
-    /// means over the ranks in any case.
+    /// True if batch normalisation uses the statistics of the global batch; otherwise those of the rank's part. The running statistics are
+    /// the means over the ranks in any case.
     pub synchronised_norm: bool,
 }
 
-/// As PyTorch's `bucket_cap_mb`.
+/// PyTorch's `bucket_cap_mb`.
 const BUCKET_BYTES: usize = 25 << 20;
 
 impl Default for RanksOptions {
-    /// fp32, 25 MiB, local statistics.
+    /// Uses fp32, 25 MiB, and local statistics.
     fn default() -> Self {
         Self { wire: Wire::F32, bucket_bytes: BUCKET_BYTES, synchronised_norm: false }
     }
 }
 
-/// A rank's part in a training of several. Clones are the same rank.
+/// A rank in a training on several. Clones are the same rank.
 #[derive(Debug, Clone)]
 pub struct Ranks {
     team: Arc<Team>,
@@ -59,58 +59,58 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// A rank of a group that has met.
+    /// Creates a rank of a group whose members have met.
     #[must_use]
     pub fn new(collective: Box<dyn Collective>, options: RanksOptions) -> Self {
         let trace = Trace::default();
         Self { team: Arc::new(Team::new(collective, trace.clone())), trace, options }
     }
 
-    /// This rank, from 0.
+    /// Index of this rank, from 0.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.team.rank()
     }
 
-    /// The number of ranks.
+    /// Number of ranks.
     #[must_use]
     pub fn world(&self) -> usize {
         self.team.world()
     }
 
-    /// How they train.
+    /// Options of the training.
     #[must_use]
     pub fn options(&self) -> RanksOptions {
         self.options
     }
 
-    /// The same rank, which trains with other ones.
+    /// Returns the same rank with other options.
     #[must_use]
     pub fn with_options(&self, options: RanksOptions) -> Self {
         Self { options, ..self.clone() }
     }
 
-    /// Ends the work of all ranks for a reason, from any thread.
+    /// Returns a handle that ends the work of all ranks for a reason, from any thread.
     #[must_use]
     pub fn aborter(&self) -> Aborter {
         self.team.aborter()
     }
 
-    /// Why the work of all ranks is over, if it is: waits so long for a reason.
+    /// Returns why the work of all ranks has ended, if it has: waits at most `wait` for a reason.
     #[must_use]
     pub fn why_over(&self, wait: Duration) -> Option<String> {
         self.team.aborter().why_within(wait)
     }
 
-    /// Waits until all ranks have done their work, and ends the group. What is asked of it afterwards fails.
+    /// Waits until all ranks have finished, and ends the group. Later calls fail.
     ///
     /// # Errors
-    /// A rank failed or died before it was done.
+    /// If a rank failed or died before it was done.
     pub fn finish(&self) -> Result<(), TrainError> {
         self.team.finish()
     }
 
-    /// Queues an operation of all ranks, which runs after those that were queued before.
+    /// Queues an operation of all ranks, which runs after those queued before.
     pub(in crate::train) fn queue<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut dyn Collective) -> warpbook_ranks::Result<R> + Send + 'static,
@@ -118,7 +118,7 @@ impl Ranks {
         self.team.queue("metrics", operation)
     }
 
-    /// The same under a name of its own in what is recorded.
+    /// Like [`Ranks::queue`], recorded under this name.
     pub(in crate::train) fn queue_named<R: Send + 'static>(
         &self,
         name: &str,
@@ -127,12 +127,12 @@ impl Ranks {
         self.team.queue(name, operation)
     }
 
-    /// Begins to record what this rank does in steps on the CPU.
+    /// Starts recording this rank's work in steps on the CPU.
     pub fn record_work(&self) {
         self.trace.start();
     }
 
-    /// What it has done since [`Ranks::record_work`], and ends the recording.
+    /// Returns the work since [`Ranks::record_work`], and ends the recording.
     #[must_use]
     pub fn recorded_work(&self) -> Vec<RankWork> {
         self.trace.take()
@@ -142,41 +142,41 @@ impl Ranks {
         &self.trace
     }
 
-    /// The bytes of all ranks, in their order.
+    /// Gathers the bytes of all ranks, in the order of ranks.
     ///
     /// # Errors
-    /// A rank is lost.
+    /// If a rank is lost.
     pub fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TrainError> {
         let bytes = bytes.to_vec();
         self.queue(move |ranks| ranks.all_gather(&bytes)).wait()
     }
 
-    /// Sums over the ranks, added in their order.
+    /// Sums over the ranks, added in the order of ranks.
     pub(in crate::train) fn sums(&self, values: &[f64]) -> Result<Vec<f64>, TrainError> {
         let values = values.to_vec();
         self.queue(move |ranks| ranks.sum_f64(&values)).wait()
     }
 
-    /// Whether any rank says so.
+    /// For each flag, true if it is true on any rank.
     pub(in crate::train) fn any(&self, flags: &[bool]) -> Result<Vec<bool>, TrainError> {
         let flags: Vec<f64> = flags.iter().map(|flag| f64::from(u8::from(*flag))).collect();
         Ok(self.sums(&flags)?.into_iter().map(|count| count > 0.0).collect())
     }
 
-    /// What rank 0 says.
-    pub(in crate::train) fn of_first(&self, value: u64) -> Result<u64, TrainError> {
+    /// Broadcasts rank 0's value.
+    pub(in crate::train) fn broadcast_from_first(&self, value: u64) -> Result<u64, TrainError> {
         self.queue(move |ranks| ranks.of_first(value)).wait()
     }
 
-    /// The score of all parts of a data set.
+    /// Combines the scores of all parts of a data set.
     pub(in crate::train) fn score(&self, own: Score) -> Result<Score, TrainError> {
         let sum = if own.of == 0 { 0.0 } else { own.loss * own.of as f64 };
         let sums = self.sums(&[sum, own.correct as f64, own.of as f64])?;
         Ok(Score { loss: sums[0] / sums[2].max(1.0), correct: sums[1] as usize, of: sums[2] as usize })
     }
 
-    /// What a step came to over the global batch, of what each rank's part came to. Where a loss is no finite number, `layer` is asked on the first rank
-    /// whose part it is, and all get its answer.
+    /// Combines the outcomes of the ranks' parts to the step's outcome over the global batch. If a loss is not finite, `layer` is called on
+    /// the first rank with such a part, and all ranks get its answer.
     pub(in crate::train) fn outcome(
         &self,
         (loss, correct): (f64, usize),
@@ -204,7 +204,7 @@ impl Ranks {
         Ok(Err(Broken { loss, layer: format!("{layer} on rank {first}") }))
     }
 
-    /// The same of all steps that a GPU has made at once; `outcomes` are of this rank's parts.
+    /// Like [`Ranks::outcome`], for all steps that a GPU has made at once; `outcomes` are of this rank's parts.
     pub(in crate::train) fn outcomes(
         &self,
         outcomes: &mut [StepOutcome],
@@ -234,7 +234,7 @@ impl Ranks {
     }
 }
 
-/// As "4 ranks".
+/// Writes "4 ranks".
 impl std::fmt::Display for Ranks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ranks", self.world())

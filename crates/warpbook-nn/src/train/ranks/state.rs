@@ -1,4 +1,4 @@
-//! The same state on all ranks: what rank 0 has, at the beginning and after it has read a checkpoint.
+//! Distributes rank 0's state to all ranks, at the beginning and after it has read a checkpoint.
 
 use super::Ranks;
 use crate::network::Network;
@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 use warpbook_gemm::Finding;
 
 impl Ranks {
-    /// An error unless all ranks train the same recipe on the same data, which the sentence tells.
-    pub(in crate::train) fn ensure_the_same(&self, recipe: &Recipe, data: Samples<'_>) -> Result<(), TrainError> {
+    /// Refuses ranks that train different recipes or data; the message tells which.
+    pub(in crate::train) fn ensure_same_training(&self, recipe: &Recipe, data: Samples<'_>) -> Result<(), TrainError> {
         let options = self.options();
         let settings = Sha256::digest(format!("{recipe:?} {options:?}"));
         let samples = match data {
@@ -31,7 +31,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Rank 0's state and step, on all ranks; `own` is this rank's, of the same network and optimiser.
+    /// Distributes rank 0's state and step to all ranks; `own` is this rank's, of the same network and optimiser.
     pub(in crate::train) fn share(
         &self,
         network: &Network,
@@ -57,12 +57,12 @@ impl Ranks {
         let slots = own.slots.iter().map(shared).collect::<Result<_, _>>()?;
         let scaler =
             (word(2) == 1).then(|| ScalerState { scale: f32::from_bits(word(3) as u32), steps: word(4) as u32 });
-        let kernels = self.kernels_of_first(&own.kernels)?;
+        let kernels = self.share_kernels(&own.kernels)?;
         Ok((State { weights, slots, updates: word(1), scaler, kernels }, word(0)))
     }
 
-    /// Rank 0's kernels of matrix products, on all ranks: with them all compute the same bits.
-    pub(in crate::train) fn kernels_of_first(&self, own: &[Finding]) -> Result<Vec<Finding>, TrainError> {
+    /// Distributes rank 0's kernels of matrix products to all ranks, so that all compute the same bits.
+    pub(in crate::train) fn share_kernels(&self, own: &[Finding]) -> Result<Vec<Finding>, TrainError> {
         let own = if self.rank() == 0 { own } else { &[] };
         let unreadable =
             |why: serde_json::Error| TrainError::Setting(format!("Rank 0's kernels cannot be read: {why}."));

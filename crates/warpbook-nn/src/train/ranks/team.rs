@@ -1,4 +1,4 @@
-//! A thread that talks to the other ranks, so that the backward pass goes on meanwhile.
+//! A thread that communicates with the other ranks while the backward pass goes on.
 
 use super::trace::{RankThread, Trace};
 use crate::train::TrainError;
@@ -14,7 +14,7 @@ enum Job {
     Finish(mpsc::Sender<warpbook_ranks::Result<()>>),
 }
 
-/// The thread. Operations run one after the other in the order in which they were queued, which is the same on all ranks.
+/// The communicating thread. Operations run in the order in which they were queued, which is equal on all ranks.
 #[derive(Debug)]
 pub(super) struct Team {
     rank: usize,
@@ -25,18 +25,18 @@ pub(super) struct Team {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What an operation will come to.
+/// The future result of an operation.
 #[derive(Debug)]
 pub(in crate::train) struct Pending<R>(mpsc::Receiver<warpbook_ranks::Result<R>>);
 
 impl<R> Pending<R> {
-    /// Waits for it.
+    /// Waits for the result.
     pub fn wait(self) -> Result<R, TrainError> {
-        Ok(self.0.recv().unwrap_or_else(|_| Err(over()))?)
+        Ok(self.0.recv().unwrap_or_else(|_| Err(already_ended()))?)
     }
 }
 
-fn over() -> Error {
+fn already_ended() -> Error {
     Error::Lost("The ranks have ended their work already.".into())
 }
 
@@ -71,7 +71,7 @@ impl Team {
         self.aborter.clone()
     }
 
-    /// Queues a job; where nobody takes it any more, its answer never comes, which the wait for it tells.
+    /// Queues a job; if the thread has ended, no answer comes, and waiting for it reports that.
     fn push(&self, job: Job) {
         if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = jobs.send(job);
@@ -89,7 +89,7 @@ impl Team {
             let begun = Instant::now();
             let result = operation(collective);
             trace.add(RankThread::Communication, &name, begun);
-            // Who has asked may have failed meanwhile.
+            // The caller may have failed meanwhile.
             let _ = reply.send(result);
         })));
         Pending(done)

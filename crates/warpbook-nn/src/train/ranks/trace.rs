@@ -1,37 +1,37 @@
-//! What a rank did in its steps on the CPU, and when.
+//! A rank's work in its steps on the CPU, with times.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Which thread of a rank worked.
+/// A thread of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RankThread {
-    /// The one that makes the passes.
+    /// Computes the passes.
     Compute,
-    /// The one that talks to the other ranks, while the passes go on.
+    /// Communicates with the other ranks while the passes go on.
     Communication,
 }
 
-/// Something that a rank did.
+/// A timed piece of a rank's work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankWork {
-    /// Where.
+    /// Thread that did it.
     pub thread: RankThread,
-    /// As "forward" and "bucket 1 all-reduce". An operation of all ranks includes the wait for the slowest of them.
+    /// Name, such as "forward" or "bucket 1 all-reduce". An operation of all ranks includes the wait for the slowest of them.
     pub name: String,
-    /// Its start, from 1970 on: the clock of the machine, which its processes share.
+    /// Start, since 1970: the machine's clock, which its processes share.
     pub begun: Duration,
-    /// How long it took.
+    /// Duration of the work.
     pub took: Duration,
 }
 
-/// Records while it is on; clones are the same one.
+/// Records while it is on; clones share one recording.
 #[derive(Debug, Clone, Default)]
 pub(in crate::train) struct Trace(Arc<Mutex<Option<Recording>>>);
 
 #[derive(Debug)]
 struct Recording {
-    /// The same moment on both clocks: durations come from the one that never jumps.
+    /// One moment on both clocks: durations come from the clock that never jumps.
     zero: (Instant, Duration),
     work: Vec<RankWork>,
 }
@@ -42,12 +42,12 @@ impl Trace {
         *self.lock() = Some(Recording { zero: (Instant::now(), now), work: Vec::new() });
     }
 
-    /// What was done since the start, in the order in which it ended; from now on nothing is recorded.
+    /// Returns the work since the start, in the order in which it ended, and stops recording.
     pub fn take(&self) -> Vec<RankWork> {
         self.lock().take().map_or_else(Vec::new, |recording| recording.work)
     }
 
-    /// Records what has gone on since `begun`, where it is on.
+    /// Records work that began at `begun`, if recording is on.
     pub fn add(&self, thread: RankThread, name: &str, begun: Instant) {
         if let Some(recording) = &mut *self.lock() {
             let ((zero, at), took) = (recording.zero, begun.elapsed());

@@ -1,4 +1,4 @@
-//! Replicas on the CPU, which work one after the other: the same copies and sums as on GPUs.
+//! Replicas on the CPU, which work one after the other, with the copies and sums of GPUs.
 
 use super::{Prepared, Replicas};
 use crate::train::cpu::{CpuTraining, Owned};
@@ -19,7 +19,7 @@ pub(super) struct CpuReplicas {
 #[derive(Debug)]
 struct Steps {
     set: Owned,
-    /// Of each replica.
+    /// Samples of each replica.
     parts: Vec<Vec<u32>>,
     learning_rate: f64,
 }
@@ -35,7 +35,7 @@ impl CpuReplicas {
 impl Replicas for CpuReplicas {
     fn prepare(&mut self, p: &Prepared<'_>) -> Result<(), TrainError> {
         let parts = self.shards.iter().map(|shard| p.part(shard)).collect();
-        self.steps = Some(Steps { set: Owned::of(p.set), parts, learning_rate: p.learning_rate });
+        self.steps = Some(Steps { set: Owned::new(p.set), parts, learning_rate: p.learning_rate });
         self.made = 0;
         self.outcomes.iter_mut().for_each(Vec::clear);
         Ok(())
@@ -45,7 +45,7 @@ impl Replicas for CpuReplicas {
         let Some(steps) = &self.steps else { return Err(TrainError::Setting("No steps were prepared.".into())) };
         let (Some((first, others)), set) = (self.all.split_first_mut(), steps.set.samples()) else { return Ok(()) };
         for other in &mut *others {
-            other.take_weights_of(first);
+            other.copy_weights_from(first);
         }
         let mut losses = Vec::new();
         for (i, (replica, shard)) in std::iter::once(&mut *first).chain(&mut *others).zip(&self.shards).enumerate() {
@@ -61,7 +61,7 @@ impl Replicas for CpuReplicas {
             return Err(TrainError::NotFinite(format!("Step {step}: the loss is {mean}. Lower the learning rate.")));
         }
         for other in &*others {
-            first.add_gradients_of(other);
+            first.add_gradients_from(other);
         }
         let gradient_norm = first.apply(set.len(), (self.made as u64 - 1, steps.learning_rate))?;
         for (outcomes, loss) in self.outcomes.iter_mut().zip(losses) {
@@ -84,6 +84,6 @@ impl Replicas for CpuReplicas {
     }
 
     fn copied_bytes(&self) -> [u64; 2] {
-        self.all[0].floats_of_weights_and_gradients().map(|floats| 4 * floats)
+        self.all[0].weight_and_gradient_floats().map(|floats| 4 * floats)
     }
 }

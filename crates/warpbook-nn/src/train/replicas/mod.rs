@@ -1,9 +1,10 @@
 //! Data-parallel training in one process: one thread drives all devices.
 //!
-//! The slower of the two ways, as PyTorch's `DataParallel` next to `DistributedDataParallel`. In every step the first device's weights are copied to all
-//! others (*broadcast*), each device takes its part of the batch (*scatter*), all gradients are copied to the first and added there (*gather*), and the
-//! first alone updates its weights. So one link carries everything, nothing of it is hidden behind the backward pass, the optimiser's work is not
-//! shared, and one thread launches the kernels of all devices. [`super::Ranks`] has none of that.
+//! This is the slower of the two methods, like PyTorch's `DataParallel` compared with `DistributedDataParallel`. In every step the first
+//! device's weights are copied to all others (*broadcast*), each device takes its part of the batch (*scatter*), all gradients are copied
+//! to the first and added there (*gather*), and the first alone updates its weights. So one link carries everything, the backward pass
+//! hides none of it, the optimiser's work is not shared, and one thread launches the kernels of all devices. [`super::Ranks`] has none of
+//! these limits.
 
 mod cpu;
 
@@ -17,9 +18,9 @@ use warpbook_data::parallel::collect;
 use warpbook_data::philox;
 use warpbook_ranks::{Shard, shard};
 
-/// What the replicas of a network are asked for.
+/// The interface of a network's replicas.
 pub(super) trait Replicas: std::fmt::Debug + Send {
-    /// Prepares steps of the whole batches of this order, to be made over and over.
+    /// Prepares steps of the whole batches of this order, to be repeated.
     fn prepare(&mut self, batches: &Prepared<'_>) -> Result<(), TrainError>;
 
     /// Makes the next step, or queues it.
@@ -28,21 +29,21 @@ pub(super) trait Replicas: std::fmt::Debug + Send {
     /// Waits for queued steps.
     fn wait(&mut self) -> Result<(), TrainError>;
 
-    /// What the last `count` steps came to on each replica, the oldest first; waits for them.
+    /// Waits for the last `count` steps and returns their outcomes on each replica, the oldest first.
     fn outcomes(&mut self, count: usize) -> Result<Vec<Vec<StepOutcome>>, TrainError>;
 
-    /// The weights of the first replica, in PyTorch's layout.
+    /// Reads the weights of the first replica, in PyTorch's layout.
     fn weights(&self) -> Result<Weights, TrainError>;
 
     /// Bytes that a step copies from the first replica to each other one, and back.
     fn copied_bytes(&self) -> [u64; 2];
 }
 
-/// Steps to be made.
+/// Prepared steps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prepared<'a> {
     pub set: Samples<'a>,
-    /// The samples of [`SLOTS`] global batches.
+    /// Indices of the samples of [`SLOTS`] global batches.
     pub indices: &'a [u32],
     pub batch: usize,
     pub learning_rate: f64,
@@ -55,7 +56,7 @@ impl Prepared<'_> {
     }
 }
 
-/// A training on several devices by one thread of one process. It makes steps that are prepared, for measurements, as [`super::Trainer::queue_step`].
+/// A training on several devices, driven by one thread. It repeats prepared steps, for measurements, like [`super::Trainer::queue_step`].
 #[derive(Debug)]
 pub struct DataParallel {
     recipe: Recipe,
@@ -64,12 +65,12 @@ pub struct DataParallel {
 }
 
 impl DataParallel {
-    /// A training on these devices, whose first one has the weights; [`Place::Cpu`] several times is as many replicas on the CPU, one after the other.
-    /// The recipe's batch is that of all together.
+    /// Creates a training on these devices, the first of which holds the weights; [`Place::Cpu`] several times gives as many replicas on
+    /// the CPU, one after the other. The recipe's batch is the global batch.
     ///
     /// # Errors
-    /// There is no device, or they are of different kinds or computed with in different ways; fp16, whose loss scale only one of them would know; a
-    /// batch that cannot be split, or is made in parts; as of [`super::Trainer::on`].
+    /// If there is no device, or devices differ in kind or options; for fp16, whose loss scale only one replica would know; if the batch
+    /// cannot be split, or is made in parts; as for [`super::Trainer::on`].
     pub fn new<'a>(
         places: &[Place],
         recipe: Recipe,
@@ -82,12 +83,12 @@ impl DataParallel {
         let shards: Vec<Shard> = (0..n).map(|i| shard(batch, i, n)).collect();
         if n == 0 || batch < n {
             return Err(TrainError::Setting(format!(
-                "A batch of {batch} cannot be split over {n} devices: name one device at least, and as many samples as devices."
+                "A batch of {batch} cannot be split over {n} devices: name at least one device, and at least one sample per device."
             )));
         }
         if recipe.accumulate > 1 {
             return Err(TrainError::Setting(format!(
-                "Several devices of one process share out a whole batch: leave accumulate = {} out, or train with ranks.",
+                "Several devices of one process need a whole batch: leave out accumulate = {}, or train with ranks.",
                 recipe.accumulate
             )));
         }
@@ -100,17 +101,17 @@ impl DataParallel {
         Ok(Self { recipe, shards, replicas })
     }
 
-    /// Devices.
+    /// Number of devices.
     #[must_use]
     pub fn devices(&self) -> usize {
         self.shards.len()
     }
 
-    /// Prepares whole batches of a first epoch, to be trained on over and over by [`DataParallel::queue_step`]: those of
+    /// Prepares whole batches of a first epoch, which [`DataParallel::queue_step`] repeats; they equal those of
     /// [`super::Trainer::prepare_steps`] with the same recipe.
     ///
     /// # Errors
-    /// There are fewer samples than a batch has; the device's.
+    /// If there are fewer samples than a batch has; if the device reports an error.
     pub fn prepare_steps<'a>(&mut self, set: impl Into<Samples<'a>>) -> Result<(), TrainError> {
         let (set, batch): (Samples<'_>, usize) = (set.into(), self.recipe.batch);
         set.check(&self.recipe)?;
@@ -131,7 +132,7 @@ impl DataParallel {
     /// Makes the next prepared step; on GPUs it is queued.
     ///
     /// # Errors
-    /// No steps were prepared; the device's.
+    /// If no steps were prepared; if the device reports an error.
     pub fn queue_step(&mut self) -> Result<(), TrainError> {
         self.replicas.step()
     }
@@ -139,19 +140,19 @@ impl DataParallel {
     /// Waits for the queued steps on all devices.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn wait(&mut self) -> Result<(), TrainError> {
         self.replicas.wait()
     }
 
-    /// What the last queued steps, at most 128, came to over the global batches, the oldest first; waits for them.
+    /// Waits for the last queued steps, at most 128, and returns their outcomes over the global batches, the oldest first.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
         let all = self.replicas.outcomes(count)?;
         let steps = all.iter().map(Vec::len).min().unwrap_or(0);
-        let of = |step: usize| {
+        let global_outcome = |step: usize| {
             let parts = || all.iter().map(|outcomes| outcomes[step]).zip(&self.shards);
             StepOutcome {
                 loss: parts().map(|(o, shard)| o.loss * shard.weight()).sum(),
@@ -159,13 +160,13 @@ impl DataParallel {
                 ..all[0][step]
             }
         };
-        Ok((0..steps).map(of).collect())
+        Ok((0..steps).map(global_outcome).collect())
     }
 
-    /// The weights as they are now.
+    /// Reads the current weights.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn weights(&self) -> Result<Weights, TrainError> {
         self.replicas.weights()
     }

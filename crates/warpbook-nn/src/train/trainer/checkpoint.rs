@@ -1,4 +1,4 @@
-//! A training that can be gone on with: weights, the optimiser's state, step and seed, in one safetensors file.
+//! Checkpoints: weights, the optimiser's state, step and seed in one safetensors file, from which a training can be resumed.
 
 use super::Trainer;
 use super::description::{Description, different_layer};
@@ -14,7 +14,7 @@ use std::path::Path;
 use warpbook_data::{Identity, names};
 use warpbook_gemm::Finding;
 
-/// What a checkpoint holds.
+/// Contents of a checkpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Checkpoint {
     pub state: State,
@@ -24,7 +24,7 @@ pub(super) struct Checkpoint {
     pub network: Option<Description>,
 }
 
-/// How the steps so far were made: a training that does it otherwise cannot go on with them. Rates may change, so they are not in it.
+/// Settings of the steps so far: a training with other ones cannot be resumed from them. Rates may change, so they are not included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Made {
     batch: usize,
@@ -35,32 +35,32 @@ pub(super) struct Made {
 }
 
 impl Made {
-    fn of(recipe: &Recipe) -> Self {
+    fn new(recipe: &Recipe) -> Self {
         let groups = recipe.groups.iter().map(|g| Group { rate: 1.0, schedule: None, ..g.clone() }).collect();
         Self { batch: recipe.batch, shuffle: recipe.shuffle, optimizer: recipe.optimizer, groups }
     }
 
-    /// A sentence that names both, where the training that would go on is another.
-    fn other(&self, now: &Self) -> Option<String> {
+    /// If the training to be resumed differs, a sentence that names both settings.
+    fn difference_from(&self, now: &Self) -> Option<String> {
         if self.batch != now.batch {
             return Some(format!(
-                "The checkpoint was made with batches of {}, and this training has batches of {}, so the same step is at another place in the data. Set \
-                 the same batch",
+                "The checkpoint was made with batches of {}, and this training has batches of {}, so the steps do not match the data. Set the \
+                 same batch",
                 self.batch, now.batch
             ));
         }
         if self.shuffle != now.shuffle {
             let words = |shuffled| if shuffled { "shuffled" } else { "in their order" };
             return Some(format!(
-                "The checkpoint was made of samples {}, and this training takes them {}: some would come twice, and others not at all. Set it the \
-                 same",
+                "The checkpoint was trained on samples {}, and this training takes them {}: some would come twice, and others not at all. Choose the \
+                 same order",
                 words(self.shuffle),
                 words(now.shuffle)
             ));
         }
         if self.optimizer != now.optimizer || self.groups != now.groups {
             return Some(format!(
-                "The checkpoint is of another optimiser: {}, and this training has {}. Set the same optimiser",
+                "The checkpoint has another optimiser: {}, and this training has {}. Set the same optimiser",
                 self.words(),
                 now.words()
             ));
@@ -68,7 +68,7 @@ impl Made {
         None
     }
 
-    /// The optimiser in the words of a recipe's file, as "adam_w (betas [0.9,0.999], epsilon 1e-8, weight_decay 0.01)".
+    /// The optimiser in the words of a recipe's file, such as "adam_w (betas [0.9,0.999], epsilon 1e-8, weight_decay 0.01)".
     fn words(&self) -> String {
         let fields = serde_json::to_value(self.optimizer).ok();
         let fields = fields.as_ref().and_then(serde_json::Value::as_object).into_iter().flatten();
@@ -89,14 +89,14 @@ impl Made {
     }
 }
 
-/// What a checkpoint's metadata say.
+/// Contents of a checkpoint's metadata.
 #[derive(Serialize, Deserialize)]
 struct About {
     /// Version of the format.
     checkpoint: u32,
     step: u64,
     seed: u64,
-    /// Steps that changed the weights, where that is not all.
+    /// Number of steps that changed the weights, if that is not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     updates: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,10 +104,10 @@ struct About {
     /// Missing in checkpoints of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made: Option<Made>,
-    /// The network's description, with what it was trained on.
+    /// Description of the network and its training data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<Description>,
-    /// The kernels of its matrix products on a GPU.
+    /// Kernels of its matrix products on a GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     kernels: Vec<Finding>,
 }
@@ -136,7 +136,7 @@ impl Checkpoint {
         Ok(weights::write(&arrays, Some(text), path)?)
     }
 
-    /// Reads a checkpoint that this recipe can go on with.
+    /// Reads a checkpoint from which this recipe can be resumed.
     pub fn load(recipe: &Recipe, path: &Path) -> Result<Self, TrainError> {
         let (network, optimizer) = (&recipe.network, &recipe.optimizer);
         let format = |why: String| WeightsError::Format { path: path.into(), why };
@@ -147,7 +147,7 @@ impl Checkpoint {
         let Some(About { step, seed, updates, scaler, made, network: described, kernels, .. }) = about else {
             let path = path.display();
             return Err(TrainError::Setting(format!(
-                "{path} is not a checkpoint: it holds weights without a training to go on with. Read weights with --init {path}"
+                "{path} is not a checkpoint: it holds weights, but no training to resume. Read weights with --init {path}"
             )));
         };
         if seed != recipe.seed {
@@ -156,8 +156,8 @@ impl Checkpoint {
                 recipe.seed
             )));
         }
-        if let Some(other) = made.as_ref().and_then(|made| made.other(&Made::of(recipe))) {
-            return Err(TrainError::Setting(format!("{other}{}", anew(path))));
+        if let Some(other) = made.as_ref().and_then(|made| made.difference_from(&Made::new(recipe))) {
+            return Err(TrainError::Setting(format!("{other}{}", or_start_anew(path))));
         }
         let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with(STATE))?;
         let slots = (0..optimizer.state_slots()).map(|slot| {
@@ -167,7 +167,7 @@ impl Checkpoint {
         let slots = slots.collect::<Result<Vec<_>, _>>()?;
         let extra = slot_prefix(optimizer.state_slots());
         if tensors.names().iter().any(|n| n.starts_with(&extra)) {
-            return Err(TrainError::Setting(format!("{}: the checkpoint is of another optimiser.", path.display())));
+            return Err(TrainError::Setting(format!("{}: the checkpoint has another optimiser.", path.display())));
         }
         Ok(Self {
             state: State { weights, slots, updates: updates.unwrap_or(step), scaler, kernels },
@@ -180,7 +180,8 @@ impl Checkpoint {
 }
 
 impl Trainer {
-    /// Writes weights, the optimiser's state, the step and what the network is to a safetensors file, to a temporary name first.
+    /// Writes weights, the optimiser's state, the step and a description of the network to a safetensors file. It is written under a
+    /// temporary name, then renamed.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -190,16 +191,16 @@ impl Trainer {
 
     /// Collects the current state for saving.
     pub(super) fn now(&self) -> Result<Checkpoint, TrainError> {
-        let mut network = Description::of(&self.recipe, self.source.as_ref());
+        let mut network = Description::new(&self.recipe, self.source.as_ref());
         if let (Some(network), Some(set)) = (&mut network, &self.set) {
             network.classes = Some(set.classes().to_vec());
             network.trained_on = self.identity().cloned();
         }
-        let (state, made) = (self.engine.state()?, Some(Made::of(&self.recipe)));
+        let (state, made) = (self.engine.state()?, Some(Made::new(&self.recipe)));
         Ok(Checkpoint { state, step: self.step, seed: self.recipe.seed, made, network })
     }
 
-    /// The most bytes that a checkpoint takes.
+    /// Largest number of bytes of a checkpoint.
     pub(super) fn checkpoint_bytes(&self) -> u64 {
         /// Bytes for an array's name and shape.
         const ARRAY: u64 = 256;
@@ -207,21 +208,21 @@ impl Trainer {
         const HEADER: u64 = 1 << 17;
         let slots = self.recipe.optimizer.state_slots();
         let arrays = |trained: bool| if trained { 1 + slots } else { 1 };
-        let of = |spec: &ParamSpec| arrays(spec.role.is_trained()) as u64 * (4 * spec.len() as u64 + ARRAY);
-        HEADER + self.recipe.network.params().iter().map(of).sum::<u64>()
+        let bytes_of = |spec: &ParamSpec| arrays(spec.role.is_trained()) as u64 * (4 * spec.len() as u64 + ARRAY);
+        HEADER + self.recipe.network.params().iter().map(bytes_of).sum::<u64>()
     }
 
-    /// The identity of the images that it is trained on.
+    /// Identity of the training images.
     fn identity(&self) -> Option<&Identity> {
         self.set.as_ref().map(|set| self.identity.get_or_init(|| set.identity()))
     }
 
-    /// Goes on from a checkpoint, to the same bits as without the interruption. Where several ranks train, rank 0 reads it and gives it to the others, whose
-    /// `path` is not used; it may be of another number of ranks.
+    /// Resumes from a checkpoint, to the same bits as without the interruption. If several ranks train, rank 0 reads it and sends it to the
+    /// others, whose `path` is not used; the number of ranks may differ.
     ///
     /// # Errors
-    /// The file cannot be read, or is of another network, optimiser, batch, order or seed, or of other images: the sentence names both. Checkpoints of
-    /// older versions do not say all of that: see [`Trainer::not_compared`].
+    /// If the file cannot be read, or is of another network, optimiser, batch, order or seed, or of other images: the message names both.
+    /// Checkpoints of older versions do not contain all of these: see [`Trainer::not_compared`].
     pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<(), TrainError> {
         if self.ranks.is_none() {
             return self.read(path.as_ref());
@@ -232,7 +233,7 @@ impl Trainer {
         self.share_state()
     }
 
-    /// A sentence on what the checkpoint that this training goes on from does not say, as those of older versions; so it could not be compared.
+    /// A sentence about settings that could not be compared, because the checkpoint of an older version lacks them.
     #[must_use]
     pub fn not_compared(&self) -> Option<&'static str> {
         self.not_compared
@@ -241,12 +242,15 @@ impl Trainer {
     fn read(&mut self, path: &Path) -> Result<(), TrainError> {
         let checkpoint = Checkpoint::load(&self.recipe, path)?;
         self.not_compared = checkpoint.made.is_none().then_some(
-            "The checkpoint is of an older version, which did not note the batch, the optimiser's settings and the data: whether they are the same was not compared.",
+            "The checkpoint is of an older version, which did not record the batch, the optimiser's settings and the data, so these could not be compared.",
         );
         if let Some(description) = &checkpoint.network {
             let network = description.network().ok();
-            if let Some(why) = network.and_then(|of| different_layer(&of, &self.recipe.network)) {
-                let why = format!("The checkpoint is of another network: {why}. Name the same network{}", anew(path));
+            if let Some(why) = network.and_then(|network| different_layer(&network, &self.recipe.network)) {
+                let why = format!(
+                    "The checkpoint has another network: {why}. Choose the same network{}",
+                    or_start_anew(path)
+                );
                 return Err(TrainError::Setting(why));
             }
             self.ensure_same_data(description, path)?;
@@ -254,20 +258,20 @@ impl Trainer {
         self.go_on(&checkpoint.state, checkpoint.step)
     }
 
-    fn ensure_same_data(&self, of: &Description, path: &Path) -> Result<(), TrainError> {
+    fn ensure_same_data(&self, description: &Description, path: &Path) -> Result<(), TrainError> {
         let prepared = (&self.recipe.mean, &self.recipe.deviation);
-        if (&of.mean, &of.deviation) != prepared {
+        if (&description.mean, &description.deviation) != prepared {
             let (mean, deviation) = prepared;
             return Err(TrainError::Setting(format!(
                 "The checkpoint was trained on images with mean {:?} and deviation {:?}, and this training has mean {mean:?} and deviation {deviation:?}. Set \
                  the same{}",
-                of.mean,
-                of.deviation,
-                anew(path)
+                description.mean,
+                description.deviation,
+                or_start_anew(path)
             )));
         }
         let (Some(set), Some(now), Some(then), Some(classes)) =
-            (&self.set, self.identity(), &of.trained_on, &of.classes)
+            (&self.set, self.identity(), &description.trained_on, &description.classes)
         else {
             return Ok(());
         };
@@ -275,16 +279,16 @@ impl Trainer {
             return Ok(());
         }
         Err(TrainError::Setting(format!(
-            "The checkpoint was trained on {then}, of {}; this training is on {now}, of {}. Name the same images{}",
+            "The checkpoint was trained on {then}, of {}; this training is on {now}, of {}. Choose the same images{}",
             names(classes),
             names(set.classes()),
-            anew(path)
+            or_start_anew(path)
         )))
     }
 }
 
-/// The other way out, where a training cannot go on.
-fn anew(path: &Path) -> String {
+/// Suggests the alternative if a training cannot be resumed.
+fn or_start_anew(path: &Path) -> String {
     format!(", or begin a new training with its weights: --init {}", path.display())
 }
 
@@ -295,7 +299,7 @@ mod tests {
     use warpbook_kernels::matmul::Form;
     use warpbook_record::Dtype;
 
-    /// A checkpoint names the kernels of its products; those without any, as of a CPU and of older versions, say nothing of them.
+    /// A checkpoint names the kernels of its products; checkpoints of a CPU and of older versions do not.
     #[test]
     fn kernels_are_kept_where_there_are_any() {
         let about = |kernels| About {

@@ -1,5 +1,5 @@
-//! The description of a network and its training images in a checkpoint, so that it can be evaluated and frozen without its recipe. A frozen
-//! network's file has the same description.
+//! The description of a network and its training images in a checkpoint, so that it can be evaluated and frozen without its recipe. A
+//! frozen network's file has the same description.
 
 use crate::network::{Layer, Network, Shape};
 use crate::train::{Loss, Recipe, TrainError, Views};
@@ -35,8 +35,8 @@ pub(crate) struct Description {
 }
 
 impl Description {
-    /// `None` if the network takes vectors, or has a layer of the learner's own, whose source is in a program.
-    pub fn of(recipe: &Recipe, source: Option<&Source>) -> Option<Self> {
+    /// Describes a recipe; `None` if the network takes vectors, or has a custom layer, whose source is in a program.
+    pub fn new(recipe: &Recipe, source: Option<&Source>) -> Option<Self> {
         let Shape::Image { channels, height, width } = recipe.network.input() else { return None };
         let is_written = recipe.network.nodes().iter().all(|node| node.own.is_none());
         is_written.then(|| Self {
@@ -63,7 +63,7 @@ impl Description {
     }
 }
 
-/// The rest of a checkpoint's metadata does not matter here.
+/// The part of a checkpoint's metadata that is read here.
 #[derive(Deserialize)]
 struct Described {
     network: Option<Description>,
@@ -72,19 +72,19 @@ struct Described {
 /// A network and its training images, as a checkpoint describes them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trained {
-    /// The name, the network, its loss, the normalisation of its images and the views of a test image; the rest is as in [`Recipe::mnist`].
+    /// Name, network, loss, normalisation of images and views of a test image; everything else is as in [`Recipe::mnist`].
     pub recipe: Recipe,
-    /// Where its data set can be opened again, if the training was told: see [`super::Trainer::trained_on`].
+    /// Where its data set can be opened again, if [`super::Trainer::trained_on`] was called.
     pub source: Option<Source>,
-    /// The classes' names, in the order of the network's outputs; `None` in checkpoints of older versions.
+    /// Names of the classes, in the order of the network's outputs; `None` in checkpoints of older versions.
     pub classes: Option<Vec<String>>,
-    /// The training images; `None` in checkpoints of older versions.
+    /// Identity of the training images; `None` in checkpoints of older versions.
     pub identity: Option<Identity>,
 }
 
 impl Trained {
-    /// Reads a checkpoint's description; `None` for weights alone, and for a network that has none: one that takes vectors, or has a layer of your
-    /// own.
+    /// Reads a checkpoint's description; `None` for plain weights, and for a network without one: one that takes vectors, or has a custom
+    /// layer.
     ///
     /// # Errors
     /// If the file cannot be read or is damaged.
@@ -108,10 +108,10 @@ impl Trained {
         Ok(Some(Self { recipe, source, classes: d.classes, identity: d.trained_on }))
     }
 
-    /// An error unless another recipe gives the network the same images: of the same normalisation.
+    /// Checks that another recipe prepares images for the network in the same way, with the same normalisation.
     ///
     /// # Errors
-    /// The sentence names both.
+    /// If it does not; the message names both.
     pub fn ensure_same_preparation(&self, recipe: &Recipe) -> Result<(), TrainError> {
         let (own, other) = (&self.recipe, recipe);
         if (&own.mean, &own.deviation) == (&other.mean, &other.deviation) {
@@ -123,22 +123,22 @@ impl Trained {
         )))
     }
 
-    /// An error unless a recipe has the checkpoint's network, whatever the shares of its dropout.
+    /// Checks that a recipe has the checkpoint's network, apart from probabilities of dropout.
     ///
     /// # Errors
-    /// The sentence names both layers where they differ first.
+    /// If it does not; the message names the first layers that differ.
     pub fn ensure_same_network(&self, recipe: &Recipe) -> Result<(), TrainError> {
         different_layer(&self.recipe.network, &recipe.network).map_or(Ok(()), |why| {
             Err(TrainError::Setting(format!(
-                "The checkpoint is of another network than the recipe {}: {why}.",
+                "The checkpoint has another network than the recipe {}: {why}.",
                 recipe.name
             )))
         })
     }
 }
 
-/// The first layer in which a checkpoint's network and a recipe's differ, in words; `None` if they are the same, apart from the probabilities of dropout
-/// and from what computes a layer.
+/// Describes the first layer in which a checkpoint's network and a recipe's differ; `None` if they agree, apart from the probabilities of
+/// dropout and choices of backends.
 pub(super) fn different_layer(checkpoint: &Network, recipe: &Network) -> Option<String> {
     let [own, other] = [checkpoint, recipe].map(|network| network.without_dropout().without_choices().layers());
     let at = (0..own.len().max(other.len())).find(|at| own.get(*at) != other.get(*at))?;
@@ -192,7 +192,7 @@ mod tests {
         let sentence =
             read.ensure_same_preparation(&Recipe { mean: vec![0.5], ..recipe.clone() }).unwrap_err().to_string();
         assert!(sentence.contains("mean [0.25]") && sentence.contains("mean [0.5]"), "{sentence}");
-        // The recipe's name does not have to be the same to go on.
+        // A training can be resumed under another recipe's name.
         let mut other = Trainer::new(Recipe { name: "other".into(), ..recipe }, &digits.train, None).unwrap();
         other.resume(&path).unwrap();
         assert_eq!(other.step(), 1);
@@ -204,10 +204,10 @@ mod tests {
 
     #[test]
     fn networks_without_images_or_words_are_not_described() {
-        assert_eq!(Description::of(&Recipe::amp_recipe(), None), None);
+        assert_eq!(Description::new(&Recipe::amp_recipe(), None), None);
         let own = crate::network::own(&crate::ops::custom_layer::OwnLayer::new("mine", "its kernels"));
         let network = Network::new([1, 28, 28], [own, flatten(), linear(10)]).unwrap();
-        assert_eq!(Description::of(&Recipe { network, ..Recipe::mnist() }, None), None);
-        assert!(Description::of(&Recipe::cifar10(), None).is_some());
+        assert_eq!(Description::new(&Recipe { network, ..Recipe::mnist() }, None), None);
+        assert!(Description::new(&Recipe::cifar10(), None).is_some());
     }
 }

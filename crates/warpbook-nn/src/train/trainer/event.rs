@@ -1,9 +1,9 @@
-//! What a training tells while it goes on, and why it ended.
+//! Events of a training, and the reasons for its end.
 
 use crate::train::{Score, StepOutcome};
 use std::path::PathBuf;
 
-/// What happens during a training.
+/// An event during a training.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
@@ -11,53 +11,53 @@ pub enum Event {
     Step {
         /// Steps since the beginning.
         step: u64,
-        /// The loss of its batch.
+        /// Loss of its batch.
         loss: f64,
-        /// The learning rate.
+        /// Learning rate of the step.
         learning_rate: f64,
-        /// What else it came to.
+        /// Further results of the step.
         outcome: StepOutcome,
     },
-    /// So many batches were trained on since the last line.
+    /// Several batches were trained on since the last such event.
     Batches {
         /// The epoch, from 1.
         epoch: u32,
-        /// Batches of this epoch that are done.
+        /// Finished batches of this epoch.
         batch: u64,
         /// Steps since the beginning.
         step: u64,
-        /// The mean of their losses.
+        /// Mean of their losses.
         loss: f64,
-        /// The learning rate of the last of them.
+        /// Learning rate of the last of them.
         learning_rate: f64,
     },
-    /// An epoch has ended, and the test set was classified.
+    /// An epoch has ended, and the test set was evaluated.
     Epoch {
         /// The epoch, from 1.
         epoch: u32,
         /// Steps since the beginning.
         step: u64,
-        /// Seconds of its training, evaluation not included.
+        /// Seconds of training in this epoch, evaluation not included.
         seconds: f64,
-        /// How the test set came out.
+        /// Loss and accuracy on the test set.
         test: Score,
     },
-    /// The time budget was used up within an epoch, and the test set was classified.
+    /// The time budget was used up within an epoch, and the test set was evaluated.
     OutOfTime {
         /// The epoch, from 1.
         epoch: u32,
         /// Steps since the beginning.
         step: u64,
-        /// Seconds of the epoch's training, evaluation not included.
+        /// Seconds of training in this epoch, evaluation not included.
         seconds: f64,
-        /// How the test set came out.
+        /// Loss and accuracy on the test set.
         test: Score,
     },
-    /// The checkpoint could not be written for the first time. The training goes on, and writing is tried again each time.
+    /// The checkpoint could not be written, for the first time. The training goes on, and writing is tried again each time.
     NotKept {
-        /// Why, as a sentence that names the file.
+        /// The reason, as a sentence that names the file.
         why: String,
-        /// The file that has it instead, if there is one.
+        /// The file written instead, if any.
         instead: Option<PathBuf>,
     },
 }
@@ -67,9 +67,9 @@ pub enum Event {
 pub enum Ended {
     /// All steps were made.
     Finished,
-    /// Its listener stopped it.
+    /// The listener stopped it.
     Stopped,
-    /// Its time budget was used up.
+    /// The time budget was used up.
     OutOfTime,
 }
 
@@ -83,17 +83,17 @@ impl std::fmt::Display for Ended {
     }
 }
 
-/// Whether a training goes on.
+/// A listener's decision whether a training continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// It goes on.
+    /// The training continues.
     Continue,
-    /// It ends after this step.
+    /// The training ends after this step.
     Stop,
 }
 
 impl Flow {
-    /// Stops if either does.
+    /// Stops if either stops.
     pub(in crate::train) fn and(self, other: Self) -> Self {
         if self == Self::Stop { self } else { other }
     }

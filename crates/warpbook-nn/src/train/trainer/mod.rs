@@ -31,7 +31,7 @@ use warpbook_data::{Dataset, Identity, Source};
 use warpbook_device::ensure_writable;
 use warpbook_ranks::shard;
 
-/// A checkpoint is written at least this often, also within an epoch.
+/// Longest time between two checkpoints, also within an epoch.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// See [`Trainer::limits`].
@@ -39,41 +39,41 @@ pub(super) type Limits = (Option<Duration>, Option<PathBuf>, Option<u64>);
 
 /// A training.
 ///
-/// The same recipe, data, weights and place give the same bits on every run, however many threads there are, and also where a run was
-/// interrupted and resumed from a checkpoint.
+/// The same recipe, data, weights and place give the same bits on every run, for any number of threads, and also after an interruption and
+/// resumption from a checkpoint.
 #[derive(Debug)]
 pub struct Trainer {
     pub(super) recipe: Recipe,
     place: Place,
-    /// The most samples in a batch.
+    /// Largest number of samples in a batch.
     batch: usize,
     pub(super) engine: Box<dyn Engine>,
     pub(super) step: u64,
     budget: Option<Duration>,
     checkpoint: Option<PathBuf>,
-    /// `true` once it was tested that the checkpoint can be written.
+    /// True once the checkpoint's file was tested to be writable.
     can_be_kept: bool,
-    /// Where the last checkpoint is, and whether the listener was told that it could not be written where it should be.
+    /// Path of the last checkpoint, and true if the listener was told that it could not be written to its own path.
     kept: (Option<PathBuf>, bool),
-    /// The most steps that are queued before their losses are read; `None` is as many as the device allows.
+    /// Largest number of steps queued before their losses are read; `None` is as many as the device allows.
     read_every: Option<u64>,
     /// Where the samples can be opened again.
     pub(super) source: Option<Source>,
-    /// The images that it is trained on.
+    /// The training images.
     pub(super) set: Option<Dataset>,
-    /// The identity of these images, once it was asked for.
+    /// Identity of these images, once requested.
     pub(super) identity: OnceLock<Identity>,
     /// See [`Trainer::not_compared`].
     pub(super) not_compared: Option<&'static str>,
-    /// This trainer's place, if several train together.
+    /// This trainer's rank, if several train together.
     pub(super) ranks: Option<Ranks>,
 }
 
 impl Trainer {
-    /// A training on the CPU from the recipe's initial weights, or from others.
+    /// Creates a training on the CPU with the recipe's initial weights, or with others.
     ///
     /// # Errors
-    /// A setting makes no sense for these data, or the weights are not the network's.
+    /// If a setting is invalid for these data, or the weights do not match the network.
     pub fn new<'a>(
         recipe: Recipe,
         data: impl Into<Samples<'a>>,
@@ -82,21 +82,21 @@ impl Trainer {
         Self::on(&Place::Cpu, recipe, data, weights)
     }
 
-    /// A training on a device. On a GPU all that it needs is allocated now.
+    /// Creates a training on a device. On a GPU all memory is allocated now.
     ///
     /// # Errors
-    /// As of [`Trainer::new`]; the network, the batch or the data do not fit into device memory: the sentence names the largest batch that
-    /// does.
+    /// Like [`Trainer::new`]; if the network, the batch or the data do not fit into device memory: the message names the largest batch that
+    /// fits.
     pub fn on<'a>(
         place: &Place,
         recipe: Recipe,
         data: impl Into<Samples<'a>>,
         weights: Option<&Weights>,
     ) -> Result<Self, TrainError> {
-        Self::of(place, recipe, data.into(), weights, None)
+        Self::build(place, recipe, data.into(), weights, None)
     }
 
-    pub(super) fn of(
+    pub(super) fn build(
         place: &Place,
         recipe: Recipe,
         data: Samples<'_>,
@@ -107,16 +107,16 @@ impl Trainer {
         let batch = recipe.batch.min(data.len()).div_ceil(ranks.map_or(1, Ranks::world));
         if matches!(place, Place::Cpu) {
             // Before the weights are drawn, which may be too large themselves.
-            cpu::ensure_it_fits(&recipe.network, recipe.part_of(batch), &recipe.optimizer)?;
+            cpu::ensure_it_fits(&recipe.network, recipe.largest_part(batch), &recipe.optimizer)?;
         }
         let initial = weights.map_or_else(|| recipe.initial_weights(data), |w| Ok(w.clone()))?;
         let mut trainer = Self::with_batch(place.clone(), recipe, batch, &initial, ranks)?;
-        trainer.note(data);
+        trainer.remember_samples(data);
         Ok(trainer)
     }
 
-    /// Remembers what it is trained on, for its checkpoints.
-    pub(super) fn note(&mut self, samples: Samples<'_>) {
+    /// Records the training samples for its checkpoints.
+    pub(super) fn remember_samples(&mut self, samples: Samples<'_>) {
         let set = if let Samples::Images(set) = samples { Some(set) } else { None };
         let same =
             |a: &Dataset, b: &Dataset| Arc::ptr_eq(a.images(), b.images()) && Arc::ptr_eq(a.labels(), b.labels());
@@ -125,45 +125,47 @@ impl Trainer {
         }
     }
 
-    /// The same with a limit on the time of each call of [`Trainer::train`], evaluations included: it ends after the step that exceeds it,
-    /// with an evaluation. A GPU makes as many steps at once as are expected to fit.
+    /// Limits the time of each call of [`Trainer::train`], evaluations included: it ends after the step that exceeds the limit, with an
+    /// evaluation. A GPU makes as many steps at once as are expected to fit.
     #[must_use]
     pub fn time_budget(mut self, budget: Duration) -> Self {
         self.budget = Some(budget);
         self
     }
 
-    /// The same, with at most so many steps queued before their losses are read: 1 waits for every step, as a loop does that reads each loss. The
-    /// losses do not depend on it. A GPU queues 128 unless it is called; the CPU always makes one.
+    /// Limits the number of steps queued before their losses are read: 1 waits for every step, like a loop that reads each loss. The losses
+    /// do not depend on it. The default on a GPU is 128; the CPU always makes one.
     #[must_use]
     pub fn read_losses_every(mut self, steps: u64) -> Self {
         self.read_every = Some(steps.max(1));
         self
     }
 
-    /// The same, kept in this file after every epoch, every minute within one, and at the end, as by [`Trainer::save`]. After an error the file
-    /// has what was kept last. Where it cannot be written later on, the checkpoint goes into the folder for temporary files: see [`Trainer::kept_in`].
+    /// Saves a checkpoint to this file after every epoch, every minute within one, and at the end, as by [`Trainer::save`]. After an error
+    /// the file holds the last checkpoint. If it cannot be written later on, the checkpoint goes into the folder for temporary files: see
+    /// [`Trainer::kept_in`].
     #[must_use]
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
         (self.checkpoint, self.can_be_kept) = (Some(path.into()), false);
         self
     }
 
-    /// The file with the last checkpoint: another file than [`Trainer::checkpoint`] names if that could not be written. `None` before the first.
+    /// File of the last checkpoint: another file than the one set by [`Trainer::checkpoint`] if that could not be written. `None` before
+    /// the first.
     #[must_use]
     pub fn kept_in(&self) -> Option<&Path> {
         self.kept.0.as_deref()
     }
 
-    /// Notes in its checkpoints where the data set can be opened again. They always note which images these are, and their classes.
+    /// Records in its checkpoints where the data set can be opened again. They always record the identity of the images, and their classes.
     #[must_use]
     pub fn trained_on(mut self, source: impl Into<Source>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// Checks that the checkpoint's file, if one is wanted, can be written, and that there is room for all its bytes. [`Trainer::train`] checks this
-    /// first.
+    /// Checks that the checkpoint's file, if one is wanted, can be written, and that there is room for all its bytes. [`Trainer::train`]
+    /// checks this first.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -180,7 +182,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// A training of batches of at most so many samples.
+    /// Creates a training with batches of at most this many samples.
     pub(super) fn with_batch(
         place: Place,
         recipe: Recipe,
@@ -217,7 +219,7 @@ impl Trainer {
         self.batch
     }
 
-    /// What it computes with, which shows itself as "the CPU in fp32".
+    /// The device and options it computes with; displayed as "the CPU in fp32".
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
@@ -228,17 +230,17 @@ impl Trainer {
         (self.budget, self.checkpoint.clone(), self.read_every)
     }
 
-    /// Sets them.
+    /// Sets the limits.
     pub(super) fn set_limits(&mut self, limits: Limits) {
         (self.budget, self.checkpoint, self.read_every) = limits;
     }
 
-    /// All that it goes on with, but the step.
+    /// Its complete state except for the step.
     pub(super) fn state(&self) -> Result<State, TrainError> {
         self.engine.state()
     }
 
-    /// Goes on with a state at a step.
+    /// Continues from a state at a step.
     pub(super) fn go_on(&mut self, state: &State, step: u64) -> Result<(), TrainError> {
         self.engine.restore(state)?;
         self.step = step;
@@ -251,47 +253,47 @@ impl Trainer {
         self.step
     }
 
-    /// The recipe.
+    /// The recipe that is trained.
     #[must_use]
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
     }
 
-    /// The weights as they are now.
+    /// Reads the current weights.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn weights(&self) -> Result<Weights, TrainError> {
         self.engine.weights()
     }
 
-    /// The gradients of the last step, divided by the loss scale; zero of what is not trained.
+    /// Reads the gradients of the last step, divided by the loss scale; zeros for untrained parameters.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn gradients(&self) -> Result<Weights, TrainError> {
         self.engine.gradients()
     }
 
-    /// The most bytes that it has held: weights, gradients, the optimiser's state, activations, and on a GPU the data.
+    /// Largest number of bytes held so far: weights, gradients, the optimiser's state, activations, and on a GPU the data.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.engine.peak_bytes()
     }
 
-    /// The most bytes by which the device's free memory became less: with the compiled kernels, the graphs and what the driver rounds up; other
-    /// programs on the device count too. `None` on the CPU.
+    /// Largest decrease of the device's free memory in bytes: includes compiled kernels, graphs, the driver's rounding, and other programs
+    /// on the device. `None` on the CPU.
     #[must_use]
     pub fn reserved_bytes(&self) -> Option<u64> {
         self.engine.reserved_bytes()
     }
 
-    /// Trains until the recipe's last step, from where it is. `log_every` is the number of batches between two lines; the listener
-    /// hears of them and of every epoch, and may stop the training. A GPU makes many steps before the listener hears of them.
+    /// Trains from the current step to the recipe's last one. `log_every` is the number of batches between two progress events; the
+    /// listener receives them and those of every epoch, and may stop the training. A GPU makes many steps before the listener is called.
     ///
     /// # Errors
-    /// The checkpoint's file cannot be written, now or later. A loss that is no number: the sentence names the step and the layer where the
-    /// first such value is; the weights, and running statistics, are then those before that step.
+    /// If the checkpoint's file cannot be written, now or later. If a loss is not finite: the message names the step and the layer where
+    /// the first such value is; the weights, and running statistics, are then those before that step.
     pub fn train<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
@@ -302,7 +304,7 @@ impl Trainer {
         self.train_until(u64::MAX, train, test, log_every, listener)
     }
 
-    /// As [`Trainer::train`], until so many steps were made since the beginning, if there are as many.
+    /// Like [`Trainer::train`], but ends at this number of steps since the beginning, if the recipe has as many.
     ///
     /// # Errors
     /// Like [`Trainer::train`].
@@ -334,7 +336,7 @@ impl Trainer {
         if self.writes() {
             self.ensure_it_can_be_kept()?;
         }
-        self.note(train);
+        self.remember_samples(train);
         let (size, log_every) = (self.recipe.batch, log_every.max(1));
         let per_epoch = train.len().div_ceil(size) as u64;
         let last = until.min(self.recipe.total_steps(train.len()));
@@ -361,7 +363,7 @@ impl Trainer {
                 Batches { set: train, indices, size: self.size(), learning_rates: &rates, step: self.step, shards };
             let began = Instant::now();
             let trained = self.engine.train(&batches)?;
-            pace.made(steps, began.elapsed());
+            pace.record(steps, began.elapsed());
             let epoch = epoch as u32 + 1;
             let mut flow = Flow::Continue;
             for (i, (outcome, rate)) in trained.outcomes.iter().zip(&rates).enumerate() {
@@ -397,7 +399,7 @@ impl Trainer {
             }
             if whole || kept_at.elapsed() >= KEEP_EVERY {
                 // A checkpoint that cannot be written now may be written later.
-                self.keep(listener)?;
+                self.write_checkpoint(listener)?;
                 (kept_at, kept_step) = (Instant::now(), step);
             }
             if flow == Flow::Stop || out_of_time {
@@ -406,20 +408,20 @@ impl Trainer {
             }
         }
         if kept_step < self.step || self.kept.0 != self.checkpoint {
-            self.keep(listener)?.map_or(Ok(()), |why| Err(TrainError::Setting(why)))?;
+            self.write_checkpoint(listener)?.map_or(Ok(()), |why| Err(TrainError::Setting(why)))?;
         }
         Ok(ended)
     }
 
-    /// The most steps that are made before any of them is reported.
+    /// Largest number of steps made before any of them is reported.
     pub(super) fn steps_at_once(&self) -> u64 {
         let most = self.engine.steps_at_once() as u64;
         self.read_every.map_or(most, |every| most.min(every))
     }
 
-    /// Writes the checkpoint, if one is wanted: to its own path, or else into the folder for temporary files. Returns the reason if it could be
-    /// written to neither.
-    fn keep(&mut self, listener: &mut dyn FnMut(Event) -> Flow) -> Result<Option<String>, TrainError> {
+    /// Writes the checkpoint, if one is wanted: to its own path, or else into the folder for temporary files. Returns the reason if both
+    /// fail.
+    fn write_checkpoint(&mut self, listener: &mut dyn FnMut(Event) -> Flow) -> Result<Option<String>, TrainError> {
         let Some(path) = self.checkpoint.clone().filter(|_| self.writes()) else { return Ok(None) };
         let now = self.now()?;
         let Err(why) = now.save(&path) else {
@@ -443,17 +445,17 @@ impl Trainer {
         Ok(second.err().map(|second| format!("The checkpoint cannot be written: {why}; {second}.")))
     }
 
-    /// The order of the samples in an epoch.
+    /// Order of the samples in an epoch.
     pub(super) fn order(&self, n: usize, epoch: u64) -> Vec<u32> {
         let (shuffle, seed) = (self.recipe.shuffle, self.recipe.seed ^ (epoch + 1) << 32);
         let place = |i: u64| if shuffle { philox::permute(seed, i, n as u64) } else { i };
         collect(n, &|i| place(i as u64) as u32)
     }
 
-    /// The loss and the accuracy over a data set, without dropout and augmentation.
+    /// Computes loss and accuracy over a data set, without dropout and augmentation.
     ///
     /// # Errors
-    /// The data set's images are not of the network's shape.
+    /// If the data set's images have another shape than the network's input.
     pub fn evaluate<'a>(&mut self, set: impl Into<Samples<'a>>) -> Result<Score, TrainError> {
         let set = set.into();
         set.check(&self.recipe)?;

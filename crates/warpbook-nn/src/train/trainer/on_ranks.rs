@@ -7,14 +7,14 @@ use crate::weights::Weights;
 use warpbook_ranks::{Shard, Wire, shard};
 
 impl Trainer {
-    /// A rank's part of a training on several. The recipe's batch is that of all ranks together; each has all weights, which are those of rank 0.
+    /// Creates a rank's trainer. The recipe's batch is the global batch; each rank has all weights, which are rank 0's.
     ///
-    /// Every rank calls it, and then the same methods in the same order: [`Trainer::resume`], [`Trainer::train`], [`Trainer::evaluate`]. Losses and
-    /// scores are of the global batch and of the whole data set on every rank; a listener that stops, stops all. Rank 0 writes the checkpoint.
-    /// The same number of ranks gives the same bits on every run.
+    /// Every rank calls it, and then the same methods in the same order: [`Trainer::resume`], [`Trainer::train`], [`Trainer::evaluate`]. On
+    /// every rank, losses and scores cover the global batch and the whole data set; a listener that stops, stops all. Rank 0 writes the
+    /// checkpoint. The same number of ranks gives the same bits on every run.
     ///
     /// # Errors
-    /// As of [`Trainer::on`]; the ranks train different things, or one is lost.
+    /// Like [`Trainer::on`]; if the ranks train different things, or one is lost.
     pub fn on_ranks<'a>(
         place: &Place,
         recipe: Recipe,
@@ -28,7 +28,7 @@ impl Trainer {
             let world = ranks.world();
             if batch < world {
                 return Err(TrainError::Setting(format!(
-                    "A batch of {batch} has fewer samples than there are ranks, {world}: choose a batch of {world} at least, or fewer ranks."
+                    "A batch of {batch} has fewer samples than there are ranks, {world}: choose a batch of at least {world}, or fewer ranks."
                 )));
             }
             if matches!(place, Place::Cuda(..)) && !batch.is_multiple_of(world) {
@@ -49,21 +49,21 @@ impl Trainer {
                 let why = "Batch normalisation over all ranks takes the statistics of a whole batch, and accumulate makes it in parts: leave one of them out.";
                 return Err(TrainError::Setting(why.into()));
             }
-            ranks.ensure_the_same(&recipe, data)?;
-            let mut trainer = Self::of(place, recipe.clone(), data, weights, Some(ranks))?;
+            ranks.ensure_same_training(&recipe, data)?;
+            let mut trainer = Self::build(place, recipe.clone(), data, weights, Some(ranks))?;
             trainer.share_state()?;
             Ok(trainer)
         };
         made().inspect_err(|why: &TrainError| ranks.aborter().abort(&why.to_string()))
     }
 
-    /// Where it is one of several ranks, its place.
+    /// Its rank, if it is one of several.
     #[must_use]
     pub fn ranks(&self) -> Option<&Ranks> {
         self.ranks.as_ref()
     }
 
-    /// The gradients that travel together, in their order, where it is one of several ranks: bytes of each bucket.
+    /// Bytes of each bucket of gradients, in the order of their reduction, if it is one of several ranks.
     #[must_use]
     pub fn buckets(&self) -> Vec<u64> {
         let Some(ranks) = &self.ranks else { return Vec::new() };
@@ -78,13 +78,13 @@ impl Trainer {
         plan_buckets(network, &bytes, options.bucket_bytes).into_iter().map(|b| b.bytes as u64).collect()
     }
 
-    /// Whether this rank writes files for all.
+    /// Returns true if this rank writes files for all.
     #[must_use]
     pub fn writes(&self) -> bool {
         self.ranks.as_ref().is_none_or(|ranks| ranks.rank() == 0)
     }
 
-    /// Ends the work of the other ranks, where there are any.
+    /// Ends the work of the other ranks, if there are any.
     pub(super) fn abort(&self, why: &TrainError) {
         if let Some(ranks) = &self.ranks {
             ranks.aborter().abort(&why.to_string());
@@ -98,34 +98,34 @@ impl Trainer {
         self.go_on(&state, step)
     }
 
-    /// The samples of a batch that this rank has.
+    /// Number of this rank's samples of a batch.
     pub(super) fn size(&self) -> usize {
         let batch = self.recipe.batch;
         self.ranks.as_ref().map_or(batch, |ranks| shard(batch, ranks.rank(), ranks.world()).len.max(1))
     }
 
-    /// This rank's samples of global batches, and which part of each they are; none where there are no others.
+    /// This rank's samples of global batches, and its part of each; `None` and empty without other ranks.
     pub(super) fn parts(&self, indices: &[u32]) -> (Option<Vec<u32>>, Vec<Shard>) {
         let Some(ranks) = &self.ranks else { return (None, Vec::new()) };
         let (mut own, mut shards) = (Vec::new(), Vec::new());
         for batch in indices.chunks(self.recipe.batch) {
             let part = shard(batch.len(), ranks.rank(), ranks.world());
-            // One that does not count, where there is none: every rank takes part in every step.
+            // A placeholder sample if the part is empty: every rank takes part in every step.
             own.extend_from_slice(if part.len == 0 { &batch[..1] } else { &batch[part.range()] });
             shards.push(part);
         }
         (Some(own), shards)
     }
 
-    /// The steps that are made next, by rank 0's clock.
+    /// Number of steps to make next, by rank 0's clock.
     pub(super) fn agreed_steps(&self, steps: u64) -> Result<u64, TrainError> {
         match &self.ranks {
-            Some(ranks) if self.limits().0.is_some() => ranks.of_first(steps),
+            Some(ranks) if self.limits().0.is_some() => ranks.broadcast_from_first(steps),
             _ => Ok(steps),
         }
     }
 
-    /// Whether any rank was told to stop, and whether rank 0 is out of time.
+    /// Returns whether any rank was told to stop, and whether rank 0 is out of time.
     pub(super) fn agreed_end(&self, stops: bool, out_of_time: bool) -> Result<(bool, bool), TrainError> {
         let Some(ranks) = &self.ranks else { return Ok((stops, out_of_time)) };
         let all = ranks.any(&[stops, out_of_time && ranks.rank() == 0])?;

@@ -1,4 +1,4 @@
-//! Steps that are queued over and over, for measurements.
+//! Steps that are queued repeatedly, for measurements.
 
 use super::Trainer;
 use crate::train::cuda::SLOTS;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use warpbook_device::Stream;
 
 impl Trainer {
-    /// Prepares whole batches of a first epoch, to be trained on over and over by [`Trainer::queue_step`]: for measurements.
+    /// Prepares whole batches of a first epoch, which [`Trainer::queue_step`] repeats for measurements.
     ///
     /// # Errors
-    /// There are fewer samples than a batch has; the device's.
+    /// If there are fewer samples than a batch has; if the device reports an error.
     pub fn prepare_steps<'a>(&mut self, set: impl Into<Samples<'a>>) -> Result<(), TrainError> {
         let (set, size): (Samples<'_>, usize) = (set.into(), self.recipe.batch);
         set.check(&self.recipe)?;
@@ -30,19 +30,19 @@ impl Trainer {
         self.engine.prepare_steps(&batches)
     }
 
-    /// Queues the next prepared step without waiting for it; on the CPU the step is made.
+    /// Queues the next prepared step without waiting for it; the CPU makes it at once.
     ///
     /// # Errors
-    /// No steps were prepared; the device's.
+    /// If no steps were prepared; if the device reports an error.
     pub fn queue_step(&mut self) -> Result<(), TrainError> {
         self.engine.queue_step()
     }
 
-    /// Makes the next prepared step on a GPU one operation at a time, each launched on its own and waited for, and then told to `after`: what a
-    /// profiler records in between belongs to that operation. The step counts as queued, and trains like any other.
+    /// Makes the next prepared step on a GPU one operation at a time. Each is launched separately and waited for, then `after` is called:
+    /// everything a profiler records in between belongs to that operation. The step counts as queued, and trains like any other.
     ///
     /// # Errors
-    /// No steps were prepared; the training is on the CPU; the device's; those of `after`.
+    /// If no steps were prepared, the training is on the CPU, the device reports an error, or `after` fails.
     pub fn step_by_operation(
         &mut self,
         after: &mut dyn FnMut(&StepOperation) -> Result<(), TrainError>,
@@ -50,11 +50,11 @@ impl Trainer {
         self.engine.step_by_operation(after)
     }
 
-    /// Does something with the training, as making further steps, and goes on afterwards as if it had not: weights, running statistics, the optimiser's
-    /// state, the loss scale and the step are what they were. The gradients are those of the last step that was made.
+    /// Calls `part` with the training, for example to make further steps, and restores it afterwards: weights, running statistics, the
+    /// optimiser's state, the loss scale and the step. The gradients remain those of the last step made.
     ///
     /// # Errors
-    /// Those of `part`, and the device's.
+    /// If `part` fails, or the device reports an error.
     pub fn and_back<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, TrainError>) -> Result<T, TrainError> {
         let (state, step) = (self.state()?, self.step);
         let done = part(self);
@@ -67,15 +67,15 @@ impl Trainer {
     /// Waits for the queued steps, as long as all ranks live.
     ///
     /// # Errors
-    /// The device's, or a rank is lost.
+    /// If the device reports an error, or a rank is lost.
     pub fn wait(&mut self) -> Result<(), TrainError> {
         self.engine.wait()
     }
 
-    /// What the last queued steps, at most 128, came to, the oldest first; waits for them.
+    /// Waits for the last queued steps, at most 128, and returns their outcomes, the oldest first.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
         self.engine.step_outcomes(count)
     }

@@ -1,26 +1,27 @@
-//! A whole training at once: for recipes whose time counts.
+//! Whole trainings without interruption, for recipes whose total time counts.
 
 use super::{Ended, Flow, Trainer};
 use crate::train::engine::{Batches, State};
 use crate::train::{Samples, Score, StepOutcome, TrainError};
 use std::time::Instant;
 
-/// What a training at once came to.
+/// Result of a whole training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AtOnce {
-    /// From images on the device to the accuracy on the host: initial weights, all steps, the evaluation.
+    /// Seconds from images on the device to the accuracy on the host: initial weights, all steps, the evaluation.
     pub seconds: f64,
-    /// The loss of the last step.
+    /// Loss of the last step.
     pub loss: f64,
-    /// The loss and the accuracy over the test samples, which nothing else has read.
+    /// Loss and accuracy over the test samples, which nothing else has read.
     pub test: Score,
 }
 
 impl Trainer {
-    /// Puts the samples where they are to be, and makes ready what steps and evaluation launch, so that [`Trainer::train_at_once`] does not have to.
+    /// Brings the samples to the device, and prepares everything that steps and evaluation launch, so that [`Trainer::train_at_once`] does
+    /// not have to.
     ///
     /// # Errors
-    /// The samples do not fit the network, or the device's memory.
+    /// If the samples do not match the network, or do not fit into the device's memory.
     pub fn prepare_at_once<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
@@ -34,10 +35,10 @@ impl Trainer {
         self.engine.make_ready((train, size), test)
     }
 
-    /// Goes back to the recipe's initial weights, before the first step.
+    /// Returns to the recipe's initial weights, before the first step.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn restart<'a>(&mut self, train: impl Into<Samples<'a>>) -> Result<(), TrainError> {
         let fresh = self.engine.state_is_fresh();
         let weights = self.recipe.initial_weights(train.into())?;
@@ -45,11 +46,11 @@ impl Trainer {
         self.go_on(&State { weights, slots, updates: 0, scaler: None, kernels: Vec::new() }, 0)
     }
 
-    /// Makes all steps of the recipe that are left, without an evaluation in between. `after` hears of the steps whose losses were read together, and
-    /// may end the training.
+    /// Makes all remaining steps of the recipe, without an evaluation in between. `after` receives the steps whose losses were read
+    /// together, and may end the training.
     ///
     /// # Errors
-    /// As of [`Trainer::train`]; this is one of several ranks.
+    /// Like [`Trainer::train`]; if this is one of several ranks.
     pub fn make_all_steps<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
@@ -96,15 +97,18 @@ impl Trainer {
 
     fn ensure_one_rank(&self) -> Result<(), TrainError> {
         if self.ranks.is_some() {
-            return Err(TrainError::Setting("A training at once is for one rank: train with epochs.".into()));
+            return Err(TrainError::Setting(
+                "A training without interruption runs on one rank only: train with epochs instead.".into(),
+            ));
         }
         Ok(())
     }
 
-    /// Makes all steps of the recipe from its initial weights, with one evaluation at the end and no word in between. Steps before are undone.
+    /// Makes all steps of the recipe from its initial weights, with one evaluation at the end and no events in between. Earlier steps are
+    /// undone.
     ///
     /// # Errors
-    /// As of [`Trainer::train`].
+    /// Like [`Trainer::train`].
     pub fn train_at_once<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,

@@ -1,13 +1,13 @@
-//! How many steps are made before a training looks up.
+//! Number of steps that are made before a training checks its time budget.
 
 use std::time::{Duration, Instant};
 
-/// A time budget that is being used up.
+/// A time budget and its use.
 #[derive(Debug)]
 pub(super) struct Pace {
     started: Instant,
     budget: Option<Duration>,
-    /// Seconds of a step, as of the last ones.
+    /// Seconds per step, from the last ones.
     step_s: Option<f64>,
 }
 
@@ -16,7 +16,7 @@ impl Pace {
         Self { started: Instant::now(), budget, step_s: None }
     }
 
-    /// How many of at most so many steps to make next: as many as are expected to use up what is left, one before anything is known.
+    /// Number of steps to make next, at most `most`: as many as are expected to use up the rest of the budget, one before any was timed.
     pub fn steps(&self, most: u64) -> u64 {
         let Some(budget) = self.budget else { return most };
         let left = budget.saturating_sub(self.started.elapsed()).as_secs_f64();
@@ -24,18 +24,18 @@ impl Pace {
         (fit as u64).clamp(1, most.max(1))
     }
 
-    /// Notes how long some steps took.
-    pub fn made(&mut self, steps: u64, time: Duration) {
+    /// Records the time that some steps took.
+    pub fn record(&mut self, steps: u64, time: Duration) {
         self.step_s = Some(time.as_secs_f64() / steps.max(1) as f64);
     }
 
-    /// Whether the budget is used up.
+    /// Returns true if the budget is used up.
     pub fn is_over(&self) -> bool {
         self.budget.is_some_and(|budget| self.started.elapsed() >= budget)
     }
 }
 
-/// The mean loss since the last line.
+/// Mean loss since the last progress event.
 #[derive(Debug, Default)]
 pub(super) struct Mean {
     sum: f64,
@@ -65,14 +65,14 @@ mod tests {
     fn steps_are_as_many_as_the_time_left_allows() {
         let mut pace = Pace::new(Some(Duration::from_secs(1000)));
         assert_eq!(pace.steps(128), 1, "nothing is known yet");
-        pace.made(4, Duration::from_secs(40));
+        pace.record(4, Duration::from_secs(40));
         assert_eq!(pace.steps(128), 100);
         assert_eq!(pace.steps(64), 64);
-        pace.made(1, Duration::from_secs(5000));
+        pace.record(1, Duration::from_secs(5000));
         assert_eq!(pace.steps(128), 1);
         assert!(!pace.is_over());
         let mut used_up = Pace::new(Some(Duration::ZERO));
-        used_up.made(1, Duration::ZERO);
+        used_up.record(1, Duration::ZERO);
         assert!(used_up.is_over() && used_up.steps(128) == 1);
         let endless = Pace::new(None);
         assert!(!endless.is_over() && endless.steps(128) == 128);

@@ -1,4 +1,4 @@
-//! A training as a model and an optimiser's state, and its way to another device.
+//! A training as a model and an optimiser's state, and its move to another device.
 
 use super::Trainer;
 use super::checkpoint::slot_prefix;
@@ -17,18 +17,18 @@ impl Place {
 }
 
 impl Trainer {
-    /// The network with its weights as they are now, on the device that it is trained on.
+    /// Returns the network with its current weights, on the device that it is trained on.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn model(&self) -> Result<Model, TrainError> {
         Ok(Model::new(&self.recipe().network, &self.weights()?)?.to_place(self.place().device())?)
     }
 
-    /// The optimiser's state as it is now, on the same device.
+    /// Returns the current state of the optimiser, on the same device.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn optimizer_state(&self) -> Result<OptimizerState, TrainError> {
         let state = self.state()?;
         let slots: Vec<_> = state.slots.iter().enumerate().map(|(slot, values)| (slot_prefix(slot), values)).collect();
@@ -36,12 +36,12 @@ impl Trainer {
         Ok(own.to_place(self.place().device())?)
     }
 
-    /// The same training on another device or in another precision: `trainer.to(&device)` in fp32,
-    /// `trainer.to(Place::new(&device, Precision::AmpFp16)?)` in half. Weights, the optimiser's state, the step, the time budget, the checkpoint's file and what is known of the data set go with it; a loss scale
-    /// begins anew where there was none.
+    /// Moves the training to another device or precision: `trainer.to(&device)` in fp32, `trainer.to(Place::new(&device,
+    /// Precision::AmpFp16)?)` in half precision. Weights, the optimiser's state, the step, the time budget, the checkpoint's file and the
+    /// description of the data set move with it; a loss scale starts anew if there was none.
     ///
     /// # Errors
-    /// As of [`Trainer::on`]. The training is then lost, unless it was [saved](Trainer::save).
+    /// Like [`Trainer::on`]. The training is then lost, unless it was [saved](Trainer::save).
     pub fn to(self, place: impl Into<Place>) -> Result<Self, TrainError> {
         if self.ranks.is_some() {
             let why = "A training of several ranks stays where it is: save it, and resume it on another device.";
@@ -50,7 +50,7 @@ impl Trainer {
         let state = self.state()?;
         let (recipe, step, batch, limits) = (self.recipe().clone(), self.step(), self.batch(), self.limits());
         let (source, set, identity) = (self.source.clone(), self.set.clone(), self.identity.clone());
-        // Its memory is free for the other precision on the same device.
+        // Frees its memory for the other precision on the same device.
         drop(self);
         let mut moved = Self::with_batch(place.into(), recipe, batch, &state.weights, None)?;
         moved.go_on(&state, step)?;
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    /// After so many steps, moved in the middle.
+    /// Trains for this many steps, optionally moved in the middle.
     fn trained(optimizer: Optimizer, steps: u64, moved: Option<&dyn Fn(Trainer) -> Trainer>) -> Trainer {
         let digits = synthetic_digits(64, 8, 1);
         let mut trainer = Trainer::new(recipe(optimizer), &digits.train, None).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_training_goes_to_the_gpu_and_back() {
         let Some(gpu) = testing::gpu("a_training_goes_to_the_gpu_and_back") else { return };
-        // Adam would make large steps of gradients that are nothing but rounding.
+        // Adam would make large steps from gradients that are nothing but rounding.
         let momentum = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 };
         let trained = |moved: Option<&dyn Fn(Trainer) -> Trainer>| trained(momentum, 8, moved);
         let want = trained(None).weights().unwrap();

@@ -1,4 +1,4 @@
-//! The kernels of a training step, by rung, recipe and GPU. A record lists them where there is no GPU, too.
+//! The kernels of a training step, by rung, recipe and GPU. A record lists them even without a GPU.
 
 use super::Way;
 use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
@@ -12,8 +12,8 @@ use warpbook_kernels::nn::{self, conv2d::Pass};
 use warpbook_record::{Dtype, KernelSpec};
 
 impl Way {
-    /// The kernels of a recipe's training step on an H200, each once, in the order of their first launch. Not among them are those of a
-    /// library, and those of linear layers where they are rungs of the matrix product that are chosen by their costs for each size.
+    /// The kernels of a recipe's training step on an H200, each once, in the order of their first launch. Libraries' kernels are left out,
+    /// and those of linear layers if they are rungs of the matrix product that are chosen by cost for each size.
     #[must_use]
     pub fn specs(&self, recipe: &Recipe) -> Vec<KernelSpec> {
         self.specs_on(Some(HOPPER), recipe)
@@ -38,8 +38,8 @@ impl Way {
             // Targets stay in f32.
             Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
         }
-        // What an epilogue computes is no kernel.
-        let fusion = FusionPlan::of(&recipe.network, &self.options, compute_capability);
+        // An operation in an epilogue is no kernel.
+        let fusion = FusionPlan::new(&recipe.network, &self.options, compute_capability);
         let own_kernel = |skips: fn(&NodePlan) -> bool| -> Vec<(usize, &Node)> {
             nodes.iter().enumerate().filter(|(i, _)| !skips(&fusion.nodes[*i])).collect()
         };
@@ -47,7 +47,7 @@ impl Way {
             Op::Conv2d(_) => self.convolution(recipe, &fusion, (i, node), compute_capability),
             _ => self.forward(&recipe.network, &fusion, (i, node)),
         }));
-        // Of a recipe that cannot be trained no kernel runs.
+        // A recipe that cannot be trained runs no kernel.
         let grouped = recipe.grouped().ok().flatten();
         let last_block = self.options.has_last_blocks(recipe);
         match recipe.loss {
@@ -96,13 +96,13 @@ impl Way {
         }
     }
 
-    /// A kernel of a layer of the learner's own: forwards, or backwards.
+    /// A kernel of a custom layer: forward or backward.
     fn own(&self, network: &Network, node: &Node, which: usize) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
-        let of = |own| {
+        let spec_of = |own| {
             custom_layer::specs(own, &OwnSizes::new(own, network.value(node.input), 1, layout), dtype)[which].clone()
         };
-        node.own.iter().map(of).collect()
+        node.own.iter().map(spec_of).collect()
     }
 
     fn backward(&self, network: &Network, fusion: &FusionPlan, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
@@ -166,15 +166,15 @@ impl Way {
                     return few.into_iter().chain(dx).chain(gradient_sums_of(&geometry, layout, true)).collect();
                 }
                 // Shifted windows sum dy too.
-                let is_shifted = shifted(Pass::WeightGradient).is_some();
-                let sums = if has_bias && !is_shifted { bias() } else { vec![] };
-                let total = gradient_sums_of(&geometry, layout, is_shifted);
+                let uses_shifted_windows = shifted(Pass::WeightGradient).is_some();
+                let sums = if has_bias && !uses_shifted_windows { bias() } else { vec![] };
+                let total = gradient_sums_of(&geometry, layout, uses_shifted_windows);
                 Pass::ALL.into_iter().filter_map(spec).chain(sums).chain(total).collect()
             }
         }
     }
 
-    /// A pool forwards and backwards.
+    /// The kernels of a pool, forward and backward.
     fn pool(&self, network: &Network, node: &Node, kind: PoolKind) -> [KernelSpec; 2] {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         let [max, max_backward, average, average_backward] = nn::pool(dtype, layout);
@@ -186,7 +186,7 @@ impl Way {
     }
 }
 
-/// The first of equal kernels, in their order.
+/// Keeps the first of equal kernels, in order.
 pub(super) fn each_once(specs: impl IntoIterator<Item = KernelSpec>) -> Vec<KernelSpec> {
     let mut all = Vec::new();
     for spec in specs {
@@ -197,7 +197,7 @@ pub(super) fn each_once(specs: impl IntoIterator<Item = KernelSpec>) -> Vec<Kern
     all
 }
 
-/// An activation forwards and backwards.
+/// The kernels of an activation, forward and backward.
 fn activation(f: Activation, dtype: Dtype) -> [KernelSpec; 2] {
     let [relu, relu_backward, gelu, gelu_backward] = nn::activation(dtype);
     match f {

@@ -1,4 +1,4 @@
-//! The rungs themselves: those of the ladder, each with the one option that it changes of the rung before it, and variants with the one
+//! The rungs themselves: those of the ladder, each with the one option that it changes of the previous rung, and variants with the one
 //! option that they change of their base.
 
 use super::Way;
@@ -8,20 +8,20 @@ use crate::train::{CudaOptions, Precision};
 use warpbook_gemm::ProductBy;
 use warpbook_record::Requires;
 
-/// The base of most variants.
+/// Base of most variants.
 const BASE: &str = "13_last_block_fp16";
-/// The base of the products in fp32.
+/// Base of the products in fp32.
 const BASE_FP32: &str = "all_fp32";
 const TILED: &str = "tiled_products_fp16";
 const CONVOLUTIONS: &str = "stock_convolutions_fp16";
 
-/// All ways: the ladder in its order, then those next to it.
+/// All training rungs: the ladder in order, then the variants.
 #[must_use]
 pub fn ways() -> Vec<Way> {
     with_variants(in_16_bits(in_32_bits())).ways
 }
 
-/// The ways with a kernel of one's own for linear layers, in fp32 and in fp16: variants next to those with 32 x 32 tiles and with cuBLASLt.
+/// The rungs with a user-written kernel for linear layers, in fp32 and in fp16: variants like those with 32 x 32 tiles and with cuBLASLt.
 #[must_use]
 pub fn ways_with_product(by: ProductBy) -> [Way; 2] {
     let way = |id, title, base, precision: Precision| Way {
@@ -39,7 +39,7 @@ pub fn ways_with_product(by: ProductBy) -> [Way; 2] {
     ]
 }
 
-/// The id and the title of a rung in fp16, and of the same in bf16.
+/// Id and title of a rung in fp16, and of the same in bf16.
 macro_rules! fp16_and_bf16 {
     ($id:literal, $title:literal) => {
         [(concat!($id, "_fp16"), concat!($title, ", fp16")), (concat!($id, "_bf16"), concat!($title, ", bf16"))]
@@ -131,7 +131,7 @@ fn in_16_bits(ladder: Rungs) -> Rungs {
             ],
             |o| o.convolution = Method::FewChannels,
         )
-        // Below 8.0 its kernels are those of another rung.
+        // Below 8.0 it runs another rung's kernels.
         .needs(Requires::AtLeast(8, 0))
         .pair(
             fp16_and_bf16!("12_dependent_launch", "Dependent launches"),
@@ -141,7 +141,7 @@ fn in_16_bits(ladder: Rungs) -> Rungs {
             ],
             |o| o.dependent = true,
         )
-        // Below 9.0 no kernel is launched early.
+        // Needs 9.0; on older GPUs launches do not overlap.
         .needs(Requires::AtLeast(9, 0))
         .pair(
             fp16_and_bf16!("13_last_block", "Last blocks"),
@@ -153,7 +153,7 @@ fn in_16_bits(ladder: Rungs) -> Rungs {
         )
 }
 
-/// Adds the ways next to the ladder: a library, or a product as a beginner writes it.
+/// Adds the variants: a library, or a product as a beginner writes it.
 fn with_variants(ladder: Rungs) -> Rungs {
     ladder
         .variant(
@@ -236,14 +236,14 @@ fn with_variants(ladder: Rungs) -> Rungs {
         )
 }
 
-/// The rungs so far, and the options of the last one of the ladder.
+/// The rungs so far, and the options of the ladder's last one.
 struct Rungs {
     ways: Vec<Way>,
     options: CudaOptions,
 }
 
 impl Rungs {
-    /// No rung yet. The first one trains in fp32, and launches a kernel for each operation.
+    /// Starts without rungs. The first rung trains in fp32, and launches a kernel for each operation.
     fn new() -> Self {
         let options = CudaOptions {
             layout: Layout::Nchw,
@@ -258,7 +258,7 @@ impl Rungs {
         Self { ways: Vec::new(), options }
     }
 
-    /// A rung that changes one option of the rung before it.
+    /// Adds a rung that changes one option of the previous one.
     fn rung(
         mut self,
         id: &'static str,
@@ -272,8 +272,8 @@ impl Rungs {
         self
     }
 
-    /// A rung in fp16 and the same in bf16, which change one option of the rung before them in their precision. The first pair changes the
-    /// precision itself.
+    /// Adds a rung in fp16 and the same in bf16, which change one option of the previous rung in their precision. The first pair changes
+    /// the precision itself.
     fn pair(
         mut self,
         names: [(&'static str, &'static str); 2],
@@ -288,13 +288,13 @@ impl Rungs {
         self
     }
 
-    /// The hardware that the last pair needs, where its precision alone would need less.
+    /// Sets the hardware that the last pair needs, if its precision alone would need less.
     fn needs(mut self, requires: Requires) -> Self {
         self.ways.iter_mut().rev().take(2).for_each(|way| way.requires = requires.clone());
         self
     }
 
-    /// A way that changes one option of another one, its base.
+    /// Adds a variant that changes one option of its base.
     fn variant(
         mut self,
         base: &'static str,

@@ -1,4 +1,4 @@
-//! The ways of training on a GPU that are compared with each other, from direct convolutions to one graph, and the kernels that each runs.
+//! The rungs of training on a GPU, from direct convolutions to one graph, and the kernels that each runs.
 
 mod kernels;
 mod ladder;
@@ -17,25 +17,25 @@ use warpbook_gemm::ProductBy;
 use warpbook_kernels::matmul::Form;
 use warpbook_record::{Requires, Rung, Runner, Schedule};
 
-/// A way of training on a GPU: each differs from the one before it, or from its base, in one thing.
+/// A rung of training on a GPU: it differs from the previous one, or from its base, in one option.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Way {
-    /// Its id, as in `05_nhwc`; never renumbered.
+    /// Id, such as `05_nhwc`; never renumbered.
     pub id: &'static str,
-    /// A few words.
+    /// Short title.
     pub title: &'static str,
     /// The idea in a sentence.
     pub idea: &'static str,
-    /// The way that it changes one thing of, where that is not the one before it in the ladder.
+    /// The rung it differs from in one option, if that is not the previous one in the ladder.
     pub base: Option<&'static str>,
-    /// The hardware it needs.
+    /// Required hardware.
     pub requires: Requires,
-    /// How a GPU trains this way.
+    /// Options of the training.
     pub options: CudaOptions,
 }
 
 impl Way {
-    /// How its kernels are launched on a GPU of a compute capability; below 9.0 none is launched early.
+    /// How its kernels are launched on a GPU of this compute capability; below 9.0 launches do not overlap.
     #[must_use]
     pub fn schedule_on(&self, compute_capability: Option<(u32, u32)>) -> Schedule {
         let overlaps = compute_capability.is_none_or(|cc| cc >= (9, 0));
@@ -46,8 +46,9 @@ impl Way {
         }
     }
 
-    /// The way as a rung of a record, with the kernels that train these recipes on a GPU of a compute capability. Where a library computes a part of
-    /// the step the rung counts as the library's, although most kernels are not: records compare our fastest rung with it.
+    /// Converts to a rung of a record, with the kernels that train these recipes on a GPU of this compute capability. If a library computes
+    /// a part of the step the rung counts as the library's, although most kernels are this project's: records compare the fastest own rung
+    /// with it.
     #[must_use]
     pub fn rung(&self, recipes: &[Recipe], compute_capability: Option<(u32, u32)>) -> Rung {
         let specs = || each_once(recipes.iter().flat_map(|recipe| self.specs_on(compute_capability, recipe)));
@@ -64,7 +65,7 @@ impl Way {
         }
     }
 
-    /// The libraries that it computes convolutions or linear layers with, as "cuDNN and cuBLASLt"; `None` of our own kernels.
+    /// The libraries that compute its convolutions or linear layers, such as "cuDNN and cuBLASLt"; `None` without libraries.
     #[must_use]
     pub fn library(&self) -> Option<&'static str> {
         match (self.options.convolution.is_stock(), self.options.product == ProductBy::Stock) {
@@ -75,7 +76,7 @@ impl Way {
         }
     }
 
-    /// The libraries of [`Way::library`] with their versions, as a sentence; `None` of our own kernels, and where they are not found.
+    /// The libraries of [`Way::library`] with their versions, as a sentence; `None` without libraries, and if they are not found.
     #[must_use]
     pub fn versions(&self, device: &CudaDevice) -> Option<String> {
         let words = |name: &str, (major, minor, patch): (u32, u32, u32)| format!("{name} {major}.{minor}.{patch}");
@@ -90,8 +91,8 @@ impl Way {
         (!found.is_empty()).then(|| format!("By {}, {how}.", found.join(" and ")))
     }
 
-    /// Why it cannot train a recipe on a device, or why that would tell nothing new, in a sentence: a library is not there, a rung does not
-    /// take the type, or there is no convolution for cuDNN. `None` if it can, as far as is known before it begins.
+    /// Explains why it cannot train a recipe on a device, or why that would show nothing new: a library is missing, a rung does not support
+    /// the type, or there is no convolution for cuDNN. `None` if it can, as far as is known before it begins.
     #[must_use]
     pub fn obstacle(&self, device: &CudaDevice, recipe: &Recipe) -> Option<String> {
         let CudaOptions { convolution, product, precision, .. } = self.options;

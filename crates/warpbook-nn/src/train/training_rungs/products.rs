@@ -1,5 +1,5 @@
-//! The kernels of products in a training step, where they do not depend on the product's size: of a kernel that is told to compute them, and after
-//! a library.
+//! The kernels of products in a training step, if they do not depend on the product's size: those of a prescribed kernel, and those after a
+//! library.
 
 use super::Way;
 use crate::network::Node;
@@ -10,7 +10,7 @@ use warpbook_kernels::nn;
 use warpbook_record::{Dtype, KernelSpec};
 
 impl Way {
-    /// The kernels of a linear layer's forward pass, where they do not depend on its size: of a chosen rung, and after a library.
+    /// The kernels of a linear layer's forward pass, if they do not depend on its size: those of a chosen rung, and those after a library.
     pub(super) fn linear_forward(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let epilogue = product_epilogue(fusion, i, node);
         match self.options.product_of(node) {
@@ -20,7 +20,7 @@ impl Way {
         }
     }
 
-    /// The kernels of a linear layer's gradients, where they do not depend on its size.
+    /// The kernels of a linear layer's gradients, if they do not depend on its size.
     pub(super) fn linear_backward(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let epilogue = if fusion.nodes[i].mask { Epilogue::ReluMask } else { Epilogue::None };
         let needed = fusion.needs_gradient(node.input);
@@ -38,7 +38,7 @@ impl Way {
         }
     }
 
-    /// The kernels of the products of a convolution by im2col, where one kernel is told to compute them.
+    /// The kernels of a convolution's products by im2col, if one kernel is prescribed for them.
     pub(super) fn im2col_products(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let by = self.options.product_of(node);
         if !by.names_a_rung() {
@@ -53,7 +53,8 @@ impl Way {
         all
     }
 
-    /// Our kernels of a convolution by cuDNN: of its bias and ReLU, of the mask of its input gradient, and of its weight gradient.
+    /// This project's kernels of a convolution by cuDNN: for its bias and ReLU, for the mask of its input gradient, and for its weight
+    /// gradient.
     pub(super) fn after_cudnn(&self, fusion: &FusionPlan, i: usize, node: &Node) -> Vec<KernelSpec> {
         let stored = self.options.precision.activations();
         let mut all = match (node.params.len() > 1, fusion.nodes[i].relu) {
@@ -70,7 +71,7 @@ impl Way {
         all
     }
 
-    /// What we compute of an epilogue after a library.
+    /// The kernels that apply an epilogue after a library.
     fn after_library(&self, epilogue: Epilogue) -> Vec<KernelSpec> {
         let stored = self.options.precision.activations();
         match epilogue {
@@ -80,7 +81,7 @@ impl Way {
         }
     }
 
-    /// The kernel that is told to compute the products, in a form, with its tile alone.
+    /// The kernel prescribed for the products, in a form, with its tile alone.
     fn product_kernel(&self, by: ProductBy, form: impl FnOnce(Form) -> Form) -> Vec<KernelSpec> {
         let precision = self.options.precision;
         let plain = Form { out: precision.activations(), ..Form::plain(precision.products()) };
@@ -95,7 +96,7 @@ impl Way {
     }
 }
 
-/// What the forward product of a node does with its sums before it stores them.
+/// The epilogue of a node's forward product.
 fn product_epilogue(fusion: &FusionPlan, i: usize, node: &Node) -> Epilogue {
     match (node.params.len() > 1, fusion.nodes[i].relu) {
         (true, true) => Epilogue::BiasRelu,

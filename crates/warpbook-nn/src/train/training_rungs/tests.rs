@@ -28,7 +28,7 @@ fn ids_are_unique_and_in_order() {
     }
 }
 
-/// fp16 and bf16 are two columns of one ladder; what is next to it names its base.
+/// fp16 and bf16 are two columns of one ladder; variants name their base.
 #[test]
 fn neighbours_differ_in_one_thing() {
     let changes = |a: &CudaOptions, b: &CudaOptions| {
@@ -78,7 +78,7 @@ fn fused_operations_are_no_kernels() {
     let count = |all: &[String], entry: &str| all.iter().filter(|e| *e == entry).count();
     let (plain, fused) = (entries("06_amp_fp16", &Recipe::mnist()), entries("07_fused_fp16", &Recipe::mnist()));
     assert_eq!((count(&plain, "relu_forward"), count(&fused, "relu_forward")), (1, 0));
-    // That of the last linear layer: a dropout follows.
+    // The ReLU of the last linear layer stays: a dropout follows.
     assert_eq!((count(&plain, "relu_backward"), count(&fused, "relu_backward")), (1, 1));
     let rows = entries("07_fused_bf16", &Recipe::amp_recipe());
     assert_eq!(rows.iter().filter(|e| e.starts_with("relu")).count(), 0, "{rows:?}");
@@ -101,7 +101,7 @@ fn a_library_leaves_kernels_to_us_and_a_rung_is_shown() {
         ("tiled_products_fp16", "matmul/03_shared_tile.cu"),
         ("tiled_products_fp32", "matmul/03_shared_tile.cu"),
     ] {
-        // Forwards with and without a ReLU, and both gradients, of which one has a mask in this network or another.
+        // Forward with and without a ReLU, and both gradients, one of which has a mask in some network.
         let count = files(id).iter().filter(|f| *f == file).count();
         assert!((3..=5).contains(&count), "{id}: {count}");
         let specs = way(id).specs(&mnist);
@@ -125,7 +125,7 @@ fn a_layer_of_few_channels_has_an_input_gradient_where_it_is_needed() {
         assert_eq!(gradients(channels, true), []);
         let [spec] = &gradients(channels, false)[..] else { panic!("one kernel") };
         let define = |name: &str| spec.defines.iter().find(|d| d.name == name).map(|d| d.value);
-        // Of 16 bytes, where the channels are.
+        // Vectors of 16 bytes, if the channels fill them.
         assert_eq!(["VECTORS_A", "VECTORS_B"].map(define), [Some(vectors); 2], "{channels} channels");
     }
 }
@@ -142,7 +142,7 @@ fn of_few_channels_a_weight_gradient_expands_the_pool_s() {
         assert!(gradient.defines.iter().any(|d| d.name == "POOL" && d.value == 1), "{id}");
         assert!(!has(id, (9, 0), "max_backward_adjacent") && !has(id, (8, 0), "max_backward_adjacent"), "{id}");
     }
-    // Below 8.0 the implicit product computes it, of y's gradient.
+    // Below 8.0 the implicit product computes it, from y's gradient.
     assert!(has("11_few_channels_fp16", (7, 5), "max_backward_adjacent"));
     // In the first network the kernel reads the gradient of y: no pool follows.
     let gradient = way("11_few_channels_fp16").specs(&Recipe::mnist()).into_iter().find(|s| s.entry == "few_gradient");
@@ -179,7 +179,7 @@ fn kernels_follow_the_recipe_and_the_options() {
     let frozen = Network::new([1, 28, 28], [conv2d(4, 3).frozen(), flatten(), linear(10)]).unwrap();
     let frozen = entries("13_last_block_bf16", &Recipe { network: frozen, ..Recipe::mnist() });
     assert!(frozen.iter().any(|e| e == "update_groups") && !frozen.iter().any(|e| e == "muon_update"));
-    // Nothing that a last block does is a kernel too.
+    // Work of a last block is not a kernel as well.
     let alone = ["mean_loss", "sum_squares", "global_norm", "judge_step", "prepare", "finish_step"];
     assert!(entries("13_last_block_fp16", &mnist).iter().all(|e| !alone.contains(&e.as_str())));
     assert!(alone.iter().all(|e| entries("12_dependent_launch_fp16", &mnist).iter().any(|k| k == e)));

@@ -26,7 +26,7 @@ fn images(n: usize) -> Vec<u8> {
     (0..n * 60).map(|i| (i * 37 % 251) as u8).collect()
 }
 
-/// An element as the documentation says.
+/// An element, computed from the documentation.
 fn element(a: &Augment<'_>, image: &[u8], slot: u32, [y, x, c]: [usize; 3]) -> f32 {
     let words = philox4x32_4(a.seed, [slot, 0, 0x6175_6772, a.step]);
     let places = 2 * a.padding as u64 + 1;
@@ -125,12 +125,13 @@ fn a_border_may_mirror_the_image() {
 
 #[test]
 fn flips_alternate_from_a_choice_at_random() {
-    let of = |epoch, step, index| Augment { flip: true, epoch: Some(epoch), step, ..plain() }.draw_of(7, index).flip;
-    let first: Vec<bool> = (0..1000).map(|i| of(0, 3, i)).collect();
+    let flipped =
+        |epoch, step, index| Augment { flip: true, epoch: Some(epoch), step, ..plain() }.draw_of(7, index).flip;
+    let first: Vec<bool> = (0..1000).map(|i| flipped(0, 3, i)).collect();
     let count = first.iter().filter(|f| **f).count();
     assert!((430..570).contains(&count), "{count} of 1000 are mirrored");
     for (index, first) in (0..).zip(&first) {
-        assert_eq!([1, 2, 3].map(|epoch| of(epoch, 9 + epoch, index)), [!first, *first, !first]);
+        assert_eq!([1, 2, 3].map(|epoch| flipped(epoch, 9 + epoch, index)), [!first, *first, !first]);
     }
     assert!(!Augment { epoch: Some(1), ..plain() }.draw_of(0, 0).flip, "without flips there are none");
 }

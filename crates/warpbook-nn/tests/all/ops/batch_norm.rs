@@ -1,6 +1,6 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
+use crate::in_f64 as reference;
 use warpbook_nn::ops::batch_norm::{BatchNorm, Running, Saved, cpu};
-use warpbook_nn::ops::reference;
 
 struct Case {
     b: BatchNorm,
@@ -18,7 +18,7 @@ impl Case {
         Self { b, x, gamma: random(channels, 2), beta: random(channels, 3), dy: random(rows * channels, 4) }
     }
 
-    /// y, running mean, running variance, saved mean, saved inverse deviation, dx, dgamma, dbeta.
+    /// Returns y, running mean, running variance, saved mean, saved inverse deviation, dx, dgamma, dbeta.
     fn run(&self) -> Vec<Vec<f32>> {
         let Self { b, x, gamma, beta, dy } = self;
         let channel = || poison(b.channels);
@@ -70,7 +70,7 @@ fn inference_takes_the_running_statistics() {
 
 #[test]
 fn numbers_by_hand() {
-    // Of 1, 2, 3, 4: mean 2.5, variance 1.25, unbiased 5/3; torch.nn.BatchNorm1d(1) gives a running variance of 0.9 + 0.1 * 5/3.
+    // 1, 2, 3, 4: mean 2.5, variance 1.25, unbiased 5/3; torch.nn.BatchNorm1d(1) gives a running variance of 0.9 + 0.1 * 5/3.
     let b = BatchNorm::new(4, 1);
     let (mut y, mut mean, mut variance, mut m, mut i) = ([0.0; 4], [0.0], [1.0], [0.0], [0.0]);
     let (running, saved) =

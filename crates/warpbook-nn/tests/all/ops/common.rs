@@ -1,8 +1,8 @@
+use crate::in_f64::finite_difference;
 use warpbook_data::philox::gaussian;
 use warpbook_nn::ops::OpError;
-use warpbook_nn::ops::reference::finite_difference;
 
-/// Gaussian numbers; other `stream`s give others.
+/// Gaussian random numbers, different for each `stream`.
 pub fn random(n: usize, stream: u32) -> Vec<f32> {
     (0..n as u64).map(|i| gaussian(17, i, stream)).collect()
 }
@@ -11,12 +11,12 @@ pub fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|v| f64::from(*v)).collect()
 }
 
-/// An output before it is written: reading it, or leaving an element out, is seen.
+/// An unwritten output: reading it, or leaving an element out, is detected.
 pub fn poison(n: usize) -> Vec<f32> {
     vec![f32::NAN; n]
 }
 
-/// Every element is within `tolerance` of what is wanted, relative to the largest of all of them or 1.
+/// Checks that every element is within `tolerance` of the expected one, relative to the largest of all of them or 1.
 #[track_caller]
 pub fn close(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
     assert_eq!(got.len(), want.len(), "{what}");
@@ -27,7 +27,7 @@ pub fn close(what: &str, got: &[f32], want: &[f64], tolerance: f64) {
     }
 }
 
-/// The gradient of the sum of `weights * f(x)` is what `gradient` says.
+/// Checks that `gradient` is the gradient of the sum of `weights * f(x)`.
 #[track_caller]
 pub fn is_gradient(what: &str, x: &[f64], weights: &[f64], gradient: &[f64], f: impl Fn(&[f64]) -> Vec<f64>) {
     const STEP: f64 = 1e-5;
@@ -44,7 +44,7 @@ pub fn is_gradient(what: &str, x: &[f64], weights: &[f64], gradient: &[f64], f: 
     }
 }
 
-/// Every array that `f` gives has the same bits on 1, 2, 3 and 7 threads.
+/// Checks that all arrays from `f` have the same bits on 1, 2, 3 and 7 threads.
 #[track_caller]
 pub fn same_bits(what: &str, f: impl Fn() -> Vec<Vec<f32>> + Send + Sync) {
     let bits = |threads| {
@@ -58,7 +58,7 @@ pub fn same_bits(what: &str, f: impl Fn() -> Vec<Vec<f32>> + Send + Sync) {
     }
 }
 
-/// The call is refused with a sentence that has these words.
+/// Checks that the call is refused with a message that contains these words.
 #[track_caller]
 pub fn refused<T: std::fmt::Debug>(result: Result<T, OpError>, words: &str) {
     let error = result.unwrap_err().to_string();

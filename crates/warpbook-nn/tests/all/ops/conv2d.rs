@@ -1,7 +1,7 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
+use crate::in_f64 as reference;
 use proptest::prelude::*;
 use warpbook_nn::ops::conv2d::{Geometry, cpu};
-use warpbook_nn::ops::reference;
 
 fn square(
     batch: usize,
@@ -27,7 +27,7 @@ impl Case {
         Self { g, x, weight, bias: random(g.filters, 3), dy: random(g.output_len().unwrap(), 4) }
     }
 
-    /// y, dx, dweight, dbias.
+    /// Returns y, dx, dweight, dbias.
     fn run(&self) -> Vec<Vec<f32>> {
         let Self { g, x, weight, bias, dy } = self;
         let [mut y, mut dx] = [poison(dy.len()), poison(x.len())];
@@ -60,7 +60,7 @@ fn odd_shapes() {
         square(2, 5, [3, 13], [5, 1, 0]),
         square(2, 7, [1, 33], [3, 3, 0]),
         square(1, 11, [3, 2], [3, 3, 1]),
-        // All of a window in the padding.
+        // A whole window in the padding.
         square(2, 3, [2, 3], [2, 3, 5]),
         square(5, 9, [7, 5], [1, 2, 0]),
         // Several blocks of one image, and several images of one block.

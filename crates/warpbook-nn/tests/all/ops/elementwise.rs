@@ -1,8 +1,9 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
+use crate::in_f64 as reference;
 use warpbook_data::philox::philox4x32_4;
 use warpbook_nn::ops::activation::{self, Activation, Kept};
+use warpbook_nn::ops::add;
 use warpbook_nn::ops::dropout::{self, Dropout};
-use warpbook_nn::ops::{add, reference};
 
 #[test]
 fn activations_and_their_gradients() {

@@ -1,8 +1,8 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
+use crate::in_f64 as reference;
 use warpbook_nn::ops::linear::{Sizes, cpu};
-use warpbook_nn::ops::reference;
 
-/// y, dx, dweight, dbias of random arrays.
+/// Returns y, dx, dweight, dbias of random arrays.
 fn run(s: &Sizes, [x, weight, bias, dy]: [&[f32]; 4]) -> Vec<Vec<f32>> {
     let [mut y, mut dx] = [poison(dy.len()), poison(x.len())];
     let [mut dweight, mut dbias] = [poison(weight.len()), poison(bias.len())];

@@ -1,5 +1,5 @@
-//! The CPU bodies against the f64 references, the references' gradients against finite differences, and the same bits for any number
-//! of threads.
+//! CPU implementations are compared with the f64 references, the references' gradients with finite differences, and bits for different
+//! numbers of threads.
 
 mod augment;
 mod batch_norm;

@@ -1,7 +1,7 @@
 use super::common::{close, is_gradient, poison, random, refused, same_bits, wide};
+use crate::in_f64 as reference;
 use proptest::prelude::*;
 use warpbook_nn::ops::pool::{PoolGeometry, cpu};
-use warpbook_nn::ops::reference;
 
 fn check(g: &PoolGeometry, x: &[f32]) {
     let n = g.output_len().unwrap();
@@ -73,7 +73,7 @@ fn overlapping_windows_by_hand() {
     assert_eq!(dx, [0.0, 0.0, 0.0, 0.0, 10.0, 0.0, 0.0, 0.0, 0.0], "all four windows share the centre");
     cpu::average_backward(&SMALL, &[4.0; 4], &mut dx).unwrap();
     assert_eq!(dx, [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0]);
-    // With a padding of 1, the first window has the 1 only, and is divided by 4.
+    // With a padding of 1, the first window contains only the 1, and is divided by 4.
     let padded = PoolGeometry { padding: [1, 1], stride: [2, 2], ..SMALL };
     cpu::average_forward(&padded, &x, &mut y).unwrap();
     assert_eq!(y, [0.25, 1.25, 2.75, 7.0]);

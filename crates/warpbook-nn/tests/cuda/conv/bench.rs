@@ -1,4 +1,4 @@
-//! Arrays on a GPU with guards around them, and what two runs of a pass write into one.
+//! Arrays on a GPU with guards around them, and comparison of two runs of a pass.
 
 use half::{bf16, f16};
 use warpbook_data::philox::gaussian;
@@ -8,7 +8,7 @@ use warpbook_gemm::{DeviceArray, Gemm, Workspace};
 use warpbook_nn::ops::Layout;
 use warpbook_record::Dtype;
 
-/// Elements before and after an array that nothing may write: whole vectors of 16 bytes.
+/// Guard elements before and after an array, which nothing may write: whole vectors of 16 bytes.
 const GUARD: usize = 64;
 
 pub const LAYOUTS: [Layout; 2] = [Layout::Nhwc, Layout::Nchw];
@@ -19,7 +19,7 @@ pub fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }
 
-/// An array with guards around it, all of whose bytes are 0xff before it is written.
+/// An array with guards around it, initially filled with bytes of 0xff.
 pub struct Guarded {
     whole: Buffer<u8>,
     dtype: Dtype,
@@ -49,12 +49,12 @@ impl Guarded {
         self.bytes().cast()
     }
 
-    /// What a pass writes, twice the same, and nothing outside; a workspace is poisoned first.
+    /// Runs a pass twice, checks that bits repeat and guards are unchanged, and returns the result; workspaces are poisoned first.
     pub fn written(&self, what: &str, b: &Bench<'_>, workspace: &Poisoned, pass: impl Fn()) -> Vec<f32> {
         self.written_by(true, what, b, workspace, pass)
     }
 
-    /// The same, whose bits may differ between runs where they are not to be the same.
+    /// Like [`Self::written`], but bits may differ between runs unless `same`.
     pub fn written_by(&self, same: bool, what: &str, b: &Bench<'_>, workspace: &Poisoned, pass: impl Fn()) -> Vec<f32> {
         let once = || {
             self.whole.fill_bytes(0xff).unwrap();
@@ -74,7 +74,7 @@ impl Guarded {
     }
 }
 
-/// The bytes of a workspace.
+/// A poisoned workspace.
 pub struct Poisoned(Buffer<u8>);
 
 impl Poisoned {
@@ -101,7 +101,7 @@ impl<'a> Bench<'a> {
     /// An array with NaN around it.
     pub fn input(&self, values: &[f32], dtype: Dtype) -> DeviceArray {
         let guard = [f32::NAN; GUARD];
-        // Whole vectors: compute-sanitizer takes a cp.async that reads fewer bytes for one that reads all.
+        // Whole vectors: compute-sanitizer assumes that a cp.async which reads fewer bytes reads all of them.
         let values = [&guard[..], values, &guard].concat();
         let whole: DeviceArray = match dtype {
             Dtype::F16 => (&self.buffer(&values.iter().map(|v| f16::from_f32(*v)).collect::<Vec<_>>())).into(),

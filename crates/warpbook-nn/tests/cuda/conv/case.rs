@@ -1,15 +1,16 @@
-//! One convolution: its arrays, what they give, and the check of all three passes.
+//! One convolution: its inputs, its expected results, and the check of all three passes.
 
 use super::bench::{Bench, Guarded, Poisoned, random, stored};
 use super::want::{Want, wide};
+use crate::in_f64 as reference;
 use warpbook_device::CudnnPlan;
 use warpbook_gemm::ProductBy;
+use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
-use warpbook_nn::ops::{Layout, reference};
 use warpbook_record::Dtype;
 
-/// An array `[outer][pixels][channels]` as the layout has it: images, or filters.
+/// Converts an array `[outer][pixels][channels]`, images or filters, to the layout.
 fn laid_out(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> Vec<f32> {
     if layout == Layout::Nhwc {
         return values.to_vec();
@@ -18,12 +19,12 @@ fn laid_out(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> V
     values.chunks(pixels * channels).flat_map(image).collect()
 }
 
-/// The reverse.
+/// Converts back to NHWC.
 fn as_nhwc(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> Vec<f32> {
     laid_out(values, layout, [channels, pixels])
 }
 
-/// The arrays of a convolution and what they give, NHWC.
+/// Inputs and expected results of a convolution, NHWC.
 pub struct Case {
     g: Geometry,
     dtype: Dtype,
@@ -61,13 +62,13 @@ impl Case {
         let convolution =
             Convolution::by(by, b.device, &b.gemm, g, form).unwrap_or_else(|e| panic!("{}: {e}", what("new")));
         let same = convolution.is_deterministic();
-        let more = Rounding::of(&convolution, stored(dtype));
+        let more = Rounding::new(&convolution, stored(dtype));
         let (oh, ow) = g.output().unwrap();
         let (of_x, of_y) = ([g.height * g.width, g.channels], [oh * ow, g.filters]);
         let of_weight = [g.kernel[0] * g.kernel[1], g.channels];
         let lay = |values: &[f32], shape| b.input(&laid_out(values, layout, shape), dtype);
         let (x, dy, weight) = (lay(&self.x, of_x), lay(&self.dy, of_y), lay(&self.weight, of_weight));
-        // The inputs are as good a mask as any: positive and negative values.
+        // The inputs make a good mask, with positive and negative values.
         let mask = x.clone();
         let bias = b.buffer(&self.bias);
         let poisoned = Poisoned::new(b.device, convolution.workspace_bytes());
@@ -112,7 +113,7 @@ impl Case {
             convolution.weight_gradient(&b.stream, &x, &dy, &dweight.f32(), None, &workspace).unwrap();
         });
         let got = as_nhwc(&got, layout, of_weight);
-        // cuDNN's is rounded to the type of the operands.
+        // cuDNN rounds its weight gradient to the type of the operands.
         let out = if method.is_stock() { stored } else { Dtype::F32 };
         self.dweight.check_within(&what("dw"), &got, positions, (dtype, out), more.transforms[2]);
         let got = dbias.written(&what("db"), b, &poisoned, || {
@@ -122,16 +123,16 @@ impl Case {
     }
 }
 
-/// How much more a library rounds than our kernels do, relative to the magnitudes that are added.
+/// Additional rounding of a library, relative to the magnitudes that are added.
 struct Rounding {
-    /// Of an output that is rounded before a bias is added, too.
+    /// For an output that is rounded before a bias is added, too.
     twice: f64,
-    /// Of each pass by FFT or Winograd's algorithm.
+    /// For each pass by FFT or Winograd's algorithm.
     transforms: [f64; 3],
 }
 
 impl Rounding {
-    fn of(convolution: &Convolution, stored: Dtype) -> Self {
+    fn new(convolution: &Convolution, stored: Dtype) -> Self {
         let Some(plans) = convolution.library_plans() else { return Self { twice: 0.0, transforms: [0.0; 3] } };
         let transforms =
             plans.map(|plan| if plan.is_some_and(CudnnPlan::transforms) { 16.0 * stored.epsilon() } else { 0.0 });

@@ -1,4 +1,4 @@
-//! What can be told without a GPU: every kernel compiles, and spills nothing.
+//! Checks that need no GPU: every kernel compiles, and spills nothing.
 
 use super::bench::TYPES;
 use warpbook_device::Compiler;

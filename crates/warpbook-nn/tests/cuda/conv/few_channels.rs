@@ -1,4 +1,4 @@
-//! The kernels of few channels, on what they take and on what they do not.
+//! Kernels for few channels, on supported and unsupported shapes.
 
 use super::bench::{Bench, LAYOUTS};
 use super::case::Case;
@@ -9,10 +9,10 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Form, Method};
 use warpbook_record::Dtype;
 
-/// Shapes that the kernels of few channels take: one to four steps of taps, several parts of an image, filters that are no multiples of 32,
-/// strides, images smaller than the window.
+/// Supported shapes: one to four steps of taps, several parts of an image, filters that are not multiples of 32, strides, images smaller
+/// than the window.
 fn few_shapes() -> Vec<Geometry> {
-    let of = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
+    let with_sizes = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
     vec![
         square(1, 1, [1, 8], [1, 1, 0]),
         square(3, 28, [1, 32], [3, 1, 0]),
@@ -21,7 +21,7 @@ fn few_shapes() -> Vec<Geometry> {
         square(2, 9, [5, 40], [3, 1, 2]),
         square(2, 17, [7, 64], [3, 1, 1]),
         square(2, 2, [1, 8], [5, 1, 2]),
-        of([1, 7], [3, 2], [0, 3], square(3, 40, [2, 24], [1, 1, 0])),
+        with_sizes([1, 7], [3, 2], [0, 3], square(3, 40, [2, 24], [1, 1, 0])),
         square(1, 224, [3, 64], [4, 4, 0]),
     ]
 }
@@ -31,10 +31,10 @@ fn check_few(test: &str, dtype: Dtype) {
     let bench = Bench::new(&device);
     let form = Form { method: Method::FewChannels, dtype, layout: Layout::Nhwc };
     for g in few_shapes() {
-        assert!(Convolution::new(&device, &bench.gemm, &g, form).unwrap().is_few(), "{g:?}");
+        assert!(Convolution::new(&device, &bench.gemm, &g, form).unwrap().uses_few_channels(), "{g:?}");
         Case::new(g, dtype).check(&bench, Method::FewChannels, Layout::Nhwc);
     }
-    // What they do not take.
+    // Unsupported shapes.
     for g in odd_shapes() {
         let case = Case::new(g, dtype);
         LAYOUTS.into_iter().for_each(|layout| case.check(&bench, Method::FewChannels, layout));

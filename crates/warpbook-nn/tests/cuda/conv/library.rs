@@ -9,7 +9,7 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Form, Method};
 use warpbook_record::Dtype;
 
-/// Every convolution that cuDNN takes; those of the networks it has to. All that is wrong is told at once.
+/// Checks every convolution that cuDNN supports; it has to support those of the networks. All errors are reported at once.
 fn check_stock(test: &str, method: Method, dtype: Dtype, shapes: &[Geometry]) {
     let Some(device) = testing::gpu(test) else { return };
     if let Err(why) = warpbook_device::Cudnn::open(&device) {
@@ -57,7 +57,7 @@ fn check_stock(test: &str, method: Method, dtype: Dtype, shapes: &[Geometry]) {
     }
     println!("{test}: {checked} convolutions are right, {} are refused:\n{}", refused.len(), refused.join("\n"));
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    // The networks' in both layouts, and some of the others where these are asked for.
+    // The networks' convolutions in both layouts, and at least some of the others if requested.
     let least = 2 * layers().len();
     assert!(if shapes.len() > layers().len() { checked > least } else { checked == least }, "{checked}");
 }

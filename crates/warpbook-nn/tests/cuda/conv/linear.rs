@@ -1,13 +1,13 @@
-//! The linear layer by our product, by the rungs of beginners and by the library.
+//! The linear layer by this project's product, by beginners' rungs and by the library.
 
 use super::bench::{Bench, Guarded, Poisoned, TYPES, random, stored};
 use super::want::{Want, wide};
+use crate::in_f64 as reference;
 use warpbook_device::{Library, testing};
 use warpbook_gemm::{OwnProduct, ProductBy};
 use warpbook_kernels::matmul::rows;
 use warpbook_nn::ops::linear::cuda::{Linear, LinearEpilogue};
 use warpbook_nn::ops::linear::{Sizes, check_own_product};
-use warpbook_nn::ops::reference;
 use warpbook_record::{Dtype, KernelSpec, Rung, Runner};
 
 #[test]
@@ -73,7 +73,7 @@ fn a_kernel_of_one_s_own_is_the_reference_or_is_told_what_is_wrong() {
     let transposes_only = LOOP.replace("index_a(row, kk, lda)", "row * lda + kk");
     let stored = |value: &str| format!("c[(size_t)row * ldc + column] = from_float<Out>({value});");
     for (name, passage, by, says) in [
-        ("rows", LOOP, only_rows, "Forwards, y = x W"),
+        ("rows", LOOP, only_rows, "Forward, y = x W"),
         ("columns", LOOP, transposes_only, "In the weight gradient"),
         ("sums", STORE, stored("sum"), "C's old value, times beta, is missing or wrong"),
     ] {
@@ -103,7 +103,7 @@ fn check_linear(b: &Bench<'_>, sizes: Sizes, by: ProductBy, dtype: Dtype) {
     for with_bias in [false, true] {
         let linear = Linear::by(by, b.device, &b.gemm, &sizes, dtype, with_bias)
             .unwrap_or_else(|e| panic!("{}: {e}", what("new")));
-        // After a library, the bias is added to an output that is rounded already.
+        // After a library, the bias is added to an output that is already rounded.
         let twice = if by == ProductBy::Stock && with_bias { 0.5 * stored(dtype).epsilon() } else { 0.0 };
         let poisoned = Poisoned::new(b.device, linear.workspace_bytes());
         let workspace = poisoned.workspace();

@@ -1,4 +1,4 @@
-//! Our methods of a convolution.
+//! This project's methods of a convolution.
 
 use super::bench::{Bench, LAYOUTS, TYPES, random};
 use super::case::Case;
@@ -48,7 +48,7 @@ fn im2col_in_bf16_is_the_reference() {
     check_all("im2col_in_bf16_is_the_reference", Dtype::Bf16, Method::Im2col);
 }
 
-/// A learner's kernel computes convolutions by their columns, in one panel and in several.
+/// A user-written kernel computes convolutions by their columns, in one panel and in several.
 #[test]
 fn im2col_by_a_kernel_of_one_s_own_is_the_reference() {
     let Some(device) = testing::gpu("im2col_by_a_kernel_of_one_s_own_is_the_reference") else { return };
@@ -90,7 +90,7 @@ fn implicit_gemm_of_turing_is_the_reference() {
     check_all("implicit_gemm_of_turing_is_the_reference", Dtype::F16, Method::ImplicitGemmTuring);
 }
 
-/// It can be forced on every GPU, and is what one below 8.0 runs in fp16 whatever it is told.
+/// It can be forced on every GPU; one below 8.0 runs it in fp16 whatever is requested.
 #[test]
 fn turing_s_product_runs_where_it_is_asked_for_or_needed() {
     let Some(device) = testing::gpu("turing_s_product_runs_where_it_is_asked_for_or_needed") else { return };
@@ -101,10 +101,10 @@ fn turing_s_product_runs_where_it_is_asked_for_or_needed() {
         Convolution::new(&device, &b.gemm, &g, Form { method, dtype, layout })
     };
     for layout in LAYOUTS {
-        assert!(new(Method::ImplicitGemmTuring, Dtype::F16, layout).unwrap().is_turing());
+        assert!(new(Method::ImplicitGemmTuring, Dtype::F16, layout).unwrap().uses_turing_kernels());
         for method in [Method::ImplicitGemm, Method::ShiftedWindows] {
-            assert_eq!(new(method, Dtype::F16, layout).unwrap().is_turing(), is_old, "{method:?}");
-            assert!(!new(method, Dtype::F32, layout).unwrap().is_turing(), "{method:?}");
+            assert_eq!(new(method, Dtype::F16, layout).unwrap().uses_turing_kernels(), is_old, "{method:?}");
+            assert!(!new(method, Dtype::F32, layout).unwrap().uses_turing_kernels(), "{method:?}");
         }
         for dtype in [Dtype::F32, Dtype::Tf32, Dtype::Bf16] {
             let error = new(Method::ImplicitGemmTuring, dtype, layout).unwrap_err().to_string();
@@ -128,11 +128,16 @@ fn sums_over_many_splits_and_panels_are_the_reference() {
     let panels = square(7, 40, [16, 3], [9, 1, 4]);
     let case = Case::new(panels, Dtype::F16);
     for layout in LAYOUTS {
-        let of = |batch| {
+        let with_batch = |batch| {
             let form = Form { method: Method::Im2col, dtype: Dtype::F16, layout };
             Convolution::new(&device, &bench.gemm, &Geometry { batch, ..panels }, form).unwrap().workspace_bytes()
         };
-        assert!(of(7) < 7 * of(1) && of(7) <= 64 << 20, "7 images take more than one panel: {} {}", of(7), of(1));
+        assert!(
+            with_batch(7) < 7 * with_batch(1) && with_batch(7) <= 64 << 20,
+            "7 images take more than one panel: {} {}",
+            with_batch(7),
+            with_batch(1)
+        );
         case.check(&bench, Method::Im2col, layout);
     }
 }
@@ -168,7 +173,7 @@ fn nan_passes_through_relu_and_mask_and_a_graph_replays() {
         b.stream.synchronize().unwrap();
         let (y, dx) = (y.to_f32().unwrap(), dx.to_f32().unwrap());
         for i in 0..128 {
-            // NaN times 0 is NaN, so that all of its pixel is, where the mask lets it through.
+            // NaN times 0 is NaN, so the whole pixel is NaN where the mask lets it through.
             let of_nan = i / 8 == 1;
             let expect = if x[i] > 0.0 { x[i] } else { 0.0 };
             assert!(if of_nan { y[i].is_nan() } else { y[i] == expect }, "{method:?}: y[{i}] is {} of {}", y[i], x[i]);

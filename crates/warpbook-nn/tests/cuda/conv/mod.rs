@@ -1,4 +1,4 @@
-//! The CUDA bodies of the convolution and of the linear layer against the f64 reference.
+//! CUDA implementations of the convolution and of the linear layer are compared with the f64 reference.
 
 mod bench;
 mod case;

@@ -1,4 +1,4 @@
-//! Convolutions with a pool in their epilogue, against the same convolution and a pool after it, forwards and of the weight gradient.
+//! Convolutions with a pool in their epilogue are compared with a convolution followed by a pool, forward and for the weight gradient.
 
 use super::bench::{Bench, Guarded, Poisoned, random};
 use super::shapes::{layers, square};
@@ -12,7 +12,7 @@ use warpbook_record::Dtype;
 
 /// Even and odd sides, several tiles of an image and images of a tile, wide images, channels and filters of every kernel.
 fn shapes() -> Vec<Geometry> {
-    let of = |kernel, stride, padding, width, g: Geometry| Geometry { kernel, stride, padding, width, ..g };
+    let with_sizes = |kernel, stride, padding, width, g: Geometry| Geometry { kernel, stride, padding, width, ..g };
     let mut all = vec![
         square(1, 2, [1, 8], [1, 1, 0]),
         square(3, 9, [3, 24], [3, 1, 1]),
@@ -25,9 +25,9 @@ fn shapes() -> Vec<Geometry> {
         square(2, 12, [64, 64], [5, 1, 2]),
         square(300, 8, [64, 32], [3, 1, 1]),
         square(2, 3, [32, 128], [2, 1, 0]),
-        of([1, 4], [1, 1], [0, 3], 5, square(3, 8, [64, 32], [1, 1, 0])),
-        of([3, 3], [1, 1], [1, 1], 150, square(2, 5, [32, 32], [1, 1, 0])),
-        of([3, 3], [1, 2], [1, 1], 150, square(2, 5, [3, 32], [1, 1, 0])),
+        with_sizes([1, 4], [1, 1], [0, 3], 5, square(3, 8, [64, 32], [1, 1, 0])),
+        with_sizes([3, 3], [1, 1], [1, 1], 150, square(2, 5, [32, 32], [1, 1, 0])),
+        with_sizes([3, 3], [1, 2], [1, 1], 150, square(2, 5, [3, 32], [1, 1, 0])),
     ];
     all.extend(layers());
     all
@@ -40,7 +40,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// With a few values that are no numbers, if asked for.
+    /// Creates inputs; `with_nan` adds a few NaNs.
     fn new(b: &Bench<'_>, g: &Geometry, dtype: Dtype, with_nan: bool) -> Self {
         let mut x = random(g.input_len(), 1, dtype);
         if with_nan {
@@ -59,7 +59,7 @@ fn pool_of(g: &Geometry) -> (pool::PoolGeometry, usize) {
     (pool, batch * (height / 2) * (width / 2) * channels)
 }
 
-/// The maxima and their places by two kernels.
+/// Computes the maxima and their positions with two kernels.
 fn apart(
     b: &Bench<'_>,
     g: &Geometry,
@@ -90,7 +90,7 @@ fn check(b: &Bench<'_>, g: &Geometry, form: Form, with_nan: bool) {
         let what = format!("{g:?}, {form:?}, bias {}, {epilogue:?}, NaN {with_nan}", bias.is_some());
         let (want, want_index) = apart(b, g, form, &a, bias, epilogue);
         let y = Guarded::new(b.device, want.len(), form.dtype);
-        // Bytes have no guard of their own: 64 before and after.
+        // The bytes have no guards of their own: add 64 before and after.
         let index = b.device.zeros::<u8>(want.len() + 128).unwrap();
         index.fill_bytes(0xff).unwrap();
         let run = |index: Option<&Slice<u8>>| {
@@ -125,10 +125,10 @@ fn check_all(test: &str, dtype: Dtype, method: Method) {
 }
 
 /// Shapes whose weight gradient expands that of the maxima: one to four steps of taps, even and odd sides, several images of a block and
-/// several blocks of an image, which begin at odd rows too, strides, and filters that are no multiples of 32.
+/// several blocks of an image, which begin at odd rows too, strides, and filters that are not multiples of 32.
 fn unpooled_shapes() -> Vec<Geometry> {
     let sides = |height, width, g: Geometry| Geometry { height, width, ..g };
-    let of = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
+    let with_sizes = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
     let rgb = |batch, height, width| sides(height, width, square(batch, 1, [3, 32], [3, 1, 1]));
     vec![
         square(1, 2, [1, 8], [1, 1, 0]),
@@ -148,13 +148,13 @@ fn unpooled_shapes() -> Vec<Geometry> {
         square(3, 40, [3, 24], [3, 2, 1]),
         square(2, 17, [7, 64], [3, 1, 1]),
         square(40, 16, [7, 64], [3, 1, 1]),
-        of([1, 7], [3, 2], [0, 3], square(3, 40, [2, 24], [1, 1, 0])),
+        with_sizes([1, 7], [3, 2], [0, 3], square(3, 40, [2, 24], [1, 1, 0])),
         // Three rows of y in each part of an image.
         square(1, 224, [3, 64], [4, 4, 0]),
     ]
 }
 
-/// What the gradient of maxima comes with: any places and values, zeros of both signs and values that are no numbers among them.
+/// Inputs besides the gradient of maxima: arbitrary positions and values, including zeros of both signs and NaNs.
 struct Unpooling {
     x: DeviceArray,
     dy: DeviceArray,
@@ -164,7 +164,7 @@ struct Unpooling {
 }
 
 impl Unpooling {
-    /// `with_nan`: in the gradient of one filter, and in the image of a pixel.
+    /// `with_nan`: NaNs in the gradient of one filter, and in the image of a pixel.
     fn new(b: &Bench<'_>, g: &Geometry, dtype: Dtype, with_nan: bool) -> Self {
         let (_, len) = pool_of(g);
         let (mut x, mut dy) = (random(g.input_len(), 1, dtype), random(len, 2, dtype));
@@ -181,18 +181,18 @@ impl Unpooling {
             dy.iter_mut().skip(3).step_by(g.filters).step_by(5).for_each(|v| *v = f32::NAN);
             x[g.input_len() / 2] = f32::NAN;
         }
-        // All four places, in no order, with bytes of 0xff around them.
+        // All four positions, in no order, with bytes of 0xff around them.
         let places: Vec<u8> = random(len, 4, Dtype::F32).iter().map(|v| (v.to_bits() >> 5) as u8 % 4).collect();
         let guard = [0xff; 64];
         let places = b.buffer(&[&guard[..], &places, &guard].concat());
         Self { x: b.input(&x, dtype), dy: b.input(&dy, dtype), mask: b.input(&mask, dtype), places, len }
     }
 
-    fn of(&self, scale: Option<f32>) -> (Slice<u8>, Option<(&DeviceArray, f32)>) {
+    fn places_and_mask(&self, scale: Option<f32>) -> (Slice<u8>, Option<(&DeviceArray, f32)>) {
         (self.places.range(64..64 + self.len), scale.map(|scale| (&self.mask, scale)))
     }
 
-    /// dw, then db, by two kernels.
+    /// Computes dw, then db, with two kernels.
     fn apart(&self, b: &Bench<'_>, g: &Geometry, form: Form, scale: Option<f32>) -> Vec<f32> {
         let (convolution, (pool, _)) = (Convolution::new(b.device, &b.gemm, g, form).unwrap(), pool_of(g));
         let pooling = Pooling::new(b.device, form.dtype, Layout::Nhwc).unwrap();
@@ -200,7 +200,7 @@ impl Unpooling {
         dy.bytes().fill_bytes(0xff).unwrap();
         let [dw, db] = [g.weight_len(), g.filters].map(|len| Guarded::new(b.device, len, Dtype::F32));
         let workspace = Poisoned::new(b.device, convolution.workspace_bytes()).workspace();
-        let (places, mask) = self.of(scale);
+        let (places, mask) = self.places_and_mask(scale);
         match mask {
             Some((y, scale)) => {
                 let index = (&places, y, scale);
@@ -225,10 +225,10 @@ fn check_unpooling(b: &Bench<'_>, g: &Geometry, form: Form, with_nan: bool) {
     for scale in [None, Some(1.0), Some(1.0 / 0.7)] {
         let what = format!("{g:?}, {form:?}, scale {scale:?}, NaN {with_nan}");
         let want = a.apart(b, g, form, scale);
-        let (places, mask) = a.of(scale);
-        let of = PooledGradient { dy: &a.dy, places: &places, mask };
+        let (places, mask) = a.places_and_mask(scale);
+        let gradient = PooledGradient { dy: &a.dy, places: &places, mask };
         let queue = |dbias: Option<&Slice<f32>>| {
-            convolution.pooled_weight_gradient(&b.stream, &a.x, &of, &dw.f32(), dbias, &workspace).unwrap();
+            convolution.pooled_weight_gradient(&b.stream, &a.x, &gradient, &dw.f32(), dbias, &workspace).unwrap();
         };
         let mut got = dw.written(&what, b, &poisoned, || queue(Some(&db.f32())));
         let without_bias = dw.written(&what, b, &poisoned, || queue(None));
@@ -295,25 +295,25 @@ fn a_gradient_of_maxima_that_no_kernel_expands_is_refused() {
     let [pooled, both] =
         [Convolution::pooled, Convolution::unpooling].map(|load| load(&device, &b.gemm, &few, form).unwrap());
     let workspace = Poisoned::new(&device, pooled.workspace_bytes().max(both.workspace_bytes())).workspace();
-    let (places, mask) = a.of(Some(1.0));
+    let (places, mask) = a.places_and_mask(Some(1.0));
     let dw = Guarded::new(&device, few.weight_len(), Dtype::F32).f32();
     let refused = |c: &Convolution, of: PooledGradient<'_>| {
         c.pooled_weight_gradient(&b.stream, &a.x, &of, &dw, None, &workspace).unwrap_err().to_string()
     };
-    let of = PooledGradient { dy: &a.dy, places: &places, mask };
-    let error = refused(&pooled, of);
+    let gradient = PooledGradient { dy: &a.dy, places: &places, mask };
+    let error = refused(&pooled, gradient);
     assert!(error.contains("`weight_gradient`") && error.contains("Convolution::unpooling"), "{error}");
     let dy = Guarded::new(&device, few.output_len().unwrap(), Dtype::F16).array();
     let error = both.weight_gradient(&b.stream, &a.x, &dy, &dw, None, &workspace).unwrap_err().to_string();
     assert!(error.contains("`pooled_weight_gradient`") && error.contains("Convolution::pooled"), "{error}");
     let (short, odd) = (a.places.range(64..64 + a.len - 8), a.places.range(65..65 + a.len));
-    for (of, part) in [
-        (PooledGradient { dy: &dy, ..of }, "the gradient of the maxima"),
-        (PooledGradient { mask: Some((&dy, 1.0)), ..of }, "the mask"),
-        (PooledGradient { places: &short, ..of }, "places of the maxima"),
-        (PooledGradient { places: &odd, ..of }, "multiple of 8"),
+    for (gradient, part) in [
+        (PooledGradient { dy: &dy, ..gradient }, "the gradient of the maxima"),
+        (PooledGradient { mask: Some((&dy, 1.0)), ..gradient }, "the mask"),
+        (PooledGradient { places: &short, ..gradient }, "places of the maxima"),
+        (PooledGradient { places: &odd, ..gradient }, "multiple of 8"),
     ] {
-        let error = refused(&both, of);
+        let error = refused(&both, gradient);
         assert!(error.contains(part), "{error}");
     }
 }

@@ -1,11 +1,11 @@
-//! The reference in f64 on the device, which large convolutions are held against.
+//! The reference in f64 on the device, with which large convolutions are compared.
 
 use super::bench::{Bench, TYPES, random};
 use super::shapes::{layers, odd_shapes};
 use super::want::wide;
+use crate::in_f64 as reference;
 use warpbook_device::testing;
 use warpbook_nn::ops::conv2d::cuda::{Pass, Reference};
-use warpbook_nn::ops::reference;
 use warpbook_record::Dtype;
 
 /// The bits of an operand that tensor cores read.

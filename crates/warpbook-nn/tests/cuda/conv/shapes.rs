@@ -1,4 +1,4 @@
-//! The convolutions that every method is tried on.
+//! The convolutions on which every method is tested.
 
 use warpbook_nn::ops::conv2d::Geometry;
 
@@ -12,13 +12,13 @@ pub fn square(
     Geometry { batch, height: size, width: size, channels, filters, kernel, stride, padding }
 }
 
-/// Shapes with odd sizes, every way for a window to lie in the padding, and channels of every alignment.
+/// Shapes with odd sizes, windows in the padding in every possible way, and channels of every alignment.
 pub fn odd_shapes() -> Vec<Geometry> {
-    let of = |kernel, stride, padding, width, g: Geometry| Geometry { kernel, stride, padding, width, ..g };
+    let with_sizes = |kernel, stride, padding, width, g: Geometry| Geometry { kernel, stride, padding, width, ..g };
     vec![
         square(1, 1, [1, 1], [1, 1, 0]),
         square(3, 1, [5, 8], [3, 1, 1]),
-        // A kernel larger than the image, and more padding than it takes.
+        // A kernel larger than the image, and more padding than it uses.
         square(2, 3, [8, 16], [5, 1, 2]),
         square(2, 3, [16, 8], [2, 3, 5]),
         square(2, 7, [1, 33], [3, 3, 0]),
@@ -27,12 +27,12 @@ pub fn odd_shapes() -> Vec<Geometry> {
         square(5, 6, [40, 24], [1, 1, 0]),
         square(2, 10, [8, 64], [3, 1, 1]),
         square(1, 9, [33, 3], [3, 1, 1]),
-        of([1, 4], [2, 1], [0, 3], 5, square(3, 8, [16, 24], [1, 1, 0])),
-        of([6, 2], [1, 3], [2, 0], 12, square(2, 4, [8, 8], [1, 1, 0])),
+        with_sizes([1, 4], [2, 1], [0, 3], 5, square(3, 8, [16, 24], [1, 1, 0])),
+        with_sizes([6, 2], [1, 3], [2, 0], 12, square(2, 4, [8, 8], [1, 1, 0])),
     ]
 }
 
-/// The layers of the networks that are trained, at a small batch.
+/// The layers of the trained networks, at a small batch.
 pub fn layers() -> Vec<Geometry> {
     vec![
         square(3, 28, [1, 32], [3, 1, 0]),

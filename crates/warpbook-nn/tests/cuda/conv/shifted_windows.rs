@@ -1,4 +1,4 @@
-//! Hopper's kernels of shifted windows, on what they take and on what they do not.
+//! Hopper's kernels of shifted windows, on supported and unsupported shapes.
 
 use super::bench::{Bench, LAYOUTS};
 use super::case::Case;
@@ -9,24 +9,24 @@ use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Form, Method};
 use warpbook_record::Dtype;
 
-/// Shapes that Hopper's windows take: several tiles of an image and of a block, several rows of channels, wide and rectangular windows.
+/// Supported shapes: several tiles of an image and of a block, several rows of channels, wide and rectangular windows.
 fn shifted_shapes() -> Vec<Geometry> {
-    let of = |kernel, padding, width, g: Geometry| Geometry { kernel, padding, width, ..g };
+    let with_sizes = |kernel, padding, width, g: Geometry| Geometry { kernel, padding, width, ..g };
     vec![
         square(1, 1, [32, 32], [1, 1, 0]),
         square(3, 26, [32, 64], [3, 1, 0]),
         square(3, 16, [32, 64], [3, 1, 1]),
         square(5, 8, [64, 128], [3, 1, 1]),
         square(300, 8, [64, 32], [3, 1, 1]),
-        // dx: fewer stages than the tile has warpgroups, and several tiles a block.
+        // dx: fewer stages than the tile has warpgroups, and several tiles per block.
         square(300, 8, [64, 128], [3, 1, 1]),
         square(2, 12, [64, 64], [5, 1, 2]),
         square(600, 12, [32, 64], [5, 1, 2]),
         square(3, 7, [128, 96], [3, 1, 1]),
         square(2, 9, [32, 128], [2, 1, 0]),
         square(2, 3, [32, 32], [5, 1, 1]),
-        of([1, 4], [0, 3], 5, square(3, 8, [64, 32], [1, 1, 0])),
-        of([3, 3], [1, 1], 150, square(2, 5, [32, 32], [1, 1, 0])),
+        with_sizes([1, 4], [0, 3], 5, square(3, 8, [64, 32], [1, 1, 0])),
+        with_sizes([3, 3], [1, 1], 150, square(2, 5, [32, 32], [1, 1, 0])),
         square(2, 20, [64, 64], [1, 1, 0]),
     ]
 }
@@ -38,10 +38,10 @@ fn check_shifted(test: &str, dtype: Dtype) {
     for g in shifted_shapes() {
         let made = Convolution::new(&device, &bench.gemm, &g, form(Layout::Nhwc)).unwrap();
         let is_hopper = device.info().compute_capability == Some((9, 0));
-        assert_eq!(made.is_shifted(), [is_hopper; 3], "{g:?}");
+        assert_eq!(made.uses_shifted_windows(), [is_hopper; 3], "{g:?}");
         Case::new(g, dtype).check(&bench, Method::ShiftedWindows, Layout::Nhwc);
     }
-    // What it does not take.
+    // Unsupported shapes.
     for g in odd_shapes() {
         let case = Case::new(g, dtype);
         LAYOUTS.into_iter().for_each(|layout| case.check(&bench, Method::ShiftedWindows, layout));

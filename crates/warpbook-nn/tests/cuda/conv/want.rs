@@ -1,4 +1,4 @@
-//! What a pass should give, and how far off it may be.
+//! Expected results of a pass, and the permitted error.
 
 use warpbook_kernels::Tolerance;
 use warpbook_record::Dtype;
@@ -11,7 +11,7 @@ fn magnitudes(values: &[f64]) -> Vec<f64> {
     values.iter().map(|v| v.abs()).collect()
 }
 
-/// Values of an exact result with the scale of its rounding errors, the same sums of magnitudes.
+/// Exact results with the scale of their rounding errors, which are sums of magnitudes.
 pub struct Want {
     values: Vec<f64>,
     scales: Vec<f64>,
@@ -28,9 +28,9 @@ impl Want {
     }
 
     pub fn plus(&self, bias: &[f32]) -> Self {
-        let of = |i: usize| f64::from(bias[i % bias.len()]);
-        let scales = self.scales.iter().enumerate().map(|(i, v)| v + of(i).abs()).collect();
-        Self { scales, ..self.map(|i, v| v + of(i)) }
+        let bias_of = |i: usize| f64::from(bias[i % bias.len()]);
+        let scales = self.scales.iter().enumerate().map(|(i, v)| v + bias_of(i).abs()).collect();
+        Self { scales, ..self.map(|i, v| v + bias_of(i)) }
     }
 
     pub fn relu(&self) -> Self {
@@ -41,13 +41,13 @@ impl Want {
         self.map(|i, v| if mask[i] <= 0.0 { 0.0 } else { v })
     }
 
-    /// Sums of `k` products of `dtype`, stored as `out`.
+    /// Checks sums of `k` products of `dtype`, stored as `out`.
     #[track_caller]
     pub fn check(&self, what: &str, got: &[f32], k: usize, types: (Dtype, Dtype)) {
         self.check_within(what, got, k, types, 0.0);
     }
 
-    /// The same with errors of so many times the scale on top.
+    /// Like [`Self::check`], with additional errors of `more` times the scale.
     #[track_caller]
     pub fn check_within(&self, what: &str, got: &[f32], k: usize, (dtype, out): (Dtype, Dtype), more: f64) {
         assert_eq!(got.len(), self.values.len(), "{what}");

@@ -1,17 +1,17 @@
-//! What every SM did when: the phases of a kernel's warps, on one clock.
+//! X-rays: the phases of a kernel's warps on every SM, on one clock.
 
 use crate::problem::by_id;
 use crate::{Problem, Run, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The phases that figures are made of; a kernel may name others.
+/// The phases that figures are derived from; a kernel may name others.
 pub mod phase {
-    /// From the first mark of a warp to its next.
+    /// The time from a warp's first mark to its next.
     pub const START: &str = "start";
-    /// Beginning to load a tile.
+    /// Starting to load a tile.
     pub const LOAD: &str = "load";
-    /// Waiting for data, or for room to put it.
+    /// Waiting for data, or for room to store it.
     pub const WAIT: &str = "wait";
     /// Multiplying a tile.
     pub const MULTIPLY: &str = "multiply";
@@ -19,51 +19,51 @@ pub mod phase {
     pub const STORE: &str = "store";
     /// Waiting for other warps to arrive.
     pub const BARRIER: &str = "barrier";
-    /// Computing with what was loaded, in kernels that do not multiply tiles.
+    /// Computing with loaded data, in kernels that do not multiply tiles.
     pub const COMPUTE: &str = "compute";
-    /// Where marks were made and not kept.
+    /// Time in which marks were made but not kept.
     pub const NOT_KEPT: &str = "not kept";
 
-    /// Whether warps do in it what loads and waits are for.
+    /// Returns true if it is a phase of computation, which loads and waits serve.
     #[must_use]
     pub fn is_work(name: &str) -> bool {
         matches!(name, MULTIPLY | COMPUTE)
     }
 }
 
-/// One run of a rung whose kernels recorded their warps' phases. Times count from the first mark, in nanoseconds.
+/// One run of a rung whose kernels recorded their warps' phases. Times are in nanoseconds from the first mark.
 ///
-/// Every SM has its own clock. They were set against that of one SM by messages that were sent there and back, and the error of that is part of
-/// the record: times on two SMs compare within the sum of their errors, times on one SM exactly.
+/// Every SM has its own clock. They were compared with the clock of one SM by messages to it and back, and the error of this is part of the record:
+/// times on two SMs compare within the sum of their errors, times on one SM exactly.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Xray {
-    /// The id of its rung.
+    /// Id of the rung.
     pub rung: String,
     /// The work, by its id.
     #[serde(with = "by_id")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
-    /// The names of the phases; marks count them from 0.
+    /// Names of the phases; marks refer to them by index.
     pub phases: Vec<String>,
     /// The kernels that have marks.
     pub kernels: Vec<XrayKernel>,
-    /// The run's kernels that have none, each once: an entry, with its file where another of that name runs too.
+    /// The run's kernels without marks, each once: an entry, with its file if another kernel with that entry runs too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmarked_kernels: Vec<String>,
-    /// The device's SMs.
+    /// SMs of the device.
     pub sms: Vec<XraySm>,
-    /// The blocks of each kernel's last launch, in the order in which they began.
+    /// Blocks of each kernel's last launch, in the order in which they began.
     pub blocks: Vec<XrayBlock>,
-    /// The rate of the SMs' clocks during the run, in MHz.
+    /// Clock rate of the SMs during the run in MHz.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub clock_mhz: f64,
-    /// Times of a run with marks, in microseconds.
+    /// Times of a run with marks in microseconds.
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub marked_us: Vec<f64>,
-    /// Times of a run of the same kernels without marks, in microseconds.
+    /// Times of a run of the same kernels without marks in microseconds.
     #[serde(with = "crate::format::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::format::real::Real>"))]
     pub unmarked_us: Vec<f64>,
@@ -73,11 +73,11 @@ pub struct Xray {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct XrayKernel {
-    /// Its entry.
+    /// Name of its entry.
     pub entry: String,
-    /// The path of its source below `kernels/`.
+    /// Path of its source below `kernels/`.
     pub file: String,
-    /// The id of its tile.
+    /// Id of its tile.
     pub tile: String,
     /// Blocks of the launch.
     pub blocks: u64,
@@ -89,9 +89,9 @@ pub struct XrayKernel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct XraySm {
-    /// Its number on the device.
+    /// Number on the device.
     pub sm: u64,
-    /// How far its times may be off those of the reference SM, either way, in nanoseconds; 0 of the reference itself.
+    /// Largest error of its times against the reference SM in nanoseconds, either way; 0 for the reference itself.
     #[serde(with = "crate::format::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::format::real::Real"))]
     pub error_ns: f64,
@@ -101,17 +101,17 @@ pub struct XraySm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct XrayBlock {
-    /// Its kernel's place in [`Xray::kernels`].
+    /// Index of its kernel in [`Xray::kernels`].
     pub kernel: u64,
     /// Its number in the grid.
     pub block: u64,
-    /// The SM that it ran on.
+    /// Number of the SM that ran it.
     pub sm: u64,
-    /// When its first warp made its first mark.
+    /// Time of its first warp's first mark in nanoseconds.
     pub start_ns: u64,
-    /// When its last warp made its last mark.
+    /// Time of its last warp's last mark in nanoseconds.
     pub end_ns: u64,
-    /// Warps whose marks are kept; none where the block's begin and end is all that is.
+    /// Warps whose marks are kept; empty if only the block's start and end are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warps: Vec<XrayWarp>,
 }
@@ -122,33 +122,32 @@ pub struct XrayBlock {
 pub struct XrayWarp {
     /// Its number in the block.
     pub warp: u64,
-    /// Its phases in their order, each with its duration: as text `phase:nanoseconds`, with spaces in between. The first begins at
-    /// `start_ns`.
+    /// Phases in their order, each with its duration: as text `phase:nanoseconds`, separated by spaces. The first begins at `start_ns`.
     #[serde(with = "as_text")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub phases: Vec<(u64, u64)>,
-    /// When the first one begins.
+    /// Start of the first phase in nanoseconds.
     pub start_ns: u64,
-    /// Warps of its block with the same phases that it stands for, itself included: the marks of the others were not kept.
+    /// Number of warps of its block with the same phases, itself included: the marks of the others were not kept.
     #[serde(default = "itself", skip_serializing_if = "is_itself")]
     pub stands_for: u64,
 }
 
-/// What a kernel's warps are for, as their phases tell.
+/// The role of a kernel's warps, as their phases show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// It computes, in a kernel whose loads are another warp's.
+    /// The warp computes, in a kernel where other warps load.
     Consumer,
-    /// It loads what others compute with, and computes nothing.
+    /// The warp loads data for others, and computes nothing.
     Producer,
-    /// It neither loads nor computes, in a kernel with producers and consumers.
+    /// The warp neither loads nor computes, in a kernel with producers and consumers.
     Other,
     /// The kernel has no such roles.
     Every,
 }
 
 impl Role {
-    /// Its warps in words, as "consumers".
+    /// Returns the plural noun for its warps, such as "consumers".
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -163,70 +162,70 @@ impl Role {
 /// A phase of a warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseSpan<'x> {
-    /// Its name.
+    /// Name of the phase.
     pub phase: &'x str,
-    /// When it begins, in nanoseconds.
+    /// Start in nanoseconds.
     pub from: u64,
-    /// When it ends.
+    /// End in nanoseconds.
     pub to: u64,
 }
 
-/// The time that a kernel's warps of one role spent in one phase. A warp counts as often as the number of warps that it stands for.
+/// The time that a kernel's warps of one role spent in one phase. Each warp counts as often as the number of warps that it stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseTime {
-    /// Whose it is.
+    /// Role of the warps.
     pub role: Role,
-    /// Its name.
+    /// Name of the phase.
     pub phase: String,
-    /// How many times warps were in it.
+    /// Number of times that warps were in it.
     pub count: usize,
-    /// Its share of the known time of the role's warps.
+    /// Share of the known time of the role's warps.
     pub share: f64,
-    /// Its share of the known time of all warps of the kernel.
+    /// Share of the known time of all warps of the kernel.
     pub share_of_all: f64,
-    /// The median of its durations in nanoseconds.
+    /// Median duration in nanoseconds.
     pub median_ns: f64,
-    /// The longest, in nanoseconds.
+    /// Longest duration in nanoseconds.
     pub longest_ns: u64,
 }
 
 /// The end of a kernel, when some SMs have no block left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tail {
-    /// When the first SM that had a block has none any more.
+    /// Time in nanoseconds when the first SM runs out of blocks.
     pub from_ns: u64,
-    /// When the last one has none.
+    /// Time in nanoseconds when the last SM runs out of blocks.
     pub to_ns: u64,
-    /// The share of the SMs' time, from the kernel's begin to its end, that is lost in the tail.
+    /// Share of the SMs' time, from the kernel's start to its end, that is lost in the tail.
     pub lost: f64,
-    /// SMs that had no block at all.
+    /// Number of SMs that had no block at all.
     pub unused: usize,
 }
 
-/// How far apart warps arrive at barriers.
+/// The time between the first and the last arrival of warps at barriers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// How many barriers.
+    /// Number of barriers.
     pub count: usize,
-    /// From the first warp's arrival to the last one's, in nanoseconds: the median.
+    /// Median time in nanoseconds from the first warp's arrival to the last one's.
     pub median_ns: f64,
-    /// The same: the largest.
+    /// Longest time in nanoseconds from the first warp's arrival to the last one's.
     pub longest_ns: u64,
 }
 
-/// How far ahead of the multiplication loads are issued.
+/// The distance by which loads are ahead of the multiplication.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lead {
-    /// Multiplications that were held against the load of their tile.
+    /// Number of multiplications that were matched with the load of their tile.
     pub count: usize,
-    /// From a tile's load to its multiplication, in nanoseconds: the median.
+    /// Median time in nanoseconds from a tile's load to its multiplication.
     pub median_ns: f64,
-    /// Tiles that were loaded, or on their way, and not yet multiplied when a multiplication began, its own included: the median.
+    /// Median number of tiles that were loaded or on their way, but not yet multiplied, when a multiplication began, its own included.
     pub median_tiles: f64,
 }
 
 impl XrayWarp {
-    /// Its phases with their names and times; those whose names the record lacks are left out.
+    /// Returns the phases with their names and times, without those whose names the record lacks.
     pub fn spans<'x>(&'x self, names: &'x [String]) -> impl Iterator<Item = PhaseSpan<'x>> {
         let mut at = self.start_ns;
         self.phases.iter().filter_map(move |(phase, ns)| {
@@ -237,7 +236,7 @@ impl XrayWarp {
         })
     }
 
-    /// The phases before the first that was not kept: those that can be counted.
+    /// Returns the phases before the first one that was not kept: these can be counted.
     fn counted<'x>(&'x self, names: &'x [String]) -> impl Iterator<Item = PhaseSpan<'x>> {
         self.spans(names).take_while(|s| s.phase != phase::NOT_KEPT)
     }
@@ -248,20 +247,20 @@ impl XrayWarp {
 }
 
 impl Xray {
-    /// When the last warp made its last mark, in nanoseconds.
+    /// Returns the time of the last warp's last mark in nanoseconds.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
         self.blocks.iter().map(|b| b.end_ns).max().unwrap_or(0)
     }
 
-    /// How many times as long a run takes with marks: the median of one over that of the other.
+    /// Returns the slowdown of a run by its marks: the ratio of the medians with and without them.
     #[must_use]
     pub fn perturbation(&self) -> Option<f64> {
         let [marked, unmarked] = [&self.marked_us, &self.unmarked_us].map(|s| stats::median(s).filter(|us| *us > 0.0));
         Some(marked? / unmarked?)
     }
 
-    /// Which kernels of the run have no marks, so that nothing of them is known, in a sentence; `None` where all have some.
+    /// Names the kernels of the run without marks, in a sentence; `None` if all have marks.
     #[must_use]
     pub fn unmarked_in_words(&self) -> Option<String> {
         let (last, others) = self.unmarked_kernels.split_last()?;
@@ -275,7 +274,7 @@ impl Xray {
         })
     }
 
-    /// How much of the warps' time no marks were kept for, kernel by kernel, in a sentence; `None` where all were.
+    /// States for each kernel the share of its warps' time without marks, in a sentence; `None` if all marks were kept.
     #[must_use]
     pub fn not_kept_in_words(&self) -> Option<String> {
         let whole = |k: usize| (self.not_kept(k) * 100.0).round();
@@ -290,24 +289,24 @@ impl Xray {
         Some(format!("For {}{and}{last} no marks were kept; shares are of the rest.", others.join(", ")))
     }
 
-    /// The largest error of an SM that had a block, in nanoseconds.
+    /// Returns the largest error of an SM that had a block, in nanoseconds.
     #[must_use]
     pub fn error_ns(&self) -> f64 {
         let used = |sm: u64| self.blocks.iter().any(|b| b.sm == sm);
         self.sms.iter().filter(|s| used(s.sm)).map(|s| s.error_ns).fold(0.0, f64::max)
     }
 
-    /// The blocks of a kernel, by its place.
+    /// Returns the blocks of a kernel, by its index.
     pub fn blocks_of(&self, kernel: usize) -> impl Iterator<Item = &XrayBlock> {
         self.blocks.iter().filter(move |b| usize::try_from(b.kernel).is_ok_and(|k| k == kernel))
     }
 
-    /// The time of a kernel's warps by role, and then by phase in the order of [`Xray::phases`]. Time of which no marks were kept belongs to no phase:
+    /// Returns the time of a kernel's warps by role, and then by phase in the order of [`Xray::phases`]. Time without kept marks belongs to no phase:
     /// see [`Xray::not_kept`].
     #[must_use]
     pub fn phase_times(&self, kernel: usize) -> Vec<PhaseTime> {
         let specialised = self.is_specialised(kernel);
-        // Of a role and a phase each duration, with the warps that it stands for.
+        // The durations of each role and phase, each with the number of warps that it stands for.
         let mut durations: BTreeMap<(Role, usize), Vec<(u64, u64)>> = BTreeMap::new();
         for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
             let role = if specialised { self.role(warp) } else { Role::Every };
@@ -334,7 +333,7 @@ impl Xray {
         durations.iter_mut().map(time).collect()
     }
 
-    /// The share of the time of a kernel's warps of which no marks were kept.
+    /// Returns the share of the time of a kernel's warps for which no marks were kept.
     #[must_use]
     pub fn not_kept(&self, kernel: usize) -> f64 {
         let (mut hidden, mut all) = (0.0, 0.0);
@@ -349,12 +348,12 @@ impl Xray {
         share(hidden, all)
     }
 
-    /// Whether a place in [`Xray::phases`] is that of what a warp did.
+    /// Returns true if an index of [`Xray::phases`] is a phase of a warp, not lost time.
     fn is_known(&self, place: usize) -> bool {
         self.phases.get(place).is_some_and(|name| name != phase::NOT_KEPT)
     }
 
-    /// Whether some warps of a kernel load what others compute with.
+    /// Returns true if some warps of a kernel load data that others compute with.
     fn is_specialised(&self, kernel: usize) -> bool {
         let (mut producer, mut consumer) = (false, false);
         for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
@@ -367,7 +366,7 @@ impl Xray {
         producer && consumer
     }
 
-    /// What a warp is for, in a kernel with roles.
+    /// Returns the role of a warp, in a kernel with roles.
     fn role(&self, warp: &XrayWarp) -> Role {
         let (mut computes, mut loads) = (false, false);
         for span in warp.spans(&self.phases) {
@@ -381,7 +380,7 @@ impl Xray {
         }
     }
 
-    /// The tail of a kernel's last wave; `None` of one without blocks.
+    /// Returns the tail of a kernel's last wave; `None` if it has no blocks.
     #[must_use]
     pub fn tail(&self, kernel: usize) -> Option<Tail> {
         let mut ends: Vec<(u64, u64)> = Vec::new();
@@ -405,16 +404,16 @@ impl Xray {
         })
     }
 
-    /// How far apart the warps of a block arrive at its barriers: the k-th one of each warp is the same. `None` where fewer than two warps
-    /// of a block have any.
+    /// Returns how far apart the warps of a block arrive at its barriers; the k-th barriers of all warps are matched. `None` if fewer than two warps
+    /// of a block have barriers.
     #[must_use]
     pub fn spread_in_blocks(&self, kernel: usize) -> Option<Spread> {
         let arrivals = self.blocks_of(kernel).map(|b| self.arrivals(b)).filter(|warps| warps.len() > 1);
         spread(&arrivals.flat_map(|warps| apart(&warps)).collect::<Vec<_>>())
     }
 
-    /// How far apart blocks are with their last warp's arrival at the k-th barrier, where all blocks of the kernel ran at once and the barrier may
-    /// be one of the grid. `None` where they did not.
+    /// Returns how far apart the blocks' last warps arrive at the k-th barrier, if all blocks of the kernel ran at once, so that the barrier may span
+    /// the grid. `None` if they did not.
     #[must_use]
     pub fn spread_over_blocks(&self, kernel: usize) -> Option<Spread> {
         let last_start = self.blocks_of(kernel).map(|b| b.start_ns).max()?;
@@ -433,8 +432,8 @@ impl Xray {
         spread(&apart(&blocks))
     }
 
-    /// How far ahead loads are of the multiplication: in each block, the k-th load of its first warp that loads, and the k-th multiplication of each
-    /// warp that comes after a wait. `None` where no kept warp multiplies what one loads.
+    /// Returns how far loads are ahead of the multiplication: in each block, the k-th load of its first warp that loads is matched with the k-th
+    /// multiplication after a wait of each warp. `None` if no kept warp multiplies tiles that another loads.
     #[must_use]
     pub fn lead(&self, kernel: usize) -> Option<Lead> {
         let (mut ahead, mut tiles) = (Vec::new(), Vec::new());
@@ -457,31 +456,31 @@ impl Xray {
         (count > 0).then(|| Lead { count, median_ns: median(&ahead), median_tiles: median(&tiles) })
     }
 
-    /// When each warp of a block arrives at its barriers; only of warps that have any.
+    /// Returns the arrivals of each warp of a block at its barriers; warps without barriers are left out.
     fn arrivals(&self, block: &XrayBlock) -> Vec<Vec<u64>> {
-        let of = |w: &XrayWarp| -> Vec<u64> {
+        let arrivals_of = |w: &XrayWarp| -> Vec<u64> {
             w.counted(&self.phases).filter(|s| s.phase == phase::BARRIER).map(|s| s.from).collect()
         };
-        block.warps.iter().map(of).filter(|all| !all.is_empty()).collect()
+        block.warps.iter().map(arrivals_of).filter(|all| !all.is_empty()).collect()
     }
 }
 
 impl Run {
-    /// The X-ray of a rung at a problem.
+    /// Returns the X-ray of a rung at a problem.
     #[must_use]
     pub fn xray(&self, rung: &str, problem: &Problem) -> Option<&Xray> {
         self.xrays.iter().find(|x| x.rung == rung && x.problem == *problem)
     }
 }
 
-/// From the first to the last of the k-th times, for each k that all lists have.
+/// Returns for each k the time from the first to the last of the k-th times, as far as all lists have one.
 fn apart(lists: &[Vec<u64>]) -> Vec<u64> {
     let shared = lists.iter().map(Vec::len).min().unwrap_or(0);
-    let of = |k: usize| {
+    let spread_at = |k: usize| {
         let times = lists.iter().map(|l| l[k]);
         times.clone().max().unwrap_or(0) - times.min().unwrap_or(0)
     };
-    (0..shared).map(of).collect()
+    (0..shared).map(spread_at).collect()
 }
 
 fn spread(apart: &[u64]) -> Option<Spread> {
@@ -502,7 +501,7 @@ fn share(part: f64, of: f64) -> f64 {
     if of > 0.0 { part / of } else { 0.0 }
 }
 
-/// The median of values that count several times each; sorts them.
+/// Returns the median of values with counts; sorts them.
 fn weighted_median(of: &mut [(u64, u64)]) -> f64 {
     of.sort_unstable();
     let all: u128 = of.iter().map(|(_, n)| u128::from(*n)).sum();
@@ -522,7 +521,7 @@ fn median(of: &[u64]) -> f64 {
     stats::median(&values).unwrap_or(0.0)
 }
 
-/// Phases as text: a list of numbers in pretty JSON would take a line each.
+/// Writes phases as text: in pretty JSON a list of numbers would take a line for each.
 mod as_text {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};

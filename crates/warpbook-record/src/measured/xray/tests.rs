@@ -15,7 +15,7 @@ fn warp(warp: u64, start_ns: u64, phases: &[(u64, u64)]) -> XrayWarp {
     XrayWarp { warp, start_ns, phases: phases.to_vec(), stands_for: 1 }
 }
 
-/// A block whose begin and end are those of its warps.
+/// A block that begins and ends with its warps.
 fn block(block: u64, sm: u64, warps: Vec<XrayWarp>) -> XrayBlock {
     let end = |w: &XrayWarp| w.start_ns + w.phases.iter().map(|(_, ns)| ns).sum::<u64>();
     let start_ns = warps.iter().map(|w| w.start_ns).min().unwrap_or(0);
@@ -63,9 +63,9 @@ fn times_by_phase_add_up() {
 
 #[test]
 fn producers_and_consumers_have_shares_of_their_own() {
-    let of = |w, stands_for, phases: &[(u64, u64)]| XrayWarp { stands_for, ..warp(w, 0, phases) };
-    let consumer = of(0, 8, &[(WAIT, 30), (MULTIPLY, 50), (NOT_KEPT, 120), (MULTIPLY, 20)]);
-    let producer = of(8, 1, &[(LOAD, 40), (WAIT, 160)]);
+    let standing_for = |w, stands_for, phases: &[(u64, u64)]| XrayWarp { stands_for, ..warp(w, 0, phases) };
+    let consumer = standing_for(0, 8, &[(WAIT, 30), (MULTIPLY, 50), (NOT_KEPT, 120), (MULTIPLY, 20)]);
+    let producer = standing_for(8, 1, &[(LOAD, 40), (WAIT, 160)]);
     let mut x = xray(vec![block(0, 0, vec![consumer.clone(), producer])]);
     let times: Vec<_> = x
         .phase_times(0)
@@ -88,8 +88,8 @@ fn producers_and_consumers_have_shares_of_their_own() {
     let said = x.not_kept_in_words().unwrap();
     assert_eq!(said, "For 49 % of the time of gemm's warps no marks were kept; shares are of the rest.");
     // Where the warp that loads multiplies too, all have the same role.
-    let both = of(1, 1, &[(LOAD, 10), (MULTIPLY, 10)]);
-    let alike = xray(vec![block(0, 0, vec![of(0, 3, &[(MULTIPLY, 20)]), both])]);
+    let both = standing_for(1, 1, &[(LOAD, 10), (MULTIPLY, 10)]);
+    let alike = xray(vec![block(0, 0, vec![standing_for(0, 3, &[(MULTIPLY, 20)]), both])]);
     let times: Vec<_> = alike.phase_times(0).into_iter().map(|t| (t.role, t.phase, t.share)).collect();
     assert_eq!(times, [(Role::Every, "load".into(), 0.125), (Role::Every, "multiply".into(), 0.875)]);
     assert_eq!(alike.not_kept_in_words(), None);
@@ -116,28 +116,31 @@ fn a_weighted_median_is_that_of_the_values_written_out() {
 
 #[test]
 fn the_tail_begins_where_the_first_sm_has_no_block_left() {
-    let of = |b, sm, start, ns| block(b, sm, vec![warp(0, start, &[(MULTIPLY, ns)])]);
-    let x = xray(vec![of(0, 0, 0, 50), of(1, 1, 0, 60), of(2, 0, 50, 50)]);
+    let multiplying = |b, sm, start, ns| block(b, sm, vec![warp(0, start, &[(MULTIPLY, ns)])]);
+    let x = xray(vec![multiplying(0, 0, 0, 50), multiplying(1, 1, 0, 60), multiplying(2, 0, 50, 50)]);
     let tail = x.tail(0).unwrap();
-    // SM 1 has nothing to do for 40 of 100 ns.
+    // SM 1 is idle for 40 of 100 ns.
     assert_eq!((tail.from_ns, tail.to_ns, tail.lost, tail.unused), (60, 100, 0.2, 1));
     assert_eq!(x.tail(1), None);
 }
 
 #[test]
 fn warps_arrive_at_barriers_apart() {
-    let of = |w, start, to_barrier, then| {
+    let arriving = |w, start, to_barrier, then| {
         warp(w, start, &[(MULTIPLY, to_barrier), (BARRIER, 5), (MULTIPLY, then), (BARRIER, 5)])
     };
-    let x = xray(vec![block(0, 0, vec![of(0, 0, 10, 20), of(1, 2, 20, 30)]), block(1, 1, vec![of(0, 1, 30, 10)])]);
+    let x = xray(vec![
+        block(0, 0, vec![arriving(0, 0, 10, 20), arriving(1, 2, 20, 30)]),
+        block(1, 1, vec![arriving(0, 1, 30, 10)]),
+    ]);
     // Block 0: arrivals at 10 and 22, then at 35 and 57.
     let spread = x.spread_in_blocks(0).unwrap();
     assert_eq!((spread.count, spread.median_ns, spread.longest_ns), (2, 17.0, 22));
     // Last arrivals: 22 and 31, then 57 and 46.
     let over = x.spread_over_blocks(0).unwrap();
     assert_eq!((over.count, over.median_ns, over.longest_ns), (2, 10.0, 11));
-    // Blocks one after the other share no barrier.
-    let later = xray(vec![block(0, 0, vec![of(0, 0, 10, 20)]), block(1, 0, vec![of(0, 40, 10, 20)])]);
+    // Blocks that run one after another share no barrier.
+    let later = xray(vec![block(0, 0, vec![arriving(0, 0, 10, 20)]), block(1, 0, vec![arriving(0, 40, 10, 20)])]);
     assert_eq!((later.spread_over_blocks(0), later.spread_in_blocks(0)), (None, None));
 }
 
@@ -151,10 +154,10 @@ fn loads_lead_multiplications() {
         &[(WAIT, 30), (MULTIPLY, 10), (STORE, 5), (MULTIPLY, 5), (WAIT, 10), (MULTIPLY, 30), (WAIT, 10), (MULTIPLY, 5)],
     );
     let lead = xray(vec![block(0, 0, vec![consumer.clone(), producer.clone()])]).lead(0).unwrap();
-    // A multiplication that goes on after a store is none of its own: 30 - 0, 60 - 10, 100 - 20, with 3, 3 and 2 tiles there.
+    // A multiplication that goes on after a store is not counted separately: 30 - 0, 60 - 10, 100 - 20, with 3, 3 and 2 tiles there.
     assert_eq!((lead.count, lead.median_ns, lead.median_tiles), (3, 50.0, 3.0));
     assert_eq!(xray(vec![block(0, 0, vec![consumer.clone()])]).lead(0), None);
-    // What comes after marks that were not kept cannot be counted.
+    // Loads after marks that were not kept cannot be counted.
     let cut = warp(4, 0, &[(LOAD, 10), (NOT_KEPT, 10), (LOAD, 10)]);
     assert_eq!(xray(vec![block(0, 0, vec![consumer, cut])]).lead(0).unwrap().count, 1);
 }

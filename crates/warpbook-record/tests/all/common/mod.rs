@@ -9,15 +9,15 @@ use warpbook_record::{
     Schedule, Span, SweepAxis, SweepPoint, Tile, TimedBy, Traffic, TrainLog, count, setting,
 };
 
-/// A file by its path from this crate's folder.
+/// Reads a file by its path from this crate's folder.
 pub fn file(path: &str) -> String {
-    // At run time: a checkout may be elsewhere than where the test was built.
+    // Read at run time: the checkout may be elsewhere than where the test was built.
     let root = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     let path = PathBuf::from(root).join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The golden record of the current format. It stays as it is; later formats get their own files.
+/// The golden record of the current format. It never changes; later formats get their own files.
 pub fn golden() -> String {
     file("tests/golden/run.v2.json")
 }
@@ -117,8 +117,8 @@ fn rung(id: &'static str, title: &'static str, requires: Requires, runner: Runne
     Rung { id: id.into(), title: title.into(), idea, requires, runner, variant_of: None }
 }
 
-/// The problems of the golden record: every kind of size, with and without a unit; passes, items and a place in a sweep or none.
-/// The ids of the third and fourth are not made of their sizes, as another program may write them.
+/// The problems of the golden record: every kind of size, with and without a unit; passes, items and a position in a sweep or none. The ids of the
+/// third and fourth are not made of their sizes, as another program may write them.
 fn problems() -> [Problem; 4] {
     let data = |id: &str, label: &str, short: &str, sizes, dtype| ProblemData {
         id: id.into(),
@@ -190,7 +190,7 @@ fn descriptor() -> Descriptor {
         ],
         baseline: Baseline::Rung("cublas".into()),
         axis: SweepAxis { caption: "edge of the matrices".into(), unit: "rows".into(), doubling: true },
-        // Those that there were when the file was written.
+        // The columns that existed when the file was written.
         columns: vec![
             Column::Median,
             Column::Mad,
@@ -228,7 +228,7 @@ fn descriptor() -> Descriptor {
     }
 }
 
-/// Every runner, schedule and grid.
+/// Rungs with every runner, schedule and grid.
 fn rungs() -> Vec<Rung> {
     let turing = || Requires::AtLeast(7, 5);
     let kernels = |schedule, grid| Runner::Kernels {
@@ -330,7 +330,7 @@ fn peaks_with_copies() -> Peaks {
     peaks
 }
 
-/// What the golden record says. It uses every field.
+/// The expected contents of the golden record. It uses every field.
 pub fn expected() -> Run {
     let all = problems();
     let [descent, product, network, _] = &all;
@@ -490,7 +490,7 @@ fn train_logs_of_v1(standard: &Problem, wild: &Problem) -> Vec<TrainLog> {
     ]
 }
 
-/// What the golden record of format 1 says, upgraded to the current format.
+/// The expected contents of the golden record of format 1, upgraded to the current format.
 pub fn expected_of_v1() -> Run {
     let (standard, wild) = (problem_of_v1(5_000_000, "5 M", 0.01), problem_of_v1(100_000, "100 k", 50.0));
     let part = |group, name: &str, us: f64| Part {
@@ -598,7 +598,7 @@ fn environment() -> Environment {
     }
 }
 
-/// Runs are compared by their debug form: NaN is not equal to itself.
+/// Compares runs by their debug form: NaN is not equal to itself.
 pub fn assert_same(a: &Run, b: &Run) {
     assert_eq!(format!("{a:#?}"), format!("{b:#?}"));
 }

@@ -1,4 +1,4 @@
-//! What changed from one kernel to the next.
+//! The view of what changed from one kernel to the next.
 
 use crate::display::code::cuda_cpp::highlighted;
 use crate::display::html::{details, escape, line_number, printable};
@@ -25,7 +25,7 @@ const FOLD_FROM: usize = 70;
 pub struct KernelDiff {
     old: String,
     new: String,
-    /// What the newer file itself says of the change.
+    /// Comment of the newer file that describes the change.
     since: Option<String>,
     lines: Vec<Line>,
 }
@@ -69,11 +69,11 @@ impl KernelDiff {
         }
     }
 
-    /// How many lines came and how many went.
+    /// Returns the number of lines that were added and the number removed.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
-        let of = |what: fn(&Line) -> bool| self.lines.iter().filter(|l| what(l)).count();
-        (of(|l| matches!(l, Line::Added(..))), of(|l| matches!(l, Line::Removed(_))))
+        let count = |what: fn(&Line) -> bool| self.lines.iter().filter(|l| what(l)).count();
+        (count(|l| matches!(l, Line::Added(..))), count(|l| matches!(l, Line::Removed(_))))
     }
 
     fn summary(&self) -> String {

@@ -23,21 +23,21 @@ impl Headers {
         Self { files, known: Vec::new() }
     }
 
-    /// These headers, without the text of those that `older` has, too.
+    /// Returns these headers, without the text of those that `older` has, too.
     pub(crate) fn besides(self, older: &Self) -> Self {
         let seen = |h: &&'static Source| older.files.iter().chain(&older.known).any(|o| o.path == h.path);
         let (known, files) = self.files.into_iter().partition(seen);
         Self { files, known }
     }
 
-    /// The sentence about headers that were shown before; empty without any.
-    fn shown_before(&self) -> String {
+    /// Returns a sentence that names the headers shown before; `None` without any.
+    fn shown_before(&self) -> Option<String> {
         let names: Vec<String> = self.known.iter().map(|h| source_path(h.path)).collect();
-        if names.is_empty() { String::new() } else { format!("Included as before: {}.", names.join(", ")) }
+        (!names.is_empty()).then(|| format!("Included as before: {}.", names.join(", ")))
     }
 }
 
-/// What a source includes comes before what it includes itself, as the compiler reads it.
+/// Adds what a source includes, and first what those files include themselves, in the order in which the compiler reads them.
 fn include(source: &str, files: &mut Vec<&'static Source>) {
     for name in includes(source).into_iter().filter_map(Include::name) {
         if let Some(header) = HEADERS.iter().find(|h| h.path == name)
@@ -59,21 +59,16 @@ impl Show for Headers {
     fn html(&self) -> String {
         let unfolded =
             |h: &&Source| details(&summary(h), &format!("<pre class=\"wb-code\">{}</pre>", highlighted(h.text, 1)));
-        if self.files.is_empty() {
-            return format!("<p class=\"wb-faint\">{}</p>", escape(&self.text()));
-        }
-        let unfolded: String = self.files.iter().map(unfolded).collect();
-        match self.shown_before() {
-            before if before.is_empty() => unfolded,
-            before => format!("{unfolded}<p class=\"wb-faint\">{}</p>", escape(&before)),
+        let faint = |text: &str| format!("<p class=\"wb-faint\">{}</p>", escape(text));
+        match self.files.is_empty() {
+            true => faint(&self.text()),
+            false => self.files.iter().map(unfolded).chain(self.shown_before().map(|names| faint(&names))).collect(),
         }
     }
 
     /// Their names only: a source has hundreds of lines.
     fn text(&self) -> String {
-        let before = self.shown_before();
-        let lines: Vec<String> =
-            self.files.iter().map(|h| summary(h)).chain((!before.is_empty()).then_some(before)).collect();
+        let lines: Vec<String> = self.files.iter().map(|h| summary(h)).chain(self.shown_before()).collect();
         if lines.is_empty() { "It includes no building blocks.".into() } else { printable(&lines.join("\n")) }
     }
 }
@@ -85,21 +80,27 @@ mod tests {
 
     #[test]
     fn headers_are_those_of_the_kernel_and_of_its_headers() {
-        let of = |file: &str| -> Vec<&str> {
+        let headers_of = |file: &str| -> Vec<&str> {
             KernelView::file(file).unwrap().headers().files.iter().map(|h| h.path).collect()
         };
-        assert_eq!(of("regression/02_fused.cu"), ["regression/descent.cuh", "launch.cuh", "reduce.cuh", "xray.cuh"]);
-        assert_eq!(of("matmul/01_naive.cu"), ["matmul/gemm.cuh", "xray.cuh"]);
-        assert!(of("matmul/13_persistent_cluster.cu").contains(&"matmul/wgmma.cuh"));
-        assert!(of("peaks/fma.cu").is_empty());
+        assert_eq!(
+            headers_of("regression/02_fused.cu"),
+            ["regression/descent.cuh", "launch.cuh", "reduce.cuh", "xray.cuh"]
+        );
+        assert_eq!(headers_of("matmul/01_naive.cu"), ["matmul/gemm.cuh", "xray.cuh"]);
+        assert!(headers_of("matmul/13_persistent_cluster.cu").contains(&"matmul/wgmma.cuh"));
+        assert!(headers_of("peaks/fma.cu").is_empty());
     }
 
     #[test]
     fn headers_that_an_older_view_has_are_only_named() {
-        let of = |file: &str| KernelView::file(file).unwrap();
-        let (fused, persistent) = (of("regression/02_fused.cu"), of("regression/05_persistent.cu"));
+        let view = |file: &str| KernelView::file(file).unwrap();
+        let (fused, persistent) = (view("regression/02_fused.cu"), view("regression/05_persistent.cu"));
         let (html, text) = (persistent.headers_since(&fused).html(), persistent.headers_since(&fused).text());
-        assert!(html.contains("kernels/exchange.cuh, ") && !html.contains("kernels/reduce.cuh, "), "{html}");
+        assert!(
+            html.contains("<summary>kernels/exchange.cuh") && !html.contains("<summary>kernels/reduce.cuh"),
+            "{html}"
+        );
         assert!(text.contains("Included as before: ") && text.contains("kernels/reduce.cuh"), "{text}");
         let none = fused.headers_since(&fused);
         assert!(!none.html().contains("<details>") && none.text().starts_with("Included as before: "));

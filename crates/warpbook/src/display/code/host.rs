@@ -43,7 +43,7 @@ impl HostCode {
     /// A function of the file whose path ends so, with the comment above it.
     ///
     /// # Errors
-    /// No file of the lessons has such a path, or it has no such function.
+    /// If no file of the lessons has such a path, or it has no such function.
     pub fn function(path: &str, name: &str) -> Result<Self> {
         let missing = |what: &str, name: &str, known: Vec<&str>| {
             let near: Vec<String> = nearest(name, known).into_iter().map(|n| format!("`{n}`")).collect();

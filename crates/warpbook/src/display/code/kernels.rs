@@ -73,7 +73,7 @@ impl KernelView {
         Self { parts: vec![Part::whole(file, source)] }
     }
 
-    /// All files of a rung's kernels, each once.
+    /// Returns all files of a rung's kernels, each once.
     #[must_use]
     pub fn of(rung: &Rung) -> Self {
         let mut parts: Vec<Part> = Vec::new();
@@ -85,10 +85,10 @@ impl KernelView {
         Self { parts }
     }
 
-    /// The same of a rung in a record, as it was when the record was made.
+    /// Returns the kernels of a rung in a record, as they were when the record was made.
     ///
     /// # Errors
-    /// The record has no such rung.
+    /// If the record has no such rung.
     pub fn of_run(run: &Run, rung: &str) -> Result<Self> {
         let found = run.rung(rung).ok_or_else(|| Error::UnknownRung {
             name: rung.into(),
@@ -108,7 +108,7 @@ impl KernelView {
     /// A file below `kernels/`, building blocks included, as "reduce.cuh".
     ///
     /// # Errors
-    /// There is no such file.
+    /// If there is no such file.
     pub fn file(path: &str) -> Result<Self> {
         let path = path.strip_prefix("kernels/").unwrap_or(path);
         let mut all: BTreeMap<String, String> = BTreeMap::new();
@@ -123,7 +123,7 @@ impl KernelView {
     /// Only this function, structure or kernel, with the comment above it.
     ///
     /// # Errors
-    /// None of the files defines it.
+    /// If none of the files defines the function.
     pub fn function(&self, name: &str) -> Result<Self> {
         let found = self.parts.iter().find_map(|p| {
             let (first, last) = definition(&p.source, name)?;
@@ -137,7 +137,7 @@ impl KernelView {
     /// Only the lines from the first that contains `from` to the next that contains `to`, both included.
     ///
     /// # Errors
-    /// No file has such lines.
+    /// If no file has such lines.
     pub fn between(&self, from: &str, to: &str) -> Result<Self> {
         let found = self.parts.iter().find_map(|p| {
             let first = p.source.lines().position(|l| l.contains(from))?;
@@ -151,7 +151,7 @@ impl KernelView {
     /// Only these lines of the first file, counted from 1.
     ///
     /// # Errors
-    /// The file has no such lines.
+    /// If the file has no such lines.
     pub fn lines(&self, lines: RangeInclusive<usize>) -> Result<Self> {
         let (first, last) = (*lines.start(), *lines.end());
         match self.parts.first() {
@@ -174,7 +174,7 @@ impl KernelView {
         self.headers().besides(&older.headers())
     }
 
-    /// What changed since an older view, as from one rung's file to the next's.
+    /// Returns the changes since an older view, for example from one rung's file to the next's.
     #[must_use]
     pub fn since(&self, older: &Self) -> KernelDiff {
         KernelDiff::new(&older.side(), &self.side())

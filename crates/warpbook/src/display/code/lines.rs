@@ -54,11 +54,11 @@ mod tests {
     #[test]
     fn a_file_counts_once_a_rung() {
         let rungs = warpbook_kernels::regression::rungs();
-        let of = |id: &str| lines_of_code(rungs.iter().find(|r| r.id == id).unwrap());
-        assert_eq!(of("cpu_1_thread"), 0);
+        let lines = |id: &str| lines_of_code(rungs.iter().find(|r| r.id == id).unwrap());
+        assert_eq!(lines("cpu_1_thread"), 0);
         // The same file under another schedule.
-        assert_eq!(of("02_fused"), of("04_fused_graph"));
+        assert_eq!(lines("02_fused"), lines("04_fused_graph"));
         let fused = rungs.iter().find(|r| r.id == "02_fused").unwrap();
-        assert_eq!(of("02_fused"), count(&fused.kernels()[0].source));
+        assert_eq!(lines("02_fused"), count(&fused.kernels()[0].source));
     }
 }

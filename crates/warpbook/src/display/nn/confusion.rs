@@ -1,4 +1,4 @@
-//! Which classes are taken for which.
+//! The display of a confusion matrix.
 
 use crate::display::Show;
 use crate::display::html::note;
@@ -7,7 +7,7 @@ use warpbook_charts::{Chart, ChartError, Confusion, draw};
 use warpbook_data::Dataset;
 use warpbook_nn::infer::Prediction;
 
-/// How often each class of a data set was taken for which.
+/// Confusion matrix: how often each class of a data set was predicted as each class.
 ///
 /// ```
 /// use warpbook::prelude::nn::*;
@@ -34,7 +34,7 @@ impl ConfusionMatrix {
     /// The matrix of predictions for all images of a set, in its order.
     ///
     /// # Errors
-    /// There are not as many predictions as images, or one is of no class of the set.
+    /// If there are not as many predictions as images, or one is of no class of the set.
     pub fn of(set: &Dataset, predictions: &[Prediction]) -> warpbook_lab::Result<Self> {
         check(set, predictions)?;
         let classes = set.classes().to_vec();
@@ -56,7 +56,7 @@ impl ConfusionMatrix {
     /// The matrix as a chart.
     ///
     /// # Errors
-    /// The set has no images.
+    /// If the set has no images.
     pub fn chart(&self) -> Result<Chart, ChartError> {
         let Self { title, subtitle, classes, counts } = self;
         draw().confusion(&Confusion { title, subtitle, classes, counts })

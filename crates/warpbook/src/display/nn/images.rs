@@ -33,7 +33,7 @@ impl ImageRows {
     /// Rows of (caption, pixels), pixels being u8 `[channels][height][width]` of `shape`.
     ///
     /// # Errors
-    /// The images are neither grey nor colour, or one has not the pixels of its shape.
+    /// If the images are neither grey nor colour, or one has not the pixels of its shape.
     pub fn new<C: Into<String>>(
         heading: impl Into<String>,
         shape: [usize; 3],

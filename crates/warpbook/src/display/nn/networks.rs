@@ -39,7 +39,7 @@ fn total(summary: &Summary) -> String {
     )
 }
 
-/// As "In 4 segments: ..."; nothing of a network that keeps everything.
+/// Returns a sentence such as "In 4 segments: ..."; `None` for a network that keeps everything.
 fn segments(summary: &Summary) -> Option<String> {
     (summary.segments > 1).then(|| {
         format!(
@@ -51,7 +51,7 @@ fn segments(summary: &Summary) -> Option<String> {
     })
 }
 
-/// As "Planned for a training on a GPU in fp32: 186 MiB = weights 4.58 MiB + ...".
+/// Returns a sentence such as "Planned for a training on a GPU in fp32: 186 MiB = weights 4.58 MiB + ...".
 fn memory(summary: &Summary) -> String {
     let m = &summary.memory;
     let parts = [
@@ -72,7 +72,7 @@ fn memory(summary: &Summary) -> String {
     )
 }
 
-/// What is said below the table.
+/// Returns the lines below the table.
 fn lines(summary: &Summary) -> Vec<String> {
     segments(summary).into_iter().chain([memory(summary)]).collect()
 }
@@ -88,7 +88,7 @@ impl Show for Summary {
     }
 }
 
-/// As its summary for one sample.
+/// Displayed as its summary for one sample.
 impl Show for Network {
     fn html(&self) -> String {
         self.summary(1).html()

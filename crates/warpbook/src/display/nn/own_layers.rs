@@ -24,12 +24,12 @@ fn table(report: &OwnReport) -> Table {
 
 /// Registers and shared memory of its kernels.
 fn compiled(report: &OwnReport) -> Option<String> {
-    let of = |s: &warpbook_record::KernelStats| {
+    let describe = |s: &warpbook_record::KernelStats| {
         let spills = if s.spill_store_bytes + s.spill_load_bytes > 0 { ", with spills" } else { "" };
         let shared = figures::bytes(s.static_shared_bytes.into());
         format!("{} takes {} registers a thread{spills} and {shared} of shared memory a block", s.entry, s.registers)
     };
-    let all: Vec<String> = report.stats.iter().map(of).collect();
+    let all: Vec<String> = report.stats.iter().map(describe).collect();
     (!all.is_empty()).then(|| format!("{}.", all.join("; ")))
 }
 
@@ -62,7 +62,7 @@ fn view(layer: &OwnLayer) -> KernelView {
     KernelView::whole(&format!("{}{}.cu", warpbook_record::LIVE, layer.name()), layer.source())
 }
 
-/// As its source, with the lines that the compiler counts.
+/// Displayed as its source, with line numbers as the compiler counts them.
 impl Show for OwnLayer {
     fn html(&self) -> String {
         view(self).html()

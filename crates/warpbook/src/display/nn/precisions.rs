@@ -1,4 +1,4 @@
-//! What a precision means, as a table.
+//! The display of a precision as a table.
 
 use crate::display::{Show, html};
 use warpbook_charts::Table;
@@ -10,7 +10,7 @@ fn table(t: &PrecisionTable) -> Table {
     html::table(["operations", "stored in", "computed in"], t.rows.iter().map(row).collect())
 }
 
-/// As "amp-fp16, the loss scaled".
+/// Returns a title such as "amp-fp16, the loss scaled".
 fn title(t: &PrecisionTable) -> String {
     format!("{}{}", t.precision, if t.precision.scales_the_loss() { ", the loss scaled" } else { "" })
 }
@@ -25,7 +25,7 @@ impl Show for PrecisionTable {
     }
 }
 
-/// As its table.
+/// Displayed as its table.
 impl Show for Precision {
     fn html(&self) -> String {
         self.table().html()

@@ -1,4 +1,4 @@
-//! Images with what a network takes them for.
+//! Images with the predictions of a network.
 
 use crate::display::Show;
 use crate::display::html::{escape, heading, printable, table};
@@ -69,7 +69,7 @@ impl PredictionGrid {
     /// The first `n` images of a set, of predictions for all.
     ///
     /// # Errors
-    /// There are not as many predictions as images, one is of no class of the set, or the images are neither grey nor colour.
+    /// If there are not as many predictions as images, one is of no class of the set, or the images are neither grey nor colour.
     pub fn first(set: &Dataset, predictions: &[Prediction], n: usize) -> Result<Self> {
         check(set, predictions)?;
         let n = n.min(set.len()).min(MOST);
@@ -80,7 +80,7 @@ impl PredictionGrid {
     /// The `n` mistakes that the network was surest of, the surest first.
     ///
     /// # Errors
-    /// As of [`PredictionGrid::first`].
+    /// For the reasons of [`PredictionGrid::first`].
     pub fn mistakes(set: &Dataset, predictions: &[Prediction], n: usize) -> Result<Self> {
         check(set, predictions)?;
         let is_wrong = |i: &usize| usize::from(set.label(*i)) != predictions[*i].class;
@@ -165,8 +165,8 @@ pub(crate) mod tests {
 
     /// The second is wrong.
     pub fn predictions() -> Vec<Prediction> {
-        let of = |(class, confidence): (usize, f32)| Prediction { class, confidence, probabilities: Vec::new() };
-        [(0, 0.6), (1, 0.9), (1, 0.7), (1, 1.0)].map(of).to_vec()
+        let predicted = |(class, confidence): (usize, f32)| Prediction { class, confidence, probabilities: Vec::new() };
+        [(0, 0.6), (1, 0.9), (1, 0.7), (1, 1.0)].map(predicted).to_vec()
     }
 
     #[test]
@@ -217,7 +217,7 @@ pub(crate) mod tests {
         let refused =
             |all: &[Prediction], channels| PredictionGrid::first(&set(channels), all, 2).unwrap_err().to_string();
         assert!(refused(&all[..3], 1).contains("4 images, and there are 3 predictions"));
-        assert!(refused(&all, 2).contains("1 channel for grey, or 3 for colour"));
+        assert!(refused(&all, 2).contains("choose 1 channel (grey) or 3 (colour)"));
         all[3].class = 2;
         assert!(refused(&all, 1).contains("class 2, and two has 2 classes"));
     }

@@ -36,7 +36,7 @@ fn text_with_table(title: String, tensors: &Tensors) -> String {
     if tensors.is_empty() { title } else { format!("{title}\n{}", Show::text(&table(tensors))) }
 }
 
-/// Each tensor's shape, type, place and first values.
+/// Displayed as a table of each tensor's shape, type, place and first values.
 impl Show for Tensors {
     fn html(&self) -> String {
         with_table(&self.to_string(), self)
@@ -47,7 +47,7 @@ impl Show for Tensors {
     }
 }
 
-/// The network's size and where it is, with its weights.
+/// Displayed as the network's size and device, with its weights.
 impl Show for Model {
     fn html(&self) -> String {
         with_table(&self.to_string(), self.tensors())

@@ -1,4 +1,4 @@
-//! Trainings: their charts in a row, and what they came to.
+//! Trainings: their charts in a row, and their results.
 
 use crate::display::html::{Facts, heading, note, printable, table};
 use crate::display::{Panel, Show, figures};
@@ -6,7 +6,7 @@ use warpbook_charts::{Chart, Table};
 use warpbook_experiments::TrainingRun;
 use warpbook_record::{Course, EpochPoint, Run, TrainLog};
 
-/// What a training came to, and what it was.
+/// Returns the facts about a training: its settings and its results.
 pub(crate) fn facts(log: &TrainLog, course: &Course) -> Facts {
     let last = course.epochs.last();
     let steps = match course.first_step {

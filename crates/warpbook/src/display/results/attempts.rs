@@ -4,7 +4,7 @@ use warpbook_charts::draw;
 use warpbook_lab::{Attempt, Compilation};
 use warpbook_record::{KernelStats, Measurement, Outcome};
 
-/// What compiler and device say of a kernel.
+/// Returns the figures of the compiler and the device about a kernel.
 fn facts(attempt: &Attempt) -> Facts {
     let Compilation::Code(compiled) = attempt.compiled() else { return Facts::new() };
     // A rung may launch other kernels before and after the one that was edited.
@@ -33,7 +33,7 @@ fn facts(attempt: &Attempt) -> Facts {
 const UNCHANGED: &str =
     "Unchanged: nothing was tried. This is the rung's own kernel with its own sizes; edit it, and try again.";
 
-/// What the check said, in a sentence.
+/// Returns the result of the check in a sentence.
 fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     match &m.outcome {
         Outcome::Measured if attempt.is_unchanged() => UNCHANGED.into(),
@@ -52,7 +52,7 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     }
 }
 
-/// How fast it is, compared with what was timed with it.
+/// Returns a sentence on the speed, compared with what was timed with it.
 fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     let us = m.median_us().filter(|_| m.is_valid())?;
     let others =
@@ -152,13 +152,13 @@ mod tests {
 
     #[test]
     fn an_untouched_kernel_is_no_attempt() {
-        let of = |id: &str| LiveKernel::of(id).unwrap();
-        let commented = format!("// Mine.\n{}", of("02_coalesced").text().replace('\n', "  \n\n"));
+        let live = |id: &str| LiveKernel::of(id).unwrap();
+        let commented = format!("// Mine.\n{}", live("02_coalesced").text().replace('\n', "  \n\n"));
         for live in [
-            of("02_coalesced"),
-            of("02_coalesced").named("mine").size("BN", 32).shape(512, 512, 512),
-            of("02_coalesced").source(commented),
-            of("08_double_buffered").size("STAGES", 4),
+            live("02_coalesced"),
+            live("02_coalesced").named("mine").size("BN", 32).shape(512, 512, 512),
+            live("02_coalesced").source(commented),
+            live("08_double_buffered").size("STAGES", 4),
         ] {
             let attempt = attempted(&live);
             assert!(attempt.is_unchanged(), "{}", live.text());
@@ -172,10 +172,12 @@ mod tests {
             run.run.measurements[0].outcome = Outcome::Measured;
             assert!(run.text().contains("Unchanged: nothing was tried.") && !run.text().contains("Right:"));
         }
-        let replaced = of("02_coalesced").replacing("sum = 0.0f", "sum = 1.0f").unwrap();
-        for live in
-            [of("02_coalesced").size("BN", 64).size("BM", 4), replaced, of("06_vectorised").tile("128x128x16").unwrap()]
-        {
+        let replaced = live("02_coalesced").replacing("sum = 0.0f", "sum = 1.0f").unwrap();
+        for live in [
+            live("02_coalesced").size("BN", 64).size("BM", 4),
+            replaced,
+            live("06_vectorised").tile("128x128x16").unwrap(),
+        ] {
             assert!(!attempted(&live).text().contains("Unchanged"), "{}", live.text());
         }
     }
@@ -225,15 +227,15 @@ mod tests {
             let sentence = lab.attempt(&live).unwrap_err().to_string();
             assert!(sentence.contains(expect), "{sentence}");
         };
-        let of = |id: &str| LiveKernel::of(id).unwrap();
-        check(of("02_coalesced").named("../x"), "letters from a to z, digits");
-        check(of("02_coalesced").size("BM", 0), "BM has to be");
-        check(of("02_coalesced").time_limit(f64::NAN), "time limit");
-        check(of("14_overlapped_store").dtype(Dtype::F32), "takes fp16, bf16, tf32, not fp32");
+        let live = |id: &str| LiveKernel::of(id).unwrap();
+        check(live("02_coalesced").named("../x"), "letters from a to z, digits");
+        check(live("02_coalesced").size("BM", 0), "BM has to be");
+        check(live("02_coalesced").time_limit(f64::NAN), "time limit");
+        check(live("14_overlapped_store").dtype(Dtype::F32), "takes fp16, bf16, tf32, not fp32");
         assert!(LiveKernel::of("02_coalessed").unwrap_err().to_string().contains("02_coalesced"));
         assert!(LiveKernel::of("cublas").is_err());
-        assert!(of("08_double_buffered").tile("1x1").unwrap_err().to_string().contains("128x256x8s4"));
-        assert!(of("02_coalesced").replacing("nothing like it", "").unwrap_err().to_string().contains("no passage"));
-        assert!(of("02_coalesced").replacing("row", "").unwrap_err().to_string().contains("times"));
+        assert!(live("08_double_buffered").tile("1x1").unwrap_err().to_string().contains("128x256x8s4"));
+        assert!(live("02_coalesced").replacing("nothing like it", "").unwrap_err().to_string().contains("no passage"));
+        assert!(live("02_coalesced").replacing("row", "").unwrap_err().to_string().contains("times"));
     }
 }

@@ -23,7 +23,7 @@ fn counted_rungs(run: &Run) -> impl Iterator<Item = &Profiled> {
     run.profiled.iter().filter(|p| !p.counters.is_empty())
 }
 
-/// What counted a record's rungs, and what its columns mean.
+/// Returns a note on who counted a record's rungs, and on the meaning of the columns.
 pub(crate) fn meaning(run: &Run) -> String {
     counted_by(counted_rungs(run).map(|p| &*p.source))
 }

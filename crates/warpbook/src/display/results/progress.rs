@@ -35,10 +35,10 @@ pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
 
 /// Up to so many measurements each have their line.
 const FEW: usize = 8;
-/// Of more, a line comes when the last one is so old.
+/// Least time between two lines if there are more measurements than that.
 const EVERY: Duration = Duration::from_secs(3);
 
-/// Which of many measurements have a line: those that fail, the last one, and one every few seconds.
+/// Throttle that selects the measurements with a line of their own: those that fail, the last one, and one every few seconds.
 #[derive(Debug, Default)]
 struct Throttle {
     planned: usize,

@@ -4,7 +4,7 @@ use crate::display::{Show, figures};
 use warpbook_charts::{Chart, LadderTable, LadderTableRow, Table, ladder_table};
 use warpbook_record::{DeviceKind, LossPoint, Measurement, Outcome, Problem, Run, Runner, TrainLog};
 
-/// How a measurement came out, in words.
+/// Returns the outcome of a measurement in words.
 fn outcome(m: &Measurement) -> String {
     match &m.outcome {
         Outcome::Measured => "measured".into(),
@@ -46,7 +46,7 @@ fn title(run: &Run) -> String {
     format!("{title} on {}", run.environment.device.name)
 }
 
-/// What a reader of the figures has to know.
+/// Returns notices that a reader of the figures has to know.
 fn notices(run: &Run) -> Vec<String> {
     let mut notices = Vec::new();
     let ran = |m: &&Measurement| m.outcome == Outcome::Measured;
@@ -120,7 +120,7 @@ impl Show for Run {
 /// More parameters than these are not shown one by one.
 const MOST_PARAMETERS: usize = 4;
 
-/// What each descent on a problem ended with, and the losses that the fastest one logged; `None` where nothing was fitted.
+/// Returns the loss that each descent on a problem ended with, and the losses that the fastest one logged; `None` if nothing was fitted.
 fn fits(run: &Run, problem: &Problem) -> Option<String> {
     let logs: Vec<&TrainLog> =
         run.train_logs.iter().filter(|l| l.problem == *problem && !l.parameters.is_empty()).collect();
@@ -292,7 +292,7 @@ pub(crate) mod tests {
         experiment().problems().remove(0)
     }
 
-    /// One measured on the CPU, one on a GPU, one failed and one skipped, with hostile words in them.
+    /// Returns a record with a measurement on the CPU, one on a GPU, one that failed and one that was skipped, with hostile words in them.
     pub(crate) fn sample_run() -> Run {
         let measured = |rung: &str, us: f64| {
             let mut m = Measurement::without_samples(rung, problem(), Outcome::Measured);

@@ -24,10 +24,10 @@ pub struct Augmented {
     seen: Vec<Vec<f32>>,
 }
 
-/// These images as the slots of a batch, in the first `steps` steps of a recipe, by the kernel of a training on this device, or by the CPU.
+/// Returns these images as the slots of a batch, in the first `steps` steps of a recipe, by the kernel of a training on this device, or by the CPU.
 ///
 /// # Errors
-/// The images are not of the recipe's shape; the device's.
+/// If the images are not of the recipe's shape, or the device reports an error.
 pub fn augmented(device: &Device, recipe: &Recipe, images: &Dataset, steps: u32) -> Result<Augmented> {
     recipe.validate(images.shape(), images.classes().len())?;
     let seen = (0..steps).map(|step| one_step(device, &of_step(recipe, images, step), images));
@@ -94,7 +94,7 @@ impl Augmented {
     /// A row for each image: as it is, then as each step sees it, with what was drawn.
     ///
     /// # Errors
-    /// The images are neither grey nor colour.
+    /// If the images are neither grey nor colour.
     pub fn rows(&self) -> Result<ImageRows> {
         let row = |(i, (class, original)): (usize, &(String, Vec<u8>))| {
             let steps = self.draws.iter().zip(&self.seen);
@@ -105,7 +105,7 @@ impl Augmented {
         ImageRows::new(heading, self.shape, self.originals.iter().enumerate().map(row))
     }
 
-    /// How the image was moved, as "2 up, 1 left; mirrored".
+    /// Returns the movement of the image, such as "2 up, 1 left; mirrored".
     fn caption(&self, draw: Draw) -> String {
         let moved = |place: usize, [less, more]: [&str; 2]| match place as i64 - self.padding as i64 {
             0 => None,
@@ -131,10 +131,10 @@ impl Augmented {
     }
 }
 
-/// Whether the lab's GPU and the CPU make the same numbers of these images, bit by bit; without a GPU whether the CPU does so twice.
+/// Says whether the lab's GPU and the CPU make the same numbers of these images, bit by bit; without a GPU whether the CPU does so twice.
 ///
 /// # Errors
-/// As of [`augmented`].
+/// For the reasons of [`augmented`].
 pub fn same_images(lab: &Lab, recipe: &Recipe, images: &Dataset, steps: u32) -> Result<String> {
     let cpu = Device::open(Choice::Cpu)?;
     let (here, on_cpu) = (augmented(lab.device(), recipe, images, steps)?, augmented(&cpu, recipe, images, steps)?);

@@ -1,4 +1,4 @@
-//! The size of a batch: what it does to the rate and to what is learnt.
+//! Effects of the size of a batch on the rate and on the accuracy.
 
 use super::super::table;
 use super::feeding::epoch_seconds;
@@ -15,7 +15,7 @@ use warpbook_experiments::Trains;
 pub struct Swept {
     /// Images of a batch.
     pub batch: usize,
-    /// Whether the learning rate was scaled with the batch.
+    /// True if the learning rate was scaled with the batch.
     pub scaled: bool,
     /// The learning rate.
     pub rate: f64,
@@ -33,7 +33,7 @@ pub struct Swept {
 /// A training whose loss is no finite number any more is a row without an accuracy.
 ///
 /// # Errors
-/// As of [`Session::run`](warpbook_experiments::Session::run).
+/// For the reasons of [`Session::run`](warpbook_experiments::Session::run).
 pub fn sweep_batches<'a>(
     lab: &'a Lab,
     recipe: &Recipe,
@@ -81,7 +81,7 @@ fn rate_of(all: &[Swept], batch: usize) -> Option<f64> {
     rates.max_by(f64::total_cmp)
 }
 
-/// A row for each batch: steps, rate, and what was learnt at both learning rates.
+/// Returns a table with a row for each batch: steps, rate, and the accuracy at both learning rates.
 #[must_use]
 pub fn batches(all: &[Swept]) -> Table {
     let row = |batch: usize| {
@@ -101,10 +101,10 @@ pub fn batches(all: &[Swept]) -> Table {
     table(&headers, sizes(all).into_iter().map(row).collect())
 }
 
-/// What was learnt, over the size of the batch, with both learning rates.
+/// Draws the accuracy over the size of the batch, with both learning rates.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where no training came to its end.
+/// If no training ended ([`ChartError::NothingToDraw`]).
 pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     let line = |name: &str, scaled: bool| {
         let of = all.iter().filter(|s| s.scaled == scaled);
@@ -121,7 +121,7 @@ pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError
 /// Training images a second, over the size of the batch.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where nothing was measured.
+/// If nothing was measured ([`ChartError::NothingToDraw`]).
 pub fn rate_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     let points = sizes(all).into_iter().filter_map(|batch| Some((batch as f64, rate_of(all, batch)?)));
     draw().curves(
@@ -132,7 +132,7 @@ pub fn rate_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
     )
 }
 
-/// What the largest batch gains in rate over the smallest, and what it costs in accuracy.
+/// Compares the largest batch with the smallest: what it gains in rate, and what it costs in accuracy.
 #[must_use]
 pub fn what_batches_cost(all: &[Swept]) -> String {
     let all_sizes = sizes(all);

@@ -1,4 +1,4 @@
-//! How batches get to a GPU, by the clock.
+//! Timing of the ways in which batches get to a GPU.
 
 use super::super::{cell, recorded, table};
 use super::augmented::of_step;
@@ -15,11 +15,11 @@ use warpbook_record::stats;
 /// A way for batches to get to a GPU, and for losses to come back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feeding {
-    /// What it is called.
+    /// Name of the way.
     pub name: String,
-    /// How batches get there.
+    /// Loader that brings the batches to the device.
     pub loader: Loader,
-    /// Steps after which losses are read; as many as the device allows where it is `None`.
+    /// Number of steps after which losses are read; `None` for as many as the device allows.
     pub read_every: Option<u64>,
 }
 
@@ -44,10 +44,10 @@ pub fn feedings(workers: usize) -> Vec<Feeding> {
     ]
 }
 
-/// What a training came to that was fed so.
+/// Result of a training that was fed in one way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fed {
-    /// What the way is called.
+    /// Name of the way.
     pub name: String,
     /// Training images a second: the median over the epochs after the first.
     pub images_per_s: f64,
@@ -69,7 +69,7 @@ pub(super) fn epoch_seconds(training: &TrainingRun) -> f64 {
 /// Trains, fed so, and takes the time of the epochs. The CPU reads the images where they are, whatever the loader.
 ///
 /// # Errors
-/// As of [`Session::run`](warpbook_experiments::Session::run); a training that an error ended.
+/// For the reasons of [`Session::run`](warpbook_experiments::Session::run), or if an error ended the training.
 pub fn fed(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, way: &Feeding) -> Result<Fed> {
     let mut session = lab.train(recipe.clone(), splits).precision(precision).loader(way.loader).log_every(1);
     if let Some(steps) = way.read_every {
@@ -89,7 +89,7 @@ pub fn fed(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, wa
     })
 }
 
-/// All ways with their rates, each compared with the first.
+/// Returns a table of all ways with their rates, each compared with the first.
 #[must_use]
 pub fn feeds(all: &[Fed]) -> Table {
     let row = |f: &Fed| {
@@ -104,7 +104,7 @@ pub fn feeds(all: &[Fed]) -> Table {
     table(&["batches", "a step", "rate", "as fast as the first", "peak memory"], all.iter().map(row).collect())
 }
 
-/// Whether all ways gave the same losses, bit by bit.
+/// Says whether all ways gave the same losses, bit by bit.
 #[must_use]
 pub fn same_losses(all: &[Fed]) -> String {
     let bits = |f: &Fed| f.losses.iter().map(|l| l.to_bits()).collect::<Vec<u64>>();
@@ -120,10 +120,10 @@ pub fn same_losses(all: &[Fed]) -> String {
     }
 }
 
-/// What it costs the CPU, on all its threads, to gather batches of a recipe, as bytes and as the augmented numbers that a network takes.
+/// Measures the cost to the CPU, on all its threads, of gathering batches of a recipe: as bytes, and as the augmented numbers that a network takes.
 ///
 /// # Errors
-/// The images are not of the recipe's shape.
+/// If the images are not of the recipe's shape.
 pub fn on_the_host(recipe: &Recipe, images: &Dataset) -> Result<Table> {
     recipe.validate(images.shape(), images.classes().len())?;
     let n = recipe.batch.min(images.len());

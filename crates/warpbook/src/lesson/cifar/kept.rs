@@ -1,4 +1,4 @@
-//! What is kept of a training: its files, and the frozen network at work.
+//! Results that are kept of a training: its files, and the frozen network at work.
 
 use super::super::table;
 use super::share;
@@ -10,7 +10,7 @@ use warpbook_charts::Table;
 use warpbook_device::Samples;
 use warpbook_nn::train::Score;
 
-/// Whether two lists of numbers are the same, bit by bit.
+/// Says whether two lists of numbers are the same, bit by bit.
 #[must_use]
 pub fn same_bits(a: &[f32], b: &[f32]) -> String {
     if a.len() != b.len() {
@@ -43,7 +43,7 @@ pub fn scores(all: &[(&str, Score)]) -> Table {
 /// Files with their bytes, and how many bytes that is for each of the network's weights.
 ///
 /// # Errors
-/// A file cannot be read.
+/// If a file cannot be read.
 pub fn files(all: &[(&str, &Path)], weights: usize) -> Result<Table> {
     let row = |(name, path): &(&str, &Path)| {
         let found = std::fs::metadata(path);
@@ -55,10 +55,10 @@ pub fn files(all: &[(&str, &Path)], weights: usize) -> Result<Table> {
     Ok(table(&["file", "path", "size", "bytes for each weight"], rows?))
 }
 
-/// How long frozen networks, each with its name, take for batches of a set's images, from pixels in host memory to outputs there.
+/// Measures how long frozen networks, each with its name, take for batches of a set's images, from pixels in host memory to outputs there.
 ///
 /// # Errors
-/// The set has fewer images than a batch, or others than the network takes; the device's.
+/// If the set has fewer images than a batch, or others than the network takes, or the device reports an error.
 pub fn latencies(frozen: &[(&str, &Frozen)], images: &Dataset, batches: &[usize], bench: &Bench) -> Result<Table> {
     let mut rows = Vec::new();
     for (name, network) in frozen {

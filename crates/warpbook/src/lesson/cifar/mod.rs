@@ -1,4 +1,4 @@
-//! The same of a training on photographs: augmentation, how batches get to the GPU, the size of a batch, and the network that is kept.
+//! Sentences and tables about a training on photographs: augmentation, how batches get to the GPU, the size of a batch, and the network that is kept.
 
 mod augmented;
 mod batches;
@@ -22,11 +22,11 @@ use warpbook_record::EpochPoint;
 /// The side of a CIFAR-10 image in pixels.
 const SIDE: usize = 32;
 
-/// CIFAR-10 where its files are found, else digits in colour that a program draws; at most so many for training and for the test.
-/// The sentence says which.
+/// Loads CIFAR-10 if its files are found, else digits in colour that a program draws; at most these numbers for training and for the test. The
+/// sentence says which.
 ///
 /// # Errors
-/// None that is known of: the drawn images fit their shape.
+/// No error is known: the drawn images fit their shape.
 pub fn photographs(train: usize, test: usize) -> Result<(Splits, String)> {
     super::training::images("cifar10", [train, test], |[train, test]| coloured_digits(train, test, 1))
 }
@@ -34,7 +34,7 @@ pub fn photographs(train: usize, test: usize) -> Result<(Splits, String)> {
 /// Synthetic digits, each in a random colour on another, in images of CIFAR-10's shape.
 fn coloured_digits(train: usize, test: usize, seed: u64) -> Result<Splits> {
     let drawn = synthetic_digits(train, test, seed);
-    let of = |set: &Dataset, which: u32| {
+    let share_of = |set: &Dataset, which: u32| {
         let (height, width) = (set.height(), set.width());
         let (top, left) = ((SIDE - height) / 2, (SIDE - width) / 2);
         let mut pixels = vec![0u8; set.len() * 3 * SIDE * SIDE];
@@ -56,10 +56,10 @@ fn coloured_digits(train: usize, test: usize, seed: u64) -> Result<Splits> {
         Dataset::from_arrays(name, [3, SIDE, SIDE], pixels, set.labels().to_vec(), set.classes().to_vec())
             .map_err(|e| Error::Setting(e.to_string()))
     };
-    Ok(Splits { train: of(&drawn.train, 0)?, test: of(&drawn.test, 1)? })
+    Ok(Splits { train: share_of(&drawn.train, 0)?, test: share_of(&drawn.test, 1)? })
 }
 
-/// As "87.31 %".
+/// Returns a share such as "87.31 %".
 fn share(accuracy: f64) -> String {
     format!("{:.2} %", 100.0 * accuracy)
 }
@@ -77,7 +77,7 @@ fn epochs(training: &TrainingRun) -> &[EpochPoint] {
 /// The accuracy of several trainings over their epochs, on the test images and on the training images as they were trained on.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where none was evaluated.
+/// If none was evaluated ([`ChartError::NothingToDraw`]).
 pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Result<Chart, ChartError> {
     let mut all = Vec::new();
     for (name, training) in trainings {
@@ -99,10 +99,11 @@ pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Resul
     )
 }
 
-/// What each training knows of its own training images, seen as they are, and of the test images; and the gap between both.
+/// Returns a table of the accuracy of each training on its own training images, seen without augmentation, and on the test images, with the gap
+/// between both.
 ///
 /// # Errors
-/// The device's.
+/// If the device reports an error.
 pub fn gaps(trainings: &mut [(&str, &mut TrainingRun)], splits: &Splits) -> Result<Table> {
     let mut rows = Vec::new();
     for (name, training) in trainings {

@@ -1,4 +1,4 @@
-//! What the lessons of the optimisation guide share: a pair measured here, shown, and held against a guess.
+//! Shared parts of the lessons of the optimisation guide: a pair is measured here, shown, and compared with a guess.
 
 mod published;
 
@@ -12,7 +12,7 @@ use warpbook_charts::power_in_words;
 use warpbook_experiments::guide::said;
 use warpbook_record::Profiled;
 
-/// Where the pairs are measured, in a sentence for the top of a lesson.
+/// Says where the pairs are measured, in a sentence for the top of a lesson.
 #[must_use]
 pub fn place(lab: &Lab) -> String {
     let name = &lab.device().info().name;
@@ -33,12 +33,12 @@ pub fn place(lab: &Lab) -> String {
     }
 }
 
-/// A pair of the guide, measured here: all of its sizes on a GPU, with hardware counters where the reason is inside a kernel, and small ones on a
-/// CPU. A pair of which a CPU can run fewer than two halves needs a GPU: without one this is the published record, if there is one, and a note in it
+/// Measures a pair of the guide here: all of its sizes on a GPU, with hardware counters if the reason is inside a kernel, and small ones on a CPU. A
+/// pair of which a CPU can run fewer than two halves needs a GPU: without one this returns the published record, if there is one, and a note in it
 /// says so.
 ///
 /// # Errors
-/// There is no pair of that name; as of [`Lab::run`].
+/// If there is no pair of that name, and for the reasons of [`Lab::run`].
 pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     let pair = Guide::pair(name)?;
     if lab.device().cuda().is_none() {
@@ -53,12 +53,12 @@ pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     Ok(run)
 }
 
-/// A pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured ratio in a
-/// sentence, the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. Where that size
-/// was not measured, as on a CPU, the ladder is that of the record's main problem.
+/// Shows a pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured
+/// ratio in a sentence, the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. If
+/// that size was not measured, as on a CPU, the ladder shows the record's main problem.
 ///
-/// Next to a CPU's record is the published one of a GPU; a guess about rungs that only a GPU has is held against that one. Figures that were not
-/// measured here say so.
+/// Next to a CPU's record the published one of a GPU is shown; a guess about rungs that only a GPU has is compared with that one. Figures that were
+/// not measured here say so.
 #[must_use]
 pub fn answered(run: &Run, asked: (&str, &str, u64), guess: f64) -> Panel {
     let on_cpu = |id: &str| run.rung(id).is_some_and(Rung::is_cpu);
@@ -72,7 +72,7 @@ pub fn answered(run: &Run, asked: (&str, &str, u64), guess: f64) -> Panel {
     }
 }
 
-/// The same of one record alone.
+/// Returns the answer from one record alone.
 fn answer(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel {
     let Some(problem) = run.problems().into_iter().find(|p| p.size() == size).or(run.main_problem()) else {
         return Panel::column([&format!("{}: nothing was measured.", run.title)]);
@@ -101,7 +101,7 @@ fn answer(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel
     panel.and(&draw().sweep(&[run]))
 }
 
-/// The most bytes of the device's memory that a rung held over those of another at a size; `None` where they were not counted.
+/// Returns the peak of the device memory that a rung held, over that of another at a size; `None` if it was not counted.
 #[must_use]
 pub fn memory_ratio(run: &Run, larger: &str, smaller: &str, size: u64) -> Option<f64> {
     let problem = run.problems().into_iter().find(|p| p.size() == size)?;
@@ -109,7 +109,7 @@ pub fn memory_ratio(run: &Run, larger: &str, smaller: &str, size: u64) -> Option
     Some(bytes(larger)? as f64 / bytes(smaller)? as f64)
 }
 
-/// A guess next to what was measured.
+/// Compares a guess with the measurement.
 #[must_use]
 pub fn judged(guess: f64, measured: Option<f64>) -> String {
     match measured {
@@ -118,10 +118,10 @@ pub fn judged(guess: f64, measured: Option<f64>) -> String {
     }
 }
 
-/// What is to be expected on a smaller GPU: reasoning, not a measurement.
+/// Returns the expectation for a smaller GPU: reasoning, not a measurement.
 ///
 /// # Errors
-/// There is no pair of that name.
+/// If there is no pair of that name.
 pub fn elsewhere(name: &str) -> Result<String> {
     let pair = Pair::named(name).map_err(Error::Setting)?;
     // "Smaller: ...", "About the same: ..."
@@ -130,7 +130,7 @@ pub fn elsewhere(name: &str) -> Result<String> {
     Ok(format!("On a smaller GPU (reasoned, not measured) the ratio would be {first}{}", said.as_str()))
 }
 
-/// Clocks and watts over time, as the record of a pair has them; without a GPU those of the published one, which says so.
+/// Shows clocks and watts over time from the record of a pair; without a GPU from the published record, which the panel says.
 #[must_use]
 pub fn power(run: &Run) -> Panel {
     recorded(run, |run| {
@@ -142,8 +142,8 @@ pub fn power(run: &Run) -> Panel {
     })
 }
 
-/// What host and GPU do in two steps of a training whose images come from the host: each waited for, and loaded ahead. As the record of a pair has it;
-/// without a GPU as the published one, which says so.
+/// Shows what host and GPU do in two steps of a training whose images come from the host: each waited for, and loaded ahead. The data are those in
+/// the record of the pair; without a GPU those of the published record, which the panel says.
 #[must_use]
 pub fn loading(run: &Run) -> Panel {
     recorded(run, |run| {
@@ -153,7 +153,8 @@ pub fn loading(run: &Run) -> Panel {
     })
 }
 
-/// What arrays hold on the device over time, of each way that the record of a pair has it of; without a GPU as the published one, which says so.
+/// Shows the memory that arrays hold on the device over time, for each way that the record of a pair has it for; without a GPU from the published
+/// record, which the panel says.
 #[must_use]
 pub fn memory_over_time(run: &Run) -> Panel {
     recorded(run, |run| {
@@ -271,8 +272,8 @@ mod tests {
             return;
         }
         let lab = Lab::on(Choice::Best).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
-        let of = |pair: &str| lab.run(&Guide::pair(pair).unwrap().quick()).unwrap();
-        let run = of("power");
+        let run_pair = |pair: &str| lab.run(&Guide::pair(pair).unwrap().quick()).unwrap();
+        let run = run_pair("power");
         let page = power(&run).page("");
         if run.notes.iter().any(|n| n.contains("NVML")) {
             assert!(page.contains("is not installed"), "{page}");
@@ -281,7 +282,7 @@ mod tests {
             let read: Vec<&str> = run.profiled.iter().filter(|p| p.power.len() > 4).map(|p| &*p.rung).collect();
             assert_eq!(read, ["01_gaussian", "02_zeros"]);
         }
-        let run = of("loader");
+        let run = run_pair("loader");
         let problem = run.main_problem().unwrap();
         for rung in ["01_synchronous", "04_prefetched"] {
             let spans = run.spans_of(rung, problem);
@@ -292,7 +293,7 @@ mod tests {
             );
         }
         assert!(loading(&run).page("").contains(SVG));
-        let run = of("allocation");
+        let run = run_pair("allocation");
         let main = run.main_problem().unwrap();
         let held = |rung: &str| &run.profiled_of(rung, main).unwrap().memory;
         // Ten arrays from the driver, each with a segment of its own; ten from the one segment of a pool.

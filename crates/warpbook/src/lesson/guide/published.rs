@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use warpbook_experiments::Pair;
 use warpbook_record::DeviceKind;
 
-/// How a record says that it was not measured here.
+/// Beginning of the sentence by which a record says that it was not measured here.
 const PUBLISHED: &str = "There is no GPU in this lab. ";
 
 /// The published record of a pair, by the name of its records, with a note that says so: in a folder above the working directory, as a notebook's, or in
@@ -26,7 +26,7 @@ pub(in crate::lesson) fn published(record: &str) -> Option<Run> {
     Some(run)
 }
 
-/// What a published record says of where it comes from; `None` of one that was measured here.
+/// Returns the note of a published record on where it comes from; `None` for one that was measured here.
 pub(in crate::lesson) fn label(run: &Run) -> Option<&String> {
     run.notes.iter().find(|note| note.starts_with(PUBLISHED))
 }
@@ -40,14 +40,14 @@ pub(super) fn beside(run: &Run) -> Option<Run> {
     if is_of_gpu(run) { None } else { published(&run.experiment) }
 }
 
-/// The record of a pair that a GPU made: this one, or the published one of the same pair where this one is a CPU's. Without a published record
-/// it is this one.
+/// Returns the record of a pair that a GPU made: this one, or the published one of the same pair if this one is a CPU's. Without a published record
+/// it returns this one.
 #[must_use]
 pub fn of_a_gpu(run: &Run) -> Run {
     beside(run).unwrap_or_else(|| run.clone())
 }
 
-/// A record at its main size and over all sizes, with what was counted of it, and where it comes from.
+/// Shows a record at its main size and over all sizes, with its counters, and where it comes from.
 pub(super) fn overview(run: &Run) -> Panel {
     let heading = label(run).cloned().unwrap_or_else(|| format!("Measured here, on {}:", run.environment.device.name));
     let mut panel = Panel::column([&heading]);
@@ -60,14 +60,14 @@ pub(super) fn overview(run: &Run) -> Panel {
     panel.and(&draw().sweep(&[run]))
 }
 
-/// Where a figure of a record comes from, if it was not measured here.
+/// Says where a figure of a record comes from, if it was not measured here.
 fn from(run: &Run) -> String {
     label(run)
         .map_or_else(String::new, |_| format!(" (The record is the published one of {}.)", run.environment.device.name))
 }
 
-/// A guess of how many times the device's memory one rung holds of another's at a size, next to what was counted: [`memory_ratio`]. Without a GPU by
-/// the published record, and it says so.
+/// Compares with the measurement a guess of how many times the device memory of another rung one rung holds at a size: [`memory_ratio`]. Without a
+/// GPU it uses the published record, and says so.
 #[must_use]
 pub fn judged_memory(run: &Run, guess: f64, (larger, smaller, size): (&str, &str, u64)) -> String {
     let run = of_a_gpu(run);
@@ -96,7 +96,7 @@ pub fn judged_warps(run: &Run, guess: u32, rung: &str, size: u64) -> String {
     }
 }
 
-/// A guess of which of some rungs, by their titles, has the smallest error at the main size, next to what the check found.
+/// Compares with the check a guess of which of some rungs, by their titles, has the smallest error at the main size.
 #[must_use]
 pub fn judged_accuracy(run: &Run, guess: &str, rungs: &[&str]) -> String {
     let run = of_a_gpu(run);

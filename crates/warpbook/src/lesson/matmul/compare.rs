@@ -6,7 +6,7 @@ use crate::prelude::*;
 use warpbook_charts::Table;
 use warpbook_record::Measurement;
 
-/// Every step of a way up the ladder: what it brought over the last, and over the first.
+/// Returns a table of every step of a way up the ladder: its gain over the last, and over the first.
 #[must_use]
 pub fn steps(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let (mut first, mut last) = (None::<&Measurement>, None::<&Measurement>);
@@ -27,7 +27,7 @@ pub fn steps(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     table(&["rung", "time", "rate", "against the last", "as fast as the first"], rows)
 }
 
-/// The line that rungs are held against: what the libraries do, and how near the measured ceiling that is.
+/// Describes the rate that rungs are compared with: that of the libraries, and how near it is to the measured ceiling.
 #[must_use]
 pub fn the_line(run: &Run, problem: &Problem) -> String {
     let each: Vec<String> = LIBRARIES
@@ -49,7 +49,7 @@ pub fn the_line(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// How the fastest of these rungs compares with the faster library.
+/// Compares the fastest of these rungs with the faster library.
 #[must_use]
 pub fn relative_to_library(run: &Run, problem: &Problem) -> String {
     let (Some((mine, us)), Some((theirs, line))) = (run.fastest_kernels(problem), run.fastest_library(problem)) else {
@@ -70,7 +70,7 @@ pub fn relative_to_library(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// Every rung on the GPU at a size: rate, shares, and what it takes of a multiprocessor.
+/// Returns a table of every rung on the GPU at a size: rate, shares, and its use of a multiprocessor.
 #[must_use]
 pub fn every_rung(run: &Run, problem: &Problem) -> Table {
     let peak = run.arithmetic(problem).map(|p| p.flops_per_s());
@@ -129,7 +129,7 @@ fn in_types(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Vec<Problem> {
     dtypes.iter().map(|d| in_type(problem, *d)).filter(|p| known.contains(&p)).collect()
 }
 
-/// The types side by side at one shape: ceiling, library, the best of ours, and its error.
+/// Returns a table of the types side by side at one shape: ceiling, library, the project's best rung, and its error.
 #[must_use]
 pub fn by_type(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Table {
     let row = |p: &Problem| {
@@ -149,7 +149,7 @@ pub fn by_type(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Table {
     table(&headers, in_types(run, problem, dtypes).iter().map(row).collect())
 }
 
-/// The best of ours over the faster library, shape by shape and type by type.
+/// Returns a table of the project's best rung over the faster library, shape by shape and type by type.
 #[must_use]
 pub fn ratios(run: &Run, dtypes: &[Dtype]) -> Table {
     let mut headers = vec!["shape".to_owned()];

@@ -1,4 +1,4 @@
-//! What parts of a product cost: its tiles, its stores, its copies.
+//! Costs of the parts of a product: its tiles, its stores, its copies.
 
 use super::{along_k, device, not_measured, parts, rate_of, tile_of, title, valid};
 use crate::figures;
@@ -10,7 +10,7 @@ use warpbook_kernels::matmul::shape_of;
 use warpbook_lab::Compilation;
 use warpbook_record::{DeviceKind, Dim, Measurement, Part};
 
-/// What would come of it if nothing were used twice.
+/// Estimates the time of the product if no element were used twice.
 #[must_use]
 pub fn without_reuse(run: &Run, problem: &Problem) -> String {
     let (Some((m, n, _)), Some(memory)) = (shape_of(problem), run.peaks.level(MemoryLevel::Dram)) else {
@@ -28,7 +28,7 @@ pub fn without_reuse(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// How many tiles a rung makes of C, and how well they fill the multiprocessors.
+/// Says how many tiles of C a rung computes, and how well they fill the multiprocessors.
 #[must_use]
 pub fn waves(run: &Run, problem: &Problem, id: &str) -> String {
     let (Some((m, n, _)), Some(tile)) = (shape_of(problem), tile_of(run, problem, id)) else {
@@ -63,7 +63,7 @@ pub fn waves(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{tiles} {} has {sms} SMs, with {room} at a time on each: {filled}.", device(run))
 }
 
-/// What writing C takes, which a rung can hide behind the multiplications or not.
+/// Says how long writing C takes, which a rung can hide behind the multiplications or not.
 #[must_use]
 pub fn store_cost(run: &Run, problem: &Problem) -> String {
     let (Some((m, n, _)), Some(memory)) = (shape_of(problem), run.peaks.level(MemoryLevel::Dram)) else {
@@ -111,14 +111,14 @@ fn tile_range(run: &Run, problem: &Problem, id: &str) -> Option<String> {
     ))
 }
 
-/// What a result costs when it is wanted on the host, for the fastest rung whose copies both ways were timed.
+/// Says what it costs to have a result on the host, for the fastest rung whose copies both ways were timed.
 #[must_use]
 pub fn there_and_back(run: &Run, problem: &Problem) -> String {
     let copies: Vec<&Part> =
         run.parts.iter().filter(|p| p.problem == *problem && p.group == PartGroup::Transfer).collect();
-    let of = |name: &str| copies.iter().find(|s| s.name == name).and_then(|s| s.median_us());
+    let median_us = |name: &str| copies.iter().find(|s| s.name == name).and_then(|s| s.median_us());
     let (Some(there), Some((best, work)), Some(back)) =
-        (of("to the device"), run.fastest_kernels(problem), of("to the host"))
+        (median_us("to the device"), run.fastest_kernels(problem), median_us("to the host"))
     else {
         return format!("Copies to the device and back were not timed at {}.", problem.label);
     };
@@ -159,7 +159,7 @@ pub fn attempts(tried: &[Attempt]) -> Table {
     super::table(&headers, tried.iter().map(row).collect())
 }
 
-/// What a rung's copy of B costs, where it has to transpose it first: by its bytes, and against B stored along k.
+/// Says what a rung's copy of B costs, if it has to transpose it first: by its bytes, and compared with B stored along k.
 #[must_use]
 pub fn copy_cost(run: &Run, problem: &Problem, id: &str) -> String {
     let (Some(m), Some((_, n, k))) = (valid(run, id, problem), shape_of(problem)) else {

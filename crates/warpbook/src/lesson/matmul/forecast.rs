@@ -1,4 +1,4 @@
-//! What a rung asks of the chip, counted from its tile, and what follows from it.
+//! Demand of a rung on the chip, counted from its tile, and the forecast that follows from it.
 
 use super::{cell, device, ladder_row, not_measured, rate_of, table, tile_of, title, valid};
 use crate::figures;
@@ -12,18 +12,18 @@ use warpbook_record::Tile;
 const LANES: f64 = 32.0;
 const WAVEFRONT_BYTES: f64 = 128.0;
 
-/// What a rung asks of a multiprocessor for each multiply-add of a warp, counted from its source for a tile: at least so much.
+/// Demand of a rung on a multiprocessor for each multiply-add of a warp, counted from its source for a tile; a lower bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
     /// Instructions that are issued, the multiply-add among them; on tensor cores they do not count.
     pub instructions: Option<f64>,
     /// Wavefronts of 128 bytes through shared memory, or through L1, which is the same memory.
     pub wavefronts: f64,
-    /// Whether they are L1's.
+    /// True if they are L1's.
     pub by_l1: bool,
 }
 
-/// What a rung asks, where it is one of ours.
+/// Returns the demand of a rung of the project's own; `None` for others.
 #[must_use]
 pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
     use Figure::{
@@ -79,7 +79,7 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
 pub struct Forecast {
     /// The id of the tile that it was counted for.
     pub tile: String,
-    /// What was counted.
+    /// Counted demand.
     pub demand: Demand,
     /// Each part of the chip with its least time in microseconds.
     pub parts: Vec<(&'static str, f64)>,
@@ -93,7 +93,7 @@ impl Forecast {
     }
 }
 
-/// What the measured ceilings and a rung's counts predict; `None` where ceilings are missing, or the rung has nothing to count.
+/// Returns the forecast from the measured ceilings and a rung's counts; `None` if ceilings are missing, or the rung has nothing to count.
 #[must_use]
 pub fn forecast(run: &Run, problem: &Problem, id: &str) -> Option<Forecast> {
     let tile = tile_of(run, problem, id)?;
@@ -158,7 +158,7 @@ pub fn prediction(run: &Run, problem: &Problem, id: &str) -> String {
     )
 }
 
-/// What a rung took, and how much of that the forecast explains.
+/// Says how long a rung took, and how much of that the forecast explains.
 #[must_use]
 pub fn outcome(run: &Run, problem: &Problem, id: &str) -> String {
     let Some((m, us)) = valid(run, id, problem).and_then(|m| Some((m, m.median_us()?))) else {
@@ -190,18 +190,18 @@ pub fn outcome(run: &Run, problem: &Problem, id: &str) -> String {
              so another kernel can beat it slightly."
         ),
         s if s >= 0.8 => format!("Its {by} {take} {share} of that: by the count {are} the limit."),
-        s if s >= 0.5 => format!(
-            "Its {by} {take} {share} of that; what the rest goes to, a count does not say: stall reasons would."
-        ),
+        s if s >= 0.5 => {
+            format!("Its {by} {take} {share} of that. Counting cannot explain the rest: look at the stall reasons.")
+        }
         _ => format!(
-            "Its {by} {take} no more than {share} of that: by the count none of the limits is near; what the rest goes to, a count does not say: \
-             stall reasons would."
+            "Its {by} {take} no more than {share} of that: by the count none of the limits is near. Counting cannot explain the rest: look at the \
+             stall reasons."
         ),
     };
     format!("{measured}. {why}")
 }
 
-/// What the count says that a step of the ladder relieves most, and whether its time follows.
+/// Says which demand a step of the ladder relieves most by the count, and whether its time follows.
 #[must_use]
 pub fn relieved(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     let (Some(now), Some(before)) = (forecast(run, problem, new), forecast(run, problem, old)) else {
@@ -239,7 +239,7 @@ pub fn relieved(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     format!("{counted}, and {time}: {so}.")
 }
 
-/// What each rung asks for every 32 multiply-adds, what bounds it by that, and how much of its time that explains.
+/// Returns a table of each rung's demand for every 32 multiply-adds, of what bounds it by that, and of how much of its time that explains.
 #[must_use]
 pub fn demands(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let row = |id: &&str| {

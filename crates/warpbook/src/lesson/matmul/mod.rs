@@ -1,4 +1,4 @@
-//! The same of the matrix product: what a rung asks of the chip, counted; what it took; and how it compares with the libraries.
+//! Sentences and tables about the matrix product: the counted demand of a rung on the chip, its time, and how it compares with the libraries.
 
 mod compare;
 mod costs;
@@ -19,7 +19,7 @@ use warpbook_gemm::Findings;
 use warpbook_kernels::matmul::{self as catalogue, Row, SUM_PARTS_ENTRY, rows, rungs, shape_of, transposed};
 use warpbook_record::{Measurement, Tile};
 
-/// The rungs on CUDA cores, and those on tensor cores.
+/// Rungs on CUDA cores, in the order of the ladder.
 pub const CUDA_CORES: [&str; 8] = [
     "01_naive",
     "02_coalesced",
@@ -30,7 +30,7 @@ pub const CUDA_CORES: [&str; 8] = [
     "07_warp_tile",
     "08_double_buffered",
 ];
-/// As [`CUDA_CORES`].
+/// Rungs on tensor cores, in the order of the ladder.
 pub const TENSOR_CORES: [&str; 10] = [
     "09_wmma",
     "10_mma_swizzled",
@@ -73,19 +73,19 @@ fn ladder_row(id: &str) -> Option<Row> {
     rows().into_iter().find(|r| r.rung.id == id)
 }
 
-/// The same product in another type.
+/// Returns the product in another type.
 #[must_use]
 pub fn in_type(problem: &Problem, to: Dtype) -> Problem {
     again(problem, to, transposed(problem))
 }
 
-/// The same product in a type, stored so.
+/// Returns the product in a type, with its factors stored in this way.
 fn again(problem: &Problem, dtype: Dtype, stored: (bool, bool)) -> Problem {
     let shape = shape_of(problem).unwrap_or_default();
     catalogue::problem(shape, dtype, stored, problem.count("seed").unwrap_or(1))
 }
 
-/// The same product with B stored transposed, so that it lies along k.
+/// Returns the product with B stored transposed, so that it lies along k.
 #[must_use]
 pub fn along_k(problem: &Problem) -> Problem {
     again(problem, problem.dtype, (transposed(problem).0, true))
@@ -102,7 +102,7 @@ fn title(run: &Run, id: &str) -> String {
     known.map_or_else(|| id.to_owned(), |r| r.title.into_owned())
 }
 
-/// The tile that a rung ran with; before it was measured, the one that the costs choose for the record's device.
+/// Returns the tile that a rung ran with; before it was measured, the one that the costs choose for the record's device.
 fn tile_of(run: &Run, problem: &Problem, id: &str) -> Option<Tile> {
     // Before it was measured a record does not know a rung.
     let rung = run.rung(id).cloned().or_else(|| ladder_rung(id))?;
@@ -130,7 +130,7 @@ fn not_measured(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{} was not measured at {}{why}.", title(run, id), problem.label)
 }
 
-/// What a step of the ladder brought at a size, in words that know their noise.
+/// Says what a step of the ladder brought at a size, with regard to the noise.
 #[must_use]
 pub fn step(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     against(&at(run, problem), new, old)
@@ -142,7 +142,7 @@ fn parts(m: &Measurement) -> u64 {
     own_kernel(m).and_then(|k| k.grid).filter(|_| added).map_or(1, |grid| grid[1].into())
 }
 
-/// The same product with nothing transposed.
+/// Returns the product with nothing transposed.
 fn plain(problem: &Problem) -> Problem {
     again(problem, problem.dtype, (false, false))
 }

@@ -101,8 +101,8 @@ fn an_outcome_says_how_much_of_it_was_foreseen() {
     check(0.9, "less than was counted for its instructions");
     check(0.98, "Its instructions take 102 % of that: by the count they are the limit. The ceiling in the bound");
     check(1.1, "Its instructions take 91 % of that: by the count they are the limit.");
-    check(1.7, "a count does not say");
-    check(4.0, "no more than 25 % of that: by the count none of the limits is near; what the rest goes to, a count");
+    check(1.7, "Counting cannot explain the rest: look at the stall reasons.");
+    check(4.0, "no more than 25 % of that: by the count none of the limits is near. Counting cannot explain the rest");
     let mut run = empty();
     let bound = forecast(&run, &p, "03_shared_tile").unwrap().bound().1;
     put(&mut run, &p, "03_shared_tile", bound * 1.1);
@@ -143,7 +143,7 @@ fn guesses_are_held_against_the_measurement_and_drawn() {
         said(9.5)
     );
     assert!(said(30.0).ends_with("your guess was 3.00× too high."), "{}", said(30.0));
-    assert!(said(2.0).ends_with("5.00× your guess."), "{}", said(2.0));
+    assert!(said(2.0).ends_with("5.00× what you guessed."), "{}", said(2.0));
     for nothing in [0.0, -1.0, f64::NAN] {
         assert!(said(nothing).contains("is no guess"), "{}", said(nothing));
     }
@@ -158,9 +158,9 @@ fn guesses_are_held_against_the_measurement_and_drawn() {
 #[test]
 fn attempts_stand_next_to_each_other() {
     let lab = Lab::open("cpu").unwrap();
-    let of = |name: &str| LiveKernel::of("02_coalesced").unwrap().named(name);
-    let broken = of("broken").replacing("float sum = 0.0f;", "float sum = none;").unwrap();
-    let tried = [lab.attempt(&of("as_it_is")).unwrap(), lab.attempt(&broken).unwrap()];
+    let live = |name: &str| LiveKernel::of("02_coalesced").unwrap().named(name);
+    let broken = live("broken").replacing("float sum = 0.0f;", "float sum = none;").unwrap();
+    let tried = [lab.attempt(&live("as_it_is")).unwrap(), lab.attempt(&broken).unwrap()];
     let rows = attempts(&tried).rows;
     assert_eq!(
         (&*rows[0][0], &*rows[1][0], &*rows[1][1]),

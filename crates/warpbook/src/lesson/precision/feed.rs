@@ -23,7 +23,7 @@ pub const T4_WORKERS: usize = 2;
 /// Batches that a worker may be ahead by, as PyTorch's loader prefetches.
 const PREFETCHED: usize = 2;
 
-/// Where the figures of a T4 come from, which were not measured on this code.
+/// Source of the figures of a T4, which were not measured on this code.
 pub(super) const T4_SOURCE: &str = "a public comparison of 2022 on a T4, PyTorch 1.11";
 
 /// An MNIST CNN on a T4 with the loader in the loop, two workers, of [`T4_SOURCE`]: batch, precision, seconds of 20 epochs, peak megabytes.
@@ -73,7 +73,7 @@ pub struct Loop {
     pub batch: usize,
     /// The training's precision.
     pub precision: Precision,
-    /// How it was fed.
+    /// Feed of the loop.
     pub feed: Feed,
     /// Steps of all epochs.
     pub steps: u64,
@@ -97,8 +97,8 @@ impl Loop {
 /// the same.
 ///
 /// # Errors
-/// The lab's device does not compute in this precision; the recipe makes no sense for these images, or does not fit into memory; a training that an error
-/// ended, or the user.
+/// If the lab's device does not compute in this precision, the recipe does not fit these images or the memory, or an error or the user ended a
+/// training.
 pub fn timed_loop(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, feed: Feed) -> Result<Loop> {
     let place = place(lab, (precision, feed), T4_WORKERS)?;
     let reads = (feed == Feed::LoaderAndLosses).then_some(1);
@@ -183,7 +183,7 @@ pub fn recorded_pytorch_loops(run: &Run) -> Option<PyTorchLoops> {
 
 /// The sound rows of the rungs that `way` knows, one feed after the other.
 fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<Loop> {
-    let of = |m: &Measurement| {
+    let read_loop = |m: &Measurement| {
         let (precision, feed) = way(run.rung(&m.rung)?)?;
         let p = &m.problem;
         let (images, batch, epochs) = (p.count("images")?, p.count("batch")?.max(1), p.count("epochs")?);
@@ -197,11 +197,11 @@ fn loops_by(run: &Run, way: impl Fn(&Rung) -> Option<(Precision, Feed)>) -> Vec<
             accuracy: m.accuracy().map(|(mean, _)| mean),
         })
     };
-    let all: Vec<Loop> = run.measurements.iter().filter_map(of).collect();
+    let all: Vec<Loop> = run.measurements.iter().filter_map(read_loop).collect();
     Feed::ALL.into_iter().flat_map(|feed| all.iter().filter(move |l| l.feed == feed).cloned()).collect()
 }
 
-/// The same loops in PyTorch: those of a record, or of a file that was written before there was one.
+/// Training loops in PyTorch: those of a record, or of a file that was written before there was one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PyTorchLoops {
     /// PyTorch's version.
@@ -237,7 +237,7 @@ struct LoopRow {
 /// Reads PyTorch's loops from a file of the format that `notebooks/pytorch/loader_loop.py` had before it wrote records.
 ///
 /// # Errors
-/// The file is missing, damaged or of another format.
+/// If the file is missing, damaged or of another format.
 pub fn pytorch_loops(path: impl AsRef<Path>) -> Result<PyTorchLoops> {
     let path = path.as_ref();
     let refuse = |why: String| {
@@ -299,23 +299,23 @@ pub fn next_to_pytorch(ours: &[Loop], theirs: &PyTorchLoops) -> Table {
     table(&headers, ours.iter().filter_map(row).collect())
 }
 
-/// How many times as fast fp16 is as fp32 at the same batch, for each feed.
+/// Says how many times as fast fp16 is as fp32 at the same batch, for each feed.
 #[must_use]
 pub fn brought(all: &[Loop]) -> String {
-    let of = |feed: Feed| {
-        let of = |p: Precision| all.iter().find(|l| l.feed == feed && l.precision == p);
-        let (full, half) = (of(Precision::Fp32)?, of(Precision::AmpFp16)?);
+    let ratio = |feed: Feed| {
+        let in_precision = |p: Precision| all.iter().find(|l| l.feed == feed && l.precision == p);
+        let (full, half) = (in_precision(Precision::Fp32)?, in_precision(Precision::AmpFp16)?);
         (full.batch == half.batch)
             .then(|| format!("{} with {}", figures::times(full.seconds / half.seconds), words(feed)))
     };
-    let said: Vec<String> = Feed::ALL.into_iter().filter_map(of).collect();
+    let said: Vec<String> = Feed::ALL.into_iter().filter_map(ratio).collect();
     if said.is_empty() {
         return "The CPU trains in fp32 only, so there is nothing to compare it with: fp16 needs a GPU.".into();
     }
     format!("AMP makes the loop this many times as fast: {}.", super::super::listed(said))
 }
 
-/// How long each of two workers may take for an image before the loop waits for them, from its step with all images on the GPU.
+/// Returns a table of how long each of two workers may take for an image before the loop waits for them, from its step with all images on the GPU.
 #[must_use]
 pub fn room_for_a_loader(all: &[Loop]) -> Table {
     let row = |l: &Loop| {
@@ -358,7 +358,7 @@ pub struct Slowed {
 /// the first steps, which use up the prefetched batches, are not counted.
 ///
 /// # Errors
-/// Those of [`Session::start`](warpbook_experiments::Session::start); an epoch has fewer steps; a training that an error ended.
+/// For the reasons of [`Session::start`](warpbook_experiments::Session::start), if an epoch has fewer steps, or if an error ended a training.
 pub fn slow_loader(
     lab: &Lab,
     recipe: &Recipe,

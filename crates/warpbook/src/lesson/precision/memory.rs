@@ -1,4 +1,4 @@
-//! Where the memory of a training goes, and which batch fits into how much of it.
+//! Memory of a training: its parts, and the batch that fits into a given amount.
 
 use super::feed::T4_SOURCE;
 use super::{Loop, cell, difference, rung_of, table, valid};
@@ -15,7 +15,7 @@ fn planned(recipe: &Recipe, precision: Precision, batch: usize) -> Summary {
     Summary::new(&recipe.network, batch, &recipe.optimizer, &CudaOptions::new(precision))
 }
 
-/// What the plan of a recipe's memory consists of in fp32 and in fp16, and the difference.
+/// Returns a table of the parts of a recipe's planned memory in fp32 and in fp16, and of the difference.
 #[must_use]
 pub fn parts(recipe: &Recipe) -> Table {
     let [full, half] = [Precision::Fp32, Precision::AmpFp16].map(|p| planned(recipe, p, recipe.batch).memory);
@@ -71,8 +71,8 @@ pub fn as_planned(recipe: &Recipe) -> String {
     )
 }
 
-/// Peak memory in fp32 and in fp16 of every training that these records have in both, ours and PyTorch's, and of the AMP recipe on a T4. Of
-/// records that have the same, the first is shown.
+/// Returns a table of the peak memory in fp32 and in fp16 of every training that these records have in both, the project's and PyTorch's, and of the
+/// AMP recipe on a T4. If several records have the same training, the first is shown.
 #[must_use]
 pub fn peaks(runs: &[&Run]) -> Table {
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -132,12 +132,15 @@ pub fn largest_batches(recipes: &[Recipe], budgets: &[u64]) -> Table {
     let mut rows = Vec::new();
     for recipe in recipes {
         for bytes in budgets {
-            let of = |p| largest_batch(recipe, p, *bytes);
-            let full = of(Precision::Fp32);
+            let largest = |p| largest_batch(recipe, p, *bytes);
+            let full = largest(Precision::Fp32);
             let mut row = vec![recipe.name.clone(), figures::bytes(*bytes)];
             let words = |n: Option<usize>| n.map_or_else(|| "none fits".into(), |n| figures::plain(n as f64));
-            row.extend([full, of(Precision::Tf32), of(Precision::AmpFp16), of(Precision::AmpBf16)].map(words));
-            let more = full.zip(of(Precision::AmpFp16)).map(|(full, half)| figures::times(half as f64 / full as f64));
+            row.extend(
+                [full, largest(Precision::Tf32), largest(Precision::AmpFp16), largest(Precision::AmpBf16)].map(words),
+            );
+            let more =
+                full.zip(largest(Precision::AmpFp16)).map(|(full, half)| figures::times(half as f64 / full as f64));
             row.push(more.unwrap_or_default());
             rows.push(row);
         }
@@ -145,8 +148,8 @@ pub fn largest_batches(recipes: &[Recipe], budgets: &[u64]) -> Table {
     table(&["recipe", "memory", "fp32", "tf32", "AMP, fp16", "AMP, bf16", "fp16 over fp32"], rows)
 }
 
-/// The peak memory that trainings of this recipe took next to the one that was planned for their batch. A plan leaves out the images, the
-/// batches on their way from a loader, and the workspaces of products.
+/// Returns a table of the peak memory that trainings of this recipe took, next to the memory planned for their batch. A plan leaves out the images,
+/// the batches in transit from a loader, and the workspaces of products.
 #[must_use]
 pub fn planned_and_measured(recipe: &Recipe, trained: &[Loop]) -> Table {
     let row = |l: &Loop| {

@@ -23,7 +23,7 @@ use warpbook_nn::train::{CpuEngine, CudaOptions, Mode, Target, Way};
 
 /// fp16 by the exponents of 2: half of the smallest subnormal number, 2^-24, is rounded to 0.
 const FP16: FormatRange<'_> = FormatRange { name: "fp16", least: -25, normal: -14, largest: 15 };
-/// Each precision's rung in the lesson, and its rung in the published ladder: those differ from each other as little as possible.
+/// Each precision's rung in the lesson, and its rung in the published ladder. The rungs differ from each other as little as possible.
 const RUNGS: [(Precision, [&str; 2]); 4] = [
     (Precision::Fp32, ["fp32", "03_implicit_gemm"]),
     (Precision::Tf32, ["tf32", "05_nhwc"]),
@@ -47,7 +47,7 @@ pub struct Gradients {
 /// The gradients of a recipe's first step on the first images of a set, from its initial weights, on the CPU.
 ///
 /// # Errors
-/// The images do not fit the network, or memory.
+/// If the images do not fit the network, or memory.
 pub fn first_step(recipe: &Recipe, images: &Dataset) -> Result<Gradients> {
     recipe.validate(images.shape(), images.classes().len())?;
     step_from(recipe, images, &recipe.initial_weights(images)?)
@@ -56,7 +56,7 @@ pub fn first_step(recipe: &Recipe, images: &Dataset) -> Result<Gradients> {
 /// The gradients of a step from these weights, on the first images of a set and on the CPU.
 ///
 /// # Errors
-/// Those of [`first_step`]; weights of another network.
+/// For the reasons of [`first_step`], or if the weights are those of another network.
 pub fn step_from(recipe: &Recipe, images: &Dataset, weights: &Weights) -> Result<Gradients> {
     recipe.validate(images.shape(), images.classes().len())?;
     let n = recipe.batch.min(images.len());
@@ -84,8 +84,8 @@ pub fn step_from(recipe: &Recipe, images: &Dataset, weights: &Weights) -> Result
     let gradients = engine.gradients()?;
     let named = gradients.specs().iter().zip(gradients.values());
     let weights = named.filter(|(spec, _)| spec.role.is_trained()).map(|(spec, g)| (spec.name.clone(), g.clone()));
-    let of = |name: String| engine.output_gradient(&name, n).map(|g| (name, g.to_vec()));
-    let outputs = products(&recipe.network).into_iter().filter_map(of).collect();
+    let gradient = |name: String| engine.output_gradient(&name, n).map(|g| (name, g.to_vec()));
+    let outputs = products(&recipe.network).into_iter().filter_map(gradient).collect();
     Ok(Gradients { loss: loss.mean, batch: n, outputs, weights: weights.collect() })
 }
 
@@ -95,7 +95,7 @@ fn products(network: &Network) -> Vec<String> {
     names.map(|r| r.name).collect()
 }
 
-/// How fp16 holds a number.
+/// Result of storing a number in fp16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Zero,
@@ -117,7 +117,7 @@ fn fate(value: f32) -> Fate {
 }
 
 impl Gradients {
-    /// All gradients of outputs, one after the other.
+    /// Returns all gradients of outputs, one after the other.
     fn all_outputs(&self) -> impl Iterator<Item = f32> + '_ {
         self.outputs.iter().flat_map(|(_, g)| g.iter().copied())
     }
@@ -138,7 +138,7 @@ impl Gradients {
     }
 }
 
-/// A scale as a power of two, as "2^16", where it is one.
+/// Writes a scale as a power of two, such as "2^16", if it is one.
 #[must_use]
 pub fn power(scale: f32) -> String {
     figures::power_of_two(f64::from(scale))
@@ -169,7 +169,7 @@ fn histograms(title: &str, rows: &[(String, &Gradients, f32)]) -> std::result::R
 /// The exponents of a step's gradients, as they are and with the loss multiplied by `scale`, over the range of fp16.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where all gradients are 0.
+/// If all gradients are 0 ([`ChartError::NothingToDraw`]).
 pub fn exponents(step: &Gradients, scale: f32) -> std::result::Result<Chart, ChartError> {
     let times = format!("times {}", power(scale));
     let title = format!(
@@ -183,7 +183,7 @@ pub fn exponents(step: &Gradients, scale: f32) -> std::result::Result<Chart, Cha
 /// The exponents of two steps' gradients as they are, each with a name such as "the first step".
 ///
 /// # Errors
-/// Those of [`exponents`].
+/// For the reasons of [`exponents`].
 pub fn earlier_and_later(
     (first, earlier): (&str, &Gradients),
     (then, later): (&str, &Gradients),
@@ -193,13 +193,13 @@ pub fn earlier_and_later(
         share(earlier, 1.0, Fate::Vanishes),
         share(later, 1.0, Fate::Vanishes)
     );
-    let of = |name: &str, step: &Gradients| {
+    let label = |name: &str, step: &Gradients| {
         format!("{}: a loss of {}", figures::sentence_case(name), figures::number(step.loss))
     };
-    histograms(&title, &[(of(first, earlier), earlier, 1.0), (of(then, later), later, 1.0)])
+    histograms(&title, &[(label(first, earlier), earlier, 1.0), (label(then, later), later, 1.0)])
 }
 
-/// How fp16 holds each gradient of a step, as it is and with the loss multiplied by `scale`.
+/// Returns a table of how fp16 holds each gradient of a step, as it is and with the loss multiplied by `scale`.
 #[must_use]
 pub fn fates(step: &Gradients, scale: f32) -> Table {
     let mut rows = Vec::new();
@@ -223,8 +223,8 @@ pub fn fates(step: &Gradients, scale: f32) -> Table {
     table(&headers, rows)
 }
 
-/// How fp16 holds a step's gradients at several scales of the loss: the shares that vanish and overflow, and the relative error of the whole,
-/// which is the norm of the difference from fp32 over the norm in fp32.
+/// Returns a table of how fp16 holds a step's gradients at several scales of the loss: the shares that vanish and overflow, and the relative error of
+/// the whole, which is the norm of the difference from fp32 over the norm in fp32.
 #[must_use]
 pub fn by_scale(step: &Gradients, scales: &[f32]) -> Table {
     let all: Vec<f32> = step.all_outputs().filter(|g| *g != 0.0).collect();
@@ -272,7 +272,7 @@ pub fn attempts(step: &Gradients, scaler: &warpbook_nn::train::GradScaler, count
     table(&["attempt", "loss times", "infinite gradients", "step", "the scale becomes"], rows)
 }
 
-/// Whether adding each of these updates to a weight of 1 changes it, in each format.
+/// Returns a table of whether adding each of these updates to a weight of 1 changes it, in each format.
 #[must_use]
 pub fn updates(of: &[f32]) -> Table {
     let row = |update: &f32| {
@@ -286,7 +286,7 @@ pub fn updates(of: &[f32]) -> Table {
     table(&["1 + an update of", "in fp32", "in fp16", "in bf16"], of.iter().map(row).collect())
 }
 
-/// How the loss scale changed during a recorded training.
+/// Says how the loss scale changed during a recorded training.
 #[must_use]
 pub fn scaled(run: &Run) -> String {
     let nothing = || "The record has no training.".to_owned();
@@ -302,7 +302,8 @@ fn title_of(precision: Precision) -> &'static str {
     }
 }
 
-/// One way of training for each precision, each the fastest that the engine has: nothing else differs but the second stream, which fp32 does without.
+/// Returns one way of training for each precision, each the fastest that the engine has: nothing else differs but the second stream, which fp32 does
+/// without.
 #[must_use]
 pub fn by_precision() -> Vec<Way> {
     let way = |(precision, [id, _]): (Precision, [&'static str; 2])| Way {
@@ -331,7 +332,7 @@ fn rung_of(run: &Run, precision: Precision) -> Option<&'static str> {
     ids.into_iter().find(|id| run.rung(id).is_some())
 }
 
-/// One rung of the ladder for each precision, measured on this network and titled by its precision. They use neither a graph nor fused
+/// Returns one rung of the ladder for each precision, measured on this network and titled by its precision. They use neither a graph nor fused
 /// epilogues, and differ in little but the precision.
 #[must_use]
 pub fn of_ladder(run: &Run, network: Workload) -> Option<Run> {
@@ -375,7 +376,7 @@ pub fn time_and_memory(run: &Run, steps: u64) -> Table {
     table(&["batch", "precision", "a step", &all, "as fast as fp32", "peak memory", "more than fp32"], rows)
 }
 
-/// As "+96 MiB".
+/// Returns a difference such as "+96 MiB".
 fn difference(was: u64, now: u64) -> String {
     let sign = if now < was { "−" } else { "+" };
     format!("{sign}{}", figures::memory(was.abs_diff(now) as f64))

@@ -205,8 +205,8 @@ fn the_recipe_pays_for_its_copy_and_the_cnn_does_not() {
     assert!(few < 512 && many > 512, "{few} and {many}");
     for (recipe, from) in [(&cnn, few), (&wide, many)] {
         let saves = |batch: usize| {
-            let of = |p| Recipe { batch, ..recipe.clone() }.summary(&CudaOptions::new(p)).memory;
-            let (full, half) = (of(Precision::Fp32), of(Precision::AmpFp16));
+            let memory = |p| Recipe { batch, ..recipe.clone() }.summary(&CudaOptions::new(p)).memory;
+            let (full, half) = (memory(Precision::Fp32), memory(Precision::AmpFp16));
             full.activations as i128 - half.activations as i128 - half.half_copy as i128
         };
         assert!(saves(from) > 0 && saves(from - 1) <= 0);
@@ -220,11 +220,12 @@ fn the_recipe_pays_for_its_copy_and_the_cnn_does_not() {
     let measured = peaks(&[&published(), &published()]).rows;
     // Five trainings by each, once, and the T4's.
     assert_eq!(measured.len(), 11, "{measured:?}");
-    let of = |who: &str, what: &str| measured.iter().find(|r| r[1].starts_with(who) && r[0].starts_with(what)).unwrap();
-    assert!(of("PyTorch on NVIDIA H200", "amp-recipe")[4].starts_with('+'), "{measured:?}");
-    assert!(of("PyTorch on NVIDIA H200", "mnist")[4].starts_with('−') && of("Warpbook", "mnist")[4].starts_with('−'));
+    let row =
+        |who: &str, what: &str| measured.iter().find(|r| r[1].starts_with(who) && r[0].starts_with(what)).unwrap();
+    assert!(row("PyTorch on NVIDIA H200", "amp-recipe")[4].starts_with('+'), "{measured:?}");
+    assert!(row("PyTorch on NVIDIA H200", "mnist")[4].starts_with('−') && row("Warpbook", "mnist")[4].starts_with('−'));
     let source = "a public comparison of 2022 on a T4, PyTorch 1.11";
-    assert!(of(source, "amp-recipe")[4].starts_with('+'));
+    assert!(row(source, "amp-recipe")[4].starts_with('+'));
     assert!(t4().headers.iter().any(|h| h.contains(source)), "{:?}", t4().headers);
 }
 
@@ -248,8 +249,8 @@ fn the_largest_batch_fits_and_one_more_does_not() {
 fn loops_on_the_cpu_train_and_are_compared() {
     let lab = Lab::open("cpu").unwrap();
     let digits = synthetic_digits(64, 16, 1);
-    let of = |feed| timed_loop(&lab, &small(), &digits, Precision::Fp32, feed).unwrap();
-    let [first, last] = [of(Feed::Resident), of(Feed::LoaderAndLosses)];
+    let loop_fed_by = |feed| timed_loop(&lab, &small(), &digits, Precision::Fp32, feed).unwrap();
+    let [first, last] = [loop_fed_by(Feed::Resident), loop_fed_by(Feed::LoaderAndLosses)];
     assert_eq!((first.steps, first.peak_bytes, first.accuracy), (8, None, last.accuracy));
     assert!(first.seconds > 0.0 && (first.step_us() - first.seconds / 8.0 * 1e6).abs() < 1e-6);
     let rows = loops(&[first.clone(), last]).rows;
@@ -304,16 +305,16 @@ fn pytorch_s_loops_are_read_and_compared() {
 fn a_slow_loader_sets_the_pace() {
     let lab = Lab::open("cpu").unwrap();
     let digits = synthetic_digits(160, 16, 1);
-    let of = |image, steps| slow_loader(&lab, &small(), &digits, Precision::Fp32, (image, steps));
-    let quick = of(Duration::ZERO, 4).unwrap();
+    let run_loader = |image, steps| slow_loader(&lab, &small(), &digits, Precision::Fp32, (image, steps));
+    let quick = run_loader(Duration::ZERO, 4).unwrap();
     // Two workers that take 8 images one by one give a batch every 4 images: here in ten steps of this machine, busy as it is.
     let image = Duration::from_micros((2.5 * quick.step_us) as u64).max(Duration::from_millis(50));
-    let slow = of(image, 4).unwrap();
+    let slow = run_loader(image, 4).unwrap();
     // Batches may have been waiting when counting began, and the machine may be busier now than it was: the bound allows for both.
     assert!(slow.step_us > 2.0 * quick.step_us, "{quick:?} {slow:?}");
     assert!(slow.waited_us > 0.0 && slow.waited_us < slow.step_us, "{slow:?}");
     assert_eq!(slowed(&[slow, quick]).rows[0][6], figures::times(1.0));
-    assert!(of(Duration::ZERO, 20).unwrap_err().to_string().contains("an epoch, which has 20"));
+    assert!(run_loader(Duration::ZERO, 20).unwrap_err().to_string().contains("an epoch, which has 20"));
 }
 
 #[test]

@@ -2,22 +2,39 @@
 
 use super::super::{foreign, table};
 use crate::display::Panel;
+use serde::Deserialize;
 use std::path::Path;
 use std::process::Stdio;
 use warpbook_lab::Lab;
 
-/// What its lines about layers begin with: "ok    linear (5, 3, 2) float32: 1.2e-7 from float64, 3.4e-8 from differences".
-fn row_of(line: &str) -> Option<Vec<String>> {
-    let (checked, errors) = line.split_once(": ")?;
-    let (verdict, layer) = checked.split_once(' ')?;
-    let (layer, dtype) = layer.trim().rsplit_once(' ')?;
-    let (exact, differences) = errors.split_once(" from float64, ")?;
-    Some([layer, dtype, exact, differences.strip_suffix(" from differences")?, verdict].map(str::to_owned).to_vec())
+/// A check of a layer, as the script prints it with `--json`.
+#[derive(Deserialize)]
+struct Checked {
+    layer: String,
+    dtype: String,
+    /// The kernel that was named for it.
+    by: Option<String>,
+    from_float64: String,
+    from_differences: String,
+    right: bool,
 }
 
-/// What the program printed, as a table and what else it said; what is missing where it checked nothing.
+impl Checked {
+    /// Reads a line; `None` if it is not about a layer.
+    fn of_line(line: &str) -> Option<Self> {
+        serde_json::from_str(line).ok()
+    }
+
+    fn row(self) -> Vec<String> {
+        let layer = self.by.map_or(self.layer.clone(), |by| format!("{} by {by}", self.layer));
+        let verdict = if self.right { "ok" } else { "WRONG" };
+        vec![layer, self.dtype, self.from_float64, self.from_differences, verdict.into()]
+    }
+}
+
+/// Shows what the program printed, as a table and the rest of its output; if it checked nothing, what is missing.
 fn panel(python: &str, script: &Path, said: &str, complained: &str) -> Panel {
-    let rows: Vec<Vec<String>> = said.lines().filter_map(row_of).collect();
+    let rows: Vec<Vec<String>> = said.lines().filter_map(Checked::of_line).map(Checked::row).collect();
     if rows.is_empty() {
         let why = complained.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
         return Panel::column([
@@ -26,20 +43,20 @@ fn panel(python: &str, script: &Path, said: &str, complained: &str) -> Panel {
               JupyterLab, and build the library with `cargo build --release -p warpbook-op`.",
         ]);
     }
-    let others: Vec<&str> = said.lines().filter(|line| row_of(line).is_none()).collect();
+    let others: Vec<&str> = said.lines().filter(|line| Checked::of_line(line).is_none()).collect();
     let headers = ["layer", "computed in", "error against float64", "error of the differences", "check"];
     Panel::column([&table(&headers, rows), &others.join("\n")])
 }
 
-/// Runs the script (from the notebooks' folder, `pytorch/warpbook_op.py`) and shows the errors of our layers in PyTorch, or what it needs. The
-/// Python is that of `WARPBOOK_PYTHON`, or `python3`.
+/// Runs the script (from the notebooks' folder, `pytorch/warpbook_op.py`) and shows the errors of the project's layers in PyTorch, or what it needs.
+/// The Python is `WARPBOOK_PYTHON`, or `python3`.
 #[must_use]
 pub fn checked_in_pytorch(lab: &Lab, script: impl AsRef<Path>) -> Panel {
     if lab.device().cuda().is_none() {
         return Panel::column([&"There is no GPU in this lab, so our layers were not checked in PyTorch here."]);
     }
     let python = std::env::var("WARPBOOK_PYTHON").unwrap_or_else(|_| "python3".into());
-    match foreign(&python).arg(script.as_ref()).stdin(Stdio::null()).output() {
+    match foreign(&python).arg(script.as_ref()).arg("--json").stdin(Stdio::null()).output() {
         Ok(ended) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             panel(&python, script.as_ref(), &text(&ended.stdout), &text(&ended.stderr))
@@ -55,13 +72,26 @@ mod tests {
 
     #[test]
     fn what_the_script_prints_becomes_a_table() {
-        let said = "libwarpbook_op.so on a GPU\nok    linear (5, 3, 2) float32: 1.2e-7 from float64, 3.4e-8 from differences\n\
-                    WRONG conv2d (2, 3) float16: 1.2e-1 from float64, 3.4e-2 from differences\n1 layers are wrong.\n";
+        let said = r#"libwarpbook_op.so on a GPU
+{"layer": "linear (5, 3, 2)", "dtype": "float32", "by": null, "from_float64": "1.2e-07", "from_differences": "3.4e-08", "right": true}
+{"layer": "conv2d (2, 3)", "dtype": "float16", "by": "mine.cu", "from_float64": "1.2e-01", "from_differences": "nan", "right": false}
+1 layers are wrong.
+"#;
         let text = panel("python3", Path::new("op.py"), said, "").text();
-        for part in ["linear (5, 3, 2)", "float32", "3.4e-8", "WRONG", "float16", "1 layers are wrong."] {
+        let parts = [
+            "linear (5, 3, 2)",
+            "float32",
+            "3.4e-08",
+            "conv2d (2, 3) by mine.cu",
+            "WRONG",
+            "float16",
+            "1 layers are wrong.",
+        ];
+        for part in parts {
             assert!(text.contains(part), "{part} in {text}");
         }
-        assert_eq!(row_of("All layers are right."), None);
+        assert!(!text.contains("from_float64"), "{text}");
+        assert!(Checked::of_line("All layers are right.").is_none());
         let text = panel("python3", Path::new("op.py"), "", "Traceback\nno module torch\n\n").text();
         assert!(
             text.contains("op.py has checked nothing: no module torch") && text.contains("WARPBOOK_PYTHON"),

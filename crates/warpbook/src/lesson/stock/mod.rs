@@ -1,4 +1,4 @@
-//! What a lesson says of our kernels next to a library's.
+//! Sentences and tables that compare the project's kernels with a library's.
 
 mod in_pytorch;
 
@@ -10,7 +10,8 @@ use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, draw};
 use warpbook_experiments::session::TrainingRun;
 use warpbook_record::{Measurement, Problem, Run, Rung, Runner, stats};
 
-/// The fastest of ours and of the libraries at a problem, in microseconds; frameworks that were merged into the record count as libraries.
+/// Returns the fastest time of the project's kernels and of the libraries at a problem, in microseconds; frameworks that were merged into the record
+/// count as libraries.
 fn both<'r>(run: &'r Run, problem: &Problem) -> Option<[(&'r Measurement, f64); 2]> {
     let of_libraries = |r: &Rung| matches!(r.runner, Runner::Library(_) | Runner::External(_));
     Some([run.fastest_kernels(problem)?, run.fastest_of(problem, of_libraries)?])
@@ -25,7 +26,8 @@ fn name(problem: &Problem) -> String {
     format!("{}, {}", problem.short, problem.dtype.label())
 }
 
-/// For each problem the fastest of our kernels and of the libraries, and how many times as fast ours is; without a GPU it has no rows.
+/// Returns a table of the fastest of the project's kernels and of the libraries for each problem, and of how many times as fast the project's is;
+/// without a GPU it has no rows.
 #[must_use]
 pub fn own_and_library(run: &Run) -> Table {
     let rows = run.problems().into_iter().filter_map(|problem| {
@@ -42,7 +44,7 @@ pub fn own_and_library(run: &Run) -> Table {
     table(&["Work", "Our fastest", "Time", "Fastest library", "Time", "Ours is"], rows.collect())
 }
 
-/// How many times as fast our fastest kernel is as the fastest library, for each problem that has both, the smallest first.
+/// Returns how many times as fast the project's fastest kernel is as the fastest library, for each problem that has both, the smallest first.
 fn gains(run: &Run) -> Vec<(f64, &Problem)> {
     let gain = |p| both(run, p).map(|[(_, ours), (_, theirs)]| (theirs / ours, p));
     let mut all: Vec<_> = run.problems().into_iter().filter_map(gain).collect();
@@ -50,13 +52,14 @@ fn gains(run: &Run) -> Vec<(f64, &Problem)> {
     all
 }
 
-/// How many times as fast as the fastest library our fastest kernel is where the difference is largest; `None` where no library was measured.
+/// Returns how many times as fast as the fastest library the project's fastest kernel is where the difference is largest; `None` if no library was
+/// measured.
 #[must_use]
 pub fn largest_gain(run: &Run) -> Option<f64> {
     gains(run).last().map(|(gain, _)| *gain)
 }
 
-/// Where a custom kernel pays and where it does not, in a sentence or two.
+/// Says where a custom kernel pays and where it does not, in a sentence or two.
 #[must_use]
 pub fn where_it_pays(run: &Run) -> String {
     let ratios = gains(run);
@@ -98,8 +101,8 @@ pub fn where_the_library_wins(run: &Run) -> Table {
     table(&[&first, "As chosen", "Fastest library", "Time", "Ours is"], all.iter().map(row).collect())
 }
 
-/// Microseconds of a step: the median over the epochs after the first, in which kernels are loaded and graphs are captured. Of a training of one
-/// epoch, that of this one.
+/// Returns the microseconds of a step: the median over the epochs after the first, in which kernels are loaded and graphs are captured. If there is
+/// only one epoch, it counts.
 fn step_us(run: &TrainingRun) -> Option<f64> {
     let course = run.log().course.as_ref()?;
     let seconds: Vec<f64> = course.epochs.iter().map(|e| e.seconds).collect();
@@ -108,13 +111,13 @@ fn step_us(run: &TrainingRun) -> Option<f64> {
     us.is_finite().then_some(us)
 }
 
-/// What a training is called: the title of its rung.
+/// Returns the name of a training: the title of its rung.
 fn variant(run: &TrainingRun) -> String {
     run.record().rungs.first().map(|rung| rung.title.to_string()).unwrap_or_default()
 }
 
-/// What trainings came to, each by its variant: epochs, time of a step once they are under way, also relative to the first training, and the
-/// accuracy on the test images.
+/// Returns a table of trainings by variant: epochs, time of a step once they are under way, also relative to the first training, and the accuracy on
+/// the test images.
 #[must_use]
 pub fn trainings(all: &[TrainingRun]) -> Table {
     let first = all.first().and_then(step_us);
@@ -137,16 +140,16 @@ pub fn trainings(all: &[TrainingRun]) -> Table {
 /// The time of a step over the edge of a product's tile: `tiled` are edges with their rungs, `others` rungs that are drawn as levels.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where none of them was trained.
+/// If none of them was trained ([`ChartError::NothingToDraw`]).
 pub fn steps_over_tiles(all: &[TrainingRun], tiled: &[(u32, &str)], others: &[&str]) -> Result<Chart, ChartError> {
-    let of = |id: &str| all.iter().find(|run| run.record().rungs.first().is_some_and(|rung| rung.id == id));
-    let ms = |id: &str| of(id).and_then(step_us).map(|us| us / 1e3);
+    let find_run = |id: &str| all.iter().find(|run| run.record().rungs.first().is_some_and(|rung| rung.id == id));
+    let ms = |id: &str| find_run(id).and_then(step_us).map(|us| us / 1e3);
     let edges = tiled.iter().filter_map(|(edge, id)| Some((f64::from(*edge), ms(id)?)));
     let ends = [tiled.first(), tiled.last()].map(|end| end.map_or(f64::NAN, |(edge, _)| f64::from(*edge)));
     let mut lines = vec![Curve::new("tiled products", edges)];
     lines.extend(others.iter().filter_map(|id| {
         let ms = ms(id)?;
-        Some(Curve::new(variant(of(id)?), ends.map(|edge| (edge, ms))))
+        Some(Curve::new(variant(find_run(id)?), ends.map(|edge| (edge, ms))))
     }));
     draw().curves(
         ["Time of a training step by the tile of the linear layers' products", "Median of the epochs after the first"],
@@ -156,7 +159,7 @@ pub fn steps_over_tiles(all: &[TrainingRun], tiled: &[(u32, &str)], others: &[&s
     )
 }
 
-/// Which trainings have logged the same losses, bit by bit, in a sentence for each group of them and one for the others.
+/// Says which trainings have logged the same losses, bit by bit, in a sentence for each group of them and one for the others.
 #[must_use]
 pub fn same_losses(all: &[TrainingRun]) -> String {
     let bits = |run: &TrainingRun| run.log().losses.iter().map(|p| p.loss.to_bits()).collect::<Vec<u64>>();

@@ -1,4 +1,4 @@
-//! The same of a training: what each rung of its ladder brings, where a step's time goes, and what a training came to.
+//! Sentences and tables about a training: what each rung of its ladder brings, where a step's time goes, and the results of a training.
 
 pub use super::{at, balance, only, table, with, without};
 use super::{cell, title, valid, verdict};
@@ -17,7 +17,7 @@ const MOST_CHANGED: usize = 8;
 const NOTABLE: f64 = 0.005;
 /// Operations that a sentence names.
 const NAMED: usize = 3;
-/// What a step's time is summed by, in this order.
+/// Kinds of operations by which a step's time is summed up, in this order.
 const KINDS: [&str; 6] =
     ["convolutions", "linear layers", "pools, ReLUs, dropout", "batch and images", "loss", "checks and update"];
 
@@ -34,8 +34,8 @@ fn before(id: &str) -> Option<&'static str> {
     all[..at].last().copied()
 }
 
-/// MNIST where its files are found, else digits that a program draws; at most so many for training and for the test.
-/// The sentence says which.
+/// Loads MNIST if its files are found, else digits that a program draws; at most these numbers for training and for the test. The sentence says
+/// which.
 #[must_use]
 pub fn digits(train: usize, test: usize) -> (Splits, String) {
     let drawn = |[train, test]: [usize; 2]| Ok::<_, Infallible>(synthetic_digits(train, test, 1));
@@ -43,8 +43,8 @@ pub fn digits(train: usize, test: usize) -> (Splits, String) {
     images
 }
 
-/// As many of a data set's images as there are, up to these for training and for the test; where its files are not found those that `drawn`
-/// makes. The sentence says which.
+/// Loads a data set's images, at most these numbers for training and for the test; if its files are not found, those that `drawn` makes. The sentence
+/// says which.
 pub(super) fn images<E>(
     name: &str,
     [train, test]: [usize; 2],
@@ -114,7 +114,7 @@ fn unmeasured(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{} was not measured at {}{why}.", title(run, id), problem.label)
 }
 
-/// What a step takes on a rung, and how that compares with the rung before it, or with the last before that was measured.
+/// Says how long a step takes on a rung, and how that compares with the rung before it, or with the last before that was measured.
 #[must_use]
 pub fn gain(run: &Run, problem: &Problem, id: &str) -> String {
     let Some((m, us)) = valid(run, id, problem).and_then(|m| Some((m, m.median_us()?))) else {
@@ -172,14 +172,14 @@ fn not_taken_apart(run: &Run, id: &str) -> String {
 /// The chart of one rung's step, operation by operation.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where none was recorded.
+/// If none was recorded ([`ChartError::NothingToDraw`]).
 pub fn taken_apart(run: &Run, problem: &Problem, id: &str) -> std::result::Result<Chart, ChartError> {
     let mut part = only(&at(run, problem), &[id]);
     part.breakdowns.retain(|b| b.rung == id);
     draw().breakdown(&part, problem)
 }
 
-/// Which operations take most of a rung's step.
+/// Says which operations take most of a rung's step.
 #[must_use]
 pub fn slowest(run: &Run, problem: &Problem, id: &str) -> String {
     let Some(b) = run.breakdown(id, problem) else { return not_taken_apart(run, id) };
@@ -211,7 +211,7 @@ pub fn moved(run: &Run, problem: &Problem, id: &str) -> Table {
     moved_between(run, problem, id, before(id).unwrap_or_default())
 }
 
-/// The same against any other rung.
+/// Returns the operations whose time changed most between any two rungs.
 #[must_use]
 pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Table {
     let headers = ["operation", title(run, old), title(run, new), "change"];
@@ -220,10 +220,10 @@ pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Tabl
         return table(&headers, vec![vec![not_taken_apart(run, missing), String::new(), String::new(), String::new()]]);
     };
     let (a, b) = (times_of(was), times_of(now));
-    let of = |list: &[(&str, f64)], name: &str| list.iter().find(|(n, _)| *n == name).map(|(_, us)| *us);
+    let time_of = |list: &[(&str, f64)], name: &str| list.iter().find(|(n, _)| *n == name).map(|(_, us)| *us);
     let mut names: Vec<&str> = a.iter().map(|(n, _)| *n).collect();
-    names.extend(b.iter().map(|(n, _)| *n).filter(|n| of(&a, n).is_none()));
-    let difference = |name: &str| of(&b, name).unwrap_or(0.0) - of(&a, name).unwrap_or(0.0);
+    names.extend(b.iter().map(|(n, _)| *n).filter(|n| time_of(&a, n).is_none()));
+    let difference = |name: &str| time_of(&b, name).unwrap_or(0.0) - time_of(&a, name).unwrap_or(0.0);
     let least = NOTABLE * was.whole_median_us().unwrap_or(0.0);
     names.retain(|n| difference(n).abs() >= least);
     names.sort_by(|x, y| difference(y).abs().total_cmp(&difference(x).abs()));
@@ -232,7 +232,8 @@ pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Tabl
         let shown = |us: Option<f64>| us.map_or_else(|| "none".to_owned(), figures::time);
         vec![name.to_owned(), shown(was), shown(now), figures::time_difference(change)]
     };
-    let mut rows: Vec<Vec<String>> = names.iter().take(MOST_CHANGED).map(|n| row(n, of(&a, n), of(&b, n))).collect();
+    let mut rows: Vec<Vec<String>> =
+        names.iter().take(MOST_CHANGED).map(|n| row(n, time_of(&a, n), time_of(&b, n))).collect();
     rows.push(row("all kernels, added up", Some(was.sum_us()), Some(now.sum_us())));
     rows.push(row("nothing ran", was.idle_median_us(), now.idle_median_us()));
     let launches = |b: &Breakdown| b.operations.iter().map(|o| o.launches).sum::<u64>();
@@ -247,7 +248,7 @@ pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Tabl
     table(&headers, rows)
 }
 
-/// Which of [`KINDS`] an operation belongs to.
+/// Returns the index in [`KINDS`] that an operation belongs to.
 fn kind(operation: &OperationTime) -> usize {
     let name = &*operation.name;
     let begins = |words: &[&str]| words.iter().any(|w| name.starts_with(w));
@@ -261,7 +262,7 @@ fn kind(operation: &OperationTime) -> usize {
     }
 }
 
-/// Where the time of a step goes on each rung, in groups of operations: times of kernels, and that in which nothing ran.
+/// Returns a table of where the time of a step goes on each rung, in groups of operations: times of kernels, and the time in which nothing ran.
 #[must_use]
 pub fn where_it_goes(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let mut headers = vec!["rung"];
@@ -317,7 +318,7 @@ pub fn launches(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     table(&headers, ids.iter().map(row).collect())
 }
 
-/// How the ladder's fastest rung compares with its first, and with the least time of its arithmetic.
+/// Compares the ladder's fastest rung with its first, and with the least time of its arithmetic.
 #[must_use]
 pub fn last_word(run: &Run, problem: &Problem) -> String {
     let ladder = climb();
@@ -347,7 +348,7 @@ pub fn last_word(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// What became of the loss scale of a training.
+/// Says how the loss scale of a training changed.
 #[must_use]
 pub fn scaling(training: &TrainingRun) -> String {
     scaling_of(training.log())
@@ -398,7 +399,7 @@ pub fn side_by_side(trainings: &[(&str, &TrainingRun)]) -> Table {
     table(&headers, trainings.iter().map(row).collect())
 }
 
-/// What a trained parameter came to: its elements' mean, and their range where there are several.
+/// Describes a trained parameter: its elements' mean, and their range if there are several.
 #[must_use]
 pub fn learned(weights: &Weights, name: &str) -> String {
     let Some(values) = weights.get(name).filter(|v| !v.is_empty()) else {

@@ -71,8 +71,8 @@ fn operations_that_moved_begin_with_the_largest_change() {
     let (was, now) = (run.breakdown("01_direct", p).unwrap(), run.breakdown("02_im2col", p).unwrap());
     let moved = moved(&run, p, "02_im2col");
     let difference = |name: &str| {
-        let of = |b: &Breakdown| b.operations.iter().find(|o| o.name == name).and_then(OperationTime::median_us);
-        of(now).unwrap_or(0.0) - of(was).unwrap_or(0.0)
+        let time_of = |b: &Breakdown| b.operations.iter().find(|o| o.name == name).and_then(OperationTime::median_us);
+        time_of(now).unwrap_or(0.0) - time_of(was).unwrap_or(0.0)
     };
     let n = moved.rows.len() - 3;
     let changes: Vec<f64> = moved.rows[..n].iter().map(|r| difference(&r[0]).abs()).collect();

@@ -29,7 +29,7 @@ pub fn own_lab(w: &Workspace, page: &Path, folder: &Path) -> Result<()> {
     records.iter().try_for_each(|r| write_atomic(&folder.join("data").join(&r.file), &r.text))
 }
 
-/// With the verdict in a sentence, on a desk and on a phone.
+/// The comparison shows the verdict in a sentence, on a desk and on a phone.
 pub fn shown(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;

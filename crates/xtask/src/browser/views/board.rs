@@ -97,7 +97,7 @@ fn looks(browser: &Browser, stage: &Stage) -> Result<()> {
     scheme(browser, "light")
 }
 
-/// By the folder's address, by its index, and by its files one by one.
+/// The board opens by the folder's address, by its index, and by its files one by one.
 pub fn of_a_folder(browser: &Browser, stage: &Stage) -> Result<()> {
     let each: Vec<String> = (0..10).map(|i| format!("src=test/class/{i}.json")).collect();
     for query in ["src=test/class/", "src=test/class/index.json", each.join("&").as_str()] {

@@ -16,7 +16,7 @@ fn text(browser: &Browser, expression: &str) -> Result<Value> {
     browser.eval(&format!("return {expression};"))
 }
 
-/// By Enter from a mark, along the ladder by brackets, and back by Escape.
+/// The keyboard opens a mark by Enter, goes along the ladder by brackets, and back by Escape.
 pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 1440, 900, false)?;
     open_ready(browser, &stage.record)?;
@@ -51,7 +51,7 @@ pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// What belongs together is there at once.
+/// The parts that belong together are there at once.
 fn contents(browser: &Browser) -> Result<()> {
     let parts = [
         ("the samples", ".strip circle"),

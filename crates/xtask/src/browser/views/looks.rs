@@ -51,7 +51,7 @@ pub fn no_page_is_too_wide(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Where the system sets the colours, the chosen tab alone has a line below it.
+/// If the system sets the colours, the chosen tab alone has a line below it.
 pub fn forced_colours(browser: &Browser, stage: &Stage) -> Result<()> {
     scheme(browser, "forced")?;
     open_ready(browser, &stage.record)?;

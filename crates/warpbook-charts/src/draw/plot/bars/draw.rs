@@ -1,4 +1,4 @@
-//! Bars, their names and the lines that they are compared with, drawn.
+//! Drawing of bars, their names and the marks that they are compared with.
 
 use super::{BEHIND, Bar, Bars, Content, GAP, LEGEND_LINE, Layout, MARK_LINE, Mark, REMARK_LINES, Row};
 use crate::draw::canvas::{At, Canvas, Drawn, Font, MARGIN, Marker, Paint, Stroke, line_height};
@@ -55,7 +55,7 @@ impl Bars {
     }
 }
 
-/// What a mark's label takes.
+/// Returns the height of a mark's label.
 fn mark_height(mark: &Mark, layout: &Layout) -> f64 {
     match layout.narrow {
         false => MARK_LINE,
@@ -113,7 +113,7 @@ fn draw_bars(
             } else {
                 draw_bar(canvas, bar, zero, ends, &x)?;
             }
-            // A shorter one would hide the dot.
+            // A shorter whisker would hide the dot.
             draw_whisker(canvas, bar, middle, if dots { 12.0 } else { 3.0 }, &x)
         })?;
     }
@@ -122,7 +122,7 @@ fn draw_bars(
 
 fn draw_bar(canvas: &Canvas<'_>, bar: &Bar, zero: f64, y: (f64, f64), x: impl Fn(f64) -> f64) -> Drawn {
     let end = x(bar.value);
-    // What is there is seen.
+    // Even the shortest bar is visible.
     let end = if (end - zero).abs() < 1.5 { zero + 1.5 } else { end };
     let (from, to) = (zero.min(end), zero.max(end));
     if bar.hollow {
@@ -137,14 +137,14 @@ fn draw_bar(canvas: &Canvas<'_>, bar: &Bar, zero: f64, y: (f64, f64), x: impl Fn
     for part in &bar.parts {
         let begin = x(sum);
         sum += part.value;
-        // What is there is seen, also between two that are longer.
+        // Visible even between two longer parts.
         let to = x(sum).max(begin + 1.5);
         canvas.marked(&part.data, || canvas.rect((begin, to), y, Paint::solid(part.color)))?;
     }
     Ok(())
 }
 
-/// A dot at the value, and what leads the eye to it from the name.
+/// Draws a dot at the value, and a line that leads the eye to it from the name.
 fn draw_dot(canvas: &Canvas<'_>, bar: &Bar, (zero, at): (f64, f64), middle: f64) -> Drawn {
     canvas.line(&[(zero, middle), (at, middle)], Stroke::dashed(Paint::faded(bar.color, 0.5), 1.0, 2))?;
     let shape = if bar.hollow { Marker::Ring } else { Marker::Disc };
@@ -163,12 +163,12 @@ fn draw_whisker(canvas: &Canvas<'_>, bar: &Bar, middle: f64, least: f64, x: impl
     Ok(())
 }
 
-/// Where a bar's label begins.
+/// Returns the left end of a bar's label.
 fn label_at(bar: &Bar, zero: f64, x: impl Fn(f64) -> f64) -> f64 {
     x(bar.value).max(bar.spread.map_or(zero, |s| x(s.1))).max(zero + 1.5) + GAP
 }
 
-/// Marks as a list of what their lines are, above the bars.
+/// Lists the marks with samples of their lines, above the bars.
 fn draw_stacked_marks(
     canvas: &Canvas<'_>,
     marks: &[Mark],
@@ -193,7 +193,7 @@ fn stroke(mark: &Mark, alpha: f64) -> Stroke {
     if mark.solid { Stroke::new(paint, 1.2) } else { Stroke::dashed(paint, 1.5, 1) }
 }
 
-/// Marks with a label each, the rightmost on top: the lines of those above pass next to the labels below.
+/// Draws marks with a label each, the rightmost on top: the lines of those above pass beside the labels below.
 fn draw_marks(
     canvas: &Canvas<'_>,
     mut marks: Vec<Mark>,
@@ -214,7 +214,7 @@ fn draw_marks(
                 let left = centred.min(end - width).max(MARGIN);
                 (left, end - left)
             }
-            // Right of the lines above, where there is more room.
+            // To the right of the lines above, where there is more room.
             () => {
                 let from = x(marks[0].value) + 6.0;
                 if border - from > end - MARGIN { (from, border - from) } else { (MARGIN, end - MARGIN) }
@@ -229,7 +229,7 @@ fn draw_marks(
     Ok(())
 }
 
-/// The line of a mark, which shines through the texts in its way.
+/// Draws the line of a mark, fainter behind texts.
 fn draw_mark(
     canvas: &Canvas<'_>,
     mark: &Mark,
@@ -272,7 +272,7 @@ fn draw_mark(
 
 type LabelAt<'a> = &'a dyn Fn(&Bar) -> f64;
 
-/// Names, labels and reasons.
+/// Draws names, labels and reasons.
 fn draw_rows(canvas: &Canvas<'_>, rows: &[Row], layout: &Layout, first: f64, label_at: Option<LabelAt<'_>>) -> Drawn {
     for (row, y, _) in layout.placed(rows, first) {
         let own = layout.own_height(row);
@@ -302,7 +302,7 @@ fn draw_heading(canvas: &Canvas<'_>, row: &Row, note: &str, (y, height): (f64, f
     canvas.elided(note, layout.width - MARGIN - at, (at, middle), At::Left, Font::NOTE)
 }
 
-/// Name to the left, label or reason to the right.
+/// Draws the name to the left, and the label or reason to the right.
 fn draw_row(
     canvas: &Canvas<'_>,
     row: &Row,
@@ -339,7 +339,7 @@ fn draw_row(
     }
 }
 
-/// Name, label and note, one below the other, above the bar.
+/// Draws name, label and note, one below the other, above the bar.
 fn draw_stacked(canvas: &Canvas<'_>, row: &Row, y: f64, layout: &Layout) -> Drawn {
     let room = layout.room();
     match &row.content {

@@ -1,5 +1,5 @@
-//! Horizontal bars: one row each, its name to the left and its value at its end, or in a column of values where there are lines
-//! that bars are held against. On a narrow chart names and values are above the bars.
+//! Horizontal bars: one for each row, with the name to the left and the value at its end, or in a column of values if bars are compared with marks.
+//! On a narrow chart names and values are above the bars.
 
 mod draw;
 
@@ -15,18 +15,18 @@ pub(crate) struct Bar {
     pub(crate) value: f64,
     /// Ends of the whisker.
     pub(crate) spread: Option<(f64, f64)>,
-    /// Shown at its end.
+    /// Label at its end.
     pub(crate) label: String,
-    /// Shown small below the label; empty of most.
+    /// Small text below the label; usually empty.
     pub(crate) note: String,
-    /// What has to be said of it where it is, below all of that; empty of most.
+    /// Remark below all of that; usually empty.
     pub(crate) remark: String,
     pub(crate) color: Rgb,
-    /// Whether it is drawn as an outline, as sums are.
+    /// True if it is drawn as an outline, as for sums.
     pub(crate) hollow: bool,
-    /// What it consists of, from its beginning on, each in its own colour; empty for most.
+    /// Parts from its beginning on, each in its own colour; usually empty.
     pub(crate) parts: Vec<Segment>,
-    /// What it says of itself; of one with parts these do.
+    /// Data of its mark; if it has parts, they have their own.
     pub(crate) data: MarkData,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Segment {
 #[expect(clippy::large_enum_variant, reason = "a chart has some dozens of rows at most")]
 pub(crate) enum Content {
     Bar(Bar),
-    /// Why there is no bar.
+    /// The reason why there is no bar.
     Reason(String),
     /// A heading of the rows below, with a remark to its right.
     Heading(String),
@@ -48,27 +48,27 @@ pub(crate) enum Content {
 
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// Shown small below the name.
+    /// Small text below the name.
     pub(crate) id: String,
     pub(crate) content: Content,
 }
 
-/// A value that all bars are held against.
+/// A value that all bars are compared with.
 pub(crate) struct Mark {
     pub(crate) value: f64,
     pub(crate) label: String,
-    /// Whether its line is a solid one: what was reached, not what might be.
+    /// True for a solid line: a value that was reached, not a possible one.
     pub(crate) solid: bool,
-    /// What it says of itself.
+    /// Data of the mark.
     pub(crate) data: MarkData,
 }
 
 pub(crate) struct Bars {
     pub(crate) frame: Frame,
     pub(crate) rows: Vec<Row>,
-    /// `None` where no row has a bar.
+    /// Axis; `None` if no row has a bar.
     pub(crate) axis: Option<Axis>,
-    /// Where the bars begin; `None` at the axis' low end.
+    /// Value at which the bars begin; `None` for the axis' low end.
     pub(crate) base: Option<f64>,
     pub(crate) tick: fn(f64) -> String,
     pub(crate) caption: String,
@@ -76,51 +76,51 @@ pub(crate) struct Bars {
     pub(crate) legend: Vec<(Rgb, String)>,
 }
 
-/// From the end of a bar to its label.
+/// Gap from the end of a bar to its label.
 const GAP: f64 = 7.0;
 const LEGEND_LINE: f64 = 20.0;
-/// The height of a mark's label.
+/// Height of a mark's label.
 const MARK_LINE: f64 = 20.0;
-/// The height of a bar of a narrow chart.
+/// Height of a bar in a narrow chart.
 const THIN: f64 = 12.0;
-/// How much of a mark's line is left where it passes behind a text.
+/// Opacity of a mark's line where it passes behind a text.
 const BEHIND: f64 = 0.22;
-/// Lines of a remark, at most.
+/// Limit on the lines of a remark.
 const REMARK_LINES: usize = 3;
 
-/// Where things are, left to right.
+/// Horizontal positions, left to right.
 struct Layout {
     width: f64,
-    /// Whether names and values are above the bars.
+    /// True if names and values are above the bars.
     narrow: bool,
-    /// Where bars begin.
+    /// Left end of bars.
     left: f64,
-    /// Where the axis ends.
+    /// Right end of the axis.
     right: f64,
-    /// Where the column of values begins, if there is one.
+    /// Left end of the column of values, if there is one.
     column: Option<f64>,
     legend: Vec<Vec<(Rgb, String, f64)>>,
 }
 
 impl Layout {
-    /// From the left border to the right one.
+    /// Returns the width between the borders.
     fn room(&self) -> f64 {
         self.width - 2.0 * MARGIN
     }
 
-    /// The lines of a remark that a bar has below it.
+    /// Returns the height of a bar's remark.
     fn remark(&self, bar: &Bar) -> f64 {
         let room = self.width - MARGIN - self.left - if self.narrow { 0.0 } else { GAP };
         let lines = text::wrap(&bar.remark, room, Font::SMALL.size, false, REMARK_LINES).len() as f64;
         lines * line_height(Font::SMALL) + if lines > 0.0 { 6.0 } else { 0.0 }
     }
 
-    /// Whether name and value share a line of a narrow chart.
+    /// Returns true if name and value share a line of a narrow chart.
     fn share_a_line(&self, row: &Row, bar: &Bar) -> bool {
         Font::BODY.width(&row.name) + Font::BODY.width(&bar.label) + 12.0 <= self.room()
     }
 
-    /// The height of a row without its remark.
+    /// Returns the height of a row without its remark.
     fn own_height(&self, row: &Row) -> f64 {
         let wide = |text: &str| text::width(text, Font::NOTE.size, false);
         match &row.content {
@@ -139,12 +139,12 @@ impl Layout {
         }
     }
 
-    /// The lines of a reason.
+    /// Returns the height of a reason.
     fn reason(&self, why: &str, room: f64) -> f64 {
         text::wrap(why, room, Font::NOTE.size, false, 2 + usize::from(self.narrow)).len().max(1) as f64
     }
 
-    /// What name, value and note take above a bar of a narrow chart.
+    /// Returns the height of name, value and note above a bar of a narrow chart.
     fn above(&self, row: &Row, bar: &Bar) -> f64 {
         let lines = if self.share_a_line(row, bar) { 1.0 } else { 2.0 };
         lines * 17.0 + if bar.note.is_empty() { 2.0 } else { 17.0 }
@@ -154,7 +154,7 @@ impl Layout {
         self.own_height(row) + row.bar().map_or(0.0, |bar| self.remark(bar))
     }
 
-    /// Top and bottom of a bar whose row begins at y.
+    /// Returns top and bottom of a bar whose row begins at y.
     fn bar(&self, row: &Row, bar: &Bar, y: f64) -> (f64, f64) {
         if self.narrow {
             let top = y + self.above(row, bar);
@@ -165,7 +165,7 @@ impl Layout {
         (middle - half, middle + half)
     }
 
-    /// With the top and the height of each.
+    /// Returns the rows with the top and the height of each.
     fn placed<'r>(&self, rows: &'r [Row], first: f64) -> impl Iterator<Item = (&'r Row, f64, f64)> {
         let mut y = first;
         rows.iter().map(move |row| {
@@ -175,7 +175,7 @@ impl Layout {
         })
     }
 
-    /// Tops and bottoms of the rows between headings.
+    /// Returns top and bottom of the rows between headings.
     fn blocks(&self, rows: &[Row], first: f64) -> Vec<(f64, f64)> {
         let mut out: Vec<(f64, f64)> = Vec::new();
         for (row, y, height) in self.placed(rows, first) {
@@ -190,7 +190,7 @@ impl Layout {
 }
 
 impl Bars {
-    /// What all marks have in common.
+    /// Returns the data that all marks share.
     fn shared(&mut self) -> MarkData {
         let bars = self.rows.iter_mut().filter_map(|r| match &mut r.content {
             Content::Bar(bar) => Some(bar),
@@ -200,7 +200,7 @@ impl Bars {
         shared_problem(of_bars.chain(self.marks.iter_mut().map(|m| &mut m.data)))
     }
 
-    /// Whether values are dots: on a logarithmic axis that begins anywhere lengths mean nothing.
+    /// Returns true if values are dots: on a logarithmic axis that begins anywhere lengths mean nothing.
     fn dots(&self) -> bool {
         self.base.is_none() && self.axis.as_ref().is_some_and(Axis::is_log)
     }
@@ -215,20 +215,20 @@ impl Bars {
         let left = MARGIN + widest.clamp(60.0, 240.0) + 10.0;
         let most = width - MARGIN - 14.0 - left;
         let bars = || self.rows.iter().filter_map(Row::bar);
-        // In a column of their own, labels are in no mark's way.
+        // In a column of their own, labels do not cross marks.
         if !self.marks.is_empty() && self.axis.is_some() {
             let room = bars().map(Bar::label_width).fold(0.0, f64::max) + GAP + 8.0;
             let right = left + (most - room + 14.0).clamp(most * 0.3, most);
             return Layout { width, narrow: false, left, right, column: Some(right + GAP + 7.0), legend };
         }
-        // The longest axis that leaves every label its room.
+        // The longest axis that leaves room for every label.
         let mut length = most;
         if let Some(axis) = &self.axis {
             let base = axis.place(self.base.unwrap_or(axis.low()), 0.0, 1000.0) / 1000.0;
             for bar in bars() {
                 let end = |v: f64| axis.place(v, 0.0, 1000.0) / 1000.0;
                 let end = end(bar.value).max(bar.spread.map_or(0.0, |s| end(s.1))).max(base);
-                // And a pixel against rounding.
+                // Includes a pixel against rounding.
                 let room = width - MARGIN - left - GAP - bar.label_width() - 1.0;
                 length = length.min(room / end.max(1e-3));
             }
@@ -260,7 +260,7 @@ impl Row {
     }
 }
 
-/// The entries broken into lines, each with its place.
+/// Breaks the entries into lines, each with its position.
 fn legend_lines(entries: &[(Rgb, String)], border: f64) -> Vec<Vec<(Rgb, String, f64)>> {
     let mut lines: Vec<Vec<(Rgb, String, f64)>> = Vec::new();
     let mut x = f64::INFINITY;

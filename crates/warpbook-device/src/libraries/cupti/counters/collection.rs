@@ -11,27 +11,27 @@ use std::ffi::{CStr, CString, c_char, c_void};
 /// `CUPTI_UserReplay`: the program is run again for each pass.
 const USER_REPLAY: u32 = 3;
 
-/// What values are of: `CUPTI_AutoRange` or `CUPTI_UserRange`.
+/// Range of a value: `CUPTI_AutoRange` or `CUPTI_UserRange`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ranges {
-    /// Each kernel.
+    /// One range for each kernel.
     Kernels = 1,
-    /// All that runs between two calls.
+    /// One range for all work between two calls.
     Whole = 2,
 }
 
 impl Profiler {
-    /// Those of some metrics that a chip has, in their order.
+    /// Returns those of `metrics` that a chip has, in their order.
     pub fn known(&self, chip: &CStr, metrics: &[&str]) -> Result<Vec<String>> {
-        // Of a chip or a library that does not work all would be missing.
+        // If the chip or the library does not work, all metrics would seem to be missing.
         drop(Host::new(self, chip)?);
-        let has = |metric: &&&str| Host::new(self, chip).and_then(|host| host.image(&Names::of([**metric])?)).is_ok();
+        let has = |metric: &&&str| Host::new(self, chip).and_then(|host| host.image(&Names::new([**metric])?)).is_ok();
         Ok(metrics.iter().filter(has).map(|m| (*m).to_owned()).collect())
     }
 
-    /// How often a program has to run for these metrics.
+    /// Number of times that a program has to run for these metrics.
     pub fn passes(&self, chip: &CStr, metrics: &[String]) -> Result<usize> {
-        let image = Host::new(self, chip)?.image(&Names::of(metrics.iter().map(String::as_str))?)?;
+        let image = Host::new(self, chip)?.image(&Names::new(metrics.iter().map(String::as_str))?)?;
         self.passes_of(&image)
     }
 
@@ -53,14 +53,14 @@ impl Image8 {
     }
 }
 
-/// Names as C has them.
+/// C strings of names.
 struct Names {
     _texts: Vec<CString>,
     pointers: Vec<*const c_char>,
 }
 
 impl Names {
-    fn of<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
+    fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
         let texts: Vec<CString> = names
             .into_iter()
             .map(CString::new)
@@ -71,7 +71,7 @@ impl Names {
     }
 }
 
-/// What turns names into what the hardware is told, and counts into values.
+/// Translates names of metrics into the hardware's configuration, and counts into values.
 struct Host<'l> {
     library: &'l Profiler,
     raw: *mut c_void,
@@ -84,7 +84,7 @@ impl<'l> Host<'l> {
         Ok(Self { library, raw })
     }
 
-    /// What the hardware is told to count.
+    /// Returns the configuration of the hardware.
     fn image(&self, names: &Names) -> Result<Image8> {
         let Self { library, raw } = self;
         let (host, calls) = (*raw, &library.calls);
@@ -122,7 +122,7 @@ impl Drop for Host<'_> {
     }
 }
 
-/// The profiler of a context, enabled as long as it lives.
+/// The profiler of a context, enabled as long as this lives.
 struct Target<'l> {
     library: &'l Profiler,
     raw: *mut c_void,
@@ -151,23 +151,23 @@ impl Drop for Target<'_> {
     }
 }
 
-/// What was counted.
+/// Values of all ranges.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Collected {
-    /// The values of each range, in the order of the metrics.
+    /// Values of each range, in the order of the metrics.
     pub values: Vec<Vec<f64>>,
     pub passes: usize,
-    /// Ranges that there was no room for.
+    /// Number of ranges that there was no room for.
     pub dropped: usize,
 }
 
 /// Counts while a program runs, once a pass.
 ///
 /// # Errors
-/// CUPTI's and the program's.
+/// CUPTI's errors and the program's.
 ///
 /// # Safety
-/// The context is a live one of the driver's, current on this thread.
+/// The context must be a live one of the driver's, current on this thread.
 pub(super) unsafe fn collect(
     library: &Profiler,
     (chip, context): (&CStr, *mut c_void),
@@ -175,11 +175,11 @@ pub(super) unsafe fn collect(
     mut pass: impl FnMut(Step) -> Result<()>,
 ) -> Result<Collected> {
     let calls = &library.calls;
-    let names = Names::of(metrics.iter().map(String::as_str))?;
+    let names = Names::new(metrics.iter().map(String::as_str))?;
     let host = Host::new(library, chip)?;
     let image = host.image(&names)?;
     let passes = library.passes_of(&image)?;
-    // CUPTI keeps pointers to both images until the target is disabled, which is dropped before them.
+    // CUPTI keeps pointers to both images until the target is disabled, so the target is dropped before them.
     let mut data;
     let target = Target::new(library, context)?;
     let params = DataSize {
@@ -224,7 +224,7 @@ pub(super) unsafe fn collect(
             Ranges::Kernels => Ok(()),
         };
         let stopped = target.stop();
-        // What the program says comes first: a pass that it left early cannot end well.
+        // The program's error takes precedence: a pass that it left early cannot end well.
         done?;
         popped?;
         let is_last = stopped?;
@@ -232,7 +232,7 @@ pub(super) unsafe fn collect(
         if is_last {
             break;
         }
-        // More than a pass for each nesting level there cannot be.
+        // There cannot be more than one pass for each nesting level.
         if made > 2 * passes + 2 {
             return Err(Error::NotCounted {
                 why: format!("CUPTI asks for more than the {passes} passes that it announced"),
@@ -248,10 +248,10 @@ pub(super) unsafe fn collect(
     Ok(Collected { values, passes: made, dropped })
 }
 
-/// What a program is asked for in a pass.
+/// A step of a pass, which the program carries out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// What is not counted, as inputs that a run changes.
+    /// Uncounted preparation, such as restoring inputs that a run changes.
     Before,
     /// The run itself, until the device is done.
     Run,

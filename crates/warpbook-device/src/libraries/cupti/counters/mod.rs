@@ -1,6 +1,6 @@
 //! Hardware counters of kernels: bytes of each level of memory, bank conflicts, what warps wait for.
 //!
-//! From CUPTI's range profiler. A GPU counts only some events at once, so that a program runs once a pass, the same each time; each kernel is a range, and
+//! They come from CUPTI's range profiler. A GPU counts only some events at once, so a program runs once a pass, in the same way each time; each kernel is a range, and
 //! kernels run one after the other while they are counted.
 
 mod collection;

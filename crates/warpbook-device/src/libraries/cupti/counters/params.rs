@@ -1,6 +1,6 @@
 //! The parameters of CUPTI's calls, as in cupti_profiler_target.h, cupti_profiler_host.h, cupti_range_profiler.h and cupti_target.h of CUDA 13.0.
 //!
-//! Each begins with its size, which is that up to the end of its last field and not C's `sizeof`: CUPTI knows by it which fields there are.
+//! Each struct begins with its size up to the end of its last field, which is not C's `sizeof`: CUPTI uses it to know which fields there are.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
@@ -22,7 +22,7 @@ macro_rules! params {
             /// `..._STRUCT_SIZE` of the headers.
             pub const SIZE: usize = offset_of!($name, $last) + size_of::<$last_type>();
 
-            /// All zeros and null, but for the size.
+            /// Returns the struct with its size set and all other fields zero or null.
             pub const fn new() -> Self {
                 // SAFETY: integers and pointers only, for which zeros are a value.
                 let mut zeros: Self = unsafe { std::mem::zeroed() };
@@ -75,7 +75,7 @@ params! {
     Decode { object: *mut c_void } last dropped: usize;
     /// `CUpti_RangeProfiler_GetCounterDataInfo_Params`.
     DataInfo { data: *const u8, bytes: usize } last ranges: usize;
-    /// That of `CUpti_RangeProfiler_Start`, `_PopRange` and `_Disable`, and of `CUpti_Profiler_Host_Deinitialize`.
+    /// Parameters of `CUpti_RangeProfiler_Start`, `_PopRange` and `_Disable`, and of `CUpti_Profiler_Host_Deinitialize`.
     Object {} last object: *mut c_void;
 }
 
@@ -97,7 +97,7 @@ impl Nothing {
 mod tests {
     use super::*;
 
-    /// As a C program says that was compiled with the headers of CUDA 13.0.
+    /// The numbers are from a C program compiled with the headers of CUDA 13.0.
     #[test]
     fn fields_lie_where_the_headers_have_them() {
         macro_rules! check {

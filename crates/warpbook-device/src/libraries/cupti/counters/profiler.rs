@@ -1,4 +1,4 @@
-//! CUPTI's range profiler: its functions, and what they say of a device.
+//! CUPTI's range profiler: its functions, and its description of a device.
 
 use super::params::{
     AddMetrics, ChipName, DataInfo, DataInitialize, DataSize, Decode, Enable, Evaluate, HostInitialize, Image,
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 pub(super) type Function<P> = unsafe extern "C" fn(*mut P) -> Status;
 
-/// What evaluates counters, which CUPTI loads by this name: found where it lies next to CUPTI.
+/// Library that evaluates counters. CUPTI loads it by this name, so it is found next to CUPTI.
 const EVALUATOR: &str = if cfg!(windows) { "nvperf_host.dll" } else { "libnvperf_host.so" };
 /// `CUPTI_PROFILER_CONFIGURATION_SUPPORTED`.
 const SUPPORTED: u32 = 3;
 
 library! {
-    /// The functions of the headers that `params` names that are used.
+    /// The functions used, from the headers that `params` names.
     pub(super) struct ProfilerCalls {
         fn result_string(Status, *mut *const c_char) -> Status = "cuptiGetResultString";
         fn initialize(*mut Nothing) -> Status = "cuptiProfilerInitialize";
@@ -48,7 +48,7 @@ library! {
 /// The library.
 pub(super) struct Profiler {
     pub calls: ProfilerCalls,
-    /// CUPTI's file and what evaluates counters; the first is dropped first.
+    /// CUPTI's file and its evaluator's; the first is dropped first.
     pub _files: Vec<SharedLibrary>,
     pub path: PathBuf,
 }
@@ -60,20 +60,20 @@ impl std::fmt::Debug for Profiler {
 }
 
 impl Profiler {
-    /// The range profiler of the CUPTI at a place.
+    /// Loads the range profiler of the CUPTI at a path.
     pub fn open(path: &Path) -> Result<Self> {
         let file = SharedLibrary::open(path).map_err(|why| Error::NotCounted { why })?;
         let calls = ProfilerCalls::load(&file.library).map_err(|lacks| {
             let needed = "CUDA 12.6 or later has the range profiler, as `pip install nvidia-cuda-cupti`";
             Error::NotCounted { why: format!("CUPTI at {} is too old for it ({lacks}): {needed}", path.display()) }
         })?;
-        // CUPTI finds it by its name once it is loaded; where it is not here, the loader's own search has to find it.
+        // CUPTI finds it by its name once it is loaded; if it is not here, the loader's own search has to find it.
         let evaluator = path.with_file_name(EVALUATOR);
         let evaluator = evaluator.is_file().then(|| SharedLibrary::open(evaluator).ok()).flatten();
         Ok(Self { calls, _files: std::iter::once(file).chain(evaluator).collect(), path: path.to_owned() })
     }
 
-    /// A status in words, as an error that says what to do.
+    /// Describes a status as an error with a remedy.
     pub fn check(&self, what: &str, status: Status) -> Result<()> {
         let why = match status {
             0 => return Ok(()),
@@ -104,7 +104,7 @@ impl Profiler {
         }
     }
 
-    /// Calls a function with its parameters, which have what it writes afterwards.
+    /// Calls a function with its parameters, into which it writes its results.
     pub fn ask<P>(&self, what: &str, call: Function<P>, mut params: P) -> Result<P> {
         // SAFETY: the parameters are those of the function, begin with their size, and what they point to lives until it returns, or as long as the
         // functions after it need it: see `Collection`.
@@ -113,7 +113,7 @@ impl Profiler {
         Ok(params)
     }
 
-    /// Sets the profiler up for this process; it needs a driver.
+    /// Initialises the profiler for this process; it needs a driver.
     pub fn initialize(&self) -> Result<()> {
         self.ask("the profiler", self.calls.initialize, Nothing::new()).map(drop)
     }
@@ -122,7 +122,7 @@ impl Profiler {
         let _ = self.ask("its end", self.calls.deinitialize, Nothing::new());
     }
 
-    /// Why a device has no counters that can be read, where that is known beforehand.
+    /// Returns why a device's counters cannot be read, if that is known beforehand.
     pub fn ensure_supported(&self, device: c_int) -> Result<()> {
         let found = self.ask("support", self.calls.supported, Supported { device, ..Supported::new() })?;
         let reasons = [
@@ -140,7 +140,7 @@ impl Profiler {
         Err(Error::NotCounted { why: why.unwrap_or("CUPTI says that it is not supported here").into() })
     }
 
-    /// As "GH100".
+    /// Returns the chip's name, as "GH100".
     pub fn chip(&self, index: u32) -> Result<CString> {
         let found =
             self.ask("the chip", self.calls.chip_name, ChipName { index: index as usize, ..ChipName::new() })?;

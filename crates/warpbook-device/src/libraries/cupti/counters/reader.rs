@@ -8,23 +8,23 @@ use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Kernels of a run that are counted; what comes after them is not.
+/// Largest number of counted kernels of a run; later ones are not counted.
 pub const MOST_KERNELS: usize = 256;
 
-/// Values that were counted.
+/// Values of hardware counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// By NVIDIA's names, those that the chip has.
+    /// NVIDIA's names of the metrics that the chip has.
     pub metrics: Vec<String>,
-    /// The values of each kernel in the order of the launches, or of the whole run, in the order of the metrics; NaN where there is none.
+    /// Values of each kernel in the order of the launches, or of the whole run, in the order of the metrics; NaN if there is none.
     pub values: Vec<Vec<f64>>,
-    /// How often the program ran.
+    /// Number of times that the program ran.
     pub passes: usize,
-    /// Kernels that there was no room for.
+    /// Number of kernels that there was no room for.
     pub dropped: usize,
 }
 
-/// Reads hardware counters of a device. There is one at a time in a process, and no [`Recorder`] next to it.
+/// Reads hardware counters of a device. A process can have one at a time, and no [`Recorder`] next to it.
 #[derive(Debug)]
 pub struct Counters {
     library: Profiler,
@@ -34,14 +34,14 @@ pub struct Counters {
     _only: Only,
 }
 
-/// The only collection of the process.
+/// The only collection in the process.
 #[derive(Debug)]
 pub(super) struct Only;
 
 impl Only {
     pub fn claim() -> Result<Self> {
         let taken = |what: &str| Error::NotCounted {
-            why: format!("{what} is at work in this process: finish or drop it first"),
+            why: format!("{what} is active in this process: finish or drop it first"),
         };
         if RECORDING.load(Ordering::Acquire) {
             return Err(taken("a recorder of the device's activity"));
@@ -60,10 +60,10 @@ impl Drop for Only {
 }
 
 impl Counters {
-    /// Sets the counters of a device up. The library is searched for as [`Recorder::start`] does.
+    /// Opens the counters of a device. The library is searched for as in [`Recorder::start`].
     ///
     /// # Errors
-    /// Those of [`Recorder::find`], and [`Error::NotCounted`] with what is missing: rights, a later CUPTI, a GPU that has counters.
+    /// The errors of [`Recorder::find`], and [`Error::NotCounted`] with what is missing: rights, a later CUPTI, a GPU that has counters.
     pub fn open(device: &CudaDevice) -> Result<Self> {
         let (version, path) = Recorder::find(Some(device.driver_cuda()))?;
         let only = Only::claim()?;
@@ -81,29 +81,29 @@ impl Counters {
         }
     }
 
-    /// The chip, as "GH100".
+    /// Name of the chip, as "GH100".
     #[must_use]
     pub fn chip(&self) -> String {
         self.chip.to_string_lossy().into_owned()
     }
 
-    /// The version that the library says, as 130001.
+    /// Version of the library, as 130001.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// Where the library was found.
+    /// Path of the library.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.library.path
     }
 
-    /// Counts each kernel of a run: `run` queues the same each time it is called, and `before` does what is not counted. Kernels that a graph launches are
-    /// not told apart by every version of CUPTI: see [`Counters::of_run`].
+    /// Counts each kernel of a run: `run` has to queue the same work each time it is called; work in `before` is not counted. Not every version of CUPTI
+    /// distinguishes the kernels that a graph launches: see [`Counters::of_run`].
     ///
     /// # Errors
-    /// [`Error::NotCounted`]; those of the two functions.
+    /// [`Error::NotCounted`]; the errors of the two functions.
     pub fn of_kernels(
         &self,
         metrics: &[&str],
@@ -116,7 +116,7 @@ impl Counters {
     /// Counts a run as a whole, whatever it launches.
     ///
     /// # Errors
-    /// As of [`Counters::of_kernels`].
+    /// The errors of [`Counters::of_kernels`].
     pub fn of_run(
         &self,
         metrics: &[&str],
@@ -133,7 +133,7 @@ impl Counters {
         mut run: impl FnMut() -> Result<()>,
     ) -> Result<Counted> {
         self.device.synchronize()?;
-        // Instructions are counted kernel by kernel: of a graph, which is counted as a whole, they would be 0.
+        // Instructions are counted kernel by kernel: for a graph, which is counted as a whole, they would be 0.
         let by_kernel = |metric: &str| metric.contains("__sass_");
         let metrics: Vec<&str> =
             metrics.iter().copied().filter(|m| matches!(ranges, Ranges::Kernels) || !by_kernel(m)).collect();
@@ -162,10 +162,10 @@ impl Drop for Counters {
     }
 }
 
-/// Which of some metrics a chip has, as "GH100", and how often a program would have to run for them. Needs CUPTI, and no GPU.
+/// Returns those of `metrics` that a chip (as "GH100") has, and how often a program would have to run for them. Needs CUPTI, but no GPU.
 ///
 /// # Errors
-/// [`Error::Library`] or [`Error::NotCounted`], as for a chip that CUPTI does not know.
+/// [`Error::Library`] or [`Error::NotCounted`], for example if CUPTI does not know the chip.
 pub fn counter_passes(chip: &str, metrics: &[&str]) -> Result<(Vec<String>, usize)> {
     let (_, path): (u32, PathBuf) = Recorder::find(None)?;
     let library = Profiler::open(&path)?;

@@ -9,7 +9,7 @@ use crate::{Error, Recorder, Result, counter_passes};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char};
 
-/// The metrics that the lab reads of a kernel of `GH100`.
+/// Metrics that the lab reads of a kernel of `GH100`.
 const SOME: [&str; 5] = [
     "gpu__time_duration.sum",
     "dram__bytes_read.sum",
@@ -18,7 +18,7 @@ const SOME: [&str; 5] = [
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
 ];
 
-/// A library whose functions are here. It announces three passes, has no metric whose name begins with "no", and gives each range values by its number.
+/// A mock of the library. It announces three passes, has no metric whose name begins with "no", and gives each range values by its number.
 mod fake {
     use super::*;
 
@@ -28,7 +28,7 @@ mod fake {
         pub passes: usize,
         pub ranges: usize,
         pub most: usize,
-        /// What a call refuses with.
+        /// A call to refuse, with its status.
         pub refused: Option<(&'static str, Status)>,
         pub replay: Option<(u32, u32)>,
     }
@@ -92,7 +92,7 @@ mod fake {
     unsafe extern "C" fn deinitialize(_: *mut Nothing) -> Status {
         note("deinitialize")
     }
-    /// A function that writes one field.
+    /// Declares a function that writes one field.
     macro_rules! function {
         ($name:ident, $params:ident, |$p:ident| $body:block) => {
             unsafe extern "C" fn $name($p: *mut $params) -> Status {
@@ -193,7 +193,7 @@ mod fake {
     });
 }
 
-/// A collection with the library above, whose program queues two kernels in each pass.
+/// Returns a collection by the mock, whose program queues two kernels in each pass.
 fn collected(ranges: Ranges, fail: bool) -> (Result<Collected>, Vec<String>) {
     fake::heard(|h| *h = fake::Heard { refused: h.refused, ..fake::Heard::default() });
     let library = fake::library();
@@ -283,12 +283,12 @@ fn there_is_one_collection_at_a_time() {
         }
     };
     let second = Only::claim().unwrap_err().to_string();
-    assert!(second.contains("is at work in this process"), "{second}");
+    assert!(second.contains("is active in this process"), "{second}");
     drop(only);
     assert!(!COLLECTING.load(std::sync::atomic::Ordering::SeqCst));
 }
 
-/// The library itself, which needs no GPU for this.
+/// Tests the real library, which needs no GPU for this.
 #[test]
 fn the_library_has_these_metrics_of_hopper() {
     let test = "the_library_has_these_metrics_of_hopper";

@@ -1,16 +1,16 @@
-//! The kernels that compute the definition.
+//! Kernels that compute convolutions by their definition.
 #![allow(unsafe_code)]
 
 use super::Forward;
-use super::args::Words;
 use super::shapes::Shapes;
+use crate::ops::Words;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{load, optional, optional_array};
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{Pass, direct};
 
-/// The arrays of every function have the lengths of the shapes, and are f32.
+/// Kernels of the direct method. Callers pass f32 arrays with the lengths of the shapes.
 #[derive(Debug, Clone)]
 pub(super) struct Direct {
     g: Words<13>,
@@ -66,11 +66,11 @@ impl Direct {
         let blocks = |kernel: &Kernel, count: usize| Launch { grid: [count as u32, 1, 1], ..kernel.shape(1) };
         let kernel = &self.weight_gradient;
         let args: [&dyn KernelArg; 4] = [&self.g, x.bytes(), dy.bytes(), dweight];
-        // SAFETY: direct_weight_gradient(g, x, dy, dweight), a block a weight; types and lengths were checked.
+        // SAFETY: direct_weight_gradient(g, x, dy, dweight), one block per weight; types and lengths were checked.
         unsafe { kernel.launch(stream, blocks(kernel, dweight.len()), &args) }?;
         let Some(dbias) = dbias else { return Ok(()) };
         let kernel = &self.bias_gradient;
-        // SAFETY: direct_bias_gradient(g, dy, dbias), a block a filter; types and lengths were checked.
+        // SAFETY: direct_bias_gradient(g, dy, dbias), one block per filter; types and lengths were checked.
         unsafe { kernel.launch(stream, blocks(kernel, dbias.len()), &[&self.g, dy.bytes(), dbias]) }
     }
 }

@@ -1,9 +1,8 @@
-//! The CUDA body, in four methods: the definition, a product with columns in memory, one with columns that are never stored, and
+//! CUDA implementation with four methods: the definition, a product with columns in memory, a product whose columns are never stored, and
 //! NVIDIA's library.
 //!
 //! Images are NHWC with weights `[filters][kh][kw][channels]`, or NCHW with `[filters][channels][kh][kw]`.
 
-mod args;
 mod direct;
 mod few_channels;
 mod im2col;
@@ -17,6 +16,7 @@ mod stock;
 use super::{Geometry, OP};
 use crate::ops::Layout;
 use crate::ops::error::Check;
+use crate::ops::linear::cuda::stored;
 use direct::Direct;
 pub(crate) use few_channels::specs_of as few_specs_of;
 use im2col::Im2col;
@@ -34,48 +34,47 @@ use warpbook_kernels::nn::conv2d::direct as direct_rows;
 use warpbook_kernels::nn::total_sums_of;
 use warpbook_record::{Dtype, KernelSpec, KernelStats};
 
-/// The compute capability that has the instructions of shifted windows.
+/// The compute capability with the instructions for shifted windows.
 pub(crate) const HOPPER: (u32, u32) = (9, 0);
 
-/// How a convolution is computed.
+/// The method that computes a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// By the definition, a thread an output; f32.
+    /// The definition, one thread per output; f32.
     Direct,
-    /// By a matrix product with columns of patches, a panel of images at a time: see [`Convolution::by`].
+    /// A matrix product with columns of patches, a panel of images at a time: see [`Convolution::by`].
     Im2col,
-    /// By a product that finds the patches' elements while it loads its tiles: f32 on CUDA cores, the others on tensor cores (f16 from
-    /// compute capability 7.5 on, where it is the next one; tf32 and bf16 from 8.0 on). Of NHWC with channels (backwards: and filters) that
-    /// are multiples of 16 bytes it copies 16 bytes at a time, and x, dy and the weight have to start at a multiple of 16 bytes.
+    /// A product that gathers the patches' elements while it loads its tiles: f32 on CUDA cores, the other types on tensor cores (f16 from
+    /// compute capability 7.5, where it is [`Method::ImplicitGemmTuring`]; tf32 and bf16 from 8.0). In NHWC with channels (backward: and
+    /// filters) that fill multiples of 16 bytes it copies 16 bytes at a time; x, dy and the weight must then be aligned to 16 bytes.
     ImplicitGemm,
-    /// The same in f16 with what GPUs have from compute capability 7.5 on: copies pass through registers, and an instruction of the tensor
-    /// cores takes half the k. GPUs below 8.0 use it for the methods before and after it, later ones where it is asked for.
+    /// [`Method::ImplicitGemm`] in f16 with the instructions of compute capability 7.5: copies pass through registers, and a tensor core
+    /// instruction covers half the k. GPUs below 8.0 use it for the two methods around it, later ones only on request.
     ImplicitGemmTuring,
-    /// As [`Method::ImplicitGemm`], but on Hopper in f16 and bf16 by its own instructions where shapes permit: NHWC, strides of 1, channels
-    /// and filters that are multiples of 32, and windows that fit into shared memory. What it does not take that one computes.
+    /// Like [`Method::ImplicitGemm`], but f16 and bf16 use Hopper's own instructions if shapes permit: NHWC, strides of 1, channels and
+    /// filters that are multiples of 32, and windows that fit into shared memory. Other convolutions fall back to [`Method::ImplicitGemm`].
     ShiftedWindows,
-    /// As the last one, but of few channels, whose windows have at most 63 elements, by patches that are put together in registers: in
-    /// f16 and bf16 of NHWC, with filters that are multiples of 8, from compute capability 8.0 on; not the input gradient.
+    /// Like [`Method::ShiftedWindows`], but convolutions of few channels, whose windows have at most 63 elements, assemble their patches in
+    /// registers: f16 and bf16 in NHWC, filters that are multiples of 8, from compute capability 8.0; not the input gradient.
     FewChannels,
-    /// By cuDNN, with the engines that its heuristics suggest first of those that give the same bits on every run, if there are any;
-    /// biases, ReLUs and masks are kernels of ours after it. Of 16-bit types y is rounded before the bias is added, and again after;
-    /// dw is rounded to 16 bits before it is widened.
+    /// cuDNN, with the first engines of its heuristics that give the same bits on every run, if there are any; own kernels apply biases,
+    /// ReLUs and masks afterwards. In 16-bit types y is rounded before the bias is added, and again after it; dw is rounded to 16 bits
+    /// before it is widened.
     Stock,
-    /// The same with the fastest of the ten engines that cuDNN's heuristics suggest first, timed when the kernels are prepared: it may give other
-    /// bits on every run, and another preparation may choose another one.
+    /// cuDNN with the fastest of the first ten engines of its heuristics, timed when the kernels are prepared: bits may differ between
+    /// runs, and each preparation may choose another engine.
     StockFastest,
 }
 
 impl Method {
-    /// Whether cuDNN computes it.
+    /// Returns true if cuDNN computes it.
     #[must_use]
     pub fn is_stock(self) -> bool {
         matches!(self, Self::Stock | Self::StockFastest)
     }
 
-    /// What computes a convolution in a type on a GPU of a compute capability that is told to use this method: without Hopper's instructions
-    /// shifted windows are the implicit product, and in f16 below 8.0 all of the
-    /// implicit product's are [`Method::ImplicitGemmTuring`].
+    /// Returns the method that a GPU of this compute capability uses when told to use this one. Without Hopper's instructions shifted
+    /// windows become the implicit product; in f16 below 8.0 all variants of the implicit product become [`Method::ImplicitGemmTuring`].
     #[must_use]
     pub fn on(self, compute_capability: Option<(u32, u32)>, dtype: Dtype) -> Self {
         match self {
@@ -90,20 +89,20 @@ impl Method {
     }
 }
 
-/// Types, layout and method of a convolution's kernels.
+/// Method, type and layout of a convolution's kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Form {
-    /// The method.
+    /// Method of all passes.
     pub method: Method,
     /// Type of images and weights: `F32`, `Tf32`, which is stored as f32, `F16` or `Bf16`. Sums are in f32.
     pub dtype: Dtype,
-    /// How images lie in memory.
+    /// Memory layout of images.
     pub layout: Layout,
 }
 
 impl Form {
-    /// The kernels that compute a pass, without a bias, on a GPU of a compute capability; `None` where the method leaves it to another one,
-    /// to the matrix product or to a library in part or whole, or does not take the type.
+    /// The kernels of a pass without a bias, on a GPU of this compute capability; `None` if the method leaves it to another one, to the
+    /// matrix product or in part or whole to a library, or does not support the type.
     #[must_use]
     pub fn kernels(
         self,
@@ -133,42 +132,43 @@ impl Form {
     }
 }
 
-/// The kernel that adds up a weight gradient's sums, which blocks share; `with_bias`: they have the bias's too. `None` of shapes that no kernel takes.
+/// The kernel that adds up the partial sums of a weight gradient; `with_bias`: they include the bias's. `None` for shapes that no kernel
+/// supports.
 pub(crate) fn gradient_sums_of(geometry: &Geometry, layout: Layout, with_bias: bool) -> Option<KernelSpec> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     Some(total_sums_of(shapes.gradient_columns(with_bias)))
 }
 
-/// What is applied to the outputs, after the bias, before they are stored.
+/// An operation applied to the outputs after the bias, before they are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Epilogue {
-    /// Nothing.
+    /// No operation.
     #[default]
     None,
     /// max(v, 0); NaN remains NaN.
     Relu,
 }
 
-/// The arrays of a forward pass, checked.
+/// The checked arrays of a forward pass.
 struct Forward<'a> {
     x: &'a DeviceArray,
     weight: &'a DeviceArray,
     bias: Option<&'a Slice<f32>>,
     relu: bool,
     y: &'a DeviceArray,
-    /// Of kernels that pool: where the maxima's places go, if anywhere; y is the maxima then.
+    /// For kernels that pool, y holds the maxima, and this optionally their positions in the windows.
     pool: Option<Option<&'a Slice<u8>>>,
 }
 
-/// The gradient of the maxima that [`Convolution::forward_pooled`] stores, and what it goes through on its way to y.
+/// The gradient of the maxima that [`Convolution::forward_pooled`] stores, and the steps between them and y.
 #[derive(Debug, Clone, Copy)]
 pub struct PooledGradient<'a> {
-    /// Of the maxima, `[batch][oh / 2][ow / 2][filters]`.
+    /// Gradient of the maxima, `[batch][oh / 2][ow / 2][filters]`.
     pub dy: &'a DeviceArray,
-    /// Where in the windows the maxima were, in the same shape.
+    /// Positions of the maxima in their windows, in the shape of `dy`.
     pub places: &'a Slice<u8>,
-    /// Of a ReLU before the pool: the maxima, where nothing goes back if they are not above 0 (where they are NaN, dy does), and what dy is
-    /// multiplied by: the factor of a dropout that has put its zeros into them, or 1.
+    /// For a ReLU before the pool: the maxima, whose gradient is dropped unless they are above 0 or NaN, and a factor for dy: the scale of
+    /// a dropout whose zeros are in the maxima, or 1.
     pub mask: Option<(&'a DeviceArray, f32)>,
 }
 
@@ -180,16 +180,17 @@ enum Body {
     Stock(Arc<Stock>),
 }
 
-/// The kernels of a convolution of one geometry in one form, loaded. Its functions allocate nothing and wait for nothing, and give the
-/// same bits on every run ([`Convolution::is_deterministic`] says so of cuDNN's). Outputs should overlap no other array; nothing else should use the workspace meanwhile.
+/// The loaded kernels of a convolution of one geometry in one form. Its functions allocate nothing and wait for nothing, and give the same
+/// bits on every run; for cuDNN see [`Convolution::is_deterministic`]. Outputs must overlap no other array, and nothing else may use the
+/// workspace at the same time.
 #[derive(Debug, Clone)]
 pub struct Convolution {
     geometry: Geometry,
     form: Form,
     body: Body,
-    /// Whether its forward pass is [`Convolution::forward_pooled`], and its weight gradient [`Convolution::pooled_weight_gradient`].
+    /// True if the forward pass is [`Convolution::forward_pooled`], and if the weight gradient is [`Convolution::pooled_weight_gradient`].
     pools: [bool; 2],
-    /// The sums of dy, where the body does not compute them.
+    /// Sums of dy, if the body does not compute them.
     bias_gradient: Option<Sums>,
 }
 
@@ -197,17 +198,17 @@ impl Convolution {
     /// Compiles and loads everything, and chooses tiles and splits for this geometry and device.
     ///
     /// # Errors
-    /// A size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
-    /// the type on this device, or cuDNN the convolution; there is no cuDNN; the compiler's and the device's.
+    /// If a size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
+    /// the type on this device, or cuDNN the convolution; if there is no cuDNN; if compiling fails or the device reports an error.
     pub fn new(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         Self::by(ProductBy::Own, device, gemm, geometry, form)
     }
 
-    /// Like [`Convolution::new`]; the products of [`Method::Im2col`] are computed by `by`: our choice of a rung, which also replaces a library, or one
-    /// kernel, such as a learner's. Other methods have no products.
+    /// Like [`Convolution::new`]; `by` computes the products of [`Method::Im2col`]: this project's choice of a rung, which also replaces a
+    /// library, or a single kernel, such as your own. Other methods have no products.
     ///
     /// # Errors
-    /// Like [`Convolution::new`]; the kernel does not take the products.
+    /// Like [`Convolution::new`]; if the kernel does not take the products.
     pub fn by(by: ProductBy, device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         Self::build((gemm, by), device, geometry, form, [false; 2])
     }
@@ -260,34 +261,34 @@ impl Convolution {
         Ok(Self { geometry: *geometry, form, body, pools, bias_gradient })
     }
 
-    /// The geometry.
+    /// Sizes of the convolution.
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// The form.
+    /// Method, type and layout.
     #[must_use]
     pub fn form(&self) -> Form {
         self.form
     }
 
-    /// Whether each pass is computed by [`Method::ShiftedWindows`] itself: forwards, of the input's gradient, of the weight's.
+    /// For each pass (forward, input gradient, weight gradient), true if [`Method::ShiftedWindows`] itself computes it.
     #[must_use]
-    pub fn is_shifted(&self) -> [bool; 3] {
+    pub fn uses_shifted_windows(&self) -> [bool; 3] {
         match &self.body {
-            Body::Implicit(b) => b.is_shifted(),
+            Body::Implicit(b) => b.uses_shifted_windows(),
             _ => [false; 3],
         }
     }
 
-    /// Whether it is computed by [`Method::ImplicitGemmTuring`].
+    /// Returns true if [`Method::ImplicitGemmTuring`] computes it.
     #[must_use]
-    pub fn is_turing(&self) -> bool {
-        matches!(&self.body, Body::Implicit(b) if b.is_turing())
+    pub fn uses_turing_kernels(&self) -> bool {
+        matches!(&self.body, Body::Implicit(b) if b.uses_turing_kernels())
     }
 
-    /// Bytes of workspace that any of the passes needs: sums that are split over blocks, columns, and copies of operands.
+    /// Bytes of workspace that the largest pass needs: sums split over blocks, columns, and copies of operands.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
         let body = match &self.body {
@@ -299,7 +300,7 @@ impl Convolution {
         body.max(self.bias_gradient.as_ref().map_or(0, Sums::workspace_bytes))
     }
 
-    /// Whether each pass gives the same bits on every run: forwards, of the input's gradient, of the weight's. All of ours do.
+    /// For each pass (forward, input gradient, weight gradient), true if it gives the same bits on every run. All methods but cuDNN's do.
     #[must_use]
     pub fn is_deterministic(&self) -> [bool; 3] {
         match &self.body {
@@ -308,13 +309,13 @@ impl Convolution {
         }
     }
 
-    /// Whether the forward pass and the weight gradient are computed by [`Method::FewChannels`] itself.
+    /// Returns true if [`Method::FewChannels`] itself computes the forward pass and the weight gradient.
     #[must_use]
-    pub fn is_few(&self) -> bool {
-        matches!(&self.body, Body::Implicit(b) if b.is_few())
+    pub fn uses_few_channels(&self) -> bool {
+        matches!(&self.body, Body::Implicit(b) if b.uses_few_channels())
     }
 
-    /// What the compiler and the device say of a pass's own kernel; empty of im2col and of libraries.
+    /// Compiler and device statistics of a pass's own kernel; empty for im2col and libraries.
     #[must_use]
     pub fn kernel_stats(&self, pass: Pass) -> Vec<KernelStats> {
         let kernel = match &self.body {
@@ -325,18 +326,18 @@ impl Convolution {
         kernel.into_iter().map(|kernel| kernel.stats().clone()).collect()
     }
 
-    /// cuDNN's plans forwards, of the input's gradient and of the weight's, with the engines that it has chosen; `None` of our own
-    /// methods, and of an input gradient that it does not compute.
+    /// cuDNN's plans of the forward pass, input gradient and weight gradient, with the chosen engines; `None` for other methods, and for an
+    /// input gradient that is not computed.
     #[must_use]
     pub fn library_plans(&self) -> Option<[Option<&CudnnPlan>; 3]> {
         if let Body::Stock(b) = &self.body { Some(b.plans()) } else { None }
     }
 
-    /// y = f(x * w + b).
+    /// Queues y = f(x * w + b).
     ///
     /// # Errors
-    /// An array has not the length of its shape, holds another type or is not aligned; the workspace is too small; the pass's kernel pools;
-    /// a launch is refused.
+    /// If an array has another length than its shape, holds another type or is not aligned; if the workspace is too small; if the pass's
+    /// kernel pools; if a launch fails.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
         &self,
@@ -364,11 +365,11 @@ impl Convolution {
         }
     }
 
-    /// dx of dy. With `mask`, which has the shape and type of dx, dx is 0 where the mask is 0 or less: with the outputs of the ReLU that
-    /// gave x it is the gradient before that ReLU.
+    /// Queues dx. With `mask`, which has the shape and type of dx, dx is 0 where the mask is 0 or less: if the mask is the output of the
+    /// ReLU that gave x, dx is the gradient before that ReLU.
     ///
     /// # Errors
-    /// As of [`Convolution::forward`].
+    /// Like [`Convolution::forward`].
     pub fn input_gradient(
         &self,
         stream: &Stream,
@@ -390,10 +391,10 @@ impl Convolution {
         }
     }
 
-    /// dw in f32, and the bias gradient where it is asked for: the sums of dy over images and positions.
+    /// Queues dw in f32 and, if requested, the bias gradient: the sums of dy over images and positions.
     ///
     /// # Errors
-    /// As of [`Convolution::forward`].
+    /// Like [`Convolution::forward`].
     pub fn weight_gradient(
         &self,
         stream: &Stream,
@@ -455,7 +456,7 @@ impl Convolution {
         self.check_sides(x, weight, (y, [oh, ow]), workspace)
     }
 
-    /// With a y of these sides.
+    /// Checks that y has these sides.
     fn check_sides(
         &self,
         (x_name, x): (&'static str, &DeviceArray),
@@ -471,11 +472,6 @@ impl Convolution {
         check.arrays(dtype, &[(y_name, y, &self.image_shape(sides, self.geometry.filters))])?;
         workspace.check(self.workspace_bytes()).map_err(refused)
     }
-}
-
-/// The type that elements of a type are stored in.
-fn stored(dtype: Dtype) -> Dtype {
-    if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Convolutions whose epilogue computes the maxima over windows of 2 x 2 next to each other, so that y itself is never stored, and weight
-//! gradients that expand the gradient of these maxima, so that dy is not either.
+//! Convolutions whose epilogue computes the maxima over adjacent windows of 2 x 2, so that y itself is never stored, and weight gradients
+//! that expand the gradient of these maxima, so that dy is never stored.
 
 use super::super::{Geometry, OP};
 use super::{Body, Convolution, Epilogue, Form, Forward, Method, PooledGradient, few_specs_of};
@@ -10,8 +10,8 @@ use warpbook_gemm::{DeviceArray, Gemm, ProductBy, Workspace};
 use warpbook_record::Dtype;
 
 impl Convolution {
-    /// Whether [`Convolution::pooled`] takes a convolution: by one of the implicit products, in f16 or bf16 of NHWC, with filters that are
-    /// multiples of 8, and at least 2 x 2 pixels of y.
+    /// Returns true if [`Convolution::pooled`] supports a convolution: one of the implicit products, f16 or bf16 in NHWC, filters that are
+    /// multiples of 8, and a y of at least 2 x 2 pixels.
     #[must_use]
     pub fn pools(geometry: &Geometry, form: Form) -> bool {
         let is_implicit = match form.method {
@@ -25,10 +25,10 @@ impl Convolution {
             && geometry.output().is_ok_and(|(oh, ow)| oh >= 2 && ow >= 2)
     }
 
-    /// As [`Convolution::new`], but its forward pass is [`Convolution::forward_pooled`].
+    /// Like [`Convolution::new`], but its forward pass is [`Convolution::forward_pooled`].
     ///
     /// # Errors
-    /// As there; [`Convolution::pools`] is false.
+    /// Like [`Convolution::new`]; if [`Convolution::pools`] is false.
     pub fn pooled(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         if Self::pools(geometry, form) {
             return Self::build((gemm, ProductBy::Own), device, geometry, form, [true, false]);
@@ -40,24 +40,24 @@ impl Convolution {
         })
     }
 
-    /// Whether [`Convolution::unpooling`] takes a convolution on a GPU of a compute capability: one that [`Convolution::pools`], and whose
-    /// weight gradient is computed by [`Method::FewChannels`] itself.
+    /// Returns true if [`Convolution::unpooling`] supports a convolution on a GPU of this compute capability: [`Convolution::pools`] holds,
+    /// and [`Method::FewChannels`] itself computes the weight gradient.
     #[must_use]
     pub fn unpools(geometry: &Geometry, form: Form, compute_capability: Option<(u32, u32)>) -> bool {
-        let is_few = form.method.on(compute_capability, form.dtype) == Method::FewChannels;
+        let uses_few_channels = form.method.on(compute_capability, form.dtype) == Method::FewChannels;
         let has_kernels = || {
             let specs = few_specs_of(form.dtype, geometry, form.layout, [true; 2]);
             specs.is_some_and(|specs| {
                 specs.iter().all(|spec| spec.requires.as_ref().is_none_or(|r| r.met_by(compute_capability)))
             })
         };
-        is_few && Self::pools(geometry, form) && has_kernels()
+        uses_few_channels && Self::pools(geometry, form) && has_kernels()
     }
 
-    /// As [`Convolution::pooled`], but its weight gradient is [`Convolution::pooled_weight_gradient`] too.
+    /// Like [`Convolution::pooled`], but its weight gradient is [`Convolution::pooled_weight_gradient`] too.
     ///
     /// # Errors
-    /// As there; [`Convolution::unpools`] is false.
+    /// Like [`Convolution::pooled`]; if [`Convolution::unpools`] is false.
     pub fn unpooling(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         if Self::unpools(geometry, form, device.info().compute_capability) {
             return Self::build((gemm, ProductBy::Own), device, geometry, form, [true; 2]);
@@ -65,11 +65,12 @@ impl Convolution {
         Err(no_unpooling())
     }
 
-    /// The maxima of f(x * w + b) over windows of 2 x 2 next to each other, and where they are: `[batch][oh / 2][ow / 2][filters]`, as
-    /// [`max_forward`](crate::ops::pool::cuda::Pooling::max_forward) has both of the rounded outputs. Without `index` the places are not stored.
+    /// Queues the maxima of f(x * w + b) over adjacent windows of 2 x 2, and their positions: `[batch][oh / 2][ow / 2][filters]`, the
+    /// results of [`max_forward`](crate::ops::pool::cuda::Pooling::max_forward) on the rounded outputs. Without `index` the positions are
+    /// not stored.
     ///
     /// # Errors
-    /// As of [`Convolution::forward`]; the kernels do not pool.
+    /// Like [`Convolution::forward`]; if the kernels do not pool.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward_pooled(
         &self,
@@ -91,17 +92,17 @@ impl Convolution {
         self.queue_forward(stream, &f, workspace)
     }
 
-    /// dw in f32, and the bias gradient where it is asked for, of the gradient of the maxima that [`Convolution::forward_pooled`] has
-    /// stored: the same bits as [`max_backward_masked`](crate::ops::pool::cuda::Pooling::max_backward_masked) and
-    /// [`Convolution::weight_gradient`] after it, without dy in memory.
+    /// Queues dw in f32 and, if requested, the bias gradient, from the gradient of the maxima that [`Convolution::forward_pooled`] stored.
+    /// The bits equal those of [`max_backward_masked`](crate::ops::pool::cuda::Pooling::max_backward_masked) followed by
+    /// [`Convolution::weight_gradient`], without dy in memory.
     ///
     /// # Errors
-    /// As of [`Convolution::forward`]; the kernel does not expand the gradient of maxima.
+    /// Like [`Convolution::forward`]; if the kernel does not expand the gradient of maxima.
     pub fn pooled_weight_gradient(
         &self,
         stream: &Stream,
         x: &DeviceArray,
-        of: &PooledGradient<'_>,
+        maxima_gradient: &PooledGradient<'_>,
         dweight: &Slice<f32>,
         dbias: Option<&Slice<f32>>,
         workspace: &Workspace,
@@ -109,19 +110,19 @@ impl Convolution {
         self.check_unpools(true)?;
         let (oh, ow) = self.geometry.output()?;
         let sides = [oh / 2, ow / 2];
-        self.check_sides(("x", x), None, (("the gradient of the maxima", of.dy), sides), workspace)?;
-        if let Some((mask, _)) = of.mask {
+        self.check_sides(("x", x), None, (("the gradient of the maxima", maxima_gradient.dy), sides), workspace)?;
+        if let Some((mask, _)) = maxima_gradient.mask {
             self.check_sides(("x", x), None, (("the mask", mask), sides), workspace)?;
         }
-        check_places(of.places, of.dy)?;
+        check_places(maxima_gradient.places, maxima_gradient.dy)?;
         self.check_gradients(dweight, dbias)?;
         match &self.body {
-            Body::Implicit(b) => b.pooled_weight_gradient(stream, (x, of), dweight, dbias, workspace),
+            Body::Implicit(b) => b.pooled_weight_gradient(stream, (x, maxima_gradient), dweight, dbias, workspace),
             Body::Direct(_) | Body::Im2col(_) | Body::Stock(_) => Err(no_unpooling()),
         }
     }
 
-    /// An error unless its forward pass is the one that was called.
+    /// Refuses a call of the wrong forward pass.
     pub(super) fn check_pool(&self, pools: bool) -> Result<()> {
         let why = match (self.pools[0], pools) {
             (true, false) => "was loaded to pool: call `forward_pooled`, or load it by `Convolution::new`",
@@ -131,7 +132,7 @@ impl Convolution {
         Err(Error::Unsupported { what: "The convolution".into(), why: why.into() })
     }
 
-    /// An error unless its weight gradient is the one that was called.
+    /// Refuses a call of the wrong weight gradient.
     pub(super) fn check_unpools(&self, unpools: bool) -> Result<()> {
         let why = match (self.pools[1], unpools) {
             (true, false) => {
@@ -146,7 +147,7 @@ impl Convolution {
     }
 }
 
-/// An error unless there is a place for each of the maxima, in words of 8.
+/// Refuses positions that do not fit the maxima, in words of 8.
 fn check_places(places: &Slice<u8>, maxima: &DeviceArray) -> Result<()> {
     Check(OP).lengths(&[("the places of the maxima", places.len(), &[maxima.len()])])?;
     if places.at(0).is_aligned(8) {
@@ -158,7 +159,7 @@ fn check_places(places: &Slice<u8>, maxima: &DeviceArray) -> Result<()> {
     })
 }
 
-/// That of a convolution whose weight gradient another kernel computes.
+/// The error of a convolution whose weight gradient another kernel computes.
 pub(super) fn no_unpooling() -> Error {
     Error::Unsupported {
         what: "The weight gradient of a convolution and the pool after it".into(),
@@ -181,9 +182,9 @@ mod tests {
         for cc in [(8, 0), (8, 9), (9, 0), (12, 0)] {
             assert!(unpools(&g, form, cc) && unpools(&g, bf16, cc), "{cc:?}");
         }
-        // Odd sides too, and windows that leave a row and a column out.
+        // Odd sides too, and windows that leave out a row and a column.
         assert!(unpools(&Geometry { height: 31, width: 33, ..g }, form, (9, 0)));
-        // Below 8.0 the implicit product pools, but not backwards.
+        // Below 8.0 the implicit product pools, but not backward.
         assert!(Convolution::pools(&g, form));
         assert!(!unpools(&g, form, (7, 5)) && !unpools(&g, bf16, (7, 5)) && !Convolution::unpools(&g, form, None));
         let not = |g: Geometry, form: Form| assert!(!unpools(&g, form, (9, 0)), "{g:?}, {form:?}");

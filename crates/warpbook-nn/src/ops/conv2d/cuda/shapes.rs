@@ -1,4 +1,4 @@
-//! The shapes that the kernels of a convolution take.
+//! The shapes that the convolution kernels take.
 
 use super::super::{Geometry, OP};
 use crate::ops::Layout;
@@ -10,7 +10,7 @@ pub(super) type ConvWords = [u32; 13];
 /// `Patches` of `kernels/nn/patches.cuh`.
 pub(super) type PatchWords = [u32; 30];
 
-/// A convolution's sizes as words, all of whose products that kernels form are below 2^31.
+/// A convolution's sizes as words, all of whose products used by kernels are below 2^31.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shapes {
     pub batch: u32,
@@ -69,12 +69,12 @@ impl Shapes {
         })
     }
 
-    /// Pixels of an image of y.
+    /// Pixels per image of y.
     pub fn output_pixels(&self) -> u32 {
         self.y[0] * self.y[1]
     }
 
-    /// Pixels of an image of x.
+    /// Pixels per image of x.
     pub fn input_pixels(&self) -> u32 {
         self.x[0] * self.x[1]
     }
@@ -84,17 +84,17 @@ impl Shapes {
         self.batch * self.output_pixels()
     }
 
-    /// kh kw.
+    /// Kernel height times kernel width.
     pub fn window(&self) -> u32 {
         self.kernel[0] * self.kernel[1]
     }
 
-    /// Elements of a patch of x.
+    /// Number of elements of a patch of x.
     pub fn taps(&self) -> u32 {
         self.window() * self.channels
     }
 
-    /// Columns of a weight gradient's sums that blocks share; `with_bias`: the kernel sums the bias's too.
+    /// Columns of a weight gradient's partial sums; `with_bias`: the kernel sums the bias's too.
     pub fn gradient_columns(&self, with_bias: bool) -> u32 {
         self.filters * (self.taps() + u32::from(with_bias))
     }
@@ -110,7 +110,7 @@ impl Shapes {
         self.words((self.channels, self.x), self.y, self.stride, self.padding, [1, 1])
     }
 
-    /// Patches of x for each pixel of y, in windows of 2 x 2 next to each other.
+    /// Patches of x for each pixel of y, ordered by adjacent windows of 2 x 2.
     pub fn pooled_patches(&self) -> PatchWords {
         self.words((self.channels, self.x), self.pooled(), self.stride, self.padding, [1, 1])
     }
@@ -120,14 +120,14 @@ impl Shapes {
         self.y.map(|side| side / 2)
     }
 
-    /// The windows of all images.
+    /// Number of maxima in all images.
     pub fn maxima(&self) -> u32 {
         let [height, width] = self.pooled();
         self.batch * height * width
     }
 
-    /// Patches of dy for each pixel of x: a stride lies between the pixels of dy, and the mirrored window begins kernel - 1 - padding
-    /// before a pixel.
+    /// Patches of dy for each pixel of x: the pixels of dy are a stride apart, and the mirrored window begins kernel - 1 - padding before a
+    /// pixel.
     pub fn mirrored_patches(&self) -> PatchWords {
         let before = [0, 1].map(|side| self.kernel[side].wrapping_sub(1).wrapping_sub(self.padding[side]));
         self.words((self.filters, self.y), self.x, [1, 1], before, self.stride)

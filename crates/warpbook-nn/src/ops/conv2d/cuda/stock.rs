@@ -1,7 +1,7 @@
-//! NVIDIA's library, cuDNN, and kernels of ours for what it leaves to do.
+//! NVIDIA's library cuDNN, with own kernels for the operations that it does not fuse.
 //!
 //! With 16-bit operands cuDNN gives dw in 16 bits too: it is written into the workspace and widened. Sums are in f32 before they are
-//! rounded; a gradient beyond the range of fp16 becomes infinite, which the gradient scaler finds, as it does in PyTorch.
+//! rounded; a gradient beyond the range of fp16 becomes infinite, which the gradient scaler detects, as in PyTorch.
 
 use super::shapes::Shapes;
 use super::{Form, Forward, Method, stored};
@@ -11,19 +11,19 @@ use warpbook_gemm::{AfterLibrary, DeviceArray, Gemm, Workspace};
 use warpbook_kernels::matmul::WORKSPACE_BYTES;
 use warpbook_record::Dtype;
 
-/// The arrays of every function have the lengths of the shapes and the type of the form.
+/// cuDNN's plans. Callers pass arrays with the lengths of the shapes and the type of the form.
 #[derive(Debug)]
 pub(super) struct Stock {
     shapes: Shapes,
     dtype: Dtype,
     forward: CudnnPlan,
-    /// The first layer of a network does without it, so that it is refused only where it is queued.
+    /// Plan of the input gradient. A network's first layer does not need it, so an error is reported only when it is queued.
     input_gradient: Result<CudnnPlan>,
     weight_gradient: CudnnPlan,
     after: AfterLibrary,
 }
 
-/// What is refused as unsupported is so until it is asked for.
+/// Defers an "unsupported" error until the gradient is queued.
 fn input_gradient(planned: Result<CudnnPlan>) -> Result<Result<CudnnPlan>> {
     match planned {
         Err(why @ Error::Unsupported { .. }) => Ok(Err(why)),
@@ -60,12 +60,12 @@ impl Stock {
         })
     }
 
-    /// The plans forwards, of the input's and of the weight's gradient.
+    /// Plans of the forward pass, the input gradient and the weight gradient.
     pub fn plans(&self) -> [Option<&CudnnPlan>; 3] {
         [Some(&self.forward), self.input_gradient.as_ref().ok(), Some(&self.weight_gradient)]
     }
 
-    /// Bytes of dw in 16 bits, behind which the library's workspace begins; 0 where dw is in f32.
+    /// Bytes of dw in 16 bits, behind which the library's workspace begins; 0 if dw is in f32.
     fn narrow_bytes(&self) -> u64 {
         if self.dtype == Dtype::F32 {
             return 0;

@@ -1,4 +1,4 @@
-//! One form of a layer against another.
+//! Comparison of two forms of a layer.
 
 use super::inputs::{Inputs, place};
 use super::slopes::short;
@@ -6,8 +6,8 @@ use super::{Body, Gradients, OwnReport, OwnRow, Stop};
 use crate::network::Shape;
 use warpbook_record::Dtype;
 
-/// What two forms of a layer may differ by, relative to the value and to the root mean square of all: units in the last place of the type
-/// that y and dx are stored in. The backward pass of a half type reads y as it was rounded.
+/// Permitted difference of two forms of a layer, relative to the value and to the root mean square of all values: units in the last place
+/// of the type of y and dx. In half types the backward pass reads the rounded y.
 fn tolerance(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => 16.0 / 2048.0,

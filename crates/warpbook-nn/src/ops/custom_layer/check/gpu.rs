@@ -1,4 +1,4 @@
-//! A layer's kernels on a GPU, with guards around every array.
+//! Runs a layer's kernels on a GPU, with guards around every array.
 
 use super::super::cuda::{Backward, Gradients as Sums, OwnKernels};
 use super::super::{OwnLayer, OwnSizes};
@@ -11,7 +11,7 @@ use warpbook_gemm::storage::Storage;
 use warpbook_gemm::{DeviceArray, OWN_KERNEL_LIMIT_S};
 use warpbook_record::{Dtype, KernelStats};
 
-/// Elements around each array that no kernel may write to.
+/// Number of guard elements around each array, which no kernel may write.
 const GUARD: usize = 1024;
 
 /// An array with NaNs around it.
@@ -44,7 +44,7 @@ impl Guarded {
         self.array().to_f32()
     }
 
-    /// A flaw where a guard was written to, or an element of a result was not.
+    /// Reports a flaw if a guard was written, or an element of a result was not.
     fn watch(&self, name: &str, form: &str, is_result: bool, shape: Shape) -> Result<(), Stop> {
         let untouched = self.storage.untouched()?;
         let written = |range: std::ops::Range<usize>| untouched[range].iter().filter(|u| !**u).count();
@@ -79,7 +79,7 @@ pub(super) struct Gpu {
     dy: Guarded,
     dx: Guarded,
     parameters: Vec<Guarded>,
-    /// The blocks' shares of the gradients.
+    /// Shares of the gradients, one row per block.
     shares: Vec<Guarded>,
     totals: Vec<Guarded>,
     sums: Sums,
@@ -129,7 +129,7 @@ impl Gpu {
         self.kernels.stats().into_iter().cloned().collect()
     }
 
-    /// As the kernels have it, or back.
+    /// Converts between NCHW and the kernels' layout.
     fn ordered(&self, values: &[f32], shape: Shape, to: Layout) -> Vec<f32> {
         if self.sizes.layout == Layout::Nhwc { reordered(values, shape, to) } else { values.to_vec() }
     }
@@ -209,7 +209,7 @@ impl Body for Gpu {
         self.dx.watch("dx", &self.form(), true, self.sizes.input)?;
         let written = if self.shares.is_empty() { &self.totals } else { &self.shares };
         for (name, (array, total)) in self.names.iter().zip(written.iter().zip(&self.totals)) {
-            // A row for each block, or one.
+            // One row per block, or one in total.
             array.watch(&format!("d{name}"), &self.form(), true, Shape::Vector(total.len))?;
         }
         let of_parameters = self.totals.iter().map(Guarded::read).collect::<Result<_>>()?;

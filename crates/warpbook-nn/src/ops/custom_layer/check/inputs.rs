@@ -1,7 +1,7 @@
-//! What a layer is checked with.
+//! Inputs with which a layer is checked.
 
 use super::super::OwnLayer;
-use super::super::sizes::{element, sides};
+use super::super::sizes::element;
 use crate::network::Shape;
 use crate::ops::Layout;
 use warpbook_data::philox;
@@ -16,13 +16,13 @@ pub(super) struct Inputs {
     pub input: Shape,
     pub output: Shape,
     pub x: Vec<f32>,
-    /// The gradient of y: the weights of a sum of y whose slopes are measured.
+    /// Gradient of y: the weights of the sum of y whose slopes are measured.
     pub dy: Vec<f32>,
     pub parameters: Vec<Vec<f32>>,
     pub names: Vec<String>,
-    /// What x is drawn of, in words.
+    /// Description of the distribution of x.
     pub range: String,
-    /// What x changes by from element to element, about.
+    /// Typical difference between elements of x.
     pub scale: f32,
 }
 
@@ -43,7 +43,7 @@ impl Inputs {
                 (format!("between {low} and {high}"), ((high - low) / 4.0).min(1.0))
             }
         };
-        // Near their initial values, which may be special, as 1 is for a factor.
+        // Close to their initial values, but not equal: an initial value may be special, such as a factor of 1.
         let parameter = |(i, p): (usize, &super::super::OwnParameter)| {
             let mut values = vec![0.0; p.len()];
             philox::fill_uniforms(&mut values, SEED, 2 + i as u32, 0);
@@ -56,16 +56,16 @@ impl Inputs {
         Self { input, output, x, dy, parameters, names, range, scale }
     }
 
-    /// The same as a type of elements holds them.
+    /// Returns the inputs rounded to a type.
     pub fn rounded(&self, dtype: Dtype) -> Self {
         let all = |values: &[f32]| values.iter().map(|v| rounded(*v, dtype)).collect();
         Self { x: all(&self.x), dy: all(&self.dy), ..self.clone() }
     }
 }
 
-/// Images in NCHW in the other layout (`to` NHWC), or back.
+/// Converts images in NCHW to the other layout (`to` NHWC), or back.
 pub(super) fn reordered(values: &[f32], shape: Shape, to: Layout) -> Vec<f32> {
-    let [channels, height, width] = sides(shape);
+    let [channels, height, width] = shape.sides();
     let from = if to == Layout::Nhwc { Layout::Nchw } else { Layout::Nhwc };
     let mut out = vec![0.0; values.len()];
     for n in 0..values.len() / shape.elements().max(1) {
@@ -81,7 +81,7 @@ pub(super) fn reordered(values: &[f32], shape: Shape, to: Layout) -> Vec<f32> {
     out
 }
 
-/// Where an element of samples of a shape is, images in NCHW: `[0][3][7][1]`.
+/// Position of an element in samples of this shape, images in NCHW: `[0][3][7][1]`.
 pub(super) fn place(i: usize, shape: Shape) -> String {
     let (n, i) = (i / shape.elements().max(1), i % shape.elements().max(1));
     match shape {

@@ -1,4 +1,4 @@
-//! Whether a layer is right: its gradients against slopes of its forward pass, and all of its forms against each other.
+//! Checks a layer: its gradients against slopes of its forward pass, and all of its forms against each other.
 
 mod compare;
 mod gpu;
@@ -24,42 +24,42 @@ const BATCH: usize = 3;
 /// One comparison of a check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnRow {
-    /// What was compared: `y`, `dx`, or the gradient of a parameter as `dbeta`.
+    /// The compared array: `y`, `dx`, or a parameter's gradient such as `dbeta`.
     pub array: String,
-    /// The form that was run, as "fp16, NHWC".
+    /// The form that ran, such as "fp16, NHWC".
     pub form: String,
-    /// What it was compared with: "slopes of y", or another form.
+    /// The reference: "slopes of y", or another form.
     pub against: String,
-    /// Elements that were compared.
+    /// Number of compared elements.
     pub compared: usize,
-    /// Elements at which y has a kink or a jump, so that there is no slope to compare with.
+    /// Number of elements at which y has a kink or a jump, so that there is no slope to compare with.
     pub passed_over: usize,
-    /// The largest difference, relative to the value and to the root mean square of all.
+    /// Largest difference, relative to the value and to the root mean square of all.
     pub error: f64,
-    /// The largest that is right there, from the step and the type.
+    /// Largest permitted difference there, given the step and the type.
     pub tolerance: f64,
-    /// Where that is, as `[0][3][7][1]`: sample, channel, row, column.
+    /// Position of the largest difference, such as `[0][3][7][1]`: sample, channel, row, column.
     pub at: String,
 }
 
-/// What a check came to. It shows itself in a notebook as a table.
+/// The result of a check. A notebook displays it as a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnReport {
-    /// The layer's name.
+    /// Name of the layer.
     pub layer: String,
-    /// The shape of a sample.
+    /// Shape of an input sample.
     pub input: Shape,
-    /// The shape of what comes out for it.
+    /// Shape of an output sample.
     pub output: Shape,
-    /// Where it was checked, as "NVIDIA H200".
+    /// Where it was checked, such as "NVIDIA H200".
     pub place: String,
-    /// The comparisons, in order. What follows a flaw is not compared.
+    /// Comparisons in order. Nothing is compared after a flaw.
     pub rows: Vec<OwnRow>,
-    /// The first thing that is wrong, in a sentence; `None` where nothing is.
+    /// The first error found, as a sentence; `None` if there is none.
     pub flaw: Option<String>,
-    /// What else there is to say.
+    /// Additional remarks.
     pub notes: Vec<String>,
-    /// What the compiler says of `forward` and `backward`, in f32.
+    /// Compiler statistics of `forward` and `backward`, in f32.
     pub stats: Vec<KernelStats>,
 }
 
@@ -77,27 +77,27 @@ impl OwnReport {
         }
     }
 
-    /// The report of a layer that compiles and could not be run, with the reason.
+    /// Report of a layer that compiles but could not run, with the reason.
     #[must_use]
     pub fn compiled(layer: &OwnLayer, input: Shape, stats: [KernelStats; 2], why: impl Into<String>) -> Self {
         Self { stats: stats.into(), notes: vec![why.into()], ..Self::new(layer, input, "the compiler") }
     }
 
-    /// Whether everything was compared and nothing is wrong.
+    /// Returns true if everything was compared and no error was found.
     #[must_use]
     pub fn is_right(&self) -> bool {
         self.flaw.is_none() && !self.rows.is_empty()
     }
 
-    /// What came out, in a sentence.
+    /// The result as a sentence.
     #[must_use]
     pub fn verdict(&self) -> String {
         match &self.flaw {
             Some(flaw) => flaw.clone(),
             None if self.rows.is_empty() => format!("{} compiles; it was not run.", self.layer),
             None => {
-                let of = |r: &OwnRow| r.error / r.tolerance;
-                let worst = self.rows.iter().map(of).fold(0.0, f64::max);
+                let relative_error = |r: &OwnRow| r.error / r.tolerance;
+                let worst = self.rows.iter().map(relative_error).fold(0.0, f64::max);
                 format!(
                     "{} is right for {} on {}: the largest error is {:.0} % of what rounding and the step allow.",
                     self.layer,
@@ -110,7 +110,7 @@ impl OwnReport {
     }
 }
 
-/// A report in plain text.
+/// Writes a report in plain text.
 impl fmt::Display for OwnReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.verdict())?;
@@ -125,9 +125,9 @@ impl fmt::Display for OwnReport {
     }
 }
 
-/// Why a check does not go on.
+/// Why a check stops early.
 enum Stop {
-    /// The layer is wrong, in a sentence.
+    /// The layer has an error, described by the sentence.
     Flaw(String),
     /// The device failed.
     Device(Error),
@@ -146,19 +146,19 @@ struct Gradients {
     of_parameters: Vec<Vec<f32>>,
 }
 
-/// A body that is run on the host's numbers, images in NCHW.
+/// An implementation that runs on the host's numbers, images in NCHW.
 trait Body {
-    /// Its form, as "fp32, NCHW".
+    /// Describes its form, such as "fp32, NCHW".
     fn form(&self) -> String;
 
-    /// y. Where `is_watched`, what was not written and what was written elsewhere is a flaw.
+    /// Computes y. If `is_watched`, unwritten elements and writes elsewhere are flaws.
     fn forward(&mut self, inputs: &Inputs, is_watched: bool) -> Result<Vec<f32>, Stop>;
 
-    /// The gradients, with what forward gave; always watched.
+    /// Computes the gradients from the forward pass's results; always watched.
     fn backward(&mut self, inputs: &Inputs, y: &[f32]) -> Result<Gradients, Stop>;
 }
 
-/// The forms that are compared with the first, each with the type of its arrays.
+/// The forms to compare with the first, each with the type of its arrays.
 type Others<'a> = Vec<(Box<dyn Body + 'a>, Dtype)>;
 
 /// The CPU body.
@@ -203,11 +203,12 @@ impl Body for Cpu<'_> {
     }
 }
 
-/// Checks a layer on a GPU with inputs of a shape: dx and the gradients of its parameters against central differences of its forward pass in
-/// f32, the same bits twice, nothing left out and nothing written elsewhere; then NHWC, fp16, bf16 and its CPU body against that.
+/// Checks a layer on a GPU with inputs of this shape. In f32, dx and the parameters' gradients have to match central differences of the
+/// forward pass, bits have to repeat, every element has to be written and nothing else; NHWC, fp16, bf16 and the CPU body are then compared
+/// with that.
 ///
 /// # Errors
-/// As of [`compile`](super::compile); the device's, those of the kernels included.
+/// Like [`compile`](super::compile); if the device, or a kernel on it, fails.
 pub fn check(device: &CudaDevice, layer: &OwnLayer, input: impl Into<Shape>) -> Result<OwnReport> {
     let input = checked(layer, input.into())?;
     let mut report = OwnReport::new(layer, input, device.info().name.clone());
@@ -223,10 +224,10 @@ pub fn check(device: &CudaDevice, layer: &OwnLayer, input: impl Into<Shape>) -> 
     finish(report, layer, &mut first, others)
 }
 
-/// Checks a layer's CPU body with inputs of a shape, as [`check`] does on a GPU.
+/// Checks a layer's CPU body with inputs of this shape, as [`check`] does on a GPU.
 ///
 /// # Errors
-/// It has none, or a setting makes no sense.
+/// If the layer has no CPU body, or a setting is invalid.
 pub fn check_on_cpu(layer: &OwnLayer, input: impl Into<Shape>) -> Result<OwnReport> {
     let input = checked(layer, input.into())?;
     let mut body = Cpu(layer, OwnSizes::new(layer, input, BATCH, Layout::Nhwc));
@@ -238,7 +239,7 @@ fn checked(layer: &OwnLayer, input: Shape) -> Result<Shape> {
     let flaw = layer.flaw().or_else(|| {
         let fits = [input, layer.output_of(input)].iter().all(|s| (1..=most).contains(&s.elements()));
         (!fits).then(|| {
-            format!("is checked with 1 to {most} elements a sample, and not with {input}; take a smaller shape")
+            format!("can be checked with 1 to {most} elements per sample, not with {input}; choose another shape")
         })
     });
     flaw.map_or(Ok(input), |why| Err(unsupported(layer, why)))
@@ -276,13 +277,13 @@ fn once(body: &mut dyn Body, inputs: &Inputs) -> Result<(Vec<f32>, Gradients), S
     Ok((y, gradients))
 }
 
-/// What a body gives; a flaw where it gives other bits the second time.
+/// Runs a body twice; a flaw if the bits differ.
 fn twice(body: &mut dyn Body, inputs: &Inputs) -> Result<(Vec<f32>, Gradients), Stop> {
     let (y, gradients) = once(body, inputs)?;
     let (again, gradients_again) = once(body, inputs)?;
     let same = |name: &str, a: &[f32], b: &[f32]| match a.iter().zip(b).position(|(a, b)| a.to_bits() != b.to_bits()) {
         Some(i) => Err(Stop::Flaw(format!(
-            "{name} is not the same on every run ({}): {} and {} at element {i}. Blocks may be writing the same element, or adding to it \
+            "{name} differs between runs ({}): {} and {} at element {i}. Blocks may be writing the same element, or adding to it \
              with atomics.",
             body.form(),
             a[i],

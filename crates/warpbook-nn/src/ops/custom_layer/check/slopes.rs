@@ -4,28 +4,28 @@ use super::inputs::{Inputs, place};
 use super::{Body, Gradients, OwnReport, OwnRow, Stop};
 use crate::network::Shape;
 
-/// The step of a difference, of values of about 1. Its square is an error of smooth functions, and what f32 rounds over it another: this is
-/// near the best of both.
+/// Step of a difference, for values of about 1. A smooth function's error grows with its square, the f32 rounding error with its inverse:
+/// this step is close to the best compromise.
 const STEP: f32 = 1.0 / 64.0;
-/// The error of a slope that is right, relative to it: what is left of the square of the step, and the arithmetic of a backward pass.
+/// Relative error of a correct slope: the rest of the step's square, and the arithmetic of a backward pass.
 const RELATIVE: f64 = 2e-3;
-/// What each element of y may be wrong by, in f32, relative to it: two units in the last place and functions such as `__expf`.
+/// Relative error of each element of y in f32: two units in the last place, and functions such as `__expf`.
 const ROUNDING: f64 = 4.0 / 8_388_608.0;
-/// The most elements of an array whose slopes are measured; of more, as many are taken evenly.
+/// Largest number of elements of an array whose slopes are measured; from longer arrays this many are taken evenly.
 const MOST: usize = 4096;
 
-/// What is changed.
+/// The array whose element is changed.
 #[derive(Debug, Clone, Copy)]
-enum Of {
+enum Variable {
     X,
     Parameter(usize),
 }
 
 /// A difference over a step.
 struct Difference {
-    /// The slope.
+    /// Slope.
     slope: f64,
-    /// What rounding may make of it.
+    /// Estimated effect of rounding on the slope.
     noise: f64,
 }
 
@@ -37,23 +37,23 @@ struct Compared {
     noise: f64,
 }
 
-/// Measures slopes.
+/// Measures slopes by central differences.
 pub(super) struct Slopes<'a> {
     inputs: &'a Inputs,
     y: &'a [f32],
 }
 
 impl<'a> Slopes<'a> {
-    /// `y` is what the forward pass gives for the inputs.
+    /// Prepares slopes; `y` is the forward pass's result for the inputs.
     pub fn new(inputs: &'a Inputs, y: &'a [f32]) -> Self {
         Self { inputs, y }
     }
 
     /// Adds a row for dx and one for each parameter.
     pub fn check(&self, report: &mut OwnReport, body: &mut dyn Body, gradients: &Gradients) -> Result<(), Stop> {
-        self.array(report, body, ("dx".into(), Of::X), &gradients.dx)?;
+        self.array(report, body, ("dx".into(), Variable::X), &gradients.dx)?;
         for (i, name) in self.inputs.names.iter().enumerate() {
-            self.array(report, body, (format!("d{name}"), Of::Parameter(i)), &gradients.of_parameters[i])?;
+            self.array(report, body, (format!("d{name}"), Variable::Parameter(i)), &gradients.of_parameters[i])?;
         }
         Ok(())
     }
@@ -62,25 +62,25 @@ impl<'a> Slopes<'a> {
         &self,
         report: &mut OwnReport,
         body: &mut dyn Body,
-        (name, of): (String, Of),
+        (name, array): (String, Variable),
         got: &[f32],
     ) -> Result<(), Stop> {
         let mut changed = self.inputs.clone();
         let elements = evenly(got.len());
         let mut all = Vec::with_capacity(elements.len());
         for at in elements {
-            let d = self.central(body, &mut changed, (of, at), 1.0)?;
+            let d = self.central(body, &mut changed, (array, at), 1.0)?;
             all.push(Compared { at, got: got[at].into(), slope: d.slope, noise: d.noise });
         }
         let norm = |f: fn(&Compared) -> f64| (all.iter().map(|c| f(c) * f(c)).sum::<f64>() / all.len() as f64).sqrt();
-        // The smaller: a gradient that is wrong and large allows no more than one that is right.
+        // Takes the smaller norm, so that a gradient that is wrong and large gets no more tolerance than a correct one.
         let scale = norm(|c| c.got).min(norm(|c| c.slope));
         let tolerance = |c: &Compared| RELATIVE * c.slope.abs().max(scale) + c.noise;
         let is_right = |c: &Compared| (c.got - c.slope).abs() <= tolerance(c);
         let (mut passed_over, mut compared, mut wrong) = (0, Vec::new(), 0);
         for mut c in all {
             if !is_right(&c) {
-                let Some((slope, noise)) = self.refined(body, &mut changed, (of, c.at), tolerance(&c))? else {
+                let Some((slope, noise)) = self.refined(body, &mut changed, (array, c.at), tolerance(&c))? else {
                     passed_over += 1;
                     continue;
                 };
@@ -91,7 +91,7 @@ impl<'a> Slopes<'a> {
         }
         let ratio = |c: &Compared| (c.got - c.slope).abs() / tolerance(c);
         let worst = compared.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-        let at = |i| self.place(of, i);
+        let at = |i| self.place(array, i);
         if let Some(w) = worst {
             let unit = w.slope.abs().max(scale).max(f64::MIN_POSITIVE);
             report.rows.push(OwnRow {
@@ -125,10 +125,10 @@ impl<'a> Slopes<'a> {
         }
     }
 
-    fn place(&self, of: Of, i: usize) -> String {
-        match of {
-            Of::X => place(i, self.inputs.input),
-            Of::Parameter(p) => place(i, Shape::Vector(self.inputs.parameters[p].len())).replacen("[0]", "", 1),
+    fn place(&self, array: Variable, i: usize) -> String {
+        match array {
+            Variable::X => place(i, self.inputs.input),
+            Variable::Parameter(p) => place(i, Shape::Vector(self.inputs.parameters[p].len())).replacen("[0]", "", 1),
         }
     }
 
@@ -137,7 +137,7 @@ impl<'a> Slopes<'a> {
         &self,
         body: &mut dyn Body,
         changed: &mut Inputs,
-        what: (Of, usize),
+        what: (Variable, usize),
         part: f32,
     ) -> Result<Difference, Stop> {
         let (above, high) = self.at(body, changed, what, part)?;
@@ -153,27 +153,27 @@ impl<'a> Slopes<'a> {
             sum += weight * (a - b);
             noise += (weight * a.abs().max(b.abs()) * ROUNDING).powi(2);
         }
-        // The errors of elements are as good as independent; three of their deviations.
+        // The elements' errors are nearly independent; this allows three standard deviations.
         Difference { slope: sum / step, noise: 3.0 * noise.sqrt() / step.abs() }
     }
 
-    /// y with one element moved by so many steps, and what the element is then.
+    /// Returns y with one element moved by this many steps, and the element's new value.
     fn at(
         &self,
         body: &mut dyn Body,
         changed: &mut Inputs,
-        (of, at): (Of, usize),
+        (array, at): (Variable, usize),
         steps: f32,
     ) -> Result<(Vec<f32>, f32), Stop> {
-        let before = self.value((of, at));
-        let step = match of {
-            Of::X => STEP * self.inputs.scale,
-            Of::Parameter(_) => STEP * before.abs().max(1.0 / 16.0),
+        let before = self.value((array, at));
+        let step = match array {
+            Variable::X => STEP * self.inputs.scale,
+            Variable::Parameter(_) => STEP * before.abs().max(1.0 / 16.0),
         };
         let moved = before + steps * step;
-        let set = |changed: &mut Inputs, v: f32| match of {
-            Of::X => changed.x[at] = v,
-            Of::Parameter(p) => changed.parameters[p][at] = v,
+        let set = |changed: &mut Inputs, v: f32| match array {
+            Variable::X => changed.x[at] = v,
+            Variable::Parameter(p) => changed.parameters[p][at] = v,
         };
         set(changed, moved);
         let y = body.forward(changed, false)?;
@@ -181,20 +181,21 @@ impl<'a> Slopes<'a> {
         Ok((y, moved))
     }
 
-    /// An element before it is moved.
-    fn value(&self, (of, at): (Of, usize)) -> f32 {
-        match of {
-            Of::X => self.inputs.x[at],
-            Of::Parameter(p) => self.inputs.parameters[p][at],
+    /// The element's value before it is moved.
+    fn value(&self, (array, at): (Variable, usize)) -> f32 {
+        match array {
+            Variable::X => self.inputs.x[at],
+            Variable::Parameter(p) => self.inputs.parameters[p][at],
         }
     }
 
-    /// The slope from two steps, without the error of their square; `None` at a kink or a jump, which a smaller step does not smooth.
+    /// The slope from two step sizes, which cancels the error of the step's square; `None` at a kink or a jump, which a smaller step does
+    /// not smooth.
     fn refined(
         &self,
         body: &mut dyn Body,
         changed: &mut Inputs,
-        what: (Of, usize),
+        what: (Variable, usize),
         tolerance: f64,
     ) -> Result<Option<(f64, f64)>, Stop> {
         let mut slopes = [0.0; 2];
@@ -209,18 +210,18 @@ impl<'a> Slopes<'a> {
             let left = self.difference((self.y, middle), (&below, low)).slope;
             (slopes[i], gaps[i], noise) = (both.slope, (right - left).abs(), both.noise);
         }
-        // Of a smooth function the slopes over a step and over half of it are as good as equal, and those of both sides differ half as much
-        // over half the step. A kink outside of half the step shows in the first, one near the middle in the second.
+        // For a smooth function the slopes over a step and over half of it are nearly equal, and the slopes of the two sides differ half as
+        // much over half the step. A kink outside half the step shows in the first test, one near the middle in the second.
         let is_uneven = (slopes[0] - slopes[1]).abs() > 0.5 * tolerance;
         let is_kink = gaps[1] > tolerance && gaps[1] > 0.65 * gaps[0];
         let slope = (4.0 * slopes[1] - slopes[0]) / 3.0;
         Ok((!is_uneven && !is_kink).then_some((slope, 2.0 * noise)))
     }
 
-    /// What the differences have in common.
+    /// Describes a pattern that the differences have in common.
     fn pattern(&self, name: &str, compared: &[Compared]) -> String {
         let sum = |f: &dyn Fn(&Compared) -> f64| compared.iter().map(f).sum::<f64>();
-        let near = |residual: f64, of: f64| residual <= 1e-4 * of;
+        let near = |residual: f64, norm: f64| residual <= 1e-4 * norm;
         if compared.iter().all(|c| c.got == 0.0) {
             return format!(" {name} is 0 everywhere.");
         }
@@ -241,12 +242,12 @@ impl<'a> Slopes<'a> {
     }
 }
 
-/// All elements of an array, or as many as are measured at most.
+/// Indices of all elements of an array, or of at most [`MOST`] taken evenly.
 fn evenly(len: usize) -> Vec<usize> {
     if len <= MOST { (0..len).collect() } else { (0..MOST).map(|i| i * len / MOST).collect() }
 }
 
-/// Four digits.
+/// Formats four significant digits.
 pub(super) fn short(v: f64) -> String {
     let magnitude = v.abs();
     if magnitude == 0.0 || (1e-3..1e5).contains(&magnitude) {

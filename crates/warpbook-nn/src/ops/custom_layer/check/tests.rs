@@ -1,8 +1,8 @@
-//! The check of CPU bodies; that of kernels is in `tests/all/own_layer.rs`.
+//! Tests of the check of CPU bodies; `tests/all/own_layer.rs` tests kernels.
 
 use super::*;
 
-/// A layer y = f(x, p) of each element by itself.
+/// A layer y = f(x, p) that is element-wise.
 fn elementwise(
     f: fn(f32, f32) -> f32,
     by_x: fn(f32, f32, f32) -> f32,
@@ -37,7 +37,7 @@ fn a_right_layer_is_right() {
     assert_eq!(arrays, [("dx", 120), ("dp", 1)]);
     assert!(r.verdict().starts_with("mine is right for 2 x 4 x 5 on the CPU"), "{}", r.verdict());
     assert!(r.to_string().contains("against slopes of y"), "{r}");
-    // Curved, over a range that leaves out 0.
+    // Curved, over a range that excludes 0.
     let log = elementwise(|x, p| p * x.ln(), |x, p, dy| p / x * dy, |x, _, dy| x.ln() * dy);
     assert!(flaw(&log).contains("y[0]") && flaw(&log).contains("checked_between"), "{}", flaw(&log));
     let log = log.checked_between(0.1, 3.0);
@@ -54,7 +54,7 @@ fn a_kink_is_passed_over_and_a_step_function_cannot_be_checked() {
     let r = report(&leaky, [8, 13, 13]);
     assert!(r.is_right(), "{r}");
     let dx = &r.rows[0];
-    // Of standard Gaussian numbers 1.2 % are within 1/64 of 0.
+    // 1.2 % of standard Gaussian numbers are within 1/64 of 0.
     assert!((10..100).contains(&dx.passed_over), "{dx:?}");
     assert_eq!(dx.compared + dx.passed_over, 3 * 8 * 13 * 13);
     let comb = elementwise(|x, _| (x * 100.0).floor() / 100.0, |_, _, dy| dy, |_, _, _| 0.0);
@@ -115,7 +115,7 @@ fn what_is_left_out_and_what_changes_is_found() {
         move |c| c.y.fill(counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed) as f32),
         |c| c.dx.fill(0.0),
     );
-    assert!(flaw(&changes).contains("y is not the same on every run"), "{}", flaw(&changes));
+    assert!(flaw(&changes).contains("y differs between runs"), "{}", flaw(&changes));
 }
 
 #[test]
@@ -123,6 +123,6 @@ fn what_cannot_be_checked_is_refused() {
     let sentence = |layer: &OwnLayer, input: Shape| check_on_cpu(layer, input).unwrap_err().to_string();
     let plain = OwnLayer::new("plain", "x");
     assert_eq!(sentence(&plain, 4.into()), "The layer `plain`: has no body for the CPU.");
-    assert!(sentence(&plain, [1 << 12, 1 << 12, 1].into()).contains("take a smaller shape"));
+    assert!(sentence(&plain, [1 << 12, 1 << 12, 1].into()).contains("choose another shape"));
     assert!(sentence(&plain.clone().threads(7), 4.into()).contains("multiple of 32"));
 }

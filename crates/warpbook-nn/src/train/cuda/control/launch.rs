@@ -1,4 +1,4 @@
-//! The launches of a step's bookkeeping.
+//! Launches of a step's bookkeeping.
 #![allow(unsafe_code)]
 
 use super::{Control, Start};
@@ -45,7 +45,7 @@ impl Control {
         unsafe { self.judge.launch(stream, self.judge.shape(1), &args) }
     }
 
-    /// Queues the loss of a batch of `n` samples that was made in so many parts.
+    /// Queues the loss of a batch of `n` samples that was computed in `parts` parts.
     pub fn queue_loss_of_parts(&self, stream: &Stream, n: usize, parts: usize) -> Result<()> {
         assert!(parts <= self.part_losses.len() && parts <= n, "as many parts as there are slots, each with a sample");
         let [parts, n] = [parts, n].map(|size| u32::try_from(size).unwrap_or(u32::MAX));

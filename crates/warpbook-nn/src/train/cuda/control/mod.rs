@@ -1,4 +1,4 @@
-//! What changes from step to step, in device memory, and what the host reads of many steps at once.
+//! Values in device memory that change from step to step, and results that the host reads for many steps at once.
 
 mod launch;
 
@@ -10,10 +10,10 @@ use crate::train::{GradScaler, ScalerState, StepOutcome};
 use warpbook_device::{CudaDevice, Kernel, Result, Slice};
 use warpbook_gemm::kernel_args::load;
 
-/// Steps that are made before the host reads what they came to.
+/// Number of steps made before the host reads their outcomes.
 pub(in crate::train) const SLOTS: usize = 128;
 
-/// Counters, rates and rings, and the kernels that move them on.
+/// Counters, rates and rings, and the kernels that advance them.
 #[derive(Debug, Clone)]
 pub(super) struct Control {
     pub(super) start: Kernel,
@@ -23,37 +23,37 @@ pub(super) struct Control {
     /// Position in the order, step, slot, halted.
     pub(super) counters: Slice<u32>,
     pub(super) rates: Slice<f64>,
-    /// The order of the samples of the steps to come, `[SLOTS * batch]`.
+    /// Order of the samples of the coming steps, `[SLOTS * batch]`.
     pub(super) order: Slice<u32>,
-    /// The samples of the batch.
+    /// Indices of the batch's samples.
     pub indices: Slice<u32>,
-    /// Their labels.
+    /// Labels of the batch's samples.
     pub labels: Slice<u8>,
     pub(super) losses: Slice<f64>,
     pub(super) correct: Slice<u32>,
     pub(super) skipped: Slice<u32>,
     pub(super) scales: Slice<f32>,
     pub(super) norms: Slice<f64>,
-    /// The learning rate and the updates so far.
+    /// Learning rate, and number of updates so far.
     pub rate_and_updates: Slice<f64>,
-    /// The numbers of an update.
+    /// Numbers of an update.
     pub update: Slice<u32>,
-    /// Whether the weights stay as they are.
+    /// Not 0 if the weights stay unchanged.
     pub found: Slice<u32>,
-    /// Whether the norm is not finite.
+    /// Not 0 if the norm is not finite.
     pub overflow: Slice<u32>,
     pub norm: Slice<f64>,
     pub clip: Slice<f32>,
     pub scale: Slice<f32>,
     pub(super) grown: Slice<u32>,
-    /// Of each part of a batch its number, its loss, and its samples that are classified rightly: `[parts]`.
+    /// For each part of a batch its index, its loss, and its number of correct samples: `[parts]`.
     part_numbers: Slice<u32>,
     pub(super) part_losses: Slice<f64>,
     pub(super) part_correct: Slice<u32>,
 }
 
 impl Control {
-    /// For batches of at most so many samples, in at most so many parts.
+    /// Allocates for batches of at most this many samples, in at most this many parts.
     pub fn new(device: &CudaDevice, batch: usize, parts: usize) -> Result<Self> {
         let [start, judge, finish, loss_of_parts] = load(device, warpbook_kernels::nn::step())?;
         let words = |len: usize| Ok::<_, warpbook_device::Error>(device.zeros::<u32>(len)?.range(..));
@@ -88,7 +88,7 @@ impl Control {
         })
     }
 
-    /// Writes what the next steps, at most `SLOTS`, need; nothing of the device may be running.
+    /// Writes the inputs of the next steps, at most `SLOTS`; the device must be idle.
     pub fn begin(&self, order: &[u32], rates: &[f64], step: u64) -> Result<()> {
         self.counters.write(&[0, step as u32, 0, 0])?;
         if !rates.is_empty() {
@@ -97,27 +97,27 @@ impl Control {
         self.order.range(..order.len()).write(order)
     }
 
-    /// The training step.
+    /// Index of the training step.
     pub fn step(&self) -> Slice<u32> {
         self.counters.range(1..2)
     }
 
-    /// Where losses are written.
+    /// Slots for the losses of steps.
     pub fn loss_slots(&self) -> (Slice<u32>, Slice<f64>, Slice<u32>) {
         (self.counters.range(2..3), self.losses.clone(), self.correct.clone())
     }
 
-    /// Where the loss of a part of a batch is written.
+    /// Slot for the loss of a part of a batch.
     pub fn part_slots(&self, part: usize) -> (Slice<u32>, Slice<f64>, Slice<u32>) {
         (self.part_numbers.range(part..=part), self.part_losses.clone(), self.part_correct.clone())
     }
 
-    /// How a step of `n` samples ends.
+    /// The end of a step of `n` samples.
     pub fn end(&self, n: usize, what: StepEnd<'_>) -> End {
         let s = what.scaler.copied().unwrap_or_default();
         let scaler =
             Scaler { growth: s.growth_factor, backoff: s.backoff_factor, interval: s.growth_interval, unused: 0 };
-        End::of(Ended {
+        End::new(Ended {
             samples: [n, self.order.len()].map(|size| u32::try_from(size).unwrap_or(u32::MAX)),
             scaler,
             counters: &self.counters,
@@ -130,59 +130,59 @@ impl Control {
         })
     }
 
-    /// What `count` steps came to, after the stream was waited for.
+    /// Outcomes of `count` steps, after the stream was waited for.
     pub fn outcomes(&self, count: usize, what: StepEnd<'_>) -> Result<Vec<StepOutcome>> {
         let (losses, correct, skipped) = (self.losses.to_vec()?, self.correct.to_vec()?, self.skipped.to_vec()?);
         let (scales, norms) = (self.scales.to_vec()?, self.norms.to_vec()?);
-        let of = |i: usize| StepOutcome {
+        let outcome_of = |i: usize| StepOutcome {
             loss: losses[i],
             correct: correct[i] as usize,
             skipped: skipped[i] != 0,
             loss_scale: what.scaler.map(|_| scales[i]),
             gradient_norm: what.norm_is_computed.then_some(norms[i]),
         };
-        Ok((0..count).map(of).collect())
+        Ok((0..count).map(outcome_of).collect())
     }
 
-    /// Updates so far.
+    /// Number of updates so far.
     pub fn updates(&self) -> Result<u64> {
         Ok(self.rate_and_updates.to_vec()?[1] as u64)
     }
 
-    /// Sets the updates so far, and the loss scale.
+    /// Sets the number of updates so far, and the loss scale.
     pub fn restore(&self, updates: u64, scaler: ScalerState) -> Result<()> {
         self.rate_and_updates.write(&[0.0, updates as f64])?;
         self.scale.write(&[scaler.scale])?;
         self.grown.write(&[scaler.steps])
     }
 
-    /// The loss scale.
+    /// Reads the loss scale.
     pub fn scaler(&self) -> Result<ScalerState> {
         Ok(ScalerState { scale: self.scale.to_vec()?[0], steps: self.grown.to_vec()?[0] })
     }
 }
 
-/// How a step, or a part of it, begins.
+/// The beginning of a step, or of a part of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start<'a> {
-    /// The place of its first sample in the batch.
+    /// Position of its first sample in the batch.
     pub first: usize,
-    /// Whether it is given a learning rate; otherwise it is an evaluation.
+    /// True if it gets a learning rate; otherwise it is an evaluation.
     pub trains: bool,
-    /// The running statistics, where the step changes any.
+    /// Running statistics, if the step changes any.
     pub statistics: Option<&'a Statistics>,
 }
 
-/// How a step ends.
+/// The end of a step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepEnd<'a> {
-    /// Whether the weights were updated; otherwise it was an evaluation.
+    /// True if the weights were updated; otherwise it was an evaluation.
     pub trains: bool,
     pub norm_is_computed: bool,
     pub scaler: Option<&'a GradScaler>,
 }
 
-/// The slots of a loss, as its kernels take them.
+/// The slots of a loss in the form that its kernels take.
 pub(super) fn slots<'a>((slot, losses, correct): &'a (Slice<u32>, Slice<f64>, Slice<u32>)) -> LossSlots<'a> {
     LossSlots { slot, losses, correct: Some(correct) }
 }

@@ -1,4 +1,4 @@
-//! How much memory a training takes.
+//! Memory that a training takes.
 
 use super::{FusionPlan, NodeBytes};
 use crate::network::Network;
@@ -11,28 +11,28 @@ use warpbook_record::Dtype;
 /// The planned memory of a training.
 pub(in crate::train) struct Footprint {
     pub params: ParamBytes,
-    /// Of each operation.
+    /// Bytes of each operation.
     pub nodes: Vec<NodeBytes>,
-    /// Of the batch's samples.
+    /// Bytes of the batch's samples.
     pub input: u64,
-    /// Of all arrays in the arena, each by itself.
+    /// Bytes of all arrays in the arena if none shared memory.
     pub unshared: u64,
-    /// Of the arena.
+    /// Bytes of the arena.
     pub activations: u64,
-    /// FLOPs of what is computed again in the backward pass.
+    /// FLOPs of the recomputation in the backward pass.
     pub again_flops: u64,
 }
 
-/// What is planned for a network's training with an optimiser of so many slots, on an H200.
+/// Plans a network's training on an H200, with an optimiser of this many slots.
 pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize, options: &CudaOptions) -> Footprint {
     let (options, _) = options.arranged(network);
-    let (fusion, dtype) = (FusionPlan::of(network, &options, Some(HOPPER)), options.precision.activations());
+    let (fusion, dtype) = (FusionPlan::new(network, &options, Some(HOPPER)), options.precision.activations());
     let layout = super::plan(network, &fusion, batch, dtype, options.purpose());
     let nodes = network.nodes().iter().enumerate();
-    let again = nodes.clone().filter(|(i, _)| fusion.computes_again(network.nodes(), *i));
+    let recomputed = nodes.clone().filter(|(i, _)| fusion.recomputes(network.nodes(), *i));
     Footprint {
-        again_flops: again.map(|(_, node)| network.node_flops(node)).sum::<u64>().saturating_mul(batch as u64),
-        params: ParamBytes::of(network, Some(slots), dtype),
+        again_flops: recomputed.map(|(_, node)| network.node_flops(node)).sum::<u64>().saturating_mul(batch as u64),
+        params: ParamBytes::new(network, Some(slots), dtype),
         nodes: nodes.map(|(i, node)| super::node_bytes(&layout, &fusion, node, i)).collect(),
         input: super::input_bytes(&layout),
         unshared: layout.blocks().iter().map(|b| b.bytes as u64).sum(),
@@ -40,16 +40,16 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
     }
 }
 
-/// The bytes of the sums of gradients over the parts of a batch, which are f32; none where it is not taken in parts.
+/// Bytes of the f32 sums of gradients over the parts of a batch; 0 if it is not split.
 pub(in crate::train) fn sums_of_gradients(recipe: &Recipe) -> u64 {
-    if recipe.accumulate > 1 { ParamBytes::of(&recipe.network, None, Dtype::F32).weights } else { 0 }
+    if recipe.accumulate > 1 { ParamBytes::new(&recipe.network, None, Dtype::F32).weights } else { 0 }
 }
 
-/// The bytes of a training with batches of this size, without its data and the workspaces of products.
+/// Bytes of a training with batches of this size, without its data and the workspaces of products.
 fn bytes(recipe: &Recipe, options: &CudaOptions, fusion: &FusionPlan, batch: usize) -> u64 {
     let dtype = options.precision.activations();
     let planned = super::plan(&recipe.network, fusion, batch, dtype, options.purpose()).peak_bytes() as u64;
-    let params = ParamBytes::of(&recipe.network, Some(recipe.optimizer.state_slots()), dtype);
+    let params = ParamBytes::new(&recipe.network, Some(recipe.optimizer.state_slots()), dtype);
     planned + params.total() + sums_of_gradients(recipe)
 }
 

@@ -1,37 +1,40 @@
-//! The fusion plan of a network: which operations compute in place, and which are computed in the epilogue of another.
+//! The fusion plan of a network: which operations compute in place, and which are computed in another's epilogue.
 
 use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
 use crate::ops::conv2d::cuda::{Convolution, Form};
 use crate::ops::pool::cuda::Pooling;
 use crate::train::CudaOptions;
 
-/// What the operations of a network share and skip.
+/// Shared buffers and fused operations of a network.
 #[derive(Debug, Clone)]
 pub(in crate::train) struct FusionPlan {
     /// The buffer of each value.
     pub buffer: Vec<usize>,
-    /// Whether a buffer is written again for the backward pass: see [`Network::checkpointed`].
-    pub again: Vec<bool>,
-    /// Of each operation.
+    /// For each buffer, true if it is written again for the backward pass: see [`Network::checkpointed`].
+    pub recomputed: Vec<bool>,
+    /// Plan of each operation.
     pub nodes: Vec<NodePlan>,
 }
 
-/// What an operation computes of its neighbours, and what they compute of it.
+/// How an operation is fused with its neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::train) struct NodePlan {
-    /// Of a convolution or a linear layer: its epilogue computes the ReLU that follows.
+    /// For a convolution or a linear layer, true if its epilogue computes the ReLU that follows.
     pub relu: bool,
-    /// Of a convolution or a linear layer: its input gradient is masked by its input, the output of a ReLU; of a maximum, by its output.
+    /// For a convolution or a linear layer, true if its input gradient is masked by its input, the output of a ReLU; for a maximum, true if
+    /// it is masked by its output.
     pub mask: bool,
-    /// Of a convolution: its epilogue computes this maximum, so that its own output is never stored.
+    /// For a convolution, the maximum that its epilogue computes, so that its own output is never stored.
     pub pool: Option<usize>,
-    /// Of such a convolution: its weight gradient expands the gradient of the maxima, so that the gradient of its own output is never stored.
+    /// For such a convolution, true if its weight gradient expands the gradient of the maxima, so that the gradient of its own output is
+    /// never stored.
     pub unpools: bool,
-    /// Of a maximum that is masked by its output: the dropout after it, whose zeros that output has, and whose factor its gradient takes.
+    /// For a maximum that is masked by its output, the dropout after it: the output has its zeros, and the gradient takes its factor.
     pub dropout: Option<usize>,
-    /// Whether another operation computes it forwards: an epilogue a ReLU or a maximum.
+    /// True if another operation computes it in the forward pass: an epilogue computes a ReLU or a maximum.
     pub skips_forward: bool,
-    /// Whether another operation computes it backwards: an input gradient a ReLU, a maximum a dropout, a weight gradient a maximum.
+    /// True if another operation computes it in the backward pass: an input gradient a ReLU, a maximum a dropout, a weight gradient a
+    /// maximum.
     pub skips_backward: bool,
 }
 
@@ -39,24 +42,24 @@ pub(super) fn multiplies(op: &Op) -> bool {
     matches!(op, Op::Conv2d(_) | Op::Linear { .. })
 }
 
-/// What is read backwards of a buffer that was written.
+/// The part of a written buffer that the backward pass reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kept {
-    /// Nothing: whoever reads it may write over it.
+    /// Nothing: any reader may overwrite it.
     Nothing,
-    /// Where the output of a ReLU is 0: another ReLU or a dropout may write over it.
+    /// The zeros of a ReLU's output: another ReLU or a dropout may overwrite it.
     Zeros,
-    /// All that a layer of the learner's own has written.
+    /// Everything that a custom layer has written.
     Values,
 }
 
-/// Makes a plan, one operation after the other in their order.
+/// Makes a plan, one operation after the other in order.
 struct Planner<'a> {
     nodes: &'a [Node],
-    /// How many operations read each value, and which one writes it.
+    /// For each value, the number of operations that read it, and the one that writes it.
     readers: Vec<usize>,
     producer: Vec<Option<usize>>,
-    /// Of each buffer.
+    /// Content of each buffer that has to be kept.
     kept: Vec<Kept>,
     plan: FusionPlan,
 }
@@ -74,7 +77,7 @@ impl<'a> Planner<'a> {
         }
         let plan = FusionPlan {
             buffer: (0..values).collect(),
-            again: Vec::new(),
+            recomputed: Vec::new(),
             nodes: vec![NodePlan::default(); nodes.len()],
         };
         Self { nodes, readers, producer, kept: vec![Kept::Nothing; values], plan }
@@ -88,13 +91,13 @@ impl<'a> Planner<'a> {
         matches!(self.nodes[i].op, Op::Pool(p) if p.kind == PoolKind::Max)
     }
 
-    /// The operation before, where nothing else reads its output.
+    /// The operation before, if nothing else reads its output.
     fn only_before(&self, i: usize) -> Option<usize> {
         let x = self.nodes[i].input;
         self.producer[x].filter(|_| self.readers[x] == 1)
     }
 
-    /// Lets an operation write where it reads, if it can.
+    /// Makes an operation write over its input, if possible.
     fn compute_in_place(&mut self, i: usize) {
         let (node, buffer) = (&self.nodes[i], &self.plan.buffer);
         let x = node.input;
@@ -102,7 +105,7 @@ impl<'a> Planner<'a> {
         let free = |most| is_alone && !is_input && self.kept[buffer[x]] <= most;
         let in_place = match node.op {
             Op::Flatten => is_alone || is_input,
-            // What a dropout sets to zero has no gradient, whatever the ReLU before it would say.
+            // Elements that a dropout sets to zero have no gradient, whatever the ReLU before it would give.
             Op::Activation(Activation::Relu) | Op::Dropout { .. } => free(Kept::Zeros),
             Op::Add(other) => free(Kept::Nothing) && !self.plan.share(other, x),
             _ => false,
@@ -112,7 +115,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Lets the epilogue before a ReLU compute it.
+    /// Fuses a ReLU into the epilogue before it.
     fn fuse_relu(&mut self, i: usize) {
         let has_epilogue = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { bias: true, .. });
         let before = self.producer[self.nodes[i].input].filter(|before| has_epilogue(&self.nodes[*before].op));
@@ -122,7 +125,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Lets the gradient of an operation's input go through the ReLU before it at once.
+    /// Fuses the ReLU before an operation into the gradient of the operation's input.
     fn mask(&mut self, i: usize, masks: impl Fn(&Node) -> bool) {
         let node = &self.nodes[i];
         let can_mask = multiplies(&node.op) || self.is_maximum(i) && masks(node);
@@ -133,8 +136,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Lets a convolution's epilogue compute a maximum: of the convolution before it, or before the ReLU before it, whose gradient goes through the
-    /// maximum.
+    /// Fuses a maximum into a convolution's epilogue: the convolution is directly before it, or before the ReLU before it, whose gradient
+    /// goes through the maximum.
     fn fuse_pool(&mut self, i: usize, pools: impl Fn(&Node, &Node) -> bool) {
         let Some(before) = self.only_before(i).filter(|_| self.is_maximum(i)) else { return };
         let NodePlan { skips_forward, skips_backward, .. } = self.plan.nodes[before];
@@ -150,7 +153,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Lets the gradient of a masked maximum take the factor of the dropout after it.
+    /// Fuses the factor of the dropout after a masked maximum into its gradient.
     fn fuse_dropout(&mut self, i: usize) {
         let node = &self.nodes[i];
         let is_dropout = matches!(node.op, Op::Dropout { .. }) && self.plan.in_place(node);
@@ -161,8 +164,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Notes what the backward pass reads of what an operation writes.
-    fn keep(&mut self, i: usize) {
+    /// Records which part of an operation's output the backward pass reads.
+    fn note_kept(&mut self, i: usize) {
         let node = &self.nodes[i];
         let keeps = match node.op {
             Op::Own => Kept::Values,
@@ -176,8 +179,8 @@ impl<'a> Planner<'a> {
 }
 
 impl FusionPlan {
-    /// The plan of a network on a GPU of a compute capability.
-    pub fn of(network: &Network, options: &CudaOptions, compute_capability: Option<(u32, u32)>) -> Self {
+    /// Plans a network on a GPU of this compute capability.
+    pub fn new(network: &Network, options: &CudaOptions, compute_capability: Option<(u32, u32)>) -> Self {
         let dtype = options.precision.activations();
         let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
         let form = |conv: &Node| {
@@ -194,8 +197,8 @@ impl FusionPlan {
         Self::with(network, options.fused, masks, pools).unpooling(network.nodes(), unpools)
     }
 
-    /// `fused`: whether epilogues compute what follows; `masks`: whether a pool's gradient goes through the ReLU before it at once;
-    /// `pools`: whether a convolution's epilogue computes a pool.
+    /// Plans a network with these choices. `fused`: epilogues compute the operations that follow; `masks`: a pool's gradient includes the
+    /// ReLU before it; `pools`: a convolution's epilogue computes a pool.
     pub(super) fn with(
         network: &Network,
         fused: bool,
@@ -211,14 +214,14 @@ impl FusionPlan {
                 planner.fuse_pool(i, &pools);
                 planner.fuse_dropout(i);
             }
-            planner.keep(i);
+            planner.note_kept(i);
         }
-        let again = network.recomputed(&planner.plan.buffer);
-        FusionPlan { again, ..planner.plan }
+        let recomputed = network.recomputed(&planner.plan.buffer);
+        FusionPlan { recomputed, ..planner.plan }
     }
 
-    /// The same with weight gradients that expand the gradient of the maximum in their convolution's epilogue: those that `unpools` says
-    /// can, of convolutions whose input needs no gradient, which would read that of their own output.
+    /// Adds weight gradients that expand the gradient of the maximum in their convolution's epilogue, if `unpools` permits it and the
+    /// convolution's input needs no gradient, which would read the gradient of its own output.
     pub fn unpooling(mut self, nodes: &[Node], unpools: impl Fn(&Node) -> bool) -> Self {
         for (i, node) in nodes.iter().enumerate() {
             let Some(pool) = self.nodes[i].pool.filter(|_| !self.needs_gradient(node.input)) else { continue };
@@ -233,49 +236,49 @@ impl FusionPlan {
         self.nodes[i].pool.filter(|_| self.nodes[i].unpools)
     }
 
-    /// Whether a node writes where it reads.
+    /// Returns true if a node writes over its input.
     pub fn in_place(&self, node: &Node) -> bool {
         self.share(node.output, node.input)
     }
 
-    /// Whether two values are in the same memory.
+    /// Returns true if two values use the same memory.
     fn share(&self, a: ValueId, b: ValueId) -> bool {
         self.buffer[a] == self.buffer[b]
     }
 
-    /// What operation i writes forwards: the output of the maximum after it, where its epilogue computes that.
+    /// The value that operation i writes in the forward pass: the output of the maximum after it, if its epilogue computes that.
     pub fn writes(&self, nodes: &[Node], i: usize) -> ValueId {
         nodes[self.nodes[i].pool.unwrap_or(i)].output
     }
 
-    /// Whether operation i is computed again for the backward pass.
-    pub fn computes_again(&self, nodes: &[Node], i: usize) -> bool {
-        self.again[self.buffer[self.writes(nodes, i)]]
+    /// Returns true if operation i is recomputed for the backward pass.
+    pub fn recomputes(&self, nodes: &[Node], i: usize) -> bool {
+        self.recomputed[self.buffer[self.writes(nodes, i)]]
     }
 
-    /// Whether a value is stored: what a pool in an epilogue reads is not.
+    /// Returns true if a value is stored: the input of a pool in an epilogue is not.
     pub fn is_stored(&self, nodes: &[Node], value: ValueId) -> bool {
         !nodes.iter().zip(&self.nodes).any(|(node, plan)| plan.pool.is_some() && self.share(node.output, value))
     }
 
-    /// Whether the gradient of a value that operation i reads was written before, by an operation after it.
+    /// Returns true if an operation after operation i has already written the gradient of a value that operation i reads.
     pub fn joins(&self, nodes: &[Node], i: usize, value: ValueId) -> bool {
         let writes = |n: &Node| n.input == value && !self.in_place(n) || matches!(n.op, Op::Add(o) if o == value);
         nodes[i + 1..].iter().any(writes)
     }
 
-    /// The value whose gradient operation i reads: the output of the maximum after it, where its weight gradient expands that.
-    pub fn reads_backwards(&self, nodes: &[Node], i: usize) -> ValueId {
+    /// The value whose gradient operation i reads: the output of the maximum after it, if its weight gradient expands that.
+    pub fn backward_input(&self, nodes: &[Node], i: usize) -> ValueId {
         nodes[self.unpooled(i).unwrap_or(i)].output
     }
 
-    /// Whether the gradient of a value is stored: that of the input is not, nor what a weight gradient expands.
+    /// Returns true if the gradient of a value is stored: not for the input, nor if a weight gradient expands it.
     pub fn stores_gradient(&self, nodes: &[Node], value: ValueId) -> bool {
         let is_expanded = |(node, plan): (&Node, &NodePlan)| plan.unpools && self.share(node.output, value);
         self.needs_gradient(value) && !nodes.iter().zip(&self.nodes).any(is_expanded)
     }
 
-    /// Whether the gradient of a value is needed: that of the input is not.
+    /// Returns true if the gradient of a value is needed: not for the input.
     pub fn needs_gradient(&self, value: ValueId) -> bool {
         !self.share(value, 0)
     }
@@ -311,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_masked_pool_takes_the_factor_of_the_dropout_after_it() {
-        let of = |masks: bool, layers: Vec<Layer>| {
+        let fused_dropouts = |masks: bool, layers: Vec<Layer>| {
             let n = Network::new([2, 6, 6], layers).unwrap();
             let s = FusionPlan::with(&n, true, |_| masks, |_, _| false);
             let nodes = s.nodes.iter();
@@ -319,9 +322,9 @@ mod tests {
             (nodes.map(|node| node.dropout).collect::<Vec<_>>(), skips)
         };
         let layers = |before: Layer| vec![conv2d(2, 3), before, max_pool(2), dropout(0.5), flatten(), linear(2)];
-        let (after, done) = of(true, layers(relu()));
+        let (after, done) = fused_dropouts(true, layers(relu()));
         assert_eq!((after[2], &done[..4]), (Some(3), &[false, true, false, true][..]));
-        for (after, done) in [of(false, layers(relu())), of(true, layers(gelu()))] {
+        for (after, done) in [fused_dropouts(false, layers(relu())), fused_dropouts(true, layers(gelu()))] {
             assert!(after.iter().all(Option::is_none) && !done[3], "the pool's output is no mask");
         }
     }
@@ -330,7 +333,7 @@ mod tests {
         plan.nodes.iter().map(|node| node.pool).collect()
     }
 
-    /// Whether other operations compute this one, forwards and backwards.
+    /// For the forward and the backward pass, true if another operation computes this one.
     fn skips(plan: &FusionPlan, i: usize) -> [bool; 2] {
         [plan.nodes[i].skips_forward, plan.nodes[i].skips_backward]
     }
@@ -349,30 +352,30 @@ mod tests {
             assert!(plain.get("value 3").is_some() && pooled.get("value 3").is_none());
             assert!(pooled.peak_bytes() <= plain.peak_bytes(), "the peak of a training may be in its backward pass");
             let first = |name: &str| pooled.get(name).map(|block| block.first_use);
-            // conv2 is the third operation, and writes the maxima and their places.
+            // conv2 is the third operation, and writes the maxima and their positions.
             assert_eq!(first("value 5"), Some(3));
             assert_eq!(first("kept 4"), (purpose != Purpose::Inference).then_some(3));
             assert_eq!(pooled.get("gradient 3").is_some(), purpose != Purpose::Inference);
         }
-        // Without a mask the ReLU's gradient reads what the pool has read.
+        // Without a mask the ReLU's gradient reads the pool's input.
         assert!(pools(&FusionPlan::with(&n, true, |_| false, |_, _| true)).iter().all(Option::is_none));
         assert!(pools(&FusionPlan::with(&n, false, |_| true, |_, _| true)).iter().all(Option::is_none));
-        let of = |layers: Vec<Layer>| {
+        let fused_pools = |layers: Vec<Layer>| {
             let n = Network::new([2, 6, 6], layers).unwrap();
             pools(&FusionPlan::with(&n, true, |_| true, |_, _| true))
         };
         let conv = || conv2d(2, 3).padding(1);
-        assert_eq!(of(vec![conv(), max_pool(2), flatten(), linear(2)])[0], Some(1), "without a ReLU");
-        assert_eq!(of(vec![conv(), relu(), avg_pool(2), flatten(), linear(2)])[0], None);
-        assert_eq!(of(vec![conv(), gelu(), max_pool(2), flatten(), linear(2)])[0], None);
+        assert_eq!(fused_pools(vec![conv(), max_pool(2), flatten(), linear(2)])[0], Some(1), "without a ReLU");
+        assert_eq!(fused_pools(vec![conv(), relu(), avg_pool(2), flatten(), linear(2)])[0], None);
+        assert_eq!(fused_pools(vec![conv(), gelu(), max_pool(2), flatten(), linear(2)])[0], None);
         assert_eq!(
-            of(vec![conv(), residual([conv()]), max_pool(2), flatten(), linear(2)])[0],
+            fused_pools(vec![conv(), residual([conv()]), max_pool(2), flatten(), linear(2)])[0],
             None,
             "it is read twice"
         );
     }
 
-    /// Of a network of such layers for images of 2 x 6 x 6, whose weight gradients expand what they can.
+    /// A network of such layers for images of 2 x 6 x 6, whose weight gradients expand the gradients of maxima if possible.
     fn unpooling(layers: Vec<Layer>) -> (Network, FusionPlan) {
         let n = Network::new([2, 6, 6], layers).unwrap();
         let s = FusionPlan::with(&n, true, |_| true, |_, _| true).unpooling(n.nodes(), |_| true);
@@ -384,15 +387,15 @@ mod tests {
         let conv = || conv2d(2, 3).padding(1);
         let stage = || vec![conv(), relu(), max_pool(2)];
         let end = || vec![flatten(), linear(2)];
-        // conv1, relu1, pool1, conv2, relu2, pool2: the input gradient of conv2 reads that of its output.
+        // conv1, relu1, pool1, conv2, relu2, pool2: the input gradient of conv2 reads the gradient of its output.
         let (n, s) = unpooling([stage(), stage(), end()].concat());
         let unpools: Vec<bool> = s.nodes.iter().map(|node| node.unpools).collect();
         assert_eq!((&unpools[..4], s.unpooled(0), s.unpooled(3)), (&[true, false, false, false][..], Some(2), None));
         assert_eq!([1, 2, 5].map(|i| skips(&s, i)), [[true; 2], [true; 2], [true, false]]);
-        assert_eq!((s.reads_backwards(n.nodes(), 0), s.reads_backwards(n.nodes(), 3)), (3, 4));
+        assert_eq!((s.backward_input(n.nodes(), 0), s.backward_input(n.nodes(), 3)), (3, 4));
         let stored: Vec<bool> = (0..8).map(|v| s.stores_gradient(n.nodes(), v)).collect();
         assert_eq!(stored, [false, false, false, true, true, true, true, true]);
-        // Without a ReLU; behind a dropout of the input; and where no kernel can.
+        // Without a ReLU; behind a dropout of the input; and with no kernel that supports it.
         let (_, s) = unpooling([vec![conv(), max_pool(2)], end()].concat());
         assert!(s.nodes[0].unpools && !s.nodes[1].mask && skips(&s, 1) == [true; 2]);
         let (_, s) = unpooling([vec![dropout(0.5)], stage(), end()].concat());
@@ -415,8 +418,8 @@ mod tests {
             let [plain, layout] = [&plain, &s].map(|s| plan(&n, s, 16, Dtype::F16, Purpose::Training { overlaps }));
             assert!(plain.get("gradient 1").is_some() && layout.get("gradient 1").is_none());
             assert!(layout.peak_bytes() < plain.peak_bytes());
-            // Seven operations forwards, the loss at 8, backwards from 9: conv1 at 15, the last. It reads the maxima's gradient, their
-            // places, and their values, the mask.
+            // Seven operations forward, the loss at 8, backward from 9: conv1 at 15, the last. It reads the maxima's gradient, their
+            // positions, and their values, which are the mask.
             for name in ["gradient 3", "kept 2", "value 3", "value 0"] {
                 assert_eq!(layout.get(name).map(|b| b.last_use), Some(15), "{name}, overlaps {overlaps}");
             }
@@ -426,7 +429,7 @@ mod tests {
         let (n, s) = unpooling(layers.to_vec());
         let layout = plan(&n, &s, 16, Dtype::F16, Purpose::Training { overlaps: false });
         let last = |name: &str| layout.get(name).map(|b| b.last_use);
-        // Five operations, the loss at 6, backwards from 7: gelu1 at 9, conv1 at 11.
+        // Five operations, the loss at 6, backward from 7: gelu1 at 9, conv1 at 11.
         assert_eq!((last("value 2"), last("gradient 2"), last("kept 1")), (Some(9), Some(11), Some(11)));
         let layout = plan(&n, &s, 16, Dtype::F16, Purpose::Inference);
         assert!(layout.get("kept 1").is_none() && layout.get("value 2").is_some());
@@ -448,7 +451,7 @@ mod tests {
         assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8]);
         assert_eq!(s.nodes.iter().filter(|node| node.mask).count(), 0, "relu1 is read twice, relu3 before a flatten");
         let nodes = n.nodes();
-        // conv2 reads what the sum reads too, and runs backwards after it.
+        // conv2 reads the sum's input too, and runs backward after it.
         assert!(s.joins(nodes, 2, nodes[2].input) && !s.joins(nodes, 4, 2));
         let layout = plan(&n, &s, 4, Dtype::F32, Purpose::Training { overlaps: false });
         assert!(layout.get("joined 2").is_some());

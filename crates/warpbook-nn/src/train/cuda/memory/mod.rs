@@ -1,7 +1,8 @@
-//! Where a network's activations and their gradients are: planned before it runs, in one arena.
+//! Placement of a network's activations and their gradients: planned before it runs, in one arena.
 //!
-//! Time is counted in operations: forwards from 1, then the loss, then backwards, unless it is not trained. What is computed in place shares its memory: a flattened
-//! image, a ReLU or a dropout of what nothing else reads, and the end of a residual branch. The same holds for the gradients.
+//! Time is counted in operations: forward from 1, then the loss, then backward if the network is trained. In-place operations share memory:
+//! a flattened image, a ReLU or a dropout whose input nothing else reads, and the end of a residual branch. Gradients share memory in the
+//! same way.
 
 mod footprint;
 mod fusion_plan;
@@ -17,29 +18,29 @@ pub(in crate::train) use footprint::{ensure_it_fits, footprint, sums_of_gradient
 use fusion_plan::multiplies;
 pub(in crate::train) use fusion_plan::{FusionPlan, NodePlan};
 
-/// What a network's memory is for.
+/// The purpose of a network's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::train) enum Purpose {
     /// Its forward pass alone.
     Inference,
-    /// Training. `overlaps`: weight gradients run on a separate stream, so that what they read is kept to the end of the step.
+    /// Training. `overlaps`: weight gradients run on a separate stream, so that their inputs are kept to the end of the step.
     Training { overlaps: bool },
 }
 
-/// The times at which a network of so many operations uses its memory.
+/// The times at which a network with this many operations uses its memory.
 #[derive(Debug)]
 struct Times {
     count: usize,
-    /// Of each operation backwards; empty where nothing goes backwards.
+    /// Time of each operation's backward pass; empty in inference.
     backward: Vec<usize>,
-    /// Of each operation when it is computed again, where it is.
-    again: Vec<Option<usize>>,
+    /// Time at which each operation is recomputed, if it is.
+    recomputation: Vec<Option<usize>>,
 }
 
 impl Times {
-    fn of(network: &Network, fusion: &FusionPlan, trains: bool) -> Self {
+    fn new(network: &Network, fusion: &FusionPlan, trains: bool) -> Self {
         let count = network.nodes().len();
-        let mut times = Self { count, backward: Vec::new(), again: vec![None; count] };
+        let mut times = Self { count, backward: Vec::new(), recomputation: vec![None; count] };
         if !trains {
             return times;
         }
@@ -50,8 +51,8 @@ impl Times {
             now
         };
         for segment in network.segments().into_iter().rev() {
-            for i in segment.clone().filter(|i| fusion.computes_again(network.nodes(), *i)) {
-                times.again[i] = Some(next());
+            for i in segment.clone().filter(|i| fusion.recomputes(network.nodes(), *i)) {
+                times.recomputation[i] = Some(next());
             }
             segment.rev().for_each(|i| times.backward[i] = next());
         }
@@ -62,18 +63,18 @@ impl Times {
         i + 1
     }
 
-    /// When the second stream has surely done what it was given at a time: before a segment is computed again, and at the end.
+    /// The time by which the second stream has surely finished work given to it at `time`: before a segment is recomputed, and at the end.
     fn joined(&self, time: usize) -> usize {
-        let joins = self.again.iter().flatten().copied().filter(|again| *again > time);
-        joins.min().map_or_else(|| self.backward[0], |again| again - 1)
+        let joins = self.recomputation.iter().flatten().copied().filter(|next| *next > time);
+        joins.min().map_or_else(|| self.backward[0], |next| next - 1)
     }
 
-    /// When the outputs are read.
+    /// Time at which the outputs are read.
     fn loss(&self) -> usize {
         self.count + 1
     }
 
-    /// `None` where nothing goes backwards.
+    /// Time of an operation's backward pass; `None` in inference.
     fn backward(&self, i: usize) -> Option<usize> {
         self.backward.get(i).copied()
     }
@@ -95,8 +96,8 @@ fn value_name(buffer: usize) -> String {
     format!("value {buffer}")
 }
 
-/// The name of an array that is written again for the backward pass.
-fn again(name: &str) -> String {
+/// Name of an array that is written again for the backward pass.
+fn recomputed_name(name: &str) -> String {
     format!("{name} again")
 }
 
@@ -116,7 +117,7 @@ fn scratch_name(i: usize, backwards: bool) -> String {
     format!("scratch {i} {}", u8::from(backwards))
 }
 
-/// What the memory of a network is planned for.
+/// Inputs of a memory plan.
 struct MemoryPlanner<'a> {
     network: &'a Network,
     fusion: &'a FusionPlan,
@@ -126,19 +127,19 @@ struct MemoryPlanner<'a> {
 }
 
 impl MemoryPlanner<'_> {
-    /// When what the weight gradient of an operation reads is free.
+    /// Time until which the inputs of an operation's weight gradient are needed.
     fn weight_gradient(&self, i: usize) -> Option<usize> {
         self.times.backward(i).map(|time| if self.overlaps { self.times.joined(time) } else { time })
     }
 
-    /// Plans what an operation keeps for its backward pass, and what it needs while it runs.
+    /// Plans the arrays that an operation keeps for its backward pass, and its temporary memory.
     fn plan_kept(&self, i: usize, node: &Node, plan: &mut ArenaPlan) {
         let (forward, backward) = (self.times.forward(i), self.times.backward(i));
         let b = self.network.batch_norm_sizes(node, self.batch);
         match node.op {
             Op::Pool(p) if p.kind == PoolKind::Max => {
                 let by = self.fusion.nodes.iter().position(|conv| conv.pool == Some(i));
-                // An epilogue writes the places earlier, and only for gradients.
+                // An epilogue writes the positions earlier, and only for gradients.
                 let first = by.map_or(forward, |conv| self.times.forward(conv));
                 if by.is_none() || backward.is_some() {
                     let len = self.network.value(node.output).elements() * self.batch;
@@ -146,9 +147,9 @@ impl MemoryPlanner<'_> {
                         .filter(|conv| self.fusion.nodes[*conv].unpools)
                         .map_or(backward, |conv| self.weight_gradient(conv));
                     let last = last.unwrap_or(forward);
-                    if let Some(time) = self.times.again[by.unwrap_or(i)] {
+                    if let Some(time) = self.times.recomputation[by.unwrap_or(i)] {
                         plan.add(kept_name(i), len, first, forward);
-                        plan.add(again(&kept_name(i)), len, time, last);
+                        plan.add(recomputed_name(&kept_name(i)), len, time, last);
                     } else {
                         plan.add(kept_name(i), len, first, last);
                     }
@@ -162,8 +163,8 @@ impl MemoryPlanner<'_> {
                     let Some(time) = time else { continue };
                     let scratch = 8 * batch_norm::cuda::Normalisation::sums_len(&b) + 12 * b.channels;
                     plan.add(scratch_name(i, backwards), scratch, time, time);
-                    if let Some(time) = self.times.again[i].filter(|_| !backwards) {
-                        plan.add(again(&scratch_name(i, false)), scratch, time, time);
+                    if let Some(time) = self.times.recomputation[i].filter(|_| !backwards) {
+                        plan.add(recomputed_name(&scratch_name(i, false)), scratch, time, time);
                     }
                 }
             }
@@ -180,7 +181,7 @@ impl MemoryPlanner<'_> {
     }
 }
 
-/// The memory of batches of so many samples.
+/// Plans the memory of batches with this many samples.
 pub(in crate::train) fn plan(
     network: &Network,
     fusion: &FusionPlan,
@@ -191,12 +192,12 @@ pub(in crate::train) fn plan(
     let nodes = network.nodes();
     let trains = purpose != Purpose::Inference;
     let overlaps = purpose == Purpose::Training { overlaps: true };
-    let planner = MemoryPlanner { network, fusion, times: Times::of(network, fusion, trains), batch, overlaps };
+    let planner = MemoryPlanner { network, fusion, times: Times::new(network, fusion, trains), batch, overlaps };
     let (times, count) = (&planner.times, network.values().len());
     let bytes = |value: ValueId| network.value(value).elements().saturating_mul(batch * dtype.bytes() as usize);
     let (mut values, mut gradients) = (vec![Life::default(); count], vec![Life::default(); count]);
-    // From when they are computed again, of what is.
-    let mut again_values = vec![Life::default(); count];
+    // Lives of recomputed values, starting at the recomputation.
+    let mut recomputed_values = vec![Life::default(); count];
     let buffer = |value: ValueId| fusion.buffer[value];
     values[buffer(0)].at(0);
     values[buffer(count - 1)].at(times.loss());
@@ -208,9 +209,10 @@ pub(in crate::train) fn plan(
         for read in others.into_iter().chain([node.input, fusion.writes(nodes, i)]) {
             if fusion.is_stored(nodes, read) {
                 values[buffer(read)].at(forward);
-                // What an operation reads of a segment before is kept, and so used as it is.
-                let lives = if trains && fusion.again[buffer(read)] { &mut again_values } else { &mut values };
-                lives[buffer(read)].at(times.again[i]);
+                // Inputs from an earlier segment are kept, and so used as they are.
+                let lives =
+                    if trains && fusion.recomputed[buffer(read)] { &mut recomputed_values } else { &mut values };
+                lives[buffer(read)].at(times.recomputation[i]);
             }
         }
         for read in others.into_iter().chain([node.input, node.output]) {
@@ -219,13 +221,13 @@ pub(in crate::train) fn plan(
             }
         }
         let mut used_backwards = |value: ValueId, time: Option<usize>| {
-            let lives = if fusion.again[buffer(value)] { &mut again_values } else { &mut values };
+            let lives = if fusion.recomputed[buffer(value)] { &mut recomputed_values } else { &mut values };
             lives[buffer(value)].at(time);
         };
         if multiplies(&node.op) {
             let read = planner.weight_gradient(i);
             used_backwards(node.input, read);
-            gradients[buffer(fusion.reads_backwards(nodes, i))].at(read);
+            gradients[buffer(fusion.backward_input(nodes, i))].at(read);
             if let Some(pool) = fusion.unpooled(i).filter(|pool| fusion.nodes[*pool].mask) {
                 used_backwards(nodes[pool].output, read);
             }
@@ -242,7 +244,7 @@ pub(in crate::train) fn plan(
         }
         let adds = others.is_none() && !fusion.in_place(node) && fusion.joins(nodes, i, node.input);
         let is_needed = fusion.needs_gradient(node.input);
-        // A layer of the learner's own with parameters writes the gradient of its input in any case.
+        // A custom layer with parameters writes the gradient of its input in any case.
         let writes_apart = adds && is_needed || node.op == Op::Own && !is_needed && !node.params.is_empty();
         if let Some(backward) = backward.filter(|_| writes_apart) {
             plan.add(join_name(i), bytes(node.input), backward, backward);
@@ -251,8 +253,8 @@ pub(in crate::train) fn plan(
     }
     let sizes: Vec<usize> =
         (0..count).map(|b| (0..count).filter(|v| buffer(*v) == b).map(bytes).max().unwrap_or(0)).collect();
-    let names: [fn(usize) -> String; 3] = [value_name, |b| again(&value_name(b)), gradient_name];
-    for (lives, name) in [&values, &again_values, &gradients].into_iter().zip(names) {
+    let names: [fn(usize) -> String; 3] = [value_name, |b| recomputed_name(&value_name(b)), gradient_name];
+    for (lives, name) in [&values, &recomputed_values, &gradients].into_iter().zip(names) {
         for (b, life) in lives.iter().enumerate() {
             if let Some((first, last)) = life.0 {
                 plan.add(name(b), sizes[b], first, last);
@@ -262,14 +264,14 @@ pub(in crate::train) fn plan(
     plan.layout()
 }
 
-/// Bytes that an operation needs in a plan.
+/// Bytes that a plan holds for an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::train) struct NodeBytes {
-    /// Of its output; 0 where it computes in place.
+    /// Output; 0 if it computes in place.
     pub output: u64,
-    /// Of the gradient of that.
+    /// Gradient of the output.
     pub gradient: u64,
-    /// Of all else: places of maxima, statistics, partial sums, a gradient that is added to another.
+    /// Everything else: positions of maxima, statistics, partial sums, a gradient that is added to another.
     pub other: u64,
 }
 
@@ -278,14 +280,14 @@ pub(in crate::train) fn input_bytes(layout: &ArenaLayout) -> u64 {
     layout.get(&value_name(0)).map_or(0, |block| block.bytes as u64)
 }
 
-/// What operation `i` adds to a plan.
+/// Bytes that operation `i` adds to a plan.
 pub(in crate::train) fn node_bytes(layout: &ArenaLayout, fusion: &FusionPlan, node: &Node, i: usize) -> NodeBytes {
-    let of = |name: &str| layout.get(name).map_or(0, |block| block.bytes as u64);
+    let bytes_of = |name: &str| layout.get(name).map_or(0, |block| block.bytes as u64);
     let buffer = fusion.buffer[node.output];
     let [output, gradient] =
-        if buffer == node.output { [of(&value_name(buffer)), of(&gradient_name(buffer))] } else { [0, 0] };
+        if buffer == node.output { [bytes_of(&value_name(buffer)), bytes_of(&gradient_name(buffer))] } else { [0, 0] };
     let other = [kept_name(i), join_name(i), scratch_name(i, false), scratch_name(i, true)];
-    let twice = |name: &str| of(name) + of(&again(name));
+    let twice = |name: &str| bytes_of(name) + bytes_of(&recomputed_name(name));
     let output = if output > 0 { twice(&value_name(buffer)) } else { 0 };
     NodeBytes { output, gradient, other: other.iter().map(|name| twice(name)).sum() }
 }
@@ -315,39 +317,39 @@ impl Memory {
         self.array(&value_name(buffer), len)
     }
 
-    /// The same of what is computed again for the backward pass.
-    pub fn value_again(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
-        self.array(&again(&value_name(buffer)), len)
+    /// The first `len` elements of a recomputed value's buffer.
+    pub fn recomputed_value(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
+        self.array(&recomputed_name(&value_name(buffer)), len)
     }
 
-    /// As [`Memory::kept`], of what is computed again.
-    pub fn kept_again<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
-        Ok(self.arena.planned::<T>(&again(&kept_name(i)))?.range(..len))
+    /// Like [`Memory::kept`], for recomputed operations.
+    pub fn recomputed_kept<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
+        Ok(self.arena.planned::<T>(&recomputed_name(&kept_name(i)))?.range(..len))
     }
 
-    /// The first `len` elements of its gradient's.
+    /// The first `len` elements of the buffer of a value's gradient.
     pub fn gradient(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
         self.array(&gradient_name(buffer), len)
     }
 
-    /// Where the gradient of a node's input is computed before it is added to another.
+    /// Temporary array for the gradient of a node's input, before it is added to another.
     pub fn joined(&self, i: usize, len: usize) -> Result<DeviceArray> {
         self.array(&join_name(i), len)
     }
 
-    /// What a node keeps for its backward pass.
+    /// Array that a node keeps for its backward pass.
     pub fn kept<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
         Ok(self.arena.planned::<T>(&kept_name(i))?.range(..len))
     }
 
-    /// What a node needs while it runs: f64 `[sums]`, then f32 `[lines]`.
+    /// Temporary memory of a node: f64 `[sums]`, then f32 `[lines]`.
     pub fn scratch(&self, i: usize, backwards: bool, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
         self.scratch_of(&scratch_name(i, backwards), sums, lines)
     }
 
-    /// What a node needs while it is computed again.
-    pub fn scratch_again(&self, i: usize, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
-        self.scratch_of(&again(&scratch_name(i, false)), sums, lines)
+    /// Temporary memory of a node that is recomputed.
+    pub fn recomputation_scratch(&self, i: usize, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
+        self.scratch_of(&recomputed_name(&scratch_name(i, false)), sums, lines)
     }
 
     fn scratch_of(&self, name: &str, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
@@ -373,15 +375,15 @@ mod tests {
         let layers = [own(&scale), conv2d(4, 1), own(&scale), flatten(), relu(), dropout(0.5), linear(3)];
         let n = Network::new([2, 5, 5], layers).unwrap();
         let s = FusionPlan::with(&n, true, |_| false, |_, _| false);
-        // The ReLU may not write over what scale2 has written, which the flattened image shares; the dropout may over the ReLU.
+        // The ReLU may not overwrite the output of scale2, which the flattened image shares; the dropout may overwrite the ReLU's.
         assert_eq!(s.buffer, [0, 1, 2, 3, 3, 5, 5, 7]);
         let layout = plan(&n, &s, 8, Dtype::F16, Purpose::Training { overlaps: false });
         let uses = |name: &str| layout.get(name).map(|b| (b.first_use, b.last_use)).unwrap();
-        // Seven operations forwards from 1, the loss at 8, backwards from 9: scale2 is the third, backwards at 13, scale1 at 15.
+        // Seven operations forward from 1, the loss at 8, backward from 9: scale2 is the third, backward at 13, scale1 at 15.
         assert!(uses("value 3").1 >= 13 && uses("value 2").1 >= 13 && uses("value 0").1 == 15);
         assert_eq!((uses("scratch 2 1"), uses("scratch 0 1")), ((13, 13), (15, 15)));
         assert_eq!(layout.get("scratch 2 1").unwrap().bytes, 4 * 8 * 4, "a row of four numbers for each sample");
-        // Nobody needs the gradient of the network's input, which scale1 writes nevertheless.
+        // Nothing needs the gradient of the network's input, which scale1 writes nevertheless.
         assert_eq!(uses("joined 0"), (15, 15));
     }
 
@@ -390,9 +392,9 @@ mod tests {
         for fused in [false, true] {
             let n = mnist_cnn(0.25, 0.5);
             let fusion = FusionPlan::with(&n, fused, |_| true, |_, _| false);
-            let of = |purpose| plan(&n, &fusion, 512, Dtype::F16, purpose);
-            let layout = of(Purpose::Training { overlaps: false });
-            let overlapping = of(Purpose::Training { overlaps: true });
+            let plan_for = |purpose| plan(&n, &fusion, 512, Dtype::F16, purpose);
+            let layout = plan_for(Purpose::Training { overlaps: false });
+            let overlapping = plan_for(Purpose::Training { overlaps: true });
             assert!(overlapping.peak_bytes() > layout.peak_bytes(), "gradients are kept longer");
             let blocks = layout.blocks();
             for (i, a) in blocks.iter().enumerate() {
@@ -430,7 +432,7 @@ mod tests {
             let training = plan(&n, &fusion, batch, Dtype::F32, Purpose::Training { overlaps: true });
             let [own, training] = [layout.peak_bytes(), training.peak_bytes()];
             assert!(own < training * 2 / 3, "{own} of {training} bytes");
-            // All that is there in training is written here, too: every value has a place.
+            // Every array of training is written here, too: every value has a place.
             for value in 0..n.values().len() {
                 assert!(layout.get(&value_name(fusion.buffer[value])).is_some(), "value {value}");
             }

@@ -17,7 +17,7 @@ impl Builder<'_> {
         if !fusion.needs_gradient(node.output) || fusion.nodes[i].skips_backward {
             return Ok(());
         }
-        let dy = self.gradient(fusion.reads_backwards(self.network().nodes(), i))?;
+        let dy = self.gradient(fusion.backward_input(self.network().nodes(), i))?;
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
             self.weight_gradient(i, &dy)?;
         }
@@ -29,7 +29,7 @@ impl Builder<'_> {
             return self.batch_norm_backward(i, dy);
         }
         if node.op == Op::Own {
-            return self.own_backward(i, dy);
+            return self.custom_layer_backward(i, dy);
         }
         if !needed {
             return Ok(());
@@ -86,7 +86,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// What masks the gradient of a pool behind a ReLU, its output, and the factor of a dropout after it.
+    /// The mask for the gradient of a pool behind a ReLU, which is the pool's output, and the factor of a dropout after it.
     fn pool_mask(&self, i: usize) -> Result<Option<(DeviceArray, f32)>> {
         let fusion = self.parts.fusion;
         if !fusion.nodes[i].mask {
@@ -97,7 +97,7 @@ impl Builder<'_> {
         Ok(Some((self.value(self.node(i).output)?, scale)))
     }
 
-    /// Both inputs get the gradient of the sum.
+    /// Passes the gradient of a sum on to both inputs.
     fn add_backward(&mut self, i: usize, other: ValueId, dy: &DeviceArray) -> std::result::Result<(), TrainError> {
         let (node, fusion) = (self.node(i), self.parts.fusion);
         for value in [other, node.input] {
@@ -128,7 +128,7 @@ impl Builder<'_> {
         let [dgamma, dbeta] = [0, 1].map(|p| params.gradient(node.params[p]));
         let needed = fusion.needs_gradient(node.input);
         let joins = needed && fusion.joins(self.network().nodes(), i, node.input);
-        // The kernel writes dx in any case: over dy, where nothing reads it.
+        // The kernel writes dx in any case: over dy, if nothing reads dx.
         let dx = match (needed, joins) {
             (false, _) => dy.clone(),
             (_, true) => memory.joined(i, self.len(node.input))?,
@@ -148,7 +148,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The gradient of the bias alone, where a layer has one.
+    /// Computes the gradient of the bias alone, if a layer has one.
     fn frozen_gradient(&mut self, i: usize, dy: &DeviceArray) -> Result<()> {
         let (node, device, options) = (self.node(i), self.parts.device, self.parts.options);
         let Some(id) = node.params.get(1) else { return Ok(()) };
@@ -163,7 +163,7 @@ impl Builder<'_> {
         let workspace = Workspace::new(device, sums.workspace_bytes())?;
         let dy = dy.clone();
         self.push(&node.name, "weight gradient", move |s| sums.queue(s, &dy, &db, &workspace));
-        self.last_on(On::Side);
+        self.run_last_on(On::Side);
         Ok(())
     }
 
@@ -184,8 +184,8 @@ impl Builder<'_> {
                     let mask = self.pool_mask(pool)?;
                     self.push(&node.name, "weight gradient", move |s| {
                         let mask = mask.as_ref().map(|(mask, scale)| (mask, *scale));
-                        let of = PooledGradient { dy: &dy, places: &places, mask };
-                        c.pooled_weight_gradient(s, &x, &of, &dw, db.as_ref(), &workspace)
+                        let pooled = PooledGradient { dy: &dy, places: &places, mask };
+                        c.pooled_weight_gradient(s, &x, &pooled, &dw, db.as_ref(), &workspace)
                     });
                 } else {
                     self.push(&node.name, "weight gradient", move |s| {
@@ -195,7 +195,7 @@ impl Builder<'_> {
             }
             Some(Multiply::Linear(l)) => {
                 let dw = params.gradient_array(node.params[0]);
-                // Where the bias travels later, the weights do not wait for its gradient.
+                // If the bias is reduced later, the weights do not wait for its gradient.
                 let later = db.clone().filter(|_| self.reductions.front().is_some_and(|r| r.node == i && !r.with_bias));
                 let db = db.filter(|_| later.is_none());
                 let (linear, of_bias, of_weights) = (l.clone(), dy.clone(), workspace.clone());
@@ -203,20 +203,20 @@ impl Builder<'_> {
                     linear.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &of_weights)
                 });
                 if let Some(db) = later {
-                    self.last_on(on);
+                    self.run_last_on(on);
                     self.reduce(i);
                     self.push(&node.name, "bias gradient", move |s| l.bias_gradient(s, &of_bias, &db, &workspace));
                 }
             }
             None => {}
         }
-        self.last_on(on);
+        self.run_last_on(on);
         self.reduce(i);
         Ok(())
     }
 
-    /// Where a layer's weight gradient runs, and with which workspace: next to the input gradients, or after them where the layer has none, as
-    /// the first: the first stream then waits for nothing but the end of the second.
+    /// Stream and workspace of a layer's weight gradient: next to the input gradients, or after them if the layer has none, as the first
+    /// layer: the first stream then waits only for the end of the second.
     fn stream_of_weights(&self, i: usize) -> (On, Workspace) {
         let at = usize::from(self.parts.fusion.needs_gradient(self.node(i).input));
         ([On::Main, On::Side][at], self.workspaces[at].clone())

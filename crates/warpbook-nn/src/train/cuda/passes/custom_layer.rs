@@ -1,4 +1,4 @@
-//! Passes of layers of the learner's own.
+//! Passes of custom layers.
 
 use super::Builder;
 use crate::ops::custom_layer::cuda::Backward;
@@ -11,14 +11,14 @@ impl Builder<'_> {
         self.node(i).params.iter().map(|id| self.parts.params.master(*id)).collect()
     }
 
-    pub(super) fn own_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) {
+    pub(super) fn custom_layer_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) {
         let Some(kernels) = self.parts.kernels.own[i].clone() else { return };
         let (n, parameters) = (self.n, self.own_parameters(i));
         self.push(&self.node(i).name, "forward", move |s| kernels.forward(s, n, (&x, &y), &parameters));
     }
 
-    /// The gradients of the input and of the parameters.
-    pub(super) fn own_backward(&mut self, i: usize, dy: DeviceArray) -> Result<(), TrainError> {
+    /// Computes the gradients of the input and of the parameters.
+    pub(super) fn custom_layer_backward(&mut self, i: usize, dy: DeviceArray) -> Result<(), TrainError> {
         let (n, node, fusion, memory) = (self.n, self.node(i), self.parts.fusion, self.parts.memory);
         let Some(kernels) = self.parts.kernels.own[i].clone() else { return Ok(()) };
         let needed = fusion.needs_gradient(node.input);
@@ -26,7 +26,7 @@ impl Builder<'_> {
             return Ok(());
         }
         let joins = needed && fusion.joins(self.network().nodes(), i, node.input);
-        // The kernel writes dx in any case; it may still read dy then, so where nothing reads dx it has its own memory.
+        // The kernel writes dx in any case, and may still read dy while doing so; if nothing reads dx, it gets its own memory.
         let dx = if joins || !needed { memory.joined(i, self.len(node.input))? } else { self.gradient(node.input)? };
         let len = node.own.as_ref().map_or(0, |own| kernels.sizes(n).shares(own).1);
         let scratch = if len > 0 { Some(memory.scratch(i, true, 0, len)?.1) } else { None };

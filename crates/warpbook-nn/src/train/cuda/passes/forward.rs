@@ -21,8 +21,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The same for the backward pass, of the same bits; running statistics stay as they are.
-    pub(super) fn forward_again(&mut self, i: usize) -> Result<(), TrainError> {
+    /// Recomputes an operation for the backward pass, to the same bits; running statistics stay unchanged.
+    pub(super) fn recompute_forward(&mut self, i: usize) -> Result<(), TrainError> {
         let before = self.passes.len();
         self.queue_forward(i)?;
         let name = format!("{} recomputation", self.node(i).name);
@@ -64,7 +64,7 @@ impl Builder<'_> {
             },
             Op::Flatten if in_place => {}
             Op::Flatten => self.copy(&node.name, "forward", &x, &y),
-            Op::Own => self.own_forward(i, x, y),
+            Op::Own => self.custom_layer_forward(i, x, y),
             Op::Add(other) => {
                 let (kernel, other) = (kernels.add()?, self.value(other)?);
                 self.push(&node.name, "forward", move |s| kernel.forward(s, &other, &x, &y));
@@ -105,16 +105,19 @@ impl Builder<'_> {
         let node = self.node(i);
         let kernel = self.parts.kernels.normalisation()?;
         let mut b = self.network().batch_norm_sizes(node, self.n);
-        if self.again {
-            // The running statistics have this batch's already.
+        if self.is_recomputing {
+            // The running statistics already include this batch.
             b.momentum = 0.0;
         }
         let pixels = self.network().value(node.input).positions();
         let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|p| self.parts.params.master(node.params[p]));
         let sums = Normalisation::sums_len(&b);
         let (memory, lines) = (self.parts.memory, 3 * b.channels);
-        let (sums, lines) =
-            if self.again { memory.scratch_again(i, sums, lines)? } else { memory.scratch(i, false, sums, lines)? };
+        let (sums, lines) = if self.is_recomputing {
+            memory.recomputation_scratch(i, sums, lines)?
+        } else {
+            memory.scratch(i, false, sums, lines)?
+        };
         if !self.trains {
             self.push(&node.name, "forward", move |s| {
                 let pairs = ([&gamma, &beta], [&mean, &variance]);

@@ -26,7 +26,7 @@ use warpbook_device::{Communicator, CudaDevice, Result, Slice, Stream};
 use warpbook_gemm::{DeviceArray, Gemm, Workspace};
 use warpbook_ranks::Shard;
 
-/// All that the passes of a network are made of.
+/// Inputs from which a network's passes are built.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts<'a> {
     pub device: &'a CudaDevice,
@@ -39,37 +39,37 @@ pub(super) struct Parts<'a> {
     pub kernels: &'a LayerKernels,
 }
 
-/// What a step or an evaluation needs around them.
+/// Additional inputs of a step or an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepParts<'a> {
     pub recipe: &'a Recipe,
     pub control: &'a Control,
     pub kernels: &'a StepKernels,
-    /// The place of its first sample in the global batch.
+    /// Position of its first sample in the global batch.
     pub place: usize,
 }
 
 /// A reduction over the ranks, which is ready once an operation's backward pass is queued.
 pub(super) struct Reduction {
-    /// Whether the gradient of that operation's bias is in it, where it has one.
+    /// True if it includes the gradient of that operation's bias, if there is one.
     pub with_bias: bool,
-    /// The operation's number.
+    /// Index of the operation.
     pub node: usize,
     pub name: String,
-    /// The parameters that can be updated after it, next to later reductions; they end where those of the reduction before begin. `None` leaves them
-    /// to the update at the end.
+    /// Parameters that can be updated after it, next to later reductions; they end where those of the previous reduction begin. `None`
+    /// leaves them to the update at the end.
     pub ready: Option<Range<usize>>,
     pub launch: Launch,
 }
 
-/// What a step of one of several ranks knows of the others.
+/// The other ranks, as a step on one of them sees them.
 #[derive(Debug, Clone)]
 pub(super) struct OfRanks {
     /// This rank's samples.
     pub shard: Shard,
-    /// Adds up the statistics of batch normalisation, where they are of all ranks.
+    /// Adds up the statistics of batch normalisation, if ranks share them.
     pub norm: Option<Arc<Communicator>>,
-    /// Room for what the parameters that are updated early were before, where that may have to be taken back.
+    /// Memory to save parameters that are updated early, if the update may have to be reverted.
     pub kept: Option<Slice<f32>>,
 }
 
@@ -82,11 +82,11 @@ struct AcrossRanks {
 }
 
 impl AcrossRanks {
-    /// Calls a pass's kernels with what joins the ranks' statistics, if anything does.
+    /// Calls a pass's kernels with the means to join the ranks' statistics, if they share them.
     fn with<R>(this: Option<&Self>, call: impl FnOnce(Option<Across<'_>>) -> R) -> R {
-        let Some(of) = this else { return call(None) };
-        let add = |stream: &Stream, totals: &Slice<f64>| of.ranks.sum(stream, totals);
-        call(Some(Across { rows: of.rows, counts: of.counts, totals: &of.totals, add: &add }))
+        let Some(across) = this else { return call(None) };
+        let add = |stream: &Stream, totals: &Slice<f64>| across.ranks.sum(stream, totals);
+        call(Some(Across { rows: across.rows, counts: across.counts, totals: &across.totals, add: &add }))
     }
 }
 
@@ -112,48 +112,48 @@ impl Multiply {
     }
 }
 
-/// Makes the passes of a batch of `n` samples.
+/// Builds the passes of a batch of `n` samples.
 struct Builder<'a> {
     parts: Parts<'a>,
     n: usize,
-    /// Which part of a batch its samples are; `None` where they are the whole.
+    /// The part of a batch that its samples form; `None` for a whole batch.
     part: Option<Part>,
-    /// The place of their first one in the global batch, by which dropout and augmentation draw.
+    /// Position of the first sample in the global batch, from which dropout and augmentation draw.
     place: usize,
     trains: bool,
     ranks: Option<OfRanks>,
-    /// What dropout draws its numbers by: the seed, and the step.
+    /// Seed and step from which dropout draws its numbers.
     random: Option<(u64, Slice<u32>)>,
     products: Vec<Option<Multiply>>,
-    /// Of the first stream, and of the second.
+    /// Workspaces of the first and the second stream.
     workspaces: [Workspace; 2],
-    /// The targets of a batch of rows.
+    /// Targets of a batch of rows.
     targets: Option<Slice<f32>>,
-    /// Whether it is past the loss, so that what is computed again is where it is then.
-    again: bool,
+    /// True after the loss, when recomputed values are read from their new places.
+    is_recomputing: bool,
     passes: Vec<Pass>,
-    /// What is still to be reduced over the ranks, in the order in which it is ready, and whether there ever was anything.
+    /// Reductions that are still to be queued, in the order in which they become ready, and whether there ever was one.
     reductions: VecDeque<Reduction>,
     links: bool,
-    /// Of each reduction that was queued, the parameters that can be updated after it.
+    /// For each queued reduction, the parameters that can be updated after it.
     ready: Vec<Option<Range<usize>>>,
 }
 
-/// A part of a batch that goes through the network by itself; gradients are added up over the parts.
+/// A part of a batch that passes through the network separately; gradients are added up over the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
-    /// Its number.
+    /// Index of the part.
     at: usize,
-    /// The place of its first sample in the batch.
+    /// Position of its first sample in the batch.
     first: usize,
-    /// Samples of the batch.
-    of: usize,
+    /// Number of samples of the batch.
+    batch_len: usize,
 }
 
-/// The pass that comes after all parts of a batch.
+/// Name of the pass that follows all parts of a batch.
 pub(super) const LOSS_OF_PARTS: &str = "loss of all parts";
 
-/// The passes of a step with `n` samples of a data set, or of their evaluation.
+/// Builds the passes of a training step or an evaluation with `n` samples of a data set.
 pub(super) fn passes(
     parts: Parts<'_>,
     step: StepParts<'_>,
@@ -171,7 +171,7 @@ pub(super) fn passes(
         for (at, part) in first.iter().enumerate() {
             let mut builder = Builder::new(parts, part.len(), trains, workspaces)?;
             builder.passes = passes;
-            builder.part = Some(Part { at, first: part.start, of: n });
+            builder.part = Some(Part { at, first: part.start, batch_len: n });
             builder.ranks = ranks.clone();
             builder.gradients(step, set)?;
             passes = builder.passes;
@@ -180,7 +180,7 @@ pub(super) fn passes(
     let last = all.last().cloned().unwrap_or(0..n);
     let mut builder = Builder::new(parts, last.len(), trains, workspaces)?;
     builder.passes = passes;
-    builder.part = (all.len() > 1).then_some(Part { at: all.len() - 1, first: last.start, of: n });
+    builder.part = (all.len() > 1).then_some(Part { at: all.len() - 1, first: last.start, batch_len: n });
     builder.ranks = ranks;
     builder.links = !reductions.is_empty();
     builder.reductions = reductions.into();
@@ -189,7 +189,7 @@ pub(super) fn passes(
         if builder.part.is_some() {
             let control = step.control.clone();
             builder.push(LOSS_OF_PARTS, "", move |s| control.queue_loss_of_parts(s, n, all.len()));
-            // Now that they are the sums over all parts.
+            // From here on they are the sums over all parts.
             let part = builder.part.take();
             builder.reduce(0);
             builder.part = part;
@@ -200,8 +200,8 @@ pub(super) fn passes(
     Ok(builder.passes)
 }
 
-/// The passes of `n` samples through a network that is not trained: `write` queues the samples into the array of its input, `read`
-/// what is done with its outputs.
+/// Builds the passes of `n` samples through a network that is not trained: `write` queues the samples into its input array, `read`
+/// processes its outputs.
 pub(super) fn inference(
     parts: Parts<'_>,
     n: usize,
@@ -219,7 +219,7 @@ pub(super) fn inference(
 }
 
 impl<'a> Builder<'a> {
-    /// No passes yet; the products of all layers are planned, and the workspaces are as large as they need them.
+    /// Starts without passes; plans the products of all layers, and makes the workspaces large enough for them.
     fn new(parts: Parts<'a>, n: usize, trains: bool, workspaces: &mut [Option<Workspace>; 2]) -> Result<Self> {
         let Parts { device, gemm, network, options, fusion, .. } = parts;
         let dtype = options.precision.products();
@@ -243,7 +243,7 @@ impl<'a> Builder<'a> {
         };
         let products = network.nodes().iter().enumerate().map(product).collect::<Result<Vec<_>>>()?;
         let bytes = products.iter().flatten().map(Multiply::workspace_bytes).max().unwrap_or(0);
-        // One a stream for all programs, since they run one after the other. A larger batch has come first, as a rule.
+        // One workspace per stream serves all programs, since they run one after the other. The largest batch usually comes first.
         let workspace = |there: &mut Option<Workspace>| -> Result<Workspace> {
             Ok(match there {
                 Some(there) if there.bytes() >= bytes => there.clone(),
@@ -264,7 +264,7 @@ impl<'a> Builder<'a> {
             products,
             workspaces,
             targets: None,
-            again: false,
+            is_recomputing: false,
             passes: Vec::new(),
             reductions: VecDeque::new(),
             links: false,
@@ -272,7 +272,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// A batch, or a part of one, forwards and in training backwards.
+    /// Queues a batch, or a part of one, forward and in training backward.
     fn gradients(&mut self, step: StepParts<'_>, set: &Resident) -> std::result::Result<(), TrainError> {
         self.place = step.place + self.part.map_or(0, |part| part.first);
         self.random = Some((step.recipe.seed, step.control.step()));
@@ -289,17 +289,17 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Adds a part's gradients to those of the parts before it, in f32. The gradients' own arrays then hold the sum.
+    /// Adds a part's gradients to those of earlier parts, in f32. The gradients' own arrays then hold the sum.
     fn add_up(&mut self, step: StepParts<'_>) -> Result<()> {
         let (Some(part), Some(sums)) = (self.part, &step.kernels.sums) else { return Ok(()) };
-        let of = (self.n as f32 / part.of as f32, part.at == 0);
+        let share_and_first = (self.n as f32 / part.batch_len as f32, part.at == 0);
         let (exact, rounded) = self.parts.params.gradients();
         let arrays: Vec<DeviceArray> = std::iter::once((&exact).into()).chain(rounded).collect();
         let sums = sums.clone();
         self.push("sum of gradients", "", move |s| {
-            sums.iter().zip(&arrays).try_for_each(|((kernel, sum), array)| kernel.queue(s, array, of, sum))
+            sums.iter().zip(&arrays).try_for_each(|((kernel, sum), array)| kernel.queue(s, array, share_and_first, sum))
         });
-        self.last_on(On::Both);
+        self.run_last_on(On::Both);
         Ok(())
     }
 
@@ -307,16 +307,16 @@ impl<'a> Builder<'a> {
         (0..self.network().nodes().len()).try_for_each(|i| self.forward(i))
     }
 
-    /// Segment by segment from the last: what is computed again, then the gradients.
+    /// Goes through the segments from the last: recomputation, then gradients.
     fn backward_all(&mut self) -> std::result::Result<(), TrainError> {
-        self.again = true;
+        self.is_recomputing = true;
         for segment in self.network().segments().into_iter().rev() {
             let before = self.passes.len();
             let nodes = self.network().nodes();
-            let again: Vec<usize> = segment.clone().filter(|i| self.parts.fusion.computes_again(nodes, *i)).collect();
-            again.iter().try_for_each(|i| self.forward_again(*i))?;
-            if !again.is_empty() {
-                // What the second stream still reads may lie where this is written.
+            let operations: Vec<usize> = segment.clone().filter(|i| self.parts.fusion.recomputes(nodes, *i)).collect();
+            operations.iter().try_for_each(|i| self.recompute_forward(*i))?;
+            if !operations.is_empty() {
+                // The second stream may still read memory that is written here.
                 if self.passes.len() == before {
                     self.push("recomputation", "", |_| Ok(()));
                 }
@@ -328,11 +328,11 @@ impl<'a> Builder<'a> {
                 Ok::<_, TrainError>(())
             })?;
         }
-        self.again = false;
+        self.is_recomputing = false;
         Ok(())
     }
 
-    /// Reduces over the ranks what is ready after an operation's backward pass; of a batch in parts, not before the sum over all of them.
+    /// Queues the reductions that are ready after an operation's backward pass; for a batch in parts, not before the sum over all of them.
     fn reduce(&mut self, node: usize) {
         if self.part.is_some() {
             return;
@@ -356,8 +356,8 @@ impl<'a> Builder<'a> {
         self.passes.push(Pass { name, n: self.n, output: None, on: On::Main, launch: Box::new(launch) });
     }
 
-    /// The last pass runs there.
-    fn last_on(&mut self, on: On) {
+    /// Moves the last pass to this stream.
+    fn run_last_on(&mut self, on: On) {
         if let Some(last) = self.passes.last_mut() {
             last.on = on;
         }
@@ -367,7 +367,7 @@ impl<'a> Builder<'a> {
         self.network().value(value).elements() * self.n
     }
 
-    /// The kernel of a node's dropout, from the place of its first element in the global batch on.
+    /// The kernel of a node's dropout, starting at the position of its first element in the global batch.
     fn masks(&self, node: &Node) -> Result<Masks> {
         let begin = self.place * self.network().value(node.input).elements();
         Ok(self.parts.kernels.masks()?.from_element(begin as u64))
@@ -375,29 +375,33 @@ impl<'a> Builder<'a> {
 
     fn value(&self, value: ValueId) -> Result<DeviceArray> {
         let (buffer, len) = (self.parts.fusion.buffer[value], self.len(value));
-        if self.is_again(value) {
-            self.parts.memory.value_again(buffer, len)
+        if self.is_recomputed(value) {
+            self.parts.memory.recomputed_value(buffer, len)
         } else {
             self.parts.memory.value(buffer, len)
         }
     }
 
-    /// Whether a value is now the one that was computed again.
-    fn is_again(&self, value: ValueId) -> bool {
-        self.again && self.parts.fusion.again[self.parts.fusion.buffer[value]]
+    /// Returns true if a value is now the recomputed one.
+    fn is_recomputed(&self, value: ValueId) -> bool {
+        self.is_recomputing && self.parts.fusion.recomputed[self.parts.fusion.buffer[value]]
     }
 
-    /// The places of a pool's maxima.
+    /// Positions of a pool's maxima.
     fn places(&self, pool: usize, len: usize) -> Result<Slice<u8>> {
         let memory = self.parts.memory;
-        if self.is_again(self.node(pool).output) { memory.kept_again(pool, len) } else { memory.kept(pool, len) }
+        if self.is_recomputed(self.node(pool).output) {
+            memory.recomputed_kept(pool, len)
+        } else {
+            memory.kept(pool, len)
+        }
     }
 
     fn gradient(&self, value: ValueId) -> Result<DeviceArray> {
         self.parts.memory.gradient(self.parts.fusion.buffer[value], self.len(value))
     }
 
-    /// What joins a batch normalisation's statistics with those of the other ranks; its images have so many `pixels`.
+    /// Joins a batch normalisation's statistics with those of the other ranks; its images have `pixels` pixels.
     fn across(&self, b: &BatchNorm, pixels: usize) -> Result<Option<AcrossRanks>> {
         let Some(OfRanks { shard, norm: Some(ranks), .. }) = &self.ranks else { return Ok(None) };
         Ok(Some(AcrossRanks {
@@ -412,7 +416,7 @@ impl<'a> Builder<'a> {
         node.params.get(1).map(|id| self.parts.params.master(*id))
     }
 
-    /// The mean of the outputs of all views of the images, in place of the first's.
+    /// Averages the outputs of all views of the images, replacing the first view's.
     fn other_views(&mut self, step_parts: StepParts<'_>, set: &Resident) -> std::result::Result<(), TrainError> {
         let (Resident::Images { images, .. }, GatherKernels::Images(gather)) = (set, &step_parts.kernels.gather) else {
             return Ok(());
@@ -437,13 +441,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Choice of the samples, and their images.
+    /// Chooses the samples and gathers their images.
     fn batch(&mut self, step_parts: StepParts<'_>, set: &Resident) -> Result<()> {
         let (control, n, trains) = (step_parts.control.clone(), self.n, self.trains);
         let (indices, step, x) = (control.indices.range(..n), control.step(), self.value(0)?);
         let labels = if let Resident::Images { labels, .. } = set { Some(labels.clone()) } else { None };
         let first = self.part.map_or(0, |part| part.first);
-        // Those before the step, of which the first part knows.
+        // Statistics before the step, which only the first part sees.
         let statistics = self.parts.params.statistics().filter(|_| trains && first == 0).cloned();
         self.push("batch", "", move |s| {
             control.queue_start(s, n, labels.as_ref(), Start { first, trains, statistics: statistics.as_ref() })
@@ -491,7 +495,7 @@ impl<'a> Builder<'a> {
         self.push(name, what, move |s| s.copy(&from, &to));
     }
 
-    /// The loss, and in training its gradient.
+    /// Queues the loss, and in training its gradient.
     fn loss(&mut self, step: StepParts<'_>) -> Result<()> {
         let (n, device) = (self.n, self.parts.device);
         let last = self.network().values().len() - 1;
@@ -499,9 +503,9 @@ impl<'a> Builder<'a> {
         let gradient = self.trains.then(|| self.gradient(last)).transpose()?;
         let to = self.part.map_or_else(|| step.control.loss_slots(), |part| step.control.part_slots(part.at));
         let scale = self.parts.options.scaler().map(|_| step.control.scale.clone()).filter(|_| self.trains);
-        let verdict = self.verdict_of_loss(step);
-        // Of the gradient: the ranks' gradients are added up.
-        let share = self.ranks.as_ref().map_or(1.0, |of| of.shard.weight());
+        let verdict = self.loss_verdict(step);
+        // Share of the gradient: the ranks' gradients are added up.
+        let share = self.ranks.as_ref().map_or(1.0, |ranks| ranks.shard.weight());
         match (&step.kernels.loss, step.recipe.loss) {
             (LossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {
                 let c = CrossEntropy { batch: n, classes: outputs.len() / n, smoothing };

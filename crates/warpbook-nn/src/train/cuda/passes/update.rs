@@ -1,4 +1,4 @@
-//! What comes after the gradients: their norm, the step's verdict, the update, the end of the step.
+//! Passes after the gradients: their norm, the step's verdict, the update, the end of the step.
 
 use super::super::control::StepEnd;
 use super::super::kernels::UpdateKernels;
@@ -6,14 +6,14 @@ use super::super::program::On;
 use super::{Builder, StepParts};
 use crate::ops::optimizer::cuda::{Control as UpdateControl, Norm, NormOutputs, Parameters};
 use crate::ops::optimizer::grouped::GroupRates;
-use crate::ops::optimizer::last_block::{NormAndVerdict, SquaresOfSome, UpdateAndEnd};
+use crate::ops::optimizer::last_block::{NormAndVerdict, PartialSquares, UpdateAndEnd};
 use crate::ops::step_launch::{End, Verdict};
 use crate::train::cuda::control::Control;
 use std::ops::Range;
 use warpbook_device::{Error, Result, Slice};
 use warpbook_gemm::DeviceArray;
 
-/// All that an update works on.
+/// Arrays that an update works on.
 #[derive(Clone)]
 struct Updated {
     control: Control,
@@ -22,14 +22,14 @@ struct Updated {
     rounded: Option<DeviceArray>,
     state: Vec<Slice<f32>>,
     copy: Option<DeviceArray>,
-    /// The largest norm that is not clipped, where gradients are.
+    /// Largest norm that is not clipped, if gradients are clipped.
     clip: Option<f64>,
     scale: Option<Slice<f32>>,
 }
 
 impl Updated {
-    /// That of some parameters alone.
-    fn of(&self, range: Range<usize>) -> Self {
+    /// The arrays' ranges for some parameters.
+    fn slice(&self, range: Range<usize>) -> Self {
         let split = self.gradients.len();
         let (exact, rounded) =
             (range.start.min(split)..range.end.min(split), range.start.max(split)..range.end.max(split));
@@ -37,9 +37,9 @@ impl Updated {
         Self {
             weights: self.weights.range(range.clone()),
             gradients: self.gradients.range(exact),
-            rounded: self.rounded.as_ref().filter(|_| !rounded.is_empty()).map(|of| of.range(rounded)),
-            state: self.state.iter().map(|of| of.range(range.clone())).collect(),
-            copy: self.copy.as_ref().map(|of| of.range(range)),
+            rounded: self.rounded.as_ref().filter(|_| !rounded.is_empty()).map(|array| array.range(rounded)),
+            state: self.state.iter().map(|array| array.range(range.clone())).collect(),
+            copy: self.copy.as_ref().map(|array| array.range(range)),
             ..self.clone()
         }
     }
@@ -68,7 +68,7 @@ impl Updated {
         NormOutputs { norm: &self.control.norm, clip: &self.control.clip, found: &self.control.overflow }
     }
 
-    /// Gradients in f32, and rounded ones.
+    /// Numbers of gradients in f32, and of rounded ones.
     fn gradient_lengths(&self) -> [usize; 2] {
         [self.gradients.len(), self.rounded.as_ref().map_or(0, DeviceArray::len)]
     }
@@ -78,12 +78,12 @@ impl Updated {
     }
 }
 
-/// The sums of squares that the norm is made of.
+/// The sums of squares from which the norm is computed.
 struct Squares {
-    /// Where something is ready before the end.
-    of_some: Option<SquaresOfSome>,
+    /// Set if some gradients are ready before the end.
+    partial: Option<PartialSquares>,
     workspace: Slice<f64>,
-    /// Of the workspace.
+    /// Used elements of the workspace.
     used: usize,
 }
 
@@ -102,44 +102,44 @@ impl Builder<'_> {
 
     fn verdict(&self, step: StepParts<'_>, overflow: Option<&Slice<u32>>) -> Verdict {
         let (control, updated) = (step.control, self.updated(step));
-        Verdict::of(&step.recipe.optimizer, (&control.counters, &control.losses), overflow, updated.control())
+        Verdict::new(&step.recipe.optimizer, (&control.counters, &control.losses), overflow, updated.control())
     }
 
-    /// Room for what parameters were before a provisional update, where this step makes one.
+    /// Memory to save parameters before a provisional update, if this step makes one.
     fn kept(&self) -> Option<Slice<f32>> {
-        self.ranks.as_ref().filter(|_| self.trains).and_then(|of| of.kept.clone())
+        self.ranks.as_ref().filter(|_| self.trains).and_then(|ranks| ranks.kept.clone())
     }
 
-    /// What the last block of the loss decides: the whole step, where no gradient can keep it from changing the weights, or where what is updated before
-    /// all gradients are known can be taken back.
-    pub(super) fn verdict_of_loss(&self, step: StepParts<'_>) -> Verdict {
+    /// The verdict of the loss's last block: it decides the whole step if no gradient can stop it, or if an update made before all
+    /// gradients are known can be reverted.
+    pub(super) fn loss_verdict(&self, step: StepParts<'_>) -> Verdict {
         let gradients_decide = self.computes_norm(step) && self.kept().is_none();
         let decides = self.trains && self.part.is_none() && self.parts.options.last_block && !gradients_decide;
         if decides { self.verdict(step, None) } else { Verdict::none() }
     }
 
-    /// What comes after the backward passes of a batch of `n` samples.
+    /// Queues the passes that follow the backward passes of a batch of `n` samples.
     pub(super) fn update(&mut self, step: StepParts<'_>, n: usize) -> Result<()> {
         let backward_end = self.passes.len();
         match &step.kernels.update {
             UpdateKernels::Separate { update, norm } => {
                 let (update, updated) = (update.clone(), self.updated(step));
-                self.by_kernels(step, norm.clone())?;
+                self.norm_with_kernels(step, norm.clone())?;
                 self.push("optimiser", "", move |s| update.step(s, updated.parameters(), updated.control()));
             }
             UpdateKernels::Groups { update, rates, norm } => {
                 let (update, rates, updated) = (update.clone(), rates.clone(), self.updated(step));
-                self.by_kernels(step, norm.clone())?;
+                self.norm_with_kernels(step, norm.clone())?;
                 self.push("optimiser", "", move |s| {
                     let rates = GroupRates { counters: &updated.control.counters, rates: &rates };
                     update.step(s, updated.parameters(), updated.control(), rates)
                 });
             }
             UpdateKernels::LastBlocks { update, norm } => {
-                self.by_last_blocks(step, n, (*update.clone(), norm.clone()))?
+                self.update_with_last_blocks(step, n, (*update.clone(), norm.clone()))?
             }
         }
-        // The first that needs all gradients.
+        // The first pass that needs all gradients.
         let first = self.passes[backward_end..].iter_mut().find(|pass| !matches!(pass.on, On::Reduced(_)));
         if let Some(first) = first {
             first.on = if self.links { On::All } else { On::Both };
@@ -147,16 +147,17 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The norm and the step's verdict, which the update comes after.
-    fn by_kernels(&mut self, step: StepParts<'_>, norm: Option<Norm>) -> Result<()> {
+    /// Queues the norm and the step's verdict before the update.
+    fn norm_with_kernels(&mut self, step: StepParts<'_>, norm: Option<Norm>) -> Result<()> {
         let (updated, computes_norm) = (self.updated(step), norm.is_some());
         if let Some(norm) = norm {
-            let of = updated;
-            let arrays: Vec<DeviceArray> = std::iter::once((&of.gradients).into()).chain(of.rounded.clone()).collect();
+            let all = updated;
+            let arrays: Vec<DeviceArray> =
+                std::iter::once((&all.gradients).into()).chain(all.rounded.clone()).collect();
             let lengths: Vec<usize> = arrays.iter().map(DeviceArray::len).collect();
             let workspace = self.parts.device.zeros::<f64>(norm.blocks(&lengths))?.range(..);
             self.push("norm of the gradients", "", move |s| {
-                norm.queue(s, &arrays, of.most(), of.scale.as_ref(), &workspace, of.norm_outputs())
+                norm.queue(s, &arrays, all.most(), all.scale.as_ref(), &workspace, all.norm_outputs())
             });
         }
         let judge = step.control.clone();
@@ -164,7 +165,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn by_last_blocks(
+    fn update_with_last_blocks(
         &mut self,
         step: StepParts<'_>,
         n: usize,
@@ -172,50 +173,52 @@ impl Builder<'_> {
     ) -> Result<()> {
         let (updated, end, kept) = (self.updated(step), self.end(step, n), self.kept());
         let (ready, left) = self.take_ready(updated.weights.len());
-        // Where all gradients have to be seen first, they are updated together.
+        // If all gradients have to be checked first, they are updated together.
         let early = norm.is_none() || kept.is_some();
         let restore = kept.map(|kept| Ok::<_, Error>((update.restore(self.parts.device)?, kept))).transpose()?;
         if let (Some((restore, kept)), Some((first, _))) = (&restore, ready.first()) {
-            let (restore, kept, of) = (restore.clone(), kept.clone(), updated.of(left..updated.weights.len()));
-            self.push("optimiser,", "weights kept", move |s| restore.keep(s, of.parameters(), &kept));
-            self.last_on(On::Reduced(*first));
+            let (restore, kept) = (restore.clone(), kept.clone());
+            let early_ones = updated.slice(left..updated.weights.len());
+            self.push("optimiser,", "weights kept", move |s| restore.save(s, early_ones.parameters(), &kept));
+            self.run_last_on(On::Reduced(*first));
         }
         let mut squares = norm.as_ref().map(|norm| self.squares(norm, &updated, (&ready, left))).transpose()?;
         for (reduction, range) in &ready {
-            let of = updated.of(range.clone());
+            let bucket = updated.slice(range.clone());
             if let Some(squares) = &mut squares {
-                self.squares_of(squares, *reduction, of.clone());
+                self.queue_squares(squares, *reduction, bucket.clone());
             }
             if early {
-                let update = update.of_some(self.parts.device)?;
+                let update = update.partial(self.parts.device)?;
                 self.push("optimiser,", &format!("bucket {}", reduction + 1), move |s| {
-                    update.step(s, of.parameters(), of.control())
+                    update.step(s, bucket.parameters(), bucket.control())
                 });
-                self.last_on(On::Reduced(*reduction));
+                self.run_last_on(On::Reduced(*reduction));
             }
         }
         if let (Some(norm), Some(Squares { workspace, .. })) = (norm, squares) {
             let verdict = self.verdict(step, Some(&step.control.overflow));
             let verdict = if restore.is_some() { verdict.withdrawing() } else { verdict };
-            let of = updated.of(0..left);
+            let remaining = updated.slice(0..left);
             self.push("norm of the gradients", "", move |s| {
-                let (arrays, to) = ((&of.gradients, of.rounded.as_ref()), (of.norm_outputs(), &verdict));
-                norm.queue(s, arrays, (of.most(), of.scale.as_ref()), &workspace, to)
+                let (arrays, to) =
+                    ((&remaining.gradients, remaining.rounded.as_ref()), (remaining.norm_outputs(), &verdict));
+                norm.queue(s, arrays, (remaining.most(), remaining.scale.as_ref()), &workspace, to)
             });
         }
         if let Some((restore, kept)) = restore {
-            let of = updated.of(left..updated.weights.len());
+            let early_ones = updated.slice(left..updated.weights.len());
             self.push("optimiser,", "taken back", move |s| {
-                restore.queue(s, (&of.control.counters, of.control()), of.parameters(), &kept)
+                restore.queue(s, (&early_ones.control.counters, early_ones.control()), early_ones.parameters(), &kept)
             });
         }
-        let rest = if early { updated.of(0..left) } else { updated };
+        let rest = if early { updated.slice(0..left) } else { updated };
         self.push("optimiser", "", move |s| update.step(s, rest.parameters(), rest.control(), &end));
         Ok(())
     }
 
-    /// The reductions before the last one and the parameters that they make ready, those at the end first, and how many parameters are left: the first
-    /// ones. None is ready before the end where a batch is taken in parts.
+    /// Takes the reductions before the last one, with the parameters that they make ready (from the end), and the number of remaining
+    /// parameters, which are the first ones. None is ready before the end if a batch is taken in parts.
     fn take_ready(&mut self, parameters: usize) -> (Vec<(usize, Range<usize>)>, usize) {
         let mut left = parameters;
         let ready = if self.part.is_none() { std::mem::take(&mut self.ready) } else { Vec::new() };
@@ -227,31 +230,31 @@ impl Builder<'_> {
         (all.collect(), left)
     }
 
-    /// Room for the sums of the squares of all gradients: first those of the parameters that are left, then those of each reduction.
+    /// Allocates the sums of the squares of all gradients: first those of the remaining parameters, then those of each reduction.
     fn squares(
         &self,
         norm: &NormAndVerdict,
         updated: &Updated,
         (ready, left): (&[(usize, Range<usize>)], usize),
     ) -> Result<Squares> {
-        let of_some = (!ready.is_empty()).then(|| norm.of_some(self.parts.device)).transpose()?;
-        let used = norm.blocks(updated.of(0..left).gradient_lengths());
-        let of_ready = |of: &SquaresOfSome| -> usize {
-            ready.iter().map(|(_, range)| of.blocks(updated.of(range.clone()).gradient_lengths())).sum()
+        let partial = (!ready.is_empty()).then(|| norm.partial(self.parts.device)).transpose()?;
+        let used = norm.blocks(updated.slice(0..left).gradient_lengths());
+        let of_ready = |norm: &PartialSquares| -> usize {
+            ready.iter().map(|(_, range)| norm.blocks(updated.slice(range.clone()).gradient_lengths())).sum()
         };
-        let workspace = self.parts.device.zeros::<f64>(used + of_some.as_ref().map_or(0, of_ready))?.range(..);
-        Ok(Squares { of_some, workspace, used })
+        let workspace = self.parts.device.zeros::<f64>(used + partial.as_ref().map_or(0, of_ready))?.range(..);
+        Ok(Squares { partial, workspace, used })
     }
 
-    /// Adds up the squares of a reduction's gradients, next to later reductions.
-    fn squares_of(&mut self, squares: &mut Squares, reduction: usize, of: Updated) {
-        let (Some(of_some), first) = (squares.of_some.clone(), squares.used) else { return };
-        squares.used += of_some.blocks(of.gradient_lengths());
+    /// Queues the squares of a reduction's gradients, next to later reductions.
+    fn queue_squares(&mut self, squares: &mut Squares, reduction: usize, updated: Updated) {
+        let (Some(partial), first) = (squares.partial.clone(), squares.used) else { return };
+        squares.used += partial.blocks(updated.gradient_lengths());
         let sums = squares.workspace.range(first..squares.used);
         self.push("norm of the gradients,", &format!("bucket {}", reduction + 1), move |s| {
-            of_some.queue(s, (&of.gradients, of.rounded.as_ref()), &sums)
+            partial.queue(s, (&updated.gradients, updated.rounded.as_ref()), &sums)
         });
-        self.last_on(On::Reduced(reduction));
+        self.run_last_on(On::Reduced(reduction));
     }
 
     fn end(&self, step: StepParts<'_>, n: usize) -> End {
@@ -260,7 +263,7 @@ impl Builder<'_> {
         step.control.end(n, what)
     }
 
-    /// The end of the step, unless the optimiser's last block makes it.
+    /// Queues the end of the step, unless the optimiser's last block makes it.
     pub(super) fn finish(&mut self, step: StepParts<'_>, n: usize) {
         if self.trains && self.parts.options.last_block {
             return;

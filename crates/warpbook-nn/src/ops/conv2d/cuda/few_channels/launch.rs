@@ -1,7 +1,7 @@
-//! The launches of the kernels of few channels. Arrays have the lengths, the type and the alignment that the kernels take.
+//! Launches of the kernels for few channels. Callers check lengths, types and alignment.
 #![allow(unsafe_code)]
 
-use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::Words;
 use crate::ops::conv2d::cuda::{Forward, PooledGradient};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
@@ -16,7 +16,8 @@ pub(super) fn forward(kernel: &Kernel, stream: &Stream, shape: Launch, g: Words<
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// Into `out`, f32 `[splits]`: `[filters][taps]`, then `[filters]`. `pooled`: dy is that of maxima, for a kernel that is compiled so.
+/// Writes f32 `[splits]` into `out`: `[filters][taps]`, then `[filters]`. With `pooled`, dy is the gradient of maxima, and the kernel was
+/// compiled for it.
 pub(super) fn gradient(
     kernel: &Kernel,
     stream: &Stream,

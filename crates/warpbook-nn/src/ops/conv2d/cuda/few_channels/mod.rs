@@ -2,10 +2,10 @@
 
 mod launch;
 
-use super::args::Words;
 use super::shapes::{Shapes, divisor};
 use super::{Forward, PooledGradient};
 use crate::ops::Layout;
+use crate::ops::Words;
 use crate::ops::conv2d::Geometry;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
@@ -13,28 +13,28 @@ use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{FewChannels as Row, Pass};
 use warpbook_record::{Dim, Dtype, KernelSpec};
 
-/// Pixels that a block multiplies at a time: 16 a warp. Of maxima it has a quarter.
+/// Pixels that a block multiplies at a time: 16 per warp. A pooled block has a quarter as many maxima.
 const PIXELS_AT_ONCE: u32 = 128;
-/// What loading a part takes, in such times.
+/// Time to load a part, in units of one multiplication of [`PIXELS_AT_ONCE`] pixels.
 const LOAD: u32 = 1;
-/// Elements of a part in shared memory.
+/// Largest number of elements of a part in shared memory.
 const MOST_ELEMENTS: u64 = Row::PART_BYTES as u64 / 2;
 
-/// The kernels, loaded. The arrays have the lengths of the shapes and the type of the form.
+/// The loaded kernels. Callers pass arrays with the lengths of the shapes and the type of the form.
 #[derive(Debug, Clone)]
 pub(super) struct Few {
     shapes: Shapes,
-    /// Forwards and backwards.
+    /// Divisions of the forward pass and of the gradient.
     parts: [Parts; 2],
-    /// Whether the maxima over windows of 2 x 2 are stored.
+    /// True if the maxima over windows of 2 x 2 are stored.
     pool: bool,
     forward: Kernel,
     gradient: Kernel,
-    /// Blocks of the gradient that share a filter.
+    /// Number of gradient blocks that share a filter.
     splits: u32,
 }
 
-/// How an image is divided.
+/// Division of an image into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Parts {
     count: u32,
@@ -45,11 +45,11 @@ struct Parts {
 }
 
 impl Parts {
-    /// Those that `at_once` blocks for all filters are expected to be done with first, of a multiple of so many rows; of equal ones the
-    /// largest. `None` where a row of windows does not fit into shared memory.
+    /// Chooses the division that `at_once` blocks for all filters should finish first, with a multiple of `multiple` rows; among equals the
+    /// one with the largest parts. `None` if a row of windows does not fit into shared memory.
     fn new(s: &Shapes, multiple: u32, at_once: u32) -> Option<Self> {
         let pitch = ((s.y[1] - 1) * s.stride[1] + s.kernel[1]).checked_mul(s.channels)?;
-        let of = |count: u32| {
+        let split_into = |count: u32| {
             let rows = s.y[0].div_ceil(count).next_multiple_of(multiple);
             let height = (rows - 1) * s.stride[0] + s.kernel[0];
             Self { count: s.y[0].div_ceil(rows), rows, height, pitch }
@@ -60,11 +60,11 @@ impl Parts {
                 (u64::from(s.batch) * u64::from(parts.count)).div_ceil(u64::from((at_once / groups(s)).max(1)));
             in_turn * u64::from((parts.rows * s.y[1]).div_ceil(PIXELS_AT_ONCE) + LOAD)
         };
-        (1..=s.y[0]).map(of).filter(fits).min_by_key(time)
+        (1..=s.y[0]).map(split_into).filter(fits).min_by_key(time)
     }
 }
 
-/// Steps of 16 taps forwards, and backwards with the bias's; `None` where the kernels do not take the convolution.
+/// Steps of 16 taps forward, and backward with the bias's tap; `None` if the kernels do not support the convolution.
 fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
     let takes = matches!(dtype, Dtype::F16 | Dtype::Bf16)
         && s.layout == Layout::Nhwc
@@ -73,22 +73,23 @@ fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
     takes.then(|| i64::from(s.taps() / 16 + 1))
 }
 
-/// The kernels forwards and of the gradient; `None` where they are another method's. `pool`: maxima are stored, and the gradient is of them.
+/// The kernels of the forward pass and the gradient; `None` if another method has to compute them. `pool`: the forward pass stores maxima,
+/// and the gradient starts from theirs.
 pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout, pool: [bool; 2]) -> Option<[KernelSpec; 2]> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     let steps = steps(dtype, &shapes)?;
     parts(&shapes, pool[0], [1; 2]).map(|_| Row { dtype, steps, pool }.specs())
 }
 
-/// Forwards and backwards, of which the device holds so many blocks. A pool's windows lie in one part.
+/// Divisions of the forward pass and the gradient, given how many blocks of each the device holds. A pool's windows lie in one part.
 fn parts(shapes: &Shapes, pool: bool, [forward, backward]: [u32; 2]) -> Option<[Parts; 2]> {
     Some([Parts::new(shapes, if pool { 2 } else { 1 }, forward)?, Parts::new(shapes, 1, backward)?])
 }
 
 impl Few {
-    /// `None` where the kernels do not take the convolution: of other types than f16 and bf16, of NCHW, with filters that are no multiples
-    /// of 8, with 64 taps of all channels or more, with rows that do not fit into shared memory, below compute capability 8.0.
-    /// `pool` as of [`specs_of`].
+    /// Compiles the kernels; `None` if they do not support the convolution: types other than f16 and bf16, NCHW, filters that are not a
+    /// multiple of 8, 64 or more taps over all channels, rows that do not fit into shared memory, or a compute capability below 8.0. `pool`
+    /// as in [`specs_of`].
     pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes, pool: [bool; 2]) -> Result<Option<Self>> {
         let info = device.info();
         let Some(steps) = steps(dtype, shapes) else { return Ok(None) };
@@ -96,8 +97,8 @@ impl Few {
         if specs.iter().any(|spec| spec.requires.as_ref().is_some_and(|r| !r.met_by(info.compute_capability))) {
             return Ok(None);
         }
-        let of = |spec: &KernelSpec| u32::try_from(spec.tiles[0].size(Dim::BlocksPerSm)).unwrap_or(1);
-        let at_once = specs.each_ref().map(|spec| info.multiprocessors.max(1) * of(spec));
+        let blocks_per_sm = |spec: &KernelSpec| u32::try_from(spec.tiles[0].size(Dim::BlocksPerSm)).unwrap_or(1);
+        let at_once = specs.each_ref().map(|spec| info.multiprocessors.max(1) * blocks_per_sm(spec));
         let Some(parts) = parts(shapes, pool[0], at_once) else { return Ok(None) };
         let [forward, gradient] = specs.map(|spec| device.kernel(&spec, &spec.tiles[0]));
         let units = shapes.batch * parts[1].count;
@@ -107,12 +108,12 @@ impl Few {
         Ok(Some(Self { shapes: *shapes, parts, pool: pool[0], forward: forward?, gradient: gradient?, splits }))
     }
 
-    /// Forwards, or of the weight gradient.
+    /// The kernel of the forward pass or the weight gradient.
     pub fn kernel(&self, pass: Pass) -> &Kernel {
         if pass == Pass::Forward { &self.forward } else { &self.gradient }
     }
 
-    /// How many blocks share a weight.
+    /// Number of blocks that share a weight.
     pub fn splits(&self) -> u32 {
         self.splits
     }
@@ -122,25 +123,33 @@ impl Few {
         launch::forward(&self.forward, stream, grid(&self.forward, blocks), Words(self.words(0)), f)
     }
 
-    /// Into f32 `[splits]`: `[filters][taps]` of dw, then `[filters]` of db.
+    /// Writes f32 `[splits]` into `out`: `[filters][taps]` of dw, then `[filters]` of db.
     pub fn gradients(&self, stream: &Stream, [x, dy]: [&DeviceArray; 2], out: &Slice<f32>) -> Result<()> {
         let shape = grid(&self.gradient, self.splits * groups(&self.shapes));
         launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, dy], None, out)
     }
 
-    /// The same of the gradient of the maxima, by the kernel that was loaded for it.
+    /// Like [`Few::gradients`], from the gradient of the maxima, with the kernel compiled for it.
     pub fn pooled_gradients(
         &self,
         stream: &Stream,
         x: &DeviceArray,
-        of: &PooledGradient<'_>,
+        maxima_gradient: &PooledGradient<'_>,
         out: &Slice<f32>,
     ) -> Result<()> {
         let shape = grid(&self.gradient, self.splits * groups(&self.shapes));
-        launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, of.dy], Some(of), out)
+        launch::gradient(
+            &self.gradient,
+            stream,
+            shape,
+            Words(self.words(1)),
+            [x, maxima_gradient.dy],
+            Some(maxima_gradient),
+            out,
+        )
     }
 
-    /// `Few` of the kernels, forwards or backwards.
+    /// The kernels' `Few` struct for the forward or backward pass.
     fn words(&self, pass: usize) -> [u32; 19] {
         let (s, p) = (&self.shapes, &self.parts[pass]);
         let [[h, w], [oh, ow], [sh, sw], [ph, pw]] = [s.x, s.y, s.stride, s.padding];
@@ -170,7 +179,7 @@ impl Few {
     }
 }
 
-/// Blocks for all filters.
+/// Number of blocks for all filters.
 fn groups(s: &Shapes) -> u32 {
     s.filters.div_ceil(Row::FILTERS)
 }
@@ -197,11 +206,11 @@ mod tests {
             assert!(u64::from(p.height * p.pitch) <= MOST_ELEMENTS, "{p:?}");
         }
         let wanted = |s: &Shapes, multiple, at_once| Parts::new(s, multiple, at_once).map(|p| (p.count, p.rows));
-        // Whole images where there is one for each block; else as many parts as there is room for, and no more.
+        // Whole images if each block gets one; else as many parts as there is room for, and no more.
         assert_eq!(wanted(&shapes(512, 28, 1, 3, 0), 1, 528), Some((1, 26)));
         assert_eq!(wanted(&shapes(128, 32, 3, 3, 1), 1, 396), Some((3, 11)));
         assert_eq!(wanted(&shapes(128, 32, 3, 3, 1), 2, 396), Some((3, 12)));
-        // Two turns of one image leave half of the room empty; three of halves do not.
+        // Two rounds of one image leave half of the room empty; three rounds of halves do not.
         assert_eq!(wanted(&shapes(512, 32, 3, 3, 1), 1, 396), Some((2, 16)));
         let wide = Shapes { x: [3, 20_000], y: [1, 19_998], ..shapes(1, 3, 1, 3, 0) };
         assert_eq!(Parts::new(&wide, 1, 396), None, "three rows are too long");

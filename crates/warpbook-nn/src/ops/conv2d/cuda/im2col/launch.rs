@@ -1,13 +1,13 @@
-//! The launches around the products of im2col. Arrays have the type of the form and the lengths of the panel.
+//! Launches around the products of im2col. Callers pass arrays with the type of the form and the lengths of the panel.
 #![allow(unsafe_code)]
 
-use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{Kernel, KernelArg, Result, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::optional_array;
 
-/// Copies between NCHW and rows `[pixels][channels]`.
+/// Converts between NCHW and rows `[pixels][channels]`.
 pub(super) fn exchange(
     kernel: &Kernel,
     stream: &Stream,
@@ -21,7 +21,7 @@ pub(super) fn exchange(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// The columns of a panel's images x: `ld` elements for each output pixel.
+/// Unrolls a panel's images x to columns: `ld` elements per output pixel.
 pub(super) fn unroll(
     kernel: &Kernel,
     stream: &Stream,
@@ -36,7 +36,7 @@ pub(super) fn unroll(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// The gradient of a panel's images of that of its columns, in f32.
+/// Sums the gradient of a panel's columns to that of its images, in f32.
 pub(super) fn fold(
     kernel: &Kernel,
     stream: &Stream,
@@ -51,7 +51,7 @@ pub(super) fn fold(
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 
-/// max(y, 0) in place.
+/// Computes max(y, 0) in place.
 pub(super) fn relu(kernel: &Kernel, stream: &Stream, y: &DeviceArray) -> Result<()> {
     let n = y.len() as u64;
     // SAFETY: relu_forward(x, y, n), which may be the same array.

@@ -1,4 +1,4 @@
-//! A matrix product with columns of patches.
+//! Convolution as a matrix product with columns of patches in memory.
 
 mod launch;
 
@@ -14,12 +14,12 @@ use warpbook_kernels::matmul::{Epilogue, Form as ProductForm};
 use warpbook_kernels::nn::{activation, conv2d};
 use warpbook_record::Dtype;
 
-/// Columns of a panel, and its outputs where they are copied, at most. The rest of 64 MiB is for the products' copies of operands.
+/// Largest size of a panel's columns plus copied outputs. The rest of 64 MiB is for the products' copies of operands.
 const PANEL_BYTES: u64 = 48 << 20;
 
-/// The arrays of every function have the lengths of the shapes and the type of the form.
+/// The im2col method. Callers pass arrays with the lengths of the shapes and the type of the form.
 ///
-/// Columns are rows of patches, `[pixels][ld]`, in both layouts. Of NCHW y and dy are copied from or to `[pixels][filters]`.
+/// Columns are rows of patches, `[pixels][ld]`, in both layouts. In NCHW, y and dy are copied from or to `[pixels][filters]`.
 #[derive(Debug, Clone)]
 pub(super) struct Im2col {
     shapes: Shapes,
@@ -28,11 +28,11 @@ pub(super) struct Im2col {
     fold: Kernel,
     exchange: Kernel,
     relu: Kernel,
-    /// Elements from a patch to the next, a multiple of 16 bytes.
+    /// Elements between neighbouring patches, a multiple of 16 bytes.
     ld: u32,
-    /// Images of a panel.
+    /// Images per panel.
     images: u32,
-    /// The products of a whole panel, and those of the last one where it is smaller.
+    /// Products of a whole panel, and of the last one if it is smaller.
     whole: Plans,
     last: Option<Plans>,
 }
@@ -40,15 +40,15 @@ pub(super) struct Im2col {
 /// The products of a panel.
 #[derive(Debug, Clone)]
 struct Plans {
-    /// Without a bias, with one, and with one and a ReLU.
+    /// Without a bias, with one, and with a bias and a ReLU.
     forward: [Arc<Plan>; 3],
     input_gradient: Arc<Plan>,
-    /// Of the first panel, and of those that add to it.
+    /// For the first panel, and for later ones, which add to it.
     weight_gradient: [Arc<Plan>; 2],
 }
 
 impl Plans {
-    /// `images` of them are in this panel, and `step` in one that others follow.
+    /// Plans products for a panel of `images` images; panels start `step` images apart.
     fn new(
         (gemm, by): (&Gemm, ProductBy),
         shapes: &Shapes,
@@ -85,7 +85,7 @@ impl Plans {
     }
 }
 
-/// Some images of the batch.
+/// A range of the batch's images.
 struct Panel<'a> {
     first: u32,
     images: u32,
@@ -93,15 +93,15 @@ struct Panel<'a> {
 }
 
 impl Im2col {
-    /// `by` computes the products: our choice of a rung, or one kernel.
+    /// Plans the products that `by` computes: this project's choice of a rung, or one kernel.
     pub fn new(device: &CudaDevice, gemm: &Gemm, by: ProductBy, shapes: &Shapes, form: Form) -> Result<Self> {
         let [unroll, fold, exchange] = load(device, conv2d::im2col(stored(form.dtype), form.layout))?;
         let [relu, ..] = activation(stored(form.dtype));
         let [relu] = load(device, [relu])?;
         let in_16_bytes = u32::try_from(16 / form.dtype.bytes()).unwrap_or(1);
-        // A learner's kernel is tried on rows that follow each other without a gap.
+        // A user's kernel is tried on rows that follow each other without a gap.
         let ld = if by.names_a_rung() { shapes.taps() } else { shapes.taps().next_multiple_of(in_16_bytes) };
-        let of_image = u64::from(shapes.output_pixels()) * bytes_of_pixel(shapes, ld);
+        let of_image = u64::from(shapes.output_pixels()) * pixel_bytes(shapes, ld);
         let images = u32::try_from(PANEL_BYTES / of_image).unwrap_or(u32::MAX).clamp(1, shapes.batch);
         let elements = u64::from(images * shapes.output_pixels()) * u64::from(ld);
         Check(OP).value("the number of elements of a panel's columns", elements, elements < 1 << 31, "below 2^31")?;
@@ -113,10 +113,10 @@ impl Im2col {
         Ok(Self { shapes, dtype: form.dtype, unroll, fold, exchange, relu, ld, images, whole, last })
     }
 
-    /// Bytes of a panel's columns and, of NCHW, of its rows.
+    /// Bytes of a panel's columns and, in NCHW, of its rows.
     fn panel_bytes(&self) -> u64 {
         let pixels = u64::from(self.images) * u64::from(self.shapes.output_pixels());
-        (pixels * bytes_of_pixel(&self.shapes, self.ld) + 16).next_multiple_of(Workspace::ALIGNMENT)
+        (pixels * pixel_bytes(&self.shapes, self.ld) + 16).next_multiple_of(Workspace::ALIGNMENT)
     }
 
     pub fn workspace_bytes(&self) -> u64 {
@@ -132,19 +132,19 @@ impl Im2col {
         })
     }
 
-    /// A panel's columns in the workspace, of a type.
+    /// A panel's columns in the workspace, with this element type.
     fn columns(&self, workspace: &Workspace, panel: &Panel<'_>, dtype: Dtype) -> DeviceArray {
         let len = u64::from(panel.images * self.shapes.output_pixels()) * u64::from(self.ld);
         DeviceArray::of_bytes(&workspace.part(0, len * dtype.bytes()), dtype)
     }
 
-    /// A panel's part of an array of images of so many elements.
+    /// A panel's part of an array whose images have `image` elements.
     fn part(panel: &Panel<'_>, array: &DeviceArray, image: u32) -> DeviceArray {
         let [first, images, image] = [panel.first, panel.images, image].map(|word| word as usize);
         array.range(first * image..(first + images) * image)
     }
 
-    /// Where a panel's rows `[pixels][filters]` are: of NHWC in y or dy itself, of NCHW in the workspace behind the columns.
+    /// A panel's rows `[pixels][filters]`: in NHWC y or dy itself, in NCHW the workspace behind the columns.
     fn rows(&self, workspace: &Workspace, panel: &Panel<'_>, part: &DeviceArray) -> DeviceArray {
         if self.shapes.layout == Layout::Nhwc {
             return part.clone();
@@ -155,7 +155,7 @@ impl Im2col {
         DeviceArray::of_bytes(&workspace.part(offset, len * self.dtype.bytes()), stored(self.dtype))
     }
 
-    /// Copies a panel between NCHW and rows; nothing of NHWC, whose rows are the panel itself.
+    /// Converts a panel between NCHW and rows; does nothing in NHWC, where the panel already has rows.
     fn exchange(&self, stream: &Stream, from: &DeviceArray, to: &DeviceArray, to_rows: bool) -> Result<()> {
         if self.shapes.layout == Layout::Nhwc {
             return Ok(());
@@ -164,7 +164,7 @@ impl Im2col {
         launch::exchange(&self.exchange, stream, [from, to], sizes, to_rows)
     }
 
-    /// Queues the columns of a panel of x.
+    /// Queues unrolling a panel of x to columns.
     fn unroll(
         &self,
         stream: &Stream,
@@ -248,8 +248,8 @@ impl Im2col {
     }
 }
 
-/// Bytes of a patch, in f32 as its gradient is, and, of NCHW, of an output pixel's filters.
-fn bytes_of_pixel(shapes: &Shapes, ld: u32) -> u64 {
+/// Bytes of a patch, in f32 as its gradient is, and, in NCHW, of an output pixel's filters.
+fn pixel_bytes(shapes: &Shapes, ld: u32) -> u64 {
     let filters = if shapes.layout == Layout::Nchw { shapes.filters } else { 0 };
     4 * (u64::from(ld) + u64::from(filters))
 }

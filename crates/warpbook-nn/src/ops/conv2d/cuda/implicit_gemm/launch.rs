@@ -1,8 +1,8 @@
-//! The launches of the implicit product. Arrays have the lengths of the shapes, the type and the alignment that the kernel takes.
+//! Launches of the implicit product. Callers check lengths, types and alignment.
 #![allow(unsafe_code)]
 
+use crate::ops::Words;
 use crate::ops::conv2d::cuda::Forward;
-use crate::ops::conv2d::cuda::args::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_gemm::DeviceArray;
@@ -40,7 +40,7 @@ pub(super) fn input_gradient(
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// Into `out`, f32 `[splits][filters][taps]`: each split sums `share` pixels.
+/// Writes f32 `[splits][filters][taps]` into `out`: each split sums `share` pixels.
 pub(super) fn weight_gradient(
     kernel: &Kernel,
     stream: &Stream,

@@ -1,4 +1,4 @@
-//! The product with patches that are never stored.
+//! Convolution as a product whose patches are never stored.
 
 mod launch;
 
@@ -15,12 +15,12 @@ use warpbook_gemm::{DeviceArray, Sums, Workspace};
 use warpbook_kernels::nn::conv2d::{Implicit as Row, Pass};
 use warpbook_record::{Dim, Dtype, KernelSpec};
 
-/// The partial sums of a weight gradient, at most.
+/// Largest size of a weight gradient's partial sums.
 const PARTIAL_BYTES: u64 = 32 << 20;
-/// Stages of k that a block sums at least, so that its ring is worth filling.
+/// Fewest stages of k that a block sums, so that filling its ring pays off.
 const LEAST_STAGES: u32 = 4;
 
-/// The arrays of every function have the lengths of the shapes and the type of the form.
+/// The implicit product. Callers pass arrays with the lengths of the shapes and the type of the form.
 #[derive(Debug, Clone)]
 pub(super) struct Implicit {
     shapes: Shapes,
@@ -28,29 +28,29 @@ pub(super) struct Implicit {
     forward: Forwards,
     input_gradient: Body,
     weight_gradient: Gradient,
-    /// How many blocks share a weight, and the sum of their shares; `None` where there is one, which writes dw itself.
+    /// Number of blocks that share a weight, and the kernel that adds their shares; `None` with one block, which writes dw itself.
     splits: u32,
     total: Option<Sums>,
 }
 
-/// How dw is computed.
+/// Method of dw.
 #[derive(Debug, Clone)]
 enum Gradient {
-    /// Each block sums so many pixels.
+    /// Each block sums this many pixels.
     Gathered(Box<Copies>, u32),
-    /// With db, as the next one.
+    /// Computes dw together with db.
     Shifted(Box<WindowGradient>),
     Few(Arc<Few>),
 }
 
-/// How y is computed.
+/// Method of y.
 #[derive(Debug, Clone)]
 enum Forwards {
     Few(Arc<Few>),
     By(Body),
 }
 
-/// How dx is computed, and y of more channels.
+/// Method of dx, and of y with more channels.
 #[derive(Debug, Clone)]
 enum Body {
     Gathered(Box<Copies>),
@@ -66,7 +66,7 @@ impl Body {
     }
 }
 
-/// A kernel, and whether it copies 16 bytes at a time: its arrays then start at a multiple of them.
+/// A kernel, and whether it copies 16 bytes at a time, which requires arrays aligned to 16 bytes.
 #[derive(Debug, Clone)]
 struct Copies {
     kernel: Kernel,
@@ -79,7 +79,7 @@ impl Copies {
     }
 }
 
-/// An error unless these start at multiples of 16 bytes.
+/// Refuses arrays that are not aligned to 16 bytes.
 fn aligned<'a>(arrays: impl IntoIterator<Item = (&'a str, &'a DeviceArray)>) -> Result<()> {
     match arrays.into_iter().find(|(_, array)| !array.address().is_aligned(16)) {
         None => Ok(()),
@@ -91,7 +91,7 @@ fn aligned<'a>(arrays: impl IntoIterator<Item = (&'a str, &'a DeviceArray)>) -> 
     }
 }
 
-/// Which operands are copied 16 bytes at a time: of NHWC, where channels and filters that are adjacent are multiples of 16 bytes.
+/// Operands that are copied 16 bytes at a time: NHWC with adjacent channels and filters that fill multiples of 16 bytes.
 fn vectors(pass: Pass, shapes: &Shapes, dtype: Dtype) -> [bool; 2] {
     let whole =
         |channels: u32| shapes.layout == Layout::Nhwc && (u64::from(channels) * dtype.bytes()).is_multiple_of(16);
@@ -104,14 +104,14 @@ fn vectors(pass: Pass, shapes: &Shapes, dtype: Dtype) -> [bool; 2] {
     }
 }
 
-/// What the kernel of a pass is compiled for; `pool` is the forward pass's alone.
+/// Compile-time settings of a pass's kernel; `pool` applies to the forward pass alone.
 fn row(pass: Pass, dtype: Dtype, shapes: &Shapes, turing: bool, pool: bool) -> Row {
     let dilated = pass == Pass::InputGradient && shapes.stride != [1, 1];
     let (vectors, pool) = (vectors(pass, shapes, dtype), pool && pass == Pass::Forward);
     Row { pass, dtype, layout: shapes.layout, vectors, dilated, turing, pool }
 }
 
-/// The kernel of a pass; `None` of a convolution whose sizes no kernel takes.
+/// The kernel of a pass; `None` if no kernel supports the convolution's sizes.
 pub(crate) fn spec_of(
     pass: Pass,
     dtype: Dtype,
@@ -123,8 +123,9 @@ pub(crate) fn spec_of(
     Some(row(pass, dtype, &Shapes::new(geometry, layout).ok()?, turing, pool).spec())
 }
 
-/// The tile of a pass over C of m x n: of the tiles wide enough for n, or the widest, the tallest that gives one and a half blocks to an
-/// SM, else the smallest; of a weight gradient, whose k is divided among as many blocks as fit, the smallest that covers C.
+/// Chooses the tile of a pass with C of m x n. Among the tiles wide enough for n, or else the widest, it takes the tallest that gives one
+/// and a half blocks per SM, or else the smallest. A weight gradient, whose k is divided among as many blocks as fit, takes the smallest
+/// tile that covers C.
 fn tile(spec: &KernelSpec, pass: Pass, [m, n]: [u32; 2], multiprocessors: u32) -> usize {
     let size = |i: usize, dim| u32::try_from(spec.tiles[i].size(dim)).unwrap_or(u32::MAX);
     let all = 0..spec.tiles.len();
@@ -141,8 +142,8 @@ fn tile(spec: &KernelSpec, pass: Pass, [m, n]: [u32; 2], multiprocessors: u32) -
 }
 
 impl Implicit {
-    /// `pool`: y's maxima over windows of 2 x 2 are stored in place of it, and the weight gradient is of theirs, which only the kernels of
-    /// few channels take.
+    /// Compiles the kernels. `pools[0]`: the forward pass stores the maxima over windows of 2 x 2 instead of y; `pools[1]`: the weight
+    /// gradient starts from the gradient of maxima, which only the kernels for few channels support.
     pub fn new(device: &CudaDevice, shapes: &Shapes, form: Form, pools: [bool; 2]) -> Result<Self> {
         let pool = pools[0];
         let info = device.info();
@@ -206,7 +207,7 @@ impl Implicit {
         Ok(Self { shapes: *shapes, method, forward, input_gradient, weight_gradient, splits, total })
     }
 
-    /// The kernel of a pass; of a weight gradient the one that multiplies.
+    /// The kernel of a pass; for a weight gradient the one that multiplies.
     pub fn kernel(&self, pass: Pass) -> &Kernel {
         match (pass, &self.forward, &self.weight_gradient) {
             (Pass::Forward, Forwards::Few(few), _) => few.kernel(pass),
@@ -218,23 +219,23 @@ impl Implicit {
         }
     }
 
-    pub fn is_shifted(&self) -> [bool; 3] {
-        let is_shifted = |body: &Body| matches!(body, Body::Shifted(_));
+    pub fn uses_shifted_windows(&self) -> [bool; 3] {
+        let uses_shifted_windows = |body: &Body| matches!(body, Body::Shifted(_));
         let gradient = matches!(self.weight_gradient, Gradient::Shifted(_));
-        let forward = matches!(&self.forward, Forwards::By(body) if is_shifted(body));
-        [forward, is_shifted(&self.input_gradient), gradient]
+        let forward = matches!(&self.forward, Forwards::By(body) if uses_shifted_windows(body));
+        [forward, uses_shifted_windows(&self.input_gradient), gradient]
     }
 
-    pub fn is_turing(&self) -> bool {
+    pub fn uses_turing_kernels(&self) -> bool {
         self.method == Method::ImplicitGemmTuring
     }
 
-    /// Whether the weight gradient comes with the bias gradient.
+    /// Returns true if the weight gradient includes the bias gradient.
     pub fn has_bias_gradient(&self) -> bool {
         !matches!(self.weight_gradient, Gradient::Gathered(..))
     }
 
-    pub fn is_few(&self) -> bool {
+    pub fn uses_few_channels(&self) -> bool {
         matches!(self.weight_gradient, Gradient::Few(_))
     }
 
@@ -308,24 +309,24 @@ impl Implicit {
         })
     }
 
-    /// The same of the gradient of the maxima.
+    /// Like [`Implicit::weight_gradient`], from the gradient of the maxima.
     pub fn pooled_weight_gradient(
         &self,
         stream: &Stream,
-        (x, of): (&DeviceArray, &PooledGradient<'_>),
+        (x, maxima_gradient): (&DeviceArray, &PooledGradient<'_>),
         dweight: &Slice<f32>,
         dbias: Option<&Slice<f32>>,
         workspace: &Workspace,
     ) -> Result<()> {
-        aligned([("the gradient of the maxima", of.dy)])?;
-        aligned(of.mask.map(|(mask, _)| ("the mask", mask)))?;
+        aligned([("the gradient of the maxima", maxima_gradient.dy)])?;
+        aligned(maxima_gradient.mask.map(|(mask, _)| ("the mask", mask)))?;
         self.queue_parts(stream, (dweight, dbias), workspace, |out| match &self.weight_gradient {
-            Gradient::Few(few) => few.pooled_gradients(stream, x, of, out),
+            Gradient::Few(few) => few.pooled_gradients(stream, x, maxima_gradient, out),
             Gradient::Gathered(..) | Gradient::Shifted(_) => Err(no_unpooling()),
         })
     }
 
-    /// What `queue` writes, parts of the sums or dw itself, and then the sums of the parts.
+    /// Queues `queue`, which writes partial sums or dw itself, and then the addition of partial sums.
     fn queue_parts(
         &self,
         stream: &Stream,
@@ -343,8 +344,8 @@ impl Implicit {
     }
 }
 
-/// Pixels of a block of the weight gradient, a multiple of BK: as many blocks as run at once, each with a few stages at least, and
-/// their sums in the workspace. It follows from the tile and the number of SMs, so a device gives the same bits on every run.
+/// Pixels per block of the weight gradient, a multiple of BK: as many blocks as run at once, each with at least a few stages, and their
+/// sums in the workspace. It depends on the tile and the number of SMs, so a device gives the same bits on every run.
 fn share(kernel: &Kernel, [m, n]: [u32; 2], pixels: u32, multiprocessors: u32) -> u32 {
     let size = |dim| u32::try_from(kernel.tile().size(dim)).unwrap_or(u32::MAX);
     let tiles = m.div_ceil(size(Dim::Bm)) * n.div_ceil(size(Dim::Bn));

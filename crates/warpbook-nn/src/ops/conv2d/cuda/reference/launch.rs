@@ -1,14 +1,14 @@
-//! The launch of a convolution's reference.
+//! Launch of a convolution's reference.
 #![allow(unsafe_code)]
 
-use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{Buffer, Kernel, KernelArg, Result, Stream};
 use warpbook_gemm::DeviceArray;
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::Pass;
 
-/// The pass and the sums of the magnitudes of its terms, and waits for them. Types and lengths are those of the shapes, and of the kernel.
+/// Computes a pass and the sums of its terms' magnitudes, and waits for them. Callers check types and lengths.
 pub(super) fn reference(
     kernel: &Kernel,
     stream: &Stream,

@@ -1,4 +1,4 @@
-//! What a pass of a convolution should give, in f64 on the device.
+//! Reference results of a convolution's passes, in f64 on the device.
 
 mod launch;
 
@@ -14,26 +14,26 @@ use warpbook_kernels::matmul::Form;
 use warpbook_kernels::nn::conv2d::{Pass, reference};
 use warpbook_record::Dtype;
 
-/// Errors of transformed operands that are permitted, in units of their type and of the magnitudes that are added.
+/// Permitted error of transformed operands, in units of their type's precision and of the summed magnitudes.
 const OF_TRANSFORMS: f64 = 16.0;
 
-/// A pass of a convolution in f64 on a device, with the sums of the magnitudes of its terms, to check results against. Images are NHWC, weights
+/// A pass of a convolution in f64 on a device, with the sums of the magnitudes of its terms, for checking results. Images are NHWC, weights
 /// `[filters][kh][kw][channels]`.
 #[derive(Debug)]
 pub struct Reference {
     device: CudaDevice,
     dtype: Dtype,
-    /// Outputs next to each other in memory, and how many times as many there are.
+    /// Number of adjacent outputs in memory, and number of such groups.
     columns: u32,
     rows: u32,
     terms: u32,
-    /// Of the sum with the fewest: windows at a border have fewer taps inside the image.
+    /// Terms of the shortest sum: windows at a border have fewer taps inside the image.
     fewest_terms: u64,
     want: Slice<f64>,
     sizes: Slice<f64>,
 }
 
-/// How many products the shortest sum of a pass has, those that have none aside.
+/// Number of products in the shortest nonempty sum of a pass.
 fn fewest_terms(shapes: &Shapes, pass: Pass) -> u64 {
     let side = |axis: usize| {
         let [outputs, taps, inputs] = [shapes.y[axis], shapes.kernel[axis], shapes.x[axis]];
@@ -65,10 +65,12 @@ fn fewest_terms(shapes: &Shapes, pass: Pass) -> u64 {
 }
 
 impl Reference {
-    /// Computes it, and waits for it: y of x and the weight, dx of dy and the weight, or dw of x and dy, in the type `dtype`.
+    /// Computes the reference and waits for it: y from x and the weight, dx from dy and the weight, or dw from x and dy, in the type
+    /// `dtype`.
     ///
     /// # Errors
-    /// A size is zero or too large; an array has not the length of its shape, or holds another type; the device's.
+    /// If a size is zero or too large; if an array has another length than its shape, or holds another type; if the device reports an
+    /// error.
     pub fn new(
         device: &CudaDevice,
         geometry: &Geometry,
@@ -97,11 +99,11 @@ impl Reference {
         Ok(Self { device: device.clone(), dtype, columns, rows, terms, fewest_terms, want, sizes })
     }
 
-    /// The judge of results that are stored as `out`; `transformed` where they come by FFT or Winograd's algorithm, which rounds its operands'
-    /// transforms too.
+    /// Makes the judge of results stored as `out`; set `transformed` for FFT or Winograd's algorithm, which also round the operands'
+    /// transforms.
     ///
     /// # Errors
-    /// The device's.
+    /// If the device reports an error.
     pub fn judge(&self, out: Dtype, transformed: bool) -> Result<Judge> {
         let of_transforms = if transformed { OF_TRANSFORMS * stored(self.dtype).epsilon() } else { 0.0 };
         // The bits that tf32 loses cancel out less in a short sum.

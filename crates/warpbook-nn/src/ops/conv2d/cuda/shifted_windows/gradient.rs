@@ -3,7 +3,7 @@
 
 use super::launch::launch_gradient;
 use super::{H200_MULTIPROCESSORS, LONGEST_SIDE, MOST_STAGES, SWIZZLE_BYTES, takes};
-use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::Words;
 use crate::ops::conv2d::cuda::shapes::Shapes;
 use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Slice, Stream, TensorMap};
 use warpbook_gemm::DeviceArray;
@@ -11,44 +11,44 @@ use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::WindowGradient as Row;
 use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
 
-/// Filters and channels of a warpgroup, and positions of a step.
+/// Filters and channels per warpgroup, and positions per step.
 const FILTERS: u32 = 64;
 const CHANNELS: u32 = 32;
 const STEP: u32 = 16;
-/// Bytes of a position in a tile of dy, and in one of x.
+/// Bytes of a position in a tile of dy, and in a tile of x.
 const ROWS: [u32; 2] = [2 * FILTERS, 2 * CHANNELS];
-/// Cycles of a step for a tap, bytes that a multiprocessor gets from L2 in a cycle, and all of them.
+/// Cycles per step and tap, and bytes per cycle that L2 delivers to one multiprocessor and to all.
 const TAP_CYCLES: u64 = 16;
 const L2_BYTES: u64 = 24;
 const ALL_L2_BYTES: u64 = L2_BYTES * H200_MULTIPROCESSORS as u64;
-/// What a tile costs in cycles in addition, and a block.
+/// Additional cycles of a tile, and of a block.
 const TILE_CYCLES: u64 = 100;
 const BLOCK_CYCLES: u64 = 1500;
 
-/// How the sums are divided.
+/// A division of the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Division {
     /// Warpgroups of a block along filters and channels.
     groups: [u32; 2],
-    /// Blocks for all filters, channels and taps, and parts of the images.
+    /// Number of blocks for all filters, channels and taps, and of parts of the images.
     across: u32,
     splits: u32,
     /// Rows of y in a tile, tiles of an image, positions of a row.
     rows: u32,
     tiles: u32,
     pitch: u32,
-    /// Steps of a tile, stages, and bytes of a box and of its room, of dy and of x.
+    /// Steps of a tile, stages, and bytes of a box and of its room, for dy and x.
     steps: u32,
     stages: u32,
     boxes: [u32; 2],
     rooms: [u32; 2],
-    /// In cycles.
+    /// Estimated cycles.
     cost: u64,
 }
 
 impl Division {
-    /// Of images into `tiles` each; `None` where a box would be too large, where channels are no multiple of the block's, or where two
-    /// stages do not fit into shared memory.
+    /// Divides each image into `tiles`; `None` if a box would be too large, channels are not a multiple of the block's, or two stages do
+    /// not fit into shared memory.
     fn new(s: &Shapes, taps: [u32; 2], tile: &Tile, tiles: u32, multiprocessors: u32) -> Option<Self> {
         let size = |dim| u32::try_from(tile.size(dim)).unwrap_or(u32::MAX);
         let groups = [size(Dim::Bm) / FILTERS, size(Dim::Bn) / CHANNELS];
@@ -85,7 +85,7 @@ impl Division {
     }
 }
 
-/// The kernel, its tile and the division that cost least; `None` where the kernel does not take the convolution.
+/// The cheapest kernel, tile and division; `None` if the kernel does not support the convolution.
 fn plan(dtype: Dtype, s: &Shapes, multiprocessors: u32) -> Option<([u32; 2], KernelSpec, Tile, Division)> {
     if !takes(dtype, s) {
         return None;
@@ -106,25 +106,25 @@ fn plan(dtype: Dtype, s: &Shapes, multiprocessors: u32) -> Option<([u32; 2], Ker
     best
 }
 
-/// The kernel that computes a weight gradient on Hopper; `None` where it is the one of the implicit product.
+/// The kernel that computes a weight gradient on Hopper; `None` if the implicit product computes it.
 pub(super) fn spec_of(dtype: Dtype, shapes: &Shapes, multiprocessors: u32) -> Option<KernelSpec> {
     plan(dtype, shapes, multiprocessors).map(|(_, spec, ..)| spec)
 }
 
-/// The kernel and what it is launched with. The arrays have the lengths of the shapes and the type of the form.
+/// The kernel and its launch settings. Callers pass arrays with the lengths of the shapes and the type of the form.
 #[derive(Debug, Clone)]
 pub(in crate::ops::conv2d::cuda) struct WindowGradient {
     device: CudaDevice,
     dtype: Dtype,
     shapes: Shapes,
-    /// Rows and columns of taps of a block.
+    /// Rows and columns of taps per block.
     taps: [u32; 2],
     division: Division,
     kernel: Kernel,
 }
 
 impl WindowGradient {
-    /// `None` where the kernel does not take the convolution: see [`Windows::new`](super::Windows::new).
+    /// Compiles the kernel; `None` if it does not support the convolution: see [`Windows::new`](super::Windows::new).
     pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes) -> Result<Option<Self>> {
         let info = device.info();
         let Some((taps, spec, tile, division)) = plan(dtype, shapes, info.multiprocessors) else { return Ok(None) };
@@ -139,12 +139,12 @@ impl WindowGradient {
         &self.kernel
     }
 
-    /// How many blocks share a weight.
+    /// Number of blocks that share a weight.
     pub fn splits(&self) -> u32 {
         self.division.splits
     }
 
-    /// Into f32 `[splits]`: `[filters][kh][kw][channels]` of dw, then `[filters]` of db.
+    /// Writes f32 `[splits]` into `out`: `[filters][kh][kw][channels]` of dw, then `[filters]` of db.
     pub fn queue(&self, stream: &Stream, [x, dy]: [&DeviceArray; 2], out: &Slice<f32>) -> Result<()> {
         let (s, d) = (&self.shapes, &self.division);
         let maps = [
@@ -155,7 +155,7 @@ impl WindowGradient {
         launch_gradient(&self.kernel, stream, shape, &maps, Words(self.words()), out)
     }
 
-    /// Of images whose boxes have so many channels and rows.
+    /// Tensor map of images whose boxes have these channels and rows.
     fn map(
         &self,
         images: &DeviceArray,
@@ -175,7 +175,7 @@ impl WindowGradient {
         TensorMap::of_boxes(&self.device, images.address(), shape)
     }
 
-    /// `Gradient` of the kernel.
+    /// The kernel's `Gradient` struct.
     fn words(&self) -> [u32; 16] {
         let (s, d) = (&self.shapes, &self.division);
         let [top, left] = s.padding.map(u32::wrapping_neg);
@@ -234,11 +234,11 @@ mod tests {
             (taps, tile.id.to_string(), d.rows, d.across, d.splits)
         };
         let id = |id: &str| id.to_string();
-        // Of 1536 tiles twelve for each block: 132 blocks would need as many.
+        // 1536 tiles, twelve per block: 132 blocks would need as many.
         assert_eq!(chosen(shapes(512, 26, 32, 64, 3, 0)), ([3, 3], id("64x32"), 8, 1, 128));
-        // Fewer blocks than multiprocessors, each of whose sums would be added.
+        // Fewer blocks than multiprocessors: every block's sums have to be added.
         assert_eq!(chosen(shapes(128, 16, 32, 64, 3, 1)), ([3, 3], id("64x32"), 8, 1, 86));
-        // Three parts of two rows of five taps, where four of three by three would multiply 36 taps for 25.
+        // Three parts of two rows of five taps; four parts of three by three would multiply 36 taps for 25.
         assert_eq!(chosen(shapes(512, 12, 32, 64, 5, 2)), ([2, 5], id("64x32"), 12, 3, 43));
         assert_eq!(chosen(shapes(2, 20, 64, 64, 1, 0)).0, [1, 1]);
         assert!(plan(Dtype::F32, &shapes(2, 8, 32, 32, 3, 1), 132).is_none());

@@ -1,21 +1,21 @@
-//! The launches of the products of shifted windows. Arrays have the lengths, the type and the alignment that the kernel takes.
+//! Launches of the products of shifted windows. Callers check lengths, types and alignment.
 #![allow(unsafe_code)]
 
-use crate::ops::conv2d::cuda::args::Words;
+use crate::ops::Words;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream, TensorMap};
 use warpbook_gemm::DeviceArray;
 use warpbook_gemm::kernel_args::{optional, optional_array};
 use warpbook_kernels::Launch;
 
-/// The arguments.
+/// Arguments of the forward kernel.
 pub(super) struct Arrays<'a> {
-    /// Of the images that are read, and of the weights.
+    /// Tensor maps of the images that are read, and of the weights.
     pub maps: [TensorMap; 2],
     pub g: Words<19>,
     pub bias: Option<&'a Slice<f32>>,
     pub mask: Option<&'a DeviceArray>,
     pub to: &'a DeviceArray,
-    /// Of kernels that pool: where the maxima's places go, if anywhere.
+    /// For kernels that pool, the optional array for the maxima's positions.
     pub pool: Option<Option<&'a Slice<u8>>>,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: Arrays<
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// Into `out`, f32 `[splits]`: `[filters][kh][kw][channels]`, then `[filters]`. The maps are of dy and of x.
+/// Writes f32 `[splits]` into `out`: `[filters][kh][kw][channels]`, then `[filters]`. The maps are for dy and x.
 pub(super) fn launch_gradient(
     kernel: &Kernel,
     stream: &Stream,

@@ -4,9 +4,9 @@ mod gradient;
 mod launch;
 
 use super::Forward;
-use super::args::Words;
 use super::shapes::Shapes;
 use crate::ops::Layout;
+use crate::ops::Words;
 use crate::ops::conv2d::Geometry;
 pub(super) use gradient::WindowGradient;
 use launch::{Arrays, launch};
@@ -16,35 +16,35 @@ use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{Pass, Windowed, Windows as Row};
 use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
 
-/// Stages that the kernel has barriers for.
+/// Largest number of stages: the kernel has barriers for so many.
 pub(super) const MOST_STAGES: u64 = 8;
 /// The largest side of a box that TMA copies.
 pub(super) const LONGEST_SIDE: u32 = 256;
-/// What the end of a tile costs, in positions that are multiplied by a column meanwhile.
+/// Cost of a tile's end, as the number of positions whose multiplication by a column takes as long.
 const TILE_COST: u64 = 64;
-/// Columns whose multiplication takes as long as reading the positions does.
+/// Number of columns whose multiplication takes as long as reading the positions.
 const ROWS_COST: u32 = 32;
-/// Those of an H200, and of an H100 with SXM.
+/// Number of multiprocessors of an H200, and of an H100 with SXM.
 pub(super) const H200_MULTIPROCESSORS: u32 = 132;
-/// TMA writes a swizzled box to a multiple of so many bytes.
+/// Alignment in bytes of a swizzled box that TMA writes.
 pub(super) const SWIZZLE_BYTES: u64 = 1024;
 
-/// The convolution as this kernel sees it: of an input whose windows are a pixel apart.
+/// The convolution as this kernel sees it: its input has windows one pixel apart.
 #[derive(Debug, Clone, Copy)]
 struct Image {
     batch: u32,
-    /// Of what is read, and how far the first window begins above and to the left of it.
+    /// Channels of the array that is read, and how far the first window begins above and to the left of it.
     channels: u32,
     input: [u32; 2],
     before: [u32; 2],
     kernel: [u32; 2],
-    /// Of what is written.
+    /// Columns of the array that is written.
     columns: u32,
     output: [u32; 2],
 }
 
 impl Image {
-    fn of(pass: Pass, s: &Shapes) -> Option<Self> {
+    fn for_pass(pass: Pass, s: &Shapes) -> Option<Self> {
         let Shapes { batch, channels, filters, kernel, .. } = *s;
         Some(match pass {
             Pass::Forward => {
@@ -68,12 +68,12 @@ impl Image {
         if self.channels.is_multiple_of(64) { 128 } else { 64 }
     }
 
-    /// Rows of `row_bytes` that hold a pixel's channels.
+    /// Number of rows of `row_bytes` per pixel.
     fn blocks(&self) -> u32 {
         self.channels * 2 / self.row_bytes()
     }
 
-    /// Of as many columns.
+    /// Bytes of the weights of this many columns.
     fn weight_bytes(&self, columns: u32) -> u64 {
         u64::from(self.taps()) * u64::from(self.channels) * 2 * u64::from(columns)
     }
@@ -82,28 +82,29 @@ impl Image {
 /// How an image is divided for a kernel's tile.
 #[derive(Debug, Clone, Copy, Default)]
 struct Division {
-    /// Rows of the result in a tile; columns of x in shared memory, those of its windows and what they overlap by.
+    /// Rows of the result in a tile; columns of x in shared memory: those of its windows and their overlap.
     rows: u32,
     pitch: u32,
-    /// Tiles of an image, and in a row of it.
+    /// Tiles of an image, and tiles in a row of it.
     tiles: u32,
     tiles_across: u32,
-    /// Of blocks: how many are next to each other in a tile.
+    /// Number of adjacent blocks in a tile.
     across: u32,
     stages: u32,
-    /// Warpgroups that multiply, at most one a stage: a wait cannot tell a stage's next phase from the one after that.
+    /// Number of multiplying warpgroups, at most one per stage: a wait cannot tell a stage's next phase from the one after it.
     consumers: u32,
     box_bytes: u32,
     block_bytes: u32,
-    /// Positions that the busiest warpgroup multiplies, and what its tiles cost in addition.
+    /// Positions that the busiest warpgroup multiplies, plus the cost of its tiles.
     cost: u64,
 }
 
 impl Division {
-    /// The cheapest; `None` where the result's channels are no multiple of the tile's, where no row of it fits into it, or where two tiles and the weights do not fit into shared memory.
+    /// Chooses the cheapest division; `None` if the result's channels are not a multiple of the tile's, no row of the result fits into the
+    /// tile, or two tiles and the weights do not fit into shared memory.
     fn new(image: &Image, windowed: Windowed, tile: &Tile, multiprocessors: u32) -> Option<Self> {
         let positions = u32::try_from(tile.size(Dim::Bm)).unwrap_or(u32::MAX);
-        let of = |rows, pitch, tiles, tiles_across, across, end| {
+        let division = |rows, pitch, tiles, tiles_across, across, end| {
             let empty = Self { rows, pitch, tiles, tiles_across, across, ..Self::default() };
             empty.filled(image, tile, end, multiprocessors)
         };
@@ -114,23 +115,23 @@ impl Division {
                 let most = ((positions + kw - 1) / pitch).min(height);
                 let tiles = height.div_ceil((most > 0).then_some(most)?);
                 // The windows of the last positions, which are not stored, end behind the tile.
-                of(height.div_ceil(tiles), pitch, tiles, 1, 0, positions + (kh - 1) * pitch + kw - 1)
+                division(height.div_ceil(tiles), pitch, tiles, 1, 0, positions + (kh - 1) * pitch + kw - 1)
             }
             Windowed::Blocks | Windowed::Pooled => {
                 let (parts, down_all, across_all) = (positions / 64, height.div_ceil(8), width.div_ceil(8));
                 let divisions = (1..=parts.min(across_all)).rev().filter_map(|across| {
                     let down = (parts / across).min(down_all);
                     let (pitch, tiles_across) = (across * 8 + kw - 1, across_all.div_ceil(across));
-                    // Parts that are left over multiply what is behind the tile.
+                    // Left-over parts multiply data behind the tile.
                     let end = (parts.div_ceil(across) * 8 + kh - 1) * pitch;
-                    of(down * 8, pitch, down_all.div_ceil(down) * tiles_across, tiles_across, across, end)
+                    division(down * 8, pitch, down_all.div_ceil(down) * tiles_across, tiles_across, across, end)
                 });
                 divisions.min_by_key(|division| (division.cost, division.box_bytes))
             }
         }
     }
 
-    /// With its memory, where it fits: the multiplication reads `end` positions of a tile.
+    /// Completes the division with its memory, if it fits: the multiplication reads `end` positions of a tile.
     fn filled(self, image: &Image, tile: &Tile, end: u32, multiprocessors: u32) -> Option<Self> {
         let size = |dim| u32::try_from(tile.size(dim)).unwrap_or(u32::MAX);
         let (columns, height) = (size(Dim::Bn), self.rows + image.kernel[0] - 1);
@@ -149,7 +150,7 @@ impl Division {
         let consumers = u64::from(size(Dim::Threads) / 128 - 1).min(stages);
         let (all, of_column) = (u64::from(image.batch) * u64::from(self.tiles), u64::from(image.columns / columns));
         let of_block = all.div_ceil((u64::from(multiprocessors) / of_column).max(1));
-        // An instruction reads its 64 positions again whatever its columns are.
+        // An instruction reads its 64 positions again for any number of columns.
         let step = tile.size(Dim::Bm) * u64::from(columns + ROWS_COST) / u64::from(ROWS_COST);
         let cost = of_block.div_ceil(consumers) * (step * consumers.min(of_block) + TILE_COST);
         Some(Self {
@@ -163,7 +164,7 @@ impl Division {
     }
 }
 
-/// The kernel and the tile that cost least, and their division.
+/// Chooses the cheapest kernel and tile, with their division.
 fn choose(
     image: &Image,
     (pass, dtype, pool): (Pass, Dtype, bool),
@@ -184,7 +185,7 @@ fn choose(
     divisions.min_by_key(|(_, _, division)| division.cost)
 }
 
-/// Whether type, layout, strides and channels are those of the kernels of shifted windows.
+/// Returns true if the kernels of shifted windows support type, layout, strides and channels.
 pub(super) fn takes(dtype: Dtype, shapes: &Shapes) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::Bf16)
         && shapes.layout == Layout::Nhwc
@@ -193,25 +194,25 @@ pub(super) fn takes(dtype: Dtype, shapes: &Shapes) -> bool {
         && shapes.filters.is_multiple_of(32)
 }
 
-/// What a kernel is to compute, of which shapes.
+/// The pass that a kernel computes, and its shapes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job<'a> {
     pub pass: Pass,
     pub dtype: Dtype,
-    /// Whether the maxima of y over windows of 2 x 2 are stored in place of it.
+    /// True if the maxima of y over windows of 2 x 2 are stored instead of y.
     pub pool: bool,
     pub shapes: &'a Shapes,
 }
 
-/// The convolution as the kernel sees it, its tile and its division, on Hopper with so many multiprocessors; `None` where it does not take
-/// the convolution.
+/// Returns the convolution as the kernel sees it, its tile and its division, on a Hopper GPU with this many multiprocessors; `None` if the
+/// kernel does not support the convolution.
 fn plan(job: Job<'_>, multiprocessors: u32) -> Option<(Image, (KernelSpec, Tile, Division))> {
     let Job { pass, dtype, pool, shapes } = job;
-    let image = Image::of(pass, shapes).filter(|_| takes(dtype, shapes))?;
+    let image = Image::for_pass(pass, shapes).filter(|_| takes(dtype, shapes))?;
     Some((image, choose(&image, (pass, dtype, pool), multiprocessors)?))
 }
 
-/// The kernel that computes a pass on an H100 or H200; `None` where it is one of the implicit product. `pool`: maxima are stored forwards.
+/// The kernel that computes a pass on an H100 or H200; `None` if the implicit product computes it. `pool`: the forward pass stores maxima.
 pub(crate) fn kernel_of(
     pass: Pass,
     dtype: Dtype,
@@ -227,7 +228,7 @@ pub(crate) fn kernel_of(
     plan(job, H200_MULTIPROCESSORS).map(|(_, (spec, ..))| spec)
 }
 
-/// The kernel of a pass and what it is launched with. The arrays have the lengths of the shapes and the type of the form.
+/// The kernel of a pass and its launch settings. Callers pass arrays with the lengths of the shapes and the type of the form.
 #[derive(Debug, Clone)]
 pub(super) struct Windows {
     device: CudaDevice,
@@ -236,7 +237,7 @@ pub(super) struct Windows {
     image: Image,
     division: Division,
     kernel: Kernel,
-    /// Of a block.
+    /// Columns per block.
     columns: u32,
     blocks: u32,
 }
@@ -264,13 +265,13 @@ impl Windows {
         &self.kernel
     }
 
-    /// y of x and the weight, with a bias and a ReLU.
+    /// Queues y from x and the weight, with a bias and a ReLU.
     pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
         let maps = [self.map_images(f.x)?, self.map_weights(f.weight)?];
         self.queue(stream, f.relu, |g| Arrays { maps, g, bias: f.bias, mask: None, to: f.y, pool: f.pool })
     }
 
-    /// dx of dy and the weight, through a mask.
+    /// Queues dx from dy and the weight, through a mask.
     pub fn input_gradient(
         &self,
         stream: &Stream,
@@ -302,7 +303,7 @@ impl Windows {
         TensorMap::of_boxes(&self.device, from.address(), shape)
     }
 
-    /// `[filters][taps * channels]` of the forward pass: boxes along its rows for y, and for dx, which sums over filters, across them.
+    /// Tensor map of the weight `[filters][taps * channels]`: boxes along its rows for y, and across them for dx, which sums over filters.
     fn map_weights(&self, weight: &DeviceArray) -> Result<TensorMap> {
         let (image, lanes) = (&self.image, self.image.row_bytes() / 2);
         let taps = u64::from(image.taps());
@@ -325,7 +326,7 @@ impl Windows {
         TensorMap::of_boxes(&self.device, weight.address(), shape)
     }
 
-    /// `Windows` of the kernel.
+    /// The kernel's `Windows` struct.
     fn words(&self, relu: bool) -> [u32; 19] {
         let Image { batch, output: [height, width], kernel: [kh, kw], columns, before, .. } = self.image;
         let d = &self.division;
@@ -405,14 +406,14 @@ mod tests {
         assert_eq!(chosen(&image(512, 32, 26, 64, 3), true), Some((192, 64, 8, 3)));
         // 26 x 26 are 16 blocks; eleven rows of 28 windows are 306 of 320 positions.
         assert_eq!(chosen(&image(512, 64, 28, 32, 3), false).map(|c| c.2), Some(9));
-        // Two tiles of these and their weights fill shared memory, so two warpgroups multiply.
+        // Two of these tiles and their weights fill shared memory, so two warpgroups multiply.
         let (_, _, d) = choose(&image(512, 128, 10, 64, 3), (Pass::InputGradient, Dtype::F16, false), 132).unwrap();
         assert_eq!((d.stages, d.consumers), (2, 2));
         // 64 columns of these weights do not fit, 32 do.
         assert_eq!(chosen(&image(2, 64, 16, 64, 5), false).map(|c| c.1), Some(32));
-        // Nor do 32 of these.
+        // Here even 32 columns do not fit.
         assert_eq!(chosen(&image(2, 512, 16, 64, 5), false), None);
-        // A row of these is wider than a box, blocks of it are not.
+        // A row is wider than a box, but blocks of it are not.
         assert!(chosen(&image(2, 32, 300, 64, 3), false).is_some());
     }
 }

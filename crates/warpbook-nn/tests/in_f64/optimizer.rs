@@ -1,17 +1,17 @@
-use crate::ops::optimizer::Optimizer;
+use warpbook_nn::ops::optimizer::Optimizer;
 
-/// What an optimizer keeps of a parameter; empty before the first step.
+/// The state of an optimizer for one parameter; empty before the first step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParameterState {
-    /// Steps so far.
+    /// Number of steps so far.
     pub steps: i32,
-    /// The momentum, or the mean of gradients.
+    /// Momentum, or mean of gradients.
     pub first: Vec<f64>,
-    /// The mean of squares.
+    /// Mean of squared gradients.
     pub second: Vec<f64>,
 }
 
-/// One step, as the documentation of `torch.optim` gives the algorithms.
+/// Makes one step, as the documentation of `torch.optim` gives the algorithms.
 pub fn optimizer_step(optimizer: &Optimizer, rate: f64, w: &mut [f64], gradients: &[f64], state: &mut ParameterState) {
     state.steps += 1;
     state.first.resize(w.len(), 0.0);

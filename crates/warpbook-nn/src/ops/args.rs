@@ -1,13 +1,13 @@
-//! Arguments of the kernels that are structs of words.
+//! Kernel arguments that are structs of words.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 use warpbook_device::KernelArg;
 
-/// A struct of `N` words.
+/// A struct of `N` 32-bit words.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Words<const N: usize>(pub [u32; N]);
+pub(crate) struct Words<const N: usize>(pub [u32; N]);
 
 // SAFETY: the kernel's struct is as many words.
 unsafe impl<const N: usize> KernelArg for Words<N> {

@@ -1,6 +1,6 @@
-use crate::ops::cross_entropy::CrossEntropy;
+use warpbook_nn::ops::cross_entropy::CrossEntropy;
 
-/// The logarithms of softmax of a row.
+/// Logarithms of the softmax of a row.
 fn log_softmax(row: &[f64]) -> Vec<f64> {
     let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = row.iter().map(|v| (v - max).exp()).sum();
@@ -12,8 +12,7 @@ fn target(c: &CrossEntropy, label: u8, class: usize) -> f64 {
     s / c.classes as f64 + if class == usize::from(label) { 1.0 - s } else { 0.0 }
 }
 
-/// The mean loss.
-#[must_use]
+/// Mean cross entropy.
 pub fn cross_entropy(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -> f64 {
     let row = |(row, label): (&[f64], &u8)| -> f64 {
         log_softmax(row).iter().enumerate().map(|(class, log)| -target(c, *label, class) * log).sum()
@@ -21,8 +20,7 @@ pub fn cross_entropy(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -> f64 {
     logits.chunks(c.classes).zip(labels).map(row).sum::<f64>() / c.batch as f64
 }
 
-/// The gradient of the mean loss.
-#[must_use]
+/// Gradient of the mean cross entropy.
 pub fn cross_entropy_gradient(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -> Vec<f64> {
     let row = |(row, label): (&[f64], &u8)| -> Vec<f64> {
         let softmax = log_softmax(row).into_iter().map(f64::exp).enumerate();
@@ -31,14 +29,12 @@ pub fn cross_entropy_gradient(c: &CrossEntropy, logits: &[f64], labels: &[u8]) -
     logits.chunks(c.classes).zip(labels).flat_map(row).collect()
 }
 
-/// The mean squared error.
-#[must_use]
+/// Mean squared error.
 pub fn mse(output: &[f64], target: &[f64]) -> f64 {
     output.iter().zip(target).map(|(o, t)| (o - t) * (o - t)).sum::<f64>() / output.len() as f64
 }
 
-/// The gradient of the mean squared error.
-#[must_use]
+/// Gradient of the mean squared error.
 pub fn mse_gradient(output: &[f64], target: &[f64]) -> Vec<f64> {
     output.iter().zip(target).map(|(o, t)| 2.0 * (o - t) / output.len() as f64).collect()
 }

@@ -1,7 +1,6 @@
-use crate::ops::batch_norm::BatchNorm;
+use warpbook_nn::ops::batch_norm::BatchNorm;
 
 /// Mean and biased variance of each channel.
-#[must_use]
 pub fn moments(b: &BatchNorm, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let of_channel = |c: usize| {
         let column = || x.iter().skip(c).step_by(b.channels);
@@ -11,15 +10,13 @@ pub fn moments(b: &BatchNorm, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     (0..b.channels).map(of_channel).unzip()
 }
 
-/// y of x by the statistics of the batch.
-#[must_use]
+/// Computes y with the batch's statistics.
 pub fn batch_norm(b: &BatchNorm, x: &[f64], gamma: &[f64], beta: &[f64]) -> Vec<f64> {
     let (mean, variance) = moments(b, x);
     batch_norm_with(b, x, gamma, beta, &mean, &variance)
 }
 
-/// y of x by given statistics.
-#[must_use]
+/// Computes y with given statistics.
 pub fn batch_norm_with(
     b: &BatchNorm,
     x: &[f64],
@@ -35,8 +32,7 @@ pub fn batch_norm_with(
     x.iter().enumerate().map(element).collect()
 }
 
-/// dx, dgamma and dbeta of dy in training, by the chain rule through mean and variance.
-#[must_use]
+/// Computes dx, dgamma and dbeta in training, by the chain rule through mean and variance.
 pub fn batch_norm_gradient(b: &BatchNorm, x: &[f64], gamma: &[f64], dy: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let (mean, variance) = moments(b, x);
     let n = b.rows as f64;

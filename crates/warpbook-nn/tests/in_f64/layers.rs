@@ -1,8 +1,8 @@
-use crate::ops::activation::Activation;
-use crate::ops::linear::Sizes;
+use warpbook_nn::ops::activation::Activation;
+use warpbook_nn::ops::conv2d::Geometry;
+use warpbook_nn::ops::linear::Sizes;
 
-/// y of [`linear`](mod@crate::ops::linear).
-#[must_use]
+/// Computes y of [`linear`](mod@warpbook_nn::ops::linear).
 pub fn linear(s: &Sizes, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
     let element = |at: usize| {
         let (row, output) = (at / s.outputs, at % s.outputs);
@@ -12,8 +12,7 @@ pub fn linear(s: &Sizes, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec
     (0..s.batch * s.outputs).map(element).collect()
 }
 
-/// dx of dy.
-#[must_use]
+/// Computes dx of a linear layer from dy.
 pub fn linear_input_gradient(s: &Sizes, dy: &[f64], weight: &[f64]) -> Vec<f64> {
     let element = |at: usize| {
         let (row, input) = (at / s.inputs, at % s.inputs);
@@ -22,8 +21,7 @@ pub fn linear_input_gradient(s: &Sizes, dy: &[f64], weight: &[f64]) -> Vec<f64> 
     (0..s.batch * s.inputs).map(element).collect()
 }
 
-/// dW of dy.
-#[must_use]
+/// Computes dW of a linear layer from x and dy.
 pub fn linear_weight_gradient(s: &Sizes, x: &[f64], dy: &[f64]) -> Vec<f64> {
     let element = |at: usize| {
         let (output, input) = (at / s.inputs, at % s.inputs);
@@ -32,13 +30,17 @@ pub fn linear_weight_gradient(s: &Sizes, x: &[f64], dy: &[f64]) -> Vec<f64> {
     (0..s.outputs * s.inputs).map(element).collect()
 }
 
-/// The column sums of dy, which has rows of `outputs`.
-#[must_use]
+/// Computes the column sums of dy, which has rows of `outputs`.
 pub fn linear_bias_gradient(dy: &[f64], outputs: usize) -> Vec<f64> {
     (0..outputs).map(|o| dy.iter().skip(o).step_by(outputs).sum()).collect()
 }
 
-/// erf(x) by its series or, where |x| is above 3, the continued fraction of erfc (Abramowitz and Stegun, 7.1.6 and 7.1.14).
+/// Computes dbias of a convolution from dy.
+pub fn conv2d_bias_gradient(g: &Geometry, dy: &[f64]) -> Vec<f64> {
+    linear_bias_gradient(dy, g.filters)
+}
+
+/// Computes erf(x) by its series or, for |x| above 3, by the continued fraction of erfc (Abramowitz and Stegun, 7.1.6 and 7.1.14).
 fn erf(x: f64) -> f64 {
     let z = x.abs();
     let value = if z <= 3.0 {
@@ -73,14 +75,12 @@ fn derivative(f: Activation, x: f64) -> f64 {
     }
 }
 
-/// y of x.
-#[must_use]
+/// Applies an activation.
 pub fn activation(f: Activation, x: &[f64]) -> Vec<f64> {
     x.iter().map(|x| apply(f, *x)).collect()
 }
 
-/// dx of dy; unlike the bodies it takes x always.
-#[must_use]
+/// Computes dx of an activation from dy; unlike the implementations it always takes x.
 pub fn activation_gradient(f: Activation, x: &[f64], dy: &[f64]) -> Vec<f64> {
     x.iter().zip(dy).map(|(x, dy)| dy * derivative(f, *x)).collect()
 }

@@ -1,6 +1,7 @@
-use crate::ops::muon::{COEFFICIENTS, EPSILON, Muon};
+use warpbook_nn::ops::muon::{COEFFICIENTS, EPSILON, Muon};
 
-/// One step of Muon, of a filter `[out][columns]`, in f64, as [`crate::ops::muon`] defines it. `numbers` are the rate and the momentum's factor.
+/// Makes one step of Muon for a filter `[out][columns]`, in f64, as [`warpbook_nn::ops::muon`] defines it. `numbers` are the rate and the
+/// momentum's factor.
 pub fn muon_step(
     muon: &Muon,
     (rate, momentum, nesterov): (f64, f64, bool),
@@ -23,7 +24,7 @@ pub fn muon_step(
     let [a, b, c] = COEFFICIENTS;
     for _ in 0..muon.steps {
         let gram: Vec<Vec<f64>> = x.iter().map(|r| x.iter().map(|s| dot(r, s)).collect()).collect();
-        // A is symmetric, so that its rows are its columns.
+        // A is symmetric, so its rows are its columns.
         let polynomial: Vec<Vec<f64>> =
             (0..rows).map(|r| (0..rows).map(|s| b * gram[r][s] + c * dot(&gram[r], &gram[s])).collect()).collect();
         let applied = |r: usize, k: usize| (0..rows).map(|s| polynomial[r][s] * x[s][k]).sum::<f64>();
