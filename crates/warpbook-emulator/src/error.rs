@@ -1,5 +1,6 @@
 //! What goes wrong: PTX that is not supported, and faults of a running kernel.
 
+use crate::program::Step;
 use crate::ptx::Place;
 use std::fmt;
 
@@ -86,6 +87,11 @@ pub struct Fault {
 impl Fault {
     pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Self {
         Self { cause, message: message.into(), place: None, ptx_line: 0, thread: None }
+    }
+
+    /// The fault at an instruction.
+    pub(crate) fn at(self, step: &Step) -> Self {
+        Self { place: step.place.as_deref().cloned(), ptx_line: step.line, ..self }
     }
 }
 

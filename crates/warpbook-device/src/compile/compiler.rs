@@ -54,6 +54,15 @@ impl Compiler {
         self.compile_with(None, spec, tile, architecture)
     }
 
+    /// Compiles a kernel's file with one of its tiles to PTX for a virtual architecture such as "compute_80".
+    ///
+    /// # Errors
+    /// The errors of [`Compiler::compile`].
+    pub fn compile_to_ptx(&self, spec: &KernelSpec, tile: &Tile, architecture: &str) -> Result<String> {
+        let text = self.compile_with(Some(&self.cache), spec, tile, architecture)?.cubin;
+        Ok(String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned())
+    }
+
     fn compile_with(
         &self,
         cache: Option<&Cache>,
@@ -105,10 +114,10 @@ impl Compiler {
         };
         let mut built = build(false)?;
         // The assembler's logs of concurrent compilations can get lost or mixed up.
-        if !built.was_alone && !tells_of(&built.log, &built.cubin) {
+        if !built.was_alone && !tells_of(&built.log, &built.code) {
             built = build(true)?;
         }
-        let Compilation { cubin, log, .. } = built;
+        let Compilation { code: cubin, log, .. } = built;
         let stats = stats(&cubin, &log, &spec.file, architecture);
         let compiled = Compiled { cubin, stats, from_cache: false };
         if let Some(cache) = cache {

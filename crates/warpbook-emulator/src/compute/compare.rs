@@ -1,19 +1,27 @@
 //! Comparisons of `setp`, and how they are combined with a third predicate.
 
-use super::Word;
+use super::{Lanes, Word, each};
 use crate::ptx::Type;
 
-/// A comparison's name and type, such as `ltu` and `f32`, as a function to 0 or 1.
-pub(crate) fn comparison(name: &str, ty: Type) -> Option<fn(u64, u64) -> u64> {
+/// Compares all lanes, to 0 or 1; the result comes first.
+pub(crate) type Compare = fn(&mut Lanes, &Lanes, &Lanes);
+
+/// A comparison's name and type, such as `ltu` and `f32`, as a function.
+pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
+    macro_rules! lanes {
+        ($t:ident |$a:ident, $b:ident| $holds:expr) => {
+            Some(|into, a, b| each(into, |lane| { let ($a, $b) = ($t::take(a[lane]), $t::take(b[lane])); u64::from($holds) }))
+        };
+    }
     macro_rules! ordered {
         ($t:ident) => {
             match name {
-                "eq" => Some(|a, b| u64::from($t::take(a) == $t::take(b))),
-                "ne" => Some(|a, b| u64::from($t::take(a) != $t::take(b))),
-                "lt" | "lo" => Some(|a, b| u64::from($t::take(a) < $t::take(b))),
-                "le" | "ls" => Some(|a, b| u64::from($t::take(a) <= $t::take(b))),
-                "gt" | "hi" => Some(|a, b| u64::from($t::take(a) > $t::take(b))),
-                "ge" | "hs" => Some(|a, b| u64::from($t::take(a) >= $t::take(b))),
+                "eq" => lanes!($t |a, b| a == b),
+                "ne" => lanes!($t |a, b| a != b),
+                "lt" | "lo" => lanes!($t |a, b| a < b),
+                "le" | "ls" => lanes!($t |a, b| a <= b),
+                "gt" | "hi" => lanes!($t |a, b| a > b),
+                "ge" | "hs" => lanes!($t |a, b| a >= b),
                 _ => None,
             }
         };
@@ -22,21 +30,21 @@ pub(crate) fn comparison(name: &str, ty: Type) -> Option<fn(u64, u64) -> u64> {
         ($t:ident) => {
             match name {
                 // A comparison with NaN is false, `ne` too; those that end in `u` are true.
-                "ne" => Some(|a, b| u64::from($t::take(a) < $t::take(b) || $t::take(a) > $t::take(b))),
-                "equ" => Some(|a, b| u64::from(!($t::take(a) < $t::take(b) || $t::take(a) > $t::take(b)))),
-                "neu" => Some(|a, b| u64::from($t::take(a) != $t::take(b))),
-                "ltu" => Some(|a, b| u64::from(!($t::take(a) >= $t::take(b)))),
-                "leu" => Some(|a, b| u64::from(!($t::take(a) > $t::take(b)))),
-                "gtu" => Some(|a, b| u64::from(!($t::take(a) <= $t::take(b)))),
-                "geu" => Some(|a, b| u64::from(!($t::take(a) < $t::take(b)))),
-                "num" => Some(|a, b| u64::from(!$t::take(a).is_nan() && !$t::take(b).is_nan())),
-                "nan" => Some(|a, b| u64::from($t::take(a).is_nan() || $t::take(b).is_nan())),
+                "ne" => lanes!($t |a, b| a < b || a > b),
+                "equ" => lanes!($t |a, b| !(a < b || a > b)),
+                "neu" => lanes!($t |a, b| a != b),
+                "ltu" => lanes!($t |a, b| !(a >= b)),
+                "leu" => lanes!($t |a, b| !(a > b)),
+                "gtu" => lanes!($t |a, b| !(a <= b)),
+                "geu" => lanes!($t |a, b| !(a < b)),
+                "num" => lanes!($t |a, b| !a.is_nan() && !b.is_nan()),
+                "nan" => lanes!($t |a, b| a.is_nan() || b.is_nan()),
                 "lo" | "ls" | "hi" | "hs" => None,
                 _ => ordered!($t),
             }
         };
     }
-    let found: Option<fn(u64, u64) -> u64> = match ty {
+    let found: Option<Compare> = match ty {
         Type::Unsigned(2) | Type::Bits(2) => ordered!(u16),
         Type::Unsigned(4) | Type::Bits(4) => ordered!(u32),
         Type::Unsigned(8) | Type::Bits(8) => ordered!(u64),

@@ -4,7 +4,7 @@
 //! rounding then cannot change the second. Approximations (`.approx`) are the nearest number to the true value; a GPU's may differ in the last bits.
 
 use super::convert::{F32, Rounding};
-use super::{Compute, Row, Word, rows};
+use super::{Compute, Lanes, Row, Word, each, rows};
 
 /// The sum rounded to odd: if it is not exact, the neighbour with an odd last bit.
 pub(super) fn add_to_odd(a: f64, b: f64) -> f64 {
@@ -60,8 +60,6 @@ fn single_and_double(out: &mut Vec<Row>) {
             "sub.rn" |a, b| a - b;
             "mul" |a, b| a * b;
             "mul.rn" |a, b| a * b;
-            "fma.rn" |a, b, c| a.mul_add(b, c);
-            "mad.rn" |a, b, c| a.mul_add(b, c);
             "div.rn" |a, b| a / b;
             "rcp.rn" |a| 1.0 / a;
             "sqrt.rn" |a| a.sqrt();
@@ -76,8 +74,10 @@ fn single_and_double(out: &mut Vec<Row>) {
         "max.NaN" |a, b| if a.is_nan() || b.is_nan() { f32::NAN } else { -min_single(-a, -b) };
         "add.sat" |a, b| saturate(a + b);
         "mul.sat" |a, b| saturate(a * b);
-        "fma.rn.sat" |a, b, c| saturate(a.mul_add(b, c));
+        "fma.rn.sat" |a, b, c| saturate(fma_single(a, b, c));
     }
+    out.extend(["fma.rn.f32", "mad.rn.f32"].map(|name| (name, Compute::Three(fma))));
+    rows! { out, f64, ".f64"; "fma.rn" |a, b, c| a.mul_add(b, c); "mad.rn" |a, b, c| a.mul_add(b, c); }
     rows! { out, f64, ".f64";
         "min" |a, b| smaller(a, b);
         "max" |a, b| -smaller(-a, -b);
@@ -88,6 +88,29 @@ fn single_and_double(out: &mut Vec<Row>) {
         "abs.f32" |a| a & 0x7fff_ffff;
         "neg.f64" |a| a ^ 1 << 63;
         "abs.f64" |a| a & !(1 << 63);
+    }
+}
+
+/// Single precision rounded once: the product is exact in double precision, and the sum is rounded to odd there.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation)]
+fn fma_single(a: f32, b: f32, c: f32) -> f32 {
+    add_to_odd(f64::from(a) * f64::from(b), c.into()) as f32
+}
+
+/// `fma.rn.f32`. A sum in double precision that is no tie of single precision may be rounded twice, and ties have 28 zeros at the end, those of
+/// denormals too: only if there are such sums the slower way is taken.
+#[allow(clippy::cast_possible_truncation)]
+fn fma(into: &mut Lanes, a: &Lanes, b: &Lanes, c: &Lanes) {
+    let sum = |i: usize| f64::from(f32::take(a[i])) * f64::from(f32::take(b[i])) + f64::from(f32::take(c[i]));
+    let mut ties = 0u64;
+    for i in 0..into.len() {
+        let sum = sum(i);
+        ties |= u64::from(sum.to_bits() & 0x0fff_ffff == 0);
+        into[i] = (sum as f32).put();
+    }
+    if ties != 0 {
+        each(into, |i| fma_single(f32::take(a[i]), f32::take(b[i]), f32::take(c[i])).put());
     }
 }
 
@@ -167,6 +190,26 @@ mod tests {
         assert_eq!(sum(Rounding::Zero), third);
         assert_eq!(sum(Rounding::Up), third.next_up());
         assert_eq!(add_directed(1.0, -1.0, Rounding::Down).to_bits(), (-0.0f64).to_bits());
+    }
+
+    #[test]
+    fn a_fused_product_is_rounded_once() {
+        let mut state = 7u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Few bits of the fraction, so that ties are common, and exponents around 0 or below all normal numbers.
+            let exponent = if state & 1 == 0 { 120 + (state >> 40) % 16 } else { 60 + (state >> 40) % 12 };
+            (state >> 33 & 0x8000_0000) | exponent << 23 | (state >> 20 & 0x7f_f800) | (state >> 60 & 1)
+        };
+        for _ in 0..2000 {
+            let [a, b, c] = [(); 3].map(|()| std::array::from_fn::<u64, 32, _>(|_| next()));
+            let mut into = [0; 32];
+            fma(&mut into, &a, &b, &c);
+            for i in 0..32 {
+                let expect = f32::take(a[i]).mul_add(f32::take(b[i]), f32::take(c[i]));
+                assert_eq!(into[i], expect.put(), "{:e} {:e} {:e}", f32::take(a[i]), f32::take(b[i]), f32::take(c[i]));
+            }
+        }
     }
 
     #[test]

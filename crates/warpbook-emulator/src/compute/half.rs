@@ -1,7 +1,7 @@
 //! Numbers of 16 bits, f16 and bf16, alone and in pairs: computed in double precision without a loss, then rounded once.
 
 use super::floats::{add_to_odd, smaller};
-use super::{Compute, Row, Word};
+use super::{Compute, Row, Word, each, rows};
 use crate::compute::convert::{BF16, F16, Format, Rounding};
 
 pub(super) fn add_rows(out: &mut Vec<Row>) {
@@ -10,14 +10,19 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
             out.push((concat!($op, $single), of_format!(@ $n, $format, $value)));
             out.push((concat!($op, $pair), of_format!(@ pair $n, $format, $value)));
         )*};
-        (@ two, $format:ident, $value:expr) => { Compute::Two(|a, b| two($format, a, b, $value)) };
-        (@ three, $format:ident, $value:expr) => { Compute::Three(|a, b, c| three($format, a, b, c, $value)) };
+        (@ two, $format:ident, $value:expr) => { Compute::Two(|into, a, b| each(into, |i| two($format, a[i], b[i], $value))) };
+        (@ three, $format:ident, $value:expr) => {
+            Compute::Three(|into, a, b, c| each(into, |i| three($format, a[i], b[i], c[i], $value)))
+        };
         (@ pair two, $format:ident, $value:expr) => {
-            Compute::Two(|a, b| two($format, a, b, $value) | two($format, a >> 16, b >> 16, $value) << 16)
+            Compute::Two(|into, a, b| {
+                each(into, |i| two($format, a[i], b[i], $value) | two($format, a[i] >> 16, b[i] >> 16, $value) << 16);
+            })
         };
         (@ pair three, $format:ident, $value:expr) => {
-            Compute::Three(|a, b, c| {
-                three($format, a, b, c, $value) | three($format, a >> 16, b >> 16, c >> 16, $value) << 16
+            Compute::Three(|into, a, b, c| {
+                let half = |i: usize, shift: u32| three($format, a[i] >> shift, b[i] >> shift, c[i] >> shift, $value) << shift;
+                each(into, |i| half(i, 0) | half(i, 16));
             })
         };
     }
@@ -40,8 +45,7 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
     }
     macro_rules! signs {
         ($($suffix:literal $sign:literal),*) => {$(
-            out.push((concat!("neg", $suffix), Compute::One(|a| a ^ $sign)));
-            out.push((concat!("abs", $suffix), Compute::One(|a| a & !$sign)));
+            rows! { out, u64, $suffix; "neg" |a| a ^ $sign; "abs" |a| a & !$sign; }
         )*};
     }
     signs!(".f16" 0x8000, ".bf16" 0x8000, ".f16x2" 0x8000_8000, ".bf16x2" 0x8000_8000);

@@ -1,6 +1,6 @@
 //! Arithmetic and logic of integers.
 
-use super::{Compute, Row, Word, rows};
+use super::{Compute, Row, Word, each, rows};
 
 pub(super) fn add_rows(out: &mut Vec<Row>) {
     arithmetic(out);
@@ -61,10 +61,8 @@ fn wide(out: &mut Vec<Row>) {
     of_type!(u16 u32 ".u16", i16 i32 ".s16", u32 u64 ".u32", i32 i64 ".s32");
     macro_rules! add_wide {
         ($($t:ident $twice:ident $name:literal),*) => {$(
-            out.push(($name, Compute::Three(|a, b, c| {
-                let product = $t::take(a) as $twice * $t::take(b) as $twice;
-                product.wrapping_add($twice::take(c)).put()
-            })));
+            rows! { out, u64, ""; $name |a, b, c|
+                ($t::take(a) as $twice * $t::take(b) as $twice).wrapping_add($twice::take(c)); }
         )*};
     }
     add_wide!(u16 u32 "mad.wide.u16", i16 i32 "mad.wide.s16", u32 u64 "mad.wide.u32", i32 i64 "mad.wide.s32");
@@ -104,9 +102,11 @@ fn logic(out: &mut Vec<Row>) {
 fn shifts(out: &mut Vec<Row>) {
     macro_rules! shift {
         ($t:ident, $left:literal, $right:literal, $plain:literal) => {
-            out.push(($left, Compute::Two(|a, b| $t::take(a).checked_shl(u32::take(b)).unwrap_or(0).put())));
-            out.push(($right, Compute::Two(|a, b| $t::take(a).checked_shr(u32::take(b)).unwrap_or(0).put())));
-            out.push(($plain, Compute::Two(|a, b| $t::take(a).checked_shr(u32::take(b)).unwrap_or(0).put())));
+            rows! { out, u64, "";
+                $left |a, b| $t::take(a).checked_shl(u32::take(b)).unwrap_or(0);
+                $right |a, b| $t::take(a).checked_shr(u32::take(b)).unwrap_or(0);
+                $plain |a, b| $t::take(a).checked_shr(u32::take(b)).unwrap_or(0);
+            }
         };
     }
     shift!(u16, "shl.b16", "shr.u16", "shr.b16");
@@ -114,7 +114,7 @@ fn shifts(out: &mut Vec<Row>) {
     shift!(u64, "shl.b64", "shr.u64", "shr.b64");
     macro_rules! signed {
         ($($t:ident $name:literal),*) => {$(
-            out.push(($name, Compute::Two(|a, b| ($t::take(a) >> u32::take(b).min($t::BITS - 1)).put())));
+            rows! { out, u64, ""; $name |a, b| $t::take(a) >> u32::take(b).min($t::BITS - 1); }
         )*};
     }
     signed!(i16 "shr.s16", i32 "shr.s32", i64 "shr.s64");
@@ -142,38 +142,47 @@ fn bit_fields(out: &mut Vec<Row>) {
     of_type!(u32 ".b32", u64 ".b64");
     macro_rules! extract {
         ($($name:literal $width:literal $signed:literal),*) => {$(
-            out.push(($name, Compute::Three(|a, b, c| extract(a, b, c, $width, $signed))));
+            rows! { out, u64, ""; $name |a, b, c| extract(a, b, c, $width, $signed); }
         )*};
     }
     extract!("bfe.u32" 32 false, "bfe.s32" 32 true, "bfe.u64" 64 false, "bfe.s64" 64 true);
-    out.push(("bfi.b32", Compute::Four(|a, b, c, d| insert(a, b, c, d, 32))));
-    out.push(("bfi.b64", Compute::Four(|a, b, c, d| insert(a, b, c, d, 64))));
-    out.push(("bfind.u32", Compute::One(|a| u32::take(a).checked_ilog2().unwrap_or(!0).put())));
-    out.push(("bfind.u64", Compute::One(|a| a.checked_ilog2().unwrap_or(!0).put())));
+    rows! { out, u64, "";
+        "bfi.b32" |a, b, c, d| insert(a, b, c, d, 32);
+        "bfi.b64" |a, b, c, d| insert(a, b, c, d, 64);
+        "bfind.u32" |a| u32::take(a).checked_ilog2().unwrap_or(!0);
+        "bfind.u64" |a| a.checked_ilog2().unwrap_or(!0);
+    }
     rows! { out, u32, ".b32";
         "prmt" |a, b, c| permute(a, b, c);
         "lop3" |a, b, c, d| look_up(a, b, c, d);
     }
 }
 
-/// Bits from position `b` on, `c` of them.
+/// The lowest bits, so many of them.
+fn ones(bits: u64) -> u64 {
+    if bits >= 64 { !0 } else { (1 << bits) - 1 }
+}
+
+/// Bits from position `b` on, `c` of them; beyond the width there are copies of the sign, or zeros.
 fn extract(a: u64, b: u64, c: u64, width: u64, is_signed: bool) -> u64 {
     let (position, length) = (b & 0xff, c & 0xff);
-    let bit = |i: u64| if i < 64 { a >> i & 1 } else { 0 };
     if length == 0 {
         return 0;
     }
-    let sign = if is_signed { bit((position + length - 1).min(width - 1)) } else { 0 };
-    (0..width).fold(0, |all, i| {
-        let at = position + i;
-        all | (if i < length && at < width { bit(at) } else { sign }) << i
-    })
+    let sign = is_signed && a >> (position + length - 1).min(width - 1) & 1 == 1;
+    let there = ones(length.min(width.saturating_sub(position)));
+    let bits = if position < width { a >> position & there } else { 0 };
+    bits | if sign { ones(width) & !there } else { 0 }
 }
 
 /// The lowest `d` bits of `a` put into `b` from position `c` on.
 fn insert(a: u64, b: u64, c: u64, d: u64, width: u64) -> u64 {
     let (position, length) = (c & 0xff, d & 0xff);
-    (position..(position + length).min(width)).fold(b, |all, i| all & !(1 << i) | (a >> (i - position) & 1) << i)
+    if position >= width {
+        return b;
+    }
+    let there = ones(length.min(width - position)) << position;
+    b & !there | a << position & there
 }
 
 /// Four of the eight bytes of `b:a`, chosen by the nibbles of `c`; a nibble's highest bit asks for the byte's sign.
@@ -197,16 +206,14 @@ fn look_up(a: u32, b: u32, c: u32, table: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Compute, find};
+    use super::super::{LANES, Lanes, find};
 
-    fn value(opcode: &str, x: &[u64]) -> u64 {
-        match find(opcode).unwrap_or_else(|| panic!("{opcode}")) {
-            Compute::One(f) => f(x[0]),
-            Compute::Two(f) => f(x[0], x[1]),
-            Compute::Three(f) => f(x[0], x[1], x[2]),
-            Compute::Four(f) => f(x[0], x[1], x[2], x[3]),
-            Compute::Convert(c) => c.apply(x[0]),
-        }
+    fn value(opcode: &str, operands: &[u64]) -> u64 {
+        let compute = find(opcode).unwrap_or_else(|| panic!("{opcode}"));
+        let rows: Vec<Lanes> = operands.iter().map(|value| [*value; LANES]).collect();
+        let mut into = [0; LANES];
+        compute.apply(&mut into, &rows, &[0, 1, 2, 3]);
+        into[7]
     }
 
     #[test]

@@ -8,19 +8,24 @@ mod floats;
 mod half;
 mod integers;
 
-pub(crate) use compare::{combination, comparison};
+pub(crate) use compare::{Compare, combination, comparison};
 pub(crate) use convert::Conversion;
 pub(crate) use floats::add_single;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// A function of a lane's operands.
+/// Lanes of a warp.
+pub(crate) const LANES: usize = 32;
+/// A value of each lane.
+pub(crate) type Lanes = [u64; LANES];
+
+/// A function of the operands of all lanes; the result comes first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compute {
-    One(fn(u64) -> u64),
-    Two(fn(u64, u64) -> u64),
-    Three(fn(u64, u64, u64) -> u64),
-    Four(fn(u64, u64, u64, u64) -> u64),
+    One(fn(&mut Lanes, &Lanes)),
+    Two(fn(&mut Lanes, &Lanes, &Lanes)),
+    Three(fn(&mut Lanes, &Lanes, &Lanes, &Lanes)),
+    Four(fn(&mut Lanes, &Lanes, &Lanes, &Lanes, &Lanes)),
     Convert(Conversion),
 }
 
@@ -28,12 +33,40 @@ impl Compute {
     /// How many operands it takes.
     pub(crate) fn operands(self) -> usize {
         match self {
-            Self::One(_) | Self::Convert(_) => 1,
+            Self::One(_) => 1,
             Self::Two(_) => 2,
             Self::Three(_) => 3,
             Self::Four(_) => 4,
+            Self::Convert(conversion) => 1 + usize::from(conversion.is_pair()),
         }
     }
+
+    /// Computes all lanes from the rows of the operands.
+    #[inline]
+    pub(crate) fn apply(self, into: &mut Lanes, rows: &[Lanes], from: &[u32; 4]) {
+        let row = |i: usize| &rows[from[i] as usize];
+        match self {
+            Self::One(f) => f(into, row(0)),
+            Self::Two(f) => f(into, row(0), row(1)),
+            Self::Three(f) => f(into, row(0), row(1), row(2)),
+            Self::Four(f) => f(into, row(0), row(1), row(2), row(3)),
+            // The first operand becomes the upper half.
+            Self::Convert(conversion) if conversion.is_pair() => {
+                let (high, low) = (row(0), row(1));
+                each(into, |lane| conversion.apply(high[lane]) << 16 | conversion.apply(low[lane]));
+            }
+            Self::Convert(conversion) => {
+                let from = row(0);
+                each(into, |lane| conversion.apply(from[lane]));
+            }
+        }
+    }
+}
+
+/// Sets every lane.
+#[inline(always)]
+pub(crate) fn each(into: &mut Lanes, value: impl Fn(usize) -> u64) {
+    into.iter_mut().enumerate().for_each(|(lane, into)| *into = value(lane));
 }
 
 /// A number as a lane's bits.
@@ -91,23 +124,26 @@ macro_rules! rows {
         $rows.push((concat!($name, $suffix), rows!(@ $type |$($x),+| $value)));
     )*};
     (@ $t:ident |$a:ident| $value:expr) => {
-        Compute::One(|$a| { let $a = <$t as Word>::take($a); Word::put($value) })
+        Compute::One(|into, a| each(into, |lane| { let $a = <$t as Word>::take(a[lane]); Word::put($value) }))
     };
     (@ $t:ident |$a:ident, $b:ident| $value:expr) => {
-        Compute::Two(|$a, $b| { let ($a, $b) = (<$t as Word>::take($a), <$t as Word>::take($b)); Word::put($value) })
+        Compute::Two(|into, a, b| each(into, |lane| {
+            let ($a, $b) = (<$t as Word>::take(a[lane]), <$t as Word>::take(b[lane]));
+            Word::put($value)
+        }))
     };
     (@ $t:ident |$a:ident, $b:ident, $c:ident| $value:expr) => {
-        Compute::Three(|$a, $b, $c| {
-            let ($a, $b, $c) = (<$t as Word>::take($a), <$t as Word>::take($b), <$t as Word>::take($c));
+        Compute::Three(|into, a, b, c| each(into, |lane| {
+            let ($a, $b, $c) = (<$t as Word>::take(a[lane]), <$t as Word>::take(b[lane]), <$t as Word>::take(c[lane]));
             Word::put($value)
-        })
+        }))
     };
     (@ $t:ident |$a:ident, $b:ident, $c:ident, $d:ident| $value:expr) => {
-        Compute::Four(|$a, $b, $c, $d| {
-            let ($a, $b, $c, $d) =
-                (<$t as Word>::take($a), <$t as Word>::take($b), <$t as Word>::take($c), <$t as Word>::take($d));
+        Compute::Four(|into, a, b, c, d| each(into, |lane| {
+            let ($a, $b) = (<$t as Word>::take(a[lane]), <$t as Word>::take(b[lane]));
+            let ($c, $d) = (<$t as Word>::take(c[lane]), <$t as Word>::take(d[lane]));
             Word::put($value)
-        })
+        }))
     };
 }
 pub(crate) use rows;

@@ -1,9 +1,11 @@
 //! A block: warps with shared memory and barriers.
 
-use super::launch::{Identity, Progress};
+use super::launch::{Grid, Identity, Progress};
 use super::memory::{Memory, POISON};
 use super::warp::{Split, Waits, Warp, lanes};
-use super::{LANES, LOCAL_WINDOW, SHARED_WINDOW};
+use super::observer::Observer;
+use super::{LOCAL_WINDOW, SHARED_WINDOW};
+use crate::compute::LANES;
 use crate::program::{Barrier, BarrierKind, Kernel, NONE, Reduction, Step};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
@@ -20,6 +22,11 @@ pub(super) struct Context<'a> {
     pub(super) parameters: &'a mut [u8],
     pub(super) barriers: &'a mut [Meeting; BARRIERS],
     pub(super) progress: &'a mut Progress,
+    /// Which of the resident blocks it is.
+    pub(super) resident: usize,
+    /// The instruction that runs, and the lanes at it.
+    pub(super) at: u32,
+    pub(super) lanes: u32,
 }
 
 impl Context<'_> {
@@ -78,6 +85,8 @@ pub(super) struct Meeting {
 
 #[derive(Debug)]
 pub(super) struct Block {
+    /// Which of the resident blocks it is.
+    resident: usize,
     identity: Identity,
     warps: Vec<Warp>,
     shared: Vec<u8>,
@@ -85,13 +94,14 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(kernel: &Kernel, identity: Identity) -> Self {
+    pub(super) fn new(kernel: &Kernel, identity: Identity, resident: usize) -> Self {
         let warps = identity.threads_of_block().div_ceil(32);
         let shared = kernel.shared_bytes + identity.dynamic_shared;
         Self {
             warps: (0..warps).map(|number| Warp::new(kernel, &identity, number)).collect(),
             shared: vec![POISON; usize::try_from(shared).unwrap_or(0)],
             barriers: [Meeting::default(); BARRIERS],
+            resident,
             identity,
         }
     }
@@ -101,34 +111,30 @@ impl Block {
     }
 
     /// Gives every warp a turn, in the order of `order`; returns true if one has made a step.
-    pub(super) fn turn(
-        &mut self,
-        kernel: &Kernel,
-        memory: &mut Memory,
-        parameters: &mut [u8],
-        progress: &mut Progress,
-        mut order: impl FnMut(usize, usize) -> usize,
-    ) -> Result<bool, Fault> {
+    pub(super) fn turn<O: Observer>(&mut self, grid: &mut Grid<O>, mut order: impl FnMut(usize, usize) -> usize) -> Result<bool, Fault> {
         let mut has_run = false;
         let warps = self.warps.len();
         for turn in 0..warps {
             let mut context = Context {
-                kernel,
+                kernel: grid.kernel,
                 identity: &self.identity,
-                memory: &mut *memory,
+                memory: &mut *grid.memory,
                 shared: &mut self.shared,
-                parameters: &mut *parameters,
+                parameters: &mut grid.parameters,
                 barriers: &mut self.barriers,
-                progress: &mut *progress,
+                progress: &mut grid.progress,
+                resident: self.resident,
+                at: 0,
+                lanes: 0,
             };
-            has_run |= self.warps[order(turn, warps)].turn(&mut context)?;
-            has_run |= self.release_barriers(kernel);
+            has_run |= self.warps[order(turn, warps)].turn(&mut context, grid.observer)?;
+            has_run |= self.release_barriers(grid)?;
         }
         Ok(has_run)
     }
 
     /// Lets go of all barriers at which everybody has arrived; returns true if there is one.
-    fn release_barriers(&mut self, kernel: &Kernel) -> bool {
+    fn release_barriers<O: Observer>(&mut self, grid: &mut Grid<O>) -> Result<bool, Fault> {
         let mut is_one_released = false;
         for number in 0..BARRIERS {
             let meeting = self.barriers[number];
@@ -142,9 +148,13 @@ impl Block {
             }
             is_one_released = true;
             self.barriers[number] = Meeting::default();
-            self.warps.iter_mut().for_each(|warp| warp.leave_barrier(number, meeting, expected, kernel));
+            if !O::IS_OFF {
+                let waiting: Vec<(u32, u32)> = self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number))).collect();
+                grid.observer.barrier(self.resident, number, &waiting)?;
+            }
+            self.warps.iter_mut().for_each(|warp| warp.leave_barrier(number, meeting, expected, grid.kernel));
         }
-        is_one_released
+        Ok(is_one_released)
     }
 
     /// What the block waits for; called where nothing can run.
@@ -200,6 +210,12 @@ impl Warp {
         let waits = Waits::Barrier(u32::try_from(number).unwrap_or(0));
         self.splits.push_back(Split { waits, ..split });
         Ok(None)
+    }
+
+    /// The lanes that wait at a barrier.
+    fn waiting_at(&self, number: usize) -> u32 {
+        let waits = Waits::Barrier(u32::try_from(number).unwrap_or(NONE));
+        self.splits.iter().filter(|split| split.waits == waits).fold(0, |all, split| all | split.lanes)
     }
 
     /// Those who wait at a barrier go on.

@@ -1,32 +1,36 @@
 //! What lanes of a warp do together: shuffles, votes, matches and reductions.
 
-use super::LANES;
+use crate::compute::{LANES, Lanes};
 use super::block::Context;
-use super::warp::{Lanes, Split, Waits, Warp, lanes};
+use super::observer::Observer;
+use super::warp::{Split, Waits, Warp, lanes};
 use crate::Fault;
 use crate::program::{Action, Collective, CollectiveKind, NONE, Shuffle};
 
 impl Warp {
     /// Lanes arrive at a collective operation; it takes place once all lanes of its mask are there.
-    pub(super) fn reach_collective(
+    pub(super) fn reach_collective<O: Observer>(
         &mut self,
         split: Split,
         collective: &Collective,
         context: &mut Context,
+        observer: &mut O,
     ) -> Result<Option<Split>, Fault> {
         let first = split.lanes.trailing_zeros() as usize;
         let mask = u32::try_from(self.row(collective.mask)[first] & 0xffff_ffff).unwrap_or(u32::MAX);
         if mask & self.live & !split.lanes == 0 {
-            self.perform(&[(split.lanes, collective)]);
+            let parties = [(split.lanes, collective)];
+            observer.collective(context.resident, self.number, &parties, &self.rows)?;
+            self.perform(&parties);
             return Ok(Some(Split { at: split.at + 1, ..split }));
         }
         self.splits.push_back(Split { waits: Waits::Lanes(mask), ..split });
-        self.complete_collectives(context)?;
+        self.complete_collectives(context, observer)?;
         Ok(None)
     }
 
     /// Carries out the operations for which all lanes are there, from whatever splits.
-    pub(super) fn complete_collectives(&mut self, context: &mut Context) -> Result<(), Fault> {
+    pub(super) fn complete_collectives<O: Observer>(&mut self, context: &mut Context, observer: &mut O) -> Result<(), Fault> {
         let kernel = context.kernel;
         for index in 0..self.splits.len() {
             let Waits::Lanes(mask) = self.splits[index].waits else { continue };
@@ -40,6 +44,7 @@ impl Warp {
                 _ => None,
             };
             let all: Vec<(u32, &Collective)> = self.splits.iter().filter(is_there).filter_map(collective_of).collect();
+            observer.collective(context.resident, self.number, &all, &self.rows)?;
             self.perform(&all);
             for split in self.splits.iter_mut().filter(|split| split.waits == Waits::Lanes(mask)) {
                 split.at += 1;
@@ -87,7 +92,7 @@ fn outcome(kind: CollectiveKind, operands: &[Lanes; 3], mask: u32) -> (Lanes, La
             ([if is_same { mask.into() } else { 0 }; LANES], [is_same.into(); LANES])
         }
         CollectiveKind::Reduce(function) => {
-            let total = lanes(mask).map(|lane| value[lane]).reduce(function);
+            let total = lanes(mask).map(|lane| value[lane]).reduce(|a, b| function(a, b, 0));
             same(total.unwrap_or(0))
         }
     }

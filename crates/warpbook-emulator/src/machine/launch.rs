@@ -2,7 +2,9 @@
 
 use super::block::Block;
 use super::memory::Memory;
-use super::{LANES, LIMITS};
+use super::observer::Observer;
+use super::LIMITS;
+use crate::compute::LANES;
 use crate::{Cause, Fault, Kernel};
 use std::collections::VecDeque;
 
@@ -92,24 +94,30 @@ pub struct Report {
 
 /// A block's place in its grid.
 #[derive(Debug, Clone)]
-pub(super) struct Identity {
-    pub(super) block: [u32; 3],
-    pub(super) blocks: [u32; 3],
-    pub(super) threads: [u32; 3],
-    pub(super) dynamic_shared: u64,
+pub(crate) struct Identity {
+    pub(crate) block: [u32; 3],
+    pub(crate) blocks: [u32; 3],
+    pub(crate) threads: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub(crate) dynamic_shared: u64,
 }
 
 impl Identity {
-    pub(super) fn threads_of_block(&self) -> u32 {
+    fn new(number: u32, launch: &Launch) -> Self {
+        let Launch { grid, block, dynamic_shared, .. } = *launch;
+        Self { block: at(number, grid), blocks: grid, threads: block, dynamic_shared }
+    }
+
+    pub(crate) fn threads_of_block(&self) -> u32 {
         self.threads.iter().product()
     }
 
     /// The index of a thread by its number in the block.
-    pub(super) fn thread(&self, number: u32) -> [u32; 3] {
+    pub(crate) fn thread(&self, number: u32) -> [u32; 3] {
         at(number, self.threads)
     }
 
-    pub(super) fn linear_block(&self) -> u32 {
+    pub(crate) fn linear_block(&self) -> u32 {
         self.block[0] + self.blocks[0] * (self.block[1] + self.blocks[1] * self.block[2])
     }
 }
@@ -130,69 +138,76 @@ pub(super) struct Progress {
     pub(super) arguments: Vec<u64>,
 }
 
+/// A grid that runs.
+pub(super) struct Grid<'a, O> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) memory: &'a mut Memory,
+    pub(super) parameters: Vec<u8>,
+    pub(super) progress: Progress,
+    pub(super) observer: &'a mut O,
+}
+
 /// Runs a grid.
-pub(super) fn run(memory: &mut Memory, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
-    let mut parameters = parameters(kernel, arguments)?;
+pub(super) fn run<O: Observer>(
+    memory: &mut Memory,
+    kernel: &Kernel,
+    launch: &Launch,
+    arguments: &[Argument],
+    observer: &mut O,
+) -> Result<Report, Fault> {
     let resident_blocks = resident_blocks(kernel, launch)?;
-    let blocks = launch.grid.iter().product::<u32>();
-    let mut random = Random(if let Order::Random(seed) = launch.order { seed } else { 0 });
-    let mut queue: VecDeque<u32> = (0..blocks).collect();
-    match launch.order {
-        Order::Forwards => {}
-        Order::Backwards => queue.make_contiguous().reverse(),
-        Order::Random(_) => random.shuffle(queue.make_contiguous()),
-    }
-    let mut resident: Vec<Block> = Vec::new();
-    let mut progress = Progress {
+    let progress = Progress {
         steps: 0,
         thread_steps: 0,
         budget: launch.budget,
         printed: String::new(),
         arguments: arguments.iter().map(|a| if let Argument::U64(address) = a { *address } else { 0 }).collect(),
     };
+    let mut grid = Grid { kernel, memory, parameters: parameters(kernel, arguments)?, progress, observer };
+    let mut random = Random(if let Order::Random(seed) = launch.order { seed } else { 0 });
+    let mut queue: VecDeque<u32> = (0..launch.grid.iter().product()).collect();
+    match launch.order {
+        Order::Forwards => {}
+        Order::Backwards => queue.make_contiguous().reverse(),
+        Order::Random(_) => random.shuffle(queue.make_contiguous()),
+    }
+    // A block takes the place of one that has ended.
+    let mut resident: Vec<Option<Block>> = (0..queue.len().min(resident_blocks as usize)).map(|_| None).collect();
+    // A random order may miss the warps that can run: then all have their turn once, in order.
+    let mut is_in_order = false;
     loop {
-        while resident.len() < resident_blocks as usize
-            && let Some(number) = queue.pop_front()
-        {
-            let block = at(number, launch.grid);
-            let identity =
-                Identity { block, blocks: launch.grid, threads: launch.block, dynamic_shared: launch.dynamic_shared };
-            resident.push(Block::new(kernel, identity));
-        }
-        if resident.is_empty() {
-            let Progress { steps, thread_steps, printed, .. } = progress;
-            return Ok(Report { steps, thread_steps, resident_blocks, printed });
-        }
         let mut has_run = false;
-        for block in &mut resident {
+        for (place, block) in resident.iter_mut().enumerate() {
+            if block.is_none() && let Some(number) = queue.pop_front() {
+                let identity = Identity::new(number, launch);
+                grid.observer.block_starts(kernel, place, &identity);
+                *block = Some(Block::new(kernel, identity, place));
+            }
+            let Some(running) = block else { continue };
             let order = |turn: usize, warps: usize| match launch.order {
-                Order::Forwards => turn,
                 Order::Backwards => warps - 1 - turn,
-                Order::Random(_) => random.below(warps),
+                Order::Random(_) if !is_in_order => random.below(warps),
+                _ => turn,
             };
-            has_run |= block.turn(kernel, memory, &mut parameters, &mut progress, order)?;
+            has_run |= running.turn(&mut grid, order)?;
+            if running.has_ended() {
+                grid.observer.block_ends(kernel, place)?;
+                *block = None;
+                has_run = true;
+            }
         }
-        resident.retain(|block| !block.has_ended());
-        // A random order may have missed the warps that can run.
-        if !has_run && !resident.is_empty() && !any_can_run(&mut resident, kernel, memory, &mut parameters, &mut progress)? {
-            return Err(resident[0].waiting(kernel));
+        let Some(waiting) = resident.iter().flatten().next() else {
+            if queue.is_empty() {
+                let Progress { steps, thread_steps, printed, .. } = grid.progress;
+                return Ok(Report { steps, thread_steps, resident_blocks, printed });
+            }
+            continue;
+        };
+        if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
+            return Err(waiting.waiting(kernel));
         }
+        is_in_order = !has_run;
     }
-}
-
-/// Gives every warp a turn, and tells if one has run.
-fn any_can_run(
-    resident: &mut [Block],
-    kernel: &Kernel,
-    memory: &mut Memory,
-    parameters: &mut [u8],
-    progress: &mut Progress,
-) -> Result<bool, Fault> {
-    let mut has_run = false;
-    for block in resident {
-        has_run |= block.turn(kernel, memory, parameters, progress, |turn, _| turn)?;
-    }
-    Ok(has_run)
 }
 
 /// The launch's parameters as the kernel reads them.
@@ -241,7 +256,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     if launch.is_cooperative && blocks > at_once {
         return refuse(format!("Of a cooperative launch all {blocks} blocks have to be resident, but only {at_once} can be."));
     }
-    let rows = u64::from(kernel.registers) + kernel.fixed.len() as u64;
+    let rows = (kernel.registers.len() + kernel.fixed.len()) as u64;
     let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);
     let by_memory = if launch.is_cooperative { at_once } else { (RESIDENT_BYTES / block_bytes.max(1)).max(1) };
     Ok(u32::try_from(at_once.min(by_memory)).unwrap_or(1))

@@ -52,18 +52,20 @@ impl Memory {
         }
     }
 
-    /// Bytes that belong to one buffer.
-    pub(super) fn bytes(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
-        let is_in = |buffer: &Buffer| buffer.start <= address && address + length as u64 <= buffer.end();
-        if address >= u64::MAX / 2 {
-            return None;
-        }
+    /// The buffer that an address is in.
+    pub(super) fn buffer(&mut self, address: u64) -> Option<&mut Buffer> {
+        let is_in = |buffer: &Buffer| buffer.start <= address && address < buffer.end();
         if !self.buffers.get(self.last).is_some_and(is_in) {
             self.last = self.buffers.partition_point(|buffer| buffer.start <= address).checked_sub(1)?;
         }
-        let buffer = self.buffers.get_mut(self.last).filter(|buffer| is_in(buffer))?;
+        self.buffers.get_mut(self.last).filter(|buffer| is_in(buffer))
+    }
+
+    /// Bytes that belong to one buffer.
+    pub(super) fn bytes(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+        let buffer = self.buffer(address)?;
         let offset = usize::try_from(address - buffer.start).ok()?;
-        buffer.bytes.get_mut(offset..offset + length)
+        buffer.bytes.get_mut(offset..offset.checked_add(length)?)
     }
 
     /// Bytes that the host reads or writes.

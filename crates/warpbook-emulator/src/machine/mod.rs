@@ -7,6 +7,7 @@ mod block;
 mod collective;
 mod launch;
 mod memory;
+mod observer;
 mod print;
 mod step;
 mod warp;
@@ -16,9 +17,8 @@ pub use launch::{Argument, Launch, Order, Report};
 use crate::ptx::Space;
 use crate::{Fault, Kernel, Module, Refusal};
 use memory::Memory;
+pub(crate) use observer::{Moment, Observer, Use};
 
-/// Lanes of a warp.
-pub(crate) const LANES: usize = 32;
 /// Generic addresses of shared memory have this bit.
 pub(crate) const SHARED_WINDOW: u64 = 1 << 56;
 /// Generic addresses of local memory have this bit.
@@ -145,6 +145,17 @@ impl Gpu {
     /// # Errors
     /// If the launch is not possible, and if the kernel does what it must not; memory then is as the kernel left it.
     pub fn launch(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
-        launch::run(&mut self.memory, kernel, launch, arguments)
+        self.launch_observed(kernel, launch, arguments, &mut ())
+    }
+
+    /// Runs a kernel to its end, under the eyes of checks and counts.
+    pub(crate) fn launch_observed<O: Observer>(
+        &mut self,
+        kernel: &Kernel,
+        launch: &Launch,
+        arguments: &[Argument],
+        observer: &mut O,
+    ) -> Result<Report, Fault> {
+        launch::run(&mut self.memory, kernel, launch, arguments, observer)
     }
 }

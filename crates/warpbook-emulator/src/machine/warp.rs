@@ -7,13 +7,12 @@
 use super::block::Context;
 use super::launch::Identity;
 use super::memory::POISON;
-use super::{LANES, LIMITS};
+use super::observer::{Moment, Observer};
+use super::LIMITS;
+use crate::compute::{LANES, Lanes, Word};
 use crate::program::{Action, Fixed, Kernel, NONE, Row, Special, Step};
 use crate::{Cause, Fault, Thread};
 use std::collections::VecDeque;
-
-/// A row of registers, one for each lane.
-pub(super) type Lanes = [u64; LANES];
 
 /// Instructions that a split runs before others have their turn.
 const QUANTUM: u32 = 2000;
@@ -61,7 +60,8 @@ pub(super) struct Warp {
     pub(super) splits: VecDeque<Split>,
     joins: Vec<Join>,
     free_joins: Vec<u32>,
-    /// Index of the warp's first thread in its block.
+    /// Its number in its block.
+    pub(super) number: u32,
     first_thread: u32,
 }
 
@@ -83,7 +83,7 @@ impl Warp {
         let first_thread = number * 32;
         let threads = identity.threads_of_block() - first_thread;
         let live = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
-        let mut rows = vec![[u64::MAX; LANES]; kernel.registers as usize];
+        let mut rows: Vec<Lanes> = kernel.registers.iter().map(|bytes| [u64::MAX >> (64 - 8 * bytes); LANES]).collect();
         rows.extend(kernel.fixed.iter().map(|fixed| fixed_row(*fixed, identity, number, kernel)));
         Self {
             rows,
@@ -92,6 +92,7 @@ impl Warp {
             splits: [Split { at: 0, lanes: live, join: NONE, waits: Waits::No }].into(),
             joins: Vec::new(),
             free_joins: Vec::new(),
+            number,
             first_thread,
         }
     }
@@ -102,14 +103,20 @@ impl Warp {
         Thread { block: identity.block, thread: identity.thread(index) }
     }
 
+    /// What an observer sees of the instruction that runs.
+    pub(super) fn moment<'a>(&'a self, active: u32, context: &Context<'a>) -> Moment<'a> {
+        let Context { kernel, identity, resident, at, lanes, .. } = *context;
+        Moment { kernel, identity, resident, warp: self.number, at, lanes, active, rows: &self.rows }
+    }
+
     /// Gives every split that can run a turn; returns true if one has run.
-    pub(super) fn turn(&mut self, context: &mut Context) -> Result<bool, Fault> {
+    pub(super) fn turn<O: Observer>(&mut self, context: &mut Context, observer: &mut O) -> Result<bool, Fault> {
         let mut has_run = false;
         for _ in 0..self.splits.len() {
             let Some(split) = self.splits.pop_front() else { break };
             if split.waits == Waits::No {
                 has_run = true;
-                self.run(split, context)?;
+                self.run(split, context, observer)?;
             } else {
                 self.splits.push_back(split);
             }
@@ -118,7 +125,7 @@ impl Warp {
     }
 
     /// Runs a split until it ends, waits, or has had its turn.
-    fn run(&mut self, mut split: Split, context: &mut Context) -> Result<(), Fault> {
+    fn run<O: Observer>(&mut self, mut split: Split, context: &mut Context, observer: &mut O) -> Result<(), Fault> {
         for _ in 0..QUANTUM {
             while split.join != NONE && self.joins[split.join as usize].at == split.at {
                 match self.arrive(split) {
@@ -129,15 +136,11 @@ impl Warp {
             let kernel = context.kernel;
             let step = &kernel.steps[split.at as usize];
             let active = self.active(step, split.lanes);
-            context.count(active)?;
-            match self.advance(split, step, active, context) {
+            (context.at, context.lanes) = (split.at, split.lanes);
+            match self.advance(split, step, active, context, observer) {
                 Ok(Some(next)) => split = next,
                 Ok(None) => return Ok(()),
-                Err(mut fault) => {
-                    fault.place = step.place.as_deref().cloned();
-                    fault.ptx_line = step.line;
-                    return Err(fault);
-                }
+                Err(fault) => return Err(fault.at(step)),
             }
         }
         self.lose_patience(&mut split);
@@ -151,12 +154,21 @@ impl Warp {
             return mask;
         }
         let row = &self.rows[step.guard as usize];
-        let wanted = u64::from(!step.guard_negated);
-        lanes(mask).filter(|lane| row[*lane] & 1 == wanted).fold(0, |all, lane| all | 1 << lane)
+        let holds = (0..LANES).fold(0, |all, lane| all | (u32::take(row[lane]) & 1) << lane);
+        mask & if step.guard_negated { !holds } else { holds }
     }
 
     /// Runs one instruction; returns what goes on at once.
-    fn advance(&mut self, mut split: Split, step: &Step, active: u32, context: &mut Context) -> Result<Option<Split>, Fault> {
+    fn advance<O: Observer>(
+        &mut self,
+        mut split: Split,
+        step: &Step,
+        active: u32,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<Option<Split>, Fault> {
+        context.count(active)?;
+        observer.step(&self.moment(active, context))?;
         let next = split.at + 1;
         match &step.action {
             Action::Branch(target) => {
@@ -179,7 +191,7 @@ impl Warp {
             }
             Action::Exit => {
                 split.lanes &= !active;
-                self.exit(active, split.join, context)?;
+                self.exit(active, split.join, context, observer)?;
                 if split.lanes == 0 {
                     return Ok(None);
                 }
@@ -190,9 +202,13 @@ impl Warp {
             }
             Action::Collective(collective) if active != 0 => {
                 let split = self.only(split, active);
-                return self.reach_collective(split, collective, context);
+                return self.reach_collective(split, collective, context, observer);
             }
-            action if active != 0 => self.execute(action, active, context)?,
+            Action::Pause => {
+                self.splits.push_back(Split { at: next, ..split });
+                return Ok(None);
+            }
+            action if active != 0 => self.execute(action, active, context, observer)?,
             _ => {}
         }
         split.at = next;
@@ -253,7 +269,7 @@ impl Warp {
     }
 
     /// Lanes exit: nobody waits for them any more.
-    fn exit(&mut self, gone: u32, join: u32, context: &mut Context) -> Result<(), Fault> {
+    fn exit<O: Observer>(&mut self, gone: u32, join: u32, context: &mut Context, observer: &mut O) -> Result<(), Fault> {
         self.live &= !gone;
         let mut join = join;
         while join != NONE {
@@ -265,7 +281,7 @@ impl Warp {
             }
             join = parent;
         }
-        self.complete_collectives(context)
+        self.complete_collectives(context, observer)
     }
 
     /// Lanes that wait for a split which has run for long go on without it.

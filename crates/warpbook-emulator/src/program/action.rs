@@ -1,6 +1,6 @@
 //! What the interpreter executes: instructions with their operands as rows of a warp's registers.
 
-use crate::compute::Compute;
+use crate::compute::{Compare, Compute};
 use crate::ptx::{Place, Space};
 use std::sync::Arc;
 
@@ -74,14 +74,18 @@ pub(crate) enum Action {
     },
     /// A call of `__assertfail`: where its parameters are in the thread's frame: message, file, line.
     Assertion([i64; 3]),
-    /// A fence, a prefetch or a pause: nothing that changes a value.
+    /// A fence; of the own block only, or of the GPU.
+    Fence { is_for_block: bool },
+    /// A pause, after which others have their turn.
+    Pause,
+    /// A prefetch: nothing that changes a value.
     Nothing,
 }
 
 /// `setp`.
 #[derive(Debug, Clone)]
 pub(crate) struct Comparison {
-    pub(crate) compare: fn(u64, u64) -> u64,
+    pub(crate) compare: Compare,
     pub(crate) from: [Row; 2],
     /// With what the outcome is combined, and whether that is negated.
     pub(crate) combine: Option<(fn(u64, u64) -> u64, Row, bool)>,
@@ -100,6 +104,20 @@ pub(crate) struct Access {
     pub(crate) sign_to: u8,
     pub(crate) base: Row,
     pub(crate) offset: i64,
+    pub(crate) strength: Strength,
+    /// True if only the own block is meant to see it in order (`.cta`).
+    pub(crate) is_for_block: bool,
+}
+
+/// How an access is ordered with those of other threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strength {
+    Weak,
+    Volatile,
+    Relaxed,
+    Acquire,
+    Release,
+    AcquireRelease,
 }
 
 /// `bar` and `barrier`.
@@ -154,7 +172,7 @@ pub(crate) enum CollectiveKind {
     MatchAny,
     MatchAll,
     /// `redux`, by what it makes of two values.
-    Reduce(fn(u64, u64) -> u64),
+    Reduce(fn(u64, u64, u64) -> u64),
 }
 
 /// Which lane a value comes from.

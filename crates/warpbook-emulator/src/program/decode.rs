@@ -4,7 +4,7 @@ use super::action::{Action, Comparison, NONE, Row, Step};
 use super::flatten::{Flat, Slot, align};
 use super::register_bytes;
 use crate::Refusal;
-use crate::compute;
+use crate::compute::{self, Lanes, each};
 use crate::machine::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::ptx::{Instruction, Module, Operand, Register, Space, Type, VariableId};
 use std::collections::HashMap;
@@ -255,12 +255,13 @@ impl<'a> Decoder<'a> {
             "call" => self.call(instruction),
             "ret" | "exit" => Ok(Action::Exit),
             "trap" | "brkpt" => Ok(Action::Trap),
-            "membar" | "fence" | "prefetch" | "prefetchu" | "nanosleep" | "discard" | "applypriority" => {
-                match parts.get(1) {
-                    Some(&("proxy" | "mbarrier_init")) => self.refuse(instruction, "is not supported."),
-                    _ => Ok(Action::Nothing),
-                }
-            }
+            "membar" | "fence" => match parts[1..] {
+                ["gl" | "sys"] | ["acq_rel" | "sc", "gpu" | "sys"] => Ok(Action::Fence { is_for_block: false }),
+                ["cta"] | ["acq_rel" | "sc", "cta"] => Ok(Action::Fence { is_for_block: true }),
+                _ => self.refuse(instruction, "is not supported."),
+            },
+            "nanosleep" => Ok(Action::Pause),
+            "prefetch" | "prefetchu" | "discard" | "applypriority" => Ok(Action::Nothing),
             "cvta" => self.convert_address(instruction, &parts),
             "isspacep" => self.is_in_space(instruction, &parts),
             _ => self.compute(instruction),
@@ -393,15 +394,15 @@ impl<'a> Decoder<'a> {
         let [into, from] = self.take::<2>(instruction)?;
         let (into, from) = (self.result(instruction, into)?, self.row(instruction, from, 8)?);
         let window = self.constant(if is_to_space { window.wrapping_neg() } else { window });
-        let add = compute::Compute::Two(u64::wrapping_add);
-        Ok(Action::Compute { compute: add, into, from: [from, window, NONE, NONE] })
+        let Some(compute) = compute::find("add.u64") else { return self.refuse(instruction, "is not supported.") };
+        Ok(Action::Compute { compute, into, from: [from, window, NONE, NONE] })
     }
 
     fn is_in_space(&mut self, instruction: &Instruction, parts: &[&str]) -> Result<Action, Refusal> {
-        let is_in: fn(u64) -> u64 = match parts.get(1).and_then(|space| Space::parse(space)) {
-            Some(Space::Shared) => |a| u64::from(a & SHARED_WINDOW != 0),
-            Some(Space::Local) => |a| u64::from(a & LOCAL_WINDOW != 0),
-            Some(Space::Global) => |a| u64::from(a & (SHARED_WINDOW | LOCAL_WINDOW) == 0),
+        let is_in: fn(&mut Lanes, &Lanes) = match parts.get(1).and_then(|space| Space::parse(space)) {
+            Some(Space::Shared) => |into, a| each(into, |i| u64::from(a[i] & SHARED_WINDOW != 0)),
+            Some(Space::Local) => |into, a| each(into, |i| u64::from(a[i] & LOCAL_WINDOW != 0)),
+            Some(Space::Global) => |into, a| each(into, |i| u64::from(a[i] & (SHARED_WINDOW | LOCAL_WINDOW) == 0)),
             _ => return self.refuse(instruction, "is not supported."),
         };
         let [into, from] = self.take::<2>(instruction)?;

@@ -1,9 +1,9 @@
 //! Decoding of loads, stores and atomics.
 
-use super::action::{Access, Action, NONE, Row};
+use super::action::{Access, Action, NONE, Row, Strength};
 use super::decode::Decoder;
 use crate::Refusal;
-use crate::compute::{self, Compute, Word, add_single};
+use crate::compute::{Word, add_single};
 use crate::ptx::{Instruction, Operand, Space, Type};
 
 /// A load's, store's or atomic's modifiers.
@@ -13,6 +13,8 @@ struct Modifiers<'a> {
     elements: usize,
     /// Of an atomic: `add` and the like.
     operation: Option<&'a str>,
+    strength: Strength,
+    is_for_block: bool,
 }
 
 impl Decoder<'_> {
@@ -69,7 +71,8 @@ impl Decoder<'_> {
         };
         let base = self.row(instruction, base, 8)?;
         let bytes = u8::try_from(modifiers.ty.bytes()).unwrap_or(8);
-        Ok(Access { space, bytes, sign_to: 0, base, offset: *offset })
+        let Modifiers { strength, is_for_block, .. } = *modifiers;
+        Ok(Access { space, bytes, sign_to: 0, base, offset: *offset, strength, is_for_block })
     }
 
     fn atomic(&mut self, instruction: &Instruction, modifiers: &Modifiers, is_reduction: bool) -> Result<Action, Refusal> {
@@ -102,9 +105,17 @@ impl Decoder<'_> {
 fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
     let is_atomic = matches!(parts[0], "atom" | "red");
     let (mut space, mut ty, mut elements, mut operation) = (Space::Generic, None, 1, None);
+    let (mut strength, mut is_for_block) = (if is_atomic { Strength::Relaxed } else { Strength::Weak }, false);
     for part in &parts[1..] {
         match *part {
-            "weak" | "volatile" | "relaxed" | "acquire" | "release" | "acq_rel" | "cta" | "gpu" | "sys" => {}
+            "weak" => strength = Strength::Weak,
+            "volatile" => strength = Strength::Volatile,
+            "relaxed" => strength = Strength::Relaxed,
+            "acquire" => strength = Strength::Acquire,
+            "release" => strength = Strength::Release,
+            "acq_rel" => strength = Strength::AcquireRelease,
+            "cta" => is_for_block = true,
+            "gpu" | "sys" => {}
             "ca" | "cg" | "cs" | "lu" | "cv" | "nc" | "wb" | "wt" | "noftz" => {}
             "v2" => elements = 2,
             "v4" => elements = 4,
@@ -118,7 +129,7 @@ fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
         }
     }
     let ty = ty.filter(|ty| *ty != Type::Predicate)?;
-    Some(Modifiers { space, ty, elements, operation })
+    Some(Modifiers { space, ty, elements, operation, strength, is_for_block })
 }
 
 /// The new value of an atomic, from the old one and two operands.
@@ -152,13 +163,9 @@ fn update(operation: &str, ty: Type) -> Option<fn(u64, u64, u64) -> u64> {
 }
 
 /// What `redux` makes of two values.
-pub(super) fn reduction(operation: &str, ty: &str) -> Option<fn(u64, u64) -> u64> {
-    let name = match operation {
-        "and" | "or" | "xor" | "min" | "max" | "add" => format!("{operation}.{ty}"),
-        _ => return None,
-    };
-    match compute::find(&name).filter(|_| matches!(ty, "u32" | "s32" | "b32")) {
-        Some(Compute::Two(function)) => Some(function),
+pub(super) fn reduction(operation: &str, ty: &str) -> Option<fn(u64, u64, u64) -> u64> {
+    match (operation, ty) {
+        ("add" | "min" | "max", "u32" | "s32") | ("and" | "or" | "xor", "b32") => update(operation, Type::parse(ty)?),
         _ => None,
     }
 }

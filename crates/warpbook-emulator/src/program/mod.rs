@@ -8,7 +8,7 @@ mod flatten;
 mod flow;
 
 pub(crate) use action::{
-    Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
+    Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step, Strength,
 };
 pub(crate) use decode::{Fixed, Special};
 
@@ -22,8 +22,8 @@ use flatten::{Parameter, flatten};
 pub struct Kernel {
     pub(crate) name: String,
     pub(crate) steps: Vec<Step>,
-    /// Registers, which come first among a warp's rows.
-    pub(crate) registers: u32,
+    /// Bytes of each register; registers come first among a warp's rows.
+    pub(crate) registers: Vec<u8>,
     /// What the rows after the registers hold.
     pub(crate) fixed: Vec<Fixed>,
     pub(crate) parameters: Vec<Parameter>,
@@ -60,7 +60,7 @@ impl Kernel {
         Ok(Self {
             name: name.to_owned(),
             steps,
-            registers: u32::try_from(flat.registers.len()).unwrap_or(NONE),
+            registers: flat.registers.iter().map(|ty| register_bytes(*ty)).collect(),
             shared_bytes: decoder.shared_bytes,
             fixed: decoder.fixed,
             parameters: flat.parameters.clone(),
