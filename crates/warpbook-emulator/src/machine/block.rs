@@ -157,6 +157,11 @@ impl Block {
         Ok(is_one_released)
     }
 
+    /// Lanes that wait for others of their warp go on without them; returns true if there are such lanes.
+    pub(super) fn give_up_joins(&mut self) -> bool {
+        self.warps.iter_mut().fold(false, |any, warp| warp.give_up_joins() | any)
+    }
+
     /// What the block waits for; called where nothing can run.
     pub(super) fn waiting(&self, kernel: &Kernel) -> Fault {
         let mut fault = Fault::new(Cause::Barrier, "");

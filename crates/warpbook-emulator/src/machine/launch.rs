@@ -204,7 +204,10 @@ pub(super) fn run<O: Observer>(
             continue;
         };
         if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
-            return Err(waiting.waiting(kernel));
+            let fault = waiting.waiting(kernel);
+            if !resident.iter_mut().flatten().fold(false, |any, block| block.give_up_joins() | any) {
+                return Err(fault);
+            }
         }
         is_in_order = !has_run;
     }

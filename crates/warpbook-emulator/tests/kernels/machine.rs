@@ -11,7 +11,11 @@ static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(None).unwra
 
 /// The PTX of a kernel's file with a tile.
 pub fn ptx(spec: &KernelSpec, tile: &Tile) -> String {
-    COMPILER.compile_to_ptx(spec, tile, "compute_80").unwrap_or_else(|e| panic!("{e}"))
+    ptx_for(spec, tile, "compute_80")
+}
+
+pub fn ptx_for(spec: &KernelSpec, tile: &Tile, architecture: &str) -> String {
+    COMPILER.compile_to_ptx(spec, tile, architecture).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// An element of a buffer.
