@@ -42,7 +42,7 @@ fn find<'s>(specs: &'s [KernelSpec], entry: &str) -> &'s KernelSpec {
 }
 
 /// Runs epochs of kernels: passes over the points, then the update.
-fn by_epochs(id: &str, n: usize) {
+pub fn by_epochs(id: &str, n: usize) -> Machine {
     let (mut machine, specs) = (Machine::default(), kernels(id));
     let (x, y) = points(n);
     let tile = &specs[0].tiles[0];
@@ -76,7 +76,7 @@ fn by_epochs(id: &str, n: usize) {
         assert_close(id, &machine.get(&loss, 1), &[*want], 1e-5);
     }
     assert_close(id, &machine.get(&weights, 2), &want, 1e-5);
-    machine.tell(&format!("{id}, {n} points"));
+    machine
 }
 
 /// Groups of points that a thread keeps in registers.
@@ -123,7 +123,6 @@ fn at_once(id: &str, n: usize, tile: &Tile, blocks: u32) {
     let kernel = machine.kernel(spec, tile);
     let report = machine.launch(&kernel, shape, true, &arguments);
     assert!(report.resident_blocks >= blocks);
-    machine.tell(&format!("{id} {}, {n} points, {blocks} blocks", tile.id));
     let (want, all) = descend(&x, &y, epochs);
     let logged: Vec<f64> = all.into_iter().skip(every - 1).step_by(every).collect();
     assert_eq!(machine.get::<u32>(&control, 2), [epochs as u32 + 1, 0]);
