@@ -115,11 +115,7 @@ fn at_once(id: &str, n: usize, tile: &Tile, blocks: u32) {
     let groups = (n / 4) as u64;
     let in_shared = groups.div_ceil(threads * u64::from(blocks)).saturating_sub(registers_of(tile));
     let dynamic = if id == "05_persistent" { 0 } else { in_shared * threads * 32 };
-    let shape = Launch {
-        grid: [blocks, 1, 1],
-        block: [threads as u32, 1, 1],
-        dynamic_shared_bytes: dynamic as u32,
-    };
+    let shape = Launch { grid: [blocks, 1, 1], block: [threads as u32, 1, 1], dynamic_shared_bytes: dynamic as u32 };
     let kernel = machine.kernel(spec, tile);
     let report = machine.launch(&kernel, shape, true, &arguments);
     assert!(report.resident_blocks >= blocks);
@@ -157,7 +153,8 @@ fn more_blocks_than_are_resident_are_refused() {
     let mut machine = Machine::default();
     let kernel = machine.kernel(&specs[0], &specs[0].tiles[0]);
     let launch = warpbook_emulator::Launch { is_cooperative: true, ..warpbook_emulator::Launch::new(17, 512) };
-    let arguments: Vec<Argument> = [8, 8, 8, 4, 4, 4, 4, 8, 8, 8, 8, 8, 4, 8].map(|bytes| Argument::Bytes(vec![0; bytes])).into();
+    let arguments: Vec<Argument> =
+        [8, 8, 8, 4, 4, 4, 4, 8, 8, 8, 8, 8, 4, 8].map(|bytes| Argument::Bytes(vec![0; bytes])).into();
     let fault = machine.gpu.launch(&kernel, &launch, &arguments).unwrap_err();
     assert!(fault.message.contains("all 17 blocks have to be resident, but only 16 can be"), "{fault}");
     assert_eq!(LIMITS.multiprocessors, 4);

@@ -4,9 +4,12 @@ use crate::machine::{Machine, assert_close, over_items, real};
 use warpbook_emulator::Argument;
 use warpbook_record::{Grid, KernelSpec, Source, Tile};
 
-const NAIVE: Source = Source { path: "softmax/naive.cu", text: include_str!("../../../warpbook/examples/softmax/naive.cu") };
-pub const WARP: Source = Source { path: "softmax/warp.cu", text: include_str!("../../../warpbook/examples/softmax/warp.cu") };
-const ONLINE: Source = Source { path: "softmax/online.cu", text: include_str!("../../../warpbook/examples/softmax/online.cu") };
+const NAIVE: Source =
+    Source { path: "softmax/naive.cu", text: include_str!("../../../warpbook/examples/softmax/naive.cu") };
+pub const WARP: Source =
+    Source { path: "softmax/warp.cu", text: include_str!("../../../warpbook/examples/softmax/warp.cu") };
+const ONLINE: Source =
+    Source { path: "softmax/online.cu", text: include_str!("../../../warpbook/examples/softmax/online.cu") };
 
 /// Runs a kernel that gives a row to so many lanes.
 pub fn check(source: Source, lanes: i64, vectors: i64, [rows, columns]: [usize; 2]) -> Machine {
