@@ -4,11 +4,11 @@
 //! splits that get there wait until all lanes have arrived or exited, and go on as one. Every split of a warp runs in turn, so that lanes may wait for others of
 //! their own warp; if lanes wait at a join for others that do not come for long, they go on without them.
 
+use super::LIMITS;
 use super::block::Context;
 use super::launch::Identity;
 use super::memory::POISON;
 use super::observer::{Moment, Observer};
-use super::LIMITS;
 use crate::compute::{LANES, Lanes, Word};
 use crate::program::{Action, Fixed, Kernel, NONE, Row, Special, Step};
 use crate::{Cause, Fault, Thread};
@@ -269,7 +269,13 @@ impl Warp {
     }
 
     /// Lanes exit: nobody waits for them any more.
-    fn exit<O: Observer>(&mut self, gone: u32, join: u32, context: &mut Context, observer: &mut O) -> Result<(), Fault> {
+    fn exit<O: Observer>(
+        &mut self,
+        gone: u32,
+        join: u32,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<(), Fault> {
         self.live &= !gone;
         let mut join = join;
         while join != NONE {

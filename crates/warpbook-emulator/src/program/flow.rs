@@ -9,7 +9,8 @@ pub(super) fn find_meeting_points(steps: &mut [Step]) {
     let blocks = blocks(steps);
     let nearest = post_dominators(&blocks);
     // Nobody waits for others to exit with them: those may wait for lanes that are left.
-    let is_exit = |at: u32| steps.get(at as usize).is_none_or(|step| step.guard == NONE && matches!(step.action, Action::Exit));
+    let is_exit =
+        |at: u32| steps.get(at as usize).is_none_or(|step| step.guard == NONE && matches!(step.action, Action::Exit));
     let meets = blocks.iter().zip(&nearest).map(|(block, nearest)| {
         let meet = blocks.get(*nearest as usize).map(|block| block.first).filter(|at| !is_exit(*at));
         (block.last, meet.unwrap_or(NONE))

@@ -21,7 +21,6 @@ fn run<T: Element>(spec: &KernelSpec, x: &[T], y: &[f32], [n, size]: [usize; 2],
     let shape = Launch { grid: [blocks as u32, 1, 1], block: [a_block as u32, 1, 1], dynamic_shared_bytes: 0 };
     let numbers = [n, size].map(|v| Argument::U32(v as u32));
     machine.run(spec, tile, shape, &[on_x, on_y.clone(), numbers[0].clone(), numbers[1].clone()]);
-    machine.tell(&format!("{} {}, {n} elements, size {size}", spec.file, tile.id));
     machine.get(&on_y, y.len())
 }
 

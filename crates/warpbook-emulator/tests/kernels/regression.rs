@@ -42,7 +42,7 @@ fn find<'s>(specs: &'s [KernelSpec], entry: &str) -> &'s KernelSpec {
 }
 
 /// Runs epochs of kernels: passes over the points, then the update.
-fn by_epochs(id: &str, n: usize) {
+pub fn by_epochs(id: &str, n: usize) -> Machine {
     let (mut machine, specs) = (Machine::default(), kernels(id));
     let (x, y) = points(n);
     let tile = &specs[0].tiles[0];
@@ -76,7 +76,7 @@ fn by_epochs(id: &str, n: usize) {
         assert_close(id, &machine.get(&loss, 1), &[*want], 1e-5);
     }
     assert_close(id, &machine.get(&weights, 2), &want, 1e-5);
-    machine.tell(&format!("{id}, {n} points"));
+    machine
 }
 
 /// Groups of points that a thread keeps in registers.
@@ -115,15 +115,10 @@ fn at_once(id: &str, n: usize, tile: &Tile, blocks: u32) {
     let groups = (n / 4) as u64;
     let in_shared = groups.div_ceil(threads * u64::from(blocks)).saturating_sub(registers_of(tile));
     let dynamic = if id == "05_persistent" { 0 } else { in_shared * threads * 32 };
-    let shape = Launch {
-        grid: [blocks, 1, 1],
-        block: [threads as u32, 1, 1],
-        dynamic_shared_bytes: dynamic as u32,
-    };
+    let shape = Launch { grid: [blocks, 1, 1], block: [threads as u32, 1, 1], dynamic_shared_bytes: dynamic as u32 };
     let kernel = machine.kernel(spec, tile);
     let report = machine.launch(&kernel, shape, true, &arguments);
     assert!(report.resident_blocks >= blocks);
-    machine.tell(&format!("{id} {}, {n} points, {blocks} blocks", tile.id));
     let (want, all) = descend(&x, &y, epochs);
     let logged: Vec<f64> = all.into_iter().skip(every - 1).step_by(every).collect();
     assert_eq!(machine.get::<u32>(&control, 2), [epochs as u32 + 1, 0]);
@@ -158,7 +153,8 @@ fn more_blocks_than_are_resident_are_refused() {
     let mut machine = Machine::default();
     let kernel = machine.kernel(&specs[0], &specs[0].tiles[0]);
     let launch = warpbook_emulator::Launch { is_cooperative: true, ..warpbook_emulator::Launch::new(17, 512) };
-    let arguments: Vec<Argument> = [8, 8, 8, 4, 4, 4, 4, 8, 8, 8, 8, 8, 4, 8].map(|bytes| Argument::Bytes(vec![0; bytes])).into();
+    let arguments: Vec<Argument> =
+        [8, 8, 8, 4, 4, 4, 4, 8, 8, 8, 8, 8, 4, 8].map(|bytes| Argument::Bytes(vec![0; bytes])).into();
     let fault = machine.gpu.launch(&kernel, &launch, &arguments).unwrap_err();
     assert!(fault.message.contains("all 17 blocks have to be resident, but only 16 can be"), "{fault}");
     assert_eq!(LIMITS.multiprocessors, 4);
