@@ -4,7 +4,7 @@ use super::action::{Action, Comparison, NONE, Row, Step};
 use super::flatten::{Flat, Slot, align};
 use super::register_bytes;
 use crate::Refusal;
-use crate::compute::{self, Lanes, each};
+use crate::compute::{self, Compute, Lanes, each};
 use crate::machine::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::ptx::{Instruction, Module, Operand, Register, Space, Type, VariableId};
 use std::collections::HashMap;
@@ -278,6 +278,10 @@ impl<'a> Decoder<'a> {
         let (into, inputs) = match instruction.operands.split_first() {
             Some((into, inputs)) if inputs.len() == compute.operands() => (self.result(instruction, into)?, inputs),
             _ => return self.refuse(instruction, &format!("takes {} operands.", compute.operands() + 1)),
+        };
+        let compute = match compute {
+            Compute::Convert(conversion) => Compute::Convert(conversion.into_register(self.bytes_of(into))),
+            other => other,
         };
         let bytes = operand_bytes(&instruction.opcode);
         let mut from = [NONE; 4];

@@ -61,9 +61,10 @@ impl Form {
 /// All forms of arithmetic, logic, comparison and conversion that the emulator supports.
 pub fn all() -> Vec<Form> {
     let mut opcodes: Vec<String> = warpbook_emulator::supported().iter().map(|name| (*name).to_owned()).collect();
+    // Other families have operands of their own.
+    opcodes.retain(|opcode| !OF_FAMILIES.contains(&opcode.split('.').next().unwrap_or_default()));
     opcodes.extend(comparisons());
     opcodes.extend(conversions());
-    opcodes.retain(|opcode| !opcode.starts_with("cvta"));
     opcodes.sort();
     opcodes.dedup();
     opcodes.iter().filter_map(|opcode| form(opcode)).filter(is_taken).collect()
@@ -181,6 +182,39 @@ fn is_taken(form: &Form) -> bool {
     });
     !needs_more && decoded.is_ok()
 }
+
+/// Families of instructions that [`super::generate`] writes itself, or that compute nothing, and those whose forms are listed here.
+const OF_FAMILIES: [&str; 29] = [
+    "activemask",
+    "applypriority",
+    "atom",
+    "bar",
+    "barrier",
+    "bra",
+    "brkpt",
+    "brx",
+    "call",
+    "cvt",
+    "cvta",
+    "discard",
+    "exit",
+    "fence",
+    "isspacep",
+    "ld",
+    "ldu",
+    "match",
+    "membar",
+    "nanosleep",
+    "prefetch",
+    "prefetchu",
+    "red",
+    "redux",
+    "ret",
+    "setp",
+    "shfl",
+    "st",
+    "vote",
+];
 
 /// Beginnings of opcodes that need a compute capability above 8.0, by the PTX ISA.
 const NEEDS_MORE: [&str; 6] = ["add.bf16", "add.rn.bf16", "sub.bf16", "sub.rn.bf16", "mul.bf16", "mul.rn.bf16"];

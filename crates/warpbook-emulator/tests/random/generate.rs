@@ -134,6 +134,19 @@ pub fn kernel(name: &str, seed: u64, forms: &[Form]) -> Generated {
     for _ in 0..24 {
         writer.statement();
     }
+    finished(name, writer)
+}
+
+/// A kernel of one form only, whose operands are inputs.
+pub fn kernel_of_form(name: &str, form: &Form) -> Generated {
+    let mut writer = Writer::new(1, &[]);
+    for _ in 0..8 {
+        writer.instruction(form);
+    }
+    finished(name, writer)
+}
+
+fn finished(name: &str, writer: Writer) -> Generated {
     let text = format!(
         ".entry {name}(.param .u64 {name}_in, .param .u64 {name}_out, .param .u64 {name}_sum) {{\n{}.shared .align 8 .b8 {name}_shared[{}];\n\
          .local .align 8 .b8 {name}_local[64];\n{}{}{}}}\n",
@@ -273,6 +286,14 @@ impl<'a> Writer<'a> {
             };
             self.line(&format!("or.{suffix} {temporary}, {}, 1;", operands[1]));
             operands[1] = temporary.to_owned();
+        }
+        // PTX leaves positions and lengths above 255 open.
+        if form.opcode.starts_with("bfe.") || form.opcode.starts_with("bfi.") {
+            let last = operands.len() - 2;
+            for (operand, temporary) in operands[last..].iter_mut().zip(["%t5", "%t7"]) {
+                self.body += &format!("and.b32 {temporary}, {operand}, 255;\n");
+                temporary.clone_into(operand);
+            }
         }
         if form.has_table {
             operands.push(self.random.below(256).to_string());

@@ -32,6 +32,16 @@ fn exact_forms() -> Vec<Form> {
     forms::all().into_iter().filter(|form| !form.is_approximate()).collect()
 }
 
+/// Numbers of kernels from here on are of one form each.
+const SINGLE: u64 = 1 << 32;
+
+/// A module of a kernel `k<number>` for each form, by its number.
+fn module_of_forms(numbers: std::ops::Range<u64>, forms: &[Form]) -> String {
+    let kernel =
+        |n: u64| generate::kernel_of_form(&format!("k{}", SINGLE + n), &forms[usize::try_from(n).unwrap()]).text;
+    HEAD.to_owned() + &numbers.map(kernel).collect::<String>()
+}
+
 /// A module of kernels `k<seed>`, and how often each form occurs in it.
 fn module(seeds: std::ops::Range<u64>, forms: &[Form]) -> (String, BTreeMap<String, usize>) {
     let (mut text, mut counts) = (HEAD.to_owned(), BTreeMap::new());
@@ -142,6 +152,21 @@ fn random_kernels_compute_the_same_on_a_gpu() {
         device.info().name
     );
     file.extend(stored.into_values());
+    let (context, count) = (CudaContext::new(0).unwrap(), forms.len() as u64);
+    for first in (0..count).step_by(usize::try_from(OF_A_MODULE).unwrap()) {
+        let numbers = first..(first + OF_A_MODULE).min(count);
+        let text = module_of_forms(numbers.clone(), &forms);
+        let (loaded, parsed) = (context.load_module(Ptx::from_src(&text)).unwrap(), Module::parse(&text).unwrap());
+        for number in numbers {
+            let seed = SINGLE + number;
+            let theirs = on_gpu(&context.default_stream(), &loaded.load_function(&format!("k{seed}")).unwrap(), seed);
+            let ours = emulated(&parsed, seed);
+            if let Some(at) = (0..ours.len()).find(|i| ours[*i] != theirs[*i]) {
+                let opcode = &forms[usize::try_from(number).unwrap()].opcode;
+                println!("{opcode}: {}", describe(seed, at, &ours, &theirs));
+            }
+        }
+    }
     if let Ok(path) = std::env::var("WARPBOOK_RANDOM_OUT") {
         std::fs::write(path, file).unwrap();
     }
