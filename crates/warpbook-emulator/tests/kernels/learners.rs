@@ -28,7 +28,8 @@ fn map(x: &[f32], body: &str) -> Vec<f32> {
          unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\nif (i >= n) return;\nfloat v = x[i];\n{body}\n}}\n"
     );
     let shape = Launch::new((x.len() as u32).div_ceil(64), 64);
-    launch(&mut machine, &text, &shape, &[on_x, on_y.clone(), Argument::U32(x.len() as u32)]).unwrap_or_else(|e| panic!("{e}"));
+    launch(&mut machine, &text, &shape, &[on_x, on_y.clone(), Argument::U32(x.len() as u32)])
+        .unwrap_or_else(|e| panic!("{e}"));
     machine.get(&on_y, x.len())
 }
 
@@ -210,7 +211,9 @@ fn what_a_kernel_prints_is_in_the_report() {
 fn fault(body: &str, blocks: u32) -> Fault {
     let mut machine = Machine::default();
     let x = machine.put(&real(100, 1));
-    let text = format!("extern \"C\" __global__ void k(float* x, unsigned n) {{\nunsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n{body}\n}}\n");
+    let text = format!(
+        "extern \"C\" __global__ void k(float* x, unsigned n) {{\nunsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n{body}\n}}\n"
+    );
     let shape = Launch { budget: 2_000_000, ..Launch::new(blocks, 64) };
     launch(&mut machine, &text, &shape, &[x, Argument::U32(100)]).unwrap_err()
 }
@@ -232,9 +235,11 @@ fn faults_name_cause_place_and_thread() {
     let (cause, _, text) = told(fault("while (atomicAdd(x, 0.0f) != 77.0f) {}", 1));
     assert_eq!(cause, Cause::Endless, "{text}");
     assert!(text.contains("line 3"), "{text}");
-    let (cause, _, text) = told(fault("if (i < 32)\nx[i] = __shfl_xor_sync(~0u, x[i], 1); else asm volatile(\"bar.sync 3, 64;\");", 1));
+    let (cause, _, text) =
+        told(fault("if (i < 32)\nx[i] = __shfl_xor_sync(~0u, x[i], 1); else asm volatile(\"bar.sync 3, 64;\");", 1));
     assert_eq!(cause, Cause::Barrier, "{text}");
-    let (cause, line, text) = told(fault("__shared__ float s[8];\ns[i] = x[i];\n__syncthreads();\nx[i] = s[i ^ 1];", 1));
+    let (cause, line, text) =
+        told(fault("__shared__ float s[8];\ns[i] = x[i];\n__syncthreads();\nx[i] = s[i ^ 1];", 1));
     assert_eq!((cause, line), (Cause::OutOfBounds, Some(4)), "{text}");
     assert!(text.contains("offset 32 of the block's shared memory, which has 32 bytes"), "{text}");
 }

@@ -3,6 +3,7 @@
 mod guide;
 mod learners;
 mod machine;
+mod network;
 mod products;
 mod regression;
 mod softmax;
