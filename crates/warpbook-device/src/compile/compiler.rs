@@ -117,7 +117,8 @@ impl Compiler {
         if !built.was_alone && !tells_of(&built.log, &built.code) {
             built = build(true)?;
         }
-        let Compilation { code: cubin, log, .. } = built;
+        let Compilation { code, log, .. } = built;
+        let cubin = if architecture.starts_with("compute_") { named_as_given(&code) } else { code };
         let stats = stats(&cubin, &log, &spec.file, architecture);
         let compiled = Compiled { cubin, stats, from_cache: false };
         if let Some(cache) = cache {
@@ -125,6 +126,13 @@ impl Compiler {
         }
         Ok(compiled)
     }
+}
+
+/// Returns PTX whose files have the names that the compiler was given: it puts the working directory before them.
+fn named_as_given(ptx: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(ptx);
+    let folder = std::env::current_dir().map(|folder| format!("\"{}/", folder.display()));
+    folder.map_or_else(|_| ptx.to_vec(), |folder| text.replace(&folder, "\"").into_bytes())
 }
 
 /// Returns the lines of a source that the compiler counts: those after a `#line 1`, before which there may be declarations that its author did not
