@@ -427,6 +427,7 @@ impl<'a> Writer<'a> {
         } else {
             self.family(&format!("st.shared.{ty}"), &format!("[%a2], {stored}"));
         }
+        self.meet();
         self.family("bar.sync", "0");
         if self.random.below(3) == 0 {
             self.line("mov.b32 %t5, 0;");
@@ -436,6 +437,7 @@ impl<'a> Writer<'a> {
             let into = self.register(kind);
             self.family(&format!("ld.shared.{ty}"), &format!("{into}, [%a4]"));
         }
+        self.meet();
         self.line("bar.sync 0;");
     }
 
@@ -478,12 +480,19 @@ impl<'a> Writer<'a> {
             // The place in memory may be NaN, too.
             self.line(&format!("st.{space}.b64 [{address}], 0;"));
         }
+        self.meet();
         self.line("bar.sync 0;");
+    }
+
+    /// Lanes of a warp meet: barriers of a block are for whole warps.
+    fn meet(&mut self) {
+        self.family("bar.warp.sync", "0xffffffff");
     }
 
     fn barrier(&mut self) {
         let (word, predicate, other) =
             (self.register(Kind::Word), self.register(Kind::Predicate), self.register(Kind::Predicate));
+        self.meet();
         match self.random.below(3) {
             0 => self.family("bar.red.popc.u32", &format!("{word}, 0, {other}")),
             1 => self.family("bar.red.and.pred", &format!("{predicate}, 0, {other}")),
