@@ -62,17 +62,17 @@ impl Memory {
         self.buffers.get_mut(self.last).filter(|buffer| is_in(buffer))
     }
 
-    /// Bytes that belong to one buffer.
-    pub(super) fn bytes(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
-        let buffer = self.buffer(address)?;
-        let offset = usize::try_from(address - buffer.start).ok()?;
-        buffer.bytes.get_mut(offset..offset.checked_add(length)?)
-    }
-
     /// Bytes that the host reads or writes.
     pub(super) fn host_bytes(&mut self, address: u64, length: usize) -> Result<&mut [u8], Fault> {
+        if length == 0 {
+            return Ok(&mut []);
+        }
+        let found = self.buffer(address).and_then(|buffer| {
+            let offset = usize::try_from(address - buffer.start).ok()?;
+            buffer.bytes.get_mut(offset..offset.checked_add(length)?)
+        });
         let message = || format!("{length} bytes at address {address:#x} are not in one buffer.");
-        self.bytes(address, length).ok_or_else(|| Fault::new(Cause::OutOfBounds, message()))
+        found.ok_or_else(|| Fault::new(Cause::OutOfBounds, message()))
     }
 
     /// The buffer that an address is in or next to.
