@@ -4,9 +4,8 @@ use super::LIMITS;
 use super::block::Block;
 use super::memory::Memory;
 use super::observer::Observer;
-use crate::compute::LANES;
+use crate::compute::{LANES, Word};
 use crate::{Cause, Fault, Kernel};
-use std::collections::VecDeque;
 
 /// The order in which blocks and warps have their turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -138,6 +137,9 @@ pub(super) struct Progress {
     pub(super) arguments: Vec<u64>,
 }
 
+/// Rounds of turns after which more blocks are begun if none has ended.
+const ROUNDS: u32 = 64;
+
 /// A grid that runs.
 pub(super) struct Grid<'a, O> {
     pub(super) kernel: &'a Kernel,
@@ -164,48 +166,58 @@ pub(super) fn run<O: Observer>(
         arguments: arguments.iter().map(|a| if let Argument::U64(address) = a { *address } else { 0 }).collect(),
     };
     let mut grid = Grid { kernel, memory, parameters: parameters(kernel, arguments)?, progress, observer };
+    let blocks: u32 = launch.grid.iter().product();
     let mut random = Random(if let Order::Random(seed) = launch.order { seed } else { 0 });
-    let mut queue: VecDeque<u32> = (0..launch.grid.iter().product()).collect();
-    match launch.order {
-        Order::Forwards => {}
-        Order::Backwards => queue.make_contiguous().reverse(),
-        Order::Random(_) => random.shuffle(queue.make_contiguous()),
-    }
-    // A block takes the place of one that has ended.
-    let mut resident: Vec<Option<Block>> = (0..queue.len().min(resident_blocks as usize)).map(|_| None).collect();
+    // A random order is a walk around the grid in steps that miss no block.
+    let (first, stride) = match launch.order {
+        Order::Random(_) => (random.below(blocks), coprime(random.below(blocks), blocks)),
+        _ => (0, 1),
+    };
+    let number = |at: u32| match launch.order {
+        Order::Backwards => blocks - 1 - at,
+        _ => u32::take((u64::from(first) + u64::from(at) * u64::from(stride)) % u64::from(blocks)),
+    };
+    let mut queue = (0..blocks).map(number);
+    // A block takes the place of one that has ended. Few are begun at first, which keeps their registers in the CPU's caches.
+    let mut resident: Vec<Option<Block>> = (0..blocks.min(resident_blocks)).map(|_| None).collect();
+    let (mut begun, mut rounds) = (1, 0);
     // A random order may miss the warps that can run: then all have their turn once, in order.
     let mut is_in_order = false;
     loop {
         let mut has_run = false;
-        for (place, block) in resident.iter_mut().enumerate() {
+        rounds += 1;
+        for (place, block) in resident.iter_mut().enumerate().take(begun) {
             if block.is_none()
-                && let Some(number) = queue.pop_front()
+                && let Some(number) = queue.next()
             {
                 let identity = Identity::new(number, launch);
                 grid.observer.block_starts(kernel, place, &identity);
-                *block = Some(Block::new(kernel, identity, place));
+                *block = Some(Block::new(kernel, identity, place, grid.memory));
             }
             let Some(running) = block else { continue };
             let order = |turn: usize, warps: usize| match launch.order {
                 Order::Backwards => warps - 1 - turn,
-                Order::Random(_) if !is_in_order => random.below(warps),
+                Order::Random(_) if !is_in_order => random.below(u32::take(warps as u64)) as usize,
                 _ => turn,
             };
             has_run |= running.turn(&mut grid, order)?;
             if running.has_ended() {
                 grid.observer.block_ends(kernel, place)?;
-                *block = None;
-                has_run = true;
+                block.take().into_iter().for_each(|block| block.give_back(grid.memory));
+                (has_run, rounds) = (true, 0);
             }
         }
         let Some(waiting) = resident.iter().flatten().next() else {
-            if queue.is_empty() {
-                let Progress { steps, thread_steps, printed, .. } = grid.progress;
-                return Ok(Report { steps, thread_steps, resident_blocks, printed });
+            if queue.len() > 0 {
+                continue;
             }
-            continue;
+            let Progress { steps, thread_steps, printed, .. } = grid.progress;
+            return Ok(Report { steps, thread_steps, resident_blocks, printed });
         };
-        if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
+        if begun < resident.len() && (!has_run || rounds > ROUNDS) {
+            // They may wait for blocks that have not begun.
+            (begun, rounds) = ((2 * begun).min(resident.len()), 0);
+        } else if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
             let fault = waiting.waiting(kernel);
             if !resident.iter_mut().flatten().fold(false, |any, block| block.give_up_joins() | any) {
                 return Err(fault);
@@ -240,6 +252,8 @@ fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault>
     Ok(all)
 }
 
+/// Bytes of registers and local memory that a block may have in the emulator.
+const BLOCK_BYTES: u64 = 512 << 20;
 /// Bytes of registers of all resident blocks, if they need not be resident.
 const RESIDENT_BYTES: u64 = 256 << 20;
 
@@ -270,6 +284,12 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     }
     let rows = (kernel.registers.len() + kernel.fixed.len()) as u64;
     let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);
+    if block_bytes > BLOCK_BYTES {
+        return refuse(format!(
+            "A block of `{}` takes {block_bytes} bytes for its registers and arrays, more than {BLOCK_BYTES}.",
+            kernel.name
+        ));
+    }
     let by_memory = if launch.is_cooperative { at_once } else { (RESIDENT_BYTES / block_bytes.max(1)).max(1) };
     Ok(u32::try_from(at_once.min(by_memory)).unwrap_or(1))
 }
@@ -278,19 +298,23 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    fn below(&mut self, limit: u32) -> u32 {
         let mut x = self.0 ^ 0x9e37_79b9_7f4a_7c15;
         x ^= x >> 12;
         x ^= x << 25;
         x ^= x >> 27;
         self.0 = x ^ 0x9e37_79b9_7f4a_7c15;
-        let high = x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
-        usize::try_from(high).unwrap_or(0) % limit.max(1)
+        u32::take(x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit.max(1)
     }
+}
 
-    fn shuffle(&mut self, all: &mut [u32]) {
-        for at in (1..all.len()).rev() {
-            all.swap(at, self.below(at + 1));
+/// The next number that has no divisor in common with another.
+fn coprime(from: u32, with: u32) -> u32 {
+    let divisor = |mut a: u32, mut b: u32| {
+        while b != 0 {
+            (a, b) = (b, a % b);
         }
-    }
+        a
+    };
+    (from.max(1)..).find(|number| divisor(*number, with) == 1).unwrap_or(1)
 }

@@ -1,6 +1,7 @@
 //! Global memory: buffers with red zones between them.
 
 use super::LIMITS;
+use crate::compute::Lanes;
 use crate::{Cause, Fault};
 
 /// Where buffers begin, far from address 0.
@@ -30,6 +31,8 @@ pub(super) struct Memory {
     /// The buffer that was found last.
     last: usize,
     used: u64,
+    /// Registers of warps that have ended, for the next ones: new pages cost more than a short kernel.
+    pub(super) spare_rows: Vec<Vec<Lanes>>,
 }
 
 impl Memory {
@@ -62,17 +65,17 @@ impl Memory {
         self.buffers.get_mut(self.last).filter(|buffer| is_in(buffer))
     }
 
-    /// Bytes that belong to one buffer.
-    pub(super) fn bytes(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
-        let buffer = self.buffer(address)?;
-        let offset = usize::try_from(address - buffer.start).ok()?;
-        buffer.bytes.get_mut(offset..offset.checked_add(length)?)
-    }
-
     /// Bytes that the host reads or writes.
     pub(super) fn host_bytes(&mut self, address: u64, length: usize) -> Result<&mut [u8], Fault> {
+        if length == 0 {
+            return Ok(&mut []);
+        }
+        let found = self.buffer(address).and_then(|buffer| {
+            let offset = usize::try_from(address - buffer.start).ok()?;
+            buffer.bytes.get_mut(offset..offset.checked_add(length)?)
+        });
         let message = || format!("{length} bytes at address {address:#x} are not in one buffer.");
-        self.bytes(address, length).ok_or_else(|| Fault::new(Cause::OutOfBounds, message()))
+        found.ok_or_else(|| Fault::new(Cause::OutOfBounds, message()))
     }
 
     /// The buffer that an address is in or next to.

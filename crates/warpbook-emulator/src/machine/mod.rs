@@ -17,7 +17,7 @@ pub use launch::{Argument, Launch, Order, Report};
 use crate::ptx::Space;
 use crate::{Fault, Kernel, Module, Refusal};
 use memory::Memory;
-pub(crate) use observer::{Moment, Observer, Use};
+pub(crate) use observer::Observer;
 
 /// Generic addresses of shared memory have this bit.
 pub(crate) const SHARED_WINDOW: u64 = 1 << 56;

@@ -79,11 +79,12 @@ pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
 
 impl Warp {
     /// A warp of a block at its first instruction.
-    pub(super) fn new(kernel: &Kernel, identity: &Identity, number: u32) -> Self {
+    pub(super) fn new(kernel: &Kernel, identity: &Identity, number: u32, mut rows: Vec<Lanes>) -> Self {
         let first_thread = number * 32;
         let threads = identity.threads_of_block() - first_thread;
         let live = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
-        let mut rows: Vec<Lanes> = kernel.registers.iter().map(|bytes| [u64::MAX >> (64 - 8 * bytes); LANES]).collect();
+        rows.clear();
+        rows.extend(kernel.registers.iter().map(|bytes| [u64::MAX >> (64 - 8 * bytes); LANES]));
         rows.extend(kernel.fixed.iter().map(|fixed| fixed_row(*fixed, identity, number, kernel)));
         Self {
             rows,

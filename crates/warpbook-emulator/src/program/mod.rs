@@ -10,7 +10,7 @@ mod supported;
 
 pub(crate) use action::{
     Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
-    Strength,
+    Update,
 };
 pub(crate) use decode::{Fixed, Special};
 pub use supported::supported;
