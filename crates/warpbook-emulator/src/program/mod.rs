@@ -71,7 +71,7 @@ impl Kernel {
             fixed: decoder.fixed,
             parameters: flat.parameters.clone(),
             frame_bytes: flat.frame_bytes,
-            most_threads: directive(".maxntid").map_or(1024, |numbers| numbers.iter().product()),
+            most_threads: directive(".maxntid").map_or(1024, |numbers| numbers.iter().fold(1, |all, number| u64::saturating_mul(all, *number))),
         })
     }
 
