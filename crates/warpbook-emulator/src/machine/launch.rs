@@ -282,7 +282,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
             "Of a cooperative launch all {blocks} blocks have to be resident, but only {at_once} can be."
         ));
     }
-    let rows = (kernel.registers.len() + kernel.fixed.len()) as u64;
+    let rows = kernel.rows.len() as u64;
     let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);
     if block_bytes > BLOCK_BYTES {
         return refuse(format!(
