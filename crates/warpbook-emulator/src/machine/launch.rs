@@ -260,7 +260,7 @@ const RESIDENT_BYTES: u64 = 256 << 20;
 /// How many blocks run at once, from the limits of the GPU.
 fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     let refuse = |message: String| Err(Fault::new(Cause::Launch, message));
-    let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
+    let product = |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, size| all.saturating_mul((*size).into()));
     let (threads, blocks) = (product(launch.block), product(launch.grid));
     if threads == 0 || blocks == 0 || blocks > u64::from(u32::MAX) {
         return refuse(format!("A grid of {:?} blocks of {:?} threads cannot be launched.", launch.grid, launch.block));
@@ -269,7 +269,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     if threads > most {
         return refuse(format!("A block of `{}` may have {most} threads, not {threads}.", kernel.name));
     }
-    let shared = kernel.shared_bytes + launch.dynamic_shared;
+    let shared = kernel.shared_bytes.saturating_add(launch.dynamic_shared);
     if shared > LIMITS.block_shared_bytes {
         return refuse(format!("A block may have {} bytes of shared memory, not {shared}.", LIMITS.block_shared_bytes));
     }
@@ -282,7 +282,7 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
             "Of a cooperative launch all {blocks} blocks have to be resident, but only {at_once} can be."
         ));
     }
-    let rows = (kernel.registers.len() + kernel.fixed.len()) as u64;
+    let rows = kernel.rows.len() as u64;
     let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);
     if block_bytes > BLOCK_BYTES {
         return refuse(format!(

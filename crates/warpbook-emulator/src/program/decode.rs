@@ -1,197 +1,39 @@
 //! Decoding of instructions: operands to rows, opcodes to actions.
 
-use super::action::{Action, Comparison, NONE, Row, Step};
-use super::flatten::{Flat, Slot, align};
-use super::register_bytes;
+use super::action::{Action, Comparison, NONE, Row};
+use super::functions::{Decoder, Place, count};
+use super::rows::{RowKind, Special};
 use crate::Refusal;
 use crate::compute::{self, Compute, Lanes, each};
 use crate::machine::{LOCAL_WINDOW, SHARED_WINDOW};
-use crate::ptx::{Instruction, Module, Operand, Register, Space, Type, VariableId};
-use std::collections::HashMap;
+use crate::ptx::{Instruction, Operand, Register, Space, Type, VariableId};
 
-/// What a row after the registers holds, in all lanes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Fixed {
-    Constant(u64),
-    Special(Special),
-}
-
-/// A register that the hardware sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Special {
-    /// Index of the thread in its block, by axis.
-    Thread(u8),
-    /// Threads of a block.
-    Threads(u8),
-    Block(u8),
-    Blocks(u8),
-    Lane,
-    Warp,
-    Warps,
-    Multiprocessor,
-    Multiprocessors,
-    GridId,
-    /// Lanes in relation to a lane's own.
-    MaskEqual,
-    MaskLess,
-    MaskLessEqual,
-    MaskGreater,
-    MaskGreaterEqual,
-    DynamicSharedBytes,
-    SharedBytes,
-}
-
-impl Special {
-    fn parse(name: &str) -> Option<Self> {
-        let axis = |name: &str| match name {
-            ".x" => Some(0),
-            ".y" => Some(1),
-            ".z" => Some(2),
-            _ => None,
-        };
-        let of_axis = |prefix: &str, make: fn(u8) -> Self| Some(make(axis(name.strip_prefix(prefix)?)?));
-        let simple = match name {
-            "%laneid" => Self::Lane,
-            "%warpid" => Self::Warp,
-            "%nwarpid" => Self::Warps,
-            "%smid" => Self::Multiprocessor,
-            "%nsmid" => Self::Multiprocessors,
-            "%gridid" => Self::GridId,
-            "%lanemask_eq" => Self::MaskEqual,
-            "%lanemask_lt" => Self::MaskLess,
-            "%lanemask_le" => Self::MaskLessEqual,
-            "%lanemask_gt" => Self::MaskGreater,
-            "%lanemask_ge" => Self::MaskGreaterEqual,
-            "%dynamic_smem_size" => Self::DynamicSharedBytes,
-            "%total_smem_size" => Self::SharedBytes,
-            _ => {
-                return of_axis("%tid", Self::Thread)
-                    .or_else(|| of_axis("%ntid", Self::Threads))
-                    .or_else(|| of_axis("%ctaid", Self::Block))
-                    .or_else(|| of_axis("%nctaid", Self::Blocks));
-            }
-        };
-        Some(simple)
-    }
-}
-
-/// What is known while the instructions of an entry are decoded.
-pub(super) struct Decoder<'a> {
-    pub(super) flat: &'a Flat,
-    module: &'a Module,
-    /// Addresses of the module's variables; those in shared memory are offsets there.
-    module_addresses: Vec<u64>,
-    /// Addresses of the flat list's variables, in their spaces.
-    slot_addresses: Vec<u64>,
-    pub(super) shared_bytes: u64,
-    pub(super) fixed: Vec<Fixed>,
-    rows: HashMap<Fixed, Row>,
-}
-
-impl<'a> Decoder<'a> {
-    pub(super) fn new(module: &'a Module, addresses: &[u64], flat: &'a Flat) -> Result<Self, Refusal> {
-        let mut decoder = Self {
-            flat,
-            module,
-            module_addresses: addresses.to_vec(),
-            slot_addresses: vec![0; flat.slots.len()],
-            shared_bytes: 0,
-            fixed: Vec::new(),
-            rows: HashMap::new(),
-        };
-        decoder.lay_out_shared();
-        Ok(decoder)
-    }
-
-    /// Gives the variables in shared memory that are used their places, arrays whose size the launch sets last.
-    fn lay_out_shared(&mut self) {
-        let mut used: Vec<VariableId> = Vec::new();
-        let operands = self.flat.instructions.iter().flat_map(|i| &i.operands);
-        for operand in operands {
-            let variable = match operand {
-                Operand::Address(base, _) => base,
-                other => other,
-            };
-            if let Operand::Variable(id, _) = variable
-                && !used.contains(id)
-            {
-                used.push(*id);
-            }
-        }
-        let mut dynamic = Vec::new();
-        for id in used {
-            let (variable, address) = match id {
-                VariableId::Module(index) => {
-                    (&self.module.variables[index as usize], &mut self.module_addresses[index as usize])
-                }
-                VariableId::Function(index) => match &self.flat.slots[index as usize] {
-                    Slot::Shared(variable) => (variable, &mut self.slot_addresses[index as usize]),
-                    Slot::Parameter(offset) | Slot::Frame(offset) => {
-                        self.slot_addresses[index as usize] = *offset;
-                        continue;
-                    }
-                },
-            };
-            if variable.space != Space::Shared {
-                continue;
-            }
-            if variable.bytes == 0 {
-                dynamic.push((id, variable.align));
-                continue;
-            }
-            *address = align(self.shared_bytes, variable.align);
-            self.shared_bytes = *address + variable.bytes;
-        }
-        let widest = dynamic.iter().map(|(_, align)| *align).max().unwrap_or(1);
-        self.shared_bytes = align(self.shared_bytes, widest);
-        for (id, _) in dynamic {
-            match id {
-                VariableId::Module(index) => self.module_addresses[index as usize] = self.shared_bytes,
-                VariableId::Function(index) => self.slot_addresses[index as usize] = self.shared_bytes,
-            }
-        }
-    }
-
+impl Decoder<'_> {
     pub(super) fn refuse<T>(&self, instruction: &Instruction, why: &str) -> Result<T, Refusal> {
         Err(Refusal::new(instruction.at, format!("`{}` {why}", instruction.opcode)))
     }
 
-    /// The row of something that never changes.
-    pub(super) fn fixed_row(&mut self, fixed: Fixed) -> Row {
-        let first = self.flat.registers.len();
-        let fixed_rows = &mut self.fixed;
-        *self.rows.entry(fixed).or_insert_with(|| {
-            fixed_rows.push(fixed);
-            u32::try_from(first + fixed_rows.len() - 1).unwrap_or(NONE)
-        })
-    }
-
     pub(super) fn constant(&mut self, value: u64) -> Row {
-        self.fixed_row(Fixed::Constant(value))
+        self.fixed_row(RowKind::Constant(value))
     }
 
-    /// A variable's space and address.
-    pub(super) fn variable(&self, id: VariableId) -> (Space, u64) {
-        match id {
-            VariableId::Module(index) => {
-                (self.module.variables[index as usize].space, self.module_addresses[index as usize])
-            }
-            VariableId::Function(index) => {
-                let space = match &self.flat.slots[index as usize] {
-                    Slot::Parameter(_) => Space::Param,
-                    Slot::Frame(_) => Space::Local,
-                    Slot::Shared(_) => Space::Shared,
-                };
-                (space, self.slot_addresses[index as usize])
-            }
-        }
+    /// A variable's space, and a row with its address and an offset.
+    pub(super) fn variable(&mut self, id: VariableId, offset: i64) -> (Space, Row) {
+        let (space, start) = match self.place(id) {
+            Place::Parameter(start) => (Space::Param, start),
+            Place::Frame(start) => (Space::Local, start),
+            Place::Shared(start) => (Space::Shared, start),
+            Place::DynamicShared => return (Space::Shared, self.fixed_row(RowKind::DynamicShared(offset))),
+            Place::Memory(space, start) => (space, start),
+        };
+        (space, self.constant(start.wrapping_add_signed(offset)))
     }
 
     /// The row of an operand that is read; a constant has so many bytes.
-    pub(super) fn row(&mut self, instruction: &Instruction, operand: &Operand, bytes: u64) -> Result<Row, Refusal> {
-        let mask = if bytes >= 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
+    pub(super) fn row(&mut self, instruction: &Instruction, operand: &Operand, bytes: u8) -> Result<Row, Refusal> {
+        let mask = u64::MAX >> (64 - 8 * bytes);
         match operand {
-            Operand::Register(register) => Ok(register.0),
+            Operand::Register(register) => Ok(self.register(*register)),
             Operand::Integer(value) => Ok(self.constant(value & mask)),
             Operand::Single(bits) if bytes == 8 => Ok(self.constant(f64::from(f32::from_bits(*bits)).to_bits())),
             Operand::Single(bits) => Ok(self.constant((*bits).into())),
@@ -199,21 +41,31 @@ impl<'a> Decoder<'a> {
             Operand::Double(bits) if bytes == 4 => Ok(self.constant((f64::from_bits(*bits) as f32).to_bits().into())),
             Operand::Double(bits) => Ok(self.constant(*bits)),
             Operand::Special(name) => match Special::parse(name) {
-                Some(special) => Ok(self.fixed_row(Fixed::Special(special))),
+                Some(special) => Ok(self.fixed_row(RowKind::Special(special))),
                 None => Err(Refusal::new(instruction.at, format!("The register `{name}` is not supported."))),
             },
-            Operand::Variable(id, offset) => {
-                let address = self.variable(*id).1.wrapping_add_signed(*offset);
-                Ok(self.constant(address & mask))
-            }
+            Operand::Variable(id, offset) => Ok(self.variable(*id, *offset).1),
             _ => self.refuse(instruction, "has an operand of an unexpected form."),
+        }
+    }
+
+    /// One of a pair of results; `_` is [`NONE`].
+    fn either(&self, register: Option<Register>) -> Row {
+        register.map_or(NONE, |register| self.register(register))
+    }
+
+    /// One or two results.
+    pub(super) fn results(&self, instruction: &Instruction, operand: &Operand) -> Result<(Row, Row), Refusal> {
+        match operand {
+            Operand::Pair(a, b) => Ok((self.either(*a), self.either(*b))),
+            other => Ok((self.result(instruction, other)?, NONE)),
         }
     }
 
     /// The register that an operand names, for a result; `_` is [`NONE`].
     pub(super) fn result(&self, instruction: &Instruction, operand: &Operand) -> Result<Row, Refusal> {
         match operand {
-            Operand::Register(Register(row)) => Ok(*row),
+            Operand::Register(register) => Ok(self.register(*register)),
             Operand::Nothing => Ok(NONE),
             _ => self.refuse(instruction, "needs a register for its result."),
         }
@@ -222,7 +74,7 @@ impl<'a> Decoder<'a> {
     /// A predicate that may be negated.
     pub(super) fn predicate(&mut self, instruction: &Instruction, operand: &Operand) -> Result<(Row, bool), Refusal> {
         match operand {
-            Operand::Not(register) => Ok((register.0, true)),
+            Operand::Not(register) => Ok((self.register(*register), true)),
             other => Ok((self.row(instruction, other, 1)?, false)),
         }
     }
@@ -235,15 +87,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Decodes one instruction.
-    pub(super) fn step(&mut self, instruction: &Instruction) -> Result<Step, Refusal> {
-        let (guard, guard_negated) =
-            instruction.guard.map_or((NONE, false), |(register, is_negated)| (register.0, is_negated));
-        let action = self.action(instruction)?;
-        Ok(Step { guard, guard_negated, action, meet: NONE, line: instruction.at.0, place: instruction.place.clone() })
-    }
-
-    fn action(&mut self, instruction: &Instruction) -> Result<Action, Refusal> {
+    pub(super) fn action(&mut self, instruction: &Instruction) -> Result<Action, Refusal> {
         let parts: Vec<&str> = instruction.opcode.split('.').collect();
         match parts[0] {
             "ld" | "ldu" | "st" | "atom" | "red" => self.memory(instruction, &parts),
@@ -309,10 +153,7 @@ impl<'a> Decoder<'a> {
         if operands.len() != 3 + usize::from(combine.is_some()) {
             return self.refuse(instruction, "has a wrong number of operands.");
         }
-        let (into, opposite_into) = match &operands[0] {
-            Operand::Pair(a, b) => (a.map_or(NONE, |r| r.0), b.map_or(NONE, |r| r.0)),
-            other => (self.result(instruction, other)?, NONE),
-        };
+        let (into, opposite_into) = self.results(instruction, &operands[0])?;
         let from = [self.row(instruction, &operands[1], ty.bytes())?, self.row(instruction, &operands[2], ty.bytes())?];
         let combine = match combine {
             Some(combine) => {
@@ -327,7 +168,7 @@ impl<'a> Decoder<'a> {
     fn move_value(&mut self, instruction: &Instruction, parts: &[&str]) -> Result<Action, Refusal> {
         let [into, from] = self.take::<2>(instruction)?;
         let bytes = parts.get(1).and_then(|ty| Type::parse(ty)).map_or(8, Type::bytes);
-        let part_bits = |parts: &[Operand]| u32::try_from(bytes * 8 / parts.len().max(1) as u64).unwrap_or(64);
+        let part_bits = |parts: &[Operand]| u32::from(bytes) * 8 / count(parts.len()).max(1);
         match (into, from) {
             (_, Operand::Special(name)) if name.contains("clock") || name == "%globaltimer" => {
                 Ok(Action::Clock(self.result(instruction, into)?))
@@ -338,7 +179,9 @@ impl<'a> Decoder<'a> {
             }
             (_, Operand::Vector(all)) if all.len() > 1 => {
                 let bits = part_bits(all);
-                let parts = all.iter().map(|part| self.row(instruction, part, (bits / 8).into()));
+                let parts = all
+                    .iter()
+                    .map(|part| self.row(instruction, part, u8::try_from(bits.div_ceil(8).max(1)).unwrap_or(8)));
                 let parts = parts.collect::<Result<_, _>>()?;
                 Ok(Action::Pack { into: self.result(instruction, into)?, parts, bits })
             }
@@ -368,8 +211,11 @@ impl<'a> Decoder<'a> {
                 _ => {}
             }
         }
-        let place = |operand: &Operand| match operand {
-            Operand::Variable(id @ VariableId::Function(_), 0) => Ok(self.variable(*id).1.cast_signed()),
+        let mut place = |operand: &Operand| match operand {
+            Operand::Variable(id @ VariableId::Function(_), 0) => match self.place(*id) {
+                Place::Frame(start) => Ok(start.cast_signed()),
+                _ => self.refuse(instruction, "needs variables for its parameters."),
+            },
             _ => self.refuse(instruction, "needs variables for its parameters."),
         };
         match (name, lists.as_slice()) {
@@ -419,11 +265,14 @@ impl<'a> Decoder<'a> {
 
     /// Bytes of the register that a value is loaded into.
     pub(super) fn bytes_of(&self, row: Row) -> u8 {
-        self.flat.registers.get(row as usize).map_or(8, |ty| register_bytes(*ty))
+        match self.rows.get(row as usize) {
+            Some(RowKind::Register(bytes)) => *bytes,
+            _ => 8,
+        }
     }
 }
 
 /// Bytes of an instruction's operands, by its last type.
-fn operand_bytes(opcode: &str) -> u64 {
+fn operand_bytes(opcode: &str) -> u8 {
     opcode.rsplit('.').find_map(Type::parse).map_or(8, Type::bytes)
 }

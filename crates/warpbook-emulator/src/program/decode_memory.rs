@@ -1,7 +1,7 @@
 //! Decoding of loads, stores and atomics.
 
 use super::action::{Access, Action, NONE, Row, Strength, Update};
-use super::decode::Decoder;
+use super::functions::Decoder;
 use crate::Refusal;
 use crate::compute::{Word, add_single};
 use crate::ptx::{Instruction, Operand, Space, Type};
@@ -68,14 +68,18 @@ impl Decoder<'_> {
         modifiers: &Modifiers,
     ) -> Result<Access, Refusal> {
         let Operand::Address(base, offset) = operand else { return self.refuse(instruction, "needs an address.") };
-        // A call's parameters are in the thread's frame.
-        let space = match (&**base, modifiers.space) {
-            (Operand::Variable(id, _), Space::Param) => self.variable(*id).0,
-            (_, Space::Param) => return self.refuse(instruction, "with an address in a register is not supported."),
-            (_, space) => space,
+        let (space, base) = match &**base {
+            Operand::Variable(id, more) => {
+                let (space, row) = self.variable(*id, *more);
+                // A call's parameters are in the thread's frame.
+                (if modifiers.space == Space::Param { space } else { modifiers.space }, row)
+            }
+            _ if modifiers.space == Space::Param => {
+                return self.refuse(instruction, "with an address in a register is not supported.");
+            }
+            base => (modifiers.space, self.row(instruction, base, 8)?),
         };
-        let base = self.row(instruction, base, 8)?;
-        let bytes = u8::try_from(modifiers.ty.bytes()).unwrap_or(8);
+        let bytes = modifiers.ty.bytes();
         let Modifiers { strength, is_for_block, .. } = *modifiers;
         Ok(Access { space, bytes, sign_to: 0, base, offset: *offset, strength, is_for_block })
     }

@@ -1,8 +1,8 @@
 //! Decoding of what threads do together: barriers, shuffles, votes, matches and reductions.
 
 use super::action::{Action, Barrier, BarrierKind, Collective, CollectiveKind, NONE, Reduction, Row, Shuffle};
-use super::decode::Decoder;
 use super::decode_memory::reduction;
+use super::functions::Decoder;
 use crate::Refusal;
 use crate::ptx::{Instruction, Operand};
 
@@ -84,10 +84,7 @@ impl Decoder<'_> {
             _ => return self.refuse(instruction, "is not supported."),
         };
         let [results, value, lane, clamp, mask] = self.take::<5>(instruction)?;
-        let (into, predicate_into) = match results {
-            Operand::Pair(a, b) => (a.map_or(NONE, |r| r.0), b.map_or(NONE, |r| r.0)),
-            other => (self.result(instruction, other)?, NONE),
-        };
+        let (into, predicate_into) = self.results(instruction, results)?;
         let mut row = |operand| self.row(instruction, operand, 4);
         let (from, mask) = ([row(value)?, row(lane)?, row(clamp)?], row(mask)?);
         let plain = collective_parts(CollectiveKind::Shuffle(mode), mask, into, from);
@@ -116,10 +113,7 @@ impl Decoder<'_> {
             _ => return self.refuse(instruction, "is not supported."),
         };
         let [results, value, mask] = self.take::<3>(instruction)?;
-        let (into, predicate_into) = match results {
-            Operand::Pair(a, b) => (a.map_or(NONE, |r| r.0), b.map_or(NONE, |r| r.0)),
-            other => (self.result(instruction, other)?, NONE),
-        };
+        let (into, predicate_into) = self.results(instruction, results)?;
         let (value, mask) = (self.row(instruction, value, 8)?, self.row(instruction, mask, 4)?);
         let plain = collective_parts(kind, mask, into, [value, NONE, NONE]);
         Ok(Action::Collective(Collective { predicate_into, ..plain }))

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Registers that a function may have.
-const MOST_REGISTERS: u64 = 100_000;
+const MOST_REGISTERS: u64 = 50_000;
 
 /// What a name stands for.
 #[derive(Clone, Copy)]
