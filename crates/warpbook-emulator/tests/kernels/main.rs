@@ -1,7 +1,6 @@
 //! Warpbook's own kernels, compiled by NVRTC to PTX, run by the emulator and compared with loops on the CPU.
 
 mod guide;
-mod hostile;
 mod learners;
 mod machine;
 mod network;
