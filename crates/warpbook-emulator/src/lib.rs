@@ -27,8 +27,7 @@ mod machine;
 mod program;
 mod ptx;
 
-pub use compute::supported;
 pub use error::{Cause, Fault, Refusal, Thread};
 pub use machine::{Argument, Gpu, LIMITS, Launch, Limits, Loaded, Order, Report};
-pub use program::Kernel;
+pub use program::{Kernel, supported};
 pub use ptx::{Module, Place};

@@ -10,18 +10,23 @@ pub(crate) type Compare = fn(&mut Lanes, &Lanes, &Lanes);
 pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
     macro_rules! lanes {
         ($t:ident |$a:ident, $b:ident| $holds:expr) => {
-            Some(|into, a, b| each(into, |lane| { let ($a, $b) = ($t::take(a[lane]), $t::take(b[lane])); u64::from($holds) }))
+            Some(|into, a, b| {
+                each(into, |lane| {
+                    let ($a, $b) = ($t::take(a[lane]), $t::take(b[lane]));
+                    u64::from($holds)
+                })
+            })
         };
     }
     macro_rules! ordered {
         ($t:ident) => {
             match name {
-                "eq" => lanes!($t |a, b| a == b),
-                "ne" => lanes!($t |a, b| a != b),
-                "lt" | "lo" => lanes!($t |a, b| a < b),
-                "le" | "ls" => lanes!($t |a, b| a <= b),
-                "gt" | "hi" => lanes!($t |a, b| a > b),
-                "ge" | "hs" => lanes!($t |a, b| a >= b),
+                "eq" => lanes!($t | a, b | a == b),
+                "ne" => lanes!($t | a, b | a != b),
+                "lt" | "lo" => lanes!($t | a, b | a < b),
+                "le" | "ls" => lanes!($t | a, b | a <= b),
+                "gt" | "hi" => lanes!($t | a, b | a > b),
+                "ge" | "hs" => lanes!($t | a, b | a >= b),
                 _ => None,
             }
         };
@@ -30,15 +35,15 @@ pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
         ($t:ident) => {
             match name {
                 // A comparison with NaN is false, `ne` too; those that end in `u` are true.
-                "ne" => lanes!($t |a, b| a < b || a > b),
-                "equ" => lanes!($t |a, b| !(a < b || a > b)),
-                "neu" => lanes!($t |a, b| a != b),
-                "ltu" => lanes!($t |a, b| !(a >= b)),
-                "leu" => lanes!($t |a, b| !(a > b)),
-                "gtu" => lanes!($t |a, b| !(a <= b)),
-                "geu" => lanes!($t |a, b| !(a < b)),
-                "num" => lanes!($t |a, b| !a.is_nan() && !b.is_nan()),
-                "nan" => lanes!($t |a, b| a.is_nan() || b.is_nan()),
+                "ne" => lanes!($t | a, b | a < b || a > b),
+                "equ" => lanes!($t | a, b | !(a < b || a > b)),
+                "neu" => lanes!($t | a, b | a != b),
+                "ltu" => lanes!($t | a, b | !(a >= b)),
+                "leu" => lanes!($t | a, b | !(a > b)),
+                "gtu" => lanes!($t | a, b | !(a <= b)),
+                "geu" => lanes!($t | a, b | !(a < b)),
+                "num" => lanes!($t | a, b | !a.is_nan() && !b.is_nan()),
+                "nan" => lanes!($t | a, b | a.is_nan() || b.is_nan()),
                 "lo" | "ls" | "hi" | "hs" => None,
                 _ => ordered!($t),
             }

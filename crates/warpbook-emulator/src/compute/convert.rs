@@ -7,6 +7,8 @@ use super::Word;
 pub(crate) enum Rounding {
     /// The nearest, of two that are as near the even one.
     Nearest,
+    /// The nearest, of two that are as near the one away from zero.
+    Away,
     Zero,
     Down,
     Up,
@@ -21,6 +23,8 @@ pub(crate) struct Format {
 
 pub(crate) const F16: Format = Format { mantissa: 10, exponent: 5 };
 pub(crate) const BF16: Format = Format { mantissa: 7, exponent: 8 };
+/// The upper bits of a number in single precision; the lower ones are zero.
+const TF32: Format = Format { mantissa: 10, exponent: 8 };
 pub(crate) const F32: Format = Format { mantissa: 23, exponent: 8 };
 
 impl Format {
@@ -31,7 +35,8 @@ impl Format {
     /// The number that the bits are.
     pub(crate) fn widen(self, bits: u64) -> f64 {
         let sign = if bits >> (self.mantissa + self.exponent) & 1 == 1 { -1.0 } else { 1.0 };
-        let (exponent, fraction) = (bits >> self.mantissa & ((1 << self.exponent) - 1), bits & ((1 << self.mantissa) - 1));
+        let (exponent, fraction) =
+            (bits >> self.mantissa & ((1 << self.exponent) - 1), bits & ((1 << self.mantissa) - 1));
         let scale = |power: i32| f64::from_bits(u64::from((power + 1023).cast_unsigned()) << 52);
         let fraction_value = f64::from(u32::take(fraction));
         let (lowest, place) = (1 - self.bias(), self.mantissa.cast_signed());
@@ -65,6 +70,7 @@ impl Format {
         let (kept, rest, half) = (full >> dropped, full & ((1 << dropped) - 1), 1u64 << (dropped - 1));
         let is_up = match rounding {
             Rounding::Nearest => rest > half || (rest == half && kept & 1 == 1),
+            Rounding::Away => rest >= half,
             Rounding::Zero => false,
             Rounding::Down => sign != 0 && rest > 0,
             Rounding::Up => sign == 0 && rest > 0,
@@ -76,7 +82,7 @@ impl Format {
             return sign | magnitude;
         }
         let stays_finite = match rounding {
-            Rounding::Nearest => false,
+            Rounding::Nearest | Rounding::Away => false,
             Rounding::Zero => true,
             Rounding::Down => sign == 0,
             Rounding::Up => sign != 0,
@@ -110,6 +116,7 @@ impl Kind {
             "s64" => Self::Signed(8),
             "f16" => Self::Narrow(F16),
             "bf16" => Self::Narrow(BF16),
+            "tf32" => Self::Narrow(TF32),
             "f32" => Self::Narrow(F32),
             "f64" => Self::Double,
             "f16x2" => Self::Pair(F16),
@@ -120,6 +127,15 @@ impl Kind {
 
     fn is_integer(self) -> bool {
         matches!(self, Self::Unsigned(_) | Self::Signed(_))
+    }
+
+    /// Bits of a number's fraction.
+    fn fraction(self) -> u32 {
+        match self {
+            Self::Narrow(format) | Self::Pair(format) => format.mantissa,
+            Self::Double => 52,
+            Self::Unsigned(_) | Self::Signed(_) => 0,
+        }
     }
 }
 
@@ -138,26 +154,46 @@ impl Conversion {
     /// Reads an opcode such as `cvt.rzi.u32.f32`; `None` if it is not a conversion that is supported.
     pub(crate) fn parse(opcode: &str) -> Option<Self> {
         let mut parts = opcode.strip_prefix("cvt.")?.split('.').peekable();
-        let (mut rounding, mut to_integer, mut saturates) = (None, false, false);
-        while let Some(part) = parts.next_if(|part| Kind::parse(part).is_none()) {
-            match part {
-                "sat" => saturates = true,
-                "rn" | "rni" => rounding = Some(Rounding::Nearest),
-                "rz" | "rzi" => rounding = Some(Rounding::Zero),
-                "rm" | "rmi" => rounding = Some(Rounding::Down),
-                "rp" | "rpi" => rounding = Some(Rounding::Up),
-                _ => return None,
-            }
-            to_integer |= part.len() == 3 && part.ends_with('i');
-        }
+        let rounding = parts.peek().and_then(|part| match part.strip_suffix('i').unwrap_or(part) {
+            "rn" => Some(Rounding::Nearest),
+            "rz" => Some(Rounding::Zero),
+            "rm" => Some(Rounding::Down),
+            "rp" => Some(Rounding::Up),
+            "rna" => Some(Rounding::Away),
+            _ => None,
+        });
+        let to_integer = rounding.is_some() && parts.next()?.ends_with('i');
+        let saturates = parts.next_if_eq(&"sat").is_some();
         let (to, from) = (Kind::parse(parts.next()?)?, Kind::parse(parts.next()?)?);
-        let is_pair = matches!(to, Kind::Pair(_));
-        let is_supported = parts.next().is_none()
-            && !matches!(from, Kind::Pair(_))
-            && (!is_pair || from == Kind::Narrow(F32))
-            // To double precision integers are rounded to the nearest only.
-            && (to != Kind::Double || !from.is_integer() || rounding == Some(Rounding::Nearest));
-        is_supported.then_some(Self { from, to, rounding: rounding.unwrap_or(Rounding::Nearest), to_integer, saturates })
+        let is_allowed = match (from.is_integer(), to.is_integer()) {
+            (true, true) => rounding.is_none(),
+            (true, false) => {
+                rounding.is_some()
+                    && !to_integer
+                    && !saturates
+                    && (to != Kind::Double || rounding == Some(Rounding::Nearest))
+            }
+            (false, true) => to_integer && !saturates,
+            // Only what loses bits is rounded, and a number of the same format to an integer.
+            (false, false) if from == to => rounding.is_none() || to_integer,
+            (false, false) => rounding.is_some() == (to.fraction() < from.fraction()) && !to_integer,
+        };
+        let is_simple = |kind| !matches!(kind, Kind::Narrow(BF16 | TF32) | Kind::Pair(_));
+        let is_nearest_or_zero = matches!(rounding, None | Some(Rounding::Nearest | Rounding::Zero));
+        let is_supported = match (from, to) {
+            (Kind::Narrow(BF16), _) => to == Kind::Narrow(F32),
+            (Kind::Narrow(F32), Kind::Narrow(TF32)) => rounding == Some(Rounding::Away),
+            (Kind::Narrow(F32), Kind::Narrow(BF16) | Kind::Pair(_)) => is_nearest_or_zero,
+            _ => is_simple(from) && is_simple(to) && rounding != Some(Rounding::Away),
+        };
+        let is_supported = is_supported && is_allowed && parts.next().is_none() && (!saturates || is_simple(to));
+        is_supported.then_some(Self {
+            from,
+            to,
+            rounding: rounding.unwrap_or(Rounding::Nearest),
+            to_integer,
+            saturates,
+        })
     }
 
     /// Returns true if it takes two operands, the upper half's first.
@@ -193,7 +229,7 @@ impl Conversion {
     fn from_float(self, value: f64) -> u64 {
         let whole = match self.rounding {
             _ if !self.to_integer => value,
-            Rounding::Nearest => value.round_ties_even(),
+            Rounding::Nearest | Rounding::Away => value.round_ties_even(),
             Rounding::Zero => value.trunc(),
             Rounding::Down => value.floor(),
             Rounding::Up => value.ceil(),
@@ -204,6 +240,7 @@ impl Conversion {
                 let most = i128::from(mask(bytes) >> 1);
                 self.to_limits(whole, -most - 1, most, bytes)
             }
+            Kind::Narrow(TF32) => TF32.narrow(whole, self.rounding) << 13,
             Kind::Narrow(format) | Kind::Pair(format) => format.narrow(self.saturated(whole), self.rounding),
             Kind::Double => self.saturated(whole).put(),
         }
@@ -307,6 +344,11 @@ mod tests {
         assert_eq!(convert("cvt.u32.u64", u64::MAX), 0xffff_ffff);
         assert_eq!(convert("cvt.rn.f32.u64", u64::MAX), single(18_446_744_073_709_551_616.0));
         assert_eq!(convert("cvt.rn.f32.s32", 0x8000_0000), single(-2_147_483_648.0));
-        assert!(Conversion::parse("cvt.rn.f32.e4m3").is_none());
+        assert_eq!(convert("cvt.rna.tf32.f32", 0x3f80_1000), 0x3f80_2000);
+        for opcode in
+            ["cvt.rn.f32.e4m3", "cvt.rn.u32.u64", "cvt.u32.f32", "cvt.f16.f32", "cvt.rn.f32.f16", "cvt.rn.tf32.f32"]
+        {
+            assert!(Conversion::parse(opcode).is_none(), "{opcode}");
+        }
     }
 }

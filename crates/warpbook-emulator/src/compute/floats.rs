@@ -140,7 +140,10 @@ fn directed(out: &mut Vec<Row>) {
 /// A sum rounded to odd. That of opposite numbers is -0 if it is rounded down.
 fn add_directed(a: f64, b: f64, rounding: Rounding) -> f64 {
     let sum = add_to_odd(a, b);
-    if rounding == Rounding::Down && sum == 0.0 && !(a == 0.0 && b == 0.0 && a.is_sign_positive() && b.is_sign_positive()) {
+    if rounding == Rounding::Down
+        && sum == 0.0
+        && !(a == 0.0 && b == 0.0 && a.is_sign_positive() && b.is_sign_positive())
+    {
         return -0.0;
     }
     sum

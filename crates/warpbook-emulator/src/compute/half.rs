@@ -26,22 +26,22 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
             })
         };
     }
-    macro_rules! both {
-        ($($op:literal $n:ident $value:expr;)*) => {
-            of_format! { F16, $($op ".f16" ".f16x2" $n $value;)* }
-            of_format! { BF16, $($op ".bf16" ".bf16x2" $n $value;)* }
-        };
+    of_format! { F16,
+        "add" ".f16" ".f16x2" two |a, b| add_to_odd(a, b);
+        "add.rn" ".f16" ".f16x2" two |a, b| add_to_odd(a, b);
+        "sub" ".f16" ".f16x2" two |a, b| add_to_odd(a, -b);
+        "sub.rn" ".f16" ".f16x2" two |a, b| add_to_odd(a, -b);
+        "mul" ".f16" ".f16x2" two |a, b| a * b;
+        "mul.rn" ".f16" ".f16x2" two |a, b| a * b;
+        "min" ".f16" ".f16x2" two |a, b| smaller(a, b);
+        "max" ".f16" ".f16x2" two |a, b| -smaller(-a, -b);
+        "fma.rn" ".f16" ".f16x2" three |a, b, c| add_to_odd(a * b, c);
     }
-    both! {
-        "add" two |a, b| add_to_odd(a, b);
-        "add.rn" two |a, b| add_to_odd(a, b);
-        "sub" two |a, b| add_to_odd(a, -b);
-        "sub.rn" two |a, b| add_to_odd(a, -b);
-        "mul" two |a, b| a * b;
-        "mul.rn" two |a, b| a * b;
-        "min" two |a, b| smaller(a, b);
-        "max" two |a, b| -smaller(-a, -b);
-        "fma.rn" three |a, b, c| add_to_odd(a * b, c);
+    // Sums and products of these come with compute capability 9.0.
+    of_format! { BF16,
+        "min" ".bf16" ".bf16x2" two |a, b| smaller(a, b);
+        "max" ".bf16" ".bf16x2" two |a, b| -smaller(-a, -b);
+        "fma.rn" ".bf16" ".bf16x2" three |a, b, c| add_to_odd(a * b, c);
     }
     macro_rules! signs {
         ($($suffix:literal $sign:literal),*) => {$(

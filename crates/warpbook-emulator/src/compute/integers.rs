@@ -151,6 +151,10 @@ fn bit_fields(out: &mut Vec<Row>) {
         "bfi.b64" |a, b, c, d| insert(a, b, c, d, 64);
         "bfind.u32" |a| u32::take(a).checked_ilog2().unwrap_or(!0);
         "bfind.u64" |a| a.checked_ilog2().unwrap_or(!0);
+        "bfind.s32" |a| (u32::take(a) ^ (i32::take(a) >> 31).cast_unsigned()).checked_ilog2().unwrap_or(!0);
+        "bfind.s64" |a| (a ^ (i64::take(a) >> 63).cast_unsigned()).checked_ilog2().unwrap_or(!0);
+        "bfind.shiftamt.u32" |a| u32::take(a).checked_ilog2().map_or(!0, |at| 31 - at);
+        "bfind.shiftamt.u64" |a| a.checked_ilog2().map_or(!0, |at| 63 - at);
     }
     rows! { out, u32, ".b32";
         "prmt" |a, b, c| permute(a, b, c);
@@ -241,5 +245,7 @@ mod tests {
         assert_eq!(value("shf.l.wrap.b32", &[0x8000_0000, 1, 1]), 3);
         assert_eq!(value("clz.b32", &[0]), 32);
         assert_eq!(value("bfind.u32", &[0]), 0xffff_ffff);
+        assert_eq!(value("bfind.s32", &[0xffff_fff0]), 3);
+        assert_eq!(value("bfind.shiftamt.u32", &[1]), 31);
     }
 }

@@ -168,8 +168,7 @@ pub(crate) fn find(opcode: &str) -> Option<Compute> {
     all().get(opcode).copied().or_else(|| Conversion::parse(opcode).map(Compute::Convert))
 }
 
-/// Opcodes of arithmetic and logic that the interpreter supports, sorted; comparisons and conversions are families of their own.
-#[must_use]
-pub fn supported() -> Vec<&'static str> {
-    all().keys().copied().collect()
+/// Opcodes of arithmetic and logic with their modifiers.
+pub(crate) fn opcodes() -> impl Iterator<Item = &'static str> {
+    all().keys().copied()
 }

@@ -129,7 +129,8 @@ impl Warp {
         {
             let address = addresses[lane];
             let verb = verb(kind);
-            let message = format!("The kernel {verb} {bytes} bytes at an address that is no multiple of {bytes}: {address:#x}.");
+            let message =
+                format!("The kernel {verb} {bytes} bytes at an address that is no multiple of {bytes}: {address:#x}.");
             return Err(self.fault(Cause::Misaligned, message, lane, context));
         }
         if !O::IS_OFF && access.space != Space::Param {
@@ -227,10 +228,12 @@ fn load_lanes<const N: usize>(
 ) -> u32 {
     let mut done = 0;
     for lane in lanes(active) {
-        let Some(offset) = addresses[lane].checked_sub(region.start).and_then(|offset| usize::try_from(offset).ok()) else {
+        let Some(offset) = addresses[lane].checked_sub(region.start).and_then(|offset| usize::try_from(offset).ok())
+        else {
             continue;
         };
-        let Some((elements, _)) = region.bytes.get(offset..).and_then(|rest| rest.get(..N * into.len())).map(<[u8]>::as_chunks::<N>)
+        let Some((elements, _)) =
+            region.bytes.get(offset..).and_then(|rest| rest.get(..N * into.len())).map(<[u8]>::as_chunks::<N>)
         else {
             continue;
         };
@@ -248,7 +251,8 @@ fn load_lanes<const N: usize>(
 fn store_lanes<const N: usize>(rows: &[Lanes], from: &[Row], active: u32, addresses: &Lanes, region: Region) -> u32 {
     let mut done = 0;
     for lane in lanes(active) {
-        let Some(offset) = addresses[lane].checked_sub(region.start).and_then(|offset| usize::try_from(offset).ok()) else {
+        let Some(offset) = addresses[lane].checked_sub(region.start).and_then(|offset| usize::try_from(offset).ok())
+        else {
             continue;
         };
         let found = region.bytes.get_mut(offset..).and_then(|rest| rest.get_mut(..N * from.len()));

@@ -2,8 +2,8 @@
 
 use super::launch::{Grid, Identity, Progress};
 use super::memory::{Memory, POISON};
-use super::warp::{Split, Waits, Warp, lanes};
 use super::observer::Observer;
+use super::warp::{Split, Waits, Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::compute::LANES;
 use crate::program::{Barrier, BarrierKind, Kernel, NONE, Reduction, Step};
@@ -37,7 +37,8 @@ impl Context<'_> {
         if self.progress.steps <= self.progress.budget {
             return Ok(());
         }
-        let message = format!("`{}` has not ended after {} instructions of its warps.", self.kernel.name, self.progress.budget);
+        let message =
+            format!("`{}` has not ended after {} instructions of its warps.", self.kernel.name, self.progress.budget);
         Err(Fault::new(Cause::Endless, message))
     }
 
@@ -51,7 +52,9 @@ impl Context<'_> {
             Space::Generic if address & SHARED_WINDOW != 0 => {
                 outside("the block's shared memory", address ^ SHARED_WINDOW, self.shared.len())
             }
-            Space::Local => format!("at offset {address} of the thread's local memory, which has {} bytes", self.kernel.frame_bytes),
+            Space::Local => {
+                format!("at offset {address} of the thread's local memory, which has {} bytes", self.kernel.frame_bytes)
+            }
             Space::Generic if address & LOCAL_WINDOW != 0 => self.describe(Space::Local, address ^ LOCAL_WINDOW),
             Space::Param => outside("the parameters", address, self.parameters.len()),
             Space::Global | Space::Const | Space::Generic => self.describe_global(address),
@@ -111,7 +114,11 @@ impl Block {
     }
 
     /// Gives every warp a turn, in the order of `order`; returns true if one has made a step.
-    pub(super) fn turn<O: Observer>(&mut self, grid: &mut Grid<O>, mut order: impl FnMut(usize, usize) -> usize) -> Result<bool, Fault> {
+    pub(super) fn turn<O: Observer>(
+        &mut self,
+        grid: &mut Grid<O>,
+        mut order: impl FnMut(usize, usize) -> usize,
+    ) -> Result<bool, Fault> {
         let mut has_run = false;
         let warps = self.warps.len();
         for turn in 0..warps {
@@ -149,12 +156,18 @@ impl Block {
             is_one_released = true;
             self.barriers[number] = Meeting::default();
             if !O::IS_OFF {
-                let waiting: Vec<(u32, u32)> = self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number))).collect();
+                let waiting: Vec<(u32, u32)> =
+                    self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number))).collect();
                 grid.observer.barrier(self.resident, number, &waiting)?;
             }
             self.warps.iter_mut().for_each(|warp| warp.leave_barrier(number, meeting, expected, grid.kernel));
         }
         Ok(is_one_released)
+    }
+
+    /// Lanes that wait for others of their warp go on without them; returns true if there are such lanes.
+    pub(super) fn give_up_joins(&mut self) -> bool {
+        self.warps.iter_mut().fold(false, |any, warp| warp.give_up_joins() | any)
     }
 
     /// What the block waits for; called where nothing can run.
@@ -169,10 +182,16 @@ impl Block {
             };
             fault.message = match split.waits {
                 Waits::Barrier(number) => {
-                    format!("{} have arrived at barrier {number}; the others never do.", arrived(&self.barriers[number as usize]))
+                    format!(
+                        "{} have arrived at barrier {number}; the others never do.",
+                        arrived(&self.barriers[number as usize])
+                    )
                 }
                 Waits::Lanes(mask) => {
-                    format!("Lanes {:08x} of a warp wait for the lanes of the mask {mask:08x}, which never come.", split.lanes)
+                    format!(
+                        "Lanes {:08x} of a warp wait for the lanes of the mask {mask:08x}, which never come.",
+                        split.lanes
+                    )
                 }
                 Waits::No => continue,
             };
@@ -187,7 +206,12 @@ impl Block {
 
 impl Warp {
     /// Lanes arrive at a barrier, and wait there.
-    pub(super) fn reach_barrier(&mut self, split: Split, barrier: &Barrier, context: &mut Context) -> Result<Option<Split>, Fault> {
+    pub(super) fn reach_barrier(
+        &mut self,
+        split: Split,
+        barrier: &Barrier,
+        context: &mut Context,
+    ) -> Result<Option<Split>, Fault> {
         let lane = split.lanes.trailing_zeros() as usize;
         let number = self.row(barrier.number)[lane];
         let Some(meeting) = usize::try_from(number).ok().and_then(|number| context.barriers.get_mut(number)) else {
@@ -225,8 +249,9 @@ impl Warp {
             if split.waits != Waits::Barrier(u32::try_from(number).unwrap_or(NONE)) {
                 continue;
             }
-            if let crate::program::Action::Barrier(Barrier { kind: BarrierKind::Reduce { reduction, into, .. }, .. }) =
-                &kernel.steps[split.at as usize].action
+            if let crate::program::Action::Barrier(Barrier {
+                kind: BarrierKind::Reduce { reduction, into, .. }, ..
+            }) = &kernel.steps[split.at as usize].action
             {
                 let value = match reduction {
                     Reduction::Count => meeting.holds.into(),

@@ -1,10 +1,10 @@
 //! What lanes of a warp do together: shuffles, votes, matches and reductions.
 
-use crate::compute::{LANES, Lanes};
 use super::block::Context;
 use super::observer::Observer;
 use super::warp::{Split, Waits, Warp, lanes};
 use crate::Fault;
+use crate::compute::{LANES, Lanes};
 use crate::program::{Action, Collective, CollectiveKind, NONE, Shuffle};
 
 impl Warp {
@@ -30,7 +30,11 @@ impl Warp {
     }
 
     /// Carries out the operations for which all lanes are there, from whatever splits.
-    pub(super) fn complete_collectives<O: Observer>(&mut self, context: &mut Context, observer: &mut O) -> Result<(), Fault> {
+    pub(super) fn complete_collectives<O: Observer>(
+        &mut self,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<(), Fault> {
         let kernel = context.kernel;
         for index in 0..self.splits.len() {
             let Waits::Lanes(mask) = self.splits[index].waits else { continue };

@@ -1,9 +1,9 @@
 //! A launch: which blocks are resident, and in which order they run.
 
+use super::LIMITS;
 use super::block::Block;
 use super::memory::Memory;
 use super::observer::Observer;
-use super::LIMITS;
 use crate::compute::LANES;
 use crate::{Cause, Fault, Kernel};
 use std::collections::VecDeque;
@@ -178,7 +178,9 @@ pub(super) fn run<O: Observer>(
     loop {
         let mut has_run = false;
         for (place, block) in resident.iter_mut().enumerate() {
-            if block.is_none() && let Some(number) = queue.pop_front() {
+            if block.is_none()
+                && let Some(number) = queue.pop_front()
+            {
                 let identity = Identity::new(number, launch);
                 grid.observer.block_starts(kernel, place, &identity);
                 *block = Some(Block::new(kernel, identity, place));
@@ -204,7 +206,10 @@ pub(super) fn run<O: Observer>(
             continue;
         };
         if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
-            return Err(waiting.waiting(kernel));
+            let fault = waiting.waiting(kernel);
+            if !resident.iter_mut().flatten().fold(false, |any, block| block.give_up_joins() | any) {
+                return Err(fault);
+            }
         }
         is_in_order = !has_run;
     }
@@ -220,8 +225,13 @@ fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault>
     for (index, (parameter, argument)) in kernel.parameters.iter().zip(arguments).enumerate() {
         let bytes = argument.bytes();
         if bytes.len() as u64 != parameter.bytes {
-            let message =
-                format!("Argument {} of `{}` has {} bytes, not {}.", index + 1, kernel.name, parameter.bytes, bytes.len());
+            let message = format!(
+                "Argument {} of `{}` has {} bytes, not {}.",
+                index + 1,
+                kernel.name,
+                parameter.bytes,
+                bytes.len()
+            );
             return Err(Fault::new(Cause::Launch, message));
         }
         all.resize(usize::try_from(parameter.offset).unwrap_or(0), 0);
@@ -254,7 +264,9 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     let on_one = by_threads.min(by_shared).min(LIMITS.multiprocessor_blocks.into());
     let at_once = on_one * u64::from(LIMITS.multiprocessors);
     if launch.is_cooperative && blocks > at_once {
-        return refuse(format!("Of a cooperative launch all {blocks} blocks have to be resident, but only {at_once} can be."));
+        return refuse(format!(
+            "Of a cooperative launch all {blocks} blocks have to be resident, but only {at_once} can be."
+        ));
     }
     let rows = (kernel.registers.len() + kernel.fixed.len()) as u64;
     let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);

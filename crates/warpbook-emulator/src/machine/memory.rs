@@ -37,7 +37,8 @@ impl Memory {
         let start = self.buffers.last().map_or(FIRST, |last| (last.end() + RED_ZONE).next_multiple_of(512));
         let length = usize::try_from(bytes).unwrap_or(usize::MAX);
         if self.used.saturating_add(bytes) > LIMITS.global_bytes {
-            let message = format!("{bytes} bytes do not fit into the emulator's {} bytes of memory.", LIMITS.global_bytes);
+            let message =
+                format!("{bytes} bytes do not fit into the emulator's {} bytes of memory.", LIMITS.global_bytes);
             return Err(Fault::new(Cause::Launch, message));
         }
         self.used += bytes;

@@ -63,12 +63,25 @@ pub(crate) trait Observer {
 
     /// The active lanes are about to access memory at these generic addresses ([`space_of`](super::space_of) tells their space), which are valid. An access has
     /// so many elements of `access.bytes` bytes.
-    fn access(&mut self, _moment: &Moment, _access: &Access, _use: Use, _elements: usize, _addresses: &Lanes) -> Result<(), Fault> {
+    fn access(
+        &mut self,
+        _moment: &Moment,
+        _access: &Access,
+        _use: Use,
+        _elements: usize,
+        _addresses: &Lanes,
+    ) -> Result<(), Fault> {
         Ok(())
     }
 
     /// Lanes that came to a collective operation, by groups with the same instruction, are about to perform it.
-    fn collective(&mut self, _resident: usize, _warp: u32, _parties: &[(u32, &Collective)], _rows: &[Lanes]) -> Result<(), Fault> {
+    fn collective(
+        &mut self,
+        _resident: usize,
+        _warp: u32,
+        _parties: &[(u32, &Collective)],
+        _rows: &[Lanes],
+    ) -> Result<(), Fault> {
         Ok(())
     }
 
@@ -100,12 +113,25 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.step(moment)
     }
 
-    fn access(&mut self, moment: &Moment, access: &Access, r#use: Use, elements: usize, addresses: &Lanes) -> Result<(), Fault> {
+    fn access(
+        &mut self,
+        moment: &Moment,
+        access: &Access,
+        r#use: Use,
+        elements: usize,
+        addresses: &Lanes,
+    ) -> Result<(), Fault> {
         self.0.access(moment, access, r#use, elements, addresses)?;
         self.1.access(moment, access, r#use, elements, addresses)
     }
 
-    fn collective(&mut self, resident: usize, warp: u32, parties: &[(u32, &Collective)], rows: &[Lanes]) -> Result<(), Fault> {
+    fn collective(
+        &mut self,
+        resident: usize,
+        warp: u32,
+        parties: &[(u32, &Collective)],
+        rows: &[Lanes],
+    ) -> Result<(), Fault> {
         self.0.collective(resident, warp, parties, rows)?;
         self.1.collective(resident, warp, parties, rows)
     }

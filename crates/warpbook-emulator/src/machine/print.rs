@@ -22,7 +22,12 @@ pub(super) fn print(
         let (format, arguments) = (warp.frame_value(lane, format, context), warp.frame_value(lane, arguments, context));
         let (Some(format), Some(arguments)) = (format, arguments) else { continue };
         let Some(format) = text(warp, lane, format, context) else {
-            return Err(warp.fault(Cause::OutOfBounds, "The format of `printf` is outside every buffer.", lane, context));
+            return Err(warp.fault(
+                Cause::OutOfBounds,
+                "The format of `printf` is outside every buffer.",
+                lane,
+                context,
+            ));
         };
         let mut arguments = Arguments { warp, lane, at: arguments };
         let line = formatted(&format, &mut arguments, context);
@@ -176,7 +181,11 @@ fn real(value: f64, kind: char, precision: usize) -> String {
             let text = format!("{value:.*e}", precision - 1);
             let exponent: i64 = text.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
             let (most, trim) = (precision.cast_signed() as i64, |text: &str| {
-                if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.to_owned() }
+                if text.contains('.') {
+                    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+                } else {
+                    text.to_owned()
+                }
             });
             if exponent < -4 || exponent >= most {
                 let text = scientific(precision - 1);

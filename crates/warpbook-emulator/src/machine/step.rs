@@ -2,8 +2,8 @@
 
 use super::block::Context;
 use super::observer::Observer;
-use super::warp::Warp;
 use super::print;
+use super::warp::Warp;
 use crate::compute::{LANES, each};
 use crate::program::{Action, Comparison};
 use crate::{Cause, Fault};
@@ -45,7 +45,9 @@ impl Warp {
             }
             Action::ActiveMask(into) => self.set(*into, active, &[active.into(); LANES]),
             Action::Clock(into) => self.set(*into, active, &[context.progress.steps; LANES]),
-            Action::Print { format, arguments, result } => print::print(self, (*format, *arguments), *result, active, context)?,
+            Action::Print { format, arguments, result } => {
+                print::print(self, (*format, *arguments), *result, active, context)?
+            }
             Action::Assertion(places) => return Err(print::assertion(self, places, active, context)),
             Action::Trap => {
                 let lane = active.trailing_zeros() as usize;
@@ -53,7 +55,12 @@ impl Warp {
             }
             Action::Nothing | Action::Fence { .. } => {}
             // The warp's own loop takes these.
-            Action::Branch(_) | Action::BranchTable { .. } | Action::Exit | Action::Barrier(_) | Action::Collective(_) | Action::Pause => {}
+            Action::Branch(_)
+            | Action::BranchTable { .. }
+            | Action::Exit
+            | Action::Barrier(_)
+            | Action::Collective(_)
+            | Action::Pause => {}
         }
         Ok(())
     }

@@ -4,11 +4,11 @@
 //! splits that get there wait until all lanes have arrived or exited, and go on as one. Every split of a warp runs in turn, so that lanes may wait for others of
 //! their own warp; if lanes wait at a join for others that do not come for long, they go on without them.
 
+use super::LIMITS;
 use super::block::Context;
 use super::launch::Identity;
 use super::memory::POISON;
 use super::observer::{Moment, Observer};
-use super::LIMITS;
 use crate::compute::{LANES, Lanes, Word};
 use crate::program::{Action, Fixed, Kernel, NONE, Row, Special, Step};
 use crate::{Cause, Fault, Thread};
@@ -143,7 +143,7 @@ impl Warp {
                 Err(fault) => return Err(fault.at(step)),
             }
         }
-        self.lose_patience(&mut split);
+        self.lose_patience(&split);
         self.splits.push_back(split);
         Ok(())
     }
@@ -269,7 +269,13 @@ impl Warp {
     }
 
     /// Lanes exit: nobody waits for them any more.
-    fn exit<O: Observer>(&mut self, gone: u32, join: u32, context: &mut Context, observer: &mut O) -> Result<(), Fault> {
+    fn exit<O: Observer>(
+        &mut self,
+        gone: u32,
+        join: u32,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<(), Fault> {
         self.live &= !gone;
         let mut join = join;
         while join != NONE {
@@ -285,20 +291,34 @@ impl Warp {
     }
 
     /// Lanes that wait for a split which has run for long go on without it.
-    fn lose_patience(&mut self, split: &mut Split) {
+    fn lose_patience(&mut self, split: &Split) {
         let mut join = split.join;
         while join != NONE {
             let waiting = &mut self.joins[join as usize];
             waiting.turns += u32::from(waiting.arrived != 0);
             if waiting.turns > PATIENCE {
-                let met = Split { at: waiting.at, lanes: waiting.arrived, join: waiting.parent, waits: Waits::No };
-                waiting.expected &= !waiting.arrived;
-                waiting.arrived = 0;
-                waiting.turns = 0;
-                self.splits.push_back(met);
+                self.go_on(join);
             }
             join = self.joins[join as usize].parent;
         }
+    }
+
+    /// Lanes that wait at joins go on without the others, which wait for them elsewhere; returns true if there are such lanes.
+    pub(super) fn give_up_joins(&mut self) -> bool {
+        let waiting = (0..).zip(&self.joins).filter(|(_, join)| join.at != NONE && join.arrived != 0);
+        let waiting: Vec<u32> = waiting.map(|(join, _)| join).collect();
+        waiting.iter().for_each(|join| self.go_on(*join));
+        !waiting.is_empty()
+    }
+
+    /// Lanes that have arrived at a join go on without the others.
+    fn go_on(&mut self, join: u32) {
+        let waiting = &mut self.joins[join as usize];
+        let met = Split { at: waiting.at, lanes: waiting.arrived, join: waiting.parent, waits: Waits::No };
+        waiting.expected &= !waiting.arrived;
+        waiting.arrived = 0;
+        waiting.turns = 0;
+        self.splits.push_back(met);
     }
 
     /// A fault of one lane.

@@ -75,7 +75,9 @@ pub(crate) enum Action {
     /// A call of `__assertfail`: where its parameters are in the thread's frame: message, file, line.
     Assertion([i64; 3]),
     /// A fence; of the own block only, or of the GPU.
-    Fence { is_for_block: bool },
+    Fence {
+        is_for_block: bool,
+    },
     /// A pause, after which others have their turn.
     Pause,
     /// A prefetch: nothing that changes a value.
@@ -135,7 +137,12 @@ pub(crate) enum BarrierKind {
     Wait,
     /// They are counted, and go on.
     Arrive,
-    Reduce { reduction: Reduction, from: Row, is_negated: bool, into: Row },
+    Reduce {
+        reduction: Reduction,
+        from: Row,
+        is_negated: bool,
+        into: Row,
+    },
 }
 
 /// A reduction of predicates over a block.

@@ -173,7 +173,9 @@ impl<'a> Decoder<'a> {
     /// A variable's space and address.
     pub(super) fn variable(&self, id: VariableId) -> (Space, u64) {
         match id {
-            VariableId::Module(index) => (self.module.variables[index as usize].space, self.module_addresses[index as usize]),
+            VariableId::Module(index) => {
+                (self.module.variables[index as usize].space, self.module_addresses[index as usize])
+            }
             VariableId::Function(index) => {
                 let space = match &self.flat.slots[index as usize] {
                     Slot::Parameter(_) => Space::Param,
@@ -235,7 +237,8 @@ impl<'a> Decoder<'a> {
 
     /// Decodes one instruction.
     pub(super) fn step(&mut self, instruction: &Instruction) -> Result<Step, Refusal> {
-        let (guard, guard_negated) = instruction.guard.map_or((NONE, false), |(register, is_negated)| (register.0, is_negated));
+        let (guard, guard_negated) =
+            instruction.guard.map_or((NONE, false), |(register, is_negated)| (register.0, is_negated));
         let action = self.action(instruction)?;
         Ok(Step { guard, guard_negated, action, meet: NONE, line: instruction.at.0, place: instruction.place.clone() })
     }

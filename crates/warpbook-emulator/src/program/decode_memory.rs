@@ -61,7 +61,12 @@ impl Decoder<'_> {
         all.iter().map(|value| row(self, value)).collect()
     }
 
-    fn access(&mut self, instruction: &Instruction, operand: &Operand, modifiers: &Modifiers) -> Result<Access, Refusal> {
+    fn access(
+        &mut self,
+        instruction: &Instruction,
+        operand: &Operand,
+        modifiers: &Modifiers,
+    ) -> Result<Access, Refusal> {
         let Operand::Address(base, offset) = operand else { return self.refuse(instruction, "needs an address.") };
         // A call's parameters are in the thread's frame.
         let space = match (&**base, modifiers.space) {
@@ -75,7 +80,12 @@ impl Decoder<'_> {
         Ok(Access { space, bytes, sign_to: 0, base, offset: *offset, strength, is_for_block })
     }
 
-    fn atomic(&mut self, instruction: &Instruction, modifiers: &Modifiers, is_reduction: bool) -> Result<Action, Refusal> {
+    fn atomic(
+        &mut self,
+        instruction: &Instruction,
+        modifiers: &Modifiers,
+        is_reduction: bool,
+    ) -> Result<Action, Refusal> {
         let Some(update) = modifiers.operation.and_then(|name| update(name, modifiers.ty)) else {
             return self.refuse(instruction, "is not supported.");
         };
@@ -133,7 +143,7 @@ fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
 }
 
 /// The new value of an atomic, from the old one and two operands.
-fn update(operation: &str, ty: Type) -> Option<fn(u64, u64, u64) -> u64> {
+pub(super) fn update(operation: &str, ty: Type) -> Option<fn(u64, u64, u64) -> u64> {
     macro_rules! of_type {
         ($t:ident) => {
             match operation {
@@ -145,8 +155,8 @@ fn update(operation: &str, ty: Type) -> Option<fn(u64, u64, u64) -> u64> {
         };
     }
     match (operation, ty) {
-        ("exch", Type::Bits(_)) => Some(|_, b, _| b),
-        ("cas", Type::Bits(_)) => Some(|old, b, c| if old == b { c } else { old }),
+        ("exch", Type::Bits(4 | 8)) => Some(|_, b, _| b),
+        ("cas", Type::Bits(2 | 4 | 8)) => Some(|old, b, c| if old == b { c } else { old }),
         ("and", Type::Bits(4 | 8)) => Some(|old, b, _| old & b),
         ("or", Type::Bits(4 | 8)) => Some(|old, b, _| old | b),
         ("xor", Type::Bits(4 | 8)) => Some(|old, b, _| old ^ b),

@@ -19,7 +19,8 @@ impl Decoder<'_> {
                 Ok(collective(CollectiveKind::Wait, mask, NONE, [NONE; 3]))
             }
             ["bar" | "barrier", rest @ ..] => {
-                let words: Vec<&str> = rest.iter().copied().filter(|word| !matches!(*word, "cta" | "aligned")).collect();
+                let words: Vec<&str> =
+                    rest.iter().copied().filter(|word| !matches!(*word, "cta" | "aligned")).collect();
                 self.barrier(instruction, &words)
             }
             ["shfl", "sync", mode, "b32"] => self.shuffle(instruction, mode),

@@ -41,8 +41,13 @@ pub(crate) struct Parameter {
 
 /// Flattens an entry.
 pub(super) fn flatten(module: &Module, entry: &Function) -> Result<Flat, Refusal> {
-    let flat =
-        Flat { instructions: Vec::new(), registers: Vec::new(), slots: Vec::new(), frame_bytes: 0, parameters: Vec::new() };
+    let flat = Flat {
+        instructions: Vec::new(),
+        registers: Vec::new(),
+        slots: Vec::new(),
+        frame_bytes: 0,
+        parameters: Vec::new(),
+    };
     let mut flattener = Flattener { module, flat, callers: Vec::new() };
     let mut offset = 0;
     for index in &entry.parameters {
@@ -72,7 +77,10 @@ impl Flattener<'_> {
     /// Appends a function; `places` are its results and parameters.
     fn function(&mut self, function: &Function, places: Vec<Slot>) -> Result<(), Refusal> {
         if self.callers.contains(&function.name) {
-            return Err(Refusal::new(function.at, format!("`{}` calls itself: recursion is not supported.", function.name)));
+            return Err(Refusal::new(
+                function.at,
+                format!("`{}` calls itself: recursion is not supported.", function.name),
+            ));
         }
         self.callers.push(function.name.clone());
         let first_register = count(self.flat.registers.len());
@@ -83,7 +91,10 @@ impl Flattener<'_> {
         for instruction in &function.instructions {
             starts.push(count(self.flat.instructions.len()));
             if self.flat.instructions.len() > MOST_INSTRUCTIONS {
-                return Err(Refusal::new(function.at, format!("More than {MOST_INSTRUCTIONS} instructions are not supported.")));
+                return Err(Refusal::new(
+                    function.at,
+                    format!("More than {MOST_INSTRUCTIONS} instructions are not supported."),
+                ));
             }
             let mut new = instruction.clone();
             if let Some((register, _)) = &mut new.guard {
@@ -137,7 +148,8 @@ impl Flattener<'_> {
 
     /// Puts a device function in place of its call; calls of the runtime stay.
     fn call(&mut self, call: Instruction) -> Result<(), Refusal> {
-        let refuse = |message: String| Err(Refusal { place: call.place.as_deref().cloned(), ..Refusal::new(call.at, message) });
+        let refuse =
+            |message: String| Err(Refusal { place: call.place.as_deref().cloned(), ..Refusal::new(call.at, message) });
         let name = call.operands.iter().find_map(|operand| match operand {
             Operand::Function(name) => Some(name),
             _ => None,
@@ -158,7 +170,9 @@ impl Flattener<'_> {
             let Operand::List(list) = operand else { continue };
             for value in list {
                 match value {
-                    Operand::Variable(VariableId::Function(slot), 0) => places.push(self.flat.slots[*slot as usize].clone()),
+                    Operand::Variable(VariableId::Function(slot), 0) => {
+                        places.push(self.flat.slots[*slot as usize].clone())
+                    }
                     _ => return refuse("A call's parameters have to be variables.".into()),
                 }
             }

@@ -8,10 +8,12 @@ use super::action::{Action, NONE, Step};
 pub(super) fn find_meeting_points(steps: &mut [Step]) {
     let blocks = blocks(steps);
     let nearest = post_dominators(&blocks);
+    // Nobody waits for others to exit with them: those may wait for lanes that are left.
+    let is_exit =
+        |at: u32| steps.get(at as usize).is_none_or(|step| step.guard == NONE && matches!(step.action, Action::Exit));
     let meets = blocks.iter().zip(&nearest).map(|(block, nearest)| {
-        // The last block is the exit, at which nobody meets.
-        let meet = blocks.get(*nearest as usize).filter(|_| *nearest as usize + 1 < blocks.len());
-        (block.last, meet.map_or(NONE, |block| block.first))
+        let meet = blocks.get(*nearest as usize).map(|block| block.first).filter(|at| !is_exit(*at));
+        (block.last, meet.unwrap_or(NONE))
     });
     let meets: Vec<(u32, u32)> = meets.collect();
     for (last, meet) in meets {

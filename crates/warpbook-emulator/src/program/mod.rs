@@ -6,11 +6,14 @@ mod decode_memory;
 mod decode_warp;
 mod flatten;
 mod flow;
+mod supported;
 
 pub(crate) use action::{
-    Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step, Strength,
+    Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
+    Strength,
 };
 pub(crate) use decode::{Fixed, Special};
+pub use supported::supported;
 
 use crate::Refusal;
 use crate::ptx::{Module, Type};
@@ -44,7 +47,10 @@ impl Kernel {
         };
         let directive = |name: &str| entry.directives.iter().find(|(n, _)| n == name).map(|(_, numbers)| numbers);
         if let Some((name, _)) = entry.directives.iter().find(|(name, _)| name.contains("cluster")) {
-            return Err(Refusal::new(entry.at, format!("`{name}` is not supported: clusters need compute capability 9.0.")));
+            return Err(Refusal::new(
+                entry.at,
+                format!("`{name}` is not supported: clusters need compute capability 9.0."),
+            ));
         }
         let flat = flatten(module, entry)?;
         let mut decoder = Decoder::new(module, addresses, &flat)?;

@@ -6,6 +6,6 @@ mod statements;
 mod tree;
 mod types;
 
-pub use tree::{Module, Place};
 pub(crate) use tree::{Function, Instruction, Operand, Register, Variable, VariableId};
+pub use tree::{Module, Place};
 pub(crate) use types::{Space, Type};

@@ -306,7 +306,9 @@ fn resolve(body: &mut Body) -> Result<(), Refusal> {
         for operand in &mut instruction.operands {
             let Operand::Target(name) = operand else { continue };
             *operand = match tables.get(&wanted[*name as usize].0) {
-                Some(Operand::Vector(targets)) => Operand::Vector(targets.iter().map(target).collect::<Result<_, _>>()?),
+                Some(Operand::Vector(targets)) => {
+                    Operand::Vector(targets.iter().map(target).collect::<Result<_, _>>()?)
+                }
                 _ => target(operand)?,
             };
         }

@@ -11,7 +11,11 @@ static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(None).unwra
 
 /// The PTX of a kernel's file with a tile.
 pub fn ptx(spec: &KernelSpec, tile: &Tile) -> String {
-    COMPILER.compile_to_ptx(spec, tile, "compute_80").unwrap_or_else(|e| panic!("{e}"))
+    ptx_for(spec, tile, "compute_80")
+}
+
+pub fn ptx_for(spec: &KernelSpec, tile: &Tile, architecture: &str) -> String {
+    COMPILER.compile_to_ptx(spec, tile, architecture).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// An element of a buffer.
@@ -37,7 +41,7 @@ elements!(u8, u32, u64, f32, f64);
 #[derive(Default)]
 pub struct Machine {
     pub gpu: Gpu,
-    /// Threads' instructions so far.
+    /// Threads' instructions so far, and the time that they took.
     pub thread_steps: u64,
     pub seconds: f64,
 }
@@ -69,7 +73,7 @@ impl Machine {
         self.gpu.load(&module).unwrap().kernel(&spec.entry).unwrap_or_else(|e| panic!("{}: {e}", spec.file))
     }
 
-    /// Compiles a kernel with its first tile and runs it with a shape.
+    /// Compiles a kernel with a tile and runs it with a shape.
     pub fn run(&mut self, spec: &KernelSpec, tile: &Tile, shape: Shape, arguments: &[Argument]) -> Report {
         let kernel = self.kernel(spec, tile);
         self.launch(&kernel, shape, false, arguments)
@@ -84,12 +88,6 @@ impl Machine {
         self.seconds += start.elapsed().as_secs_f64();
         self.thread_steps += report.thread_steps;
         report
-    }
-
-    /// Prints how fast the launches were.
-    pub fn tell(&self, name: &str) {
-        let (steps, rate) = (self.thread_steps, self.thread_steps as f64 / self.seconds / 1e6);
-        println!("{name}: {steps} thread instructions in {:.3} s: {rate:.0} M a second", self.seconds);
     }
 }
 

@@ -5,3 +5,5 @@ mod machine;
 mod products;
 mod regression;
 mod softmax;
+mod speed;
+mod supported;

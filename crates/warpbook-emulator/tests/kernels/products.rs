@@ -12,12 +12,14 @@ fn epilogue(alpha: f32, beta: f32, bias: u64, mask: u64) -> Argument {
     Argument::Bytes([numbers, bias.to_le_bytes().to_vec(), mask.to_le_bytes().to_vec()].concat())
 }
 
-fn check(id: &str, tile_id: Option<&str>, [m, n, k]: [usize; 3], form: Form) {
+pub const PLAIN: Form = Form::plain(Dtype::F32);
+
+pub fn check(id: &str, [m, n, k]: [usize; 3], form: Form) -> Machine {
     let mut machine = Machine::default();
     let rows = matmul::rows();
     let row = rows.iter().find(|row| row.rung.id == id).unwrap_or_else(|| panic!("{id}"));
     let spec = form.of(row.kernel().unwrap());
-    let tile = spec.tiles.iter().find(|tile| tile_id.is_none_or(|id| tile.id == id)).unwrap();
+    let tile = &spec.tiles[0];
     let (a, b, bias, c) = (real(m * k, 1), real(k * n, 2), real(n, 3), real(m * n, 4));
     let [on_a, on_b, on_bias, on_c] = [&a, &b, &bias, &c].map(|values| machine.put(values));
     let number = |v: usize| Argument::U32(v.try_into().unwrap());
@@ -38,7 +40,6 @@ fn check(id: &str, tile_id: Option<&str>, [m, n, k]: [usize; 3], form: Form) {
     ];
     let shape = over_tiles(&spec, tile, m as u64, n as u64, LIMITS.multiprocessors);
     machine.run(&spec, tile, shape, &arguments);
-    machine.tell(&format!("{id} {}, {m} x {n} x {k}", tile.id));
     let mut want = vec![0.0; m * n];
     for i in 0..m {
         for j in 0..n {
@@ -51,6 +52,7 @@ fn check(id: &str, tile_id: Option<&str>, [m, n, k]: [usize; 3], form: Form) {
         }
     }
     assert_close(id, &machine.get(&on_c, m * n), &want, 1e-5);
+    machine
 }
 
 const RUNGS: [&str; 7] =
@@ -58,11 +60,11 @@ const RUNGS: [&str; 7] =
 
 #[test]
 fn products_of_whole_tiles_are_those_of_the_cpu() {
-    RUNGS.map(|id| check(id, None, [128, 128, 64], Form::plain(Dtype::F32)));
+    RUNGS.map(|id| check(id, [128, 128, 64], PLAIN));
 }
 
 #[test]
 fn products_of_odd_sizes_with_transposes_and_epilogues_are_those_of_the_cpu() {
-    let form = Form { trans_a: true, trans_b: true, epilogue: Epilogue::BiasRelu, ..Form::plain(Dtype::F32) };
-    RUNGS.map(|id| check(id, None, [37, 53, 29], form));
+    let form = Form { trans_a: true, trans_b: true, epilogue: Epilogue::BiasRelu, ..PLAIN };
+    RUNGS.map(|id| check(id, [37, 53, 29], form));
 }
