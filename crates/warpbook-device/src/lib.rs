@@ -9,6 +9,7 @@ mod compile;
 mod cpu;
 mod cuda;
 mod device;
+mod emulator;
 mod error;
 mod files;
 mod libraries;
