@@ -43,6 +43,11 @@ pub trait Experiment {
         Ok(Timelines::default())
     }
 
+    /// Returns the experiment with one problem that the emulator does in a fraction of a second; `None` if nobody has thought of one.
+    fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
+        None
+    }
+
     /// A rung's first kernel as a problem needs it compiled, with a single tile where the experiment chooses it without trials; `None` of a rung without
     /// kernels.
     fn compiled(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {

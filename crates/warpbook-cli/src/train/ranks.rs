@@ -48,7 +48,7 @@ impl Role {
 /// An error if --gpus is given together with a device that is the CPU.
 pub fn ensure_one_kind(asked: Option<(RunsOn, usize)>, named: Choice) -> Result<(), Failure> {
     match (asked, named) {
-        (Some((RunsOn::Gpus, count)), Choice::Cpu) => Err(Failure::usage(format!(
+        (Some((RunsOn::Gpus, count)), Choice::Cpu | Choice::Emulator) => Err(Failure::usage(format!(
             "--gpus {count} trains on GPUs, and --device or WARPBOOK_DEVICE chooses the CPU: leave out --gpus, or choose no device. --ranks {count} trains on \
              the CPU."
         ))),

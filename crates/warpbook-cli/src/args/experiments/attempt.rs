@@ -18,7 +18,8 @@ Compiles a kernel of your own in the place of a rung of the matrix product, of t
 and launch. In the place of a product it is tried at three small ones, where what is wrong can be told; then it is checked, and timed with its rung \
 (a product with cuBLAS, too). It runs in a process of \
 its own, which is ended if the kernel does not end. Headers may lie next to the file; those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and \
-assert need none. Without a GPU it is compiled only; registers and spills are shown.";
+assert need none. Without a GPU, or with --emulate, it runs in the emulator at a small size, which says whether it is right and why not, and \
+has no times. What the emulator does not run is compiled only.";
 
 pub const ATTEMPT_EXAMPLES: &str = "\
 Examples:
@@ -27,9 +28,10 @@ Examples:
   warpbook attempt mine.cu --like 05_register_2d --size BM=64 --size THREADS=128 --shape 1024
   warpbook attempt mine.cu --like regression/02_fused
   warpbook attempt mine.cu --like coalescing/02_coalesced
+  warpbook attempt mine.cu --like 02_coalesced --emulate
   warpbook attempt mine.cu --like 02_coalesced --against 01_naive,02_coalesced,cublas --out mine.json
 
-Exit code 0: it is right, or there is no GPU to run it; 1: it does not compile, is wrong, or does not end.";
+Exit code 0: it is right, or nothing here can run it; 1: it does not compile, is wrong, or does not end.";
 
 #[derive(Debug, Args)]
 pub struct AttemptArgs {
@@ -60,6 +62,9 @@ pub struct AttemptArgs {
     /// Seconds after which the kernel is assumed never to end.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     limit: f64,
+    /// Run it in the emulator, also where there is a GPU: right or wrong, and no times.
+    #[arg(long)]
+    pub emulate: bool,
     #[command(flatten)]
     timing: TimingArgs,
     /// File for the record; none is written without it.
