@@ -7,9 +7,11 @@
 use crate::experiment::{Candidate, Checked, Plan, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use std::cell::{OnceCell, RefCell};
-use warpbook_device::{Bench, Compiler, CudaDevice, Samples, Stream};
+use warpbook_device::{Bench, Compiler, CudaDevice, Fault, Samples, Stream};
 use warpbook_kernels::{Include, includes};
-use warpbook_record::{DeviceKind, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung};
+use warpbook_record::{
+    DeviceKind, Emulated, Finding, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung, TimedBy,
+};
 
 /// Candidates within this factor of the fastest time are timed in turn with it.
 const IN_TURN_WITHIN: f64 = 5.0;
@@ -35,7 +37,8 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
         Err(error) if error.is_cancelled() => {}
         Err(error) => run.notes.push(format!("The ceilings could not be measured: {error}")),
     }
-    if let Some(Err(error)) = plan.ceilings.as_ref().map(|measure| measure(lab, &mut run.peaks))
+    let ceilings = plan.ceilings.as_ref().filter(|_| !lab.is_emulated());
+    if let Some(Err(error)) = ceilings.map(|measure| measure(lab, &mut run.peaks))
         && !error.is_cancelled()
     {
         run.notes.push(format!("Not all ceilings of the experiment could be measured: {error}"));
@@ -67,7 +70,10 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
 pub fn empty(lab: &Lab, plan: &Plan) -> Run {
     let info = lab.device().info();
     let by_events = info.kind == DeviceKind::Cuda && !plan.times_the_host;
-    let policy = lab.bench().policy(by_events, plan.inputs.clone());
+    let mut policy = lab.bench().policy(by_events, plan.inputs.clone());
+    if lab.is_emulated() {
+        (policy.timed_by, policy.warmup, policy.samples, policy.budget_s) = (TimedBy::Nothing, 0, 0, 0.0);
+    }
     Run {
         command: plan.command_on(&info.selector()),
         descriptor: plan.descriptor.clone(),
@@ -181,7 +187,7 @@ impl Ladder<'_> {
 
     /// Records the GPU's activity during a run, if the experiment records it.
     fn record_activity(&mut self) {
-        if self.lab.device().cuda().is_none() || self.lost.is_some() || self.cancelled() {
+        if self.lab.device().gpu().is_none() || self.lost.is_some() || self.cancelled() {
             return;
         }
         match self.experiment.activity(self.lab, &self.run) {
@@ -230,7 +236,7 @@ impl Ladder<'_> {
                 rows.tell(lab, &mut self.run);
             }
         }
-        if let (Ok(prepared), None, false) = (&prepared, &self.lost, self.cancelled()) {
+        if let (Ok(prepared), None, false) = (&prepared, &self.lost, self.cancelled() || lab.is_emulated()) {
             match prepared.extras(lab, &self.run) {
                 Ok(parts) => self.run.parts.extend(parts),
                 Err(error) if error.is_cancelled() => {}
@@ -248,8 +254,12 @@ impl Ladder<'_> {
     fn why_not(&self, rung: &Rung, problem: &Problem) -> Option<String> {
         let lost = || self.lost.clone().filter(|_| !rung.is_cpu());
         let obstacle = || self.experiment.obstacle(self.lab, rung, problem, &self.run);
+        let untimed = || {
+            let is_pointless = self.lab.is_emulated() && rung.is_cpu();
+            is_pointless.then(|| "not run next to the emulator, which has no times: choose --device cpu".into())
+        };
         let interrupted = || self.cancelled().then(|| "interrupted before it began".into());
-        obstacle().or_else(|| self.lab.obstacle(rung)).or_else(interrupted).or_else(lost)
+        untimed().or_else(obstacle).or_else(|| self.lab.obstacle(rung)).or_else(interrupted).or_else(lost)
     }
 
     /// Makes a candidate of a rung and checks it; also times it if it is timed by itself.
@@ -276,6 +286,7 @@ impl Ladder<'_> {
         let made = rehearsed.and_then(|()| prepared.candidate(rung, &mut trials));
         self.run.parts.append(&mut trials.parts);
         let tried = made.and_then(|candidate| match (candidate.stream(), self.lab.device().cuda()) {
+            _ if self.lab.is_emulated() => self.try_in_emulator(rung, problem, &*candidate),
             (Some(_), Some(device)) => self.try_on_gpu(device, rung, problem, candidate, limit_s),
             (Some(_), None) => Err(warpbook_device::Error::NeedsCuda("This rung").into()),
             (None, _) => self.try_by_host(rung, problem, &*candidate),
@@ -301,6 +312,22 @@ impl Ladder<'_> {
         }
         let samples = time_alone(self.lab, device, self.lab.bench(), &*candidate)?;
         Ok(Attempted::row(self.finish(rung, problem, &*candidate, first, samples)))
+    }
+
+    /// Runs a rung once and checks it; its row has no times.
+    fn try_in_emulator<'p>(
+        &mut self,
+        rung: &Rung,
+        problem: &Problem,
+        candidate: &dyn Candidate,
+    ) -> Result<Attempted<'p>> {
+        let found = run_checked(candidate, None)?;
+        let mut row = self.row(rung, problem, candidate, found.clone(), found, Samples::default());
+        if row.outcome == Outcome::Measured {
+            row.outcome = Outcome::Skipped { why: Emulated::NO_TIME.into() };
+        }
+        row.emulated = Some(Box::new(Emulated { orders: vec!["forwards".into()], ..Emulated::default() }));
+        Ok(Attempted::row(row))
     }
 
     fn try_by_host<'p>(&mut self, rung: &Rung, problem: &Problem, candidate: &dyn Candidate) -> Result<Attempted<'p>> {
@@ -396,18 +423,23 @@ impl Ladder<'_> {
     /// Returns the row of a rung that failed.
     fn failed(&mut self, rung: &Rung, problem: &Problem, error: &Error) -> Measurement {
         use warpbook_device::{Error as D, Library};
+        let emulated = match error {
+            Error::Device(D::Fault { fault, .. }) => Some(Box::new(emulated(fault))),
+            _ => None,
+        };
         let outcome = match error {
             Error::Device(D::Cancelled) => Outcome::Skipped { why: "interrupted".into() },
             Error::Device(
                 e @ (D::Library { which: Library::Cublas | Library::Cudnn | Library::Nccl, fault: None, .. }
-                | D::Unsupported { .. }),
+                | D::Unsupported { .. }
+                | D::NotEmulated(_)),
             ) => Outcome::Skipped { why: e.to_string() },
             _ => {
                 self.note_loss(error, &rung.id);
                 Outcome::Failed { error: self.sentence(rung, error) }
             }
         };
-        Measurement::without_samples(&*rung.id, problem.clone(), outcome)
+        Measurement { emulated, ..Measurement::without_samples(&*rung.id, problem.clone(), outcome) }
     }
 
     /// Describes a rung's error for its row: a learner's kernel in a separate process leaves everything else intact.
@@ -437,6 +469,30 @@ impl Ladder<'_> {
             self.lost.get_or_insert_with(|| format!("not run: {who} had failed and ended the CUDA context"));
         }
     }
+}
+
+/// The finding of a run that a fault has ended.
+fn emulated(fault: &Fault) -> Emulated {
+    let place = fault.place.as_ref();
+    let finding = Finding {
+        cause: snake_case(&format!("{:?}", fault.cause)),
+        message: fault.to_string(),
+        file: place.map(|place| place.file.to_string()),
+        line: place.map(|place| place.line),
+    };
+    Emulated { orders: vec!["forwards".into()], finding: Some(finding), lines: Vec::new() }
+}
+
+/// Writes the name of a variant as a record's ids are written: "out_of_bounds" for "OutOfBounds".
+fn snake_case(name: &str) -> String {
+    let mut id = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !id.is_empty() {
+            id.push('_');
+        }
+        id.extend(letter.to_lowercase());
+    }
+    id
 }
 
 /// Outcome of a rung's first run.
@@ -544,6 +600,8 @@ pub fn fastest(lab: &Lab, variants: &[&dyn Candidate]) -> Result<(Option<usize>,
     let mut times = match variants {
         [] => return Ok((None, Vec::new())),
         [_] => return Ok((Some(0), Vec::new())),
+        // Without times the first is taken.
+        _ if device.is_emulated() => return Ok((Some(0), Vec::new())),
         _ => in_turn(lab, device, &trial, variants, false)?,
     };
     let mut order: Vec<usize> = (0..variants.len()).collect();

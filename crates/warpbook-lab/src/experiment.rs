@@ -41,6 +41,11 @@ pub trait Experiment {
         Ok(Timelines::default())
     }
 
+    /// Returns the experiment with one problem that the emulator runs in a fraction of a second; `None` if it has no such problem.
+    fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
+        None
+    }
+
     /// Returns the spec of a rung's first kernel for a problem, with a single tile if the experiment chooses it without trials; `None` for a rung without
     /// kernels.
     fn compiled(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {

@@ -31,7 +31,7 @@ impl Lab {
         Self::on(Choice::from_env()?)
     }
 
-    /// Opens a lab on a device by name: `cuda:0`, `cpu` or `best`.
+    /// Opens a lab on a device by name: `cuda:0`, `cpu`, `emulator` or `best`.
     ///
     /// # Errors
     /// If the name is unknown, or the device is not there.
@@ -103,6 +103,21 @@ impl Lab {
         &self.device
     }
 
+    /// Returns true if its device is the emulated GPU: rungs are checked, and have no times.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        self.device.cuda().is_some_and(CudaDevice::is_emulated)
+    }
+
+    /// Returns a lab on the emulated GPU, with the same listener, author and handle to stop.
+    ///
+    /// # Errors
+    /// The errors of [`Lab::on`].
+    pub fn emulated(&self) -> Result<Self> {
+        let lab = Self::on(Choice::Emulator)?;
+        Ok(Self { bench: self.bench.clone(), listener: self.listener.clone(), author: self.author.clone(), ..lab })
+    }
+
     /// Returns the way of timing.
     #[must_use]
     pub fn bench(&self) -> &Bench {
@@ -124,7 +139,7 @@ impl Lab {
         driver::run(self, experiment)
     }
 
-    /// Returns the ceilings of the device, which are measured once a lab.
+    /// Returns the ceilings of the device, which are measured once a lab; the emulator has none.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -134,6 +149,7 @@ impl Lab {
         }
         let measured = match &self.device {
             Device::Cuda(device) => cuda_peaks(device, &self.bench)?,
+            Device::Emulator(_) => Peaks::default(),
             Device::Cpu(info) => cpu_peaks(&self.bench, info.l2_bytes, info.memory_bytes)?,
         };
         Ok(self.peaks.get_or_init(|| measured).clone())
@@ -143,7 +159,7 @@ impl Lab {
     #[must_use]
     pub fn environment(&self) -> Environment {
         let cpu = Device::open(Choice::Cpu).map(|d| d.info().clone());
-        let cuda = self.device.cuda();
+        let (cuda, gpu) = (self.device.cuda(), self.device.gpu());
         let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
         let nvrtc = match cuda {
             Some(device) => device.compiler().ok().map(|c| c.nvrtc().version()),
@@ -151,8 +167,8 @@ impl Lab {
         };
         Environment {
             device: self.device.info().clone(),
-            driver: cuda.and(Inventory::driver_version()),
-            cuda: cuda.map(|d| version(d.driver_cuda())),
+            driver: gpu.and(Inventory::driver_version()),
+            cuda: gpu.map(|d| version(d.driver_cuda())),
             nvrtc: nvrtc.map(version),
             clocks: self.watch.report(),
             cpu: cpu.as_ref().map_or_else(|_| "CPU".into(), |c| c.name.clone()),

@@ -82,6 +82,7 @@ fn device(run: &Run) -> Facts {
         Some(match d.kind {
             DeviceKind::Cuda => format!("NVIDIA GPU, number {}", d.index),
             DeviceKind::Cpu => "CPU".into(),
+            DeviceKind::Emulator => "Emulator of a GPU, which has no times".into(),
             _ => "A kind that this page does not know".into(),
         }),
     );

@@ -123,6 +123,7 @@ fn clock_name(clock: TimedBy) -> &'static str {
     match clock {
         TimedBy::CudaEvents => "CUDA events",
         TimedBy::WallClock => "the host's clock",
+        TimedBy::Nothing => "nothing",
         _ => "another clock",
     }
 }

@@ -9,7 +9,7 @@ use warpbook::nn::train::{Place, Precision};
 
 #[derive(Debug, Args)]
 pub struct DeviceArg {
-    /// Device to run on: cuda:0 (or another number), cpu, or best (the largest GPU, else the CPU).
+    /// Device to run on: cuda:0 (or another number), cpu, emulator (a GPU emulated on the CPU, without times), or best (the largest GPU, else the CPU).
     #[arg(long, value_name = "DEVICE", env = "WARPBOOK_DEVICE", default_value = "best")]
     device: String,
 }

@@ -5,7 +5,7 @@ use crate::failure::{Failure, RUNG_FAILED, USAGE};
 use crate::files::{Files, Kind, RecordWriter};
 use crate::output::{say, warn};
 use std::process::ExitCode;
-use warpbook::device::{CudaDevice, exit_at_once};
+use warpbook::device::{Choice, CudaDevice, exit_at_once};
 use warpbook::{Attempts, Experiment, Guide, Lab, LiveKernel, Regression, Request, Show, experiments, write_record};
 
 /// Compiles a kernel of the user's own, tries it and times it.
@@ -23,7 +23,8 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
     };
     let live = args.settings(live.file(file)?)?;
     let out = Files::reading("the kernel", [file]).optional("--out", args.out.as_deref(), Kind::Record)?;
-    let lab = Lab::on(args.device.choice()?)?.with_bench(args.bench().map_err(Failure::usage)?);
+    let choice = if args.emulate { Choice::Emulator } else { args.device.choice()? };
+    let lab = Lab::on(choice)?.with_bench(args.bench().map_err(Failure::usage)?);
     let attempt = match &experiment {
         None => lab.attempt(&live)?,
         Some(experiment) => {

@@ -47,7 +47,7 @@ pub fn device_of(p: &Placement, asked: Option<RunsOn>, named: Choice) -> Result<
     let numbered = match named {
         Choice::Best => gpus > 0 || on_gpus,
         Choice::Cuda(_) => on_gpus || p.launcher == Launcher::Warpbook,
-        Choice::Cpu => on_gpus,
+        Choice::Cpu | Choice::Emulator => on_gpus,
     };
     if !numbered {
         return Ok(if named == Choice::Best { Choice::Cpu } else { named });

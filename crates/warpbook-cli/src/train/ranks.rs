@@ -48,7 +48,7 @@ impl Role {
 /// Returns an error if --gpus is given together with a CPU as the device.
 pub fn ensure_one_kind(asked: Option<(RunsOn, usize)>, named: Choice) -> Result<(), Failure> {
     match (asked, named) {
-        (Some((RunsOn::Gpus, count)), Choice::Cpu) => Err(Failure::usage(format!(
+        (Some((RunsOn::Gpus, count)), Choice::Cpu | Choice::Emulator) => Err(Failure::usage(format!(
             "--gpus {count} trains on GPUs, and --device or WARPBOOK_DEVICE chooses the CPU: leave out --gpus, or choose no device. --ranks {count} trains on \
              the CPU."
         ))),

@@ -255,6 +255,11 @@ impl Experiment for Guide {
         is_long.then(|| "too much work for the CPU's half at this size".into())
     }
 
+    fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
+        let smallest = self.pair?.quick.iter().copied().min()?;
+        Some(Box::new(self.clone().quick().sizes([smallest])))
+    }
+
     fn compiled(&self, _: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
         let spec = rung.kernels().first()?;
         let tile = half_of(self.pair?, rung)?.tile(spec, problem.size())?.clone();

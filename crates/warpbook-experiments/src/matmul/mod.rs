@@ -24,6 +24,9 @@ use warpbook_record::{
 
 /// Largest edge: products and their references are counted in 32 bits a side.
 const MAX_EDGE: u64 = 1 << 20;
+/// The most multiplications of a product in the emulator, and the product where none of the settings has so few.
+const MOST_EMULATED: u64 = 1 << 20;
+const EMULATED_SHAPE: (u64, u64, u64) = (96, 80, 64);
 /// Seconds that a rung on a GPU may be expected to take for one product: a naive kernel at the largest sizes would take minutes with
 /// its warm-up, its checks and its samples.
 const LIMIT_S: f64 = 1.0;
@@ -308,6 +311,13 @@ impl Experiment for Matmul {
                 }
             }
         }
+    }
+
+    fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
+        let fits = |(m, n, k): &(u64, u64, u64)| m.saturating_mul(*n).saturating_mul(*k) <= MOST_EMULATED;
+        let shape = self.shapes.iter().copied().find(fits).unwrap_or(EMULATED_SHAPE);
+        let small = Self { also: Vec::new(), ..self.clone() };
+        Some(Box::new(small.shapes([shape]).tiles(false).transfers(false)))
     }
 
     fn compiled(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {

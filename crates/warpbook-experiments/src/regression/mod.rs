@@ -23,6 +23,9 @@ use warpbook_record::{ChartKind, Column, Descriptor, Inputs, MemoryLevel, Proble
 const MAX_EPOCHS: u64 = 10_000;
 /// Maximum number of points, whatever the memory.
 const MAX_POINTS: u64 = 1 << 40;
+/// Points and epochs for the emulator.
+const EMULATED_POINTS: u64 = 3000;
+const EMULATED_EPOCHS: u64 = 20;
 /// Name of the work with several features, in a record's inputs.
 const SEVERAL: &str = "several features";
 
@@ -347,6 +350,11 @@ impl Experiment for Regression {
             main_problem: problems.iter().find(standard).cloned(),
             ..settings::plan(self, problems, self.selection.select(self.all_rungs()))
         })
+    }
+
+    fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
+        let small = Self { also: Vec::new(), parts: false, timelines: false, ..self.clone() };
+        Some(Box::new(small.points([EMULATED_POINTS]).epochs(EMULATED_EPOCHS)))
     }
 
     fn obstacle(&self, _: &Lab, rung: &Rung, problem: &Problem, _: &Run) -> Option<String> {

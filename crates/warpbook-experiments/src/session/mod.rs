@@ -225,7 +225,7 @@ impl<'a> Session<'a> {
 
     fn place(&self) -> Result<Place> {
         let place = match (self.lab.device(), self.options) {
-            (Device::Cuda(device), Some(options)) => Place::Cuda(device.clone(), options),
+            (Device::Cuda(device) | Device::Emulator(device), Some(options)) => Place::Cuda(device.clone(), options),
             (Device::Cpu(_), Some(_)) => {
                 return Err(Error::Setting(
                     "The CPU trains in one way and has none of the GPU's rungs: they need a lab on a GPU (--device cuda:0).".into(),

@@ -11,7 +11,7 @@ use crate::settings::Preset;
 use crate::{Error, Event, Experiment, Lab, Result, driver};
 use serde::{Deserialize, Serialize};
 use warpbook_charts::highlight::without_comments;
-use warpbook_device::{CompileError, Compiler};
+use warpbook_device::{CompileError, Compiler, CudaDevice};
 use warpbook_gemm::OWN_KERNEL_LIMIT_S;
 use warpbook_kernels::matmul;
 use warpbook_record::{
@@ -21,7 +21,7 @@ use warpbook_record::{
 
 /// Edge of the cube at which an attempt at the matrix product is timed.
 const EDGE: u64 = 2048;
-/// Architecture that kernels are compiled for without a GPU.
+/// Architecture for kernels that neither a GPU nor the emulator runs.
 const WITHOUT_GPU: &str = "sm_90";
 
 /// A learner's kernel: a rung whose first file is replaced, while its arguments and its launch stay the same.
@@ -266,6 +266,10 @@ impl LiveKernel {
     }
 }
 
+/// Maximum FLOPs and bytes of a problem for the emulator, which takes seconds for them.
+const MOST_EMULATED_FLOPS: u64 = 1 << 27;
+const MOST_EMULATED_BYTES: u64 = 1 << 27;
+
 /// Experiment with a learner's kernel as one more rung, at one problem, with the rungs that it is timed against.
 struct WithVariant<'e> {
     inner: &'e dyn Experiment,
@@ -359,16 +363,16 @@ impl Attempt {
         self.unchanged
     }
 
-    /// Returns its row: measured, skipped if there is no GPU, or failed with the reason.
+    /// Returns its row: measured; skipped with the reason, as in the emulator, which has no times; or failed with the reason.
     #[must_use]
     pub fn measurement(&self) -> Option<&Measurement> {
         self.run.measurement(&self.rung.id, &self.problem)
     }
 
-    /// Returns `true` if it ran and every element was right.
+    /// Returns `true` if it ran, be it in the emulator, and every element was right.
     #[must_use]
     pub fn is_right(&self) -> bool {
-        self.measurement().is_some_and(Measurement::is_valid)
+        self.measurement().is_some_and(|m| m.is_valid() || m.is_right_in_emulator())
     }
 
     /// Returns the reason of its failure; `None` unless it failed.
@@ -417,11 +421,34 @@ impl Lab {
     /// on the `PATH`. Without it the kernel runs in this process, and ends the use of the GPU there if it crashes or does not end;
     /// records stay. So does an experiment that the command line does not know, such as one written in a notebook.
     ///
-    /// Without a GPU it is compiled only.
+    /// Without a GPU it runs in the emulator, at [the experiment's small problem](Experiment::for_emulator), which says whether it is right and why not,
+    /// and has no times.
     ///
     /// # Errors
     /// If a setting is out of range, or the device cannot be used at all.
     pub fn attempt_at(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Attempt> {
+        if self.device().cuda().is_none() {
+            return self.emulated()?.attempt_in_emulator(experiment, problem, live);
+        }
+        if self.is_emulated() {
+            return self.attempt_in_emulator(experiment, problem, live);
+        }
+        self.attempt_with(experiment, problem, live)
+    }
+
+    /// Tries a kernel at a small problem, and nothing next to it, since nothing is timed.
+    fn attempt_in_emulator(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Attempt> {
+        // Refuses unknown rungs to be timed with it, as on a GPU.
+        WithVariant { inner: experiment, live, problem }.plan(None)?;
+        let live = live.clone().against([""; 0]);
+        let small = experiment.for_emulator();
+        match small.as_ref().and_then(|small| Some((small, small.problems().into_iter().next()?))) {
+            Some((small, problem)) => self.attempt_with(&**small, &problem, &live),
+            None => self.attempt_with(experiment, problem, &live),
+        }
+    }
+
+    fn attempt_with(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Attempt> {
         let with = WithVariant { inner: experiment, live, problem };
         let plan = with.plan(Some(self))?;
         let rung = live.rung();
@@ -434,8 +461,10 @@ impl Lab {
         attempt.run = match &attempt.compiled {
             Compilation::Broken(error) => attempt.without_figures(Outcome::Failed { error: error.to_string() }),
             Compilation::None(why) => attempt.without_figures(Outcome::Failed { error: why.clone() }),
-            Compilation::Code(_) => match self.obstacle(&attempt.rung) {
+            Compilation::Code(_) => match self.obstacle(&attempt.rung).or_else(|| self.too_much(problem)) {
                 Some(why) => attempt.without_figures(Outcome::Skipped { why }),
+                // What the emulator runs can do no harm to this process.
+                None if self.is_emulated() => self.attempt_here(experiment, problem, live)?,
                 None => match worker::run(self, experiment, problem, live)? {
                     worker::Isolated::Finished(run) => *run,
                     worker::Isolated::Failed(error) => attempt.without_figures(Outcome::Failed { error }),
@@ -446,6 +475,13 @@ impl Lab {
         Ok(attempt)
     }
 
+    /// Returns the reason why a problem is too large for the emulator; `None` if it is not, or this is no emulator.
+    fn too_much(&self, problem: &Problem) -> Option<String> {
+        let is_large = problem.flops > MOST_EMULATED_FLOPS || problem.bytes > MOST_EMULATED_BYTES;
+        let why = || format!("{} is too much for the emulator: try it at a smaller problem", problem.label);
+        (self.is_emulated() && is_large).then(why)
+    }
+
     /// Runs the attempt in this process, even if the kernel may crash it.
     fn attempt_here(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Run> {
         self.tell(&Event::Preparing("trying the kernel on small problems"));
@@ -453,7 +489,9 @@ impl Lab {
     }
 
     fn compile_live(&self, live: &LiveKernel, rung: &Rung, spec: &KernelSpec) -> (String, Compilation) {
-        let architecture = match (&rung.requires, self.device().cuda()) {
+        // The emulated GPU is that of some rungs only; the others are compiled, too.
+        let fits = |device: &&CudaDevice| !device.is_emulated() || rung.requires.met_by(device.info().compute_capability);
+        let architecture = match (&rung.requires, self.device().cuda().filter(fits)) {
             (_, Some(device)) => device.architecture_of(spec),
             (Requires::Exactly(name), None) => name.to_string(),
             _ => WITHOUT_GPU.into(),
@@ -469,7 +507,7 @@ impl Lab {
             ))
         };
         let compiled = match compiler.and_then(|c| c.compile(spec, &live.tile, &architecture)) {
-            Ok(code) => match (code.stats_of(&spec.entry), self.device().cuda()) {
+            Ok(code) => match (code.stats_of(&spec.entry), self.device().gpu()) {
                 (None, _) => missing(),
                 // The device knows how many of the kernel's blocks fit.
                 (Some(_), Some(device)) => device.kernel(spec, &live.tile).map_or_else(

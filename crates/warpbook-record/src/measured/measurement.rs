@@ -1,5 +1,5 @@
 use crate::problem::by_id;
-use crate::{BandwidthPeak, Check, Course, Dtype, Inputs, MemoryLevel, Problem, Right, stats};
+use crate::{BandwidthPeak, Check, Course, Dtype, Emulated, Inputs, MemoryLevel, Problem, Right, stats};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -63,6 +63,8 @@ pub enum TimedBy {
     CudaEvents,
     /// The host's clock around the region.
     WallClock,
+    /// Nothing: there are no times, as in the emulator.
+    Nothing,
     /// A clock that this version does not know.
     #[serde(other)]
     Other,
@@ -198,6 +200,9 @@ pub struct Measurement {
     /// Steps of the optimiser in each sample, if each sample is a whole training with a number of steps that is known before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
+    /// Findings and counts of the emulator, where the rung ran there. Such a row is skipped or failed, and has no samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulated: Option<Box<Emulated>>,
 }
 
 /// Bytes that a rung moves at a level of memory.
@@ -232,7 +237,23 @@ impl Measurement {
             gpus: None,
             test: Vec::new(),
             steps: None,
+            emulated: None,
         }
+    }
+
+    /// Creates the row of a rung whose result was right in the emulator, which knows no time.
+    #[must_use]
+    pub fn emulated(rung: impl Into<String>, problem: Problem, check: Check, found: Emulated) -> Self {
+        let outcome = Outcome::Skipped { why: Emulated::NO_TIME.into() };
+        let emulated = Some(Box::new(found));
+        Self { check: Some(check), emulated, ..Self::without_samples(rung, problem, outcome) }
+    }
+
+    /// Returns true if it ran in the emulator, with the right result and without a finding.
+    #[must_use]
+    pub fn is_right_in_emulator(&self) -> bool {
+        let is_clean = self.emulated.as_ref().is_some_and(|e| e.finding.is_none());
+        is_clean && self.check.as_ref().is_some_and(|c| c.passed) && !matches!(self.outcome, Outcome::Failed { .. })
     }
 
     /// Stores samples and their wall times, the first thousand of each.

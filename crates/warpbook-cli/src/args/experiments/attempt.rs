@@ -17,8 +17,8 @@ pub const ATTEMPT_ABOUT: &str = "\
 Compile a kernel of your own in the place of a rung of the matrix product, of the regression or of a pair of the guide, with the rung's parameters \
 and launch. A product is first tried at three small sizes, which show what is wrong; then the kernel is checked, and timed with its rung \
 (a product with cuBLAS, too). It runs in a separate process, which is stopped if the kernel does not end. Headers may lie next to the file; \
-those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and assert need none. Without a GPU the kernel is only compiled; registers and \
-spills are shown.";
+those of CUDA are looked for in pip's packages and in CUDA_HOME. printf and assert need none. Without a GPU, or with --emulate, it runs in the \
+emulator at a small size, which tells whether it is right and why not, and has no times; what the emulator does not run is only compiled.";
 
 pub const ATTEMPT_EXAMPLES: &str = "\
 Examples:
@@ -27,9 +27,10 @@ Examples:
   warpbook attempt mine.cu --like 05_register_2d --size BM=64 --size THREADS=128 --shape 1024
   warpbook attempt mine.cu --like regression/02_fused
   warpbook attempt mine.cu --like coalescing/02_coalesced
+  warpbook attempt mine.cu --like 02_coalesced --emulate
   warpbook attempt mine.cu --like 02_coalesced --against 01_naive,02_coalesced,cublas --out mine.json
 
-Exit code 0: it is right, or there is no GPU to run it; 1: it does not compile, is wrong, or does not end.";
+Exit code 0: it is right, or nothing here can run it; 1: it does not compile, is wrong, or does not end.";
 
 #[derive(Debug, Args)]
 pub struct AttemptArgs {
@@ -60,6 +61,9 @@ pub struct AttemptArgs {
     /// Seconds after which the kernel is assumed never to end.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     limit: f64,
+    /// Run it in the emulator, also where there is a GPU: right or wrong, and no times.
+    #[arg(long)]
+    pub emulate: bool,
     #[command(flatten)]
     timing: TimingArgs,
     /// File for the record; without it none is written.

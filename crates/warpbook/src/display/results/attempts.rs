@@ -2,7 +2,7 @@ use crate::display::html::{Facts, escape, heading, note, printable};
 use crate::display::{KernelView, Show, figures};
 use warpbook_charts::draw;
 use warpbook_lab::{Attempt, Compilation};
-use warpbook_record::{KernelStats, Measurement, Outcome};
+use warpbook_record::{Check, KernelStats, Measurement, Outcome};
 
 /// Returns the figures of the compiler and the device about a kernel.
 fn facts(attempt: &Attempt) -> Facts {
@@ -37,19 +37,30 @@ const UNCHANGED: &str =
 fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     match &m.outcome {
         Outcome::Measured if attempt.is_unchanged() => UNCHANGED.into(),
+        Outcome::Skipped { .. } if attempt.is_unchanged() && m.emulated.is_some() => UNCHANGED.into(),
         Outcome::Skipped { why } if attempt.is_unchanged() => format!("{UNCHANGED} It was not run: {why}."),
-        Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| {
-            format!(
-                "Right: at {} its largest error is {:.1e} and the tolerance {:.1e}. The reference is {}.",
-                attempt.problem().label,
-                c.max_rel_error,
-                c.tolerance,
-                c.reference
-            )
-        }),
+        Outcome::Skipped { .. } if m.emulated.is_some() => format!(
+            "{} {IN_EMULATOR}",
+            m.check.as_ref().map_or_else(String::new, |c| right(attempt, c))
+        ),
+        Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| right(attempt, c)),
         Outcome::Skipped { why } => format!("It compiles; it was not run: {why}."),
         Outcome::Failed { error } => error.clone(),
     }
+}
+
+/// Sentence after the verdict on a kernel that was right in the emulator.
+const IN_EMULATOR: &str = "It ran in the emulator, which has no times: a GPU tells how fast it is.";
+
+/// Returns the verdict on a right kernel.
+fn right(attempt: &Attempt, check: &Check) -> String {
+    format!(
+        "Right: at {} its largest error is {:.1e} and the tolerance {:.1e}. The reference is {}.",
+        attempt.problem().label,
+        check.max_rel_error,
+        check.tolerance,
+        check.reference
+    )
 }
 
 /// Returns a sentence on the speed, compared with the rungs that were timed with it.
@@ -88,8 +99,8 @@ impl Show for Attempt {
         let said = escape(&verdict(self, m));
         let said = match m.outcome {
             Outcome::Failed { .. } => format!("<div class=\"wb-error\" role=\"alert\">{said}</div>"),
-            Outcome::Skipped { .. } => note(&verdict(self, m)),
-            Outcome::Measured => format!("<p>{said}</p>"),
+            Outcome::Skipped { .. } if m.emulated.is_none() => note(&verdict(self, m)),
+            Outcome::Skipped { .. } | Outcome::Measured => format!("<p>{said}</p>"),
         };
         let speed = speed(self, m).map_or_else(String::new, |s| format!("<p>{}</p>", escape(&s)));
         let chart = comparison(self).map_or_else(String::new, |c| c.html());
