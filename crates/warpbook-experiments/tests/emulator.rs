@@ -69,8 +69,8 @@ fn descents_are_right_in_the_emulator() {
 fn the_guide_s_kernels_are_right_in_the_emulator() {
     for (pair, ids) in [
         ("coalescing", ["01_strided", "02_coalesced"]),
-        ("bank-conflicts", ["01_conflicts", "02_padded"]),
-        ("divergence", ["01_divergent", "02_sorted"]),
+        ("bank-conflicts", ["02_shared_tile", "03_padded"]),
+        ("divergence", ["01_divergent", "02_uniform"]),
     ] {
         let guide = Guide::pair(pair).unwrap();
         for id in ids {
@@ -93,15 +93,16 @@ fn a_wrong_product_is_told_with_its_cause() {
 
 #[test]
 fn a_fault_is_told_with_its_line() {
+    let store = "epilogue.store(c, row, column, ldc, sum);";
     let live = LiveKernel::of("01_naive").unwrap();
-    let text = live.text().replace("c[row * ldc + col]", "c[(row + 100000) * ldc + col]");
-    assert_ne!(text, live.text(), "the passage is there");
-    let attempt = lab().attempt(&live.source(text.clone())).unwrap();
+    let live = live.replacing(store, &format!("{store}\n    c[(row + 100000) * ldc + column] = sum;")).unwrap();
+    let text = live.text().to_owned();
+    let attempt = lab().attempt(&live).unwrap();
     let error = attempt.error().expect("it writes outside");
     let finding = row(&attempt).emulated.as_ref().and_then(|e| e.finding.clone()).unwrap_or_else(|| panic!("{error}"));
     let line = text.lines().position(|l| l.contains("100000")).unwrap() + 1;
     assert_eq!((finding.cause.as_str(), finding.line), ("out_of_bounds", u32::try_from(line).ok()), "{error}");
-    assert!(error.contains("live/mine.cu") && finding.file.is_some_and(|f| f.ends_with("live/mine.cu")), "{error}");
+    assert!(error.contains("live/mine.cu") && finding.file.as_deref() == Some("live/mine.cu"), "{error}");
 }
 
 #[test]

@@ -60,7 +60,11 @@ impl Compiler {
     /// The errors of [`Compiler::compile`].
     pub fn compile_to_ptx(&self, spec: &KernelSpec, tile: &Tile, architecture: &str) -> Result<String> {
         let text = self.compile_with(Some(&self.cache), spec, tile, architecture)?.cubin;
-        Ok(String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned())
+        let ptx = String::from_utf8_lossy(&text);
+        let own = spec.headers.iter().map(|header| &*header.path).chain(self.headers.iter().map(|header| header.path));
+        let path = spec.path();
+        let names: Vec<&str> = own.chain([&*path]).collect();
+        Ok(ptx.trim_end_matches('\0').lines().map(|line| with_given_name(line, &names) + "\n").collect())
     }
 
     fn compile_with(
@@ -127,6 +131,13 @@ impl Compiler {
     }
 }
 
+/// Writes a `.file` directive of PTX with the name that the compiler was given: NVRTC puts the working directory before it, which may not be today's.
+fn with_given_name(line: &str, names: &[&str]) -> String {
+    let path = line.trim_start().strip_prefix(".file").and_then(|rest| rest.split('"').nth(1));
+    let given = path.and_then(|path| names.iter().find(|name| path.ends_with(&format!("/{name}"))).map(|name| (path, *name)));
+    given.map_or_else(|| line.to_owned(), |(path, name)| line.replacen(path, name, 1))
+}
+
 /// Returns the lines of a source that the compiler counts: those after a `#line 1`, before which there may be declarations that its author did not
 /// write.
 fn numbered(text: &str) -> &str {
@@ -189,6 +200,16 @@ mod tests {
             std::fs::write(&header, "#error \"changed\"\n").unwrap();
             assert!(compile().unwrap_err().to_string().contains("changed"), "{include}");
         }
+    }
+
+    #[test]
+    fn files_of_ptx_have_the_names_that_were_given() {
+        let names = ["matmul/gemm.cuh", "live/mine.cu"];
+        let check = |line: &str, expect: &str| assert_eq!(with_given_name(line, &names), expect);
+        check("\t.file\t1 \"/home/me/a b/live/mine.cu\"", "\t.file\t1 \"live/mine.cu\"");
+        check(".file 2 \"matmul/gemm.cuh\"", ".file 2 \"matmul/gemm.cuh\"");
+        check(".file 3 \"/usr/include/math.h\"", ".file 3 \"/usr/include/math.h\"");
+        check("ld.param.u64 %rd1, [a]; // /live/mine.cu", "ld.param.u64 %rd1, [a]; // /live/mine.cu");
     }
 
     #[test]
