@@ -35,13 +35,13 @@ pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
         ($t:ident) => {
             match name {
                 // A comparison with NaN is false, `ne` too; those that end in `u` are true.
-                "ne" => lanes!($t | a, b | a < b || a > b),
-                "equ" => lanes!($t | a, b | !(a < b || a > b)),
+                "ne" => lanes!($t | a, b | a != b && !(a.is_nan() || b.is_nan())),
+                "equ" => lanes!($t | a, b | a == b || a.is_nan() || b.is_nan()),
                 "neu" => lanes!($t | a, b | a != b),
-                "ltu" => lanes!($t | a, b | !(a >= b)),
-                "leu" => lanes!($t | a, b | !(a > b)),
-                "gtu" => lanes!($t | a, b | !(a <= b)),
-                "geu" => lanes!($t | a, b | !(a < b)),
+                "ltu" => lanes!($t | a, b | a < b || a.is_nan() || b.is_nan()),
+                "leu" => lanes!($t | a, b | a <= b || a.is_nan() || b.is_nan()),
+                "gtu" => lanes!($t | a, b | a > b || a.is_nan() || b.is_nan()),
+                "geu" => lanes!($t | a, b | a >= b || a.is_nan() || b.is_nan()),
                 "num" => lanes!($t | a, b | !a.is_nan() && !b.is_nan()),
                 "nan" => lanes!($t | a, b | a.is_nan() || b.is_nan()),
                 "lo" | "ls" | "hi" | "hs" => None,
@@ -64,8 +64,11 @@ pub(crate) fn comparison(name: &str, ty: Type) -> Option<Compare> {
     found.filter(|_| !matches!(ty, Type::Bits(_)) || matches!(name, "eq" | "ne"))
 }
 
-/// How a comparison is combined with a third predicate.
-pub(crate) fn combination(name: &str) -> Option<fn(u64, u64) -> u64> {
+/// Combines a comparison with a third predicate.
+pub(crate) type Combine = fn(u64, u64) -> u64;
+
+/// A combination by its name.
+pub(crate) fn combination(name: &str) -> Option<Combine> {
     match name {
         "and" => Some(|a, b| a & b),
         "or" => Some(|a, b| a | b),

@@ -204,15 +204,15 @@ impl Conversion {
     /// Bytes of an operand.
     pub(crate) fn apply(self, bits: u64) -> u64 {
         match self.from {
-            Kind::Unsigned(bytes) => self.from_integer((bits & mask(bytes)).into()),
-            Kind::Signed(bytes) => self.from_integer((extend(bits, bytes)).into()),
-            Kind::Narrow(format) => self.from_float(format.widen(bits)),
-            Kind::Double => self.from_float(f64::take(bits)),
+            Kind::Unsigned(bytes) => self.integer_to((bits & mask(bytes)).into()),
+            Kind::Signed(bytes) => self.integer_to((extend(bits, bytes)).into()),
+            Kind::Narrow(format) => self.float_to(format.widen(bits)),
+            Kind::Double => self.float_to(f64::take(bits)),
             Kind::Pair(_) => bits,
         }
     }
 
-    fn from_integer(self, value: i128) -> u64 {
+    fn integer_to(self, value: i128) -> u64 {
         match self.to {
             Kind::Unsigned(bytes) if self.saturates => clamp(value, 0, mask(bytes).into()),
             Kind::Signed(bytes) if self.saturates => {
@@ -226,7 +226,7 @@ impl Conversion {
         }
     }
 
-    fn from_float(self, value: f64) -> u64 {
+    fn float_to(self, value: f64) -> u64 {
         let whole = match self.rounding {
             _ if !self.to_integer => value,
             Rounding::Nearest | Rounding::Away => value.round_ties_even(),

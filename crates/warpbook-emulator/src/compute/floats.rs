@@ -102,12 +102,12 @@ fn fma_single(a: f32, b: f32, c: f32) -> f32 {
 /// denormals too: only if there are such sums the slower way is taken.
 #[allow(clippy::cast_possible_truncation)]
 fn fma(into: &mut Lanes, a: &Lanes, b: &Lanes, c: &Lanes) {
-    let sum = |i: usize| f64::from(f32::take(a[i])) * f64::from(f32::take(b[i])) + f64::from(f32::take(c[i]));
+    let single = |row: &Lanes, i: usize| f64::from(f32::take(row[i]));
     let mut ties = 0u64;
-    for i in 0..into.len() {
-        let sum = sum(i);
+    for (i, into) in into.iter_mut().enumerate() {
+        let sum = single(a, i) * single(b, i) + single(c, i);
         ties |= u64::from(sum.to_bits() & 0x0fff_ffff == 0);
-        into[i] = (sum as f32).put();
+        *into = (sum as f32).put();
     }
     if ties != 0 {
         each(into, |i| fma_single(f32::take(a[i]), f32::take(b[i]), f32::take(c[i])).put());

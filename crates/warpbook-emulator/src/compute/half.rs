@@ -27,19 +27,19 @@ pub(super) fn add_rows(out: &mut Vec<Row>) {
         };
     }
     of_format! { F16,
-        "add" ".f16" ".f16x2" two |a, b| add_to_odd(a, b);
-        "add.rn" ".f16" ".f16x2" two |a, b| add_to_odd(a, b);
+        "add" ".f16" ".f16x2" two add_to_odd;
+        "add.rn" ".f16" ".f16x2" two add_to_odd;
         "sub" ".f16" ".f16x2" two |a, b| add_to_odd(a, -b);
         "sub.rn" ".f16" ".f16x2" two |a, b| add_to_odd(a, -b);
         "mul" ".f16" ".f16x2" two |a, b| a * b;
         "mul.rn" ".f16" ".f16x2" two |a, b| a * b;
-        "min" ".f16" ".f16x2" two |a, b| smaller(a, b);
+        "min" ".f16" ".f16x2" two smaller;
         "max" ".f16" ".f16x2" two |a, b| -smaller(-a, -b);
         "fma.rn" ".f16" ".f16x2" three |a, b, c| add_to_odd(a * b, c);
     }
     // Sums and products of these come with compute capability 9.0.
     of_format! { BF16,
-        "min" ".bf16" ".bf16x2" two |a, b| smaller(a, b);
+        "min" ".bf16" ".bf16x2" two smaller;
         "max" ".bf16" ".bf16x2" two |a, b| -smaller(-a, -b);
         "fma.rn" ".bf16" ".bf16x2" three |a, b, c| add_to_odd(a * b, c);
     }

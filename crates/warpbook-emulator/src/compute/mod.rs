@@ -8,7 +8,7 @@ mod floats;
 mod half;
 mod integers;
 
-pub(crate) use compare::{Compare, combination, comparison};
+pub(crate) use compare::{Combine, Compare, combination, comparison};
 pub(crate) use convert::Conversion;
 pub(crate) use floats::add_single;
 use std::collections::BTreeMap;

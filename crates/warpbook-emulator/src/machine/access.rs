@@ -4,16 +4,10 @@ use super::block::Context;
 use super::observer::{Observer, Use};
 use super::warp::{Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
-use crate::compute::{LANES, Lanes};
-use crate::program::{Access, NONE, Row};
+use crate::compute::Lanes;
+use crate::program::{Access, NONE, Row, Update};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
-
-/// Memory that many lanes of an access are in: bytes from an address on.
-struct Region<'m> {
-    start: u64,
-    bytes: &'m mut [u8],
-}
 
 impl Warp {
     pub(super) fn load<O: Observer>(
@@ -24,30 +18,15 @@ impl Warp {
         context: &mut Context,
         observer: &mut O,
     ) -> Result<(), Fault> {
-        let addresses = self.addresses(access, into.len(), active, Use::Load, context, observer)?;
-        let Self { rows, frames, .. } = self;
-        let mut done = 0;
-        if let Some(region) = region(access.space, &addresses, active, context) {
-            done = match access.bytes {
-                1 => load_lanes::<1>(rows, access, into, active, &addresses, &region),
-                2 => load_lanes::<2>(rows, access, into, active, &addresses, &region),
-                4 => load_lanes::<4>(rows, access, into, active, &addresses, &region),
-                _ => load_lanes::<8>(rows, access, into, active, &addresses, &region),
-            };
-        }
         let bytes = usize::from(access.bytes);
-        for lane in lanes(active & !done) {
-            let frame = frame(frames, lane, context);
-            let Some(found) = within(access.space, addresses[lane], bytes * into.len(), frame, context) else {
-                return Err(self.out_of_bounds(access, Use::Load, into.len(), (lane, addresses[lane]), context));
-            };
+        self.each_lane(access, (Use::Load, into.len()), active, context, observer, |rows, lane, found| {
             for (row, element) in into.iter().zip(found.chunks_exact(bytes)) {
+                // A value that is dropped has no row.
                 if let Some(row) = rows.get_mut(*row as usize) {
                     row[lane] = extend(read(element), access);
                 }
             }
-        }
-        Ok(())
+        })
     }
 
     pub(super) fn store<O: Observer>(
@@ -58,138 +37,126 @@ impl Warp {
         context: &mut Context,
         observer: &mut O,
     ) -> Result<(), Fault> {
-        let addresses = self.addresses(access, from.len(), active, Use::Store, context, observer)?;
-        let Self { rows, frames, .. } = self;
-        let mut done = 0;
-        if let Some(region) = region(access.space, &addresses, active, context) {
-            done = match access.bytes {
-                1 => store_lanes::<1>(rows, from, active, &addresses, region),
-                2 => store_lanes::<2>(rows, from, active, &addresses, region),
-                4 => store_lanes::<4>(rows, from, active, &addresses, region),
-                _ => store_lanes::<8>(rows, from, active, &addresses, region),
-            };
-        }
         let bytes = usize::from(access.bytes);
-        for lane in lanes(active & !done) {
-            let frame = frame(frames, lane, context);
-            let Some(found) = within(access.space, addresses[lane], bytes * from.len(), frame, context) else {
-                return Err(self.out_of_bounds(access, Use::Store, from.len(), (lane, addresses[lane]), context));
-            };
+        self.each_lane(access, (Use::Store, from.len()), active, context, observer, |rows, lane, found| {
             for (row, element) in from.iter().zip(found.chunks_exact_mut(bytes)) {
                 write(element, rows[*row as usize][lane]);
             }
-        }
-        Ok(())
+        })
     }
 
-    /// The lanes take their turns, the lowest first.
+    /// The lanes take their turns, the lowest first where they share a buffer.
     pub(super) fn atomic<O: Observer>(
         &mut self,
         access: &Access,
-        update: fn(u64, u64, u64) -> u64,
-        into: Row,
-        operands: [Row; 2],
+        (update, into, operands): (Update, Row, [Row; 2]),
         active: u32,
         context: &mut Context,
         observer: &mut O,
     ) -> Result<(), Fault> {
-        let addresses = self.addresses(access, 1, active, Use::Atomic, context, observer)?;
-        let [b, c] = operands.map(|row| *self.row(row));
-        for lane in lanes(active) {
-            let frame = frame(&mut self.frames, lane, context);
-            let Some(found) = within(access.space, addresses[lane], access.bytes.into(), frame, context) else {
-                return Err(self.out_of_bounds(access, Use::Atomic, 1, (lane, addresses[lane]), context));
-            };
-            let old = read(found);
-            write(found, update(old, b[lane], c[lane]));
+        self.each_lane(access, (Use::Atomic, 1), active, context, observer, |rows, lane, found| {
+            let (old, [b, c]) = (read(found), operands.map(|row| rows[row as usize][lane]));
+            write(found, update(old, b, c));
             if into != NONE {
-                self.rows[into as usize][lane] = old;
+                rows[into as usize][lane] = old;
             }
-        }
-        Ok(())
+        })
     }
 
-    /// The lanes' addresses in the access's space, which are multiples of its size. The observer sees them if all of them are inside something.
-    fn addresses<O: Observer>(
+    /// Calls back with the bytes of each active lane's access, and the registers. The observer sees the access before, if it is valid.
+    fn each_lane<O: Observer>(
         &mut self,
         access: &Access,
-        elements: usize,
+        (kind, elements): (Use, usize),
         active: u32,
-        kind: Use,
         context: &mut Context,
         observer: &mut O,
-    ) -> Result<Lanes, Fault> {
+        mut work: impl FnMut(&mut [Lanes], usize, &mut [u8]),
+    ) -> Result<(), Fault> {
         let base = self.row(access.base);
-        let addresses: Lanes = std::array::from_fn(|lane| base[lane].wrapping_add_signed(access.offset));
+        let addresses = base.map(|base| base.wrapping_add_signed(access.offset));
         let bytes = usize::from(access.bytes) * elements;
-        let wrong = |lane: &usize| addresses[*lane] & (bytes as u64 - 1) != 0;
-        let low_bits = addresses.iter().fold(0, |all, address| all | address) & (bytes as u64 - 1);
-        if low_bits != 0
-            && let Some(lane) = lanes(active).find(wrong)
+        let is_misaligned = |address: u64| address & (bytes as u64 - 1) != 0;
+        if is_misaligned(addresses.iter().fold(0, |all, address| all | address))
+            && let Some(lane) = lanes(active).find(|lane| is_misaligned(addresses[*lane]))
         {
-            let address = addresses[lane];
-            let verb = verb(kind);
-            let message =
-                format!("The kernel {verb} {bytes} bytes at an address that is no multiple of {bytes}: {address:#x}.");
+            let (verb, address) = (verb(kind), addresses[lane]);
+            let place = context.describe(access.space, address, bytes as u64);
+            let message = format!(
+                "The kernel {verb} {bytes} bytes at {address:#x}, which is no multiple of {bytes}; it is {place}."
+            );
             return Err(self.fault(Cause::Misaligned, message, lane, context));
         }
         if !O::IS_OFF && access.space != Space::Param {
+            self.each_place(access.space, &addresses, bytes, active, context, |_, _, _| {})
+                .map_err(|lane| self.out_of_bounds(access.space, (kind, bytes), lane, addresses[lane], context))?;
             let window = match access.space {
                 Space::Shared => SHARED_WINDOW,
                 Space::Local => LOCAL_WINDOW,
                 _ => 0,
             };
-            for lane in lanes(active) {
-                let frame = frame(&mut self.frames, lane, context);
-                if within(access.space, addresses[lane], bytes, frame, context).is_none() {
-                    return Ok(addresses);
-                }
-            }
             let generic = addresses.map(|address| address | window);
             observer.access(&self.moment(active, context), access, kind, elements, &generic)?;
         }
-        Ok(addresses)
+        self.each_place(access.space, &addresses, bytes, active, context, &mut work)
+            .map_err(|lane| self.out_of_bounds(access.space, (kind, bytes), lane, addresses[lane], context))
     }
 
-    /// The fault of an access outside everything.
+    /// Calls back with the bytes at each active lane's address, and the registers.
+    ///
+    /// # Errors
+    /// The first lane whose bytes are outside everything.
+    fn each_place(
+        &mut self,
+        space: Space,
+        addresses: &Lanes,
+        bytes: usize,
+        active: u32,
+        context: &mut Context,
+        mut work: impl FnMut(&mut [Lanes], usize, &mut [u8]),
+    ) -> Result<(), usize> {
+        let mut left = active;
+        while left != 0 {
+            // All lanes that are in the same buffer as the first one.
+            let first = left.trailing_zeros() as usize;
+            let (start, found, sharing) =
+                region(space, addresses[first], first, &mut self.frames, context).ok_or(first)?;
+            for lane in lanes(left & sharing) {
+                if let Some(found) = part(found, addresses[lane].wrapping_sub(start), bytes) {
+                    work(&mut self.rows, lane, found);
+                    left &= !(1 << lane);
+                }
+            }
+            if left >> first & 1 == 1 {
+                return Err(first);
+            }
+        }
+        Ok(())
+    }
+
     #[cold]
     fn out_of_bounds(
         &self,
-        access: &Access,
-        kind: Use,
-        elements: usize,
-        (lane, address): (usize, u64),
+        space: Space,
+        (kind, bytes): (Use, usize),
+        lane: usize,
+        address: u64,
         context: &Context,
     ) -> Fault {
-        let (verb, bytes) = (verb(kind), usize::from(access.bytes) * elements);
-        let place = context.describe(access.space, address);
+        let (verb, place) = (verb(kind), context.describe(space, address, bytes as u64));
         self.fault(Cause::OutOfBounds, format!("The kernel {verb} {bytes} bytes {place}."), lane, context)
     }
 
-    /// Reads 8 bytes of a thread's frame; for calls of the runtime.
-    pub(super) fn frame_value(&mut self, lane: usize, offset: i64, context: &Context) -> Option<u64> {
-        let start = usize::try_from(offset).ok()?;
-        frame(&mut self.frames, lane, context).get(start..start + 8).map(|bytes| read(bytes))
-    }
-
-    /// Writes 4 bytes to a thread's frame.
-    pub(super) fn set_frame_value(&mut self, lane: usize, offset: i64, value: u32, context: &Context) {
-        let place = usize::try_from(offset).ok();
-        if let Some(bytes) = place.and_then(|start| frame(&mut self.frames, lane, context).get_mut(start..start + 4)) {
-            write(bytes, value.into());
-        }
-    }
-
-    /// Bytes at a generic address; for calls of the runtime.
-    pub(super) fn generic_bytes<'m>(
+    /// Bytes at an address of a lane; for calls of the runtime.
+    pub(super) fn bytes<'m>(
         &'m mut self,
         lane: usize,
-        address: u64,
+        (space, address): (Space, u64),
         bytes: usize,
         context: &'m mut Context,
-    ) -> Option<&'m [u8]> {
-        let frame = frame(&mut self.frames, lane, context);
-        within(Space::Generic, address, bytes, frame, context).map(|found| &*found)
+    ) -> Option<&'m mut [u8]> {
+        let (start, found, _) = region(space, address, lane, &mut self.frames, context)?;
+        part(found, address.wrapping_sub(start), bytes)
     }
 }
 
@@ -201,112 +168,50 @@ fn verb(kind: Use) -> &'static str {
     }
 }
 
-/// The memory of the first active lane, in which the others probably are too.
-fn region<'m>(space: Space, addresses: &Lanes, active: u32, context: &'m mut Context) -> Option<Region<'m>> {
-    let first = addresses[active.trailing_zeros() as usize % LANES];
-    let (start, bytes) = match space {
-        Space::Shared => (0, &mut *context.shared),
-        Space::Param => (0, &mut *context.parameters),
-        Space::Generic if first & SHARED_WINDOW != 0 => (SHARED_WINDOW, &mut *context.shared),
-        Space::Global | Space::Const | Space::Generic => {
-            let buffer = context.memory.buffer(first)?;
-            (buffer.start, &mut *buffer.bytes)
-        }
-        Space::Local => return None,
-    };
-    Some(Region { start, bytes })
+fn part(all: &mut [u8], offset: u64, bytes: usize) -> Option<&mut [u8]> {
+    let start = usize::try_from(offset).ok()?;
+    all.get_mut(start..start.checked_add(bytes)?)
 }
 
-/// The lanes whose elements of `N` bytes are in a region, in which they are read.
-fn load_lanes<const N: usize>(
-    rows: &mut [Lanes],
-    access: &Access,
-    into: &[Row],
-    active: u32,
-    addresses: &Lanes,
-    region: &Region,
-) -> u32 {
-    let mut done = 0;
-    for lane in lanes(active) {
-        let Some(offset) = addresses[lane].checked_sub(region.start).and_then(|offset| usize::try_from(offset).ok())
-        else {
-            continue;
-        };
-        let Some((elements, _)) =
-            region.bytes.get(offset..).and_then(|rest| rest.get(..N * into.len())).map(<[u8]>::as_chunks::<N>)
-        else {
-            continue;
-        };
-        for (row, element) in into.iter().zip(elements) {
-            if let Some(row) = rows.get_mut(*row as usize) {
-                row[lane] = extend(number(*element), access);
-            }
-        }
-        done |= 1 << lane;
-    }
-    done
-}
-
-/// The lanes whose elements of `N` bytes are in a region, in which they are written.
-fn store_lanes<const N: usize>(rows: &[Lanes], from: &[Row], active: u32, addresses: &Lanes, region: Region) -> u32 {
-    let mut done = 0;
-    for lane in lanes(active) {
-        let Some(offset) = addresses[lane].checked_sub(region.start).and_then(|offset| usize::try_from(offset).ok())
-        else {
-            continue;
-        };
-        let found = region.bytes.get_mut(offset..).and_then(|rest| rest.get_mut(..N * from.len()));
-        let Some((elements, _)) = found.map(<[u8]>::as_chunks_mut::<N>) else { continue };
-        for (row, element) in from.iter().zip(elements) {
-            element.copy_from_slice(&rows[*row as usize][lane].to_le_bytes()[..N]);
-        }
-        done |= 1 << lane;
-    }
-    done
-}
-
-/// A lane's local memory.
-fn frame<'f>(frames: &'f mut [u8], lane: usize, context: &Context) -> &'f mut [u8] {
-    let bytes = usize::try_from(context.kernel.frame_bytes).unwrap_or(0);
-    &mut frames[lane * bytes..(lane + 1) * bytes]
-}
-
-/// The bytes of an address in a space.
-fn within<'m>(
+/// The memory that an address is in: where it begins, its bytes, and the lanes that share it.
+fn region<'m>(
     space: Space,
     address: u64,
-    bytes: usize,
-    frame: &'m mut [u8],
+    lane: usize,
+    frames: &'m mut [u8],
     context: &'m mut Context,
-) -> Option<&'m mut [u8]> {
-    let part = |all: &'m mut [u8], address: u64| {
-        let start = usize::try_from(address).ok()?;
-        all.get_mut(start..start.checked_add(bytes)?)
-    };
-    match space {
-        Space::Shared => part(context.shared, address),
-        Space::Local => part(frame, address),
-        Space::Param => part(context.parameters, address),
-        Space::Generic if address & SHARED_WINDOW != 0 => part(context.shared, address ^ SHARED_WINDOW),
-        Space::Generic if address & LOCAL_WINDOW != 0 => part(frame, address ^ LOCAL_WINDOW),
-        Space::Global | Space::Const | Space::Generic => context.memory.bytes(address, bytes),
-    }
-}
-
-fn number<const N: usize>(bytes: [u8; N]) -> u64 {
-    let mut all = [0; 8];
-    all[..N].copy_from_slice(&bytes);
-    u64::from_le_bytes(all)
+) -> Option<(u64, &'m mut [u8], u32)> {
+    let bytes = usize::try_from(context.kernel.frame_bytes).unwrap_or(0);
+    let frame = lane * bytes..(lane + 1) * bytes;
+    Some(match space {
+        Space::Shared => (0, context.shared, u32::MAX),
+        Space::Local => (0, &mut frames[frame], 1 << lane),
+        Space::Param => (0, context.parameters, u32::MAX),
+        Space::Generic if address & SHARED_WINDOW != 0 => (SHARED_WINDOW, context.shared, u32::MAX),
+        Space::Generic if address & LOCAL_WINDOW != 0 => (LOCAL_WINDOW, &mut frames[frame], 1 << lane),
+        Space::Global | Space::Const | Space::Generic => {
+            let buffer = context.memory.buffer(address)?;
+            (buffer.start, &mut buffer.bytes, u32::MAX)
+        }
+    })
 }
 
 /// A number of up to 8 bytes.
-fn read(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
+pub(super) fn read(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)),
+    }
 }
 
-fn write(bytes: &mut [u8], value: u64) {
-    let length = bytes.len();
-    bytes.copy_from_slice(&value.to_le_bytes()[..length]);
+pub(super) fn write(bytes: &mut [u8], value: u64) {
+    let value = value.to_le_bytes();
+    match bytes.len() {
+        4 => bytes.copy_from_slice(&value[..4]),
+        8 => bytes.copy_from_slice(&value),
+        length => bytes.copy_from_slice(&value[..length]),
+    }
 }
 
 /// A loaded value, extended to its register.

@@ -3,10 +3,10 @@
 use super::LIMITS;
 use super::block::Block;
 use super::memory::Memory;
+use super::names::Names;
 use super::observer::Observer;
-use crate::compute::LANES;
+use crate::compute::{LANES, Word};
 use crate::{Cause, Fault, Kernel};
-use std::collections::VecDeque;
 
 /// The order in which blocks and warps have their turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,7 +68,7 @@ pub enum Argument {
 }
 
 impl Argument {
-    fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         match self {
             Self::U64(v) => v.to_le_bytes().to_vec(),
             Self::U32(v) => v.to_le_bytes().to_vec(),
@@ -105,7 +105,7 @@ pub(crate) struct Identity {
 impl Identity {
     fn new(number: u32, launch: &Launch) -> Self {
         let Launch { grid, block, dynamic_shared, .. } = *launch;
-        Self { block: at(number, grid), blocks: grid, threads: block, dynamic_shared }
+        Self { block: index(number, grid), blocks: grid, threads: block, dynamic_shared }
     }
 
     pub(crate) fn threads_of_block(&self) -> u32 {
@@ -114,7 +114,7 @@ impl Identity {
 
     /// The index of a thread by its number in the block.
     pub(crate) fn thread(&self, number: u32) -> [u32; 3] {
-        at(number, self.threads)
+        index(number, self.threads)
     }
 
     pub(crate) fn linear_block(&self) -> u32 {
@@ -123,7 +123,7 @@ impl Identity {
 }
 
 /// The index of a number, the first axis fastest.
-fn at(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
+pub(crate) fn index(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     [number % x, number / x % y, number / x / y]
 }
 
@@ -134,8 +134,7 @@ pub(super) struct Progress {
     pub(super) thread_steps: u64,
     pub(super) budget: u64,
     pub(super) printed: String,
-    /// The arguments of 8 bytes, to name a buffer; 0 for others.
-    pub(super) arguments: Vec<u64>,
+    pub(super) names: Names,
 }
 
 /// A grid that runs.
@@ -161,25 +160,30 @@ pub(super) fn run<O: Observer>(
         thread_steps: 0,
         budget: launch.budget,
         printed: String::new(),
-        arguments: arguments.iter().map(|a| if let Argument::U64(address) = a { *address } else { 0 }).collect(),
+        names: Names::new(kernel, arguments),
     };
     let mut grid = Grid { kernel, memory, parameters: parameters(kernel, arguments)?, progress, observer };
+    let blocks: u32 = launch.grid.iter().product();
     let mut random = Random(if let Order::Random(seed) = launch.order { seed } else { 0 });
-    let mut queue: VecDeque<u32> = (0..launch.grid.iter().product()).collect();
-    match launch.order {
-        Order::Forwards => {}
-        Order::Backwards => queue.make_contiguous().reverse(),
-        Order::Random(_) => random.shuffle(queue.make_contiguous()),
-    }
+    // A random order is a walk around the grid in steps that miss no block.
+    let (first, stride) = match launch.order {
+        Order::Random(_) => (random.below(blocks), coprime(random.below(blocks), blocks)),
+        _ => (0, 1),
+    };
+    let number = |at: u32| match launch.order {
+        Order::Backwards => blocks - 1 - at,
+        _ => u32::take((u64::from(first) + u64::from(at) * u64::from(stride)) % u64::from(blocks)),
+    };
+    let mut queue = (0..blocks).map(number);
     // A block takes the place of one that has ended.
-    let mut resident: Vec<Option<Block>> = (0..queue.len().min(resident_blocks as usize)).map(|_| None).collect();
+    let mut resident: Vec<Option<Block>> = (0..blocks.min(resident_blocks)).map(|_| None).collect();
     // A random order may miss the warps that can run: then all have their turn once, in order.
     let mut is_in_order = false;
     loop {
         let mut has_run = false;
         for (place, block) in resident.iter_mut().enumerate() {
             if block.is_none()
-                && let Some(number) = queue.pop_front()
+                && let Some(number) = queue.next()
             {
                 let identity = Identity::new(number, launch);
                 grid.observer.block_starts(kernel, place, &identity);
@@ -188,7 +192,7 @@ pub(super) fn run<O: Observer>(
             let Some(running) = block else { continue };
             let order = |turn: usize, warps: usize| match launch.order {
                 Order::Backwards => warps - 1 - turn,
-                Order::Random(_) if !is_in_order => random.below(warps),
+                Order::Random(_) if !is_in_order => random.below(u32::take(warps as u64)) as usize,
                 _ => turn,
             };
             has_run |= running.turn(&mut grid, order)?;
@@ -199,11 +203,11 @@ pub(super) fn run<O: Observer>(
             }
         }
         let Some(waiting) = resident.iter().flatten().next() else {
-            if queue.is_empty() {
-                let Progress { steps, thread_steps, printed, .. } = grid.progress;
-                return Ok(Report { steps, thread_steps, resident_blocks, printed });
+            if queue.len() > 0 {
+                continue;
             }
-            continue;
+            let Progress { steps, thread_steps, printed, .. } = grid.progress;
+            return Ok(Report { steps, thread_steps, resident_blocks, printed });
         };
         if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
             let fault = waiting.waiting(kernel);
@@ -240,6 +244,8 @@ fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault>
     Ok(all)
 }
 
+/// Bytes of registers and local memory that a block may have in the emulator.
+const BLOCK_BYTES: u64 = 512 << 20;
 /// Bytes of registers of all resident blocks, if they need not be resident.
 const RESIDENT_BYTES: u64 = 256 << 20;
 
@@ -270,6 +276,12 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
     }
     let rows = (kernel.registers.len() + kernel.fixed.len()) as u64;
     let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);
+    if block_bytes > BLOCK_BYTES {
+        return refuse(format!(
+            "A block of `{}` takes {block_bytes} bytes for its registers and arrays, more than {BLOCK_BYTES}.",
+            kernel.name
+        ));
+    }
     let by_memory = if launch.is_cooperative { at_once } else { (RESIDENT_BYTES / block_bytes.max(1)).max(1) };
     Ok(u32::try_from(at_once.min(by_memory)).unwrap_or(1))
 }
@@ -278,19 +290,23 @@ fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    fn below(&mut self, limit: u32) -> u32 {
         let mut x = self.0 ^ 0x9e37_79b9_7f4a_7c15;
         x ^= x >> 12;
         x ^= x << 25;
         x ^= x >> 27;
         self.0 = x ^ 0x9e37_79b9_7f4a_7c15;
-        let high = x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
-        usize::try_from(high).unwrap_or(0) % limit.max(1)
+        u32::take(x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit.max(1)
     }
+}
 
-    fn shuffle(&mut self, all: &mut [u32]) {
-        for at in (1..all.len()).rev() {
-            all.swap(at, self.below(at + 1));
+/// The next number that has no divisor in common with another.
+fn coprime(from: u32, with: u32) -> u32 {
+    let divisor = |mut a: u32, mut b: u32| {
+        while b != 0 {
+            (a, b) = (b, a % b);
         }
-    }
+        a
+    };
+    (from.max(1)..).find(|number| divisor(*number, with) == 1).unwrap_or(1)
 }

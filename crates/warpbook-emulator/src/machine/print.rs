@@ -1,9 +1,10 @@
 //! `printf` and assertions: calls of the runtime.
 
+use super::access::{read, write};
 use super::block::Context;
 use super::warp::{Warp, lanes};
+use crate::ptx::Space;
 use crate::{Cause, Fault};
-use std::fmt::Write;
 
 /// Bytes that a launch may print; what is beyond them is dropped, as a GPU's buffer drops it.
 const MOST_PRINTED: usize = 1 << 20;
@@ -19,7 +20,8 @@ pub(super) fn print(
     context: &mut Context,
 ) -> Result<(), Fault> {
     for lane in lanes(active) {
-        let (format, arguments) = (warp.frame_value(lane, format, context), warp.frame_value(lane, arguments, context));
+        let (format, arguments) =
+            (frame_value(warp, lane, format, context), frame_value(warp, lane, arguments, context));
         let (Some(format), Some(arguments)) = (format, arguments) else { continue };
         let Some(format) = text(warp, lane, format, context) else {
             return Err(warp.fault(
@@ -36,7 +38,9 @@ pub(super) fn print(
         }
         if let Some(place) = result {
             let count = u32::try_from(format.matches('%').count()).unwrap_or(0);
-            warp.set_frame_value(lane, place, count, context);
+            if let Some(bytes) = warp.bytes(lane, (Space::Local, place.cast_unsigned()), 4, context) {
+                write(bytes, count.into());
+            }
         }
     }
     Ok(())
@@ -45,18 +49,24 @@ pub(super) fn print(
 /// The fault of an assertion that failed.
 pub(super) fn assertion(warp: &mut Warp, places: &[i64; 3], active: u32, context: &mut Context) -> Fault {
     let lane = active.trailing_zeros() as usize;
-    let message = warp.frame_value(lane, places[0], context).and_then(|address| text(warp, lane, address, context));
+    let message = frame_value(warp, lane, places[0], context).and_then(|address| text(warp, lane, address, context));
     let message = format!("The assertion `{}` failed.", message.unwrap_or_default());
     warp.fault(Cause::Trap, message, lane, context)
+}
+
+/// 8 bytes of a thread's frame.
+fn frame_value(warp: &mut Warp, lane: usize, offset: i64, context: &mut Context) -> Option<u64> {
+    warp.bytes(lane, (Space::Local, offset.cast_unsigned()), 8, context).map(|bytes| read(bytes))
 }
 
 /// A text that ends with a zero byte.
 fn text(warp: &mut Warp, lane: usize, address: u64, context: &mut Context) -> Option<String> {
     let mut bytes = Vec::new();
     while bytes.len() < MOST_TEXT {
-        match warp.generic_bytes(lane, address + bytes.len() as u64, 1, context)? {
+        match warp.bytes(lane, (Space::Generic, address.wrapping_add(bytes.len() as u64)), 1, context)? {
             [0] => break,
-            byte => bytes.extend(byte),
+            [byte] => bytes.push(*byte),
+            _ => return None,
         }
     }
     Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -71,11 +81,11 @@ struct Arguments<'w> {
 
 impl Arguments<'_> {
     fn next(&mut self, bytes: u64, context: &mut Context) -> u64 {
-        self.at = self.at.next_multiple_of(bytes);
+        self.at = self.at.checked_next_multiple_of(bytes).unwrap_or(0);
         let length = usize::try_from(bytes).unwrap_or(8);
-        let found = self.warp.generic_bytes(self.lane, self.at, length, context);
-        let value = found.map_or(0, |found| found.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)));
-        self.at += bytes;
+        let value =
+            self.warp.bytes(self.lane, (Space::Generic, self.at), length, context).map_or(0, |found| read(found));
+        self.at = self.at.wrapping_add(bytes);
         value
     }
 }
@@ -202,8 +212,7 @@ fn real(value: f64, kind: char, precision: usize) -> String {
 fn padded(mut text: String, kind: char, specification: &Specification) -> String {
     let missing = specification.width.saturating_sub(text.chars().count());
     if specification.flags.contains('-') {
-        let _ = write!(text, "{}", " ".repeat(missing));
-        return text;
+        return text + &" ".repeat(missing);
     }
     let is_number = !matches!(kind, 's' | 'c' | 'p');
     if specification.flags.contains('0') && is_number {

@@ -41,7 +41,7 @@ impl Warp {
             Action::Load(access, into) => self.load(access, into, active, context, observer)?,
             Action::Store(access, from) => self.store(access, from, active, context, observer)?,
             Action::Atomic { access, update, into, operands } => {
-                self.atomic(access, *update, *into, *operands, active, context, observer)?;
+                self.atomic(access, (*update, *into, *operands), active, context, observer)?;
             }
             Action::ActiveMask(into) => self.set(*into, active, &[active.into(); LANES]),
             Action::Clock(into) => self.set(*into, active, &[context.progress.steps; LANES]),

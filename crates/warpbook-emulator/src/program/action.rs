@@ -1,6 +1,6 @@
 //! What the interpreter executes: instructions with their operands as rows of a warp's registers.
 
-use crate::compute::{Compare, Compute};
+use crate::compute::{Combine, Compare, Compute};
 use crate::ptx::{Place, Space};
 use std::sync::Arc;
 
@@ -10,6 +10,9 @@ pub(crate) type Row = u32;
 /// No row, or no instruction.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// The new value of an atomic, from the old one and two operands.
+pub(crate) type Update = fn(u64, u64, u64) -> u64;
+
 /// One instruction, ready to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
@@ -17,6 +20,8 @@ pub(crate) struct Step {
     pub(crate) guard: Row,
     pub(crate) guard_negated: bool,
     pub(crate) action: Action,
+    /// With its modifiers; empty for the exit at the end.
+    pub(crate) opcode: Arc<str>,
     /// Where lanes that part at this instruction meet again: its immediate post-dominator; [`NONE`] if they do not.
     pub(crate) meet: u32,
     /// Line of the PTX.
@@ -49,8 +54,7 @@ pub(crate) enum Action {
     Store(Access, Vec<Row>),
     Atomic {
         access: Access,
-        /// The new value, from the old one and two operands.
-        update: fn(u64, u64, u64) -> u64,
+        update: Update,
         into: Row,
         operands: [Row; 2],
     },
@@ -90,7 +94,7 @@ pub(crate) struct Comparison {
     pub(crate) compare: Compare,
     pub(crate) from: [Row; 2],
     /// With what the outcome is combined, and whether that is negated.
-    pub(crate) combine: Option<(fn(u64, u64) -> u64, Row, bool)>,
+    pub(crate) combine: Option<(Combine, Row, bool)>,
     pub(crate) into: Row,
     /// Where the combination with the opposite outcome goes.
     pub(crate) opposite_into: Row,
@@ -179,7 +183,7 @@ pub(crate) enum CollectiveKind {
     MatchAny,
     MatchAll,
     /// `redux`, by what it makes of two values.
-    Reduce(fn(u64, u64, u64) -> u64),
+    Reduce(Update),
 }
 
 /// Which lane a value comes from.

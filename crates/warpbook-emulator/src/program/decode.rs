@@ -240,7 +240,15 @@ impl<'a> Decoder<'a> {
         let (guard, guard_negated) =
             instruction.guard.map_or((NONE, false), |(register, is_negated)| (register.0, is_negated));
         let action = self.action(instruction)?;
-        Ok(Step { guard, guard_negated, action, meet: NONE, line: instruction.at.0, place: instruction.place.clone() })
+        Ok(Step {
+            guard,
+            guard_negated,
+            action,
+            opcode: instruction.opcode.as_str().into(),
+            meet: NONE,
+            line: instruction.at.0,
+            place: instruction.place.clone(),
+        })
     }
 
     fn action(&mut self, instruction: &Instruction) -> Result<Action, Refusal> {

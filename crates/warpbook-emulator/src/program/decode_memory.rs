@@ -1,6 +1,6 @@
 //! Decoding of loads, stores and atomics.
 
-use super::action::{Access, Action, NONE, Row, Strength};
+use super::action::{Access, Action, NONE, Row, Strength, Update};
 use super::decode::Decoder;
 use crate::Refusal;
 use crate::compute::{Word, add_single};
@@ -143,7 +143,7 @@ fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
 }
 
 /// The new value of an atomic, from the old one and two operands.
-pub(super) fn update(operation: &str, ty: Type) -> Option<fn(u64, u64, u64) -> u64> {
+pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
     macro_rules! of_type {
         ($t:ident) => {
             match operation {
@@ -173,7 +173,7 @@ pub(super) fn update(operation: &str, ty: Type) -> Option<fn(u64, u64, u64) -> u
 }
 
 /// What `redux` makes of two values.
-pub(super) fn reduction(operation: &str, ty: &str) -> Option<fn(u64, u64, u64) -> u64> {
+pub(super) fn reduction(operation: &str, ty: &str) -> Option<Update> {
     match (operation, ty) {
         ("add" | "min" | "max", "u32" | "s32") | ("and" | "or" | "xor", "b32") => update(operation, Type::parse(ty)?),
         _ => None,

@@ -10,7 +10,7 @@ mod supported;
 
 pub(crate) use action::{
     Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
-    Strength,
+    Strength, Update,
 };
 pub(crate) use decode::{Fixed, Special};
 pub use supported::supported;
@@ -36,6 +36,10 @@ pub struct Kernel {
     pub(crate) frame_bytes: u64,
     /// `.maxntid`: threads that a block may have.
     pub(crate) most_threads: u64,
+    /// Addresses and names of the module's variables in global and constant memory.
+    pub(crate) variables: Vec<(u64, String)>,
+    /// The arguments' names in the source, as far as they are known.
+    pub(crate) argument_names: Vec<String>,
 }
 
 impl Kernel {
@@ -61,7 +65,9 @@ impl Kernel {
                 refusal
             })?);
         }
-        steps.push(Step { guard: NONE, guard_negated: false, action: Action::Exit, meet: NONE, line: 0, place: None });
+        let exit = Action::Exit;
+        let opcode = "".into();
+        steps.push(Step { guard: NONE, guard_negated: false, action: exit, opcode, meet: NONE, line: 0, place: None });
         flow::find_meeting_points(&mut steps);
         Ok(Self {
             name: name.to_owned(),
@@ -71,6 +77,8 @@ impl Kernel {
             fixed: decoder.fixed,
             parameters: flat.parameters.clone(),
             frame_bytes: flat.frame_bytes,
+            variables: named_variables(module, addresses),
+            argument_names: Vec::new(),
             most_threads: directive(".maxntid").map_or(1024, |numbers| numbers.iter().product()),
         })
     }
@@ -81,11 +89,22 @@ impl Kernel {
         &self.name
     }
 
+    /// Sets the names that messages give to the arguments.
+    #[must_use]
+    pub fn with_argument_names(self, names: &[&str]) -> Self {
+        Self { argument_names: names.iter().map(|name| (*name).to_owned()).collect(), ..self }
+    }
+
     /// Number of instructions, with those of the functions that it calls.
     #[must_use]
     pub fn instructions(&self) -> usize {
         self.steps.len()
     }
+}
+
+fn named_variables(module: &Module, addresses: &[u64]) -> Vec<(u64, String)> {
+    let named = module.variables.iter().zip(addresses).filter(|(_, address)| **address != 0);
+    named.map(|(variable, address)| (*address, variable.name.clone())).collect()
 }
 
 /// Bytes of a register's type; a predicate takes one.

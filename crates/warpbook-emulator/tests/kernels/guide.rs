@@ -1,6 +1,6 @@
 //! The guide's pairs: all take two arrays, a number of elements, and a size.
 
-use crate::machine::{Element, Machine, assert_close, over_items, real, whole};
+use crate::machine::{Element, Machine, assert_close, real, whole};
 use warpbook_emulator::{Argument, LIMITS};
 use warpbook_kernels::{Launch, guide};
 use warpbook_record::{Dim, Grid, KernelSpec};

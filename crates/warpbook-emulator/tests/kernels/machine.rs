@@ -7,7 +7,7 @@ use warpbook_kernels::Launch as Shape;
 use warpbook_record::{KernelSpec, Tile};
 
 /// NVRTC, which every test here needs.
-static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(None).unwrap_or_else(|e| panic!("{e}")));
+pub static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(None).unwrap_or_else(|e| panic!("{e}")));
 
 /// The PTX of a kernel's file with a tile.
 pub fn ptx(spec: &KernelSpec, tile: &Tile) -> String {

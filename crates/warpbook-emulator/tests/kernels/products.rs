@@ -60,11 +60,15 @@ const RUNGS: [&str; 7] =
 
 #[test]
 fn products_of_whole_tiles_are_those_of_the_cpu() {
-    RUNGS.map(|id| check(id, [128, 128, 64], PLAIN));
+    for id in RUNGS {
+        check(id, [128, 128, 64], PLAIN);
+    }
 }
 
 #[test]
 fn products_of_odd_sizes_with_transposes_and_epilogues_are_those_of_the_cpu() {
     let form = Form { trans_a: true, trans_b: true, epilogue: Epilogue::BiasRelu, ..PLAIN };
-    RUNGS.map(|id| check(id, [37, 53, 29], form));
+    for id in RUNGS {
+        check(id, [37, 53, 29], form);
+    }
 }
