@@ -59,6 +59,10 @@ pub enum Cause {
     OutOfBounds,
     /// An address that is not a multiple of the access's size.
     Misaligned,
+    /// A value that nobody has written decides something.
+    Unwritten,
+    /// Two threads access the same byte, one writes it, and nothing orders them.
+    Race,
     /// Threads wait for others that never come.
     Barrier,
     /// The budget of steps is used up.

@@ -21,13 +21,19 @@
 //! operation and barrier. A launch without one is compiled without these calls.
 #![forbid(unsafe_code)]
 
+mod checks;
 mod compute;
+mod counts;
 mod error;
 mod machine;
 mod program;
 mod ptx;
+mod verdict;
 
+pub use checks::Note;
+pub use counts::{Counts, LineCounts};
 pub use error::{Cause, Fault, Refusal, Thread};
 pub use machine::{Argument, Gpu, LIMITS, Launch, Limits, Loaded, Order, Report};
 pub use program::{Kernel, supported};
 pub use ptx::{Module, Place};
+pub use verdict::Verdict;

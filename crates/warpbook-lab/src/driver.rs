@@ -473,12 +473,14 @@ impl Ladder<'_> {
 
 /// The finding of a run that a fault has ended.
 fn emulated(fault: &Fault) -> Emulated {
-    let place = fault.place.as_ref();
+    // Of a function that was inlined, the line that calls it.
+    let place = fault.place.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
+    let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
     let finding = Finding {
         cause: snake_case(&format!("{:?}", fault.cause)),
         message: fault.to_string(),
-        file: place.map(|place| place.file.to_string()),
-        line: place.map(|place| place.line),
+        file,
+        line,
     };
     Emulated { orders: vec!["forwards".into()], finding: Some(finding), lines: Vec::new() }
 }

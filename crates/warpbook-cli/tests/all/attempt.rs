@@ -1,4 +1,4 @@
-//! Tests of `warpbook attempt` with the user's own kernels, right and wrong. Those that run need a GPU.
+//! Tests of `warpbook attempt` with the user's own kernels, right and wrong. Those that are timed need a GPU; the emulator runs others.
 
 use crate::common::program;
 use std::fs;
@@ -104,10 +104,26 @@ fn the_compiler_is_heard_without_a_gpu() {
     let record = place.folder.path().join("own.json");
     let out = ["--out", record.to_str().unwrap()];
     let done = place.attempt(&source("02_coalesced"), &[&cpu[..], &out].concat(), &[]);
-    done.expect(0, &["registers a thread", "not run: needs a GPU", "Record: "]);
+    done.expect(0, &["registers a thread", "Unchanged: nothing was tried.", "Record: "]);
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
     assert_eq!(run.sources["live/own.cu"], source("02_coalesced"));
     assert_eq!((run.rungs[0].id.as_ref(), run.counts()), ("02_coalesced+own", (0, 1, 0)));
+}
+
+#[test]
+fn the_emulator_says_what_is_right_and_gives_no_time() {
+    let Some(place) = Place::new() else { return };
+    let record = place.folder.path().join("own.json");
+    let words = ["--like", "02_coalesced", "--emulate"];
+    let out = ["--out", record.to_str().unwrap()];
+    let done = place.attempt(&tried("02_coalesced"), &[&words[..], &out].concat(), &[]);
+    done.expect(0, &["Right: at ", "It ran in the emulator, which has no times"]);
+    let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
+    assert!(run.measurements[0].is_right_in_emulator() && run.measurements[0].samples_us.is_empty());
+    let wrong = changed("02_coalesced", "b[index_b(kk, column, ldb)]", "b[index_b(column, kk, ldb)]");
+    place.attempt(&wrong, &words, &[]).expect(1, &["In a product of", "B"]);
+    let by_name = ["--like", "02_coalesced", "--device", "emulator"];
+    place.attempt(&tried("02_coalesced"), &by_name, &[]).expect(0, &["It ran in the emulator"]);
 }
 
 /// Rungs of other experiments that a learner's kernel can replace, with the sentence that a right one gets on a GPU.
@@ -120,11 +136,10 @@ fn rungs_of_other_experiments_are_known() {
         let output = Command::new(&place.program).args(["attempt", "--like", like]).output().unwrap();
         let source = String::from_utf8(output.stdout).unwrap();
         assert!(source.contains("__global__"), "{like}");
+        let twin = format!("{source}\nconstexpr int TRIED = 1;\n");
+        place.attempt(&twin, &["--like", like, "--emulate"], &[]).expect(0, &["Right: at "]);
         if testing::gpu("rungs_of_other_experiments_are_known").is_some() {
-            let twin = format!("{source}\nconstexpr int TRIED = 1;\n");
-            place.attempt(&twin, &["--like", like], &[]).expect(0, &["Right: at "]);
-        } else {
-            place.attempt(&source, &["--like", like, "--device", "cpu"], &[]).expect(0, &["not run: needs a GPU"]);
+            place.attempt(&twin, &["--like", like], &[]).expect(0, &["Right: at ", "as fast as"]);
         }
     }
     let refused = |words: &[&str], why: &str| {

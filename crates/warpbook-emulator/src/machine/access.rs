@@ -81,7 +81,10 @@ impl Warp {
             && let Some(lane) = lanes(active).find(|lane| is_misaligned(addresses[*lane]))
         {
             let (verb, address) = (verb(kind), addresses[lane]);
-            let message = format!("The kernel {verb} {bytes} bytes at {address:#x}, which is no multiple of {bytes}.");
+            let place = context.describe(access.space, address, bytes as u64);
+            let message = format!(
+                "The kernel {verb} {bytes} bytes at {address:#x}, which is no multiple of {bytes}; it is {place}."
+            );
             return Err(self.fault(Cause::Misaligned, message, lane, context));
         }
         if !O::IS_OFF && access.space != Space::Param {
@@ -140,7 +143,7 @@ impl Warp {
         address: u64,
         context: &Context,
     ) -> Fault {
-        let (verb, place) = (verb(kind), context.describe(space, address));
+        let (verb, place) = (verb(kind), context.describe(space, address, bytes as u64));
         self.fault(Cause::OutOfBounds, format!("The kernel {verb} {bytes} bytes {place}."), lane, context)
     }
 

@@ -42,8 +42,8 @@ impl Context<'_> {
         Err(Fault::new(Cause::Endless, message))
     }
 
-    /// Where an address is that is outside everything.
-    pub(super) fn describe(&self, space: Space, address: u64) -> String {
+    /// Where an access of so many bytes is that is outside everything.
+    pub(super) fn describe(&self, space: Space, address: u64, bytes: u64) -> String {
         let outside = |name: &str, address: u64, length: usize| {
             format!("at offset {address} of {name}, which has {length} bytes")
         };
@@ -55,23 +55,31 @@ impl Context<'_> {
             Space::Local => {
                 format!("at offset {address} of the thread's local memory, which has {} bytes", self.kernel.frame_bytes)
             }
-            Space::Generic if address & LOCAL_WINDOW != 0 => self.describe(Space::Local, address ^ LOCAL_WINDOW),
+            Space::Generic if address & LOCAL_WINDOW != 0 => self.describe(Space::Local, address ^ LOCAL_WINDOW, bytes),
             Space::Param => outside("the parameters", address, self.parameters.len()),
-            Space::Global | Space::Const | Space::Generic => self.describe_global(address),
+            Space::Global | Space::Const | Space::Generic => self.describe_global(address, bytes),
         }
     }
 
-    fn describe_global(&self, address: u64) -> String {
+    fn describe_global(&self, address: u64, bytes: u64) -> String {
         let near = self.memory.nearest(address).filter(|buffer| address.abs_diff(buffer.start) < 1 << 40);
         let Some(buffer) = near else { return format!("at {address:#x}, far from every buffer") };
         let length = buffer.bytes.len() as u64;
-        let name = match self.progress.arguments.iter().position(|argument| *argument == buffer.start) {
-            Some(index) => format!("argument {}, which has {length} bytes", index + 1),
+        let name = match self.progress.names.find(buffer.start) {
+            Some(name) => format!("{name}, which has {length} bytes"),
             None => format!("a buffer of {length} bytes"),
         };
         match address {
-            a if a < buffer.start => format!("{} bytes before {name}", buffer.start - a),
-            a => format!("at offset {} of {name}", a - buffer.start),
+            a if a < buffer.start => {
+                let distance = buffer.start - a;
+                format!("{distance} bytes before {name}: element -{}", distance.div_ceil(bytes))
+            }
+            a => {
+                let offset = a - buffer.start;
+                let outside = (offset + bytes).saturating_sub(length);
+                let far = if outside > 0 { format!(", {outside} bytes outside") } else { String::new() };
+                format!("at offset {offset} of {name}: element {}{far}", offset / bytes)
+            }
         }
     }
 }

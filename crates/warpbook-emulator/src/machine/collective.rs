@@ -103,8 +103,8 @@ fn outcome(kind: CollectiveKind, operands: &[Lanes; 3], mask: u32) -> (Lanes, La
 }
 
 /// The lane that each lane's value comes from, as the PTX ISA defines it, and whether it is in range.
-fn shuffle(mode: Shuffle, [value, by, clamp]: &[Lanes; 3]) -> (Lanes, Lanes) {
-    let source = |lane: usize| {
+pub(crate) fn sources(mode: Shuffle, by: &Lanes, clamp: &Lanes) -> [(usize, bool); LANES] {
+    std::array::from_fn(|lane| {
         let (by, clamp, segment) = (by[lane] & 31, clamp[lane] & 31, clamp[lane] >> 8 & 31);
         let lane = lane as u64;
         let last = (lane & segment) | (clamp & !segment);
@@ -116,8 +116,12 @@ fn shuffle(mode: Shuffle, [value, by, clamp]: &[Lanes; 3]) -> (Lanes, Lanes) {
             Shuffle::Index => (first | (by & !segment), first | (by & !segment) <= last),
         };
         (usize::try_from(if is_in_range { from } else { lane }).unwrap_or(0), is_in_range)
-    };
-    (std::array::from_fn(|lane| value[source(lane).0]), std::array::from_fn(|lane| source(lane).1.into()))
+    })
+}
+
+fn shuffle(mode: Shuffle, [value, by, clamp]: &[Lanes; 3]) -> (Lanes, Lanes) {
+    let sources = sources(mode, by, clamp);
+    (sources.map(|(from, _)| value[from]), sources.map(|(_, is_in_range)| is_in_range.into()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::LIMITS;
 use super::block::Block;
 use super::memory::Memory;
+use super::names::Names;
 use super::observer::Observer;
 use crate::compute::{LANES, Word};
 use crate::{Cause, Fault, Kernel};
@@ -67,7 +68,7 @@ pub enum Argument {
 }
 
 impl Argument {
-    fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         match self {
             Self::U64(v) => v.to_le_bytes().to_vec(),
             Self::U32(v) => v.to_le_bytes().to_vec(),
@@ -104,7 +105,7 @@ pub(crate) struct Identity {
 impl Identity {
     fn new(number: u32, launch: &Launch) -> Self {
         let Launch { grid, block, dynamic_shared, .. } = *launch;
-        Self { block: at(number, grid), blocks: grid, threads: block, dynamic_shared }
+        Self { block: index(number, grid), blocks: grid, threads: block, dynamic_shared }
     }
 
     pub(crate) fn threads_of_block(&self) -> u32 {
@@ -113,7 +114,7 @@ impl Identity {
 
     /// The index of a thread by its number in the block.
     pub(crate) fn thread(&self, number: u32) -> [u32; 3] {
-        at(number, self.threads)
+        index(number, self.threads)
     }
 
     pub(crate) fn linear_block(&self) -> u32 {
@@ -122,7 +123,7 @@ impl Identity {
 }
 
 /// The index of a number, the first axis fastest.
-fn at(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
+pub(crate) fn index(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     [number % x, number / x % y, number / x / y]
 }
 
@@ -133,8 +134,7 @@ pub(super) struct Progress {
     pub(super) thread_steps: u64,
     pub(super) budget: u64,
     pub(super) printed: String,
-    /// The arguments of 8 bytes, to name a buffer; 0 for others.
-    pub(super) arguments: Vec<u64>,
+    pub(super) names: Names,
 }
 
 /// Rounds of turns after which more blocks are begun if none has ended.
@@ -163,7 +163,7 @@ pub(super) fn run<O: Observer>(
         thread_steps: 0,
         budget: launch.budget,
         printed: String::new(),
-        arguments: arguments.iter().map(|a| if let Argument::U64(address) = a { *address } else { 0 }).collect(),
+        names: Names::new(kernel, arguments),
     };
     let mut grid = Grid { kernel, memory, parameters: parameters(kernel, arguments)?, progress, observer };
     let blocks: u32 = launch.grid.iter().product();

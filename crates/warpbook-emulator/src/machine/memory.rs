@@ -6,28 +6,38 @@ use crate::{Cause, Fault};
 
 /// Where buffers begin, far from address 0.
 const FIRST: u64 = 0x7_0000_0000;
-/// Bytes between buffers that belong to nobody.
-const RED_ZONE: u64 = 4096;
+/// Bytes between buffers that belong to nobody: more than any index of 32 bits reaches in an array of numbers of 4 bytes.
+const RED_ZONE: u64 = 16 << 30;
 /// What new memory holds: NaN, and -1.
 pub(super) const POISON: u8 = 0xff;
 
+/// Which bits of a buffer nobody has written.
+#[derive(Debug, Clone)]
+pub(crate) enum Unwritten {
+    All,
+    Nothing,
+    /// Set bits are those that nobody has written, byte by byte.
+    Bits(Vec<u8>),
+}
+
 /// A part of global memory.
-#[derive(Debug)]
-pub(super) struct Buffer {
-    pub(super) start: u64,
-    pub(super) bytes: Vec<u8>,
+#[derive(Debug, Clone)]
+pub(crate) struct Buffer {
+    pub(crate) start: u64,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) unwritten: Unwritten,
 }
 
 impl Buffer {
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 }
 
 /// All buffers, by their addresses.
-#[derive(Debug, Default)]
-pub(super) struct Memory {
-    buffers: Vec<Buffer>,
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Memory {
+    pub(crate) buffers: Vec<Buffer>,
     /// The buffer that was found last.
     last: usize,
     used: u64,
@@ -45,7 +55,7 @@ impl Memory {
             return Err(Fault::new(Cause::Launch, message));
         }
         self.used += bytes;
-        self.buffers.push(Buffer { start, bytes: vec![POISON; length] });
+        self.buffers.push(Buffer { start, bytes: vec![POISON; length], unwritten: Unwritten::All });
         Ok(start)
     }
 
@@ -76,6 +86,33 @@ impl Memory {
         });
         let message = || format!("{length} bytes at address {address:#x} are not in one buffer.");
         found.ok_or_else(|| Fault::new(Cause::OutOfBounds, message()))
+    }
+
+    /// The buffer that an address is in, if it is one of the launch.
+    pub(crate) fn find(&self, address: u64) -> Option<&Buffer> {
+        let at = self.buffers.partition_point(|buffer| buffer.start <= address).checked_sub(1)?;
+        self.buffers.get(at).filter(|buffer| address < buffer.end())
+    }
+
+    /// Notes that the host has written bytes of a buffer.
+    pub(super) fn note_written(&mut self, address: u64, length: usize) {
+        let Some(buffer) = self.buffer(address) else { return };
+        let start = usize::try_from(address - buffer.start).unwrap_or(0);
+        if length == buffer.bytes.len() {
+            buffer.unwritten = Unwritten::Nothing;
+            return;
+        }
+        if matches!(buffer.unwritten, Unwritten::All) {
+            buffer.unwritten = Unwritten::Bits(vec![0xff; buffer.bytes.len()]);
+        }
+        if let Unwritten::Bits(bits) = &mut buffer.unwritten {
+            bits[start..start + length].fill(0);
+        }
+    }
+
+    /// Takes everything for written, as after a launch without checks.
+    pub(super) fn take_for_written(&mut self) {
+        self.buffers.iter_mut().for_each(|buffer| buffer.unwritten = Unwritten::Nothing);
     }
 
     /// The buffer that an address is in or next to.

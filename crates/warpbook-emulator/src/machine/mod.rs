@@ -7,6 +7,7 @@ mod block;
 mod collective;
 mod launch;
 mod memory;
+mod names;
 mod observer;
 mod print;
 mod step;
@@ -16,8 +17,12 @@ pub use launch::{Argument, Launch, Order, Report};
 
 use crate::ptx::Space;
 use crate::{Fault, Kernel, Module, Refusal};
-use memory::Memory;
-pub(crate) use observer::Observer;
+pub(crate) use collective::sources;
+pub(crate) use launch::{Identity, index};
+pub(crate) use memory::{Memory, Unwritten};
+pub(crate) use names::Names;
+pub(crate) use observer::{Moment, Observer, Use};
+pub(crate) use warp::lanes;
 
 /// Generic addresses of shared memory have this bit.
 pub(crate) const SHARED_WINDOW: u64 = 1 << 56;
@@ -63,7 +68,7 @@ pub const LIMITS: Limits = Limits {
 /// An emulated GPU with its memory.
 #[derive(Debug, Default)]
 pub struct Gpu {
-    memory: Memory,
+    pub(crate) memory: Memory,
 }
 
 /// A module whose variables have their places in a GPU's memory.
@@ -109,6 +114,7 @@ impl Gpu {
     /// If they do not fit into one buffer.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         self.memory.host_bytes(address, bytes.len())?.copy_from_slice(bytes);
+        self.memory.note_written(address, bytes.len());
         Ok(())
     }
 
@@ -134,6 +140,7 @@ impl Gpu {
                 let bytes = self.memory.host_bytes(address, usize::try_from(variable.bytes).unwrap_or(0))?;
                 bytes.fill(0);
                 bytes[..variable.initial.len()].copy_from_slice(&variable.initial);
+                self.memory.note_written(address, usize::try_from(variable.bytes).unwrap_or(0));
             }
             addresses.push(address);
         }
@@ -145,7 +152,9 @@ impl Gpu {
     /// # Errors
     /// If the launch is not possible, and if the kernel does what it must not; memory then is as the kernel left it.
     pub fn launch(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
-        self.launch_observed(kernel, launch, arguments, &mut ())
+        let report = self.launch_observed(kernel, launch, arguments, &mut ());
+        self.memory.take_for_written();
+        report
     }
 
     /// Runs a kernel to its end, under the eyes of checks and counts.

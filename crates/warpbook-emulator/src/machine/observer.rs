@@ -3,6 +3,7 @@
 //! A launch is generic over its observer: that of no check, `()`, is compiled to nothing. Several are joined as a pair.
 
 use super::launch::Identity;
+use super::memory::Memory;
 use crate::compute::Lanes;
 use crate::program::{Access, Collective, Kernel, Step};
 use crate::{Fault, Thread};
@@ -22,6 +23,9 @@ pub(crate) struct Moment<'a> {
     pub(crate) lanes: u32,
     pub(crate) active: u32,
     pub(crate) rows: &'a [Lanes],
+    /// Global memory and the block's shared memory, before the instruction.
+    pub(crate) memory: &'a Memory,
+    pub(crate) shared: &'a [u8],
 }
 
 impl<'a> Moment<'a> {
@@ -61,7 +65,7 @@ pub(crate) trait Observer {
         Ok(())
     }
 
-    /// The active lanes are about to access memory at these generic addresses ([`space_of`](super::space_of) tells their space), which are valid. An access has
+    /// The active lanes are about to access memory at these generic addresses (windows tell their space), which are valid. An access has
     /// so many elements of `access.bytes` bytes.
     fn access(
         &mut self,

@@ -66,7 +66,7 @@ pub(super) struct Warp {
 }
 
 /// The lanes that a mask names.
-pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut left = mask;
     std::iter::from_fn(move || {
         (left != 0).then(|| {
@@ -104,9 +104,20 @@ impl Warp {
     }
 
     /// What an observer sees of the instruction that runs.
-    pub(super) fn moment<'a>(&'a self, active: u32, context: &Context<'a>) -> Moment<'a> {
-        let Context { kernel, identity, resident, at, lanes, .. } = *context;
-        Moment { kernel, identity, resident, warp: self.number, at, lanes, active, rows: &self.rows }
+    pub(super) fn moment<'a>(&'a self, active: u32, context: &'a Context) -> Moment<'a> {
+        let Context { kernel, identity, resident, at, lanes, memory, shared, .. } = context;
+        Moment {
+            kernel,
+            identity,
+            resident: *resident,
+            warp: self.number,
+            at: *at,
+            lanes: *lanes,
+            active,
+            rows: &self.rows,
+            memory,
+            shared,
+        }
     }
 
     /// Gives every split that can run a turn; returns true if one has run.

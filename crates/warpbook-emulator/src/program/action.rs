@@ -20,6 +20,8 @@ pub(crate) struct Step {
     pub(crate) guard: Row,
     pub(crate) guard_negated: bool,
     pub(crate) action: Action,
+    /// With its modifiers; empty for the exit at the end.
+    pub(crate) opcode: Arc<str>,
     /// Where lanes that part at this instruction meet again: its immediate post-dominator; [`NONE`] if they do not.
     pub(crate) meet: u32,
     /// Line of the PTX.

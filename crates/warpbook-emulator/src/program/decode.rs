@@ -260,7 +260,7 @@ impl Decoder<'_> {
         };
         let [into, from] = self.take::<2>(instruction)?;
         let (into, from) = (self.result(instruction, into)?, self.row(instruction, from, 8)?);
-        Ok(Action::Compute { compute: compute::Compute::One(is_in), into, from: [from, NONE, NONE, NONE] })
+        Ok(Action::Compute { compute: Compute::One(is_in), into, from: [from, NONE, NONE, NONE] })
     }
 
     /// Bytes of the register that a value is loaded into.

@@ -96,6 +96,7 @@ impl<'m> Decoder<'m> {
             guard: NONE,
             guard_negated: false,
             action: Action::Exit,
+            opcode: "".into(),
             meet: NONE,
             line: 0,
             place: None,
@@ -160,8 +161,8 @@ impl<'m> Decoder<'m> {
         };
         let is_return = self.callers.len() > 1 && instruction.opcode.split('.').next() == Some("ret");
         let action = if is_return { Action::Branch(end) } else { self.action(instruction)? };
-        let (line, place) = (instruction.at.0, instruction.place.clone());
-        self.steps.push(Step { guard, guard_negated, action, meet: NONE, line, place });
+        let (line, place, opcode) = (instruction.at.0, instruction.place.clone(), instruction.opcode.as_str().into());
+        self.steps.push(Step { guard, guard_negated, action, opcode, meet: NONE, line, place });
         Ok(())
     }
 

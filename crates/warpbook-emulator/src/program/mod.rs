@@ -11,7 +11,7 @@ mod supported;
 
 pub(crate) use action::{
     Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
-    Update,
+    Strength, Update,
 };
 pub(crate) use rows::{RowKind, Special};
 pub use supported::supported;
@@ -34,6 +34,10 @@ pub struct Kernel {
     pub(crate) frame_bytes: u64,
     /// `.maxntid`: threads that a block may have.
     pub(crate) most_threads: u64,
+    /// Addresses and names of the module's variables in global and constant memory.
+    pub(crate) variables: Vec<(u64, String)>,
+    /// The arguments' names in the source, as far as they are known.
+    pub(crate) argument_names: Vec<String>,
 }
 
 impl Kernel {
@@ -55,7 +59,17 @@ impl Kernel {
         let Decoder { mut steps, rows, frame_bytes, shared_bytes, .. } = decoder;
         flow::find_meeting_points(&mut steps);
         let most_threads = directive(".maxntid").map_or(1024, |n| n.iter().fold(1, |a, b| u64::saturating_mul(a, *b)));
-        Ok(Self { name: name.to_owned(), steps, rows, parameters, shared_bytes, frame_bytes, most_threads })
+        Ok(Self {
+            name: name.to_owned(),
+            steps,
+            rows,
+            parameters,
+            shared_bytes,
+            frame_bytes,
+            most_threads,
+            variables: named_variables(module, addresses),
+            argument_names: Vec::new(),
+        })
     }
 
     /// The kernel's name.
@@ -64,9 +78,20 @@ impl Kernel {
         &self.name
     }
 
+    /// Sets the names that messages give to the arguments.
+    #[must_use]
+    pub fn with_argument_names(self, names: &[&str]) -> Self {
+        Self { argument_names: names.iter().map(|name| (*name).to_owned()).collect(), ..self }
+    }
+
     /// Number of instructions, with those of the functions that it calls.
     #[must_use]
     pub fn instructions(&self) -> usize {
         self.steps.len()
     }
+}
+
+fn named_variables(module: &Module, addresses: &[u64]) -> Vec<(u64, String)> {
+    let named = module.variables.iter().zip(addresses).filter(|(_, address)| **address != 0);
+    named.map(|(variable, address)| (*address, variable.name.clone())).collect()
 }

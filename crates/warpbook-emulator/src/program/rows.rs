@@ -12,6 +12,16 @@ pub(crate) enum RowKind {
     Special(Special),
 }
 
+impl RowKind {
+    /// The bits of a register; 0 if the row is no register.
+    pub(crate) fn register_mask(self) -> u64 {
+        match self {
+            Self::Register(bytes) => u64::MAX >> (64 - 8 * bytes),
+            _ => 0,
+        }
+    }
+}
+
 /// A register that the hardware sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Special {

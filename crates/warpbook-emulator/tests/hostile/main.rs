@@ -35,7 +35,15 @@ impl Random {
 
 /// Words, numbers, single signs and spaces, which together are the text.
 fn tokens(text: &str) -> Vec<&str> {
-    let kind = |c: char| if c.is_alphanumeric() || "_.%$".contains(c) { 0 } else if c.is_whitespace() { 1 } else { 2 };
+    let kind = |c: char| {
+        if c.is_alphanumeric() || "_.%$".contains(c) {
+            0
+        } else if c.is_whitespace() {
+            1
+        } else {
+            2
+        }
+    };
     let mut all = Vec::new();
     let mut start = 0;
     let chars: Vec<(usize, char)> = text.char_indices().collect();
@@ -66,7 +74,22 @@ fn mutated(program: &str, others: &[&str], random: &mut Random) -> String {
             }
             3 => all[at] = others[random.below(others.len())].to_owned(),
             4 => {
-                let numbers = ["0", "1", "-1", "31", "32", "255", "4294967295", "4294967296", "-2147483648", "9223372036854775807", "18446744073709551615", "0x7fffffffffffffff", "0f7F800000", "99999999999999999999"];
+                let numbers = [
+                    "0",
+                    "1",
+                    "-1",
+                    "31",
+                    "32",
+                    "255",
+                    "4294967295",
+                    "4294967296",
+                    "-2147483648",
+                    "9223372036854775807",
+                    "18446744073709551615",
+                    "0x7fffffffffffffff",
+                    "0f7F800000",
+                    "99999999999999999999",
+                ];
                 all[at] = numbers[random.below(numbers.len())].to_owned();
             }
             5 => {
@@ -114,7 +137,8 @@ fn run(text: &str) -> &'static str {
     };
     let buffers = [(); 3].map(|()| gpu.allocate(4096).unwrap());
     buffers.iter().for_each(|buffer| gpu.write(*buffer, &[1; 4096]).unwrap());
-    let arguments: Vec<Argument> = buffers.iter().map(|buffer| Argument::U64(*buffer)).chain([Argument::U32(64)]).collect();
+    let arguments: Vec<Argument> =
+        buffers.iter().map(|buffer| Argument::U64(*buffer)).chain([Argument::U32(64)]).collect();
     let launch = Launch { budget: STEPS, ..Launch::new(2, 64) };
     match gpu.launch(&kernel, &launch, &arguments) {
         Ok(report) => {

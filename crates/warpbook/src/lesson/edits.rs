@@ -17,7 +17,8 @@ pub fn variant(rung: &str) -> Result<LiveKernel> {
     LiveKernel::variant(found)
 }
 
-/// Compiles an edited kernel of the regression, checks it, and times it with its rung at 5 M points; without a GPU it is compiled only.
+/// Compiles an edited kernel of the regression, checks it, and times it with its rung at 5 M points; without a GPU it runs in the emulator, at few points
+/// and without a time.
 ///
 /// # Errors
 /// For the reasons of [`Lab::attempt_at`].

@@ -7,7 +7,7 @@ use warpbook_kernels::regression::{
     self, CLUSTER_BLOCKS, LOG_EVERY, Placement, Residency, Room, multivariate_points_at_once, multivariate_split, place,
 };
 use warpbook_lab::{Error, Result};
-use warpbook_record::{KernelSpec, KernelStats, Rung, Tile};
+use warpbook_record::{Define, KernelSpec, KernelStats, Rung, Tile};
 
 /// Number of 64-bit words in a block's slot of `PairExchange`, and of the rounds that alternate.
 const SLOT_WORDS: usize = 8;
@@ -101,10 +101,17 @@ impl Maker<'_> {
         let most_groups = settings
             .tile
             .and_then(|t| grid.tile(t))
+            .or(grid.tiles.first())
             .and_then(|t| t.get("REGISTER_GROUPS"))
             .map_or(u64::MAX, i64::unsigned_abs);
         let of_groups = |spec: &KernelSpec, r: &Residency| -> Result<Kernel> {
-            Ok(device.kernel(spec, choose_tile(spec, Some(&r.tile_id()))?)?)
+            if let Some(tile) = spec.tile(&r.tile_id()) {
+                return Ok(device.kernel(spec, tile)?);
+            }
+            // A learner's kernel has one tile, which may have more groups than there are points for.
+            let mut tile = choose_tile(spec, None)?.clone();
+            tile.set(Define::new("REGISTER_GROUPS", r.register_groups.cast_signed()));
+            Ok(device.kernel(spec, &Tile { id: r.tile_id().into(), ..tile })?)
         };
         let room = |cluster_blocks| Room {
             multiprocessors: info.multiprocessors,

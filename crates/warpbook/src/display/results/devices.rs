@@ -32,7 +32,7 @@ fn clocks(c: &ClockReport) -> String {
 }
 
 fn facts(d: &DeviceInfo) -> Facts {
-    let gpu = d.kind == DeviceKind::Cuda;
+    let gpu = matches!(d.kind, DeviceKind::Cuda | DeviceKind::Emulator);
     Facts::new()
         .add("chosen as", d.selector())
         .add("memory", figures::bytes(d.memory_bytes))
@@ -72,6 +72,7 @@ fn lab_facts(lab: &Lab) -> Facts {
     let plural = if bench.warmup == 1 { "" } else { "s" };
     let timing =
         format!("{} warm-up{plural}, then up to {} samples within {} s", bench.warmup, bench.samples, bench.budget_s);
+    let timing = if lab.is_emulated() { "none: the emulator has no times".into() } else { timing };
     Facts::new()
         .add("device", format!("{} ({})", info.name, info.selector()))
         .maybe("compute capability", capability(info))

@@ -1,0 +1,132 @@
+//! Who has seen what of whom: vector clocks in layers, of whole blocks, warps and single threads.
+//!
+//! Time is one number that grows with every synchronisation. A clock holds of others up to which time its thread has seen what they did; after a barrier all
+//! threads of a block share one clock, so that clocks stay small.
+
+use std::rc::Rc;
+
+/// Which threads an entry of a clock is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Who {
+    Thread { block: u32, thread: u32 },
+    Warp { block: u32, warp: u32 },
+    Block { block: u32 },
+}
+
+impl Who {
+    fn key(self) -> u64 {
+        let (block, rest) = match self {
+            Self::Thread { block, thread } => (block, thread),
+            Self::Warp { block, warp } => (block, 1 << 16 | warp),
+            Self::Block { block } => (block, u32::MAX),
+        };
+        u64::from(block) << 32 | u64::from(rest)
+    }
+}
+
+/// Times up to which others have been seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Clock {
+    /// The block that the clock's thread belongs to, and up to when all of it has been seen.
+    block: u32,
+    floor: u32,
+    /// Sorted by [`Who::key`].
+    entries: Vec<(u64, u32)>,
+}
+
+impl Clock {
+    pub(super) fn new(block: u32) -> Self {
+        Self { block, ..Self::default() }
+    }
+
+    fn entry(&self, who: Who) -> u32 {
+        match self.entries.binary_search_by_key(&who.key(), |(key, _)| *key) {
+            Ok(at) => self.entries[at].1,
+            Err(_) => 0,
+        }
+    }
+
+    /// True if what a thread did at a time has been seen.
+    pub(super) fn has_seen(&self, block: u32, thread: u32, time: u32) -> bool {
+        if block == self.block && self.floor > time {
+            return true;
+        }
+        if self.entries.is_empty() {
+            return false;
+        }
+        let layers = [Who::Block { block }, Who::Warp { block, warp: thread / 32 }, Who::Thread { block, thread }];
+        layers.into_iter().any(|who| self.entry(who) > time)
+    }
+
+    /// True if what any thread of a block did at a time has been seen.
+    pub(super) fn has_seen_block(&self, block: u32, time: u32) -> bool {
+        if block == self.block { self.floor > time } else { self.entry(Who::Block { block }) > time }
+    }
+
+    /// True if something that a warp did at a time has been seen, be it of one of its threads only.
+    pub(super) fn has_seen_warp(&self, block: u32, warp: u32, time: u32) -> bool {
+        (0..32).any(|lane| self.has_seen(block, warp * 32 + lane, time))
+    }
+
+    /// Adds that someone has been seen up to a time.
+    pub(super) fn see(&mut self, who: Who, time: u32) {
+        if who == (Who::Block { block: self.block }) {
+            self.floor = self.floor.max(time);
+            let own = u64::from(self.block);
+            self.entries.retain(|(key, _)| key >> 32 != own);
+            return;
+        }
+        match self.entries.binary_search_by_key(&who.key(), |(key, _)| *key) {
+            Ok(at) => self.entries[at].1 = self.entries[at].1.max(time),
+            Err(at) => self.entries.insert(at, (who.key(), time)),
+        }
+        if let Who::Block { block } = who {
+            let is_newer = |(key, seen): &(u64, u32)| key >> 32 != u64::from(block) || *seen >= time;
+            self.entries.retain(is_newer);
+        }
+    }
+
+    /// Adds everything that another clock has seen.
+    fn join(&mut self, other: &Self) {
+        let block = other.block;
+        if other.floor > 0 {
+            self.see(Who::Block { block }, other.floor);
+        }
+        for (key, time) in &other.entries {
+            if *key == (Who::Block { block: self.block }).key() {
+                self.floor = self.floor.max(*time);
+                continue;
+            }
+            match self.entries.binary_search_by_key(key, |(key, _)| *key) {
+                Ok(at) => self.entries[at].1 = self.entries[at].1.max(*time),
+                Err(at) => self.entries.insert(at, (*key, *time)),
+            }
+        }
+    }
+}
+
+/// Adds what another clock has seen to one that may be shared.
+pub(super) fn join(into: &mut Rc<Clock>, other: &Rc<Clock>) {
+    if !Rc::ptr_eq(into, other) && **into != **other {
+        Rc::make_mut(into).join(other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_knows_what_its_layers_have_seen() {
+        let mut own = Clock::new(3);
+        own.see(Who::Warp { block: 3, warp: 1 }, 5);
+        assert!(own.has_seen(3, 40, 4) && !own.has_seen(3, 40, 5) && !own.has_seen(3, 64, 4));
+        own.see(Who::Block { block: 3 }, 7);
+        assert!(own.has_seen(3, 999, 6) && own.entries.is_empty());
+        let mut other = Rc::new(Clock::new(4));
+        join(&mut other, &Rc::new(own));
+        assert!(other.has_seen(3, 0, 6) && !other.has_seen(4, 0, 0));
+        Rc::make_mut(&mut other).see(Who::Thread { block: 3, thread: 2 }, 9);
+        assert!(other.has_seen(3, 2, 8) && !other.has_seen(3, 1, 8));
+    }
+}

@@ -1,0 +1,63 @@
+//! Loops that do not end: their line, and what they wait for.
+
+use super::words::{element, line};
+use crate::compute::Lanes;
+use crate::machine::{Moment, Names, Use};
+use crate::program::{Access, Action, Kernel, Strength};
+use crate::{Cause, Fault};
+
+/// The latest instruction, and the latest access that may wait for another thread.
+#[derive(Debug, Default)]
+pub(super) struct EndlessCheck {
+    at: u32,
+    polled: Option<(u32, String)>,
+    /// The polling instruction and address that `polled` tells of.
+    known: (u32, u64),
+}
+
+impl EndlessCheck {
+    pub(super) fn step(&mut self, moment: &Moment) {
+        self.at = moment.at;
+    }
+
+    pub(super) fn access(&mut self, moment: &Moment, access: &Access, kind: Use, addresses: &Lanes, names: &Names) {
+        let is_polling = access.strength != Strength::Weak && kind != Use::Store;
+        let address = addresses[moment.active.trailing_zeros() as usize % 32];
+        if is_polling && self.known != (moment.at, address) {
+            self.known = (moment.at, address);
+            self.polled = Some((moment.at, element(address, access.bytes.into(), moment, names)));
+        }
+    }
+
+    /// Says more about a launch that has used up its budget.
+    pub(super) fn explain(&self, fault: Fault, kernel: &Kernel) -> Fault {
+        if fault.cause != Cause::Endless {
+            return fault;
+        }
+        let Some((first, last)) = innermost_loop(kernel, self.at) else { return fault };
+        let body = &kernel.steps[first as usize..=last as usize];
+        let changes = body.iter().any(|step| !matches!(step.action, Action::Branch(_) | Action::Nothing));
+        let story = match &self.polled {
+            _ if !changes => {
+                "Its condition cannot change: the compiler reads a variable that is neither `volatile` nor \
+                              atomic once, before the loop."
+                    .to_owned()
+            }
+            Some((at, place)) if (first..=last).contains(at) => {
+                format!("It waits for a change of {place}, which never comes.")
+            }
+            _ => "Its condition never becomes false.".to_owned(),
+        };
+        let message = format!("{} The loop in {} goes on. {story}", fault.message, line(kernel, last));
+        Fault { message, ..fault }.at(&kernel.steps[last as usize])
+    }
+}
+
+/// The smallest loop around an instruction: its first one and the branch back.
+fn innermost_loop(kernel: &Kernel, at: u32) -> Option<(u32, u32)> {
+    let branches = (0..).zip(&kernel.steps).filter_map(|(last, step)| match &step.action {
+        Action::Branch(first) => Some((*first, last)),
+        _ => None,
+    });
+    branches.filter(|(first, last)| *first <= at && at <= *last).min_by_key(|(first, last)| last - first)
+}

@@ -1,0 +1,113 @@
+//! Checks of a running kernel: what it must not do although it may give the right result today.
+//!
+//! Accesses outside all buffers are found without them; these find values that nobody has written, races, and barriers that some threads miss.
+
+mod barriers;
+mod clocks;
+mod endless;
+mod flow;
+mod order;
+mod races;
+mod unwritten;
+mod words;
+
+use crate::compute::Lanes;
+use crate::machine::{Argument, Identity, Memory, Moment, Names, Observer, Use};
+use crate::program::{Access, Collective, Kernel};
+use crate::{Fault, Place};
+use barriers::BarrierCheck;
+use endless::EndlessCheck;
+use races::RaceCheck;
+use unwritten::UnwrittenCheck;
+
+/// Something that does no harm, but is worth knowing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Place in the kernel's source, if it is known.
+    pub place: Option<Place>,
+    /// What is so, in a sentence.
+    pub message: String,
+}
+
+/// All checks of one launch.
+#[derive(Debug)]
+pub(crate) struct Checks<'k> {
+    kernel: &'k Kernel,
+    unwritten: UnwrittenCheck,
+    races: RaceCheck,
+    barriers: BarrierCheck,
+    endless: EndlessCheck,
+    names: Names,
+}
+
+impl<'k> Checks<'k> {
+    pub(crate) fn new(kernel: &'k Kernel, memory: &Memory, arguments: &[Argument]) -> Self {
+        let names = Names::new(kernel, arguments);
+        Self {
+            kernel,
+            unwritten: UnwrittenCheck::new(kernel, memory, names.clone()),
+            races: RaceCheck::new(memory, names.clone()),
+            barriers: BarrierCheck::default(),
+            endless: EndlessCheck::default(),
+            names,
+        }
+    }
+
+    /// Says more about a fault.
+    pub(crate) fn explain(&self, fault: Fault) -> Fault {
+        self.endless.explain(fault, self.kernel)
+    }
+
+    /// Tells the memory what the launch has written, and returns what is worth knowing.
+    pub(crate) fn finish(self, memory: &mut Memory) -> Vec<Note> {
+        self.unwritten.note(memory);
+        let place = |at: u32| self.kernel.steps[at as usize].place.as_deref().cloned();
+        self.races.notes.into_iter().map(|(at, message)| Note { place: place(at), message }).collect()
+    }
+}
+
+impl Observer for Checks<'_> {
+    fn block_starts(&mut self, kernel: &Kernel, resident: usize, identity: &Identity) {
+        self.unwritten.block_starts(kernel, resident, identity);
+        self.races.block_starts(resident, identity, kernel.shared_bytes + identity.dynamic_shared);
+        self.barriers.block_starts(resident, identity);
+    }
+
+    fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
+        self.endless.step(moment);
+        self.races.step(moment);
+        self.barriers.step(moment);
+        self.unwritten.step(moment)
+    }
+
+    fn access(
+        &mut self,
+        moment: &Moment,
+        access: &Access,
+        kind: Use,
+        elements: usize,
+        addresses: &Lanes,
+    ) -> Result<(), Fault> {
+        self.endless.access(moment, access, kind, addresses, &self.names);
+        self.races.access(moment, access, kind, elements, addresses)?;
+        self.unwritten.access(moment, access, kind, elements, addresses)
+    }
+
+    fn collective(
+        &mut self,
+        resident: usize,
+        warp: u32,
+        parties: &[(u32, &Collective)],
+        rows: &[Lanes],
+    ) -> Result<(), Fault> {
+        self.barriers.collective((resident, warp), parties, rows)?;
+        self.races.collective(resident, warp, parties);
+        self.unwritten.collective(resident, warp, parties, rows);
+        Ok(())
+    }
+
+    fn barrier(&mut self, resident: usize, number: usize, waiting: &[(u32, u32)]) -> Result<(), Fault> {
+        self.races.order.barrier(resident, number, waiting);
+        self.barriers.barrier(self.kernel, resident, number)
+    }
+}

@@ -1,0 +1,243 @@
+//! What orders the accesses of threads, by PTX's memory model: barriers, `__syncwarp`, and fences with strong accesses.
+
+use super::clocks::{Clock, Who, join};
+use crate::machine::{Identity, lanes};
+use crate::program::Strength;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A fence that a thread has passed: what it had seen, and when that was.
+#[derive(Debug, Clone)]
+struct Fence {
+    clock: Rc<Clock>,
+    time: u32,
+    is_for_block: bool,
+}
+
+/// What a strong write hands on to those who read it.
+#[derive(Debug)]
+struct Release {
+    clock: Rc<Clock>,
+    /// The only block that it is for, after a fence of the block.
+    only: Option<u32>,
+}
+
+#[derive(Debug, Clone)]
+struct Thread {
+    clock: Rc<Clock>,
+    fence: Option<Fence>,
+    /// What its strong reads have brought, which counts from its next fence on.
+    pending: Option<Rc<Clock>>,
+}
+
+#[derive(Debug, Default)]
+struct Block {
+    number: u32,
+    /// Lanes of each warp that have not exited.
+    live: Vec<u32>,
+    threads: Vec<Thread>,
+    /// Clocks of threads that arrived at a barrier and went on.
+    arrived: Vec<(usize, Rc<Clock>)>,
+}
+
+/// A strong access of one thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Strong {
+    pub(super) strength: Strength,
+    pub(super) is_for_block: bool,
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+}
+
+/// The order of a launch so far.
+#[derive(Debug)]
+pub(super) struct Order {
+    /// The time; it grows with every synchronisation.
+    pub(super) now: u32,
+    blocks: Vec<Block>,
+    /// By the block that a shared address belongs to (`u32::MAX` for global ones), and the address.
+    releases: HashMap<(u32, u64), Release>,
+}
+
+impl Order {
+    pub(super) fn new() -> Self {
+        Self { now: 1, blocks: Vec::new(), releases: HashMap::new() }
+    }
+
+    pub(super) fn clock(&self, resident: usize, thread: u32) -> &Clock {
+        &self.blocks[resident].threads[thread as usize].clock
+    }
+
+    pub(super) fn block_starts(&mut self, resident: usize, identity: &Identity) {
+        if self.blocks.len() <= resident {
+            self.blocks.resize_with(resident + 1, Block::default);
+        }
+        let (number, threads) = (identity.linear_block(), identity.threads_of_block());
+        let thread = Thread { clock: Rc::new(Clock::new(number)), fence: None, pending: None };
+        let lanes = |warp: u32| if threads - warp * 32 >= 32 { u32::MAX } else { (1 << (threads % 32)) - 1 };
+        self.blocks[resident] = Block {
+            number,
+            live: (0..threads.div_ceil(32)).map(lanes).collect(),
+            threads: vec![thread; threads.next_multiple_of(32) as usize],
+            arrived: Vec::new(),
+        };
+        self.releases.retain(|(block, _), _| *block != number);
+    }
+
+    pub(super) fn exit(&mut self, resident: usize, warp: u32, active: u32) {
+        self.blocks[resident].live[warp as usize] &= !active;
+    }
+
+    pub(super) fn fence(&mut self, resident: usize, warp: u32, active: u32, is_for_block: bool) {
+        self.now += 1;
+        for lane in lanes(active) {
+            let thread = &mut self.blocks[resident].threads[warp as usize * 32 + lane];
+            thread.acquire();
+            thread.fence = Some(Fence { clock: thread.clock.clone(), time: self.now, is_for_block });
+        }
+    }
+
+    /// Lanes meet at `__syncwarp`.
+    pub(super) fn sync_lanes(&mut self, resident: usize, warp: u32, mask: u32) {
+        self.now += 1;
+        let block = &mut self.blocks[resident];
+        let is_full = mask == block.live[warp as usize];
+        let mut joined = block.join(warp, mask, false, None);
+        if let Some(clock) = joined.as_mut().map(Rc::make_mut) {
+            clock.see_lanes(block.number, warp, mask, is_full, self.now);
+        }
+        block.set(warp, mask, joined.as_ref());
+    }
+
+    /// A thread arrives at a barrier and goes on.
+    pub(super) fn arrive(&mut self, resident: usize, warp: u32, active: u32, number: usize) {
+        self.now += 1;
+        let block = &mut self.blocks[resident];
+        if let Some(mut clock) = block.join(warp, active, true, None) {
+            Rc::make_mut(&mut clock).see_lanes(block.number, warp, active, false, self.now);
+            block.arrived.push((number, clock));
+        }
+    }
+
+    /// Threads leave a barrier.
+    pub(super) fn barrier(&mut self, resident: usize, number: usize, waiting: &[(u32, u32)]) {
+        self.now += 1;
+        let block = &mut self.blocks[resident];
+        let mut joined = None;
+        for (warp, mask) in waiting {
+            joined = block.join(*warp, *mask, true, joined);
+        }
+        let Some(mut clock) = joined else { return };
+        for (_, other) in block.arrived.extract_if(.., |(at, _)| *at == number) {
+            join(&mut clock, &other);
+        }
+        let own = Rc::make_mut(&mut clock);
+        if waiting.iter().all(|(warp, mask)| *mask == block.live[*warp as usize]) {
+            own.see(Who::Block { block: block.number }, self.now);
+        } else {
+            for (warp, mask) in waiting.iter().filter(|(_, mask)| *mask != 0) {
+                own.see_lanes(block.number, *warp, *mask, *mask == block.live[*warp as usize], self.now);
+            }
+        }
+        for (warp, mask) in waiting {
+            block.set(*warp, *mask, Some(&clock));
+        }
+    }
+
+    /// A strong access of a thread: reads bring what the writes before hand on, writes hand on what came before a fence.
+    pub(super) fn strong(&mut self, resident: usize, thread: u32, address: (bool, u64), access: Strong) {
+        let number = self.blocks[resident].number;
+        let me = &mut self.blocks[resident].threads[thread as usize];
+        let key = (if address.0 { number } else { u32::MAX }, address.1);
+        let found = self.releases.get(&key);
+        if access.reads
+            && let Some(release) = found.filter(|release| release.only.is_none_or(|only| only == number))
+        {
+            match &mut me.pending {
+                Some(pending) => join(pending, &release.clock),
+                None => me.pending = Some(release.clock.clone()),
+            }
+        }
+        if matches!(access.strength, Strength::Acquire | Strength::AcquireRelease) {
+            me.acquire();
+        }
+        if !access.writes {
+            return;
+        }
+        let is_release = matches!(access.strength, Strength::Release | Strength::AcquireRelease);
+        if is_release {
+            self.now += 1;
+            me.fence = Some(Fence { clock: me.clock.clone(), time: self.now, is_for_block: access.is_for_block });
+        }
+        let Some(fence) = &me.fence else {
+            // An atomic update keeps what the write before hands on.
+            if !access.reads {
+                self.releases.remove(&key);
+            }
+            return;
+        };
+        let mut clock = fence.clock.clone();
+        let mut only = fence.is_for_block.then_some(number);
+        if access.reads
+            && let Some(release) = found
+        {
+            if release.clock.has_seen(number, thread, fence.time - 1) {
+                return;
+            }
+            join(&mut clock, &release.clock);
+            only = only.or(release.only);
+        }
+        Rc::make_mut(&mut clock).see(Who::Thread { block: number, thread }, fence.time);
+        self.releases.insert(key, Release { clock, only });
+    }
+}
+
+impl Thread {
+    fn acquire(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            join(&mut self.clock, &pending);
+        }
+    }
+}
+
+impl Block {
+    /// Everything that lanes have seen, added to what others have seen.
+    fn join(&mut self, warp: u32, mask: u32, acquires: bool, to: Option<Rc<Clock>>) -> Option<Rc<Clock>> {
+        let mut joined = to;
+        let mut last: Option<*const Clock> = None;
+        for lane in lanes(mask) {
+            let thread = &mut self.threads[warp as usize * 32 + lane];
+            if acquires {
+                thread.acquire();
+            }
+            // Threads mostly share their clocks.
+            if last == Some(Rc::as_ptr(&thread.clock)) {
+                continue;
+            }
+            last = Some(Rc::as_ptr(&thread.clock));
+            match &mut joined {
+                Some(joined) => join(joined, &thread.clock),
+                None => joined = Some(thread.clock.clone()),
+            }
+        }
+        joined
+    }
+
+    fn set(&mut self, warp: u32, mask: u32, clock: Option<&Rc<Clock>>) {
+        let Some(clock) = clock else { return };
+        lanes(mask).for_each(|lane| self.threads[warp as usize * 32 + lane].clock = clock.clone());
+    }
+}
+
+impl Clock {
+    fn see_lanes(&mut self, block: u32, warp: u32, mask: u32, is_full: bool, time: u32) {
+        if is_full {
+            self.see(Who::Warp { block, warp }, time);
+            return;
+        }
+        for lane in lanes(mask) {
+            let thread = warp * 32 + u32::try_from(lane).unwrap_or(0);
+            self.see(Who::Thread { block, thread }, time);
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Races: two threads access the same byte, one of them writes it, and nothing orders them.
+//!
+//! Each word of memory keeps its latest unordered accesses, as in FastTrack (Flanagan and Freund, 2009): two groups of writers and two of readers, where a group
+//! is lanes of a warp or warps of a block. What does not fit is forgotten, so that a race may be missed but is never made up.
+
+use super::clocks::Clock;
+use super::order::{Order, Strong};
+use super::words::{element, line};
+use crate::compute::Lanes;
+use crate::machine::{Identity, LOCAL_WINDOW, Memory, Moment, Names, SHARED_WINDOW, Use, lanes};
+use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Row, Strength};
+use crate::ptx::Space;
+use crate::{Cause, Fault, Thread};
+use std::collections::BTreeMap;
+
+/// Words of memory whose cells are made together.
+const PAGE: usize = 256;
+
+/// Accesses of a group of threads.
+#[derive(Debug, Clone, Copy, Default)]
+struct Group {
+    block: u32,
+    /// When the first of them was; 0 if there are none.
+    time: u32,
+    /// Lanes of a warp, or warps of the block.
+    mask: u32,
+    at: u32,
+    warp: u8,
+    is_of_warps: bool,
+    is_strong: bool,
+    /// Strong for the own block only.
+    is_for_block: bool,
+}
+
+/// Accesses to a word or a byte.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    writes: [Group; 2],
+    reads: [Group; 2],
+}
+
+/// Cells of a buffer or of a block's shared memory.
+#[derive(Debug)]
+struct Zone {
+    start: u64,
+    end: u64,
+    /// Bytes of a cell as a power of 2: words of 4 bytes, or single bytes once an access was narrower.
+    shift: u32,
+    pages: Vec<Option<Box<[Cell]>>>,
+}
+
+impl Zone {
+    fn new(start: u64, end: u64) -> Self {
+        let mut zone = Self { start, end, shift: 2, pages: Vec::new() };
+        zone.pages.resize_with(zone.length(), || None);
+        zone
+    }
+
+    fn length(&self) -> usize {
+        usize::try_from((self.end - self.start) >> self.shift).unwrap_or(0) / PAGE + 1
+    }
+
+    /// Goes over to cells of single bytes.
+    fn split(&mut self) {
+        self.shift = 0;
+        let length = self.length();
+        let words = std::mem::take(&mut self.pages);
+        self.pages.resize_with(length, || None);
+        for (at, page) in words.into_iter().enumerate() {
+            for (word, cell) in page.iter().flat_map(|page| page.iter()).enumerate() {
+                let first = (at * PAGE + word) * 4;
+                (first..first + 4).for_each(|byte| {
+                    if let Some(into) = self.cell(byte) {
+                        *into = *cell
+                    }
+                });
+            }
+        }
+    }
+
+    fn cell(&mut self, index: usize) -> Option<&mut Cell> {
+        let page = self.pages.get_mut(index / PAGE)?;
+        Some(&mut page.get_or_insert_with(|| vec![Cell::default(); PAGE].into())[index % PAGE])
+    }
+}
+
+/// A thread at an access.
+struct Accessor<'a> {
+    clock: &'a Clock,
+    group: Group,
+    lane: u32,
+}
+
+impl Accessor<'_> {
+    /// A thread of a group (or the first of a warp) that nothing orders before this one.
+    fn unordered(&self, other: &Group) -> Option<u32> {
+        let Group { block, time, warp, .. } = *other;
+        let is_own = block == self.group.block;
+        if time == 0 || self.clock.has_seen_block(block, time) {
+            return None;
+        }
+        if other.is_of_warps {
+            // The own warp's lanes are not known one by one.
+            let others = if is_own { other.mask & !(1 << self.group.warp) } else { other.mask };
+            let mut warps = lanes(others).map(|warp| u32::try_from(warp).unwrap_or(0));
+            return warps.find(|warp| !self.clock.has_seen_warp(block, *warp, time)).map(|warp| warp * 32);
+        }
+        let is_warp = is_own && warp == self.group.warp;
+        let others = if is_warp { other.mask & !(1 << self.lane) } else { other.mask };
+        let mut threads = lanes(others).map(|lane| u32::from(warp) * 32 + u32::try_from(lane).unwrap_or(0));
+        threads.find(|thread| !self.clock.has_seen(block, *thread, time))
+    }
+
+    /// A thread of a group that this access races with.
+    fn race(&self, other: &Group) -> Option<u32> {
+        let is_near = other.block == self.group.block || !(other.is_for_block || self.group.is_for_block);
+        if other.time == 0 || (other.is_strong && self.group.is_strong && is_near) {
+            return None;
+        }
+        self.unordered(other)
+    }
+
+    /// Puts the access among those that others may race with.
+    fn note(&self, groups: &mut [Group; 2]) {
+        let own = &self.group;
+        let is_alike = |other: &Group| {
+            other.time != 0
+                && other.block == own.block
+                && (other.is_strong, other.is_for_block) == (own.is_strong, own.is_for_block)
+        };
+        // Loops read the same word again and again.
+        if let Some(same) = groups.iter_mut().find(|group| is_alike(group) && group.time == own.time)
+            && !same.is_of_warps
+            && same.warp == own.warp
+        {
+            same.mask |= own.mask;
+            return;
+        }
+        for group in groups.iter_mut().filter(|group| group.time != 0) {
+            let is_old = if group.is_of_warps {
+                self.clock.has_seen_block(group.block, group.time)
+            } else {
+                self.unordered(group).is_none()
+            };
+            if is_old {
+                group.time = 0;
+            }
+        }
+        if let Some(group) = groups.iter_mut().find(|group| is_alike(group)) {
+            if group.is_of_warps || group.warp != own.warp {
+                let before = if group.is_of_warps { group.mask } else { 1 << group.warp };
+                (group.mask, group.is_of_warps) = (before | 1 << own.warp, true);
+            } else {
+                group.mask |= own.mask;
+            }
+            return;
+        }
+        let free = usize::from(groups[0].time != 0);
+        groups[free] = *own;
+    }
+}
+
+/// The check of one launch.
+#[derive(Debug)]
+pub(super) struct RaceCheck {
+    pub(super) order: Order,
+    buffers: Vec<Zone>,
+    last: usize,
+    shared: Vec<Zone>,
+    names: Names,
+    /// By instruction: where several threads write the same value, in words.
+    pub(super) notes: BTreeMap<u32, String>,
+}
+
+/// Two accesses that nothing orders.
+struct Found {
+    other: Group,
+    thread: u32,
+    is_other_write: bool,
+}
+
+impl RaceCheck {
+    pub(super) fn new(memory: &Memory, names: Names) -> Self {
+        let buffers = memory.buffers.iter().map(|buffer| Zone::new(buffer.start, buffer.end())).collect();
+        Self { order: Order::new(), buffers, last: 0, shared: Vec::new(), names, notes: BTreeMap::new() }
+    }
+
+    pub(super) fn block_starts(&mut self, resident: usize, identity: &Identity, shared_bytes: u64) {
+        self.order.block_starts(resident, identity);
+        let zone = || Zone::new(SHARED_WINDOW, SHARED_WINDOW + shared_bytes);
+        if self.shared.len() <= resident {
+            self.shared.resize_with(resident + 1, zone);
+        }
+        self.shared[resident] = zone();
+    }
+
+    pub(super) fn step(&mut self, moment: &Moment) {
+        let Moment { resident, warp, active, .. } = *moment;
+        match &moment.step().action {
+            Action::Fence { is_for_block } => self.order.fence(resident, warp, active, *is_for_block),
+            Action::Exit => self.order.exit(resident, warp, active),
+            Action::Barrier(barrier) if matches!(barrier.kind, BarrierKind::Arrive) && active != 0 => {
+                let number = moment.rows[barrier.number as usize][active.trailing_zeros() as usize];
+                self.order.arrive(resident, warp, active, usize::try_from(number).unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn collective(&mut self, resident: usize, warp: u32, parties: &[(u32, &Collective)]) {
+        let waiting = parties.iter().filter(|(_, collective)| matches!(collective.kind, CollectiveKind::Wait));
+        let all = waiting.fold(0, |all, (lanes, _)| all | lanes);
+        if all != 0 {
+            self.order.sync_lanes(resident, warp, all);
+        }
+    }
+
+    pub(super) fn access(
+        &mut self,
+        moment: &Moment,
+        access: &Access,
+        kind: Use,
+        elements: usize,
+        addresses: &Lanes,
+    ) -> Result<(), Fault> {
+        if access.space == Space::Const {
+            return Ok(());
+        }
+        let bytes = u64::from(access.bytes) * elements as u64;
+        let is_strong = access.strength != Strength::Weak;
+        for lane in lanes(moment.active) {
+            let address = addresses[lane];
+            if address & LOCAL_WINDOW != 0 {
+                continue;
+            }
+            let is_shared = address & SHARED_WINDOW != 0;
+            let Some(zone) = self.zone(moment.resident, address) else { continue };
+            let is_narrow = access.bytes < 4 && zone.shift != 0;
+            if is_narrow {
+                zone.split();
+            }
+            let lane_number = u32::try_from(lane).unwrap_or(0);
+            let thread = moment.warp * 32 + lane_number;
+            let group = Group {
+                block: moment.identity.linear_block(),
+                time: self.order.now,
+                mask: 1 << lane,
+                at: moment.at,
+                warp: u8::try_from(moment.warp).unwrap_or(0),
+                is_of_warps: false,
+                is_strong,
+                is_for_block: access.is_for_block,
+            };
+            // Fields are named one by one, so that the clock and the cells are borrowed side by side.
+            let clock = self.order.clock(moment.resident, thread);
+            let zone = if is_shared { &mut self.shared[moment.resident] } else { &mut self.buffers[self.last] };
+            let accessor = Accessor { clock, group, lane: lane_number };
+            let first = usize::try_from((address - zone.start) >> zone.shift).unwrap_or(usize::MAX);
+            let count = usize::try_from(bytes >> zone.shift).unwrap_or(1).max(1);
+            let mut found = None;
+            for index in first..first + count {
+                let Some(cell) = zone.cell(index) else { continue };
+                let race = |groups: &[Group; 2], is_other_write: bool| {
+                    let races = groups.iter().filter_map(|other| Some((other, accessor.race(other)?)));
+                    races.map(|(other, thread)| Found { other: *other, thread, is_other_write }).next()
+                };
+                found = found.or_else(|| race(&cell.writes, true));
+                if kind == Use::Load {
+                    accessor.note(&mut cell.reads);
+                    continue;
+                }
+                found = found.or_else(|| race(&cell.reads, false));
+                accessor.note(&mut cell.writes);
+                if !is_strong {
+                    cell.reads = [Group::default(); 2];
+                }
+            }
+            if let Some(found) = found {
+                self.tell(moment, kind, (lane, addresses), bytes, &found)?;
+            }
+            if is_strong {
+                let (reads, writes) = (kind != Use::Store, kind != Use::Load);
+                let strong = Strong { strength: access.strength, is_for_block: access.is_for_block, reads, writes };
+                self.order.strong(moment.resident, thread, (is_shared, address), strong);
+            }
+        }
+        Ok(())
+    }
+
+    fn zone(&mut self, resident: usize, address: u64) -> Option<&mut Zone> {
+        if address & SHARED_WINDOW != 0 {
+            return self.shared.get_mut(resident);
+        }
+        let is_in = |zone: &Zone| zone.start <= address && address < zone.end;
+        if !self.buffers.get(self.last).is_some_and(is_in) {
+            self.last = self.buffers.partition_point(|zone| zone.start <= address).checked_sub(1)?;
+        }
+        self.buffers.get_mut(self.last).filter(|zone| is_in(zone))
+    }
+
+    /// The fault of a race; a note if both write the same value.
+    #[cold]
+    fn tell(
+        &mut self,
+        moment: &Moment,
+        kind: Use,
+        (lane, addresses): (usize, &Lanes),
+        bytes: u64,
+        found: &Found,
+    ) -> Result<(), Fault> {
+        let Found { other, thread, is_other_write } = found;
+        let address = addresses[lane];
+        let place = element(address, bytes, moment, &self.names);
+        let other_line = line(moment.kernel, other.at);
+        if *is_other_write && kind == Use::Store && stores_the_same(moment, lane, addresses, bytes, other) {
+            self.notes.entry(moment.at).or_insert_with(|| {
+                format!("Several threads write the same value to {place}, here and in {other_line}: that does no harm.")
+            });
+            return Ok(());
+        }
+        let own = moment.thread(u32::try_from(lane).unwrap_or(0));
+        let them = Thread {
+            block: crate::machine::index(other.block, moment.identity.blocks),
+            thread: moment.identity.thread(*thread),
+        };
+        let own_verb = ["read", "written", "updated"][kind as usize];
+        let advice = match (other.block == moment.identity.linear_block(), thread / 32 == moment.warp) {
+            (true, true) => "Put `__syncwarp()` or `__syncthreads()` between.",
+            (true, false) => "Put `__syncthreads()` between.",
+            (false, _) => "Blocks run in any order: use atomic operations, or a second launch.",
+        };
+        let them = if other.is_of_warps { format!("the warp of {them}") } else { them.to_string() };
+        let before = if *is_other_write { "written" } else { "read" };
+        let place = place[..1].to_uppercase() + &place[1..];
+        let message = format!(
+            "{place} is {before} in {other_line} by {them} and {own_verb} here, and nothing orders the two. {advice}"
+        );
+        Err(Fault { thread: Some(own), ..Fault::new(Cause::Race, message) }.at(moment.step()))
+    }
+}
+
+/// True if a lane stores what is there already, or what a lane before it stores at the same time.
+fn stores_the_same(moment: &Moment, lane: usize, addresses: &Lanes, bytes: u64, other: &Group) -> bool {
+    let Action::Store(access, from) = &moment.step().action else { return false };
+    let size = usize::from(access.bytes);
+    let stored = |lane: usize| -> Vec<u8> {
+        let value = |row: &Row| moment.rows[*row as usize][lane].to_le_bytes()[..size].to_vec();
+        from.iter().flat_map(value).collect()
+    };
+    let is_now = other.at == moment.at && !other.is_of_warps && u32::from(other.warp) == moment.warp;
+    let before = lanes(moment.active & ((1 << lane) - 1)).find(|before| addresses[*before] == addresses[lane]);
+    if let Some(before) = before.filter(|_| is_now) {
+        return stored(before) == stored(lane);
+    }
+    let address = addresses[lane];
+    let (all, start) = match address & SHARED_WINDOW != 0 {
+        true => (moment.shared, SHARED_WINDOW),
+        false => match moment.memory.find(address) {
+            Some(buffer) => (&*buffer.bytes, buffer.start),
+            None => return false,
+        },
+    };
+    let start = usize::try_from(address - start).unwrap_or(usize::MAX);
+    let length = usize::try_from(bytes).unwrap_or(0);
+    all.get(start..start + length).is_some_and(|there| there == stored(lane))
+}

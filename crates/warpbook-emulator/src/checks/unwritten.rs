@@ -1,0 +1,440 @@
+//! Values that nobody has written: bit by bit through registers and all memory, and told of only where they decide something.
+
+use super::flow::{Comparing, Flow};
+use super::words::{element, line};
+use crate::compute::{LANES, Lanes};
+use crate::machine::{Identity, LOCAL_WINDOW, Memory, Moment, Names, SHARED_WINDOW, Unwritten, Use, lanes};
+use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Comparison, Kernel, NONE, Row};
+use crate::ptx::Space;
+use crate::{Cause, Fault};
+
+/// A warp's registers.
+#[derive(Debug)]
+struct Registers {
+    /// By row: lanes that have an unwritten bit.
+    unclear: Vec<u32>,
+    /// By row: the unwritten bits of these lanes.
+    bits: Vec<Lanes>,
+    /// By row: the instruction that loaded what was unwritten; [`NONE`] if the register was never set.
+    origin: Vec<u32>,
+}
+
+/// A block that is resident.
+#[derive(Debug, Default)]
+struct Block {
+    warps: Vec<Registers>,
+    /// Unwritten bits by byte: of shared memory, and of the frames of all threads.
+    shared: Vec<u8>,
+    frames: Vec<u8>,
+}
+
+/// The check of one launch.
+#[derive(Debug)]
+pub(super) struct UnwrittenCheck {
+    /// By instruction: how bits flow, in those that compute and compare.
+    flows: Vec<Flow>,
+    comparisons: Vec<Comparing>,
+    /// Widths of the rows that are registers, as masks; 0 for others, which always have their values.
+    widths: Vec<u64>,
+    frame_bytes: usize,
+    blocks: Vec<Block>,
+    /// Buffers: start, end, and what of them is unwritten.
+    buffers: Vec<(u64, u64, Unwritten)>,
+    last: usize,
+    names: Names,
+}
+
+impl UnwrittenCheck {
+    pub(super) fn new(kernel: &Kernel, memory: &Memory, names: Names) -> Self {
+        let buffers = memory.buffers.iter().map(|b| (b.start, b.end(), b.unwritten.clone())).collect();
+        Self {
+            flows: kernel.steps.iter().map(|step| Flow::for_opcode(&step.opcode)).collect(),
+            comparisons: kernel.steps.iter().map(|step| Comparing::for_opcode(&step.opcode)).collect(),
+            widths: kernel.rows.iter().map(|row| row.register_mask()).collect(),
+            frame_bytes: usize::try_from(kernel.frame_bytes).unwrap_or(0),
+            blocks: Vec::new(),
+            buffers,
+            last: 0,
+            names,
+        }
+    }
+
+    /// Tells a memory what the launch has written.
+    pub(super) fn note(self, memory: &mut Memory) {
+        for (buffer, (.., unwritten)) in memory.buffers.iter_mut().zip(self.buffers) {
+            buffer.unwritten = unwritten;
+        }
+    }
+
+    pub(super) fn block_starts(&mut self, kernel: &Kernel, resident: usize, identity: &Identity) {
+        if self.blocks.len() <= resident {
+            self.blocks.resize_with(resident + 1, Block::default);
+        }
+        let threads = identity.threads_of_block();
+        let shared = usize::try_from(kernel.shared_bytes + identity.dynamic_shared).unwrap_or(0);
+        let warp = || Registers {
+            unclear: self.widths.iter().map(|mask| if *mask == 0 { 0 } else { u32::MAX }).collect(),
+            bits: self.widths.iter().map(|mask| [*mask; LANES]).collect(),
+            origin: vec![NONE; self.widths.len()],
+        };
+        self.blocks[resident] = Block {
+            warps: (0..threads.div_ceil(32)).map(|_| warp()).collect(),
+            shared: vec![0xff; shared],
+            frames: vec![0xff; self.frame_bytes * threads.next_multiple_of(32) as usize],
+        };
+    }
+
+    pub(super) fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
+        let (step, active) = (moment.step(), moment.active);
+        let at = moment.at as usize;
+        let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
+        if step.guard != NONE && registers.unclear[step.guard as usize] & moment.lanes != 0 {
+            let what = if matches!(step.action, Action::Branch(_)) { "A branch" } else { "An instruction" };
+            registers.demand(step.guard, moment.lanes, 1, moment, || format!("{what} depends on"))?;
+        }
+        match &step.action {
+            Action::Compute { into: NONE, .. } => {}
+            Action::Compute { compute, into, from } => {
+                let sources = from.iter().take_while(|row| **row != NONE);
+                let unclear = sources.clone().fold(0, |all, row| all | registers.unclear[*row as usize]) & active;
+                if unclear == 0 {
+                    registers.unclear[*into as usize] &= !active;
+                    return Ok(());
+                }
+                let (mut values, mut bits) = ([[0; LANES]; 4], [[0; LANES]; 4]);
+                for (at, row) in sources.clone().enumerate() {
+                    (values[at], bits[at]) = (moment.rows[*row as usize], registers.bits(*row));
+                }
+                let result = self.flows[at].through(*compute, &values, &bits);
+                let origin = registers.first_origin(sources.copied(), active);
+                registers.set(*into, active, &result, self.widths[*into as usize], origin);
+            }
+            Action::Compare(comparison) => registers.compare(comparison, self.comparisons[at], moment),
+            Action::Pack { into, parts, bits } => {
+                let mut result = [0; LANES];
+                for (part, row) in (0..).zip(parts) {
+                    let of_part = registers.bits(*row);
+                    (0..LANES).for_each(|lane| result[lane] |= low(of_part[lane], *bits) << (part * bits));
+                }
+                let origin = registers.first_origin(parts.iter().copied(), active);
+                registers.set(*into, active, &result, u64::MAX, origin);
+            }
+            Action::Unpack { from, parts, bits } => {
+                let (whole, origin) = (registers.bits(*from), registers.origin[*from as usize]);
+                for (part, row) in (0..).zip(parts).filter(|(_, row)| **row != NONE) {
+                    registers.set(*row, active, &whole.map(|v| low(v >> (part * bits), *bits)), u64::MAX, origin);
+                }
+            }
+            Action::Load(access, into) => {
+                registers.demand_address(access, moment)?;
+                if access.space == Space::Param {
+                    into.iter().for_each(|row| registers.clear(*row, active));
+                }
+            }
+            Action::Store(access, _) | Action::Atomic { access, .. } => registers.demand_address(access, moment)?,
+            Action::BranchTable { index, .. } => {
+                registers.demand(*index, active, u64::MAX, moment, || "A `switch` depends on".into())?;
+            }
+            Action::Barrier(barrier) => {
+                if let BarrierKind::Reduce { from, into, .. } = barrier.kind {
+                    let is_open = registers.unclear[from as usize] & active != 0;
+                    let origin = registers.origin[from as usize];
+                    registers.set(into, active, &[if is_open { u64::MAX } else { 0 }; LANES], u64::MAX, origin);
+                }
+            }
+            Action::ActiveMask(into) | Action::Clock(into) => registers.clear(*into, active),
+            Action::Print { result: Some(offset), .. } => {
+                for lane in lanes(active) {
+                    let start = self.frame_bytes * (moment.warp as usize * LANES + lane);
+                    let start = start + usize::try_from(*offset).unwrap_or(0);
+                    self.blocks[moment.resident].frames[start..start + 4].fill(0);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn access(
+        &mut self,
+        moment: &Moment,
+        access: &Access,
+        kind: Use,
+        elements: usize,
+        addresses: &Lanes,
+    ) -> Result<(), Fault> {
+        let size = usize::from(access.bytes);
+        let bytes = size * elements;
+        match &moment.step().action {
+            Action::Load(_, into) => {
+                let mut unclear = [0; 4];
+                for lane in lanes(moment.active) {
+                    let mut found = [0; 16];
+                    if !self.read(moment, lane, addresses[lane], &mut found[..bytes]) {
+                        continue;
+                    }
+                    let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
+                    for (at, (row, bits)) in into.iter().zip(found.chunks_exact(size)).enumerate() {
+                        let bits = extend(number(bits), access);
+                        if bits != 0 && *row != NONE {
+                            registers.bits[*row as usize][lane] = bits;
+                            unclear[at] |= 1 << lane;
+                        }
+                    }
+                }
+                let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
+                for (row, unclear) in into.iter().zip(unclear).filter(|(row, _)| **row != NONE) {
+                    let row = *row as usize;
+                    registers.unclear[row] = registers.unclear[row] & !moment.active | unclear;
+                    if unclear != 0 {
+                        registers.origin[row] = moment.at;
+                    }
+                }
+            }
+            Action::Store(_, from) => {
+                let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
+                let unclear = from.iter().fold(0, |all, row| all | registers.unclear[*row as usize]);
+                for lane in lanes(moment.active) {
+                    let mut bits = [0; 16];
+                    if unclear >> lane & 1 == 1 {
+                        let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
+                        for (row, into) in from.iter().zip(bits.chunks_exact_mut(size)) {
+                            into.copy_from_slice(&registers.bits(*row)[lane].to_le_bytes()[..size]);
+                            self.demand_stored(moment, *row, lane, addresses[lane], into, kind)?;
+                        }
+                    }
+                    self.write(moment, lane, addresses[lane], &bits[..bytes]);
+                }
+            }
+            Action::Atomic { into, operands, .. } => {
+                let is_exchange = moment.step().opcode.contains(".exch.");
+                let (mut result, mut origin) = ([0; LANES], NONE);
+                for lane in lanes(moment.active) {
+                    let mut old = [0; 8];
+                    self.read(moment, lane, addresses[lane], &mut old[..bytes]);
+                    let old = number(&old[..bytes]);
+                    let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
+                    let [b, c] = operands.map(|row| low(registers.bits(row)[lane], 8 * u32::from(access.bytes)));
+                    let new = if is_exchange { b } else { old | b | c };
+                    let new = if new == 0 { 0u64 } else { u64::MAX }.to_le_bytes();
+                    let row = operands.iter().copied().find(|row| registers.bits(*row)[lane] != 0).unwrap_or(NONE);
+                    (result[lane], origin) = (old, moment.at);
+                    self.demand_stored(moment, row, lane, addresses[lane], &new[..bytes], kind)?;
+                    self.write(moment, lane, addresses[lane], &new[..bytes]);
+                }
+                let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
+                registers.set(*into, moment.active, &result, u64::MAX, origin);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Values move among the lanes that take part; a lane that takes from another gets nothing written.
+    pub(super) fn collective(&mut self, resident: usize, warp: u32, parties: &[(u32, &Collective)], rows: &[Lanes]) {
+        let registers = &mut self.blocks[resident].warps[warp as usize];
+        let all = parties.iter().fold(0, |all, (lanes, _)| all | lanes);
+        let (mut operands, mut values, mut origin) = ([[0; LANES]; 3], [[0; LANES]; 3], NONE);
+        for (mask, collective) in parties {
+            for (at, row) in collective.from.iter().enumerate().filter(|(_, row)| **row != NONE) {
+                let bits = registers.bits(*row);
+                for lane in lanes(*mask) {
+                    (operands[at][lane], values[at][lane]) = (bits[lane], rows[*row as usize][lane]);
+                }
+                if registers.unclear[*row as usize] & mask != 0 {
+                    origin = registers.origin[*row as usize];
+                }
+            }
+        }
+        let is_any_open = lanes(all).any(|lane| operands[0][lane] != 0);
+        let with_truth = |truth: u64| lanes(all).any(|lane| operands[0][lane] & 1 == 0 && values[0][lane] & 1 == truth);
+        for (mask, collective) in parties {
+            let spread = |is_open: bool| [if is_open { u64::MAX } else { 0 }; LANES];
+            let negated = u64::from(collective.is_negated);
+            let bits = match collective.kind {
+                CollectiveKind::Wait => spread(false),
+                CollectiveKind::Shuffle(mode) => {
+                    let from = crate::machine::sources(mode, &values[1], &values[2]);
+                    std::array::from_fn(|lane| {
+                        let is_open = operands[1][lane] | operands[2][lane] != 0 || all >> from[lane].0 & 1 == 0;
+                        if is_open { u64::MAX } else { operands[0][from[lane].0] }
+                    })
+                }
+                CollectiveKind::VoteAll => spread(is_any_open && !with_truth(negated)),
+                CollectiveKind::VoteAny => spread(is_any_open && !with_truth(1 ^ negated)),
+                CollectiveKind::Ballot => {
+                    [lanes(all).fold(0, |bits, lane| bits | (operands[0][lane] & 1) << lane); LANES]
+                }
+                _ => spread(is_any_open),
+            };
+            let width = |row: Row| self.widths.get(row as usize).copied().unwrap_or(0);
+            registers.set(collective.into, *mask, &bits, width(collective.into), origin);
+            let is_match = matches!(collective.kind, CollectiveKind::MatchAll);
+            registers.set(collective.predicate_into, *mask, &spread(is_match && is_any_open), 0xff, origin);
+        }
+    }
+
+    /// Copies the unwritten bits at an address; returns true if there are any.
+    fn read(&mut self, moment: &Moment, lane: usize, address: u64, into: &mut [u8]) -> bool {
+        if let Some(bits) = self.bits(moment, lane, address, into.len()) {
+            into.copy_from_slice(bits);
+        }
+        into.iter().any(|byte| *byte != 0)
+    }
+
+    fn write(&mut self, moment: &Moment, lane: usize, address: u64, from: &[u8]) {
+        if let Some(bits) = self.bits(moment, lane, address, from.len()) {
+            bits.copy_from_slice(from);
+        }
+    }
+
+    /// The unwritten bits of memory at a generic address; `None` if all of the buffer is written.
+    fn bits(&mut self, moment: &Moment, lane: usize, address: u64, bytes: usize) -> Option<&mut [u8]> {
+        let place = |address: u64| usize::try_from(address).unwrap_or(usize::MAX);
+        let block = &mut self.blocks[moment.resident];
+        if address & SHARED_WINDOW != 0 {
+            let start = place(address ^ SHARED_WINDOW);
+            return block.shared.get_mut(start..start + bytes);
+        }
+        if address & LOCAL_WINDOW != 0 {
+            let frame = self.frame_bytes * (moment.warp as usize * LANES + lane);
+            let start = frame + place(address ^ LOCAL_WINDOW);
+            return block.frames.get_mut(start..start + bytes);
+        }
+        let is_in = |(start, end, _): &&(u64, u64, Unwritten)| *start <= address && address < *end;
+        if self.buffers.get(self.last).filter(is_in).is_none() {
+            self.last = self.buffers.partition_point(|(start, ..)| *start <= address).checked_sub(1)?;
+        }
+        let (start, end, unwritten) = self.buffers.get_mut(self.last)?;
+        let (offset, length) = (place(address - *start), place(*end - *start));
+        if matches!(unwritten, Unwritten::All) {
+            *unwritten = Unwritten::Bits(vec![0xff; length]);
+        }
+        match unwritten {
+            Unwritten::Bits(bits) => bits.get_mut(offset..offset + bytes),
+            _ => None,
+        }
+    }
+
+    /// A fault if something unwritten goes to global memory.
+    fn demand_stored(
+        &self,
+        moment: &Moment,
+        row: Row,
+        lane: usize,
+        address: u64,
+        bits: &[u8],
+        kind: Use,
+    ) -> Result<(), Fault> {
+        if address & (SHARED_WINDOW | LOCAL_WINDOW) != 0 || bits.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
+        let place = element(address, bits.len() as u64, moment, &self.names);
+        let message = match (kind, row) {
+            (Use::Atomic, NONE) => format!("An atomic operation updates {place}, which nobody has written."),
+            _ => format!("The value that is written to {place} depends on {}.", registers.story(row, moment.kernel)),
+        };
+        let thread = Some(moment.thread(u32::try_from(lane).unwrap_or(0)));
+        Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
+    }
+}
+
+impl Registers {
+    fn bits(&self, row: Row) -> Lanes {
+        let row = row as usize;
+        let unclear = self.unclear.get(row).copied().unwrap_or(0);
+        if unclear == 0 {
+            return [0; LANES];
+        }
+        std::array::from_fn(|lane| if unclear >> lane & 1 == 1 { self.bits[row][lane] } else { 0 })
+    }
+
+    fn clear(&mut self, row: Row, active: u32) {
+        if let Some(unclear) = self.unclear.get_mut(row as usize) {
+            *unclear &= !active;
+        }
+    }
+
+    fn set(&mut self, row: Row, active: u32, bits: &Lanes, width: u64, origin: u32) {
+        self.clear(row, active);
+        for lane in lanes(active).filter(|lane| row != NONE && bits[*lane] & width != 0) {
+            self.bits[row as usize][lane] = bits[lane] & width;
+            self.unclear[row as usize] |= 1 << lane;
+            self.origin[row as usize] = origin;
+        }
+    }
+
+    fn first_origin(&self, mut rows: impl Iterator<Item = Row>, active: u32) -> u32 {
+        rows.find(|row| self.unclear[*row as usize] & active != 0).map_or(NONE, |row| self.origin[row as usize])
+    }
+
+    fn compare(&mut self, comparison: &Comparison, flow: Comparing, moment: &Moment) {
+        let (active, [a, b]) = (moment.active, comparison.from);
+        let third = comparison.combine.map(|(_, row, is_negated)| (row, u64::from(is_negated)));
+        let rows = [Some(a), Some(b), third.map(|(row, _)| row)];
+        let unclear = rows.iter().flatten().fold(0, |all, row| all | self.unclear[*row as usize]) & active;
+        if unclear == 0 {
+            self.clear(comparison.into, active);
+            self.clear(comparison.opposite_into, active);
+            return;
+        }
+        let value = |row: Row| &moment.rows[row as usize];
+        let mut outcome = [0; LANES];
+        (comparison.compare)(&mut outcome, value(a), value(b));
+        let (x, y) = (self.bits(a), self.bits(b));
+        let z = third.map(|(row, negated)| (value(row).map(|bit| bit ^ negated), self.bits(row)));
+        let open = |opposite: u64| -> Lanes {
+            std::array::from_fn(|lane| {
+                let is_open = flow.is_open([value(a)[lane], value(b)[lane]], [x[lane], y[lane]]);
+                let third = z.map_or((0, false), |(values, bits)| (values[lane], bits[lane] & 1 != 0));
+                u64::from(flow.is_combination_open((outcome[lane] ^ opposite, is_open), third))
+            })
+        };
+        let origin = self.first_origin(rows.into_iter().flatten(), active);
+        self.set(comparison.into, active, &open(0), 1, origin);
+        self.set(comparison.opposite_into, active, &open(1), 1, origin);
+    }
+
+    fn demand_address(&self, access: &Access, moment: &Moment) -> Result<(), Fault> {
+        self.demand(access.base, moment.active, u64::MAX, moment, || "An address depends on".into())
+    }
+
+    /// A fault if bits of a row are unwritten in one of these lanes.
+    fn demand(&self, row: Row, mask: u32, bits: u64, moment: &Moment, what: impl Fn() -> String) -> Result<(), Fault> {
+        let unclear = self.unclear[row as usize] & mask;
+        let Some(lane) = lanes(unclear).find(|lane| self.bits[row as usize][*lane] & bits != 0) else {
+            return Ok(());
+        };
+        let message = format!("{} {}.", what(), self.story(row, moment.kernel));
+        let thread = Some(moment.thread(u32::try_from(lane).unwrap_or(0)));
+        Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
+    }
+
+    /// Where an unwritten value comes from.
+    fn story(&self, row: Row, kernel: &Kernel) -> String {
+        match self.origin.get(row as usize) {
+            Some(&at) if at != NONE => {
+                format!("something that nobody has written, which was read in {}", line(kernel, at))
+            }
+            _ => "a variable that was never set".into(),
+        }
+    }
+}
+
+fn low(value: u64, bits: u32) -> u64 {
+    if bits >= 64 { value } else { value & ((1 << bits) - 1) }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
+}
+
+/// Bits of a loaded value in its register: where its sign is unwritten, its copies are.
+fn extend(bits: u64, access: &Access) -> u64 {
+    if access.sign_to <= access.bytes {
+        return bits;
+    }
+    let unused = 64 - 8 * u32::from(access.bytes);
+    ((bits << unused).cast_signed() >> unused).cast_unsigned() & (u64::MAX >> (64 - 8 * u32::from(access.sign_to)))
+}

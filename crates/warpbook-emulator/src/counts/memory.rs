@@ -1,0 +1,108 @@
+//! Sectors of global memory and wavefronts of shared memory, from the addresses of a warp's lanes.
+
+use crate::compute::Lanes;
+use crate::machine::lanes;
+
+/// Bytes of a sector.
+pub(super) const SECTOR: u64 = 32;
+/// Banks of shared memory, each 4 bytes wide.
+const BANKS: usize = 32;
+
+/// Different sectors that the lanes' accesses of so many bytes touch.
+pub(super) fn sectors(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
+    // Accesses are aligned, and none is wider than a sector.
+    let mut all = [0; 32];
+    let mut count = 0;
+    for lane in lanes(mask) {
+        let sector = addresses[lane] / SECTOR;
+        debug_assert!(bytes <= SECTOR);
+        // Neighbours mostly share a sector.
+        if !all[..count].iter().rev().any(|known| *known == sector) {
+            all[count] = sector;
+            count += 1;
+        }
+    }
+    count as u64
+}
+
+/// Lanes that are served together: all with up to 4 bytes each, halves with 8, quarters with 16.
+fn lanes_at_once(bytes: u64) -> usize {
+    usize::try_from(128 / bytes.max(4)).unwrap_or(32)
+}
+
+/// Groups of lanes that are served together and have an active one.
+fn groups(mask: u32, bytes: u64) -> impl Iterator<Item = u32> {
+    let size = lanes_at_once(bytes);
+    let group = move |at: usize| mask & (u32::MAX >> (32 - size)) << (at * size);
+    (0..32 / size).map(group).filter(|group| *group != 0)
+}
+
+/// Wavefronts that serve the lanes: in each group as many as the bank has different words that has the most.
+pub(super) fn wavefronts(addresses: &Lanes, mask: u32, bytes: u64) -> u64 {
+    let of_group = |group: u32| {
+        let mut words = [0; 32];
+        let mut count = 0;
+        let mut in_bank = [0u64; BANKS];
+        for lane in lanes(group) {
+            for word in addresses[lane] / 4..=(addresses[lane] + bytes - 1) / 4 {
+                if !words[..count].iter().rev().any(|known| *known == word) {
+                    words[count] = word;
+                    count += 1;
+                    in_bank[usize::try_from(word).unwrap_or(0) % BANKS] += 1;
+                }
+            }
+        }
+        in_bank.into_iter().max().unwrap_or(0)
+    };
+    groups(mask, bytes).map(of_group).sum()
+}
+
+/// Wavefronts without conflicts.
+pub(super) fn ideal_wavefronts(mask: u32, bytes: u64) -> u64 {
+    groups(mask, bytes).count() as u64
+}
+
+/// The most lanes that share an address.
+pub(super) fn most_on_one_address(addresses: &Lanes, mask: u32) -> u64 {
+    let sharing = |lane: usize| lanes(mask).filter(|other| addresses[*other] == addresses[lane]).count();
+    lanes(mask).map(sharing).max().unwrap_or(0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strided(stride: u64) -> Lanes {
+        std::array::from_fn(|lane| 4096 + lane as u64 * stride)
+    }
+
+    #[test]
+    fn sectors_are_those_that_lanes_touch() {
+        assert_eq!(sectors(&strided(4), u32::MAX, 4), 4);
+        assert_eq!(sectors(&strided(16), u32::MAX, 16), 16);
+        assert_eq!(sectors(&strided(128), u32::MAX, 4), 32);
+        assert_eq!(sectors(&strided(0), u32::MAX, 4), 1);
+        assert_eq!(sectors(&strided(4), 0xff, 4), 1);
+        assert_eq!(sectors(&strided(4), 0, 4), 0);
+    }
+
+    #[test]
+    fn wavefronts_are_the_words_of_the_fullest_bank() {
+        assert_eq!(wavefronts(&strided(4), u32::MAX, 4), 1);
+        assert_eq!(wavefronts(&strided(8), u32::MAX, 4), 2);
+        assert_eq!(wavefronts(&strided(128), u32::MAX, 4), 32);
+        assert_eq!(wavefronts(&strided(132), u32::MAX, 4), 1);
+        assert_eq!(wavefronts(&strided(0), u32::MAX, 4), 1);
+        assert_eq!(wavefronts(&strided(1), u32::MAX, 1), 1);
+        assert_eq!((wavefronts(&strided(8), u32::MAX, 8), ideal_wavefronts(u32::MAX, 8)), (2, 2));
+        assert_eq!((wavefronts(&strided(16), u32::MAX, 16), ideal_wavefronts(u32::MAX, 16)), (4, 4));
+        assert_eq!((wavefronts(&strided(32), u32::MAX, 16), ideal_wavefronts(0xff, 16)), (8, 1));
+    }
+
+    #[test]
+    fn lanes_on_one_address_are_counted() {
+        let addresses: Lanes = std::array::from_fn(|lane| (lane as u64 / 5) * 4);
+        assert_eq!(most_on_one_address(&addresses, u32::MAX), 5);
+        assert_eq!(most_on_one_address(&addresses, 1), 1);
+    }
+}

@@ -1,0 +1,77 @@
+//! A verdict on a kernel: it runs in several orders with all checks on.
+
+use crate::checks::{Checks, Note};
+use crate::counts::{Counter, Counts};
+use crate::{Argument, Fault, Gpu, Kernel, Launch, Order, Report};
+
+/// What a launch did in which no check has found a fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Of the order forwards, whose results are in memory.
+    pub report: Report,
+    /// Counts by source line, of the order forwards.
+    pub counts: Counts,
+    /// What does no harm but is worth knowing.
+    pub notes: Vec<Note>,
+}
+
+/// The seed of the random order.
+const SEED: u64 = 0x5eed;
+
+impl Gpu {
+    /// Runs a kernel with all checks on, with blocks and warps forwards, backwards, and in a random order, each from the same memory. Results are those of the order
+    /// forwards. `launch.order` has no meaning here.
+    ///
+    /// # Errors
+    /// The first fault that is found; memory then is as it was before, but for a fault in the order forwards.
+    pub fn verdict(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
+        let before = self.memory.clone();
+        let mut counter = Counter::new(kernel);
+        let (report, notes) = self.checked(kernel, launch, arguments, Some(&mut counter))?;
+        let after = std::mem::replace(&mut self.memory, before.clone());
+        for order in [Order::Backwards, Order::Random(SEED)] {
+            let result = self.checked(kernel, &Launch { order, ..*launch }, arguments, None);
+            self.memory = before.clone();
+            result?;
+        }
+        self.memory = after;
+        Ok(Verdict { report, counts: counter.finish(), notes })
+    }
+
+    /// Runs a kernel once with all checks on, in the order that the launch says.
+    ///
+    /// # Errors
+    /// As for [`Gpu::verdict`].
+    pub fn launch_checked(
+        &mut self,
+        kernel: &Kernel,
+        launch: &Launch,
+        arguments: &[Argument],
+    ) -> Result<(Report, Counts, Vec<Note>), Fault> {
+        let mut counter = Counter::new(kernel);
+        let (report, notes) = self.checked(kernel, launch, arguments, Some(&mut counter))?;
+        Ok((report, counter.finish(), notes))
+    }
+
+    fn checked(
+        &mut self,
+        kernel: &Kernel,
+        launch: &Launch,
+        arguments: &[Argument],
+        counter: Option<&mut Counter>,
+    ) -> Result<(Report, Vec<Note>), Fault> {
+        let mut checks = Checks::new(kernel, &self.memory, arguments);
+        let report = match counter {
+            Some(counter) => {
+                let mut both = (checks, std::mem::replace(counter, Counter::new(kernel)));
+                let report = self.launch_observed(kernel, launch, arguments, &mut both);
+                (checks, *counter) = both;
+                report
+            }
+            None => self.launch_observed(kernel, launch, arguments, &mut checks),
+        };
+        let report = report.map_err(|fault| checks.explain(fault))?;
+        let notes = checks.finish(&mut self.memory);
+        Ok((report, notes))
+    }
+}
