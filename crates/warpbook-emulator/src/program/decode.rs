@@ -215,11 +215,9 @@ impl Decoder<'_> {
             _ => self.refuse(instruction, "needs variables for its parameters."),
         };
         match (name, lists.as_slice()) {
-            ("vprintf", [results, parameters]) if results.len() == 1 && parameters.len() == 2 => Ok(Action::Print {
-                format: place(&parameters[0])?,
-                arguments: place(&parameters[1])?,
-                result: Some(place(&results[0])?),
-            }),
+            ("vprintf", [results, parameters]) if results.len() == 1 && parameters.len() == 2 => {
+                Ok(Action::Print([place(&parameters[0])?, place(&parameters[1])?, place(&results[0])?]))
+            }
             ("__assertfail", [parameters]) if parameters.len() >= 3 => {
                 Ok(Action::Assertion([place(&parameters[0])?, place(&parameters[1])?, place(&parameters[2])?]))
             }
