@@ -4,7 +4,7 @@ use super::action::{Action, Comparison, NONE, Row};
 use super::functions::{Decoder, Place, count};
 use super::rows::{RowKind, Special};
 use crate::Refusal;
-use crate::compute::{self, Lanes, each};
+use crate::compute::{self, Apply, each};
 use crate::machine::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::ptx::{Instruction, Operand, Register, Space, Type, VariableId};
 
@@ -123,13 +123,12 @@ impl Decoder<'_> {
             Some((into, inputs)) if inputs.len() == compute.operands() => (self.result(instruction, into)?, inputs),
             _ => return self.refuse(instruction, &format!("takes {} operands.", compute.operands() + 1)),
         };
-        let bytes = operand_bytes(&instruction.opcode);
-        let mut from = [NONE; 4];
-        for (row, operand) in from.iter_mut().zip(inputs) {
-            *row = match operand {
-                Operand::Not(_) => return self.refuse(instruction, "takes no negated predicate."),
-                other => self.row(instruction, other, bytes)?,
-            };
+        // The type is that of the operands, but for what is added to a product of twice the width.
+        let bytes = instruction.opcode.rsplit('.').find_map(Type::parse).map_or(8, Type::bytes);
+        let is_wide = instruction.opcode.starts_with("mad.wide");
+        let mut from = [0; 4];
+        for (place, (row, operand)) in from.iter_mut().zip(inputs).enumerate() {
+            *row = self.row(instruction, operand, if is_wide && place == 2 { 2 * bytes } else { bytes })?;
         }
         Ok(Action::Compute { compute, into, from })
     }
@@ -242,19 +241,21 @@ impl Decoder<'_> {
         let (into, from) = (self.result(instruction, into)?, self.row(instruction, from, 8)?);
         let window = self.constant(if is_to_space { window.wrapping_neg() } else { window });
         let Some(compute) = compute::find("add.u64") else { return self.refuse(instruction, "is not supported.") };
-        Ok(Action::Compute { compute, into, from: [from, window, NONE, NONE] })
+        Ok(Action::Compute { compute, into, from: [from, window, 0, 0] })
     }
 
     fn is_in_space(&mut self, instruction: &Instruction, parts: &[&str]) -> Result<Action, Refusal> {
-        let is_in: fn(&mut Lanes, &Lanes) = match parts.get(1).and_then(|space| Space::parse(space)) {
-            Some(Space::Shared) => |into, a| each(into, |i| u64::from(a[i] & SHARED_WINDOW != 0)),
-            Some(Space::Local) => |into, a| each(into, |i| u64::from(a[i] & LOCAL_WINDOW != 0)),
-            Some(Space::Global) => |into, a| each(into, |i| u64::from(a[i] & (SHARED_WINDOW | LOCAL_WINDOW) == 0)),
+        let is_in: Apply = match parts.get(1).and_then(|space| Space::parse(space)) {
+            Some(Space::Shared) => |into, a, _, _, _| each(into, |i| u64::from(a[i] & SHARED_WINDOW != 0)),
+            Some(Space::Local) => |into, a, _, _, _| each(into, |i| u64::from(a[i] & LOCAL_WINDOW != 0)),
+            Some(Space::Global) => {
+                |into, a, _, _, _| each(into, |i| u64::from(a[i] & (SHARED_WINDOW | LOCAL_WINDOW) == 0))
+            }
             _ => return self.refuse(instruction, "is not supported."),
         };
         let [into, from] = self.take::<2>(instruction)?;
         let (into, from) = (self.result(instruction, into)?, self.row(instruction, from, 8)?);
-        Ok(Action::Compute { compute: compute::Compute::One(is_in), into, from: [from, NONE, NONE, NONE] })
+        Ok(Action::Compute { compute: compute::Compute::Plain(1, is_in), into, from: [from, 0, 0, 0] })
     }
 
     /// Bytes of the register that a value is loaded into.
@@ -264,9 +265,4 @@ impl Decoder<'_> {
             _ => 8,
         }
     }
-}
-
-/// Bytes of an instruction's operands, by its last type.
-fn operand_bytes(opcode: &str) -> u8 {
-    opcode.rsplit('.').find_map(Type::parse).map_or(8, Type::bytes)
 }
