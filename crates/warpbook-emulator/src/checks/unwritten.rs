@@ -95,7 +95,7 @@ impl UnwrittenCheck {
         match &step.action {
             Action::Compute { into: NONE, .. } => {}
             Action::Compute { compute, into, from } => {
-                let sources = from.iter().take_while(|row| **row != NONE);
+                let sources = from.iter().take(compute.operands());
                 let unclear = sources.clone().fold(0, |all, row| all | registers.unclear[*row as usize]) & active;
                 if unclear == 0 {
                     registers.unclear[*into as usize] &= !active;
@@ -143,7 +143,7 @@ impl UnwrittenCheck {
                 }
             }
             Action::ActiveMask(into) | Action::Clock(into) => registers.clear(*into, active),
-            Action::Print { result: Some(offset), .. } => {
+            Action::Print([.., offset]) => {
                 for lane in lanes(active) {
                     let start = self.frame_bytes * (moment.warp as usize * LANES + lane);
                     let start = start + usize::try_from(*offset).unwrap_or(0);

@@ -63,11 +63,21 @@ pub(super) struct Decoder<'m> {
     /// The innermost function's first register, and where its variables are.
     first_register: u32,
     places: Vec<Place>,
+    /// The instruction that is being decoded.
+    pub(super) current: &'m Instruction,
 }
 
 impl<'m> Decoder<'m> {
-    pub(super) fn new(module: &'m Module, addresses: &'m [u64]) -> Self {
-        Self {
+    /// Decodes an entry of a module; returns its parameters too.
+    pub(super) fn entry(
+        module: &'m Module,
+        addresses: &'m [u64],
+        entry: &'m Function,
+    ) -> Result<(Self, Vec<Parameter>), Refusal> {
+        let Some(current) = entry.instructions.first() else {
+            return Err(Refusal::new(entry.at, format!("`{}` has no instructions.", entry.name)));
+        };
+        let mut decoder = Self {
             module,
             addresses,
             steps: Vec::new(),
@@ -80,19 +90,16 @@ impl<'m> Decoder<'m> {
             callers: Vec::new(),
             first_register: 0,
             places: Vec::new(),
-        }
-    }
-
-    /// Decodes an entry; returns its parameters.
-    pub(super) fn entry(&mut self, entry: &'m Function) -> Result<Vec<Parameter>, Refusal> {
+            current,
+        };
         let mut parameters: Vec<Parameter> = Vec::new();
         for variable in entry.parameters.iter().map(|index| &entry.variables[*index as usize]) {
             let end = parameters.last().map_or(0, |last| last.offset + last.bytes);
             parameters.push(Parameter { offset: align(end, variable.align), bytes: variable.bytes });
         }
         let places: Vec<Place> = parameters.iter().map(|p| Place::Parameter(p.offset)).collect();
-        self.function(entry, &places)?;
-        self.steps.push(Step {
+        decoder.function(entry, &places)?;
+        decoder.steps.push(Step {
             guard: NONE,
             guard_negated: false,
             action: Action::Exit,
@@ -101,8 +108,8 @@ impl<'m> Decoder<'m> {
             line: 0,
             place: None,
         });
-        self.shared_bytes = align(self.shared_bytes, self.dynamic_align);
-        Ok(parameters)
+        decoder.shared_bytes = align(decoder.shared_bytes, decoder.dynamic_align);
+        Ok((decoder, parameters))
     }
 
     /// Appends a function; `given` are the places of its results and parameters.
@@ -125,18 +132,18 @@ impl<'m> Decoder<'m> {
                 );
                 return Err(Refusal::new(function.at, message));
             }
-            own.push(self.steps.len());
-            let decoded = match self.callee(instruction) {
-                Ok(Some((callee, places))) => {
-                    own.pop();
-                    self.function(callee, &places)
+            self.current = instruction;
+            let decoded = match self.callee() {
+                Ok(Some((callee, places))) => self.function(callee, &places),
+                Ok(None) => {
+                    own.push(self.steps.len());
+                    self.step(count(function.instructions.len()))
                 }
-                Ok(None) => self.step(instruction, count(function.instructions.len())),
                 Err(refusal) => Err(refusal),
             };
-            decoded.map_err(|refusal| match refusal.place {
-                Some(_) => refusal,
-                None => Refusal { place: instruction.place.as_deref().cloned(), ..refusal },
+            decoded.map_err(|refusal| {
+                let place = refusal.place.or_else(|| instruction.place.as_deref().cloned());
+                Refusal { place, ..refusal }
             })?;
         }
         starts.push(count(self.steps.len()));
@@ -153,14 +160,15 @@ impl<'m> Decoder<'m> {
         Ok(())
     }
 
-    /// Decodes an instruction; `end` is the label at the function's end.
-    fn step(&mut self, instruction: &Instruction, end: u32) -> Result<(), Refusal> {
+    /// Decodes the instruction; `end` is the label at the function's end.
+    fn step(&mut self, end: u32) -> Result<(), Refusal> {
+        let instruction = self.current;
         let (guard, guard_negated) = match instruction.guard {
             Some((register, is_negated)) => (self.register(register), is_negated),
             None => (NONE, false),
         };
         let is_return = self.callers.len() > 1 && instruction.opcode.split('.').next() == Some("ret");
-        let action = if is_return { Action::Branch(end) } else { self.action(instruction)? };
+        let action = if is_return { Action::Branch(end) } else { self.action()? };
         let (line, place, opcode) = (instruction.at.0, instruction.place.clone(), instruction.opcode.as_str().into());
         self.steps.push(Step { guard, guard_negated, action, opcode, meet: NONE, line, place });
         Ok(())
@@ -227,8 +235,9 @@ impl<'m> Decoder<'m> {
         self.first_register + register.0
     }
 
-    /// The device function that an instruction calls, with the places of results and parameters; none if it is no call, or a call of the runtime.
-    fn callee(&mut self, call: &Instruction) -> Result<Option<(&'m Function, Vec<Place>)>, Refusal> {
+    /// The device function that the instruction calls, with the places of results and parameters; none if it is no call, or a call of the runtime.
+    fn callee(&mut self) -> Result<Option<(&'m Function, Vec<Place>)>, Refusal> {
+        let call = self.current;
         if call.opcode.split('.').next() != Some("call") {
             return Ok(None);
         }

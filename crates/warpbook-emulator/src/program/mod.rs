@@ -54,8 +54,7 @@ impl Kernel {
                 format!("`{name}` is not supported: clusters need compute capability 9.0."),
             ));
         }
-        let mut decoder = Decoder::new(module, addresses);
-        let parameters = decoder.entry(entry)?;
+        let (decoder, parameters) = Decoder::entry(module, addresses, entry)?;
         let Decoder { mut steps, rows, frame_bytes, shared_bytes, .. } = decoder;
         flow::find_meeting_points(&mut steps);
         let most_threads = directive(".maxntid").map_or(1024, |n| n.iter().fold(1, |a, b| u64::saturating_mul(a, *b)));
