@@ -134,7 +134,7 @@ impl Entry {
         self.author = author(run).unwrap_or_default().to_owned();
         self.created.clone_from(&run.created);
         self.experiment.clone_from(&run.experiment);
-        (self.headline, self.ladder, self.cells) = warpbook_charts::in_short(run);
+        (self.headline, self.ladder, self.cells) = warpbook_charts::record_summary(run);
         self.state = State::Open(opened);
     }
 }

@@ -5,7 +5,7 @@ use crate::draw::text::words::{counted, memory, percent, possessive, significant
 use crate::record::ladder_table::sample;
 use crate::record::measure::{Measure, peak_bytes};
 use crate::record::names::{label, name};
-use crate::record::verdict::{bound_name, divergence, of_bound, past_bound, usable, verdict};
+use crate::record::verdict::{bound_name, divergence, excess_reason, of_bound, usable, verdict};
 use warpbook_record::{Measurement, Outcome, Problem, Quantity, Run, Runner, TrainLog};
 
 /// Limit on the rungs that the headline compares the fastest with.
@@ -84,7 +84,7 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
 /// cells of its row if the overview has a table of its kind. For a pair these are slow way, fast way, ratio and reason; for a training to an
 /// accuracy they are the goal, the fastest rung with its time, and its accuracy.
 #[must_use]
-pub fn in_short(run: &Run) -> (String, Vec<f64>, Vec<String>) {
+pub fn record_summary(run: &Run) -> (String, Vec<f64>, Vec<String>) {
     let Some(problem) = run.main_problem() else { return Default::default() };
     let heights = sparkline(run, problem);
     if let Some(sentence) = of_own(run) {
@@ -155,7 +155,7 @@ fn named_pair<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, &
 /// Makes the tile for the share of the bound that a measurement reached.
 fn bound_tile(run: &Run, m: &Measurement) -> Option<HeadlineTile> {
     let (bound, share) = run.bound(m).zip(run.fraction_of_bound(m)).filter(|(_, share)| share.is_finite())?;
-    Some(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + past_bound(&bound, share)))
+    Some(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + excess_reason(&bound, share)))
 }
 
 /// The tile for the check of a sound measurement, which has passed it.

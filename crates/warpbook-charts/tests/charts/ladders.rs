@@ -108,7 +108,7 @@ fn a_ceiling_far_beyond_all_bars_is_told_and_not_drawn() {
 }
 
 #[test]
-fn rungs_are_held_against_the_faster_library_and_the_ceiling_of_their_type() {
+fn rungs_are_compared_with_the_faster_library_and_the_ceiling_of_their_type() {
     let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
     let chart = draw().ladder(&run, &problem, Quantity::Throughput).unwrap();
     let shown = chart.svg.as_str();

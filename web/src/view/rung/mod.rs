@@ -12,7 +12,7 @@ use crate::app::{App, Msg, OpenedFrom, RUNG_HEADING as HEADING, RungMsg};
 use crate::record::Tab;
 use crate::record::rungs::{framework, neighbour, shown, title};
 use swipe::swipe;
-use warpbook_charts::{climb_caption, rung_before};
+use warpbook_charts::{gain_caption, rung_before};
 use warpbook_record::{Problem, Run, Rung};
 use yew::{Event, Html, html};
 
@@ -42,7 +42,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
                     <h2 id={HEADING} tabindex="-1">{ title(rung) }<code class="detail">{ rung.id.as_ref() }</code></h2>
                     { for problem.map(|p| html! { <p class="printed">{ &p.label }</p> }) }
                     { for problem.map(|p| html! {
-                        <p class="brought" role="status" aria-live="polite">{ climb_caption(run, p, &rung.id) }</p>
+                        <p class="brought" role="status" aria-live="polite">{ gain_caption(run, p, &rung.id) }</p>
                     }) }
                     <p class="idea">{ rung.idea.as_ref() }</p>
                 </div>
