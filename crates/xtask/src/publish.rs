@@ -78,8 +78,8 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
 }
 
 /// Returns the index that the page reads: `records` in the order in which they are offered, each with `file` (relative to the index), `experiment`, `title`,
-/// `device` and `date` (RFC 3339), a line that says what it `computes`, its `headline`, `ladder`, heights from 0 to 1, and `cells`, those of its row in a
-/// table. One of the project's own has `published`, and one of the reader's own `beside`: the `file` of a published record and the `verdict`.
+/// `device` and `date` (RFC 3339), a line that says what it `computes`, its `headline`, `ladder`, heights from 0 to 1, and `cells`, the cells of its row if it
+/// is shown in a table. One of the project's own has `published`, and one of the reader's own `beside`: the `file` of a published record and the `verdict`.
 pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     let entries = records.into_iter().map(|r| {
         let (headline, heights, cells) = warpbook_charts::record_summary(&r.run);

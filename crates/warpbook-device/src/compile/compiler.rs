@@ -54,6 +54,15 @@ impl Compiler {
         self.compile_with(None, spec, tile, architecture)
     }
 
+    /// Compiles a kernel's file with one of its tiles to PTX for a virtual architecture such as "compute_80".
+    ///
+    /// # Errors
+    /// The errors of [`Compiler::compile`].
+    pub fn compile_to_ptx(&self, spec: &KernelSpec, tile: &Tile, architecture: &str) -> Result<String> {
+        let text = self.compile_with(Some(&self.cache), spec, tile, architecture)?.cubin;
+        Ok(String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned())
+    }
+
     fn compile_with(
         &self,
         cache: Option<&Cache>,
@@ -105,10 +114,11 @@ impl Compiler {
         };
         let mut built = build(false)?;
         // The assembler's logs of concurrent compilations can get lost or mixed up.
-        if !built.was_alone && !tells_of(&built.log, &built.cubin) {
+        if !built.was_alone && !tells_of(&built.log, &built.code) {
             built = build(true)?;
         }
-        let Compilation { cubin, log, .. } = built;
+        let Compilation { code, log, .. } = built;
+        let cubin = if architecture.starts_with("compute_") { named_as_given(&code) } else { code };
         let stats = stats(&cubin, &log, &spec.file, architecture);
         let compiled = Compiled { cubin, stats, from_cache: false };
         if let Some(cache) = cache {
@@ -116,6 +126,13 @@ impl Compiler {
         }
         Ok(compiled)
     }
+}
+
+/// Returns PTX whose files have the names that the compiler was given: it puts the working directory before them.
+fn named_as_given(ptx: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(ptx);
+    let folder = std::env::current_dir().map(|folder| format!("\"{}/", folder.display()));
+    folder.map_or_else(|_| ptx.to_vec(), |folder| text.replace(&folder, "\"").into_bytes())
 }
 
 /// Returns the lines of a source that the compiler counts: those after a `#line 1`, before which there may be declarations that its author did not

@@ -29,6 +29,8 @@ library! {
         fn log(Program, *mut c_char) -> Status = "nvrtcGetProgramLog";
         fn cubin_size(Program, *mut usize) -> Status = "nvrtcGetCUBINSize";
         fn cubin(Program, *mut c_char) -> Status = "nvrtcGetCUBIN";
+        fn ptx_size(Program, *mut usize) -> Status = "nvrtcGetPTXSize";
+        fn ptx(Program, *mut c_char) -> Status = "nvrtcGetPTX";
     }
 }
 
@@ -119,6 +121,7 @@ impl Nvrtc {
         let (source, c_name) = (text(source)?, text(name)?);
         let header_names = headers.iter().map(|(n, _)| text(n)).collect::<Result<Vec<_>, _>>()?;
         let header_texts = headers.iter().map(|(_, t)| text(t)).collect::<Result<Vec<_>, _>>()?;
+        let is_virtual = options.iter().any(|option| option.contains("=compute_"));
         // NVRTC's own cache loads the driver, and crashes if the driver is incomplete.
         let no_cache = (self.version() >= (12, 9)).then_some("--no-cache");
         let options = options.iter().map(String::as_str).chain(no_cache).map(text).collect::<Result<Vec<_>, _>>()?;
@@ -156,7 +159,12 @@ impl Nvrtc {
         if let Err(why) = self.check(compiled) {
             return Err(if log.trim().is_empty() { why } else { log });
         }
-        Ok(Compilation { cubin: program.read(self.0.calls.cubin_size, self.0.calls.cubin)?, log, was_alone })
+        let code = if is_virtual {
+            program.read(self.0.calls.ptx_size, self.0.calls.ptx)?
+        } else {
+            program.read(self.0.calls.cubin_size, self.0.calls.cubin)?
+        };
+        Ok(Compilation { code, log, was_alone })
     }
 
     fn check(&self, status: Status) -> Result<(), String> {
@@ -171,7 +179,8 @@ impl Nvrtc {
 
 /// The result of a compilation.
 pub(crate) struct Compilation {
-    pub cubin: Vec<u8>,
+    /// A cubin, or PTX with a zero byte at its end.
+    pub code: Vec<u8>,
     pub log: String,
     /// True if no other thread compiled meanwhile.
     pub was_alone: bool,

@@ -319,7 +319,7 @@ fn shows_all_records(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Checks that the result is on the first screen: its sentence and, on a desk, its figures.
+/// Checks that the result, in a sentence and (if there is room) in figures, is on the first screen.
 fn first_screen(browser: &Browser) -> Result<()> {
     let below = browser.eval(
         "return [...document.querySelectorAll('.headline > p, .tiles > div')].filter((e) => e.getBoundingClientRect().bottom > innerHeight)

@@ -16,10 +16,11 @@ const LINES: usize = 600;
 /// Crates whose files use one another without a circle.
 const WITHOUT_CIRCLES: [&str; 3] = ["crates/warpbook-charts", "crates/warpbook-device", "crates/warpbook-cli"];
 /// Crates as a stack: each may name those before it in its manifest.
-const STACK: [&str; 16] = [
+const STACK: [&str; 17] = [
     "warpbook-record",
     "warpbook-charts",
     "warpbook-kernels",
+    "warpbook-emulator",
     "warpbook-data",
     "warpbook-device",
     "warpbook-gemm",

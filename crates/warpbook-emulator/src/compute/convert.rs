@@ -1,0 +1,372 @@
+//! Conversions between integers and floating-point numbers, `cvt`.
+
+use super::Word;
+
+/// Which neighbour a number becomes that has no exact counterpart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    /// The nearest, of two that are as near the even one.
+    Nearest,
+    /// The nearest, of two that are as near the one away from zero.
+    Away,
+    Zero,
+    Down,
+    Up,
+}
+
+/// A binary floating-point format narrower than double precision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Format {
+    mantissa: u32,
+    exponent: u32,
+}
+
+pub(crate) const F16: Format = Format { mantissa: 10, exponent: 5 };
+pub(crate) const BF16: Format = Format { mantissa: 7, exponent: 8 };
+/// The upper bits of a number in single precision; the lower ones are zero.
+const TF32: Format = Format { mantissa: 10, exponent: 8 };
+pub(crate) const F32: Format = Format { mantissa: 23, exponent: 8 };
+
+impl Format {
+    fn bias(self) -> i32 {
+        (1 << (self.exponent - 1)) - 1
+    }
+
+    /// The number that the bits are.
+    pub(crate) fn widen(self, bits: u64) -> f64 {
+        let sign = if bits >> (self.mantissa + self.exponent) & 1 == 1 { -1.0 } else { 1.0 };
+        let (exponent, fraction) =
+            (bits >> self.mantissa & ((1 << self.exponent) - 1), bits & ((1 << self.mantissa) - 1));
+        let scale = |power: i32| f64::from_bits(u64::from((power + 1023).cast_unsigned()) << 52);
+        let fraction_value = f64::from(u32::take(fraction));
+        let (lowest, place) = (1 - self.bias(), self.mantissa.cast_signed());
+        if exponent == (1 << self.exponent) - 1 {
+            return if fraction == 0 { sign * f64::INFINITY } else { f64::NAN };
+        }
+        if exponent == 0 {
+            // A denormal of single precision is 2^-149 at least: a scale that double precision has.
+            return sign * fraction_value * scale(lowest - place);
+        }
+        let power = i32::take(exponent) - self.bias() - place;
+        sign * (f64::from(1u32 << self.mantissa) + fraction_value) * scale(power)
+    }
+
+    /// The bits of the number, rounded. All NaN become the one that GPUs give.
+    pub(crate) fn narrow(self, value: f64, rounding: Rounding) -> u64 {
+        let sign = u64::from(value.is_sign_negative()) << (self.mantissa + self.exponent);
+        let infinity = ((1u64 << self.exponent) - 1) << self.mantissa;
+        if value.is_nan() {
+            return (1 << (self.mantissa + self.exponent)) - 1;
+        }
+        if value.is_infinite() {
+            return sign | infinity;
+        }
+        let bits = value.to_bits();
+        let (stored, fraction) = (i32::take(bits >> 52 & 0x7ff), bits & ((1 << 52) - 1));
+        let full = if stored == 0 { fraction } else { fraction | 1 << 52 };
+        let exponent = stored.max(1) - 1023;
+        let lowest = 1 - self.bias();
+        let dropped = (52 - self.mantissa + (lowest - exponent).max(0).cast_unsigned()).min(63);
+        let (kept, rest, half) = (full >> dropped, full & ((1 << dropped) - 1), 1u64 << (dropped - 1));
+        let is_up = match rounding {
+            Rounding::Nearest => rest > half || (rest == half && kept & 1 == 1),
+            Rounding::Away => rest >= half,
+            Rounding::Zero => false,
+            Rounding::Down => sign != 0 && rest > 0,
+            Rounding::Up => sign == 0 && rest > 0,
+        };
+        // A carry out of the fraction goes to the exponent, as it should.
+        let above = u64::from((exponent - lowest).max(0).cast_unsigned()) << self.mantissa;
+        let magnitude = above + kept + u64::from(is_up);
+        if magnitude < infinity {
+            return sign | magnitude;
+        }
+        let stays_finite = match rounding {
+            Rounding::Nearest | Rounding::Away => false,
+            Rounding::Zero => true,
+            Rounding::Down => sign == 0,
+            Rounding::Up => sign != 0,
+        };
+        sign | if stays_finite { infinity - 1 } else { infinity }
+    }
+}
+
+/// A type that `cvt` knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// By bytes.
+    Unsigned(u32),
+    Signed(u32),
+    Narrow(Format),
+    Double,
+    /// Two numbers of 16 bits, the second operand in the lower half; only as a result.
+    Pair(Format),
+}
+
+impl Kind {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "u8" => Self::Unsigned(1),
+            "u16" => Self::Unsigned(2),
+            "u32" => Self::Unsigned(4),
+            "u64" => Self::Unsigned(8),
+            "s8" => Self::Signed(1),
+            "s16" => Self::Signed(2),
+            "s32" => Self::Signed(4),
+            "s64" => Self::Signed(8),
+            "f16" => Self::Narrow(F16),
+            "bf16" => Self::Narrow(BF16),
+            "tf32" => Self::Narrow(TF32),
+            "f32" => Self::Narrow(F32),
+            "f64" => Self::Double,
+            "f16x2" => Self::Pair(F16),
+            "bf16x2" => Self::Pair(BF16),
+            _ => return None,
+        })
+    }
+
+    fn is_integer(self) -> bool {
+        matches!(self, Self::Unsigned(_) | Self::Signed(_))
+    }
+
+    /// Bits of a number's fraction.
+    fn fraction(self) -> u32 {
+        match self {
+            Self::Narrow(format) | Self::Pair(format) => format.mantissa,
+            Self::Double => 52,
+            Self::Unsigned(_) | Self::Signed(_) => 0,
+        }
+    }
+}
+
+/// A `cvt` with its modifiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Conversion {
+    from: Kind,
+    to: Kind,
+    rounding: Rounding,
+    /// Rounds to an integer, also where the result is a floating-point number.
+    to_integer: bool,
+    saturates: bool,
+    /// Bytes of the result's register, to which a signed integer is extended.
+    register_bytes: u32,
+}
+
+impl Conversion {
+    /// Reads an opcode such as `cvt.rzi.u32.f32`; `None` if it is not a conversion that is supported.
+    pub(crate) fn parse(opcode: &str) -> Option<Self> {
+        let mut parts = opcode.strip_prefix("cvt.")?.split('.').peekable();
+        let rounding = parts.peek().and_then(|part| match part.strip_suffix('i').unwrap_or(part) {
+            "rn" => Some(Rounding::Nearest),
+            "rz" => Some(Rounding::Zero),
+            "rm" => Some(Rounding::Down),
+            "rp" => Some(Rounding::Up),
+            "rna" => Some(Rounding::Away),
+            _ => None,
+        });
+        let to_integer = rounding.is_some() && parts.next()?.ends_with('i');
+        let saturates = parts.next_if_eq(&"sat").is_some();
+        let (to, from) = (Kind::parse(parts.next()?)?, Kind::parse(parts.next()?)?);
+        let is_allowed = match (from.is_integer(), to.is_integer()) {
+            (true, true) => rounding.is_none(),
+            (true, false) => {
+                rounding.is_some()
+                    && !to_integer
+                    && !saturates
+                    && (to != Kind::Double || rounding == Some(Rounding::Nearest))
+            }
+            (false, true) => to_integer && !saturates,
+            // Only what loses bits is rounded, and a number of the same format to an integer.
+            (false, false) if from == to => rounding.is_none() || to_integer,
+            (false, false) => rounding.is_some() == (to.fraction() < from.fraction()) && !to_integer,
+        };
+        let is_simple = |kind| !matches!(kind, Kind::Narrow(BF16 | TF32) | Kind::Pair(_));
+        let is_nearest_or_zero = matches!(rounding, None | Some(Rounding::Nearest | Rounding::Zero));
+        let is_supported = match (from, to) {
+            (Kind::Narrow(BF16), _) => to == Kind::Narrow(F32),
+            (Kind::Narrow(F32), Kind::Narrow(TF32)) => rounding == Some(Rounding::Away),
+            (Kind::Narrow(F32), Kind::Narrow(BF16) | Kind::Pair(_)) => is_nearest_or_zero,
+            _ => is_simple(from) && is_simple(to) && rounding != Some(Rounding::Away),
+        };
+        let is_supported = is_supported && is_allowed && parts.next().is_none() && (!saturates || is_simple(to));
+        is_supported.then_some(Self {
+            from,
+            to,
+            rounding: rounding.unwrap_or(Rounding::Nearest),
+            to_integer,
+            saturates,
+            register_bytes: 0,
+        })
+    }
+
+    /// Returns true if it takes two operands, the upper half's first.
+    pub(crate) fn is_pair(self) -> bool {
+        matches!(self.to, Kind::Pair(_))
+    }
+
+    /// Returns the conversion with a result in a register of so many bytes.
+    pub(crate) fn into_register(self, bytes: u8) -> Self {
+        Self { register_bytes: bytes.into(), ..self }
+    }
+
+    /// The result's bits, from the operand's.
+    pub(crate) fn apply(self, bits: u64) -> u64 {
+        let value = self.value(bits);
+        match self.to {
+            Kind::Signed(bytes) if bytes < self.register_bytes => {
+                extend(value, bytes).cast_unsigned() & mask(self.register_bytes)
+            }
+            _ => value,
+        }
+    }
+
+    fn value(self, bits: u64) -> u64 {
+        match self.from {
+            Kind::Unsigned(bytes) => self.integer_to((bits & mask(bytes)).into()),
+            Kind::Signed(bytes) => self.integer_to((extend(bits, bytes)).into()),
+            Kind::Narrow(format) => self.float_to(format.widen(bits)),
+            Kind::Double => self.float_to(f64::take(bits)),
+            Kind::Pair(_) => bits,
+        }
+    }
+
+    fn integer_to(self, value: i128) -> u64 {
+        match self.to {
+            Kind::Unsigned(bytes) if self.saturates => clamp(value, 0, mask(bytes).into()),
+            Kind::Signed(bytes) if self.saturates => {
+                let most = i128::from(mask(bytes) >> 1);
+                clamp(value, -most - 1, most) & mask(bytes)
+            }
+            Kind::Unsigned(bytes) | Kind::Signed(bytes) => low(value) & mask(bytes),
+            Kind::Narrow(format) | Kind::Pair(format) => format.narrow(to_odd(value), self.rounding),
+            #[allow(clippy::cast_precision_loss)]
+            Kind::Double => (value as f64).put(),
+        }
+    }
+
+    fn float_to(self, value: f64) -> u64 {
+        let whole = match self.rounding {
+            _ if !self.to_integer => value,
+            Rounding::Nearest | Rounding::Away => value.round_ties_even(),
+            Rounding::Zero => value.trunc(),
+            Rounding::Down => value.floor(),
+            Rounding::Up => value.ceil(),
+        };
+        match self.to {
+            Kind::Unsigned(bytes) => self.to_limits(whole, 0, mask(bytes).into(), bytes),
+            Kind::Signed(bytes) => {
+                let most = i128::from(mask(bytes) >> 1);
+                self.to_limits(whole, -most - 1, most, bytes)
+            }
+            Kind::Narrow(TF32) => TF32.narrow(whole, self.rounding) << 13,
+            Kind::Narrow(format) | Kind::Pair(format) => format.narrow(self.saturated(whole), self.rounding),
+            Kind::Double => self.saturated(whole).put(),
+        }
+    }
+
+    /// An integer of so many bytes; numbers beyond the limits become these, NaN becomes 0 or the lowest number, as the PTX ISA says.
+    #[allow(clippy::cast_possible_truncation)]
+    fn to_limits(self, whole: f64, least: i128, most: i128, bytes: u32) -> u64 {
+        if whole.is_nan() {
+            let is_zero = self.from != Kind::Double && bytes < 8;
+            return if is_zero { 0 } else { 1 << (8 * bytes - 1) };
+        }
+        clamp(whole as i128, least, most) & mask(bytes)
+    }
+
+    fn saturated(self, value: f64) -> f64 {
+        if !self.saturates {
+            value
+        } else if value > 0.0 {
+            value.min(1.0)
+        } else {
+            0.0
+        }
+    }
+}
+
+/// The lowest bits, by bytes.
+fn mask(bytes: u32) -> u64 {
+    u64::MAX >> (64 - 8 * bytes)
+}
+
+fn extend(bits: u64, bytes: u32) -> i64 {
+    let unused = 64 - 8 * bytes;
+    (bits << unused).cast_signed() >> unused
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn low(value: i128) -> u64 {
+    value as u64
+}
+
+fn clamp(value: i128, least: i128, most: i128) -> u64 {
+    low(value.clamp(least, most))
+}
+
+/// An integer in double precision, rounded to odd, so that a second rounding is right.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+fn to_odd(value: i128) -> f64 {
+    let near = value as f64;
+    let error = value - near as i128;
+    if error == 0 || near.to_bits() & 1 == 1 {
+        return near;
+    }
+    f64::from_bits(if (error > 0) == (near > 0.0) { near.to_bits() + 1 } else { near.to_bits() - 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn convert(opcode: &str, bits: u64) -> u64 {
+        Conversion::parse(opcode).unwrap_or_else(|| panic!("{opcode}")).apply(bits)
+    }
+
+    #[test]
+    fn narrowing_to_single_precision_is_the_cpu_s() {
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Exponents around those of single precision, with denormals and overflows.
+            let value = f64::from_bits(state & !(0x7ff << 52) | (state >> 40) % 320 + 860 << 52);
+            #[allow(clippy::cast_possible_truncation)]
+            let expect = value as f32;
+            assert_eq!(F32.narrow(value, Rounding::Nearest), u64::from(expect.to_bits()), "{value:e}");
+            assert_eq!(F32.widen(expect.to_bits().into()), f64::from(expect));
+        }
+    }
+
+    #[test]
+    fn halves_are_read_and_rounded() {
+        assert_eq!(F16.widen(0x3c00), 1.0);
+        assert_eq!(F16.widen(0x0001), 2f64.powi(-24));
+        assert_eq!(F16.narrow(65504.0, Rounding::Nearest), 0x7bff);
+        assert_eq!(F16.narrow(65520.0, Rounding::Nearest), 0x7c00);
+        assert_eq!(F16.narrow(65520.0, Rounding::Zero), 0x7bff);
+        assert_eq!(BF16.narrow(-1.0, Rounding::Nearest), 0xbf80);
+        assert!((0..0x7c00u64).all(|bits| F16.narrow(F16.widen(bits), Rounding::Nearest) == bits));
+    }
+
+    #[test]
+    fn conversions_saturate_and_take_nan_as_ptx_says() {
+        let single = |v: f32| v.put();
+        assert_eq!(convert("cvt.rzi.u32.f32", single(-1.5)), 0);
+        assert_eq!(convert("cvt.rzi.s32.f32", single(-1.5)), 0xffff_ffff);
+        assert_eq!(convert("cvt.rzi.s32.f32", single(3e9)), 0x7fff_ffff);
+        assert_eq!(convert("cvt.rni.s32.f32", single(2.5)), 2);
+        assert_eq!(convert("cvt.rzi.s32.f32", single(f32::NAN)), 0);
+        assert_eq!(convert("cvt.rzi.s64.f32", single(f32::NAN)), 1 << 63);
+        assert_eq!(convert("cvt.sat.f32.f32", single(f32::NAN)), 0);
+        assert_eq!(convert("cvt.s64.s32", 0xffff_ffff), u64::MAX);
+        assert_eq!(convert("cvt.u32.u64", u64::MAX), 0xffff_ffff);
+        assert_eq!(convert("cvt.rn.f32.u64", u64::MAX), single(18_446_744_073_709_551_616.0));
+        assert_eq!(convert("cvt.rn.f32.s32", 0x8000_0000), single(-2_147_483_648.0));
+        assert_eq!(convert("cvt.rna.tf32.f32", 0x3f80_1000), 0x3f80_2000);
+        for opcode in
+            ["cvt.rn.f32.e4m3", "cvt.rn.u32.u64", "cvt.u32.f32", "cvt.f16.f32", "cvt.rn.f32.f16", "cvt.rn.tf32.f32"]
+        {
+            assert!(Conversion::parse(opcode).is_none(), "{opcode}");
+        }
+    }
+}

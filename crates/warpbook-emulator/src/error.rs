@@ -1,0 +1,111 @@
+//! What goes wrong: PTX that is not supported, and faults of a running kernel.
+
+use crate::program::Step;
+use crate::ptx::Place;
+use std::fmt;
+
+/// PTX that is not valid or not supported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Line of the PTX, counted from 1; 0 if the message is about the whole text.
+    pub line: u32,
+    /// Column of the PTX, counted from 1.
+    pub column: u32,
+    /// Place in the kernel's source, if it is known.
+    pub place: Option<Place>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Refusal {
+    pub(crate) fn new((line, column): (u32, u32), message: impl Into<String>) -> Self {
+        Self { line, column, place: None, message: message.into() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        write!(f, "{} (PTX line {}, column {})", self.message, self.line, self.column)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A thread of a grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread {
+    /// The block's index in the grid.
+    pub block: [u32; 3],
+    /// The thread's index in its block.
+    pub thread: [u32; 3],
+}
+
+impl fmt::Display for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([a, b, c], [x, y, z]) = (self.block, self.thread);
+        write!(f, "block ({a}, {b}, {c}), thread ({x}, {y}, {z})")
+    }
+}
+
+/// Why a kernel was stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// The launch itself is not possible.
+    Launch,
+    /// An access outside every buffer.
+    OutOfBounds,
+    /// An address that is not a multiple of the access's size.
+    Misaligned,
+    /// Threads wait for others that never come.
+    Barrier,
+    /// The budget of steps is used up.
+    Endless,
+    /// The kernel executed `trap`, or an assertion failed.
+    Trap,
+    /// A request that the emulator cannot carry out.
+    Unsupported,
+}
+
+/// The end of a launch by a fault of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Why it was stopped.
+    pub cause: Cause,
+    /// What is wrong, in a sentence.
+    pub message: String,
+    /// Place in the kernel's source, if it is known.
+    pub place: Option<Place>,
+    /// Line of the PTX; 0 if the fault is the launch's.
+    pub ptx_line: u32,
+    /// The thread, if the fault is one thread's.
+    pub thread: Option<Thread>,
+}
+
+impl Fault {
+    pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Self {
+        Self { cause, message: message.into(), place: None, ptx_line: 0, thread: None }
+    }
+
+    /// The fault at an instruction.
+    pub(crate) fn at(self, step: &Step) -> Self {
+        Self { place: step.place.as_deref().cloned(), ptx_line: step.line, ..self }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        write!(f, "{}", self.message)?;
+        match &self.thread {
+            Some(thread) => write!(f, " ({thread})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}

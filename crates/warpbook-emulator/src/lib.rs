@@ -1,0 +1,33 @@
+//! An emulator of a CUDA GPU: it parses the PTX that NVRTC emits for `compute_80` and interprets it, warp by warp, on any CPU.
+//!
+//! It stands for one stated GPU ([`LIMITS`]) and gives values, never times. What it does not support it refuses when a kernel is decoded, with the
+//! instruction and its line.
+//!
+//! ```
+//! use warpbook_emulator::{Argument, Gpu, Launch, Module};
+//! # let ptx = ".version 7.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 a) { .reg .b64 %d; ld.param.u64 %d, [a]; st.global.u32 [%d], 7; ret; }";
+//! let module = Module::parse(ptx)?; // a `Refusal` has the line of the PTX
+//! let mut gpu = Gpu::new();
+//! let kernel = gpu.load(&module)?.kernel("k")?; // refuses what it cannot run, by name and line of the source
+//! let buffer = gpu.allocate(4)?; // an address; `read`, `write` and `free` take it
+//! let report = gpu.launch(&kernel, &Launch::new(1, 32), &[Argument::U64(buffer)])?; // a `Fault` has cause, place and thread
+//! let mut bytes = [0; 4];
+//! gpu.read(buffer, &mut bytes)?;
+//! assert_eq!((bytes, report.thread_steps), ([7, 0, 0, 0], 96));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Checks and counts watch a launch as an `Observer` (`machine/observer.rs`): at every instruction of a warp, access to memory, collective
+//! operation and barrier. A launch without one is compiled without these calls.
+#![forbid(unsafe_code)]
+
+mod compute;
+mod error;
+mod machine;
+mod program;
+mod ptx;
+
+pub use error::{Cause, Fault, Refusal, Thread};
+pub use machine::{Argument, Gpu, LIMITS, Launch, Limits, Loaded, Order, Report};
+pub use program::{Kernel, supported};
+pub use ptx::{Module, Place};

@@ -1,0 +1,222 @@
+//! Loads, stores and atomics.
+
+use super::block::Context;
+use super::observer::{Observer, Use};
+use super::warp::{Warp, lanes};
+use super::{LOCAL_WINDOW, SHARED_WINDOW};
+use crate::compute::Lanes;
+use crate::program::{Access, NONE, Row, Update};
+use crate::ptx::Space;
+use crate::{Cause, Fault};
+
+impl Warp {
+    pub(super) fn load<O: Observer>(
+        &mut self,
+        access: &Access,
+        into: &[Row],
+        active: u32,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<(), Fault> {
+        let bytes = usize::from(access.bytes);
+        self.each_lane(access, (Use::Load, into.len()), active, context, observer, |rows, lane, found| {
+            for (row, element) in into.iter().zip(found.chunks_exact(bytes)) {
+                // A value that is dropped has no row.
+                if let Some(row) = rows.get_mut(*row as usize) {
+                    row[lane] = extend(read(element), access);
+                }
+            }
+        })
+    }
+
+    pub(super) fn store<O: Observer>(
+        &mut self,
+        access: &Access,
+        from: &[Row],
+        active: u32,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<(), Fault> {
+        let bytes = usize::from(access.bytes);
+        self.each_lane(access, (Use::Store, from.len()), active, context, observer, |rows, lane, found| {
+            for (row, element) in from.iter().zip(found.chunks_exact_mut(bytes)) {
+                write(element, rows[*row as usize][lane]);
+            }
+        })
+    }
+
+    /// The lanes take their turns, the lowest first where they share a buffer.
+    pub(super) fn atomic<O: Observer>(
+        &mut self,
+        access: &Access,
+        (update, into, operands): (Update, Row, [Row; 2]),
+        active: u32,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<(), Fault> {
+        self.each_lane(access, (Use::Atomic, 1), active, context, observer, |rows, lane, found| {
+            let (old, [b, c]) = (read(found), operands.map(|row| rows[row as usize][lane]));
+            write(found, update(old, b, c));
+            if into != NONE {
+                rows[into as usize][lane] = old;
+            }
+        })
+    }
+
+    /// Calls back with the bytes of each active lane's access, and the registers. The observer sees the access before, if it is valid.
+    fn each_lane<O: Observer>(
+        &mut self,
+        access: &Access,
+        (kind, elements): (Use, usize),
+        active: u32,
+        context: &mut Context,
+        observer: &mut O,
+        mut work: impl FnMut(&mut [Lanes], usize, &mut [u8]),
+    ) -> Result<(), Fault> {
+        let base = self.row(access.base);
+        let addresses = base.map(|base| base.wrapping_add_signed(access.offset));
+        let bytes = usize::from(access.bytes) * elements;
+        let is_misaligned = |address: u64| address & (bytes as u64 - 1) != 0;
+        if is_misaligned(addresses.iter().fold(0, |all, address| all | address))
+            && let Some(lane) = lanes(active).find(|lane| is_misaligned(addresses[*lane]))
+        {
+            let (verb, address) = (verb(kind), addresses[lane]);
+            let message = format!("The kernel {verb} {bytes} bytes at {address:#x}, which is no multiple of {bytes}.");
+            return Err(self.fault(Cause::Misaligned, message, lane, context));
+        }
+        if !O::IS_OFF && access.space != Space::Param {
+            self.each_place(access.space, &addresses, bytes, active, context, |_, _, _| {})
+                .map_err(|lane| self.out_of_bounds(access.space, (kind, bytes), lane, addresses[lane], context))?;
+            let window = match access.space {
+                Space::Shared => SHARED_WINDOW,
+                Space::Local => LOCAL_WINDOW,
+                _ => 0,
+            };
+            let generic = addresses.map(|address| address | window);
+            observer.access(&self.moment(active, context), access, kind, elements, &generic)?;
+        }
+        self.each_place(access.space, &addresses, bytes, active, context, &mut work)
+            .map_err(|lane| self.out_of_bounds(access.space, (kind, bytes), lane, addresses[lane], context))
+    }
+
+    /// Calls back with the bytes at each active lane's address, and the registers.
+    ///
+    /// # Errors
+    /// The first lane whose bytes are outside everything.
+    fn each_place(
+        &mut self,
+        space: Space,
+        addresses: &Lanes,
+        bytes: usize,
+        active: u32,
+        context: &mut Context,
+        mut work: impl FnMut(&mut [Lanes], usize, &mut [u8]),
+    ) -> Result<(), usize> {
+        let mut left = active;
+        while left != 0 {
+            // All lanes that are in the same buffer as the first one.
+            let first = left.trailing_zeros() as usize;
+            let (start, found, sharing) =
+                region(space, addresses[first], first, &mut self.frames, context).ok_or(first)?;
+            for lane in lanes(left & sharing) {
+                if let Some(found) = part(found, addresses[lane].wrapping_sub(start), bytes) {
+                    work(&mut self.rows, lane, found);
+                    left &= !(1 << lane);
+                }
+            }
+            if left >> first & 1 == 1 {
+                return Err(first);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn out_of_bounds(
+        &self,
+        space: Space,
+        (kind, bytes): (Use, usize),
+        lane: usize,
+        address: u64,
+        context: &Context,
+    ) -> Fault {
+        let (verb, place) = (verb(kind), context.describe(space, address));
+        self.fault(Cause::OutOfBounds, format!("The kernel {verb} {bytes} bytes {place}."), lane, context)
+    }
+
+    /// Bytes at an address of a lane; for calls of the runtime.
+    pub(super) fn bytes<'m>(
+        &'m mut self,
+        lane: usize,
+        (space, address): (Space, u64),
+        bytes: usize,
+        context: &'m mut Context,
+    ) -> Option<&'m mut [u8]> {
+        let (start, found, _) = region(space, address, lane, &mut self.frames, context)?;
+        part(found, address.wrapping_sub(start), bytes)
+    }
+}
+
+fn verb(kind: Use) -> &'static str {
+    match kind {
+        Use::Load => "reads",
+        Use::Store => "writes",
+        Use::Atomic => "updates",
+    }
+}
+
+fn part(all: &mut [u8], offset: u64, bytes: usize) -> Option<&mut [u8]> {
+    let start = usize::try_from(offset).ok()?;
+    all.get_mut(start..start.checked_add(bytes)?)
+}
+
+/// The memory that an address is in: where it begins, its bytes, and the lanes that share it.
+fn region<'m>(
+    space: Space,
+    address: u64,
+    lane: usize,
+    frames: &'m mut [u8],
+    context: &'m mut Context,
+) -> Option<(u64, &'m mut [u8], u32)> {
+    let bytes = usize::try_from(context.kernel.frame_bytes).unwrap_or(0);
+    let frame = lane * bytes..(lane + 1) * bytes;
+    Some(match space {
+        Space::Shared => (0, context.shared, u32::MAX),
+        Space::Local => (0, &mut frames[frame], 1 << lane),
+        Space::Param => (0, context.parameters, u32::MAX),
+        Space::Generic if address & SHARED_WINDOW != 0 => (SHARED_WINDOW, context.shared, u32::MAX),
+        Space::Generic if address & LOCAL_WINDOW != 0 => (LOCAL_WINDOW, &mut frames[frame], 1 << lane),
+        Space::Global | Space::Const | Space::Generic => {
+            let buffer = context.memory.buffer(address)?;
+            (buffer.start, &mut buffer.bytes, u32::MAX)
+        }
+    })
+}
+
+/// A number of up to 8 bytes.
+pub(super) fn read(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)),
+    }
+}
+
+pub(super) fn write(bytes: &mut [u8], value: u64) {
+    let value = value.to_le_bytes();
+    match bytes.len() {
+        4 => bytes.copy_from_slice(&value[..4]),
+        8 => bytes.copy_from_slice(&value),
+        length => bytes.copy_from_slice(&value[..length]),
+    }
+}
+
+/// A loaded value, extended to its register.
+fn extend(value: u64, access: &Access) -> u64 {
+    if access.sign_to <= access.bytes {
+        return value;
+    }
+    let unused = 64 - 8 * u32::from(access.bytes);
+    let signed = (value << unused).cast_signed() >> unused;
+    signed.cast_unsigned() & (u64::MAX >> (64 - 8 * u32::from(access.sign_to)))
+}

@@ -1,0 +1,272 @@
+//! A block: warps with shared memory and barriers.
+
+use super::launch::{Grid, Identity, Progress};
+use super::memory::{Memory, POISON};
+use super::observer::Observer;
+use super::warp::{Split, Waits, Warp, lanes};
+use super::{LOCAL_WINDOW, SHARED_WINDOW};
+use crate::compute::LANES;
+use crate::program::{Barrier, BarrierKind, Kernel, NONE, Reduction, Step};
+use crate::ptx::Space;
+use crate::{Cause, Fault};
+
+/// Barriers of a block.
+const BARRIERS: usize = 16;
+
+/// What a running warp has access to.
+pub(super) struct Context<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) identity: &'a Identity,
+    pub(super) memory: &'a mut Memory,
+    pub(super) shared: &'a mut [u8],
+    pub(super) parameters: &'a mut [u8],
+    pub(super) barriers: &'a mut [Meeting; BARRIERS],
+    pub(super) progress: &'a mut Progress,
+    /// Which of the resident blocks it is.
+    pub(super) resident: usize,
+    /// The instruction that runs, and the lanes at it.
+    pub(super) at: u32,
+    pub(super) lanes: u32,
+}
+
+impl Context<'_> {
+    /// Counts an instruction of so many lanes.
+    pub(super) fn count(&mut self, active: u32) -> Result<(), Fault> {
+        self.progress.steps += 1;
+        self.progress.thread_steps += u64::from(active.count_ones());
+        if self.progress.steps <= self.progress.budget {
+            return Ok(());
+        }
+        let message =
+            format!("`{}` has not ended after {} instructions of its warps.", self.kernel.name, self.progress.budget);
+        Err(Fault::new(Cause::Endless, message))
+    }
+
+    /// Where an address is that is outside everything.
+    pub(super) fn describe(&self, space: Space, address: u64) -> String {
+        let outside = |name: &str, address: u64, length: usize| {
+            format!("at offset {address} of {name}, which has {length} bytes")
+        };
+        match space {
+            Space::Shared => outside("the block's shared memory", address, self.shared.len()),
+            Space::Generic if address & SHARED_WINDOW != 0 => {
+                outside("the block's shared memory", address ^ SHARED_WINDOW, self.shared.len())
+            }
+            Space::Local => {
+                format!("at offset {address} of the thread's local memory, which has {} bytes", self.kernel.frame_bytes)
+            }
+            Space::Generic if address & LOCAL_WINDOW != 0 => self.describe(Space::Local, address ^ LOCAL_WINDOW),
+            Space::Param => outside("the parameters", address, self.parameters.len()),
+            Space::Global | Space::Const | Space::Generic => self.describe_global(address),
+        }
+    }
+
+    fn describe_global(&self, address: u64) -> String {
+        let near = self.memory.nearest(address).filter(|buffer| address.abs_diff(buffer.start) < 1 << 40);
+        let Some(buffer) = near else { return format!("at {address:#x}, far from every buffer") };
+        let length = buffer.bytes.len() as u64;
+        let name = match self.progress.arguments.iter().position(|argument| *argument == buffer.start) {
+            Some(index) => format!("argument {}, which has {length} bytes", index + 1),
+            None => format!("a buffer of {length} bytes"),
+        };
+        match address {
+            a if a < buffer.start => format!("{} bytes before {name}", buffer.start - a),
+            a => format!("at offset {} of {name}", a - buffer.start),
+        }
+    }
+}
+
+/// Threads at a barrier.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Meeting {
+    arrived: u32,
+    /// How many are to come; 0: all threads of the block.
+    expected: u32,
+    /// Those whose predicate holds.
+    holds: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Block {
+    /// Which of the resident blocks it is.
+    resident: usize,
+    identity: Identity,
+    warps: Vec<Warp>,
+    shared: Vec<u8>,
+    barriers: [Meeting; BARRIERS],
+}
+
+impl Block {
+    pub(super) fn new(kernel: &Kernel, identity: Identity, resident: usize, memory: &mut Memory) -> Self {
+        let warps = identity.threads_of_block().div_ceil(32);
+        let shared = kernel.shared_bytes + identity.dynamic_shared;
+        Self {
+            warps: (0..warps)
+                .map(|number| Warp::new(kernel, &identity, number, memory.spare_rows.pop().unwrap_or_default()))
+                .collect(),
+            shared: vec![POISON; usize::try_from(shared).unwrap_or(0)],
+            barriers: [Meeting::default(); BARRIERS],
+            resident,
+            identity,
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.warps.iter().all(|warp| warp.live == 0)
+    }
+
+    pub(super) fn give_back(self, memory: &mut Memory) {
+        memory.spare_rows.extend(self.warps.into_iter().map(|warp| warp.rows));
+    }
+
+    /// Gives every warp a turn, in the order of `order`; returns true if one has made a step.
+    pub(super) fn turn<O: Observer>(
+        &mut self,
+        grid: &mut Grid<O>,
+        mut order: impl FnMut(usize, usize) -> usize,
+    ) -> Result<bool, Fault> {
+        let mut has_run = false;
+        let warps = self.warps.len();
+        for turn in 0..warps {
+            let mut context = Context {
+                kernel: grid.kernel,
+                identity: &self.identity,
+                memory: &mut *grid.memory,
+                shared: &mut self.shared,
+                parameters: &mut grid.parameters,
+                barriers: &mut self.barriers,
+                progress: &mut grid.progress,
+                resident: self.resident,
+                at: 0,
+                lanes: 0,
+            };
+            has_run |= self.warps[order(turn, warps)].turn(&mut context, grid.observer)?;
+            has_run |= self.release_barriers(grid)?;
+        }
+        Ok(has_run)
+    }
+
+    /// Lets go of all barriers at which everybody has arrived; returns true if there is one.
+    fn release_barriers<O: Observer>(&mut self, grid: &mut Grid<O>) -> Result<bool, Fault> {
+        let mut is_one_released = false;
+        for number in 0..BARRIERS {
+            let meeting = self.barriers[number];
+            if meeting.arrived == 0 {
+                continue;
+            }
+            let all = || self.warps.iter().map(|warp| warp.live.count_ones()).sum();
+            let expected: u32 = if meeting.expected == 0 { all() } else { meeting.expected };
+            if meeting.arrived < expected {
+                continue;
+            }
+            is_one_released = true;
+            self.barriers[number] = Meeting::default();
+            if !O::IS_OFF {
+                let waiting: Vec<(u32, u32)> =
+                    self.warps.iter().map(|warp| (warp.number, warp.waiting_at(number))).collect();
+                grid.observer.barrier(self.resident, number, &waiting)?;
+            }
+            self.warps.iter_mut().for_each(|warp| warp.leave_barrier(number, meeting, expected, grid.kernel));
+        }
+        Ok(is_one_released)
+    }
+
+    /// Lanes that wait for others of their warp go on without them; returns true if there are such lanes.
+    pub(super) fn give_up_joins(&mut self) -> bool {
+        self.warps.iter_mut().fold(false, |any, warp| warp.give_up_joins() | any)
+    }
+
+    /// What the block waits for; called where nothing can run.
+    pub(super) fn waiting(&self, kernel: &Kernel) -> Fault {
+        let mut fault = Fault::new(Cause::Barrier, "");
+        for warp in &self.warps {
+            let Some(split) = warp.splits.front() else { continue };
+            let step: &Step = &kernel.steps[split.at as usize];
+            let arrived = |meeting: &Meeting| match meeting.expected {
+                0 => format!("{} of the block's {} threads", meeting.arrived, self.identity.threads_of_block()),
+                expected => format!("{} of {expected} threads", meeting.arrived),
+            };
+            fault.message = match split.waits {
+                Waits::Barrier(number) => {
+                    format!(
+                        "{} have arrived at barrier {number}; the others never do.",
+                        arrived(&self.barriers[number as usize])
+                    )
+                }
+                Waits::Lanes(mask) => {
+                    format!(
+                        "Lanes {:08x} of a warp wait for the lanes of the mask {mask:08x}, which never come.",
+                        split.lanes
+                    )
+                }
+                Waits::No => continue,
+            };
+            fault.place = step.place.as_deref().cloned();
+            fault.ptx_line = step.line;
+            fault.thread = lanes(split.lanes).next().map(|lane| warp.thread(lane, &self.identity));
+            break;
+        }
+        fault
+    }
+}
+
+impl Warp {
+    /// Lanes arrive at a barrier, and wait there.
+    pub(super) fn reach_barrier(
+        &mut self,
+        split: Split,
+        barrier: &Barrier,
+        context: &mut Context,
+    ) -> Result<Option<Split>, Fault> {
+        let lane = split.lanes.trailing_zeros() as usize;
+        let number = self.row(barrier.number)[lane];
+        let Some(meeting) = usize::try_from(number).ok().and_then(|number| context.barriers.get_mut(number)) else {
+            let message = format!("There is no barrier {number}: a block has {BARRIERS}.");
+            return Err(self.fault(Cause::Barrier, message, lane, context));
+        };
+        if barrier.count != NONE {
+            meeting.expected = u32::try_from(self.row(barrier.count)[lane]).unwrap_or(u32::MAX);
+        }
+        meeting.arrived += split.lanes.count_ones();
+        match barrier.kind {
+            BarrierKind::Arrive => return Ok(Some(Split { at: split.at + 1, ..split })),
+            BarrierKind::Reduce { from, is_negated, .. } => {
+                let row = self.row(from);
+                let holds = |lane: &usize| row[*lane] & 1 != u64::from(is_negated);
+                meeting.holds += u32::try_from(lanes(split.lanes).filter(holds).count()).unwrap_or(0);
+            }
+            BarrierKind::Wait => {}
+        }
+        let waits = Waits::Barrier(u32::try_from(number).unwrap_or(0));
+        self.splits.push_back(Split { waits, ..split });
+        Ok(None)
+    }
+
+    /// The lanes that wait at a barrier.
+    fn waiting_at(&self, number: usize) -> u32 {
+        let waits = Waits::Barrier(u32::try_from(number).unwrap_or(NONE));
+        self.splits.iter().filter(|split| split.waits == waits).fold(0, |all, split| all | split.lanes)
+    }
+
+    /// Those who wait at a barrier go on.
+    fn leave_barrier(&mut self, number: usize, meeting: Meeting, expected: u32, kernel: &Kernel) {
+        for index in 0..self.splits.len() {
+            let split = self.splits[index];
+            if split.waits != Waits::Barrier(u32::try_from(number).unwrap_or(NONE)) {
+                continue;
+            }
+            if let crate::program::Action::Barrier(Barrier {
+                kind: BarrierKind::Reduce { reduction, into, .. }, ..
+            }) = &kernel.steps[split.at as usize].action
+            {
+                let value = match reduction {
+                    Reduction::Count => meeting.holds.into(),
+                    Reduction::All => u64::from(meeting.holds == expected),
+                    Reduction::Any => u64::from(meeting.holds > 0),
+                };
+                self.set(*into, split.lanes, &[value; LANES]);
+            }
+            self.splits[index] = Split { at: split.at + 1, waits: Waits::No, ..split };
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What lanes of a warp do together: shuffles, votes, matches and reductions.
+
+use super::block::Context;
+use super::observer::Observer;
+use super::warp::{Split, Waits, Warp, lanes};
+use crate::Fault;
+use crate::compute::{LANES, Lanes};
+use crate::program::{Action, Collective, CollectiveKind, NONE, Shuffle};
+
+impl Warp {
+    /// Lanes arrive at a collective operation; it takes place once all lanes of its mask are there.
+    pub(super) fn reach_collective<O: Observer>(
+        &mut self,
+        split: Split,
+        collective: &Collective,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<Option<Split>, Fault> {
+        let first = split.lanes.trailing_zeros() as usize;
+        let mask = u32::try_from(self.row(collective.mask)[first] & 0xffff_ffff).unwrap_or(u32::MAX);
+        if mask & self.live & !split.lanes == 0 {
+            let parties = [(split.lanes, collective)];
+            observer.collective(context.resident, self.number, &parties, &self.rows)?;
+            self.perform(&parties);
+            return Ok(Some(Split { at: split.at + 1, ..split }));
+        }
+        self.splits.push_back(Split { waits: Waits::Lanes(mask), ..split });
+        self.complete_collectives(context, observer)?;
+        Ok(None)
+    }
+
+    /// Carries out the operations for which all lanes are there, from whatever splits.
+    pub(super) fn complete_collectives<O: Observer>(
+        &mut self,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<(), Fault> {
+        let kernel = context.kernel;
+        for index in 0..self.splits.len() {
+            let Waits::Lanes(mask) = self.splits[index].waits else { continue };
+            let is_there = |split: &&Split| split.waits == Waits::Lanes(mask);
+            let there = self.splits.iter().filter(is_there).fold(0, |all, split| all | split.lanes);
+            if mask & self.live & !there != 0 {
+                continue;
+            }
+            let collective_of = |split: &Split| match &kernel.steps[split.at as usize].action {
+                Action::Collective(collective) => Some((split.lanes, collective)),
+                _ => None,
+            };
+            let all: Vec<(u32, &Collective)> = self.splits.iter().filter(is_there).filter_map(collective_of).collect();
+            observer.collective(context.resident, self.number, &all, &self.rows)?;
+            self.perform(&all);
+            for split in self.splits.iter_mut().filter(|split| split.waits == Waits::Lanes(mask)) {
+                split.at += 1;
+                split.waits = Waits::No;
+            }
+        }
+        Ok(())
+    }
+
+    /// Performs an operation; lanes may have come to it at different instructions.
+    fn perform(&mut self, parties: &[(u32, &Collective)]) {
+        let all = parties.iter().fold(0, |all, (lanes, _)| all | lanes);
+        let mut operands = [[0; LANES]; 3];
+        for (mask, collective) in parties {
+            for (operand, row) in operands.iter_mut().zip(collective.from).filter(|(_, row)| *row != NONE) {
+                let from = self.row(row);
+                let negated = u64::from(collective.is_negated);
+                lanes(*mask).for_each(|lane| operand[lane] = from[lane] ^ negated);
+            }
+        }
+        for (mask, collective) in parties {
+            let (values, holds) = outcome(collective.kind, &operands, all);
+            self.set(collective.into, *mask, &values);
+            self.set(collective.predicate_into, *mask, &holds);
+        }
+    }
+}
+
+/// The results of an operation among the lanes of a mask: values, and the second predicate.
+fn outcome(kind: CollectiveKind, operands: &[Lanes; 3], mask: u32) -> (Lanes, Lanes) {
+    let same = |value: u64| ([value; LANES], [value; LANES]);
+    let value = &operands[0];
+    let ballot = lanes(mask).filter(|lane| value[*lane] & 1 == 1).fold(0, |all, lane| all | 1u32 << lane);
+    let equal = |to: u64| lanes(mask).filter(|lane| value[*lane] == to).fold(0, |all, lane| all | 1u32 << lane);
+    match kind {
+        CollectiveKind::Wait => same(0),
+        CollectiveKind::Shuffle(mode) => shuffle(mode, operands),
+        CollectiveKind::VoteAll => same(u64::from(ballot == mask)),
+        CollectiveKind::VoteAny => same(u64::from(ballot != 0)),
+        CollectiveKind::VoteUniform => same(u64::from(ballot == mask || ballot == 0)),
+        CollectiveKind::Ballot => same(ballot.into()),
+        CollectiveKind::MatchAny => (value.map(|v| equal(v).into()), [0; LANES]),
+        CollectiveKind::MatchAll => {
+            let is_same = lanes(mask).next().is_some_and(|first| equal(value[first]) == mask);
+            ([if is_same { mask.into() } else { 0 }; LANES], [is_same.into(); LANES])
+        }
+        CollectiveKind::Reduce(function) => {
+            let total = lanes(mask).map(|lane| value[lane]).reduce(|a, b| function(a, b, 0));
+            same(total.unwrap_or(0))
+        }
+    }
+}
+
+/// The lane that each lane's value comes from, as the PTX ISA defines it, and whether it is in range.
+fn shuffle(mode: Shuffle, [value, by, clamp]: &[Lanes; 3]) -> (Lanes, Lanes) {
+    let source = |lane: usize| {
+        let (by, clamp, segment) = (by[lane] & 31, clamp[lane] & 31, clamp[lane] >> 8 & 31);
+        let lane = lane as u64;
+        let last = (lane & segment) | (clamp & !segment);
+        let first = lane & segment;
+        let (from, is_in_range) = match mode {
+            Shuffle::Up => (lane.wrapping_sub(by), lane.checked_sub(by).is_some_and(|from| from >= last)),
+            Shuffle::Down => (lane + by, lane + by <= last),
+            Shuffle::Butterfly => (lane ^ by, lane ^ by <= last),
+            Shuffle::Index => (first | (by & !segment), first | (by & !segment) <= last),
+        };
+        (usize::try_from(if is_in_range { from } else { lane }).unwrap_or(0), is_in_range)
+    };
+    (std::array::from_fn(|lane| value[source(lane).0]), std::array::from_fn(|lane| source(lane).1.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shuffles_stay_in_their_segments() {
+        let value: Lanes = std::array::from_fn(|lane| lane as u64);
+        let by = |by: u64, clamp: u64, mode| shuffle(mode, &[value, [by; LANES], [clamp; LANES]]);
+        assert_eq!(by(16, 0x1f, Shuffle::Butterfly).0[3], 19);
+        let (down, holds) = by(4, 0x1f, Shuffle::Down);
+        assert_eq!((down[27], down[28], holds[28]), (31, 28, 0));
+        let (up, holds) = by(1, 0, Shuffle::Up);
+        assert_eq!((up[0], up[5], holds[0]), (0, 4, 0));
+        // Segments of eight lanes.
+        assert_eq!(by(2, 0x181f, Shuffle::Index).0[13], 10);
+    }
+}

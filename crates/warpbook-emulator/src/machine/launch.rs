@@ -1,0 +1,320 @@
+//! A launch: which blocks are resident, and in which order they run.
+
+use super::LIMITS;
+use super::block::Block;
+use super::memory::Memory;
+use super::observer::Observer;
+use crate::compute::{LANES, Word};
+use crate::{Cause, Fault, Kernel};
+
+/// The order in which blocks and warps have their turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The first block and warp first.
+    #[default]
+    Forwards,
+    /// The last block and warp first.
+    Backwards,
+    /// A random order, by its seed.
+    Random(u64),
+}
+
+/// How a kernel is launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks by axis.
+    pub grid: [u32; 3],
+    /// Threads of a block by axis.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared: u64,
+    /// All blocks have to be resident at once.
+    pub is_cooperative: bool,
+    /// Order of the turns.
+    pub order: Order,
+    /// Instructions of warps after which the kernel is stopped.
+    pub budget: u64,
+}
+
+impl Launch {
+    /// A launch of so many blocks and threads along the first axis.
+    #[must_use]
+    pub fn new(blocks: u32, threads: u32) -> Self {
+        Self {
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            dynamic_shared: 0,
+            is_cooperative: false,
+            order: Order::Forwards,
+            budget: 1 << 32,
+        }
+    }
+}
+
+/// An argument of a launch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Argument {
+    /// An address of global memory, or any other 8 bytes.
+    U64(u64),
+    /// 4 bytes.
+    U32(u32),
+    /// A number in single precision.
+    F32(f32),
+    /// A number in double precision.
+    F64(f64),
+    /// A structure, as its bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Argument {
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::U64(v) => v.to_le_bytes().to_vec(),
+            Self::U32(v) => v.to_le_bytes().to_vec(),
+            Self::F32(v) => v.to_le_bytes().to_vec(),
+            Self::F64(v) => v.to_le_bytes().to_vec(),
+            Self::Bytes(bytes) => bytes.clone(),
+        }
+    }
+}
+
+/// What a launch that ended was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Instructions of warps.
+    pub steps: u64,
+    /// Instructions of threads.
+    pub thread_steps: u64,
+    /// Blocks that are resident at once.
+    pub resident_blocks: u32,
+    /// What the kernel printed.
+    pub printed: String,
+}
+
+/// A block's place in its grid.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) block: [u32; 3],
+    pub(crate) blocks: [u32; 3],
+    pub(crate) threads: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub(crate) dynamic_shared: u64,
+}
+
+impl Identity {
+    fn new(number: u32, launch: &Launch) -> Self {
+        let Launch { grid, block, dynamic_shared, .. } = *launch;
+        Self { block: at(number, grid), blocks: grid, threads: block, dynamic_shared }
+    }
+
+    pub(crate) fn threads_of_block(&self) -> u32 {
+        self.threads.iter().product()
+    }
+
+    /// The index of a thread by its number in the block.
+    pub(crate) fn thread(&self, number: u32) -> [u32; 3] {
+        at(number, self.threads)
+    }
+
+    pub(crate) fn linear_block(&self) -> u32 {
+        self.block[0] + self.blocks[0] * (self.block[1] + self.blocks[1] * self.block[2])
+    }
+}
+
+/// The index of a number, the first axis fastest.
+fn at(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
+    [number % x, number / x % y, number / x / y]
+}
+
+/// How far a launch is.
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) steps: u64,
+    pub(super) thread_steps: u64,
+    pub(super) budget: u64,
+    pub(super) printed: String,
+    /// The arguments of 8 bytes, to name a buffer; 0 for others.
+    pub(super) arguments: Vec<u64>,
+}
+
+/// Rounds of turns after which more blocks are begun if none has ended.
+const ROUNDS: u32 = 64;
+
+/// A grid that runs.
+pub(super) struct Grid<'a, O> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) memory: &'a mut Memory,
+    pub(super) parameters: Vec<u8>,
+    pub(super) progress: Progress,
+    pub(super) observer: &'a mut O,
+}
+
+/// Runs a grid.
+pub(super) fn run<O: Observer>(
+    memory: &mut Memory,
+    kernel: &Kernel,
+    launch: &Launch,
+    arguments: &[Argument],
+    observer: &mut O,
+) -> Result<Report, Fault> {
+    let resident_blocks = resident_blocks(kernel, launch)?;
+    let progress = Progress {
+        steps: 0,
+        thread_steps: 0,
+        budget: launch.budget,
+        printed: String::new(),
+        arguments: arguments.iter().map(|a| if let Argument::U64(address) = a { *address } else { 0 }).collect(),
+    };
+    let mut grid = Grid { kernel, memory, parameters: parameters(kernel, arguments)?, progress, observer };
+    let blocks: u32 = launch.grid.iter().product();
+    let mut random = Random(if let Order::Random(seed) = launch.order { seed } else { 0 });
+    // A random order is a walk around the grid in steps that miss no block.
+    let (first, stride) = match launch.order {
+        Order::Random(_) => (random.below(blocks), coprime(random.below(blocks), blocks)),
+        _ => (0, 1),
+    };
+    let number = |at: u32| match launch.order {
+        Order::Backwards => blocks - 1 - at,
+        _ => u32::take((u64::from(first) + u64::from(at) * u64::from(stride)) % u64::from(blocks)),
+    };
+    let mut queue = (0..blocks).map(number);
+    // A block takes the place of one that has ended. Few are begun at first, which keeps their registers in the CPU's caches.
+    let mut resident: Vec<Option<Block>> = (0..blocks.min(resident_blocks)).map(|_| None).collect();
+    let (mut begun, mut rounds) = (1, 0);
+    // A random order may miss the warps that can run: then all have their turn once, in order.
+    let mut is_in_order = false;
+    loop {
+        let mut has_run = false;
+        rounds += 1;
+        for (place, block) in resident.iter_mut().enumerate().take(begun) {
+            if block.is_none()
+                && let Some(number) = queue.next()
+            {
+                let identity = Identity::new(number, launch);
+                grid.observer.block_starts(kernel, place, &identity);
+                *block = Some(Block::new(kernel, identity, place, grid.memory));
+            }
+            let Some(running) = block else { continue };
+            let order = |turn: usize, warps: usize| match launch.order {
+                Order::Backwards => warps - 1 - turn,
+                Order::Random(_) if !is_in_order => random.below(u32::take(warps as u64)) as usize,
+                _ => turn,
+            };
+            has_run |= running.turn(&mut grid, order)?;
+            if running.has_ended() {
+                grid.observer.block_ends(kernel, place)?;
+                block.take().into_iter().for_each(|block| block.give_back(grid.memory));
+                (has_run, rounds) = (true, 0);
+            }
+        }
+        let Some(waiting) = resident.iter().flatten().next() else {
+            if queue.len() > 0 {
+                continue;
+            }
+            let Progress { steps, thread_steps, printed, .. } = grid.progress;
+            return Ok(Report { steps, thread_steps, resident_blocks, printed });
+        };
+        if begun < resident.len() && (!has_run || rounds > ROUNDS) {
+            // They may wait for blocks that have not begun.
+            (begun, rounds) = ((2 * begun).min(resident.len()), 0);
+        } else if !has_run && (is_in_order || !matches!(launch.order, Order::Random(_))) {
+            let fault = waiting.waiting(kernel);
+            if !resident.iter_mut().flatten().fold(false, |any, block| block.give_up_joins() | any) {
+                return Err(fault);
+            }
+        }
+        is_in_order = !has_run;
+    }
+}
+
+/// The launch's parameters as the kernel reads them.
+fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Vec<u8>, Fault> {
+    if arguments.len() != kernel.parameters.len() {
+        let (expected, given) = (kernel.parameters.len(), arguments.len());
+        return Err(Fault::new(Cause::Launch, format!("`{}` takes {expected} arguments, not {given}.", kernel.name)));
+    }
+    let mut all = Vec::new();
+    for (index, (parameter, argument)) in kernel.parameters.iter().zip(arguments).enumerate() {
+        let bytes = argument.bytes();
+        if bytes.len() as u64 != parameter.bytes {
+            let message = format!(
+                "Argument {} of `{}` has {} bytes, not {}.",
+                index + 1,
+                kernel.name,
+                parameter.bytes,
+                bytes.len()
+            );
+            return Err(Fault::new(Cause::Launch, message));
+        }
+        all.resize(usize::try_from(parameter.offset).unwrap_or(0), 0);
+        all.extend(bytes);
+    }
+    Ok(all)
+}
+
+/// Bytes of registers and local memory that a block may have in the emulator.
+const BLOCK_BYTES: u64 = 512 << 20;
+/// Bytes of registers of all resident blocks, if they need not be resident.
+const RESIDENT_BYTES: u64 = 256 << 20;
+
+/// How many blocks run at once, from the limits of the GPU.
+fn resident_blocks(kernel: &Kernel, launch: &Launch) -> Result<u32, Fault> {
+    let refuse = |message: String| Err(Fault::new(Cause::Launch, message));
+    let product = |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, size| all.saturating_mul((*size).into()));
+    let (threads, blocks) = (product(launch.block), product(launch.grid));
+    if threads == 0 || blocks == 0 || blocks > u64::from(u32::MAX) {
+        return refuse(format!("A grid of {:?} blocks of {:?} threads cannot be launched.", launch.grid, launch.block));
+    }
+    let most = kernel.most_threads.min(LIMITS.block_threads.into());
+    if threads > most {
+        return refuse(format!("A block of `{}` may have {most} threads, not {threads}.", kernel.name));
+    }
+    let shared = kernel.shared_bytes.saturating_add(launch.dynamic_shared);
+    if shared > LIMITS.block_shared_bytes {
+        return refuse(format!("A block may have {} bytes of shared memory, not {shared}.", LIMITS.block_shared_bytes));
+    }
+    let by_threads = u64::from(LIMITS.multiprocessor_threads) / threads.next_multiple_of(32);
+    let by_shared = LIMITS.multiprocessor_shared_bytes / (shared + LIMITS.reserved_shared_bytes);
+    let on_one = by_threads.min(by_shared).min(LIMITS.multiprocessor_blocks.into());
+    let at_once = on_one * u64::from(LIMITS.multiprocessors);
+    if launch.is_cooperative && blocks > at_once {
+        return refuse(format!(
+            "Of a cooperative launch all {blocks} blocks have to be resident, but only {at_once} can be."
+        ));
+    }
+    let rows = kernel.rows.len() as u64;
+    let block_bytes = (rows * 8 + kernel.frame_bytes) * LANES as u64 * threads.div_ceil(32);
+    if block_bytes > BLOCK_BYTES {
+        return refuse(format!(
+            "A block of `{}` takes {block_bytes} bytes for its registers and arrays, more than {BLOCK_BYTES}.",
+            kernel.name
+        ));
+    }
+    let by_memory = if launch.is_cooperative { at_once } else { (RESIDENT_BYTES / block_bytes.max(1)).max(1) };
+    Ok(u32::try_from(at_once.min(by_memory)).unwrap_or(1))
+}
+
+/// Marsaglia's xorshift64*: enough to choose an order.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u32) -> u32 {
+        let mut x = self.0 ^ 0x9e37_79b9_7f4a_7c15;
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.0 = x ^ 0x9e37_79b9_7f4a_7c15;
+        u32::take(x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit.max(1)
+    }
+}
+
+/// The next number that has no divisor in common with another.
+fn coprime(from: u32, with: u32) -> u32 {
+    let divisor = |mut a: u32, mut b: u32| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    (from.max(1)..).find(|number| divisor(*number, with) == 1).unwrap_or(1)
+}

@@ -1,0 +1,161 @@
+//! The emulated GPU: its memory, and how a grid runs on it.
+//!
+//! A grid is blocks, of which several are resident and run in turn; a block is warps; a warp runs splits, groups of lanes at the same instruction.
+
+mod access;
+mod block;
+mod collective;
+mod launch;
+mod memory;
+mod observer;
+mod print;
+mod step;
+mod warp;
+
+pub use launch::{Argument, Launch, Order, Report};
+
+use crate::ptx::Space;
+use crate::{Fault, Kernel, Module, Refusal};
+use memory::Memory;
+pub(crate) use observer::Observer;
+
+/// Generic addresses of shared memory have this bit.
+pub(crate) const SHARED_WINDOW: u64 = 1 << 56;
+/// Generic addresses of local memory have this bit.
+pub(crate) const LOCAL_WINDOW: u64 = 1 << 57;
+
+/// What the emulated GPU has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Compute capability.
+    pub capability: (u32, u32),
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Threads of a block.
+    pub block_threads: u32,
+    /// Threads of a multiprocessor.
+    pub multiprocessor_threads: u32,
+    /// Blocks of a multiprocessor.
+    pub multiprocessor_blocks: u32,
+    /// Bytes of shared memory of a block.
+    pub block_shared_bytes: u64,
+    /// Bytes of shared memory of a multiprocessor.
+    pub multiprocessor_shared_bytes: u64,
+    /// Bytes of shared memory that the system keeps in each block.
+    pub reserved_shared_bytes: u64,
+    /// Bytes of global memory.
+    pub global_bytes: u64,
+}
+
+/// The GPU that the emulator stands for: compute capability 8.0 with few multiprocessors.
+pub const LIMITS: Limits = Limits {
+    capability: (8, 0),
+    multiprocessors: 4,
+    block_threads: 1024,
+    multiprocessor_threads: 2048,
+    multiprocessor_blocks: 32,
+    block_shared_bytes: 163 << 10,
+    multiprocessor_shared_bytes: 164 << 10,
+    reserved_shared_bytes: 1 << 10,
+    global_bytes: 1 << 30,
+};
+
+/// An emulated GPU with its memory.
+#[derive(Debug, Default)]
+pub struct Gpu {
+    memory: Memory,
+}
+
+/// A module whose variables have their places in a GPU's memory.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    module: Module,
+    addresses: Vec<u64>,
+}
+
+impl Loaded {
+    /// Decodes an entry.
+    ///
+    /// # Errors
+    /// If there is no such entry, or if it has an instruction that is not supported.
+    pub fn kernel(&self, name: &str) -> Result<Kernel, Refusal> {
+        Kernel::new(&self.module, &self.addresses, name)
+    }
+}
+
+impl Gpu {
+    /// A GPU with empty memory.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Allocates so many bytes of global memory, and returns their address. They hold NaN.
+    ///
+    /// # Errors
+    /// If the memory is full.
+    pub fn allocate(&mut self, bytes: u64) -> Result<u64, Fault> {
+        self.memory.allocate(bytes)
+    }
+
+    /// Frees what was allocated at an address.
+    pub fn free(&mut self, address: u64) {
+        self.memory.free(address);
+    }
+
+    /// Copies bytes to global memory.
+    ///
+    /// # Errors
+    /// If they do not fit into one buffer.
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.memory.host_bytes(address, bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Copies bytes from global memory.
+    ///
+    /// # Errors
+    /// If they are not in one buffer.
+    pub fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Fault> {
+        bytes.copy_from_slice(self.memory.host_bytes(address, bytes.len())?);
+        Ok(())
+    }
+
+    /// Puts a module's variables into global memory.
+    ///
+    /// # Errors
+    /// If the memory is full.
+    pub fn load(&mut self, module: &Module) -> Result<Loaded, Fault> {
+        let mut addresses = Vec::new();
+        for variable in &module.variables {
+            let is_in_memory = matches!(variable.space, Space::Global | Space::Const);
+            let address = if is_in_memory { self.memory.allocate(variable.bytes.max(1))? } else { 0 };
+            if is_in_memory {
+                let bytes = self.memory.host_bytes(address, usize::try_from(variable.bytes).unwrap_or(0))?;
+                bytes.fill(0);
+                bytes[..variable.initial.len()].copy_from_slice(&variable.initial);
+            }
+            addresses.push(address);
+        }
+        Ok(Loaded { module: module.clone(), addresses })
+    }
+
+    /// Runs a kernel to its end.
+    ///
+    /// # Errors
+    /// If the launch is not possible, and if the kernel does what it must not; memory then is as the kernel left it.
+    pub fn launch(&mut self, kernel: &Kernel, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
+        self.launch_observed(kernel, launch, arguments, &mut ())
+    }
+
+    /// Runs a kernel to its end, under the eyes of checks and counts.
+    pub(crate) fn launch_observed<O: Observer>(
+        &mut self,
+        kernel: &Kernel,
+        launch: &Launch,
+        arguments: &[Argument],
+        observer: &mut O,
+    ) -> Result<Report, Fault> {
+        launch::run(&mut self.memory, kernel, launch, arguments, observer)
+    }
+}

@@ -1,0 +1,86 @@
+//! What instructions do to the registers of their active lanes.
+
+use super::block::Context;
+use super::observer::Observer;
+use super::print;
+use super::warp::Warp;
+use crate::compute::{LANES, each};
+use crate::program::{Action, Comparison};
+use crate::{Cause, Fault};
+
+impl Warp {
+    /// Executes an instruction that neither jumps nor waits.
+    pub(super) fn execute<O: Observer>(
+        &mut self,
+        action: &Action,
+        active: u32,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<(), Fault> {
+        match action {
+            Action::Compute { compute, into, from } => {
+                let mut values = [0; LANES];
+                compute.apply(&mut values, &self.rows, from);
+                self.set(*into, active, &values);
+            }
+            Action::Compare(comparison) => self.compare(comparison, active),
+            Action::Pack { into, parts, bits } => {
+                let mut values = [0; LANES];
+                for (part, row) in (0..).zip(parts) {
+                    let row = self.row(*row);
+                    (0..LANES).for_each(|lane| values[lane] |= low(row[lane], *bits) << (part * bits));
+                }
+                self.set(*into, active, &values);
+            }
+            Action::Unpack { from, parts, bits } => {
+                let from = *self.row(*from);
+                for (part, row) in (0..).zip(parts) {
+                    self.set(*row, active, &from.map(|value| low(value >> (part * bits), *bits)));
+                }
+            }
+            Action::Load(access, into) => self.load(access, into, active, context, observer)?,
+            Action::Store(access, from) => self.store(access, from, active, context, observer)?,
+            Action::Atomic { access, update, into, operands } => {
+                self.atomic(access, (*update, *into, *operands), active, context, observer)?;
+            }
+            Action::ActiveMask(into) => self.set(*into, active, &[active.into(); LANES]),
+            Action::Clock(into) => self.set(*into, active, &[context.progress.steps; LANES]),
+            Action::Print { format, arguments, result } => {
+                print::print(self, (*format, *arguments), *result, active, context)?
+            }
+            Action::Assertion(places) => return Err(print::assertion(self, places, active, context)),
+            Action::Trap => {
+                let lane = active.trailing_zeros() as usize;
+                return Err(self.fault(Cause::Trap, "The kernel stopped itself with a trap.", lane, context));
+            }
+            Action::Nothing | Action::Fence { .. } => {}
+            // The warp's own loop takes these.
+            Action::Branch(_)
+            | Action::BranchTable { .. }
+            | Action::Exit
+            | Action::Barrier(_)
+            | Action::Collective(_)
+            | Action::Pause => {}
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, comparison: &Comparison, active: u32) {
+        let [a, b] = comparison.from;
+        let mut outcome = [0; LANES];
+        (comparison.compare)(&mut outcome, self.row(a), self.row(b));
+        let mut opposite = outcome.map(|bit| bit ^ 1);
+        if let Some((combine, row, is_negated)) = comparison.combine {
+            let third = self.row(row).map(|bit| bit & 1 ^ u64::from(is_negated));
+            each(&mut opposite, |lane| combine(outcome[lane] ^ 1, third[lane]));
+            outcome.iter_mut().zip(third).for_each(|(outcome, third)| *outcome = combine(*outcome, third));
+        }
+        self.set(comparison.opposite_into, active, &opposite);
+        self.set(comparison.into, active, &outcome);
+    }
+}
+
+/// The lowest bits of a value.
+fn low(value: u64, bits: u32) -> u64 {
+    if bits >= 64 { value } else { value & ((1 << bits) - 1) }
+}

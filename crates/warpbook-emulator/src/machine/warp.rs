@@ -1,0 +1,378 @@
+//! A warp: 32 lanes, in splits that part at branches and meet again.
+//!
+//! A split is a group of lanes at the same instruction. Where a branch sends its lanes different ways, a join is made at the branch's immediate post-dominator:
+//! splits that get there wait until all lanes have arrived or exited, and go on as one. Every split of a warp runs in turn, so that lanes may wait for others of
+//! their own warp; if lanes wait at a join for others that do not come for long, they go on without them.
+
+use super::LIMITS;
+use super::block::Context;
+use super::launch::Identity;
+use super::memory::POISON;
+use super::observer::{Moment, Observer};
+use crate::compute::{LANES, Lanes, Word};
+use crate::program::{Action, Kernel, NONE, Row, RowKind, Special, Step};
+use crate::{Cause, Fault, Thread};
+use std::collections::VecDeque;
+
+/// Instructions that a split runs before others have their turn.
+const QUANTUM: u32 = 2000;
+/// Turns after which lanes that wait at a join go on without the others.
+const PATIENCE: u32 = 50;
+
+/// Lanes at the same instruction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Split {
+    pub(super) at: u32,
+    pub(super) lanes: u32,
+    /// The innermost join at which it is expected, or [`NONE`].
+    pub(super) join: u32,
+    pub(super) waits: Waits,
+}
+
+/// What a split waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waits {
+    No,
+    /// A barrier of the block.
+    Barrier(u32),
+    /// Other lanes of the warp, by the mask that the instruction names.
+    Lanes(u32),
+}
+
+/// A place where splits meet.
+#[derive(Debug, Clone, Copy)]
+struct Join {
+    at: u32,
+    parent: u32,
+    expected: u32,
+    arrived: u32,
+    /// Turns in which lanes were waiting here.
+    turns: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Warp {
+    pub(super) rows: Vec<Lanes>,
+    /// Local memory: a frame for each lane, one after another.
+    pub(super) frames: Vec<u8>,
+    /// Lanes that have not exited.
+    pub(super) live: u32,
+    pub(super) splits: VecDeque<Split>,
+    joins: Vec<Join>,
+    free_joins: Vec<u32>,
+    /// Its number in its block.
+    pub(super) number: u32,
+    first_thread: u32,
+}
+
+/// The lanes that a mask names.
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        (left != 0).then(|| {
+            let lane = left.trailing_zeros();
+            left &= left - 1;
+            lane as usize
+        })
+    })
+}
+
+impl Warp {
+    /// A warp of a block at its first instruction.
+    pub(super) fn new(kernel: &Kernel, identity: &Identity, number: u32, mut rows: Vec<Lanes>) -> Self {
+        let first_thread = number * 32;
+        let threads = identity.threads_of_block() - first_thread;
+        let live = if threads >= 32 { u32::MAX } else { (1 << threads) - 1 };
+        rows.clear();
+        rows.extend(kernel.rows.iter().map(|kind| first_row(*kind, identity, number, kernel)));
+        Self {
+            rows,
+            frames: vec![POISON; LANES * usize::try_from(kernel.frame_bytes).unwrap_or(0)],
+            live,
+            splits: [Split { at: 0, lanes: live, join: NONE, waits: Waits::No }].into(),
+            joins: Vec::new(),
+            free_joins: Vec::new(),
+            number,
+            first_thread,
+        }
+    }
+
+    /// The thread of a lane.
+    pub(super) fn thread(&self, lane: usize, identity: &Identity) -> Thread {
+        let index = self.first_thread + u32::try_from(lane).unwrap_or(0);
+        Thread { block: identity.block, thread: identity.thread(index) }
+    }
+
+    /// What an observer sees of the instruction that runs.
+    pub(super) fn moment<'a>(&'a self, active: u32, context: &Context<'a>) -> Moment<'a> {
+        let Context { kernel, identity, resident, at, lanes, .. } = *context;
+        Moment { kernel, identity, resident, warp: self.number, at, lanes, active, rows: &self.rows }
+    }
+
+    /// Gives every split that can run a turn; returns true if one has run.
+    pub(super) fn turn<O: Observer>(&mut self, context: &mut Context, observer: &mut O) -> Result<bool, Fault> {
+        let mut has_run = false;
+        for _ in 0..self.splits.len() {
+            let Some(split) = self.splits.pop_front() else { break };
+            if split.waits == Waits::No {
+                has_run = true;
+                self.run(split, context, observer)?;
+            } else {
+                self.splits.push_back(split);
+            }
+        }
+        Ok(has_run)
+    }
+
+    /// Runs a split until it ends, waits, or has had its turn.
+    fn run<O: Observer>(&mut self, mut split: Split, context: &mut Context, observer: &mut O) -> Result<(), Fault> {
+        for _ in 0..QUANTUM {
+            while split.join != NONE && self.joins[split.join as usize].at == split.at {
+                match self.arrive(split) {
+                    Some(met) => split = met,
+                    None => return Ok(()),
+                }
+            }
+            let kernel = context.kernel;
+            let step = &kernel.steps[split.at as usize];
+            let active = self.active(step, split.lanes);
+            (context.at, context.lanes) = (split.at, split.lanes);
+            match self.advance(split, step, active, context, observer) {
+                Ok(Some(next)) => split = next,
+                Ok(None) => return Ok(()),
+                Err(fault) => return Err(fault.at(step)),
+            }
+        }
+        self.lose_patience(&split);
+        self.splits.push_back(split);
+        Ok(())
+    }
+
+    /// The lanes for which an instruction's guard holds.
+    fn active(&self, step: &Step, mask: u32) -> u32 {
+        if step.guard == NONE {
+            return mask;
+        }
+        let row = &self.rows[step.guard as usize];
+        let holds = (0..LANES).fold(0, |all, lane| all | (u32::take(row[lane]) & 1) << lane);
+        mask & if step.guard_negated { !holds } else { holds }
+    }
+
+    /// Runs one instruction; returns what goes on at once.
+    fn advance<O: Observer>(
+        &mut self,
+        mut split: Split,
+        step: &Step,
+        active: u32,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<Option<Split>, Fault> {
+        context.count(active)?;
+        observer.step(&self.moment(active, context))?;
+        let next = split.at + 1;
+        match &step.action {
+            Action::Branch(target) => {
+                let ways = [(active, *target), (split.lanes & !active, next)];
+                return Ok(Some(self.part(split, step.meet, &ways)));
+            }
+            Action::BranchTable { index, targets } => {
+                let row = self.rows[*index as usize];
+                let mut ways = vec![(split.lanes & !active, next)];
+                for lane in lanes(active) {
+                    let Some(target) = usize::try_from(row[lane]).ok().and_then(|index| targets.get(index)) else {
+                        return Err(self.fault(Cause::Unsupported, "A jump goes outside its table.", lane, context));
+                    };
+                    match ways.iter_mut().find(|(_, to)| to == target) {
+                        Some((lanes, _)) => *lanes |= 1 << lane,
+                        None => ways.push((1 << lane, *target)),
+                    }
+                }
+                return Ok(Some(self.part(split, step.meet, &ways)));
+            }
+            Action::Exit => {
+                split.lanes &= !active;
+                self.exit(active, split.join, context, observer)?;
+                if split.lanes == 0 {
+                    return Ok(None);
+                }
+            }
+            Action::Barrier(barrier) if active != 0 => {
+                let split = self.only(split, active);
+                return self.reach_barrier(split, barrier, context);
+            }
+            Action::Collective(collective) if active != 0 => {
+                let split = self.only(split, active);
+                return self.reach_collective(split, collective, context, observer);
+            }
+            Action::Pause => {
+                self.splits.push_back(Split { at: next, ..split });
+                return Ok(None);
+            }
+            action if active != 0 => self.execute(action, active, context, observer)?,
+            _ => {}
+        }
+        split.at = next;
+        Ok(Some(split))
+    }
+
+    /// The split with its active lanes only; the others go on by themselves.
+    fn only(&mut self, split: Split, active: u32) -> Split {
+        let others = split.lanes & !active;
+        if others != 0 {
+            self.splits.push_back(Split { at: split.at + 1, lanes: others, ..split });
+        }
+        Split { lanes: active, ..split }
+    }
+
+    /// Sends lanes different ways; returns the one that goes on at once.
+    fn part(&mut self, split: Split, meet: u32, ways: &[(u32, u32)]) -> Split {
+        let mut taken = ways.iter().filter(|(lanes, _)| *lanes != 0);
+        let Some(&(first_lanes, first_target)) = taken.next() else { return split };
+        let mut join = split.join;
+        // A join at the same place, such as that of a loop's earlier rounds, serves for these too.
+        let is_there = join != NONE && self.joins[join as usize].at == meet;
+        if first_lanes != split.lanes && meet != NONE && !is_there {
+            let new = Join { at: meet, parent: join, expected: split.lanes, arrived: 0, turns: 0 };
+            join = self.add_join(new);
+        }
+        for &(lanes, target) in taken {
+            self.splits.push_back(Split { at: target, lanes, join, waits: Waits::No });
+        }
+        Split { at: first_target, lanes: first_lanes, join, waits: Waits::No }
+    }
+
+    fn add_join(&mut self, join: Join) -> u32 {
+        if let Some(free) = self.free_joins.pop() {
+            self.joins[free as usize] = join;
+            return free;
+        }
+        self.joins.push(join);
+        u32::try_from(self.joins.len() - 1).unwrap_or(NONE)
+    }
+
+    /// A split arrives at its join; returns all that have arrived if they are complete.
+    fn arrive(&mut self, split: Split) -> Option<Split> {
+        self.joins[split.join as usize].arrived |= split.lanes;
+        self.release(split.join)
+    }
+
+    /// Ends a join if all that are expected have arrived.
+    fn release(&mut self, join: u32) -> Option<Split> {
+        let Join { at, parent, expected, arrived, .. } = self.joins[join as usize];
+        if arrived != expected {
+            return None;
+        }
+        self.free_joins.push(join);
+        // Nobody arrives at a free join: it is at no instruction.
+        self.joins[join as usize].at = NONE;
+        (arrived != 0).then_some(Split { at, lanes: arrived, join: parent, waits: Waits::No })
+    }
+
+    /// Lanes exit: nobody waits for them any more.
+    fn exit<O: Observer>(
+        &mut self,
+        gone: u32,
+        join: u32,
+        context: &mut Context,
+        observer: &mut O,
+    ) -> Result<(), Fault> {
+        self.live &= !gone;
+        let mut join = join;
+        while join != NONE {
+            let at = join as usize;
+            let parent = self.joins[at].parent;
+            self.joins[at].expected &= !gone;
+            if let Some(met) = self.release(join) {
+                self.splits.push_back(met);
+            }
+            join = parent;
+        }
+        self.complete_collectives(context, observer)
+    }
+
+    /// Lanes that wait for a split which has run for long go on without it.
+    fn lose_patience(&mut self, split: &Split) {
+        let mut join = split.join;
+        while join != NONE {
+            let waiting = &mut self.joins[join as usize];
+            waiting.turns += u32::from(waiting.arrived != 0);
+            if waiting.turns > PATIENCE {
+                self.go_on(join);
+            }
+            join = self.joins[join as usize].parent;
+        }
+    }
+
+    /// Lanes that wait at joins go on without the others, which wait for them elsewhere; returns true if there are such lanes.
+    pub(super) fn give_up_joins(&mut self) -> bool {
+        let waiting = (0..).zip(&self.joins).filter(|(_, join)| join.at != NONE && join.arrived != 0);
+        let waiting: Vec<u32> = waiting.map(|(join, _)| join).collect();
+        waiting.iter().for_each(|join| self.go_on(*join));
+        !waiting.is_empty()
+    }
+
+    /// Lanes that have arrived at a join go on without the others.
+    fn go_on(&mut self, join: u32) {
+        let waiting = &mut self.joins[join as usize];
+        let met = Split { at: waiting.at, lanes: waiting.arrived, join: waiting.parent, waits: Waits::No };
+        waiting.expected &= !waiting.arrived;
+        waiting.arrived = 0;
+        waiting.turns = 0;
+        self.splits.push_back(met);
+    }
+
+    /// A fault of one lane.
+    pub(super) fn fault(&self, cause: Cause, message: impl Into<String>, lane: usize, context: &Context) -> Fault {
+        Fault { thread: Some(self.thread(lane, context.identity)), ..Fault::new(cause, message) }
+    }
+
+    pub(super) fn row(&self, row: Row) -> &Lanes {
+        &self.rows[row as usize]
+    }
+
+    /// Sets the active lanes of a row; nothing if there is no row.
+    pub(super) fn set(&mut self, row: Row, active: u32, values: &Lanes) {
+        if row == NONE {
+            return;
+        }
+        let into = &mut self.rows[row as usize];
+        if active == u32::MAX {
+            *into = *values;
+        } else {
+            lanes(active).for_each(|lane| into[lane] = values[lane]);
+        }
+    }
+}
+
+/// What a row holds at first.
+fn first_row(kind: RowKind, identity: &Identity, warp: u32, kernel: &Kernel) -> Lanes {
+    let special = match kind {
+        RowKind::Register(bytes) => return [u64::MAX >> (64 - 8 * bytes); LANES],
+        RowKind::Constant(value) => return [value; LANES],
+        RowKind::DynamicShared(offset) => return [kernel.shared_bytes.wrapping_add_signed(offset); LANES],
+        RowKind::Special(special) => special,
+    };
+    std::array::from_fn(|lane| {
+        let lane = u32::try_from(lane).unwrap_or(0);
+        let axis = |of: [u32; 3], axis: u8| u64::from(of[usize::from(axis)]);
+        match special {
+            Special::Thread(a) => axis(identity.thread(warp * 32 + lane), a),
+            Special::Threads(a) => axis(identity.threads, a),
+            Special::Block(a) => axis(identity.block, a),
+            Special::Blocks(a) => axis(identity.blocks, a),
+            Special::Lane => lane.into(),
+            Special::Warp => warp.into(),
+            Special::Warps => u64::from(LIMITS.multiprocessor_threads / 32),
+            Special::Multiprocessor => u64::from(identity.linear_block() % LIMITS.multiprocessors),
+            Special::Multiprocessors => LIMITS.multiprocessors.into(),
+            Special::GridId => 1,
+            Special::MaskEqual => 1 << lane,
+            Special::MaskLess => (1 << lane) - 1,
+            Special::MaskLessEqual => (2 << lane) - 1,
+            Special::MaskGreater => 0xffff_ffff & !((2 << lane) - 1),
+            Special::MaskGreaterEqual => 0xffff_ffff & !((1 << lane) - 1),
+            Special::DynamicSharedBytes => identity.dynamic_shared,
+            Special::SharedBytes => kernel.shared_bytes + identity.dynamic_shared,
+        }
+    })
+}

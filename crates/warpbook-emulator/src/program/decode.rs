@@ -1,0 +1,278 @@
+//! Decoding of instructions: operands to rows, opcodes to actions.
+
+use super::action::{Action, Comparison, NONE, Row};
+use super::functions::{Decoder, Place, count};
+use super::rows::{RowKind, Special};
+use crate::Refusal;
+use crate::compute::{self, Compute, Lanes, each};
+use crate::machine::{LOCAL_WINDOW, SHARED_WINDOW};
+use crate::ptx::{Instruction, Operand, Register, Space, Type, VariableId};
+
+impl Decoder<'_> {
+    pub(super) fn refuse<T>(&self, instruction: &Instruction, why: &str) -> Result<T, Refusal> {
+        Err(Refusal::new(instruction.at, format!("`{}` {why}", instruction.opcode)))
+    }
+
+    pub(super) fn constant(&mut self, value: u64) -> Row {
+        self.fixed_row(RowKind::Constant(value))
+    }
+
+    /// A variable's space, and a row with its address and an offset.
+    pub(super) fn variable(&mut self, id: VariableId, offset: i64) -> (Space, Row) {
+        let (space, start) = match self.place(id) {
+            Place::Parameter(start) => (Space::Param, start),
+            Place::Frame(start) => (Space::Local, start),
+            Place::Shared(start) => (Space::Shared, start),
+            Place::DynamicShared => return (Space::Shared, self.fixed_row(RowKind::DynamicShared(offset))),
+            Place::Memory(space, start) => (space, start),
+        };
+        (space, self.constant(start.wrapping_add_signed(offset)))
+    }
+
+    /// The row of an operand that is read; a constant has so many bytes.
+    pub(super) fn row(&mut self, instruction: &Instruction, operand: &Operand, bytes: u8) -> Result<Row, Refusal> {
+        let mask = u64::MAX >> (64 - 8 * bytes);
+        match operand {
+            Operand::Register(register) => Ok(self.register(*register)),
+            Operand::Integer(value) => Ok(self.constant(value & mask)),
+            Operand::Single(bits) if bytes == 8 => Ok(self.constant(f64::from(f32::from_bits(*bits)).to_bits())),
+            Operand::Single(bits) => Ok(self.constant((*bits).into())),
+            #[allow(clippy::cast_possible_truncation)]
+            Operand::Double(bits) if bytes == 4 => Ok(self.constant((f64::from_bits(*bits) as f32).to_bits().into())),
+            Operand::Double(bits) => Ok(self.constant(*bits)),
+            Operand::Special(name) => match Special::parse(name) {
+                Some(special) => Ok(self.fixed_row(RowKind::Special(special))),
+                None => Err(Refusal::new(instruction.at, format!("The register `{name}` is not supported."))),
+            },
+            Operand::Variable(id, offset) => Ok(self.variable(*id, *offset).1),
+            _ => self.refuse(instruction, "has an operand of an unexpected form."),
+        }
+    }
+
+    /// One of a pair of results; `_` is [`NONE`].
+    fn either(&self, register: Option<Register>) -> Row {
+        register.map_or(NONE, |register| self.register(register))
+    }
+
+    /// One or two results.
+    pub(super) fn results(&self, instruction: &Instruction, operand: &Operand) -> Result<(Row, Row), Refusal> {
+        match operand {
+            Operand::Pair(a, b) => Ok((self.either(*a), self.either(*b))),
+            other => Ok((self.result(instruction, other)?, NONE)),
+        }
+    }
+
+    /// The register that an operand names, for a result; `_` is [`NONE`].
+    pub(super) fn result(&self, instruction: &Instruction, operand: &Operand) -> Result<Row, Refusal> {
+        match operand {
+            Operand::Register(register) => Ok(self.register(*register)),
+            Operand::Nothing => Ok(NONE),
+            _ => self.refuse(instruction, "needs a register for its result."),
+        }
+    }
+
+    /// A predicate that may be negated.
+    pub(super) fn predicate(&mut self, instruction: &Instruction, operand: &Operand) -> Result<(Row, bool), Refusal> {
+        match operand {
+            Operand::Not(register) => Ok((self.register(*register), true)),
+            other => Ok((self.row(instruction, other, 1)?, false)),
+        }
+    }
+
+    /// The operands, if there are so many.
+    pub(super) fn take<'i, const N: usize>(&self, instruction: &'i Instruction) -> Result<&'i [Operand; N], Refusal> {
+        match instruction.operands.as_slice().try_into() {
+            Ok(operands) => Ok(operands),
+            Err(_) => self.refuse(instruction, &format!("takes {N} operands.")),
+        }
+    }
+
+    pub(super) fn action(&mut self, instruction: &Instruction) -> Result<Action, Refusal> {
+        let parts: Vec<&str> = instruction.opcode.split('.').collect();
+        match parts[0] {
+            "ld" | "ldu" | "st" | "atom" | "red" => self.memory(instruction, &parts),
+            "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "activemask" => self.warp(instruction, &parts),
+            "setp" => self.compare(instruction, &parts),
+            "mov" => self.move_value(instruction, &parts),
+            "bra" => match self.take::<1>(instruction)? {
+                [Operand::Target(target)] => Ok(Action::Branch(*target)),
+                _ => self.refuse(instruction, "needs a label."),
+            },
+            "brx" => self.branch_table(instruction),
+            "call" => self.call(instruction),
+            "ret" | "exit" => Ok(Action::Exit),
+            "trap" | "brkpt" => Ok(Action::Trap),
+            "membar" | "fence" => match parts[1..] {
+                ["gl" | "sys"] | ["acq_rel" | "sc", "gpu" | "sys"] => Ok(Action::Fence { is_for_block: false }),
+                ["cta"] | ["acq_rel" | "sc", "cta"] => Ok(Action::Fence { is_for_block: true }),
+                _ => self.refuse(instruction, "is not supported."),
+            },
+            "nanosleep" => Ok(Action::Pause),
+            "prefetch" | "prefetchu" | "discard" | "applypriority" => Ok(Action::Nothing),
+            "cvta" => self.convert_address(instruction, &parts),
+            "isspacep" => self.is_in_space(instruction, &parts),
+            _ => self.compute(instruction),
+        }
+    }
+
+    fn compute(&mut self, instruction: &Instruction) -> Result<Action, Refusal> {
+        let Some(compute) = compute::find(&instruction.opcode) else {
+            return self.refuse(instruction, "is not supported.");
+        };
+        let (into, inputs) = match instruction.operands.split_first() {
+            Some((into, inputs)) if inputs.len() == compute.operands() => (self.result(instruction, into)?, inputs),
+            _ => return self.refuse(instruction, &format!("takes {} operands.", compute.operands() + 1)),
+        };
+        let compute = match compute {
+            Compute::Convert(conversion) => Compute::Convert(conversion.into_register(self.bytes_of(into))),
+            other => other,
+        };
+        let bytes = operand_bytes(&instruction.opcode);
+        let mut from = [NONE; 4];
+        for (row, operand) in from.iter_mut().zip(inputs) {
+            *row = match operand {
+                Operand::Not(_) => return self.refuse(instruction, "takes no negated predicate."),
+                other => self.row(instruction, other, bytes)?,
+            };
+        }
+        Ok(Action::Compute { compute, into, from })
+    }
+
+    /// `setp.lt.and.s32 p|q, a, b, c;`.
+    fn compare(&mut self, instruction: &Instruction, parts: &[&str]) -> Result<Action, Refusal> {
+        let (name, combine, ty) = match parts[1..] {
+            [name, ty] => (name, None, ty),
+            [name, combine, ty] => (name, compute::combination(combine), ty),
+            _ => return self.refuse(instruction, "is not supported."),
+        };
+        let ty = Type::parse(ty).filter(|_| combine.is_some() == (parts.len() == 4));
+        let Some((ty, compare)) = ty.and_then(|ty| Some((ty, compute::comparison(name, ty)?))) else {
+            return self.refuse(instruction, "is not supported.");
+        };
+        let operands = &instruction.operands;
+        if operands.len() != 3 + usize::from(combine.is_some()) {
+            return self.refuse(instruction, "has a wrong number of operands.");
+        }
+        let (into, opposite_into) = self.results(instruction, &operands[0])?;
+        let from = [self.row(instruction, &operands[1], ty.bytes())?, self.row(instruction, &operands[2], ty.bytes())?];
+        let combine = match combine {
+            Some(combine) => {
+                let (row, is_negated) = self.predicate(instruction, &operands[3])?;
+                Some((combine, row, is_negated))
+            }
+            None => None,
+        };
+        Ok(Action::Compare(Comparison { compare, from, combine, into, opposite_into }))
+    }
+
+    fn move_value(&mut self, instruction: &Instruction, parts: &[&str]) -> Result<Action, Refusal> {
+        let [into, from] = self.take::<2>(instruction)?;
+        let bytes = parts.get(1).and_then(|ty| Type::parse(ty)).map_or(8, Type::bytes);
+        let part_bits = |parts: &[Operand]| u32::from(bytes) * 8 / count(parts.len()).max(1);
+        match (into, from) {
+            (_, Operand::Special(name)) if name.contains("clock") || name == "%globaltimer" => {
+                Ok(Action::Clock(self.result(instruction, into)?))
+            }
+            (Operand::Vector(all), _) if all.len() > 1 => {
+                let parts = all.iter().map(|part| self.result(instruction, part)).collect::<Result<_, _>>()?;
+                Ok(Action::Unpack { from: self.row(instruction, from, bytes)?, parts, bits: part_bits(all) })
+            }
+            (_, Operand::Vector(all)) if all.len() > 1 => {
+                let bits = part_bits(all);
+                let parts = all
+                    .iter()
+                    .map(|part| self.row(instruction, part, u8::try_from(bits.div_ceil(8).max(1)).unwrap_or(8)));
+                let parts = parts.collect::<Result<_, _>>()?;
+                Ok(Action::Pack { into: self.result(instruction, into)?, parts, bits })
+            }
+            _ => self.compute(instruction),
+        }
+    }
+
+    fn branch_table(&mut self, instruction: &Instruction) -> Result<Action, Refusal> {
+        let [index, Operand::Vector(all)] = self.take::<2>(instruction)? else {
+            return self.refuse(instruction, "needs a table of labels.");
+        };
+        let target = |operand: &Operand| match operand {
+            Operand::Target(target) => Ok(*target),
+            _ => self.refuse(instruction, "needs a table of labels."),
+        };
+        let targets = all.iter().map(target).collect::<Result<_, _>>()?;
+        Ok(Action::BranchTable { index: self.row(instruction, index, 4)?, targets })
+    }
+
+    /// A call of the runtime.
+    fn call(&mut self, instruction: &Instruction) -> Result<Action, Refusal> {
+        let (mut name, mut lists) = ("", Vec::new());
+        for operand in &instruction.operands {
+            match operand {
+                Operand::Function(function) => name = function,
+                Operand::List(list) => lists.push(list),
+                _ => {}
+            }
+        }
+        let mut place = |operand: &Operand| match operand {
+            Operand::Variable(id @ VariableId::Function(_), 0) => match self.place(*id) {
+                Place::Frame(start) => Ok(start.cast_signed()),
+                _ => self.refuse(instruction, "needs variables for its parameters."),
+            },
+            _ => self.refuse(instruction, "needs variables for its parameters."),
+        };
+        match (name, lists.as_slice()) {
+            ("vprintf", [results, parameters]) if results.len() == 1 && parameters.len() == 2 => Ok(Action::Print {
+                format: place(&parameters[0])?,
+                arguments: place(&parameters[1])?,
+                result: Some(place(&results[0])?),
+            }),
+            ("__assertfail", [parameters]) if parameters.len() >= 3 => {
+                Ok(Action::Assertion([place(&parameters[0])?, place(&parameters[1])?, place(&parameters[2])?]))
+            }
+            _ => Err(Refusal::new(instruction.at, format!("A call of `{name}` is not supported."))),
+        }
+    }
+
+    /// Generic addresses of global memory are those of global memory; shared and local memory have windows.
+    fn convert_address(&mut self, instruction: &Instruction, parts: &[&str]) -> Result<Action, Refusal> {
+        let (is_to_space, space) = match parts[1..] {
+            ["to", space, "u64"] => (true, Space::parse(space)),
+            [space, "u64"] => (false, Space::parse(space)),
+            _ => return self.refuse(instruction, "is not supported."),
+        };
+        let window = match space {
+            Some(Space::Shared) => SHARED_WINDOW,
+            Some(Space::Local) => LOCAL_WINDOW,
+            Some(Space::Global | Space::Const) => 0,
+            _ => return self.refuse(instruction, "is not supported."),
+        };
+        let [into, from] = self.take::<2>(instruction)?;
+        let (into, from) = (self.result(instruction, into)?, self.row(instruction, from, 8)?);
+        let window = self.constant(if is_to_space { window.wrapping_neg() } else { window });
+        let Some(compute) = compute::find("add.u64") else { return self.refuse(instruction, "is not supported.") };
+        Ok(Action::Compute { compute, into, from: [from, window, NONE, NONE] })
+    }
+
+    fn is_in_space(&mut self, instruction: &Instruction, parts: &[&str]) -> Result<Action, Refusal> {
+        let is_in: fn(&mut Lanes, &Lanes) = match parts.get(1).and_then(|space| Space::parse(space)) {
+            Some(Space::Shared) => |into, a| each(into, |i| u64::from(a[i] & SHARED_WINDOW != 0)),
+            Some(Space::Local) => |into, a| each(into, |i| u64::from(a[i] & LOCAL_WINDOW != 0)),
+            Some(Space::Global) => |into, a| each(into, |i| u64::from(a[i] & (SHARED_WINDOW | LOCAL_WINDOW) == 0)),
+            _ => return self.refuse(instruction, "is not supported."),
+        };
+        let [into, from] = self.take::<2>(instruction)?;
+        let (into, from) = (self.result(instruction, into)?, self.row(instruction, from, 8)?);
+        Ok(Action::Compute { compute: compute::Compute::One(is_in), into, from: [from, NONE, NONE, NONE] })
+    }
+
+    /// Bytes of the register that a value is loaded into.
+    pub(super) fn bytes_of(&self, row: Row) -> u8 {
+        match self.rows.get(row as usize) {
+            Some(RowKind::Register(bytes)) => *bytes,
+            _ => 8,
+        }
+    }
+}
+
+/// Bytes of an instruction's operands, by its last type.
+fn operand_bytes(opcode: &str) -> u8 {
+    opcode.rsplit('.').find_map(Type::parse).map_or(8, Type::bytes)
+}

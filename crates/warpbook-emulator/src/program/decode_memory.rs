@@ -1,0 +1,185 @@
+//! Decoding of loads, stores and atomics.
+
+use super::action::{Access, Action, NONE, Row, Strength, Update};
+use super::functions::Decoder;
+use crate::Refusal;
+use crate::compute::{Word, add_single};
+use crate::ptx::{Instruction, Operand, Space, Type};
+
+/// A load's, store's or atomic's modifiers.
+struct Modifiers<'a> {
+    space: Space,
+    ty: Type,
+    elements: usize,
+    /// Of an atomic: `add` and the like.
+    operation: Option<&'a str>,
+    strength: Strength,
+    is_for_block: bool,
+}
+
+impl Decoder<'_> {
+    pub(super) fn memory(&mut self, instruction: &Instruction, parts: &[&str]) -> Result<Action, Refusal> {
+        let Some(modifiers) = modifiers(parts) else { return self.refuse(instruction, "is not supported.") };
+        match parts[0] {
+            "st" => {
+                let [address, values] = self.take::<2>(instruction)?;
+                let access = self.access(instruction, address, &modifiers)?;
+                let values = self.values(instruction, values, &modifiers, |decoder, value| {
+                    decoder.row(instruction, value, modifiers.ty.bytes())
+                })?;
+                Ok(Action::Store(access, values))
+            }
+            "ld" | "ldu" => {
+                let [values, address] = self.take::<2>(instruction)?;
+                let mut access = self.access(instruction, address, &modifiers)?;
+                let values =
+                    self.values(instruction, values, &modifiers, |decoder, value| decoder.result(instruction, value))?;
+                if matches!(modifiers.ty, Type::Signed(_)) {
+                    access.sign_to = values.iter().map(|row| self.bytes_of(*row)).max().unwrap_or(0);
+                }
+                Ok(Action::Load(access, values))
+            }
+            _ => self.atomic(instruction, &modifiers, parts[0] == "red"),
+        }
+    }
+
+    /// The registers of a value or of a vector.
+    fn values(
+        &mut self,
+        instruction: &Instruction,
+        operand: &Operand,
+        modifiers: &Modifiers,
+        mut row: impl FnMut(&mut Self, &Operand) -> Result<Row, Refusal>,
+    ) -> Result<Vec<Row>, Refusal> {
+        let all = match operand {
+            Operand::Vector(all) => all.as_slice(),
+            single => std::slice::from_ref(single),
+        };
+        if all.len() != modifiers.elements {
+            return self.refuse(instruction, &format!("needs {} values.", modifiers.elements));
+        }
+        all.iter().map(|value| row(self, value)).collect()
+    }
+
+    fn access(
+        &mut self,
+        instruction: &Instruction,
+        operand: &Operand,
+        modifiers: &Modifiers,
+    ) -> Result<Access, Refusal> {
+        let Operand::Address(base, offset) = operand else { return self.refuse(instruction, "needs an address.") };
+        let (space, base) = match &**base {
+            Operand::Variable(id, more) => {
+                let (space, row) = self.variable(*id, *more);
+                // A call's parameters are in the thread's frame.
+                (if modifiers.space == Space::Param { space } else { modifiers.space }, row)
+            }
+            _ if modifiers.space == Space::Param => {
+                return self.refuse(instruction, "with an address in a register is not supported.");
+            }
+            base => (modifiers.space, self.row(instruction, base, 8)?),
+        };
+        let bytes = modifiers.ty.bytes();
+        let Modifiers { strength, is_for_block, .. } = *modifiers;
+        Ok(Access { space, bytes, sign_to: 0, base, offset: *offset, strength, is_for_block })
+    }
+
+    fn atomic(
+        &mut self,
+        instruction: &Instruction,
+        modifiers: &Modifiers,
+        is_reduction: bool,
+    ) -> Result<Action, Refusal> {
+        let Some(update) = modifiers.operation.and_then(|name| update(name, modifiers.ty)) else {
+            return self.refuse(instruction, "is not supported.");
+        };
+        if modifiers.elements > 1 {
+            return self.refuse(instruction, "is not supported.");
+        }
+        let (into, rest) = match instruction.operands.as_slice() {
+            [into, rest @ ..] if !is_reduction => (self.result(instruction, into)?, rest),
+            rest => (NONE, rest),
+        };
+        let wanted = if modifiers.operation == Some("cas") { 3 } else { 2 };
+        if rest.len() != wanted {
+            return self.refuse(instruction, "has a wrong number of operands.");
+        }
+        let access = self.access(instruction, &rest[0], modifiers)?;
+        let bytes = modifiers.ty.bytes();
+        let first = self.row(instruction, &rest[1], bytes)?;
+        let second = match rest.get(2) {
+            Some(operand) => self.row(instruction, operand, bytes)?,
+            None => first,
+        };
+        Ok(Action::Atomic { access, update, into, operands: [first, second] })
+    }
+}
+
+/// Reads the modifiers; `None` if one is not supported.
+fn modifiers<'a>(parts: &[&'a str]) -> Option<Modifiers<'a>> {
+    let is_atomic = matches!(parts[0], "atom" | "red");
+    let (mut space, mut ty, mut elements, mut operation) = (Space::Generic, None, 1, None);
+    let (mut strength, mut is_for_block) = (if is_atomic { Strength::Relaxed } else { Strength::Weak }, false);
+    for part in &parts[1..] {
+        match *part {
+            "weak" => strength = Strength::Weak,
+            "volatile" => strength = Strength::Volatile,
+            "relaxed" => strength = Strength::Relaxed,
+            "acquire" => strength = Strength::Acquire,
+            "release" => strength = Strength::Release,
+            "acq_rel" => strength = Strength::AcquireRelease,
+            "cta" => is_for_block = true,
+            "gpu" | "sys" => {}
+            "ca" | "cg" | "cs" | "lu" | "cv" | "nc" | "wb" | "wt" | "noftz" => {}
+            "v2" => elements = 2,
+            "v4" => elements = 4,
+            other if other.starts_with("L1::") || other.starts_with("L2::") => {}
+            other => match (Space::parse(other), Type::parse(other)) {
+                (Some(found), _) => space = found,
+                (_, Some(found)) => ty = Some(found),
+                _ if is_atomic && operation.is_none() => operation = Some(other),
+                _ => return None,
+            },
+        }
+    }
+    let ty = ty.filter(|ty| *ty != Type::Predicate)?;
+    Some(Modifiers { space, ty, elements, operation, strength, is_for_block })
+}
+
+/// The new value of an atomic, from the old one and two operands.
+pub(super) fn update(operation: &str, ty: Type) -> Option<Update> {
+    macro_rules! of_type {
+        ($t:ident) => {
+            match operation {
+                "add" => Some(|old, b, _| $t::take(old).wrapping_add($t::take(b)).put()),
+                "min" => Some(|old, b, _| $t::take(old).min($t::take(b)).put()),
+                "max" => Some(|old, b, _| $t::take(old).max($t::take(b)).put()),
+                _ => None,
+            }
+        };
+    }
+    match (operation, ty) {
+        ("exch", Type::Bits(4 | 8)) => Some(|_, b, _| b),
+        ("cas", Type::Bits(2 | 4 | 8)) => Some(|old, b, c| if old == b { c } else { old }),
+        ("and", Type::Bits(4 | 8)) => Some(|old, b, _| old & b),
+        ("or", Type::Bits(4 | 8)) => Some(|old, b, _| old | b),
+        ("xor", Type::Bits(4 | 8)) => Some(|old, b, _| old ^ b),
+        ("inc", Type::Unsigned(4)) => Some(|old, b, _| if old >= b { 0 } else { old + 1 }),
+        ("dec", Type::Unsigned(4)) => Some(|old, b, _| if old == 0 || old > b { b } else { old - 1 }),
+        ("add", Type::Float(4)) => Some(|old, b, _| add_single(old, b)),
+        ("add", Type::Float(8)) => Some(|old, b, _| (f64::take(old) + f64::take(b)).put()),
+        (_, Type::Unsigned(4)) => of_type!(u32),
+        (_, Type::Unsigned(8)) => of_type!(u64),
+        (_, Type::Signed(4)) => of_type!(i32),
+        (_, Type::Signed(8)) => of_type!(i64),
+        _ => None,
+    }
+}
+
+/// What `redux` makes of two values.
+pub(super) fn reduction(operation: &str, ty: &str) -> Option<Update> {
+    match (operation, ty) {
+        ("add" | "min" | "max", "u32" | "s32") | ("and" | "or" | "xor", "b32") => update(operation, Type::parse(ty)?),
+        _ => None,
+    }
+}

@@ -1,0 +1,72 @@
+//! From a module's tree to what the interpreter runs: calls are flattened, operands become rows of registers, branches know where their lanes meet again.
+
+mod action;
+mod decode;
+mod decode_memory;
+mod decode_warp;
+mod flow;
+mod functions;
+mod rows;
+mod supported;
+
+pub(crate) use action::{
+    Access, Action, Barrier, BarrierKind, Collective, CollectiveKind, Comparison, NONE, Reduction, Row, Shuffle, Step,
+    Update,
+};
+pub(crate) use rows::{RowKind, Special};
+pub use supported::supported;
+
+use crate::Refusal;
+use crate::ptx::Module;
+use functions::{Decoder, Parameter};
+
+/// An entry of a module, ready to be launched.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    pub(crate) name: String,
+    pub(crate) steps: Vec<Step>,
+    /// What a warp's rows hold at first.
+    pub(crate) rows: Vec<RowKind>,
+    pub(crate) parameters: Vec<Parameter>,
+    /// Bytes of shared memory that the kernel declares; dynamic shared memory begins there.
+    pub(crate) shared_bytes: u64,
+    /// Bytes of local memory of a thread.
+    pub(crate) frame_bytes: u64,
+    /// `.maxntid`: threads that a block may have.
+    pub(crate) most_threads: u64,
+}
+
+impl Kernel {
+    /// Decodes an entry; `addresses` are those of the module's variables.
+    pub(crate) fn new(module: &Module, addresses: &[u64], name: &str) -> Result<Self, Refusal> {
+        let Some(entry) = module.functions.iter().find(|f| f.is_entry && f.name == name) else {
+            let known: Vec<&str> = module.entries().collect();
+            return Err(Refusal::new((0, 0), format!("There is no entry `{name}`; there are {}.", known.join(", "))));
+        };
+        let directive = |name: &str| entry.directives.iter().find(|(n, _)| n == name).map(|(_, numbers)| numbers);
+        if let Some((name, _)) = entry.directives.iter().find(|(name, _)| name.contains("cluster")) {
+            return Err(Refusal::new(
+                entry.at,
+                format!("`{name}` is not supported: clusters need compute capability 9.0."),
+            ));
+        }
+        let mut decoder = Decoder::new(module, addresses);
+        let parameters = decoder.entry(entry)?;
+        let Decoder { mut steps, rows, frame_bytes, shared_bytes, .. } = decoder;
+        flow::find_meeting_points(&mut steps);
+        let most_threads = directive(".maxntid").map_or(1024, |n| n.iter().fold(1, |a, b| u64::saturating_mul(a, *b)));
+        Ok(Self { name: name.to_owned(), steps, rows, parameters, shared_bytes, frame_bytes, most_threads })
+    }
+
+    /// The kernel's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of instructions, with those of the functions that it calls.
+    #[must_use]
+    pub fn instructions(&self) -> usize {
+        self.steps.len()
+    }
+}

@@ -1,0 +1,11 @@
+//! PTX as text: tokens, and the tree that the parser makes of them.
+
+mod lexer;
+mod parser;
+mod statements;
+mod tree;
+mod types;
+
+pub(crate) use tree::{Function, Instruction, Operand, Register, Variable, VariableId};
+pub use tree::{Module, Place};
+pub(crate) use types::{Space, Type};

@@ -1,0 +1,313 @@
+//! The parser of a module: directives, variables, and the heads of functions. Bodies are in `statements.rs`.
+
+use super::lexer::{Kind, Token, tokens};
+use super::tree::{Function, Module, Variable, VariableId};
+use super::types::{Space, Type};
+use crate::Refusal;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes that a variable may have.
+const MOST_BYTES: u64 = 1 << 30;
+
+impl Module {
+    /// Parses a text of PTX.
+    ///
+    /// # Errors
+    /// If the text is not valid, with line and column.
+    pub fn parse(text: &str) -> Result<Self, Refusal> {
+        let tokens = tokens(text)?;
+        let mut parser = Parser {
+            files: files(&tokens),
+            tokens,
+            at: 0,
+            module: Self { variables: Vec::new(), functions: Vec::new() },
+            names: HashMap::new(),
+        };
+        while parser.peek() != Kind::End {
+            parser.item()?;
+        }
+        Ok(parser.module)
+    }
+
+    /// Names of the module's entries.
+    pub fn entries(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().filter(|f| f.is_entry).map(|f| f.name.as_str())
+    }
+}
+
+/// The files by their numbers. They stand at the end, after the instructions that refer to them.
+fn files(tokens: &[Token]) -> HashMap<u64, Arc<str>> {
+    let triples = tokens.windows(3).filter_map(|t| match (t[0].kind, t[1].kind, t[2].kind) {
+        (Kind::Word(".file"), Kind::Integer(number), Kind::Text(name)) => Some((number, name.into())),
+        _ => None,
+    });
+    triples.collect()
+}
+
+pub(super) struct Parser<'a> {
+    tokens: Vec<Token<'a>>,
+    at: usize,
+    pub(super) files: HashMap<u64, Arc<str>>,
+    pub(super) module: Module,
+    /// The module's variables by name.
+    pub(super) names: HashMap<String, VariableId>,
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn peek(&self) -> Kind<'a> {
+        self.tokens[self.at].kind
+    }
+
+    /// The token after the next.
+    pub(super) fn peek_second(&self) -> Kind<'a> {
+        self.tokens[(self.at + 1).min(self.tokens.len() - 1)].kind
+    }
+
+    pub(super) fn position(&self) -> (u32, u32) {
+        self.tokens[self.at].at
+    }
+
+    pub(super) fn next(&mut self) -> Kind<'a> {
+        let kind = self.peek();
+        // The last token is the end, which stays.
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        kind
+    }
+
+    pub(super) fn refuse<T>(&self, message: impl Into<String>) -> Result<T, Refusal> {
+        Err(Refusal::new(self.position(), message))
+    }
+
+    /// Takes the symbol if it comes next.
+    pub(super) fn takes(&mut self, symbol: char) -> bool {
+        let is_next = self.peek() == Kind::Symbol(symbol);
+        if is_next {
+            self.next();
+        }
+        is_next
+    }
+
+    pub(super) fn expect(&mut self, symbol: char) -> Result<(), Refusal> {
+        if self.takes(symbol) { Ok(()) } else { self.refuse(format!("Expected `{symbol}`.")) }
+    }
+
+    pub(super) fn word(&mut self) -> Result<&'a str, Refusal> {
+        match self.peek() {
+            Kind::Word(word) => {
+                self.next();
+                Ok(word)
+            }
+            _ => self.refuse("Expected a name."),
+        }
+    }
+
+    /// Takes the word if it comes next.
+    fn takes_word(&mut self, word: &str) -> bool {
+        let is_next = self.peek() == Kind::Word(word);
+        if is_next {
+            self.next();
+        }
+        is_next
+    }
+
+    pub(super) fn integer(&mut self) -> Result<u64, Refusal> {
+        match self.peek() {
+            Kind::Integer(number) => {
+                self.next();
+                Ok(number)
+            }
+            _ => self.refuse("Expected a number."),
+        }
+    }
+
+    /// Skips what is left of a line, for directives without a semicolon.
+    pub(super) fn skip_line(&mut self) {
+        let line = self.position().0;
+        while self.position().0 == line && self.peek() != Kind::End {
+            self.next();
+        }
+    }
+
+    /// A directive, variable or function of the module.
+    fn item(&mut self) -> Result<(), Refusal> {
+        while matches!(self.peek(), Kind::Word(".extern" | ".visible" | ".weak" | ".common")) {
+            self.next();
+        }
+        let Kind::Word(word) = self.peek() else { return self.refuse("Expected a directive.") };
+        match word {
+            ".version" | ".target" | ".address_size" | ".file" => self.skip_line(),
+            ".section" => self.section()?,
+            ".pragma" => self.pragma()?,
+            ".entry" | ".func" => self.function()?,
+            ".global" | ".const" | ".shared" => {
+                let variable = self.variable()?;
+                self.expect(';')?;
+                let id = VariableId::Module(index(self.module.variables.len()));
+                self.names.insert(variable.name.clone(), id);
+                self.module.variables.push(variable);
+            }
+            _ => return self.refuse(format!("`{word}` is not supported.")),
+        }
+        Ok(())
+    }
+
+    pub(super) fn pragma(&mut self) -> Result<(), Refusal> {
+        self.next();
+        while !self.takes(';') {
+            if self.next() == Kind::End {
+                return self.refuse("Expected `;`.");
+            }
+        }
+        Ok(())
+    }
+
+    /// Skips a section of data for debuggers.
+    fn section(&mut self) -> Result<(), Refusal> {
+        while !self.takes('}') {
+            if self.next() == Kind::End {
+                return self.refuse("A section has no end.");
+            }
+        }
+        Ok(())
+    }
+
+    /// A variable's declaration, without what ends it.
+    pub(super) fn variable(&mut self) -> Result<Variable, Refusal> {
+        let space = match self.word()? {
+            ".global" => Space::Global,
+            ".const" => Space::Const,
+            ".shared" => Space::Shared,
+            ".local" => Space::Local,
+            ".param" => Space::Param,
+            other => return self.refuse(format!("`{other}` is not supported.")),
+        };
+        let (mut align, mut vector, mut ty) = (None, 1, None);
+        while let Kind::Word(word) = self.peek() {
+            let Some(directive) = word.strip_prefix('.') else { break };
+            self.next();
+            match directive {
+                "align" => align = Some(self.integer()?.clamp(1, 4096)),
+                "v2" => vector = 2,
+                "v4" => vector = 4,
+                "ptr" => {
+                    // What a pointer points to: its space and alignment.
+                    if matches!(self.peek(), Kind::Word(".global" | ".const" | ".shared" | ".local")) {
+                        self.next();
+                    }
+                    if self.takes_word(".align") {
+                        self.integer()?;
+                    }
+                }
+                name => match Type::parse(name) {
+                    Some(found) => ty = Some(found),
+                    None => return self.refuse(format!("`.{name}` is not supported.")),
+                },
+            }
+        }
+        let Some(ty) = ty else { return self.refuse("Expected a type.") };
+        let name = self.word()?.to_owned();
+        let element = u64::from(ty.bytes()) * vector;
+        let mut bytes = element;
+        while self.takes('[') {
+            let count = if self.peek() == Kind::Symbol(']') { 0 } else { self.integer()? };
+            self.expect(']')?;
+            bytes = bytes.saturating_mul(count);
+        }
+        if bytes > MOST_BYTES {
+            return self.refuse(format!("`{name}` has more than {MOST_BYTES} bytes."));
+        }
+        let mut initial = Vec::new();
+        if self.takes('=') {
+            self.initial(ty, &mut initial, 0)?;
+            if initial.len() as u64 > bytes {
+                return self.refuse(format!("`{name}` has more values than elements."));
+            }
+        }
+        Ok(Variable { name, space, align: align.unwrap_or(element), bytes, initial })
+    }
+
+    /// The values of an initialised variable, as bytes.
+    fn initial(&mut self, ty: Type, bytes: &mut Vec<u8>, depth: u32) -> Result<(), Refusal> {
+        if self.takes('{') {
+            if depth > 8 {
+                return self.refuse("Values are nested too deep.");
+            }
+            while !self.takes('}') {
+                self.initial(ty, bytes, depth + 1)?;
+                self.takes(',');
+            }
+            return Ok(());
+        }
+        let is_negative = self.takes('-');
+        let bits = match self.peek() {
+            Kind::Integer(v) if is_negative => v.wrapping_neg(),
+            Kind::Integer(v) | Kind::Double(v) => v,
+            Kind::Single(v) => v.into(),
+            _ => return self.refuse("Only numbers are supported as initial values."),
+        };
+        self.next();
+        let length = usize::from(ty.bytes());
+        bytes.extend(&bits.to_le_bytes()[..length]);
+        Ok(())
+    }
+
+    fn function(&mut self) -> Result<(), Refusal> {
+        let at = self.position();
+        let is_entry = self.word()? == ".entry";
+        let mut variables = Vec::new();
+        let results = if is_entry { Vec::new() } else { self.parameters(&mut variables)? };
+        let name = self.word()?.to_owned();
+        let parameters = self.parameters(&mut variables)?;
+        let mut directives = Vec::new();
+        while let Kind::Word(word) = self.peek() {
+            self.next();
+            let mut numbers = Vec::new();
+            while let Kind::Integer(number) = self.peek() {
+                numbers.push(number);
+                self.next();
+                self.takes(',');
+            }
+            directives.push((word.to_owned(), numbers));
+        }
+        let mut function = Function {
+            name,
+            is_entry,
+            results,
+            parameters,
+            directives,
+            has_body: false,
+            registers: Vec::new(),
+            variables,
+            instructions: Vec::new(),
+            at,
+        };
+        if !self.takes(';') {
+            function.has_body = true;
+            self.body(&mut function)?;
+        }
+        // A definition takes the place of its declaration.
+        self.module.functions.retain(|f| f.name != function.name);
+        self.module.functions.push(function);
+        Ok(())
+    }
+
+    /// Parameters between parentheses, if there are any.
+    fn parameters(&mut self, variables: &mut Vec<Variable>) -> Result<Vec<u32>, Refusal> {
+        let mut all = Vec::new();
+        if !self.takes('(') {
+            return Ok(all);
+        }
+        while !self.takes(')') {
+            all.push(index(variables.len()));
+            variables.push(self.variable()?);
+            self.takes(',');
+        }
+        Ok(all)
+    }
+}
+
+/// An index as the tree holds it. A text of 4 GB would have too many.
+pub(super) fn index(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

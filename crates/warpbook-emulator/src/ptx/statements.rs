@@ -1,0 +1,317 @@
+//! The parser of a function's body: registers, variables, labels and instructions.
+
+use super::lexer::Kind;
+use super::parser::{Parser, index};
+use super::tree::{Function, Instruction, Operand, Place, Register, VariableId};
+use super::types::Type;
+use crate::Refusal;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Registers that a function may have.
+const MOST_REGISTERS: u64 = 50_000;
+
+/// What a name stands for.
+#[derive(Clone, Copy)]
+enum Named {
+    Register(Register),
+    Variable(VariableId),
+}
+
+/// What is known while a body is parsed.
+struct Body<'f> {
+    function: &'f mut Function,
+    /// Names by scope, the innermost last.
+    scopes: Vec<HashMap<String, Named>>,
+    labels: HashMap<String, u32>,
+    /// Labels that are jumped to, with their positions; an operand's target is an index here until the body's end.
+    wanted: Vec<(String, (u32, u32))>,
+    /// Tables of `brx.idx`, by name.
+    tables: HashMap<String, Operand>,
+    place: Option<Arc<Place>>,
+}
+
+impl Body<'_> {
+    fn named(&self, name: &str) -> Option<Named> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name)).copied()
+    }
+
+    fn declare(&mut self, name: &str, named: Named) {
+        let innermost = self.scopes.last_mut().expect("a body has a scope");
+        innermost.insert(name.to_owned(), named);
+    }
+}
+
+impl Parser<'_> {
+    /// Parses a body, from its opening brace to its closing one.
+    pub(super) fn body(&mut self, function: &mut Function) -> Result<(), Refusal> {
+        self.expect('{')?;
+        let parameters = function.variables.iter().enumerate();
+        let of_variable = |i| Named::Variable(VariableId::Function(index(i)));
+        let scope = parameters.map(|(i, v)| (v.name.clone(), of_variable(i))).collect();
+        let (labels, tables) = (HashMap::new(), HashMap::new());
+        let mut body =
+            Body { function, scopes: vec![scope, HashMap::new()], labels, wanted: Vec::new(), tables, place: None };
+        // The first scope holds the parameters.
+        while body.scopes.len() > 1 {
+            self.statement(&mut body)?;
+        }
+        resolve(&mut body)
+    }
+
+    fn statement(&mut self, body: &mut Body) -> Result<(), Refusal> {
+        match self.peek() {
+            Kind::Symbol('{') if body.scopes.len() < 64 => {
+                self.next();
+                body.scopes.push(HashMap::new());
+            }
+            Kind::Symbol('}') => {
+                self.next();
+                body.scopes.pop();
+            }
+            Kind::Symbol(';') => {
+                self.next();
+            }
+            Kind::Word(".reg") => self.registers(body)?,
+            Kind::Word(".local" | ".shared" | ".param") => {
+                let variable = self.variable()?;
+                self.expect(';')?;
+                let id = VariableId::Function(index(body.function.variables.len()));
+                body.declare(&variable.name, Named::Variable(id));
+                body.function.variables.push(variable);
+            }
+            Kind::Word(".loc") => body.place = self.place()?,
+            Kind::Word(".pragma") => self.pragma()?,
+            Kind::Word(label) if self.peek_second() == Kind::Symbol(':') => {
+                self.next();
+                self.next();
+                if self.peek() == Kind::Word(".branchtargets") {
+                    self.next();
+                    let targets = self.operands(body, 0)?;
+                    body.tables.insert(label.to_owned(), Operand::Vector(targets));
+                } else {
+                    body.labels.insert(label.to_owned(), index(body.function.instructions.len()));
+                }
+            }
+            _ => {
+                let instruction = self.instruction(body)?;
+                body.function.instructions.push(instruction);
+            }
+        }
+        Ok(())
+    }
+
+    /// `.reg .f32 %f<3>, %g;`.
+    fn registers(&mut self, body: &mut Body) -> Result<(), Refusal> {
+        self.next();
+        let Some(ty) = self.word()?.strip_prefix('.').and_then(Type::parse) else {
+            return self.refuse("Expected a register's type; vectors of registers are not supported.");
+        };
+        loop {
+            let prefix = self.word()?;
+            let count = if self.takes('<') {
+                let count = self.integer()?;
+                self.expect('>')?;
+                Some(count)
+            } else {
+                None
+            };
+            if count.unwrap_or(1).saturating_add(body.function.registers.len() as u64) > MOST_REGISTERS {
+                return self.refuse(format!("More than {MOST_REGISTERS} registers are not supported."));
+            }
+            for i in 0..count.unwrap_or(1) {
+                let register = Register(index(body.function.registers.len()));
+                body.function.registers.push(ty);
+                let name = if count.is_some() { format!("{prefix}{i}") } else { prefix.to_owned() };
+                body.declare(&name, Named::Register(register));
+            }
+            if !self.takes(',') {
+                return self.expect(';');
+            }
+        }
+    }
+
+    /// `.loc 1 61 13, function_name $L__info_string0, inlined_at 1 69 5`.
+    fn place(&mut self) -> Result<Option<Arc<Place>>, Refusal> {
+        let line_of_ptx = self.position().0;
+        self.next();
+        let file_line_column = |parser: &mut Self| -> Result<_, Refusal> {
+            let (file, line, column) = (parser.integer()?, parser.integer()?, parser.integer()?);
+            let number = |v: u64| u32::try_from(v).unwrap_or(0);
+            Ok((parser.files.get(&file).cloned(), number(line), number(column)))
+        };
+        let (file, line, column) = file_line_column(self)?;
+        let mut inlined_at = None;
+        while self.position().0 == line_of_ptx && self.peek() != Kind::End {
+            if self.next() == Kind::Word("inlined_at") {
+                let (file, line, _) = file_line_column(self)?;
+                inlined_at = file.map(|file| (file, line));
+            }
+        }
+        // Line 0 is code of the compiler's own.
+        let place = file.filter(|_| line > 0).map(|file| Place { file, line, column, inlined_at });
+        Ok(place.map(Arc::new))
+    }
+
+    fn instruction(&mut self, body: &mut Body) -> Result<Instruction, Refusal> {
+        let at = self.position();
+        let guard = if self.takes('@') {
+            let is_negated = self.takes('!');
+            let name = self.word()?;
+            match body.named(name) {
+                Some(Named::Register(register)) => Some((register, is_negated)),
+                _ => return self.refuse(format!("`{name}` is not a predicate.")),
+            }
+        } else {
+            None
+        };
+        let opcode = self.word()?.to_owned();
+        let operands = self.operands(body, 0)?;
+        Ok(Instruction { at, place: body.place.clone(), guard, opcode, operands })
+    }
+
+    /// Operands up to the semicolon.
+    fn operands(&mut self, body: &mut Body, depth: u32) -> Result<Vec<Operand>, Refusal> {
+        let mut all = Vec::new();
+        while !self.takes(';') {
+            all.push(self.operand(body, depth)?);
+            if !self.takes(',') && self.peek() != Kind::Symbol(';') {
+                return self.refuse("Expected `,` or `;` after an operand.");
+            }
+        }
+        Ok(all)
+    }
+
+    /// Operands up to a closing symbol, such as `}`.
+    fn group(&mut self, body: &mut Body, end: char, depth: u32) -> Result<Vec<Operand>, Refusal> {
+        if depth > 3 {
+            return self.refuse("Operands are nested too deep.");
+        }
+        let mut all = Vec::new();
+        while !self.takes(end) {
+            all.push(self.operand(body, depth + 1)?);
+            self.takes(',');
+        }
+        Ok(all)
+    }
+
+    fn operand(&mut self, body: &mut Body, depth: u32) -> Result<Operand, Refusal> {
+        match self.peek() {
+            Kind::Symbol('{') => {
+                self.next();
+                Ok(Operand::Vector(self.group(body, '}', depth)?))
+            }
+            Kind::Symbol('(') => {
+                self.next();
+                Ok(Operand::List(self.group(body, ')', depth)?))
+            }
+            Kind::Symbol('[') => {
+                self.next();
+                let (base, offset) = match self.simple_operand(body)? {
+                    Operand::Variable(id, offset) => (Operand::Variable(id, 0), offset),
+                    other => (other, self.offset()?),
+                };
+                self.expect(']')?;
+                Ok(Operand::Address(Box::new(base), offset))
+            }
+            Kind::Symbol('!') => {
+                self.next();
+                match self.simple_operand(body)? {
+                    Operand::Register(register) => Ok(Operand::Not(register)),
+                    _ => self.refuse("Expected a predicate after `!`."),
+                }
+            }
+            _ => {
+                let first = self.simple_operand(body)?;
+                if !self.takes('|') {
+                    return Ok(first);
+                }
+                let second = self.simple_operand(body)?;
+                let register = |operand| match operand {
+                    Operand::Register(register) => Ok(Some(register)),
+                    Operand::Nothing => Ok(None),
+                    _ => self.refuse("Expected a register next to `|`."),
+                };
+                Ok(Operand::Pair(register(first)?, register(second)?))
+            }
+        }
+    }
+
+    /// A name or a number.
+    fn simple_operand(&mut self, body: &mut Body) -> Result<Operand, Refusal> {
+        let at = self.position();
+        let is_negative = self.takes('-');
+        let number = match self.peek() {
+            Kind::Integer(v) if is_negative => Operand::Integer(v.wrapping_neg()),
+            Kind::Integer(v) => Operand::Integer(v),
+            Kind::Single(v) => Operand::Single(v ^ u32::from(is_negative) << 31),
+            Kind::Double(v) => Operand::Double(v ^ u64::from(is_negative) << 63),
+            Kind::Word(name) if !is_negative => {
+                self.next();
+                return self.name(body, name, at);
+            }
+            _ => return self.refuse("Expected an operand."),
+        };
+        self.next();
+        Ok(number)
+    }
+
+    fn name(&mut self, body: &mut Body, name: &str, at: (u32, u32)) -> Result<Operand, Refusal> {
+        let module_variable = || self.names.get(name).copied().map(Named::Variable);
+        match body.named(name).or_else(module_variable) {
+            Some(Named::Register(register)) => return Ok(Operand::Register(register)),
+            Some(Named::Variable(id)) => return Ok(Operand::Variable(id, self.offset()?)),
+            None => {}
+        }
+        if name == "_" {
+            return Ok(Operand::Nothing);
+        }
+        if name == "WARP_SZ" {
+            return Ok(Operand::Integer(32));
+        }
+        if name.starts_with('%') {
+            return Ok(Operand::Special(name.to_owned()));
+        }
+        if self.module.functions.iter().any(|f| f.name == name) || body.function.name == name {
+            return Ok(Operand::Function(name.to_owned()));
+        }
+        body.wanted.push((name.to_owned(), at));
+        Ok(Operand::Target(index(body.wanted.len() - 1)))
+    }
+
+    /// `+16`, `+-4`, `-8` or nothing.
+    fn offset(&mut self) -> Result<i64, Refusal> {
+        let is_more = self.takes('+');
+        let is_less = self.takes('-');
+        if !is_more && !is_less {
+            return Ok(0);
+        }
+        let bytes = self.integer()?.cast_signed();
+        Ok(if is_less { bytes.wrapping_neg() } else { bytes })
+    }
+}
+
+/// Turns labels into the indices of instructions.
+fn resolve(body: &mut Body) -> Result<(), Refusal> {
+    let (labels, tables, wanted) = (&body.labels, &body.tables, &body.wanted);
+    let target = |operand: &Operand| -> Result<Operand, Refusal> {
+        let Operand::Target(name) = operand else { return Ok(operand.clone()) };
+        let (name, at) = &wanted[*name as usize];
+        match labels.get(name) {
+            Some(place) => Ok(Operand::Target(*place)),
+            None => Err(Refusal::new(*at, format!("`{name}` is not known."))),
+        }
+    };
+    for instruction in &mut body.function.instructions {
+        for operand in &mut instruction.operands {
+            let Operand::Target(name) = operand else { continue };
+            *operand = match tables.get(&wanted[*name as usize].0) {
+                Some(Operand::Vector(targets)) => {
+                    Operand::Vector(targets.iter().map(target).collect::<Result<_, _>>()?)
+                }
+                _ => target(operand)?,
+            };
+        }
+    }
+    Ok(())
+}

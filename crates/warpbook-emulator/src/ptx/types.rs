@@ -1,0 +1,79 @@
+//! The types and state spaces of PTX.
+
+/// A fundamental type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Type {
+    /// Untyped bits, by width in bytes.
+    Bits(u8),
+    /// An unsigned integer, by width in bytes.
+    Unsigned(u8),
+    /// A signed integer, by width in bytes.
+    Signed(u8),
+    /// A floating-point number, by width in bytes; `f16x2` and the bf16 types are packed bits of the same width.
+    Float(u8),
+    /// A predicate.
+    Predicate,
+}
+
+impl Type {
+    /// Reads a type's name, without its dot.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "pred" => Self::Predicate,
+            "f16x2" | "bf16x2" => Self::Float(4),
+            "bf16" => Self::Float(2),
+            "tf32" => Self::Float(4),
+            _ => {
+                let (kind, bits) = name.split_at_checked(1)?;
+                let bytes = match bits {
+                    "8" => 1,
+                    "16" => 2,
+                    "32" => 4,
+                    "64" => 8,
+                    _ => return None,
+                };
+                match kind {
+                    "b" => Self::Bits(bytes),
+                    "u" => Self::Unsigned(bytes),
+                    "s" => Self::Signed(bytes),
+                    "f" if bytes > 1 => Self::Float(bytes),
+                    _ => return None,
+                }
+            }
+        })
+    }
+
+    /// Bytes that a value takes in memory.
+    pub(crate) fn bytes(self) -> u8 {
+        match self {
+            Self::Bits(bytes) | Self::Unsigned(bytes) | Self::Signed(bytes) | Self::Float(bytes) => bytes,
+            Self::Predicate => 1,
+        }
+    }
+}
+
+/// A state space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Space {
+    /// Addresses that say themselves which space they are in.
+    Generic,
+    Global,
+    Const,
+    Shared,
+    Local,
+    Param,
+}
+
+impl Space {
+    /// Reads a space's name, without its dot.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "global" => Self::Global,
+            "const" => Self::Const,
+            "shared" | "shared::cta" => Self::Shared,
+            "local" => Self::Local,
+            "param" | "param::entry" | "param::func" => Self::Param,
+            _ => return None,
+        })
+    }
+}

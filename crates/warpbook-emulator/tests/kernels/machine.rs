@@ -1,0 +1,122 @@
+//! A GPU with the buffers of a test.
+
+use std::sync::LazyLock;
+use warpbook_device::Compiler;
+use warpbook_emulator::{Argument, Gpu, Kernel, LIMITS, Launch, Module, Report};
+use warpbook_kernels::Launch as Shape;
+use warpbook_record::{KernelSpec, Tile};
+
+/// NVRTC, which every test here needs.
+pub static COMPILER: LazyLock<Compiler> = LazyLock::new(|| Compiler::new(None).unwrap_or_else(|e| panic!("{e}")));
+
+/// The PTX of a kernel's file with a tile.
+pub fn ptx(spec: &KernelSpec, tile: &Tile) -> String {
+    ptx_for(spec, tile, "compute_80")
+}
+
+pub fn ptx_for(spec: &KernelSpec, tile: &Tile, architecture: &str) -> String {
+    COMPILER.compile_to_ptx(spec, tile, architecture).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// An element of a buffer.
+pub trait Element: Copy {
+    fn bytes(self) -> Vec<u8>;
+    fn read(bytes: &[u8]) -> Self;
+}
+
+macro_rules! elements {
+    ($($t:ident),*) => {$(
+        impl Element for $t {
+            fn bytes(self) -> Vec<u8> {
+                self.to_le_bytes().to_vec()
+            }
+            fn read(bytes: &[u8]) -> Self {
+                Self::from_le_bytes(bytes.try_into().unwrap())
+            }
+        }
+    )*};
+}
+elements!(u8, u32, u64, f32, f64);
+
+#[derive(Default)]
+pub struct Machine {
+    pub gpu: Gpu,
+    /// Threads' instructions so far, and the time that they took.
+    pub thread_steps: u64,
+    pub seconds: f64,
+}
+
+impl Machine {
+    /// Puts elements into a new buffer, and returns its address.
+    pub fn put<T: Element>(&mut self, values: &[T]) -> Argument {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.bytes()).collect();
+        let address = self.gpu.allocate(bytes.len() as u64).unwrap();
+        self.gpu.write(address, &bytes).unwrap();
+        Argument::U64(address)
+    }
+
+    /// Allocates elements that are poisoned.
+    pub fn room<T>(&mut self, length: usize) -> Argument {
+        Argument::U64(self.gpu.allocate((length * size_of::<T>()) as u64).unwrap())
+    }
+
+    pub fn get<T: Element>(&mut self, buffer: &Argument, length: usize) -> Vec<T> {
+        let Argument::U64(address) = buffer else { panic!("{buffer:?} is no buffer") };
+        let mut bytes = vec![0; length * size_of::<T>()];
+        self.gpu.read(*address, &mut bytes).unwrap();
+        bytes.chunks(size_of::<T>()).map(T::read).collect()
+    }
+
+    pub fn kernel(&mut self, spec: &KernelSpec, tile: &Tile) -> Kernel {
+        let text = ptx(spec, tile);
+        let module = Module::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", spec.file));
+        self.gpu.load(&module).unwrap().kernel(&spec.entry).unwrap_or_else(|e| panic!("{}: {e}", spec.file))
+    }
+
+    /// Compiles a kernel with a tile and runs it with a shape.
+    pub fn run(&mut self, spec: &KernelSpec, tile: &Tile, shape: Shape, arguments: &[Argument]) -> Report {
+        let kernel = self.kernel(spec, tile);
+        self.launch(&kernel, shape, false, arguments)
+    }
+
+    pub fn launch(&mut self, kernel: &Kernel, shape: Shape, is_cooperative: bool, arguments: &[Argument]) -> Report {
+        let Shape { grid, block, dynamic_shared_bytes } = shape;
+        let plain = Launch::new(1, 1);
+        let launch = Launch { grid, block, dynamic_shared: dynamic_shared_bytes.into(), is_cooperative, ..plain };
+        let start = std::time::Instant::now();
+        let report = self.gpu.launch(kernel, &launch, arguments).unwrap_or_else(|e| panic!("{}: {e}", kernel.name()));
+        self.seconds += start.elapsed().as_secs_f64();
+        self.thread_steps += report.thread_steps;
+        report
+    }
+}
+
+/// The launch of a kernel over items.
+pub fn over_items(spec: &KernelSpec, tile: &Tile, items: usize) -> Shape {
+    warpbook_kernels::over_items(spec, tile, items as u64, LIMITS.multiprocessors)
+}
+
+/// Small whole numbers, of which sums are exact.
+pub fn whole(length: usize, seed: usize) -> Vec<f32> {
+    (0..length).map(|i| ((i * 7919 + seed * 104_729) % 17) as f32 - 8.0).collect()
+}
+
+/// Numbers between -1 and 1.
+pub fn real(length: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+/// Fails if an element is farther from the reference than a share of the largest reference.
+pub fn assert_close(name: &str, got: &[f32], want: &[f64], share: f64) {
+    let largest = want.iter().fold(0f64, |a, b| a.max(b.abs())).max(1e-30);
+    assert_eq!(got.len(), want.len());
+    for (i, (got, want)) in got.iter().zip(want).enumerate() {
+        let error = (f64::from(*got) - want).abs();
+        assert!(error <= share * largest, "{name}: element {i} is {got}, not {want}");
+    }
+}

@@ -1,0 +1,482 @@
+//! The operations of networks on CUDA cores, and a learner's own layer.
+
+use crate::machine::{Machine, assert_close, real};
+use warpbook_emulator::Argument;
+use warpbook_kernels::nn::{self, Layout, OwnForm};
+use warpbook_kernels::{Launch, nn::conv2d};
+use warpbook_record::{Dim, Dtype, KernelSpec};
+
+const NULL: Argument = Argument::U64(0);
+
+fn long(v: usize) -> Argument {
+    Argument::U64(v as u64)
+}
+
+fn number(v: usize) -> Argument {
+    Argument::U32(v as u32)
+}
+
+/// A structure of numbers.
+fn structure(words: &[usize]) -> Argument {
+    Argument::Bytes(words.iter().flat_map(|word| (*word as u32).to_le_bytes()).collect())
+}
+
+/// Runs a kernel of so many blocks.
+fn run(machine: &mut Machine, spec: &KernelSpec, blocks: usize, arguments: &[&Argument]) {
+    let tile = &spec.tiles[0];
+    let shape = Launch {
+        grid: [blocks as u32, 1, 1],
+        block: [tile.size(Dim::Threads) as u32, 1, 1],
+        dynamic_shared_bytes: tile.dynamic_shared_bytes() as u32,
+    };
+    let arguments: Vec<Argument> = arguments.iter().map(|argument| (*argument).clone()).collect();
+    machine.run(spec, tile, shape, &arguments);
+}
+
+fn f64s(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|v| f64::from(*v)).collect()
+}
+
+/// The normal distribution's density and distribution function, by a sum of the series of erf.
+fn normal(x: f64) -> (f64, f64) {
+    let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let mut term = x;
+    let mut sum = x;
+    for k in 1..100 {
+        term *= x * x / f64::from(2 * k + 1);
+        sum += term;
+    }
+    (density, 0.5 + density * sum)
+}
+
+#[test]
+fn activations_and_sums_are_those_of_the_cpu() {
+    for n in [77, 5000] {
+        let mut machine = Machine::default();
+        let (x, dy): (Vec<f32>, Vec<f32>) = (real(n, 1).iter().map(|v| 3.0 * v).collect(), real(n, 2));
+        let [on_x, on_dy, out] = [&x, &dy, &x].map(|values| machine.put(values));
+        let [relu, relu_back, gelu, gelu_back] = nn::activation(Dtype::F32);
+        run(&mut machine, &relu, 3, &[&on_x, &out, &long(n)]);
+        assert_eq!(machine.get::<f32>(&out, n), x.iter().map(|v| v.max(0.0)).collect::<Vec<_>>());
+        run(&mut machine, &relu_back, 3, &[&on_x, &on_dy, &out, &long(n)]);
+        let kept = |(x, dy): (&f32, &f32)| if *x > 0.0 { *dy } else { 0.0 };
+        assert_eq!(machine.get::<f32>(&out, n), x.iter().zip(&dy).map(kept).collect::<Vec<_>>());
+        run(&mut machine, &gelu, 3, &[&on_x, &out, &long(n)]);
+        let want: Vec<f64> = f64s(&x).iter().map(|v| v * normal(*v).1).collect();
+        assert_close("gelu", &machine.get(&out, n), &want, 1e-6);
+        run(&mut machine, &gelu_back, 3, &[&on_x, &on_dy, &out, &long(n)]);
+        let slope = |v: f64| normal(v).1 + v * normal(v).0;
+        let want: Vec<f64> = f64s(&x).iter().zip(&dy).map(|(v, dy)| slope(*v) * f64::from(*dy)).collect();
+        assert_close("gelu's gradient", &machine.get(&out, n), &want, 1e-6);
+        run(&mut machine, &nn::add(Dtype::F32)[0], 3, &[&on_x, &on_dy, &out, &long(n)]);
+        assert_eq!(machine.get::<f32>(&out, n), x.iter().zip(&dy).map(|(a, b)| a + b).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn losses_and_their_gradients_are_those_of_the_cpu() {
+    for (batch, classes) in [(13, 10), (70, 33)] {
+        let mut machine = Machine::default();
+        let n = batch * classes;
+        let (x, labels) = (real(n, 1), (0..batch).map(|i| (i * 7 % classes) as u8).collect::<Vec<_>>());
+        let (on_x, on_labels, dx) = (machine.put(&x), machine.put(&labels), machine.room::<f32>(n));
+        let blocks = batch.div_ceil(8);
+        let (partial, hits) = (machine.room::<f64>(blocks), machine.room::<u32>(blocks));
+        let (smoothing, rows) = (Argument::F32(0.1), Argument::F32(batch as f32));
+        let arguments =
+            [&on_x, &on_labels, &number(batch), &number(classes), &smoothing, &rows, &NULL, &dx, &partial, &hits];
+        run(&mut machine, &nn::cross_entropy(Dtype::F32), blocks, &arguments);
+        let (mut loss, mut slopes, mut right) = (0.0, Vec::new(), 0);
+        for (row, label) in x.chunks(classes).zip(&labels) {
+            let sum: f64 = row.iter().map(|v| f64::from(*v).exp()).sum();
+            let best = (0..classes).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap();
+            right += u32::from(best == usize::from(*label));
+            for (class, v) in row.iter().enumerate() {
+                let target = 0.1 / classes as f64 + if class == usize::from(*label) { 0.9 } else { 0.0 };
+                loss -= target * (f64::from(*v) - sum.ln());
+                slopes.push((f64::from(*v).exp() / sum - target) / batch as f64);
+            }
+        }
+        assert_close("cross entropy", &machine.get(&dx, n), &slopes, 1e-5);
+        assert!((machine.get::<f64>(&partial, blocks).iter().sum::<f64>() - loss).abs() < 1e-4 * loss);
+        assert_eq!(machine.get::<u32>(&hits, blocks).iter().sum::<u32>(), right);
+
+        let spec = nn::mse(Dtype::F32);
+        let target = real(n, 3);
+        let on_target = machine.put(&target);
+        let blocks = n.div_ceil(256 * 16);
+        run(&mut machine, &spec, blocks, &[&on_x, &on_target, &long(n), &Argument::F32(0.5), &NULL, &dx, &partial]);
+        let errors: Vec<f64> = f64s(&x).iter().zip(&target).map(|(x, t)| x - f64::from(*t)).collect();
+        let got: f64 = machine.get::<f64>(&partial, blocks).iter().sum();
+        let want: f64 = errors.iter().map(|e| e * e).sum();
+        assert!((got - want).abs() < 1e-12 * want, "{got} {want}");
+        assert_close("mse", &machine.get(&dx, n), &errors.iter().map(|e| 0.5 * e).collect::<Vec<_>>(), 1e-6);
+    }
+}
+
+#[test]
+fn a_batch_is_normalised_forwards_and_backwards() {
+    for (rows, channels) in [(50, 12), (333, 40)] {
+        let mut machine = Machine::default();
+        let n = rows * channels;
+        let kernels = nn::batch_norm(Dtype::F32, Layout::Nhwc);
+        let (x, dy, gamma, beta) = (real(n, 1), real(n, 2), real(channels, 3), real(channels, 4));
+        let [on_x, on_dy, on_gamma, on_beta] = [&x, &dy, &gamma, &beta].map(|values| machine.put(values));
+        let [running_mean, running_variance] = [0.0f32, 1.0].map(|v| machine.put(&vec![v; channels]));
+        let [mean, inverse, dgamma, dbeta] = [(); 4].map(|()| machine.room::<f32>(channels));
+        let (line, y, dx) = (machine.room::<f32>(3 * channels), machine.room::<f32>(n), machine.room::<f32>(n));
+        let (chunk, chunks) = (64, rows.div_ceil(64));
+        let partial = machine.room::<f64>(chunks * 2 * channels);
+        let shape = structure(&[rows, channels, 1, chunk]);
+        let (tiles, per_channel) = (chunks * channels.div_ceil(32), channels.div_ceil(256));
+        run(&mut machine, &kernels.sums_forward, tiles, &[&shape, &on_x, &partial]);
+        let [epsilon, momentum] = [1e-5, 0.1].map(Argument::F32);
+        let statistics = [&shape, &partial, &epsilon, &momentum, &running_mean, &running_variance, &mean, &inverse];
+        run(&mut machine, &kernels.statistics, per_channel, &statistics);
+        run(&mut machine, &kernels.normalise, 2, &[&shape, &on_x, &on_gamma, &on_beta, &mean, &inverse, &y]);
+        run(&mut machine, &kernels.sums_backward, tiles, &[&shape, &on_x, &on_dy, &mean, &inverse, &partial]);
+        run(
+            &mut machine,
+            &kernels.lines,
+            per_channel,
+            &[&shape, &partial, &on_gamma, &inverse, &dgamma, &dbeta, &line],
+        );
+        run(&mut machine, &kernels.backward, 2, &[&shape, &on_x, &on_dy, &mean, &line, &dx]);
+        let (mut want_y, mut want_dx) = (vec![0.0; n], vec![0.0; n]);
+        let m = rows as f64;
+        for c in 0..channels {
+            let column = |values: &[f32]| (0..rows).map(|r| f64::from(values[r * channels + c])).collect::<Vec<_>>();
+            let (x, dy) = (column(&x), column(&dy));
+            let mean = x.iter().sum::<f64>() / m;
+            let deviation = (x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / m + 1e-5).sqrt();
+            let normal: Vec<f64> = x.iter().map(|v| (v - mean) / deviation).collect();
+            let products: f64 = normal.iter().zip(&dy).map(|(a, b)| a * b).sum();
+            let sum: f64 = dy.iter().sum();
+            for r in 0..rows {
+                let gamma = f64::from(gamma[c]);
+                want_y[r * channels + c] = normal[r] * gamma + f64::from(beta[c]);
+                want_dx[r * channels + c] = gamma / deviation * (dy[r] - sum / m - normal[r] * products / m);
+            }
+        }
+        assert_close("normalised", &machine.get(&y, n), &want_y, 1e-5);
+        assert_close("its gradient", &machine.get(&dx, n), &want_dx, 1e-5);
+    }
+}
+
+/// A convolution or pool: batch, channels of x and y, sides of x and of windows, strides and padding.
+#[derive(Clone, Copy)]
+struct Windows {
+    batch: usize,
+    channels: usize,
+    filters: usize,
+    h: usize,
+    w: usize,
+    kernel: [usize; 2],
+    stride: usize,
+    padding: usize,
+}
+
+impl Windows {
+    fn out(&self) -> [usize; 2] {
+        [self.h, self.w]
+            .map(|side| side)
+            .into_iter()
+            .zip(self.kernel)
+            .map(|(side, k)| (side + 2 * self.padding - k) / self.stride + 1)
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap()
+    }
+
+    /// Calls back for each element of each window of an image: output row and column, tap, row and column of x.
+    fn each(&self, mut work: impl FnMut([usize; 2], usize, [usize; 2])) {
+        let [oh, ow] = self.out();
+        for (oy, ox) in (0..oh).flat_map(|oy| (0..ow).map(move |ox| (oy, ox))) {
+            for (i, j) in (0..self.kernel[0]).flat_map(|i| (0..self.kernel[1]).map(move |j| (i, j))) {
+                let (row, column) = (oy * self.stride + i, ox * self.stride + j);
+                let inside = |at: usize, side: usize| at.checked_sub(self.padding).filter(|at| *at < side);
+                if let (Some(row), Some(column)) = (inside(row, self.h), inside(column, self.w)) {
+                    work([oy, ox], i * self.kernel[1] + j, [row, column]);
+                }
+            }
+        }
+    }
+}
+
+const SIZES: [Windows; 2] = [
+    Windows { batch: 2, channels: 3, filters: 5, h: 9, w: 7, kernel: [3, 3], stride: 2, padding: 1 },
+    Windows { batch: 3, channels: 8, filters: 16, h: 12, w: 10, kernel: [2, 3], stride: 1, padding: 0 },
+];
+
+#[test]
+fn pools_take_the_maximum_or_the_mean() {
+    for g in SIZES {
+        let ([oh, ow], Windows { batch, channels: c, h, w, .. }) = (g.out(), g);
+        let mut machine = Machine::default();
+        let (from, to) = (batch * h * w * c, batch * oh * ow * c);
+        let (x, dy) = (real(from, 1), real(to, 2));
+        let (on_x, on_dy) = (machine.put(&x), machine.put(&dy));
+        let (y, dx, index) = (machine.room::<f32>(to), machine.room::<f32>(from), machine.room::<u8>(to));
+        let shape =
+            structure(&[batch, c, h, w, oh, ow, g.kernel[0], g.kernel[1], g.stride, g.stride, g.padding, g.padding]);
+        let [max, max_back, mean, mean_back] = nn::pool(Dtype::F32, Layout::Nhwc);
+        let (size, mut want) =
+            ((g.kernel[0] * g.kernel[1]) as f64, [vec![f64::MIN; to], vec![0.0; to], vec![0.0; from], vec![0.0; from]]);
+        let mut chosen = vec![0; to];
+        for (image, channel) in (0..batch).flat_map(|image| (0..c).map(move |channel| (image, channel))) {
+            g.each(|[oy, ox], _, [row, column]| {
+                let (at, source) =
+                    (((image * oh + oy) * ow + ox) * c + channel, ((image * h + row) * w + column) * c + channel);
+                let v = f64::from(x[source]);
+                if v > want[0][at] {
+                    (want[0][at], chosen[at]) = (v, source);
+                }
+                want[1][at] += v / size;
+                want[3][source] += f64::from(dy[at]) / size;
+            });
+        }
+        chosen.iter().zip(&dy).for_each(|(source, dy)| want[2][*source] += f64::from(*dy));
+        let (blocks_y, blocks_x) = (to.div_ceil(256), from.div_ceil(256));
+        run(&mut machine, &max, blocks_y, &[&shape, &on_x, &y, &index, &number(to)]);
+        assert_close("maximum", &machine.get(&y, to), &want[0], 1e-7);
+        run(&mut machine, &max_back, blocks_x, &[&shape, &index, &on_dy, &dx, &number(from)]);
+        assert_close("its gradient", &machine.get(&dx, from), &want[2], 1e-6);
+        run(&mut machine, &mean, blocks_y, &[&shape, &on_x, &y, &number(to)]);
+        assert_close("mean", &machine.get(&y, to), &want[1], 1e-6);
+        run(&mut machine, &mean_back, blocks_x, &[&shape, &on_dy, &dx, &number(from)]);
+        assert_close("its gradient", &machine.get(&dx, from), &want[3], 1e-6);
+    }
+}
+
+#[test]
+fn convolutions_are_those_of_the_formula() {
+    for g in SIZES {
+        let ([oh, ow], Windows { batch, channels: c, filters: o, h, w, .. }) = (g.out(), g);
+        let [kh, kw] = g.kernel;
+        let mut machine = Machine::default();
+        let (from, to, taps) = (batch * h * w * c, batch * oh * ow * o, kh * kw * c);
+        let (x, weight, bias, dy) = (real(from, 1), real(o * taps, 2), real(o, 3), real(to, 4));
+        let [on_x, on_weight, on_bias, on_dy] = [&x, &weight, &bias, &dy].map(|values| machine.put(values));
+        let [y, dx, dweight, dbias] = [to, from, o * taps, o].map(|length| machine.room::<f32>(length));
+        let (mut want_y, mut want_dx, mut want_dw, mut want_db) =
+            (vec![0.0; to], vec![0.0; from], vec![0.0; o * taps], vec![0.0; o]);
+        for (image, filter) in (0..batch).flat_map(|image| (0..o).map(move |filter| (image, filter))) {
+            let at = |oy: usize, ox: usize| ((image * oh + oy) * ow + ox) * o + filter;
+            for (oy, ox) in (0..oh).flat_map(|oy| (0..ow).map(move |ox| (oy, ox))) {
+                want_y[at(oy, ox)] = f64::from(bias[filter]);
+                want_db[filter] += f64::from(dy[at(oy, ox)]);
+            }
+            g.each(|[oy, ox], tap, [row, column]| {
+                for channel in 0..c {
+                    let (source, of) =
+                        (((image * h + row) * w + column) * c + channel, (filter * kh * kw + tap) * c + channel);
+                    want_y[at(oy, ox)] += f64::from(x[source]) * f64::from(weight[of]);
+                    want_dx[source] += f64::from(dy[at(oy, ox)]) * f64::from(weight[of]);
+                    want_dw[of] += f64::from(dy[at(oy, ox)]) * f64::from(x[source]);
+                }
+            });
+        }
+        let shape = structure(&[c, h, w, o, oh, ow, kh, kw, g.stride, g.stride, g.padding, g.padding, batch * oh * ow]);
+        let [forward, input, weights, biases] = conv2d::direct(Layout::Nhwc);
+        run(
+            &mut machine,
+            &forward,
+            to.div_ceil(256),
+            &[&shape, &on_x, &on_weight, &on_bias, &number(0), &y, &number(to)],
+        );
+        assert_close("y", &machine.get(&y, to), &want_y, 1e-5);
+        run(&mut machine, &input, from.div_ceil(256), &[&shape, &on_dy, &on_weight, &NULL, &dx, &number(from)]);
+        assert_close("dx", &machine.get(&dx, from), &want_dx, 1e-5);
+        run(&mut machine, &weights, o * taps, &[&shape, &on_x, &on_dy, &dweight]);
+        assert_close("dw", &machine.get(&dweight, o * taps), &want_dw, 1e-5);
+        run(&mut machine, &biases, o, &[&shape, &on_dy, &dbias]);
+        assert_close("db", &machine.get(&dbias, o), &want_db, 1e-5);
+        // The patches as a matrix, which the implicit product gathers too.
+        let divisor = |value: usize| {
+            let shift = value.next_power_of_two().trailing_zeros().saturating_sub(1);
+            let multiplier = ((1u64 << (32 + shift)) / value as u64 + 1) as usize;
+            [value, multiplier, shift as usize]
+        };
+        let pixels = batch * oh * ow;
+        let mut words = vec![pixels, taps, h, w, h * w * c, w * c, c, 1, g.stride, g.stride, g.padding, g.padding];
+        words.extend([oh * ow, ow, c, kw, 1, 1].into_iter().flat_map(divisor));
+        let patches = structure(&words);
+        let (unroll, ld) = (&conv2d::im2col(Dtype::F32, Layout::Nhwc)[0], taps.next_multiple_of(4));
+        let columns = machine.room::<f32>(pixels * ld);
+        run(
+            &mut machine,
+            unroll,
+            (pixels * ld).div_ceil(256),
+            &[&patches, &on_x, &columns, &number(ld), &number(pixels * ld)],
+        );
+        let mut want = vec![0.0; pixels * ld];
+        for image in 0..batch {
+            g.each(|[oy, ox], tap, [row, column]| {
+                for channel in 0..c {
+                    let pixel = (image * oh + oy) * ow + ox;
+                    want[pixel * ld + tap * c + channel] = f64::from(x[((image * h + row) * w + column) * c + channel]);
+                }
+            });
+        }
+        assert_close("columns", &machine.get(&columns, pixels * ld), &want, 0.0);
+        let implicit = &conv2d::Implicit::plain(conv2d::Pass::Forward, Dtype::F32, Layout::Nhwc).spec();
+        let tile = &implicit.tiles[0];
+        let blocks = pixels.div_ceil(tile.size(Dim::Bm) as usize) * o.div_ceil(tile.size(Dim::Bn) as usize);
+        run(&mut machine, implicit, blocks, &[&patches, &on_x, &on_weight, &on_bias, &number(0), &y, &number(o)]);
+        assert_close("y of the implicit product", &machine.get(&y, to), &want_y, 1e-5);
+    }
+}
+
+#[test]
+fn parameters_are_updated_and_numbers_drawn_as_on_the_cpu() {
+    for n in [100, 3001] {
+        let mut machine = Machine::default();
+        let (weights, gradients) = (real(n, 1), real(n, 2));
+        let (on_gradients, first, second) =
+            (machine.put(&gradients), machine.put(&vec![0f32; n]), machine.put(&vec![0f32; n]));
+        let settings = Argument::Bytes(vec![0; 48]);
+        // gradient, rate, momentum, decay, size, root, first, keep_second, second, epsilon, shrink.
+        let numbers: [f32; 11] = [0.5, 0.1, 0.9, 0.01, 0.1, 0.3, 0.1, 0.9, 0.1, 1e-3, 0.99];
+        let mut words: Vec<u32> = numbers.iter().map(|v| v.to_bits()).collect();
+        words.extend([1, 0]);
+        let step = machine.put(&words);
+        let blocks = n.div_ceil(256 * 8);
+        let [sgd, momentum, adam] = nn::updates(Dtype::F32);
+        let decayed = |(w, g): (&f32, &f32)| g * 0.5 + 0.01 * w;
+        let on_weights = machine.put(&weights);
+        run(
+            &mut machine,
+            &sgd,
+            blocks,
+            &[&settings, &step, &on_weights, &on_gradients, &NULL, &long(n), &NULL, &long(n)],
+        );
+        let want: Vec<f32> = weights.iter().zip(&gradients).map(|pair| pair.0 - 0.1 * decayed(pair)).collect();
+        assert_eq!(machine.get::<f32>(&on_weights, n), want);
+        let on_weights = machine.put(&weights);
+        run(
+            &mut machine,
+            &momentum,
+            blocks,
+            &[&settings, &step, &on_weights, &on_gradients, &NULL, &long(n), &first, &NULL, &long(n)],
+        );
+        assert_eq!(machine.get::<f32>(&on_weights, n), want);
+        let (on_weights, first) = (machine.put(&weights), machine.put(&vec![0f32; n]));
+        let arguments =
+            [&settings, &step, &on_weights, &on_gradients, &NULL, &long(n), &first, &second, &NULL, &long(n)];
+        run(&mut machine, &adam, blocks, &arguments);
+        let want = weights.iter().zip(&gradients).map(|(w, g)| {
+            let w = w * 0.99;
+            let g = decayed((&w, g));
+            let (m, v) = (0.1 * g, 0.1 * (g * g));
+            w - 0.1 * (m / (v.sqrt() / 0.3 + 1e-3))
+        });
+        assert_eq!(machine.get::<f32>(&on_weights, n), want.collect::<Vec<f32>>());
+        // The sum of squares, by blocks.
+        let spec = &nn::norm(Dtype::F32)[0];
+        let parts = nn::parts(&spec.tiles[0], n as u64) as usize;
+        let partial = machine.room::<f64>(parts);
+        run(&mut machine, spec, parts, &[&on_gradients, &long(n), &partial]);
+        let want: f64 = f64s(&gradients).iter().map(|g| g * g).sum();
+        assert!((machine.get::<f64>(&partial, parts).iter().sum::<f64>() - want).abs() < 1e-12 * want);
+        let numbers = machine.room::<f32>(n);
+        let arguments = [&numbers, &long(n), &long(99), &number(3), &long(1 << 33)];
+        run(&mut machine, &warpbook_kernels::uniforms(), n.div_ceil(256), &arguments);
+        let want: Vec<f32> = (0..n as u64).map(|i| uniform(99, (1 << 33) + i, 3)).collect();
+        assert_eq!(machine.get::<f32>(&numbers, n), want);
+    }
+}
+
+/// The number of a sequence in (0, 1), as `philox.cuh` draws it: the first word of a block of Philox4x32-10.
+fn uniform(seed: u64, index: u64, stream: u32) -> f32 {
+    let (mut c, mut k) = ([index as u32, (index >> 32) as u32, stream, 0], [seed as u32, (seed >> 32) as u32]);
+    for _ in 0..10 {
+        let [a, b] = [u64::from(c[0]) * 0xd251_1f53, u64::from(c[2]) * 0xcd9e_8d57];
+        c = [(b >> 32) as u32 ^ c[1] ^ k[0], b as u32, (a >> 32) as u32 ^ c[3] ^ k[1], a as u32];
+        k = [k[0].wrapping_add(0x9e37_79b9), k[1].wrapping_add(0xbb67_ae85)];
+    }
+    (2 * (c[0] >> 9) + 1) as f32 * 2f32.powi(-24)
+}
+
+const SWISH: &str = r"
+__global__ void forward(const T* x, const float* beta, T* y, unsigned n) {
+    unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    y[i] = v / (1 + expf(-*beta * v));
+}
+
+__global__ void backward(const T* x, const T* y, const T* dy, const float* beta, T* dx, float* dbeta, unsigned n) {
+    unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    float share = 0;
+    if (i < n) {
+        float v = x[i], g = dy[i], s = 1 / (1 + expf(-*beta * v));
+        dx[i] = g * s * (1 + *beta * v * (1 - s));
+        share = g * v * v * s * (1 - s);
+    }
+    share = block_sum(share);
+    if (threadIdx.x == 0) dbeta[blockIdx.x] = share;
+}
+";
+
+#[test]
+fn a_learner_s_layer_runs_in_each_type() {
+    for (dtype, n) in [(Dtype::F32, 700), (Dtype::F32, 64), (Dtype::F16, 700), (Dtype::Bf16, 300)] {
+        let form = OwnForm { dtype, layout: Layout::Nhwc, input: [10, 1, 1], output: [10, 1, 1], threads: 128 };
+        let [forward, backward] = nn::own_layer("swish", SWISH, 1, form);
+        let mut machine = Machine::default();
+        let (x, dy) = (real(n, 1), real(n, 2));
+        // Numbers of 16 bits: the upper half of single precision, and the nearest halves.
+        let coded = |v: f32| match dtype {
+            Dtype::F32 => v.to_le_bytes().to_vec(),
+            Dtype::Bf16 => v.to_le_bytes()[2..].to_vec(),
+            _ => half(v).to_le_bytes().to_vec(),
+        };
+        let read = |bytes: &[u8]| match (dtype, bytes) {
+            (Dtype::F32, _) => f32::from_le_bytes(bytes.try_into().unwrap()),
+            (Dtype::Bf16, _) => f32::from_le_bytes([0, 0, bytes[0], bytes[1]]),
+            _ => of_half(u16::from_le_bytes(bytes.try_into().unwrap())),
+        };
+        let bytes = dtype.bytes() as usize;
+        let [on_x, on_dy] =
+            [&x, &dy].map(|values| machine.put(&values.iter().flat_map(|v| coded(*v)).collect::<Vec<u8>>()));
+        let [y, dx] = [(); 2].map(|()| machine.room::<u8>(n * bytes));
+        let blocks = n.div_ceil(128);
+        let (beta, dbeta) = (machine.put(&[1.5f32]), machine.room::<f32>(blocks));
+        run(&mut machine, &forward, blocks, &[&on_x, &beta, &y, &number(n)]);
+        run(&mut machine, &backward, blocks, &[&on_x, &y, &on_dy, &beta, &dx, &dbeta, &number(n)]);
+        let rounded = |v: &f32| f64::from(read(&coded(*v)));
+        let s = |v: f64| 1.0 / (1.0 + (-1.5 * v).exp());
+        let share = match dtype {
+            Dtype::F32 => 1e-6,
+            Dtype::F16 => 1e-3,
+            _ => 1e-2,
+        };
+        let mut get = |buffer| machine.get::<u8>(buffer, n * bytes).chunks(bytes).map(read).collect::<Vec<f32>>();
+        let (got_y, got_dx) = (get(&y), get(&dx));
+        let want: Vec<f64> = x.iter().map(|v| rounded(v) * s(rounded(v))).collect();
+        assert_close("y", &got_y, &want, share);
+        let pairs = || x.iter().zip(&dy).map(|(x, dy)| (rounded(x), rounded(dy)));
+        let want: Vec<f64> = pairs().map(|(v, g)| g * s(v) * (1.0 + 1.5 * v * (1.0 - s(v)))).collect();
+        assert_close("dx", &got_dx, &want, share);
+        let total: f64 = machine.get::<f32>(&dbeta, blocks).iter().map(|v| f64::from(*v)).sum();
+        let want: f64 = pairs().map(|(v, g)| g * v * v * s(v) * (1.0 - s(v))).sum();
+        assert!((total - want).abs() < 1e-4, "{total} {want}");
+    }
+}
+
+/// A number between -1 and 1 as a half, cut off.
+fn half(v: f32) -> u16 {
+    let scaled = (f64::from(v.abs()) * 2f64.powi(24)) as u32;
+    if scaled == 0 {
+        return 0;
+    }
+    let shift = scaled.ilog2().saturating_sub(10);
+    let exponent = if scaled < 1 << 10 { 0 } else { shift as u16 + 1 };
+    (u16::from(v < 0.0) << 15) | exponent << 10 | ((scaled >> shift) as u16 & 0x3ff)
+}
+
+fn of_half(bits: u16) -> f32 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 0x3ff));
+    let size = if exponent == 0 { fraction * 2f32.powi(-24) } else { (1024.0 + fraction) * 2f32.powi(exponent - 25) };
+    if bits >> 15 == 1 { -size } else { size }
+}

@@ -1,0 +1,29 @@
+//! How many instructions of threads a second: `cargo test -p warpbook-emulator --test kernels speed -- --ignored --nocapture`.
+
+use crate::machine::Machine;
+use crate::{products, regression, softmax};
+
+/// Million instructions of threads a second, the best of several runs.
+fn rate(run: impl Fn() -> Machine) -> f64 {
+    let runs = (0..20).map(|_| run()).map(|machine| machine.thread_steps as f64 / machine.seconds / 1e6);
+    runs.fold(0.0, f64::max)
+}
+
+#[test]
+#[ignore = "a measurement, which needs an idle core"]
+fn thread_instructions_a_second() {
+    let square = [128, 128, 64];
+    let rates = [
+        ("regression 02", rate(|| regression::by_epochs("02_fused", 40_000))),
+        ("product 02", rate(|| products::check("02_coalesced", square, products::PLAIN))),
+        ("product 03", rate(|| products::check("03_shared_tile", square, products::PLAIN))),
+        ("product 05", rate(|| products::check("05_register_2d", square, products::PLAIN))),
+        ("softmax", rate(|| softmax::check(softmax::WARP, 32, 1, [64, 512]))),
+    ];
+    for (name, rate) in rates {
+        println!("{name}: {rate:.0} M instructions of threads a second");
+    }
+    let mean = rates.iter().map(|(_, rate)| rate.ln()).sum::<f64>() / rates.len() as f64;
+    println!("geometric mean: {:.0} M", mean.exp());
+    assert!(mean.exp() > 30.0);
+}

@@ -1,0 +1,151 @@
+//! The table of what is supported, and that every row of it is taken.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use warpbook_emulator::{Gpu, Module, supported};
+
+/// The opcodes by their first word, as a page.
+fn page() -> String {
+    let all = supported();
+    let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for opcode in &all {
+        let (name, rest) = opcode.split_at(opcode.find(['.', ' ']).unwrap_or(opcode.len()));
+        by_name.entry(name).or_default().push(rest.trim_start_matches(' '));
+    }
+    let mut page = format!(
+        "# Opcodes\n\nThe {} opcodes of PTX that the emulator supports, asked of its own tables; `tests/opcodes.rs` compares and decodes them. Hints for caches,\n\
+         `.volatile`, `.relaxed`, `.acquire`, `.release`, scopes and `.aligned` are read too. Everything else is refused with its name and line.\n\n\
+         | opcode | forms |\n|---|---|\n",
+        all.len()
+    );
+    for (name, forms) in by_name {
+        // Forms that differ in the type only are written once.
+        let mut by_start: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for form in forms {
+            let (start, ty) = form.rsplit_once('.').unwrap_or((form, ""));
+            by_start.entry(start).or_default().push(ty);
+        }
+        let parts = by_start.into_iter().map(|(start, types)| match types.as_slice() {
+            [""] => start.to_owned(),
+            [one] => format!("{start}.{one}"),
+            more => format!("{start}.{{{}}}", more.join(",")),
+        });
+        let parts: Vec<String> = parts.filter(|part| !part.is_empty()).map(|part| format!("`{part}`")).collect();
+        _ = writeln!(page, "| `{name}` | {} |", parts.join(" "));
+    }
+    page
+}
+
+fn path() -> PathBuf {
+    PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("OPCODES.md")
+}
+
+#[test]
+fn the_page_lists_what_the_interpreter_supports() {
+    let written = std::fs::read_to_string(path()).unwrap_or_default();
+    assert!(written == page(), "run `cargo test -p warpbook-emulator --test opcodes -- --ignored`");
+}
+
+#[test]
+#[ignore = "writes the page"]
+fn write_the_page() {
+    std::fs::write(path(), page()).unwrap();
+}
+
+/// A statement with an opcode, with operands of its types; `None` for a call.
+fn statement(opcode: &str) -> Option<String> {
+    let words: Vec<&str> = opcode.split('.').collect();
+    let register = |ty: &str| match ty {
+        "pred" => "%p1",
+        "f32" => "%f1",
+        "f64" => "%g1",
+        _ if ty.ends_with("64") => "%d1",
+        "f16" | "bf16" => "%h1",
+        _ if ty.ends_with("16") => "%h1",
+        _ => "%r1",
+    };
+    let last = words.last()?;
+    let own = register(last);
+    let value = match words.iter().find(|word| matches!(**word, "v2" | "v4")) {
+        Some(&"v2") => format!("{{{own}, {own}}}"),
+        Some(_) => format!("{{{own}, {own}, {own}, {own}}}"),
+        None => own.to_owned(),
+    };
+    let address = if words.contains(&"param") { "[a]" } else { "[%d2]" };
+    let operands = match words[0] {
+        "call (vprintf)" | "call (__assertfail)" | "call (functions of the module)" => return None,
+        "ld" => format!("{value}, {address}"),
+        "st" if words.contains(&"param") => return None,
+        "st" => format!("{address}, {value}"),
+        "atom" if words.contains(&"cas") => format!("{own}, [%d2], {own}, {own}"),
+        "atom" => format!("{own}, [%d2], {own}"),
+        "red" => format!("[%d2], {own}"),
+        "setp" if words.len() == 4 => format!("%p1|%p2, {own}, {own}, !%p3"),
+        "setp" => format!("%p1, {own}, {own}"),
+        "cvt" if last == &"f32" && words.iter().any(|word| word.ends_with("x2")) => format!("%r1, {own}, {own}"),
+        "cvt" => format!("{}, {own}", register(words[words.len() - 2])),
+        "bra" => "L".into(),
+        "brx" => "%r1, T".into(),
+        "bar" | "barrier" => match words[1..] {
+            ["warp", "sync"] => "-1".into(),
+            ["red", ..] => format!("{own}, 0, %p1"),
+            ["arrive"] => "1, 64".into(),
+            _ => "0".into(),
+        },
+        "shfl" => "%r1|%p1, %r2, 1, 31, -1".into(),
+        "vote" | "redux" if last == &"b32" && words[0] == "vote" => "%r1, %p1, -1".into(),
+        "vote" | "redux" => format!("{own}, {own}, -1"),
+        "match" => format!("%r1, {own}, -1"),
+        "activemask" => "%r1".into(),
+        "nanosleep" => "%r1".into(),
+        "prefetch" => "[%d2]".into(),
+        "isspacep" => "%p1, %d1".into(),
+        "ret" | "exit" | "trap" | "brkpt" | "membar" | "fence" => String::new(),
+        _ => return compute(opcode, own),
+    };
+    Some(format!("{opcode} {operands};"))
+}
+
+/// A statement of arithmetic: the number of operands is tried by the caller.
+fn compute(opcode: &str, own: &str) -> Option<String> {
+    Some(format!("{opcode} #;").replace('#', &format!("%d3, {own}#")))
+}
+
+fn decodes(statement: &str) -> Result<(), String> {
+    let text = format!(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 a) {{\n.reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; \
+         .reg .b64 %d<4>; .reg .f32 %f<4>; .reg .f64 %g<4>;\nT: .branchtargets L, L;\nL:\n{statement}\nret;\n}}"
+    );
+    let module = Module::parse(&text).map_err(|e| e.to_string())?;
+    Gpu::new().load(&module).unwrap().kernel("k").map(|_| ()).map_err(|e| e.to_string())
+}
+
+#[test]
+fn every_opcode_of_the_list_is_taken() {
+    let all = supported();
+    assert!(all.len() > 500, "{}", all.len());
+    for opcode in &all {
+        let Some(statement) = statement(opcode) else { continue };
+        let outcome = match statement.split_once('#') {
+            None => decodes(&statement),
+            Some((start, end)) => {
+                let own = start.rsplit(' ').next().unwrap_or_default();
+                (0..4)
+                    .map(|more| decodes(&format!("{start}{}{end}", format!(", {own}").repeat(more))))
+                    .find(Result::is_ok)
+                    .unwrap_or(Err("no number of operands is right".into()))
+            }
+        };
+        assert!(outcome.is_ok(), "{statement}: {outcome:?}");
+    }
+}
+
+#[test]
+fn what_is_not_in_the_list_is_refused_by_name_and_line() {
+    for opcode in ["wgmma.fence.sync.aligned", "mad.rn.f16", "add.cc.u32", "setp.lt.b32", "ld.global.v8.f32", "mul.f8"]
+    {
+        let refusal = decodes(&format!("{opcode} %r1, %r1, %r1;")).unwrap_err();
+        assert!(refusal.contains(&format!("`{opcode}`")) && refusal.contains("PTX line 8"), "{refusal}");
+    }
+}
