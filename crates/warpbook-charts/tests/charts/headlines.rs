@@ -14,13 +14,13 @@ fn a_headline_names_the_fastest_and_its_baseline() {
     let problem = run.main_problem().unwrap();
     let found = headline(&run, problem).unwrap();
     assert_eq!(found.rung, run.fastest(problem).unwrap().rung);
-    assert_eq!(
-        found.sentence,
-        "“Fused in a graph” is the fastest: 2.31 ms, 1729× as fast as “CPU, one thread”."
-    );
+    assert_eq!(found.sentence, "“Fused in a graph” is the fastest: 2.31 ms, 1729× as fast as “CPU, one thread”.");
     assert_eq!(found.more, "It reaches 60 % of DRAM's bound. Its result passed the check.");
     let short = record_summary(&run).0;
-    assert!(short.starts_with("“Fused in a graph” is the fastest at 5 M points, 200 epochs: 2.31 ms, 1729×"), "{short}");
+    assert!(
+        short.starts_with("“Fused in a graph” is the fastest at 5 M points, 200 epochs: 2.31 ms, 1729×"),
+        "{short}"
+    );
     assert!(short.ends_with(&found.more), "{short}");
     assert_eq!(labels(&found), ["Fastest", "Over the baseline", "Of its bound", "Check"]);
     // Another framework comes first, then libraries; each rung once.

@@ -19,7 +19,7 @@ const COMPUTES: [(&str, &str); 31] = [
     ("guide-checkpointing", "A training step of 32 convolutions"),
     ("guide-coalescing", "Each word of an array read and written once"),
     ("guide-copy-back", "A hundred sums of products of two matrices' elements"),
-    ("guide-divergence", "Elements of several kinds, each with its own work"),
+    ("guide-divergence", "Work that depends on the kind of each element"),
     ("guide-fusion", "Eight operations on each element of an array"),
     ("guide-gather", "Words read from random places in DRAM"),
     ("guide-jit-expression", "A chain of element-wise operations, given as text"),
