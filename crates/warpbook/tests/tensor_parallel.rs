@@ -39,7 +39,7 @@ fn settings_that_make_no_sense_are_refused() {
     };
     check(TensorParallel::new().shapes([]), "No shape");
     check(TensorParallel::new().dtypes([]), "No shape or no type");
-    check(TensorParallel::new().dtypes([Dtype::F64]), "no product in fp64");
+    check(TensorParallel::new().dtypes([Dtype::F64]), "Unsupported type fp64");
     check(TensorParallel::new().shapes([(1, 0, 1)]), "each size is from 1");
     check(TensorParallel::new().panels(0), "--panels is from 1");
     check(TensorParallel::new().gpus(0), "--gpus 0");
