@@ -15,6 +15,8 @@ pub const IN_BYTES: usize = REGISTERS * (4 + 8);
 pub const OUT_BYTES: usize = REGISTERS * (8 + 4 + 4) + 8;
 /// Bytes that all threads add to.
 pub const SUM_BYTES: usize = 256;
+/// Place of bytes among these that stay zero.
+const ZEROS: usize = SUM_BYTES - 8;
 
 /// Steele, Lea and Flood's SplitMix64.
 #[derive(Debug, Clone)]
@@ -162,6 +164,7 @@ fn finished(name: &str, writer: Writer) -> Generated {
 fn registers() -> String {
     format!(
         ".reg .pred %p<{REGISTERS}>;\n.reg .b16 %h<{REGISTERS}>;\n.reg .b32 %w<{REGISTERS}>;\n.reg .b64 %d<{REGISTERS}>;\n\
+         .reg .b16 %zh;\n.reg .b32 %zw;\n.reg .b64 %zd;\n\
          .reg .pred %q<4>;\n.reg .b16 %s<4>;\n.reg .b32 %t<8>;\n.reg .b32 %n<4>;\n.reg .b64 %a<8>;\n"
     )
 }
@@ -172,7 +175,7 @@ fn prologue(name: &str) -> String {
         "mov.u32 %t0, %tid.x;\nmov.u32 %t1, %ctaid.x;\nmad.lo.u32 %t2, %t1, {THREADS}, %t0;\n\
          ld.param.u64 %a5, [{name}_in];\nmad.wide.u32 %a5, %t2, {IN_BYTES}, %a5;\n\
          ld.param.u64 %a0, [{name}_out];\nmad.wide.u32 %a0, %t2, {OUT_BYTES}, %a0;\n\
-         ld.param.u64 %a1, [{name}_sum];\n\
+         ld.param.u64 %a1, [{name}_sum];\nld.global.b16 %zh, [%a1+{ZEROS}];\nld.global.b32 %zw, [%a1+{ZEROS}];\nld.global.b64 %zd, [%a1+{ZEROS}];\n\
          mov.u64 %a2, {name}_shared;\nmad.wide.u32 %a4, %t0, 8, %a2;\nadd.u32 %t3, %t0, 7;\nand.b32 %t3, %t3, {};\nmad.wide.u32 %a6, %t3, 8, %a2;\n\
          mov.u64 %a2, %a4;\nmov.u64 %a4, %a6;\nmov.u64 %a3, {name}_local;\n",
         THREADS - 1
@@ -273,7 +276,8 @@ impl<'a> Writer<'a> {
         self.instruction(form);
     }
 
-    /// Writes an instruction. A result that is NaN becomes one NaN, as its payload may be any.
+    /// Writes an instruction. A result that is NaN becomes one NaN, as its payload may be any. Then a zero that the assembler does not know is added by an
+    /// exclusive or: two instructions that it makes into one may differ from both for NaN and for the least integer.
     pub fn instruction(&mut self, form: &Form) {
         self.used.push(form.opcode.clone());
         let mut operands: Vec<String> = form.from.iter().map(|kind| self.register(*kind)).collect();
@@ -306,6 +310,12 @@ impl<'a> Writer<'a> {
         self.line(&format!("{} {into}, {};", form.opcode, operands.join(", ")));
         if let Some(ty) = form.float_type() {
             self.one_nan(ty, &into);
+        }
+        match form.into {
+            Kind::Predicate => {}
+            Kind::Half => self.line(&format!("xor.b16 {into}, {into}, %zh;")),
+            Kind::Word => self.line(&format!("xor.b32 {into}, {into}, %zw;")),
+            Kind::Double => self.line(&format!("xor.b64 {into}, {into}, %zd;")),
         }
     }
 
