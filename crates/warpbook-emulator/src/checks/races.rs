@@ -30,6 +30,9 @@ struct Group {
     is_strong: bool,
     /// Strong for the own block only.
     is_for_block: bool,
+    /// A compare-and-swap, which notices that a plain read before it was too early.
+    is_swap: bool,
+    is_read: bool,
 }
 
 /// Accesses to a word or a byte.
@@ -114,7 +117,8 @@ impl Accessor<'_> {
     /// A thread of a group that this access races with.
     fn race(&self, other: &Group) -> Option<u32> {
         let is_near = other.block == self.group.block || !(other.is_for_block || self.group.is_for_block);
-        if other.time == 0 || (other.is_strong && self.group.is_strong && is_near) {
+        let is_checked = (other.is_swap && self.group.is_read) || (other.is_read && self.group.is_swap);
+        if other.time == 0 || is_checked || (other.is_strong && self.group.is_strong && is_near) {
             return None;
         }
         self.unordered(other)
@@ -126,7 +130,8 @@ impl Accessor<'_> {
         let is_alike = |other: &Group| {
             other.time != 0
                 && other.block == own.block
-                && (other.is_strong, other.is_for_block) == (own.is_strong, own.is_for_block)
+                && (other.is_strong, other.is_for_block, other.is_swap)
+                    == (own.is_strong, own.is_for_block, own.is_swap)
         };
         // Loops read the same word again and again.
         if let Some(same) = groups.iter_mut().find(|group| is_alike(group) && group.time == own.time)
@@ -228,6 +233,7 @@ impl RaceCheck {
         }
         let bytes = u64::from(access.bytes) * elements as u64;
         let is_strong = access.strength != Strength::Weak;
+        let is_swap = kind == Use::Atomic && moment.step().opcode.contains(".cas.");
         for lane in lanes(moment.active) {
             let address = addresses[lane];
             if address & LOCAL_WINDOW != 0 {
@@ -250,6 +256,8 @@ impl RaceCheck {
                 is_of_warps: false,
                 is_strong,
                 is_for_block: access.is_for_block,
+                is_swap,
+                is_read: kind == Use::Load,
             };
             // Fields are named one by one, so that the clock and the cells are borrowed side by side.
             let clock = self.order.clock(moment.resident, thread);

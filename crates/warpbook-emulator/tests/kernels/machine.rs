@@ -1,5 +1,6 @@
 //! A GPU with the buffers of a test.
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 use warpbook_device::Compiler;
 use warpbook_emulator::{Argument, Gpu, Kernel, LIMITS, Launch, Module, Report};
@@ -37,6 +38,21 @@ macro_rules! elements {
     )*};
 }
 elements!(u8, u32, u64, f32, f64);
+
+/// How a machine runs kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// In three orders with all checks on, which every kernel here has to pass.
+    Verdict,
+    /// Once with all checks and counts on.
+    Checked,
+    /// Once without checks.
+    Plain,
+}
+
+thread_local! {
+    pub static MODE: Cell<Mode> = const { Cell::new(Mode::Verdict) };
+}
 
 #[derive(Default)]
 pub struct Machine {
@@ -84,7 +100,12 @@ impl Machine {
         let plain = Launch::new(1, 1);
         let launch = Launch { grid, block, dynamic_shared: dynamic_shared_bytes.into(), is_cooperative, ..plain };
         let start = std::time::Instant::now();
-        let report = self.gpu.launch(kernel, &launch, arguments).unwrap_or_else(|e| panic!("{}: {e}", kernel.name()));
+        let report = match MODE.get() {
+            Mode::Verdict => self.gpu.verdict(kernel, &launch, arguments).map(|verdict| verdict.report),
+            Mode::Checked => self.gpu.launch_checked(kernel, &launch, arguments).map(|(report, ..)| report),
+            Mode::Plain => self.gpu.launch(kernel, &launch, arguments),
+        };
+        let report = report.unwrap_or_else(|e| panic!("{}: {e}", kernel.name()));
         self.seconds += start.elapsed().as_secs_f64();
         self.thread_steps += report.thread_steps;
         report
