@@ -71,7 +71,7 @@ impl Gpu {
             None => self.launch_observed(kernel, launch, arguments, &mut checks),
         };
         let report = report.map_err(|fault| checks.explain(fault))?;
-        let notes = checks.finish(&mut self.memory);
+        let notes = checks.finish(&mut self.memory)?;
         Ok((report, notes))
     }
 }

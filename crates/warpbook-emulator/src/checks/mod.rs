@@ -14,7 +14,7 @@ mod words;
 use crate::compute::Lanes;
 use crate::machine::{Argument, Identity, Memory, Moment, Names, Observer, Use};
 use crate::program::{Access, Collective, Kernel};
-use crate::{Fault, Place};
+use crate::{Cause, Fault, Place};
 use barriers::BarrierCheck;
 use endless::EndlessCheck;
 use races::RaceCheck;
@@ -38,7 +38,12 @@ pub(crate) struct Checks<'k> {
     barriers: BarrierCheck,
     endless: EndlessCheck,
     names: Names,
+    /// The first use of something unwritten, and instructions since then: a race may be what caused it.
+    postponed: Option<(Fault, u32)>,
 }
+
+/// Instructions for which a kernel goes on after a use of something unwritten.
+const PATIENCE: u32 = 100_000;
 
 impl<'k> Checks<'k> {
     pub(crate) fn new(kernel: &'k Kernel, memory: &Memory, arguments: &[Argument]) -> Self {
@@ -50,19 +55,36 @@ impl<'k> Checks<'k> {
             barriers: BarrierCheck::default(),
             endless: EndlessCheck::default(),
             names,
+            postponed: None,
         }
     }
 
-    /// Says more about a fault.
+    /// Says more about a fault, or tells the one that caused it.
     pub(crate) fn explain(&self, fault: Fault) -> Fault {
-        self.endless.explain(fault, self.kernel)
+        match &self.postponed {
+            Some((cause, _)) if fault.cause != Cause::Race => cause.clone(),
+            _ => self.endless.explain(fault, self.kernel),
+        }
+    }
+
+    /// Goes on after a use of something unwritten.
+    fn postpone(&mut self, result: Result<(), Fault>) {
+        if let (Err(fault), None) = (result, &self.postponed) {
+            self.postponed = Some((fault, 0));
+        }
     }
 
     /// Tells the memory what the launch has written, and returns what is worth knowing.
-    pub(crate) fn finish(self, memory: &mut Memory) -> Vec<Note> {
+    ///
+    /// # Errors
+    /// If something unwritten was used.
+    pub(crate) fn finish(self, memory: &mut Memory) -> Result<Vec<Note>, Fault> {
+        if let Some((fault, _)) = self.postponed {
+            return Err(fault);
+        }
         self.unwritten.note(memory);
         let place = |at: u32| self.kernel.steps[at as usize].place.as_deref().cloned();
-        self.races.notes.into_iter().map(|(at, message)| Note { place: place(at), message }).collect()
+        Ok(self.races.notes.into_iter().map(|(at, message)| Note { place: place(at), message }).collect())
     }
 }
 
@@ -74,10 +96,18 @@ impl Observer for Checks<'_> {
     }
 
     fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
-        self.endless.step(moment);
+        if let Some((fault, steps)) = &mut self.postponed {
+            *steps += 1;
+            if *steps > PATIENCE {
+                return Err(fault.clone());
+            }
+        }
+        self.endless.step(moment)?;
         self.races.step(moment);
         self.barriers.step(moment);
-        self.unwritten.step(moment)
+        let result = self.unwritten.step(moment);
+        self.postpone(result);
+        Ok(())
     }
 
     fn access(
@@ -90,7 +120,9 @@ impl Observer for Checks<'_> {
     ) -> Result<(), Fault> {
         self.endless.access(moment, access, kind, addresses, &self.names);
         self.races.access(moment, access, kind, elements, addresses)?;
-        self.unwritten.access(moment, access, kind, elements, addresses)
+        let result = self.unwritten.access(moment, access, kind, elements, addresses);
+        self.postpone(result);
+        Ok(())
     }
 
     fn collective(

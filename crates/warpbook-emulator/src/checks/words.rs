@@ -6,7 +6,15 @@ use crate::program::Kernel;
 /// The element at a generic address, as a message names it.
 pub(super) fn element(address: u64, bytes: u64, moment: &Moment, names: &Names) -> String {
     if address & SHARED_WINDOW != 0 {
-        return format!("bytes {} on of shared memory", address ^ SHARED_WINDOW);
+        let offset = address ^ SHARED_WINDOW;
+        let dynamic = (moment.kernel.shared_bytes, String::new());
+        let all = moment.kernel.shared.iter().chain([&dynamic]);
+        let (start, name) = all.take_while(|(start, _)| *start <= offset).last().unwrap_or(&dynamic);
+        let element = (offset - start) / bytes.max(1);
+        return match plain_name(name) {
+            "" => format!("element {element} of dynamic shared memory"),
+            name => format!("element {element} of the shared variable `{name}`"),
+        };
     }
     match moment.memory.find(address) {
         Some(buffer) => {
@@ -15,6 +23,17 @@ pub(super) fn element(address: u64, bytes: u64, moment: &Moment, names: &Names) 
         }
         None => format!("address {address:#x}"),
     }
+}
+
+/// The last name in a mangled one, such as `tile` in `_ZZ1kE4tile`.
+fn plain_name(mangled: &str) -> &str {
+    let Some(rest) = mangled.strip_prefix("_Z") else { return mangled };
+    let starts = rest.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| &rest[at..]);
+    let names = starts.filter_map(|text| {
+        let digits = text.find(|c: char| !c.is_ascii_digit())?;
+        text[digits..].get(..text[..digits].parse().ok()?)
+    });
+    names.last().unwrap_or(mangled)
 }
 
 /// The source line of an instruction, or its line of PTX.

@@ -1,7 +1,7 @@
 //! A block: warps with shared memory and barriers.
 
 use super::launch::{Grid, Identity, Progress};
-use super::memory::{Memory, POISON};
+use super::memory::{Buffer, Memory, POISON, RED_ZONE};
 use super::observer::Observer;
 use super::warp::{Split, Waits, Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
@@ -62,7 +62,9 @@ impl Context<'_> {
     }
 
     fn describe_global(&self, address: u64, bytes: u64) -> String {
-        let near = self.memory.nearest(address).filter(|buffer| address.abs_diff(buffer.start) < 1 << 40);
+        let is_near =
+            |buffer: &&Buffer| buffer.start.saturating_sub(RED_ZONE) < address && address < buffer.end() + RED_ZONE;
+        let near = self.memory.nearest(address).filter(is_near);
         let Some(buffer) = near else { return format!("at {address:#x}, far from every buffer") };
         let length = buffer.bytes.len() as u64;
         let name = match self.progress.names.find(buffer.start) {

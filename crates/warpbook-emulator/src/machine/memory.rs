@@ -6,7 +6,7 @@ use crate::{Cause, Fault};
 /// Where buffers begin, far from address 0.
 const FIRST: u64 = 0x7_0000_0000;
 /// Bytes between buffers that belong to nobody: more than any index of 32 bits reaches in an array of numbers of 4 bytes.
-const RED_ZONE: u64 = 16 << 30;
+pub(super) const RED_ZONE: u64 = 16 << 30;
 /// What new memory holds: NaN, and -1.
 pub(super) const POISON: u8 = 0xff;
 

@@ -84,6 +84,8 @@ pub(super) struct Decoder<'a> {
     /// Addresses of the flat list's variables, in their spaces.
     slot_addresses: Vec<u64>,
     pub(super) shared_bytes: u64,
+    /// Offsets and names of the variables in shared memory.
+    pub(super) shared: Vec<(u64, String)>,
     pub(super) fixed: Vec<Fixed>,
     rows: HashMap<Fixed, Row>,
 }
@@ -96,6 +98,7 @@ impl<'a> Decoder<'a> {
             module_addresses: addresses.to_vec(),
             slot_addresses: vec![0; flat.slots.len()],
             shared_bytes: 0,
+            shared: Vec::new(),
             fixed: Vec::new(),
             rows: HashMap::new(),
         };
@@ -140,6 +143,7 @@ impl<'a> Decoder<'a> {
                 continue;
             }
             *address = align(self.shared_bytes, variable.align);
+            self.shared.push((*address, variable.name.clone()));
             self.shared_bytes = *address + variable.bytes;
         }
         let widest = dynamic.iter().map(|(_, align)| *align).max().unwrap_or(1);

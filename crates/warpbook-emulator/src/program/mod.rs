@@ -38,6 +38,8 @@ pub struct Kernel {
     pub(crate) most_threads: u64,
     /// Addresses and names of the module's variables in global and constant memory.
     pub(crate) variables: Vec<(u64, String)>,
+    /// Offsets and names of the variables in shared memory, in order.
+    pub(crate) shared: Vec<(u64, String)>,
     /// The arguments' names in the source, as far as they are known.
     pub(crate) argument_names: Vec<String>,
 }
@@ -74,6 +76,7 @@ impl Kernel {
             steps,
             registers: flat.registers.iter().map(|ty| register_bytes(*ty)).collect(),
             shared_bytes: decoder.shared_bytes,
+            shared: decoder.shared,
             fixed: decoder.fixed,
             parameters: flat.parameters.clone(),
             frame_bytes: flat.frame_bytes,

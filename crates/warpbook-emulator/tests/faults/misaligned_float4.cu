@@ -1,4 +1,4 @@
-// Fault: misaligned, in line 9. Says: reads 16 bytes
+// Fault: misaligned, in line 9 or 11. Says: reads 16 bytes
 // Launch: 1 x 8, with x: f32[40]; y: f32[40]
 // After: https://github.com/PaddlePaddle/Paddle/pull/23090
 extern "C" __global__ void k(const float* x, float* y) {

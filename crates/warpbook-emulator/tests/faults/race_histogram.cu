@@ -1,11 +1,10 @@
-// Fault: race, in line 9. Says: use atomic operations
-// Launch: 2 x 64, with x: u32[128]; y: zero u32[8]
+// Fault: race, in line 8. Says: use atomic operations
+// Launch: 8 x 1, with x: u32[8]; y: zero u32[2]
 extern "C" __global__ void k(const unsigned* x, unsigned* y) {
-    unsigned i = blockIdx.x * 64 + threadIdx.x;
-    if (threadIdx.x > 0) return;
+    unsigned bin = x[blockIdx.x] % 2;
 #if MENDED
-    atomicAdd(y + x[i] % 2, 1u);
+    atomicAdd(y + bin, 1u);
 #else
-    y[x[i] % 2] += 1u;
+    y[bin] += 1u;
 #endif
 }
