@@ -17,6 +17,8 @@ pub enum Choice {
     Cpu,
     /// A CUDA device by number.
     Cuda(u32),
+    /// The emulated GPU.
+    Emulator,
 }
 
 impl Choice {
@@ -40,6 +42,7 @@ impl FromStr for Choice {
         match text.trim().to_ascii_lowercase().as_str() {
             "best" => Ok(Self::Best),
             "cpu" => Ok(Self::Cpu),
+            "emulator" => Ok(Self::Emulator),
             "cuda" | "gpu" => Ok(Self::Cuda(0)),
             other => other.strip_prefix("cuda:").ok_or_else(bad)?.parse().map(Self::Cuda).map_err(|_| bad()),
         }
@@ -52,6 +55,7 @@ impl fmt::Display for Choice {
             Self::Best => f.write_str("best"),
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda(i) => write!(f, "cuda:{i}"),
+            Self::Emulator => f.write_str("emulator"),
         }
     }
 }
@@ -61,6 +65,8 @@ impl fmt::Display for Choice {
 pub enum Device {
     /// An NVIDIA GPU.
     Cuda(CudaDevice),
+    /// The emulated GPU: kernels run on the CPU, and have no times.
+    Emulator(CudaDevice),
     /// The CPU.
     Cpu(DeviceInfo),
 }
@@ -73,6 +79,7 @@ impl Device {
     pub fn open(choice: Choice) -> Result<Self> {
         match choice {
             Choice::Cpu => Ok(Self::Cpu(cpu::info())),
+            Choice::Emulator => Ok(Self::Emulator(CudaDevice::emulated())),
             Choice::Cuda(index) => CudaDevice::open(index).map(Self::Cuda),
             Choice::Best => {
                 let infos = Inventory::cuda_devices().unwrap_or_default();
@@ -90,18 +97,24 @@ impl Device {
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         match self {
-            Self::Cuda(device) => device.info(),
+            Self::Cuda(device) | Self::Emulator(device) => device.info(),
             Self::Cpu(info) => info,
         }
     }
 
-    /// The CUDA device, if it is one.
+    /// The device that CUDA kernels run on, be it emulated; `None` of the CPU.
     #[must_use]
     pub fn cuda(&self) -> Option<&CudaDevice> {
         match self {
-            Self::Cuda(device) => Some(device),
+            Self::Cuda(device) | Self::Emulator(device) => Some(device),
             Self::Cpu(_) => None,
         }
+    }
+
+    /// The GPU, which has clocks; `None` of the CPU and of the emulator.
+    #[must_use]
+    pub fn gpu(&self) -> Option<&CudaDevice> {
+        self.cuda().filter(|device| !device.is_emulated())
     }
 }
 
@@ -164,12 +177,13 @@ mod tests {
         let check = |text: &str, expect: Option<Choice>| assert_eq!(text.parse::<Choice>().ok(), expect, "{text}");
         check("best", Some(Choice::Best));
         check(" CPU ", Some(Choice::Cpu));
+        check("Emulator", Some(Choice::Emulator));
         check("cuda:3", Some(Choice::Cuda(3)));
         check("cuda", Some(Choice::Cuda(0)));
         check("cuda:-1", None);
         check("cuda:", None);
         check("tpu", None);
-        for choice in [Choice::Best, Choice::Cpu, Choice::Cuda(7)] {
+        for choice in [Choice::Best, Choice::Cpu, Choice::Cuda(7), Choice::Emulator] {
             assert_eq!(choice.to_string().parse::<Choice>().unwrap(), choice);
         }
     }

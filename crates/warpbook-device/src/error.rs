@@ -60,7 +60,7 @@ pub enum Error {
     #[error("{0}")]
     Argument(String),
     /// The device's name is unknown.
-    #[error("Unknown device `{0}`: write cuda:0 (or another number), cpu, or best.")]
+    #[error("Unknown device `{0}`: write cuda:0 (or another number), cpu, emulator, or best.")]
     BadChoice(String),
     /// More memory is needed than is free.
     #[error(
@@ -166,6 +166,17 @@ pub enum Error {
     /// A call that needs a GPU was made on the CPU.
     #[error("{0} needs a CUDA device; this lab runs on the CPU.")]
     NeedsCuda(&'static str),
+    /// A feature of CUDA, a plural, that the emulator does not have.
+    #[error("{0} are not emulated. Leave them out, or run this on a GPU, as with --device cuda:0.")]
+    NotEmulated(&'static str),
+    /// The emulator stopped a kernel.
+    #[error("The emulator stopped the kernel {kernel}. {fault}")]
+    Fault {
+        /// Entry point of the kernel.
+        kernel: String,
+        /// Its mistake, with place and thread.
+        fault: Box<warpbook_emulator::Fault>,
+    },
     /// The user asked to stop.
     #[error("Interrupted.")]
     Cancelled,

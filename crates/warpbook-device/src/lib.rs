@@ -9,6 +9,7 @@ mod compile;
 mod cpu;
 mod cuda;
 mod device;
+mod emulator;
 mod error;
 mod files;
 mod libraries;
@@ -35,6 +36,9 @@ pub use cuda::stream::Stream;
 #[doc(no_inline)]
 pub use cudarc;
 pub use device::{Choice, Device, Inventory};
+/// A kernel's mistake, as the emulator reports it.
+#[doc(no_inline)]
+pub use warpbook_emulator::Fault;
 pub use error::{CompileError, Diagnostic, Error, Result};
 pub use files::{behind_links, ensure_writable, read_file, write_atomic, write_atomic_with_folder};
 pub use libraries::cublas::Cublas;

@@ -11,6 +11,9 @@ impl CudaDevice {
     /// # Errors
     /// If it does not compile, or the device refuses it.
     pub fn kernel(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
+        if let Some(emulator) = self.0.emulator() {
+            return Kernel::emulate(self, emulator, spec, tile);
+        }
         let marking = self.0.extension::<Marking>();
         if let Some(marked) = marking.load(self, spec, tile) {
             return marked;
@@ -26,6 +29,9 @@ impl CudaDevice {
     /// # Errors
     /// The errors of [`CudaDevice::kernel`].
     pub fn kernel_anew(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
+        if let Some(emulator) = self.0.emulator() {
+            return Kernel::emulate(self, emulator, spec, tile);
+        }
         let architecture = self.architecture_of(spec);
         let compiled = self.compiler()?.compile_anew(spec, tile, &architecture)?;
         Kernel::load(self, spec, tile, &compiled)

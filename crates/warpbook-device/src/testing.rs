@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub fn gpu(test: &str) -> Option<CudaDevice> {
     match Device::open(Choice::Cuda(0)) {
         Ok(Device::Cuda(device)) => Some(device),
-        Ok(Device::Cpu(_)) => unreachable!("a CUDA device was asked for"),
+        Ok(Device::Cpu(_) | Device::Emulator(_)) => unreachable!("a CUDA device was asked for"),
         Err(why) => {
             skip(test, "needs a GPU", why);
             None

@@ -1,7 +1,7 @@
-//! The check of a learner's own layer.
+//! Checks of a learner's own layer.
 
 use crate::{Lab, Result};
-use warpbook_device::Compiler;
+use warpbook_device::{Compiler, CudaDevice, Error};
 use warpbook_nn::network::Shape;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::custom_layer::{OwnLayer, OwnReport, OwnSizes, check, check_on_cpu, compile};
@@ -10,11 +10,15 @@ use warpbook_record::Dtype;
 /// Architecture to compile for if there is no GPU.
 const WITHOUT_GPU: &str = "sm_90";
 
+/// The most elements of a sample for the emulator: its slopes take two forward passes for each.
+const MOST_EMULATED: usize = 4096;
+
 impl Lab {
     /// Checks a learner's own layer with inputs of a shape, `[channels, height, width]` or a number of features: its gradients against slopes of
     /// its forward pass, and its forms against each other. The report says what is wrong, and shows itself as a table.
     ///
-    /// Without a GPU the layer is compiled, and its body for the CPU is checked, if it has one.
+    /// Without a GPU a layer whose samples have up to 4096 elements is checked in the emulator; a larger one is compiled, and its body for the CPU is
+    /// checked, if it has one.
     ///
     /// # Errors
     /// If the source does not compile, with its line; if a kernel is missing; or if the device or a kernel reports an error.
@@ -23,10 +27,17 @@ impl Lab {
         if let Some(device) = self.device().cuda() {
             return Ok(check(device, layer, input)?);
         }
+        if [input, layer.output_of(input)].iter().all(|shape| shape.elements() <= MOST_EMULATED) {
+            match check(&CudaDevice::emulated(), layer, input) {
+                // It needs what is not emulated.
+                Err(Error::Unsupported { .. } | Error::NotEmulated(_)) => {}
+                found => return Ok(found?),
+            }
+        }
         let sizes = OwnSizes::new(layer, input, 1, Layout::Nhwc);
         let compiled = |dtype| compile(layer, &sizes, dtype, &Compiler::new(None)?, WITHOUT_GPU);
         let stats = compiled(Dtype::F32)?;
-        // What is fine in f32 may not be for a half type, whose elements are converted.
+        // Code that compiles in f32 may not compile in a half type, whose elements need conversions.
         compiled(Dtype::F16)?;
         let needs = format!("Its kernels were compiled for {WITHOUT_GPU}, and not run: that needs a GPU.");
         if !layer.has_cpu_body() {

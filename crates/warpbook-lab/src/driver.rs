@@ -1,19 +1,21 @@
-//! The ladder driver: what running an experiment has in common with running any other.
+//! The ladder driver: the part of a run that all experiments share.
 //!
-//! For each problem it prepares the inputs once, makes a candidate of each rung, checks it by the reference, times it, and checks it again. A failure
-//! becomes a row of the record; the ladder goes on. Candidates that are close to the fastest are timed in turn, a sample of each a round, so that all
-//! see the same clocks: a GPU that is held down by its power limit runs faster for whoever comes first.
+//! For each problem it prepares the inputs once, makes a candidate of each rung, checks it by the reference, times it, and checks it again. A failure becomes a
+//! row of the record; the ladder goes on. Candidates that are close to the fastest are timed in turn, a sample of each a round, so that all see the same
+//! clocks: a GPU that is held down by its power limit runs faster for the candidate that comes first.
 
 use crate::experiment::{Candidate, Checked, Plan, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use std::cell::{OnceCell, RefCell};
-use warpbook_device::{Bench, Compiler, CudaDevice, Samples, Stream};
+use warpbook_device::{Bench, Compiler, CudaDevice, Fault, Samples, Stream};
 use warpbook_kernels::{Include, includes};
-use warpbook_record::{DeviceKind, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung};
+use warpbook_record::{
+    DeviceKind, Emulated, Finding, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung, TimedBy,
+};
 
-/// Candidates within so many times of the fastest are timed in turn with it.
+/// Candidates within this factor of the fastest time are timed in turn with it.
 const IN_TURN_WITHIN: f64 = 5.0;
-/// Variants within so much of the fastest are timed a second time, so many of them at most.
+/// Variants within this factor of the fastest time are timed a second time, at most [`SECOND_LOOK_AT`] of them.
 const SECOND_LOOK_WITHIN: f64 = 1.05;
 const SECOND_LOOK_AT: usize = 6;
 
@@ -35,7 +37,8 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
         Err(error) if error.is_cancelled() => {}
         Err(error) => run.notes.push(format!("The ceilings could not be measured: {error}")),
     }
-    if let Some(Err(error)) = plan.ceilings.as_ref().map(|measure| measure(lab, &mut run.peaks))
+    let ceilings = plan.ceilings.as_ref().filter(|_| !lab.is_emulated());
+    if let Some(Err(error)) = ceilings.map(|measure| measure(lab, &mut run.peaks))
         && !error.is_cancelled()
     {
         run.notes.push(format!("Not all ceilings of the experiment could be measured: {error}"));
@@ -54,7 +57,7 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
         ));
     }
     run.notes.extend(experiment.notes(&run));
-    // The clocks were watched while it ran; the rest of the environment has not changed.
+    // The clocks were watched during the run; the rest of the environment has not changed.
     run.environment.clocks = lab.watch().report();
     if lab.bench().cancel.is_cancelled() {
         let (measured, ..) = run.counts();
@@ -63,11 +66,14 @@ pub fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
     Ok(run)
 }
 
-/// A record with nothing in it yet.
+/// Creates a record without measurements.
 pub fn empty(lab: &Lab, plan: &Plan) -> Run {
     let info = lab.device().info();
     let by_events = info.kind == DeviceKind::Cuda && !plan.times_the_host;
-    let policy = lab.bench().policy(by_events, plan.inputs.clone());
+    let mut policy = lab.bench().policy(by_events, plan.inputs.clone());
+    if lab.is_emulated() {
+        (policy.timed_by, policy.warmup, policy.samples, policy.budget_s) = (TimedBy::Nothing, 0, 0, 0.0);
+    }
     Run {
         command: plan.command_on(&info.selector()),
         descriptor: plan.descriptor.clone(),
@@ -76,7 +82,7 @@ pub fn empty(lab: &Lab, plan: &Plan) -> Run {
     }
 }
 
-/// A record that is begun now, by whom the lab names.
+/// Creates a record that begins now, by the author that the lab names.
 pub fn begun(lab: &Lab, experiment: &str, title: impl Into<String>, policy: Policy) -> Run {
     Run {
         author: lab.author().map(str::to_owned),
@@ -85,7 +91,7 @@ pub fn begun(lab: &Lab, experiment: &str, title: impl Into<String>, policy: Poli
     }
 }
 
-/// Takes over the sources of the rungs' kernels, and of what they include.
+/// Adds the sources of the rungs' kernels and of the files that they include.
 pub fn collect_sources(run: &mut Run, more: &[warpbook_record::Source]) {
     let known = || warpbook_kernels::HEADERS.iter().chain(more);
     let included = |text: &str| -> Vec<String> {
@@ -108,8 +114,8 @@ pub fn collect_sources(run: &mut Run, more: &[warpbook_record::Source]) {
     }
 }
 
-/// Registers and spills of kernels that cannot run here, for Hopper; nothing where there is no NVRTC. Each is compiled once, however
-/// many rungs and problems it is part of.
+/// Registers and spills of kernels that cannot run here, compiled for Hopper; nothing without NVRTC. Each kernel is compiled once, however many rungs and
+/// problems use it.
 #[derive(Default)]
 struct Compilations {
     compiler: OnceCell<Option<Compiler>>,
@@ -123,7 +129,7 @@ struct Known {
 }
 
 impl Compilations {
-    fn of(&self, rung: &Rung) -> Vec<KernelStats> {
+    fn stats(&self, rung: &Rung) -> Vec<KernelStats> {
         let Some(compiler) = self.compiler.get_or_init(|| Compiler::new(None).ok()) else { return Vec::new() };
         let architectures = rung.requires.architectures();
         let Some(architecture) = architectures.iter().find(|a| **a == "sm_90").or(architectures.first()) else {
@@ -147,20 +153,20 @@ impl Compilations {
     }
 }
 
-/// A run on its way.
+/// Ladder that is being run.
 struct Ladder<'l> {
     lab: &'l Lab,
     experiment: &'l dyn Experiment,
     plan: &'l Plan,
     run: Run,
-    /// Why the GPU cannot be used any more.
+    /// Reason why the GPU can no longer be used.
     lost: Option<String>,
-    /// True if something was timed in turn.
+    /// True if some candidates were timed in turn.
     in_turn: bool,
     compilations: Compilations,
 }
 
-/// A rung that is right, and waits to be timed with others.
+/// Rung that passed its check and waits to be timed with others.
 struct Waiting<'p> {
     place: usize,
     candidate: Box<dyn Candidate + 'p>,
@@ -168,7 +174,7 @@ struct Waiting<'p> {
     samples: Samples,
 }
 
-/// The rows of one problem, which enter the record in the ladder's order.
+/// Rows of one problem, which enter the record in the ladder's order.
 struct Rows {
     rows: Vec<Option<Measurement>>,
     told: usize,
@@ -179,9 +185,9 @@ impl Ladder<'_> {
         self.lab.bench().cancel.is_cancelled()
     }
 
-    /// Records the GPU's activity during a run, if the experiment has such a recording.
+    /// Records the GPU's activity during a run, if the experiment records it.
     fn record_activity(&mut self) {
-        if self.lab.device().cuda().is_none() || self.lost.is_some() || self.cancelled() {
+        if self.lab.device().gpu().is_none() || self.lost.is_some() || self.cancelled() {
             return;
         }
         match self.experiment.activity(self.lab, &self.run) {
@@ -196,7 +202,7 @@ impl Ladder<'_> {
         }
     }
 
-    /// Every rung at one size.
+    /// Runs every rung at one size.
     fn climb(&mut self, problem: &Problem) {
         let (lab, experiment) = (self.lab, self.experiment);
         lab.tell(&Event::Preparing(&format!("preparing {}", problem.label)));
@@ -212,7 +218,7 @@ impl Ladder<'_> {
             prepared.compile_ahead(rungs);
         }
         let mut rows = Rows { rows: rungs.iter().map(|_| None).collect(), told: 0 };
-        // Kernels that nobody has tried yet come after all others, which are measured by then.
+        // Learners' kernels, which nobody has tried yet, come last: all other rungs are measured by then.
         for variants in [false, true] {
             let mut waiting: Vec<Waiting<'_>> = Vec::new();
             for (place, rung) in rungs.iter().enumerate().filter(|(_, r)| r.variant_of.is_some() == variants) {
@@ -230,7 +236,7 @@ impl Ladder<'_> {
                 rows.tell(lab, &mut self.run);
             }
         }
-        if let (Ok(prepared), None, false) = (&prepared, &self.lost, self.cancelled()) {
+        if let (Ok(prepared), None, false) = (&prepared, &self.lost, self.cancelled() || lab.is_emulated()) {
             match prepared.extras(lab, &self.run) {
                 Ok(parts) => self.run.parts.extend(parts),
                 Err(error) if error.is_cancelled() => {}
@@ -244,15 +250,19 @@ impl Ladder<'_> {
         }
     }
 
-    /// Why a rung is not tried.
+    /// Returns the reason why a rung is not tried; `None` if it is.
     fn why_not(&self, rung: &Rung, problem: &Problem) -> Option<String> {
         let lost = || self.lost.clone().filter(|_| !rung.is_cpu());
         let obstacle = || self.experiment.obstacle(self.lab, rung, problem, &self.run);
+        let untimed = || {
+            let is_pointless = self.lab.is_emulated() && rung.is_cpu();
+            is_pointless.then(|| "not run next to the emulator, which has no times: choose --device cpu".into())
+        };
         let interrupted = || self.cancelled().then(|| "interrupted before it began".into());
-        obstacle().or_else(|| self.lab.obstacle(rung)).or_else(interrupted).or_else(lost)
+        untimed().or_else(obstacle).or_else(|| self.lab.obstacle(rung)).or_else(interrupted).or_else(lost)
     }
 
-    /// Makes a candidate of a rung and checks it; times it too where it is timed by itself.
+    /// Makes a candidate of a rung and checks it; also times it if it is timed by itself.
     fn attempt<'p>(
         &mut self,
         prepared: &'p Result<Box<dyn Prepared + 'p>, String>,
@@ -262,7 +272,7 @@ impl Ladder<'_> {
         let outcome = |outcome| Measurement::without_samples(&*rung.id, problem.clone(), outcome);
         if let Some(why) = self.why_not(rung, problem) {
             let runs_here = rung.requires.met_by(self.lab.device().info().compute_capability);
-            let kernels = if runs_here { Vec::new() } else { self.compilations.of(rung) };
+            let kernels = if runs_here { Vec::new() } else { self.compilations.stats(rung) };
             return Attempted::row(Measurement { kernels, ..outcome(Outcome::Skipped { why }) });
         }
         self.lab.tell(&Event::Started { rung, problem });
@@ -276,6 +286,7 @@ impl Ladder<'_> {
         let made = rehearsed.and_then(|()| prepared.candidate(rung, &mut trials));
         self.run.parts.append(&mut trials.parts);
         let tried = made.and_then(|candidate| match (candidate.stream(), self.lab.device().cuda()) {
+            _ if self.lab.is_emulated() => self.try_in_emulator(rung, problem, &*candidate),
             (Some(_), Some(device)) => self.try_on_gpu(device, rung, problem, candidate, limit_s),
             (Some(_), None) => Err(warpbook_device::Error::NeedsCuda("This rung").into()),
             (None, _) => self.try_by_host(rung, problem, &*candidate),
@@ -291,7 +302,7 @@ impl Ladder<'_> {
         candidate: Box<dyn Candidate + 'p>,
         limit_s: Option<f64>,
     ) -> Result<Attempted<'p>> {
-        // Correct, then timed: a rung that is wrong is not worth its time.
+        // Check first, then time: a wrong rung is not worth timing.
         let first = run_checked(&*candidate, limit_s)?;
         if !first.passed() {
             return Ok(Attempted::row(self.finish(rung, problem, &*candidate, first, Samples::default())));
@@ -303,8 +314,24 @@ impl Ladder<'_> {
         Ok(Attempted::row(self.finish(rung, problem, &*candidate, first, samples)))
     }
 
+    /// Runs a rung once and checks it; its row has no times.
+    fn try_in_emulator<'p>(
+        &mut self,
+        rung: &Rung,
+        problem: &Problem,
+        candidate: &dyn Candidate,
+    ) -> Result<Attempted<'p>> {
+        let found = run_checked(candidate, None)?;
+        let mut row = self.row(rung, problem, candidate, found.clone(), found, Samples::default());
+        if row.outcome == Outcome::Measured {
+            row.outcome = Outcome::Skipped { why: Emulated::NO_TIME.into() };
+        }
+        row.emulated = Some(Box::new(Emulated { orders: vec!["forwards".into()], ..Emulated::default() }));
+        Ok(Attempted::row(row))
+    }
+
     fn try_by_host<'p>(&mut self, rung: &Rung, problem: &Problem, candidate: &dyn Candidate) -> Result<Attempted<'p>> {
-        // The first repetition is the one that is checked before the rest are timed; a long one is not done twice for it.
+        // The first repetition is checked before the rest are timed; a long run is not repeated for its check.
         let mut first = None;
         let mut reset = || candidate.reset();
         let setup: Option<&mut dyn FnMut() -> warpbook_device::Result<()>> =
@@ -324,7 +351,7 @@ impl Ladder<'_> {
         Ok(Attempted::row(self.row(rung, problem, candidate, first, last, samples)))
     }
 
-    /// Times those that wait: the close ones in turn, the others one by one.
+    /// Times the waiting rungs: those close to the fastest in turn, the others one by one.
     fn time_in_turn(&mut self, waiting: &mut [Waiting<'_>], problem: &Problem) {
         let Some(device) = self.lab.device().cuda().filter(|_| !waiting.is_empty() && !self.cancelled()) else {
             return;
@@ -339,7 +366,7 @@ impl Ladder<'_> {
         self.in_turn |= waiting.len() > 1;
     }
 
-    /// The row of a GPU's rung that was right, after holding it against the reference once more.
+    /// Returns the row of a rung that ran on a GPU, after comparing its result with the reference once more.
     fn finish(
         &mut self,
         rung: &Rung,
@@ -373,7 +400,7 @@ impl Ladder<'_> {
             None => Outcome::Measured,
         };
         let mut details = candidate.details();
-        // Runs before the first sample are not counted.
+        // Test results of runs before the first sample are dropped.
         details.test.drain(..details.test.len().saturating_sub(samples.us.len()));
         let mut m = Measurement {
             tile: details.tile,
@@ -393,24 +420,29 @@ impl Ladder<'_> {
         m
     }
 
-    /// The row of an error.
+    /// Returns the row of a rung that failed.
     fn failed(&mut self, rung: &Rung, problem: &Problem, error: &Error) -> Measurement {
         use warpbook_device::{Error as D, Library};
+        let emulated = match error {
+            Error::Device(D::Fault { fault, .. }) => Some(Box::new(emulated(fault))),
+            _ => None,
+        };
         let outcome = match error {
             Error::Device(D::Cancelled) => Outcome::Skipped { why: "interrupted".into() },
             Error::Device(
                 e @ (D::Library { which: Library::Cublas | Library::Cudnn | Library::Nccl, fault: None, .. }
-                | D::Unsupported { .. }),
+                | D::Unsupported { .. }
+                | D::NotEmulated(_)),
             ) => Outcome::Skipped { why: e.to_string() },
             _ => {
                 self.note_loss(error, &rung.id);
                 Outcome::Failed { error: self.sentence(rung, error) }
             }
         };
-        Measurement::without_samples(&*rung.id, problem.clone(), outcome)
+        Measurement { emulated, ..Measurement::without_samples(&*rung.id, problem.clone(), outcome) }
     }
 
-    /// An error of a rung, as its row tells it: a learner's kernel in a separate process leaves everything else intact.
+    /// Describes a rung's error for its row: a learner's kernel in a separate process leaves everything else intact.
     fn sentence(&self, rung: &Rung, error: &Error) -> String {
         let alone = rung.variant_of.is_some() && self.lab.is_isolated();
         match error {
@@ -439,6 +471,32 @@ impl Ladder<'_> {
     }
 }
 
+/// The finding of a run that a fault has ended.
+fn emulated(fault: &Fault) -> Emulated {
+    // Of a function that was inlined, the line that calls it.
+    let place = fault.place.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
+    let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
+    let finding = Finding {
+        cause: snake_case(&format!("{:?}", fault.cause)),
+        message: fault.to_string(),
+        file,
+        line,
+    };
+    Emulated { orders: vec!["forwards".into()], finding: Some(finding), lines: Vec::new() }
+}
+
+/// Writes the name of a variant as a record's ids are written: "out_of_bounds" for "OutOfBounds".
+fn snake_case(name: &str) -> String {
+    let mut id = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !id.is_empty() {
+            id.push('_');
+        }
+        id.extend(letter.to_lowercase());
+    }
+    id
+}
+
 /// Outcome of a rung's first run.
 enum Attempted<'p> {
     Row(Box<Measurement>),
@@ -452,7 +510,7 @@ impl Attempted<'_> {
 }
 
 impl Rows {
-    /// Moves what is complete, in the ladder's order, into the record.
+    /// Moves complete rows, in the ladder's order, into the record.
     fn tell(&mut self, lab: &Lab, run: &mut Run) {
         while let Some(row) = self.rows.get_mut(self.told).and_then(Option::take) {
             self.told += 1;
@@ -500,7 +558,7 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
         looks.push(first_look.cuda(device, stream, None, None, || w.candidate.launch())?.median_us());
     }
     let fastest = looks.iter().copied().fold(f64::INFINITY, f64::min);
-    // What is queued on another stream than the events would not be timed by them.
+    // The events would not time work that is queued on another stream.
     let stream = stream_of(&*waiting[0].candidate)?;
     let same_stream = |w: &Waiting<'_>| w.candidate.stream().is_some_and(|s| std::ptr::eq(s, stream));
     let close: Vec<bool> =
@@ -512,7 +570,7 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
         w.samples = if *close {
             samples.next().unwrap_or_default()
         } else {
-            // Work that takes the whole budget has warmed up by being checked.
+            // A rung whose run takes much of the budget was warmed up by its check.
             let slow = us * 1e-6 > lab.bench().budget_s / 4.0;
             let bench = if slow { Bench { warmup: 1, samples: 3, ..lab.bench().clone() } } else { lab.bench().clone() };
             time_alone(lab, device, &bench, &*w.candidate)?
@@ -544,6 +602,8 @@ pub fn fastest(lab: &Lab, variants: &[&dyn Candidate]) -> Result<(Option<usize>,
     let mut times = match variants {
         [] => return Ok((None, Vec::new())),
         [_] => return Ok((Some(0), Vec::new())),
+        // Without times the first is taken.
+        _ if device.is_emulated() => return Ok((Some(0), Vec::new())),
         _ => in_turn(lab, device, &trial, variants, false)?,
     };
     let mut order: Vec<usize> = (0..variants.len()).collect();

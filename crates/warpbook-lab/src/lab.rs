@@ -23,7 +23,7 @@ impl std::fmt::Debug for Lab {
 }
 
 impl Lab {
-    /// A lab on the device that `WARPBOOK_DEVICE` names, or on the best there is.
+    /// Opens a lab on the device that `WARPBOOK_DEVICE` names, or on the best there is.
     ///
     /// # Errors
     /// If the named device is not there.
@@ -31,7 +31,7 @@ impl Lab {
         Self::on(Choice::from_env()?)
     }
 
-    /// A lab on the device named so: `cuda:0`, `cpu` or `best`.
+    /// Opens a lab on a device by name: `cuda:0`, `cpu`, `emulator` or `best`.
     ///
     /// # Errors
     /// If the name is unknown, or the device is not there.
@@ -39,7 +39,7 @@ impl Lab {
         Self::on(device.parse()?)
     }
 
-    /// A lab on the device of a choice.
+    /// Opens a lab on a chosen device.
     ///
     /// # Errors
     /// If the device is not there.
@@ -78,7 +78,7 @@ impl Lab {
         self
     }
 
-    /// Declares that this process may be lost: a kernel that does not end leaves everything else intact.
+    /// Declares that this process may be lost, so that a kernel that does not end harms nothing else.
     #[must_use]
     pub fn isolated(mut self, isolated: bool) -> Self {
         self.isolated = isolated;
@@ -97,26 +97,41 @@ impl Lab {
         self.author.as_deref()
     }
 
-    /// Its device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Its way of timing.
+    /// Returns true if its device is the emulated GPU: rungs are checked, and have no times.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        self.device.cuda().is_some_and(CudaDevice::is_emulated)
+    }
+
+    /// Returns a lab on the emulated GPU, with the same listener, author and handle to stop.
+    ///
+    /// # Errors
+    /// The errors of [`Lab::on`].
+    pub fn emulated(&self) -> Result<Self> {
+        let lab = Self::on(Choice::Emulator)?;
+        Ok(Self { bench: self.bench.clone(), listener: self.listener.clone(), author: self.author.clone(), ..lab })
+    }
+
+    /// Returns the way of timing.
     #[must_use]
     pub fn bench(&self) -> &Bench {
         &self.bench
     }
 
-    /// Returns a handle by which an experiment can be asked to stop. It then ends after the current sample and returns what it has.
+    /// Returns a handle that asks an experiment to stop: it ends after the current sample and returns its rows so far.
     #[must_use]
     pub fn cancel(&self) -> Cancel {
         self.bench.cancel.clone()
     }
 
-    /// Runs an experiment: plans it, checks every rung before it is timed and after, and gives the record. A rung that fails is a row
-    /// of the record; what was measured before stays.
+    /// Runs an experiment: plans it, checks every rung before it is timed and after, and returns the record. A rung that fails is a row of the record; what was
+    /// measured before stays.
     ///
     /// # Errors
     /// If a setting is out of range, or the device cannot be used at all.
@@ -124,7 +139,7 @@ impl Lab {
         driver::run(self, experiment)
     }
 
-    /// The ceilings of the device, measured once a lab.
+    /// Returns the ceilings of the device, which are measured once a lab; the emulator has none.
     ///
     /// # Errors
     /// If the device reports an error.
@@ -134,6 +149,7 @@ impl Lab {
         }
         let measured = match &self.device {
             Device::Cuda(device) => cuda_peaks(device, &self.bench)?,
+            Device::Emulator(_) => Peaks::default(),
             Device::Cpu(info) => cpu_peaks(&self.bench, info.l2_bytes, info.memory_bytes)?,
         };
         Ok(self.peaks.get_or_init(|| measured).clone())
@@ -143,7 +159,7 @@ impl Lab {
     #[must_use]
     pub fn environment(&self) -> Environment {
         let cpu = Device::open(Choice::Cpu).map(|d| d.info().clone());
-        let cuda = self.device.cuda();
+        let (cuda, gpu) = (self.device.cuda(), self.device.gpu());
         let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
         let nvrtc = match cuda {
             Some(device) => device.compiler().ok().map(|c| c.nvrtc().version()),
@@ -151,8 +167,8 @@ impl Lab {
         };
         Environment {
             device: self.device.info().clone(),
-            driver: cuda.and(Inventory::driver_version()),
-            cuda: cuda.map(|d| version(d.driver_cuda())),
+            driver: gpu.and(Inventory::driver_version()),
+            cuda: gpu.map(|d| version(d.driver_cuda())),
             nvrtc: nvrtc.map(version),
             clocks: self.watch.report(),
             cpu: cpu.as_ref().map_or_else(|_| "CPU".into(), |c| c.name.clone()),
@@ -165,7 +181,7 @@ impl Lab {
         }
     }
 
-    /// Why a rung cannot run here; `None` if it can.
+    /// Returns the reason why a rung cannot run here; `None` if it can.
     #[must_use]
     pub fn obstacle(&self, rung: &Rung) -> Option<String> {
         let info = self.device.info();
@@ -181,7 +197,7 @@ impl Lab {
         Some(format!("needs {}; {here}", rung.requires.sentence()))
     }
 
-    /// Hardware threads that the process may use.
+    /// Returns the number of hardware threads that the process may use.
     #[must_use]
     pub fn cpu_threads(&self) -> u32 {
         Device::open(Choice::Cpu).map_or(1, |d| d.info().multiprocessors)
@@ -199,7 +215,7 @@ impl Lab {
         &self.watch
     }
 
-    /// Tells the listener of an event.
+    /// Reports an event to the listener.
     pub fn tell(&self, event: &Event) {
         if let Some(listener) = &self.listener {
             listener(event);

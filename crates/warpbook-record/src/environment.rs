@@ -10,6 +10,8 @@ pub enum DeviceKind {
     Cuda,
     /// The CPU.
     Cpu,
+    /// The emulator of a GPU, which has no times.
+    Emulator,
     /// A kind that this version does not know.
     #[serde(other)]
     Other,
@@ -53,13 +55,14 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// Returns the option that selects the device: "cuda:0" or "cpu".
+    /// Returns the option that selects the device: "cuda:0", "cpu" or "emulator".
     #[must_use]
     pub fn selector(&self) -> String {
         match self.kind {
             DeviceKind::Cuda => format!("cuda:{}", self.index),
             DeviceKind::Cpu => "cpu".into(),
-            _ => "other".into(),
+            DeviceKind::Emulator => "emulator".into(),
+            DeviceKind::Other => "other".into(),
         }
     }
 

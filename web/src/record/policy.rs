@@ -8,6 +8,7 @@ pub fn clock(p: &Policy) -> &'static str {
     match p.timed_by {
         TimedBy::CudaEvents => "CUDA events",
         TimedBy::WallClock => "the host's clock",
+        TimedBy::Nothing => "nothing: the emulator has no times",
         _ => "a clock that this page does not know",
     }
 }

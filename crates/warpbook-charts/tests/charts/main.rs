@@ -6,6 +6,7 @@ mod climb;
 mod common;
 mod comparisons;
 mod confusion;
+mod emulated;
 mod exponents;
 mod headlines;
 mod hostile;

@@ -2,6 +2,7 @@
 
 use crate::cuda::driver;
 use crate::cuda::streams::Streams;
+use crate::emulator::{self, Emulator};
 use crate::memory::counters::MemoryCounters;
 use crate::{Compiler, Error, Result};
 use cudarc::driver::CudaContext;
@@ -39,9 +40,16 @@ pub(crate) fn is_sticky(e: DriverError) -> bool {
     STICKY.iter().any(|code| *code as i32 == e.0 as i32)
 }
 
+/// Runs a device's work.
+pub(crate) enum Backend {
+    /// The driver, in this context.
+    Driver(Arc<CudaContext>),
+    Emulator(Emulator),
+}
+
 /// The state that all buffers, streams and kernels of a device share.
 pub(crate) struct Inner {
-    pub(crate) context: Arc<CudaContext>,
+    backend: Backend,
     pub(crate) info: DeviceInfo,
     driver_cuda: (u32, u32),
     uuid: Option<String>,
@@ -72,6 +80,31 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    /// The emulator, if that is what runs the device's work.
+    pub(crate) fn emulator(&self) -> Option<&Emulator> {
+        match &self.backend {
+            Backend::Driver(_) => None,
+            Backend::Emulator(emulator) => Some(emulator),
+        }
+    }
+
+    /// The driver's context.
+    ///
+    /// # Errors
+    /// [`Error::NotEmulated`] of an emulated device.
+    pub(crate) fn context(&self) -> Result<&Arc<CudaContext>> {
+        match &self.backend {
+            Backend::Driver(context) => Ok(context),
+            Backend::Emulator(_) => Err(Error::NotEmulated("This call of the driver")),
+        }
+    }
+
+    /// Makes the context current, like [`Inner::bind`], for a feature that an emulated device refuses by this name, a plural.
+    pub(crate) fn bind_for(&self, feature: &'static str) -> Result<()> {
+        self.emulator().map_or(Ok(()), |_| Err(Error::NotEmulated(feature)))?;
+        self.bind()
+    }
+
     /// See [`CudaDevice::has_programmatic_launch`].
     pub(crate) fn has_programmatic_launch(&self) -> bool {
         self.info.compute_capability >= Some((9, 0)) && self.driver_cuda >= (12, 3)
@@ -91,24 +124,24 @@ impl Inner {
         unsafe { result::stream::synchronize(self.transfers) }.map_err(|e| self.error(what, e))
     }
 
-    /// Makes the context current on this thread; every driver call comes after this.
+    /// Makes the context current on this thread; every driver call comes after this, so an emulated device makes none.
     pub(crate) fn bind(&self) -> Result<()> {
         if let Some(why) = self.lost.get() {
             return Err(Error::ContextLost(why.clone()));
         }
-        self.context.bind_to_thread().map_err(|e| self.error("Choosing the device", e))
+        self.context()?.bind_to_thread().map_err(|e| self.error("Choosing the device", e))
     }
 
     /// Returns true if something of this device can be given back: its context, made current here, is still good for that.
     pub(crate) fn may_free(&self) -> bool {
-        !self.abandoned.load(Ordering::Relaxed) && self.context.bind_to_thread().is_ok()
+        !self.abandoned.load(Ordering::Relaxed) && self.context().is_ok_and(|context| context.bind_to_thread().is_ok())
     }
 
     /// Gives up the device because a kernel on it does not end.
     pub(crate) fn abandon(&self, why: &str) {
         if !self.abandoned.swap(true, Ordering::Relaxed) {
             // Releasing the context would wait, too.
-            std::mem::forget(self.context.clone());
+            std::mem::forget(self.context().cloned());
         }
         self.lost.get_or_init(|| why.to_owned());
     }
@@ -162,13 +195,13 @@ pub fn exit_at_once(code: u8) -> ! {
     unsafe { _exit(code.into()) }
 }
 
-/// A CUDA device with its context; clones share it.
+/// A CUDA device with its context, or the emulated one; clones share it.
 #[derive(Clone)]
 pub struct CudaDevice(pub(crate) Arc<Inner>);
 
 impl std::fmt::Debug for CudaDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CudaDevice(cuda:{}, {})", self.0.info.index, self.0.info.name)
+        write!(f, "CudaDevice({}, {})", self.0.info.selector(), self.0.info.name)
     }
 }
 
@@ -191,9 +224,27 @@ impl CudaDevice {
         let uuid = context.uuid().ok().map(|u| format_uuid(&u.bytes.map(|b| b.to_ne_bytes()[0])));
         let transfers = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(|e| Error::DriverFailed(describe(e)))?;
-        Ok(Self(Arc::new(Inner {
+        let backend = Backend::Driver(context);
+        Ok(Self::new(backend, info, transfers, driver_cuda, uuid))
+    }
+
+    /// The emulated GPU. Kernels are compiled to PTX and have ended when their launch returns, and there are no times. Arrays, copies and launches work
+    /// as on a GPU; events, graphs, pools and libraries are refused with [`Error::NotEmulated`].
+    #[must_use]
+    pub fn emulated() -> Self {
+        Self::new(Backend::Emulator(Emulator::default()), emulator::info(), std::ptr::null_mut(), (0, 0), None)
+    }
+
+    fn new(
+        backend: Backend,
+        info: DeviceInfo,
+        transfers: sys::CUstream,
+        driver_cuda: (u32, u32),
+        uuid: Option<String>,
+    ) -> Self {
+        Self(Arc::new(Inner {
             transfers,
-            context,
+            backend,
             info,
             driver_cuda,
             uuid,
@@ -203,7 +254,13 @@ impl CudaDevice {
             extensions: Mutex::default(),
             lost: OnceLock::new(),
             abandoned: AtomicBool::new(false),
-        })))
+        }))
+    }
+
+    /// Returns true if it is the emulated GPU, which has no times.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        self.0.emulator().is_some()
     }
 
     /// The device's name and limits.
@@ -212,7 +269,7 @@ impl CudaDevice {
         &self.0.info
     }
 
-    /// Newest CUDA version that the driver supports.
+    /// Newest CUDA version that the driver supports; (0, 0) of an emulated device.
     #[must_use]
     pub fn driver_cuda(&self) -> (u32, u32) {
         self.0.driver_cuda
@@ -249,7 +306,8 @@ impl CudaDevice {
     /// # Errors
     /// If NVRTC is missing.
     pub fn compiler(&self) -> Result<&Compiler> {
-        self.0.compiler.get_or_init(|| Compiler::new(Some(self.0.driver_cuda))).as_ref().map_err(Clone::clone)
+        let driver_cuda = (!self.is_emulated()).then_some(self.0.driver_cuda);
+        self.0.compiler.get_or_init(|| Compiler::new(driver_cuda)).as_ref().map_err(Clone::clone)
     }
 
     /// The architecture that a kernel is compiled for here: its own, as in "sm_90", or the one that the kernel needs exactly.
@@ -267,6 +325,10 @@ impl CudaDevice {
     /// # Errors
     /// The driver's errors.
     pub fn memory(&self) -> Result<(u64, u64)> {
+        if self.is_emulated() {
+            let total = self.0.info.memory_bytes;
+            return Ok((total.saturating_sub(self.allocated()), total));
+        }
         self.0.bind()?;
         let (free, total) = result::mem_get_info().map_err(|e| self.0.error("Asking for the free memory", e))?;
         Ok((free as u64, total as u64))

@@ -43,7 +43,7 @@ impl std::fmt::Debug for Event {
 
 impl Event {
     pub(crate) fn new(device: &CudaDevice) -> Result<Self> {
-        device.0.bind()?;
+        device.0.bind_for("Events and times")?;
         let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
             .map_err(|e| device.0.error("Creating an event", e))?;
         Ok(Self { device: device.0.clone(), raw })
@@ -56,7 +56,7 @@ impl Event {
 
     /// Creates an event without a time, which costs the device less.
     pub(crate) fn untimed(device: &Arc<Inner>) -> Result<Self> {
-        device.bind()?;
+        device.bind_for("Events and times")?;
         let raw = relaxed(|| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING))
             .map_err(|e| device.error("Creating an event", e))?;
         Ok(Self { device: device.clone(), raw })

@@ -67,7 +67,7 @@ impl Stream {
         work: impl FnOnce(&R) -> Result<()>,
     ) -> Result<Graph> {
         let device = &self.device;
-        device.bind()?;
+        device.bind_for("Graphs")?;
         // In an `Arc` from now on: captured launches may hold addresses inside it.
         let resources = Arc::new(resources);
         let capturing = Capturing::begin(self)?;

@@ -3,6 +3,7 @@
 use crate::cuda::context::{Inner, describe};
 use crate::cuda::module::Module;
 use crate::cuda::stream::Keep;
+use crate::emulator::{self, Emulator};
 use crate::{Buffer, Compiled, CudaDevice, DevicePtr, Error, Result, Slice, Stream};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
@@ -15,10 +16,15 @@ use warpbook_record::{KernelSpec, KernelStats, Tile};
 /// A kernel argument, passed by the address of its bytes.
 ///
 /// # Safety
-/// `as_arg` must point to a value of the type that the kernel declares, which lives as long as `self`.
+/// `as_arg` must point to a value of the type that the kernel declares, which lives as long as `self`. It has `arg_bytes` bytes, and no padding.
 pub unsafe trait KernelArg {
     /// The address of the value.
     fn as_arg(&self) -> *mut c_void;
+
+    /// The size of the value in bytes, which the emulator asks for.
+    fn arg_bytes(&self) -> usize {
+        size_of_val(self)
+    }
 
     /// An owner of the memory that the argument points to, which a graph that captures the launch keeps. `None` for a plain value, and for
     /// a pointer that owns nothing.
@@ -47,6 +53,10 @@ unsafe impl<T> KernelArg for Slice<T> {
         (&raw const self.address).cast_mut().cast()
     }
 
+    fn arg_bytes(&self) -> usize {
+        size_of::<u64>()
+    }
+
     fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         Some(self.memory().clone())
     }
@@ -56,6 +66,10 @@ unsafe impl<T> KernelArg for Slice<T> {
 unsafe impl<T> KernelArg for Buffer<T> {
     fn as_arg(&self) -> *mut c_void {
         (**self).as_arg()
+    }
+
+    fn arg_bytes(&self) -> usize {
+        (**self).arg_bytes()
     }
 
     fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
@@ -80,11 +94,18 @@ pub(crate) trait LaunchWatch: Any + Send + Sync {
     fn launched(&self, spec: &KernelSpec, shape: Launch, captured: bool);
 }
 
+/// Code of a kernel on its device.
+#[derive(Clone)]
+enum Code {
+    Driver { module: Arc<Module>, function: sys::CUfunction },
+    Emulated(Arc<warpbook_emulator::Kernel>),
+}
+
 /// A compiled kernel on a device.
 #[derive(Clone)]
 pub struct Kernel {
-    module: Arc<Module>,
-    function: sys::CUfunction,
+    device: Arc<Inner>,
+    code: Code,
     name: Arc<str>,
     stats: KernelStats,
     spec: KernelSpec,
@@ -135,8 +156,35 @@ impl Kernel {
         stats.blocks_per_multiprocessor = Some(blocks);
         stats.occupancy = Some(occupancy);
         let name = Arc::from(format!("{} in {}", spec.entry, spec.path()));
-        let (spec, tile) = (spec.clone(), tile.clone());
-        Ok(Self { module, function, name, stats, spec, tile, max_threads, watch: None })
+        let (device, spec, tile) = (inner.clone(), spec.clone(), tile.clone());
+        let code = Code::Driver { module, function };
+        Ok(Self { device, code, name, stats, spec, tile, max_threads, watch: None })
+    }
+
+    /// Compiles a kernel for the emulator. Its registers and shared memory are those of machine code for the emulated GPU's architecture.
+    pub(crate) fn emulate(device: &CudaDevice, emulator: &Emulator, spec: &KernelSpec, tile: &Tile) -> Result<Self> {
+        let compiler = device.compiler()?;
+        let ptx = compiler.compile_to_ptx(spec, tile, emulator::VIRTUAL)?;
+        let kernel = emulator.kernel(&ptx, &spec.entry, &spec.path())?;
+        let compiled = compiler.compile(spec, tile, &device.architecture_of(spec))?;
+        let mut stats = compiled.stats_of(&spec.entry).cloned().unwrap_or_default();
+        let shape = device.launch_shape(spec, tile, u64::MAX >> 16);
+        let threads = shape.block.iter().product::<u32>();
+        let (blocks, occupancy) = emulator::fit(threads, stats.static_shared_bytes + shape.dynamic_shared_bytes);
+        stats.block = Some(shape.block);
+        stats.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+        (stats.blocks_per_multiprocessor, stats.occupancy) = (Some(blocks), Some(occupancy));
+        Ok(Self {
+            device: device.0.clone(),
+            code: Code::Emulated(Arc::new(kernel)),
+            name: Arc::from(format!("{} in {}", spec.entry, spec.path())),
+            stats,
+            spec: spec.clone(),
+            tile: tile.clone(),
+            // The emulator knows the kernel's own limit, and refuses a launch beyond it.
+            max_threads: u32::MAX,
+            watch: None,
+        })
     }
 
     /// Returns the kernel with an observer of its launches.
@@ -144,8 +192,15 @@ impl Kernel {
         Self { watch: Some(watch), ..self }
     }
 
-    pub(crate) fn module(&self) -> &Arc<Module> {
-        &self.module
+    /// Its module.
+    ///
+    /// # Errors
+    /// If it is emulated.
+    pub(crate) fn module(&self) -> Result<&Arc<Module>> {
+        match &self.code {
+            Code::Driver { module, .. } => Ok(module),
+            Code::Emulated(_) => Err(Error::NotEmulated("X-rays")),
+        }
     }
 
     /// Numbers from the compiler and the device: registers, shared memory, occupancy.
@@ -169,13 +224,13 @@ impl Kernel {
     /// Shape of a launch over so many items.
     #[must_use]
     pub fn shape(&self, items: u64) -> Launch {
-        over_items(&self.spec, &self.tile, items, self.module.device.info.multiprocessors)
+        over_items(&self.spec, &self.tile, items, self.device.info.multiprocessors)
     }
 
     /// Shape of a launch over the tiles of an `m` x `n` matrix.
     #[must_use]
     pub fn tiles_shape(&self, m: u64, n: u64) -> Launch {
-        over_tiles(&self.spec, &self.tile, m, n, self.module.device.info.multiprocessors)
+        over_tiles(&self.spec, &self.tile, m, n, self.device.info.multiprocessors)
     }
 
     /// Allows launches this much dynamic shared memory a block, beyond the tile's, and counts again how many blocks fit.
@@ -183,12 +238,17 @@ impl Kernel {
     /// # Errors
     /// If it is more than the device has for a block.
     pub fn reserve_shared(&mut self, bytes: u32) -> Result<()> {
-        let device = &self.module.device;
-        device.bind()?;
-        let what = || format!("Asking for {bytes} bytes of shared memory for {}", self.name);
-        self.module.allow_shared(self.function, bytes).map_err(|e| device.error(what(), e))?;
+        let device = &self.device;
         let threads = self.stats.block.map_or(1, |b| b.iter().product::<u32>());
-        let (blocks, occupancy) = fit(device, self.function, threads, bytes)?;
+        let (blocks, occupancy) = match &self.code {
+            Code::Driver { module, function } => {
+                device.bind()?;
+                let what = || format!("Asking for {bytes} bytes of shared memory for {}", self.name);
+                module.allow_shared(*function, bytes).map_err(|e| device.error(what(), e))?;
+                fit(device, *function, threads, bytes)?
+            }
+            Code::Emulated(_) => emulator::fit(threads, self.stats.static_shared_bytes + bytes),
+        };
         self.stats.blocks_per_multiprocessor = Some(blocks);
         self.stats.occupancy = Some(occupancy);
         self.stats.dynamic_shared_bytes = bytes;
@@ -201,7 +261,8 @@ impl Kernel {
     /// # Errors
     /// The driver's errors.
     pub fn resident_clusters(&self, blocks: u32, shape: Launch) -> Result<u32> {
-        let device = &self.module.device;
+        let device = &self.device;
+        let Code::Driver { function, .. } = &self.code else { return Ok(0) };
         device.bind()?;
         if device.info.compute_capability.is_none_or(|cc| cc < (9, 0)) {
             return Ok(0);
@@ -210,7 +271,7 @@ impl Kernel {
             // SAFETY: the function is the live module's.
             let allowed = unsafe {
                 result::function::set_function_attribute(
-                    self.function,
+                    *function,
                     Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
                     1,
                 )
@@ -223,7 +284,7 @@ impl Kernel {
         let config = config(Launch { grid: [blocks, 1, 1], ..shape }, std::ptr::null_mut(), &mut attributes);
         let mut clusters = 0;
         // SAFETY: the pointers are to live values, the function is the live module's.
-        let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const config) };
+        let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, *function, &raw const config) };
         match status.result() {
             Ok(()) => Ok(clusters.unsigned_abs()),
             // The chip does not have this size at all.
@@ -242,7 +303,7 @@ impl Kernel {
     /// The arguments must be those that the kernel declares, in order, and their arrays must live, and be as large as it
     /// assumes, until the launch has ended. A captured launch lasts as long as its graph; the graph itself keeps the kernel, and arrays that are passed as [`Slice`] or [`Buffer`].
     pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
-        let programmatic = self.spec.waits && stream.is_dependent() && self.module.device.has_programmatic_launch();
+        let programmatic = self.spec.waits && stream.is_dependent() && self.device.has_programmatic_launch();
         // SAFETY: the caller's; a kernel that waits needs nothing of its predecessor before that.
         unsafe { self.launch_with(stream, shape, LaunchOptions { programmatic, ..LaunchOptions::default() }, args) }
     }
@@ -269,7 +330,19 @@ impl Kernel {
             why,
             sticky,
         };
-        let device = &self.module.device;
+        let device = &self.device;
+        let (module, function) = match &self.code {
+            Code::Driver { module, function } => (module, *function),
+            Code::Emulated(kernel) => {
+                // SAFETY: an argument is a value of so many bytes without padding, by the contract of its trait.
+                let bytes = |a: &&dyn KernelArg| unsafe { std::slice::from_raw_parts(a.as_arg().cast::<u8>(), a.arg_bytes()) };
+                let arguments: Vec<_> = args.iter().map(|a| emulator::argument(bytes(a))).collect();
+                let emulator = device.emulator().ok_or(Error::NotEmulated("Kernels of another device"))?;
+                return emulator
+                    .launch(kernel, shape, options, &arguments)
+                    .map_err(|fault| Error::Fault { kernel: self.name.to_string(), fault: Box::new(fault) });
+            }
+        };
         device.bind()?;
         let threads = shape.block.iter().product::<u32>();
         if threads > self.max_threads {
@@ -280,14 +353,14 @@ impl Kernel {
         let queueing = stream.queueing()?;
         // SAFETY: the handles are live, the pointers outlive the call, and what they point to is the caller's promise.
         let status = with_pointers(args, |pointers| unsafe {
-            sys::cuLaunchKernelEx(&raw const config, self.function, pointers, std::ptr::null_mut())
+            sys::cuLaunchKernelEx(&raw const config, function, pointers, std::ptr::null_mut())
         });
         status.result().map_err(|e| refused(describe(e), device.note(e)))?;
         if let Some(watch) = &self.watch {
             watch.launched(&self.spec, shape, queueing.is_captured());
         }
         queueing.launched(&self.name, shape, |captured| {
-            captured.keep(self.module.clone() as Keep);
+            captured.keep(module.clone() as Keep);
             self.watch.iter().for_each(|watch| captured.keep(watch.clone() as Keep));
             args.iter().filter_map(|a| a.owner()).for_each(|owner| captured.keep(owner));
         });
@@ -339,7 +412,7 @@ fn fit(device: &Inner, function: sys::CUfunction, threads: u32, dynamic_shared_b
     .map_err(|e| device.error("Asking for the kernel's occupancy", e))?
     .unsigned_abs();
     let most = device
-        .context
+        .context()?
         .attribute(sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)
         .map_err(|e| device.error("Asking for the device's limits", e))?;
     Ok((blocks, f64::from(blocks * threads) / f64::from(most.max(1))))

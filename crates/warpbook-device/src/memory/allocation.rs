@@ -47,6 +47,7 @@ pub(crate) struct Allocation {
 enum Owner {
     /// Another library frees it, in its own time. It is not counted.
     Other,
+    /// The driver, or the emulator.
     Driver,
     /// A library's function frees it, by its address.
     Library(Box<dyn Fn(u64) + Send + Sync>),
@@ -82,6 +83,11 @@ impl Allocation {
     pub(crate) fn uninitialised(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
         device.ensure_free(what, bytes as u64)?;
         let inner = &device.0;
+        if let Some(emulator) = inner.emulator() {
+            let address = emulator.allocate(bytes)?;
+            inner.memory.add(bytes as u64);
+            return Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }));
+        }
         // SAFETY: the context is current (`ensure_free` binds it); CUDA refuses zero bytes, so one is asked for at least.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|e| inner.error("Allocating memory", e))?;
         inner.memory.add(bytes as u64);
@@ -96,6 +102,9 @@ impl Allocation {
     /// Sets every byte of a range, and waits for it.
     pub(crate) fn fill(&self, address: u64, bytes: usize, byte: u8) -> Result<()> {
         assert!(address >= self.address && address + bytes as u64 <= self.address + self.bytes as u64);
+        if let Some(emulator) = self.device.emulator() {
+            return emulator.write(address, &vec![byte; bytes]);
+        }
         self.device.bind()?;
         if bytes > 0 {
             // SAFETY: the range was checked to lie in this allocation.
@@ -108,6 +117,11 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
+        if let (Owner::Driver, Some(emulator)) = (&self.owner, self.device.emulator()) {
+            emulator.free(self.address);
+            self.device.memory.subtract(self.bytes as u64);
+            return;
+        }
         if matches!(self.owner, Owner::Other) || !self.device.may_free() {
             return;
         }

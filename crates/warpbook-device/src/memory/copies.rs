@@ -17,6 +17,9 @@ impl Stream {
     /// # Errors
     /// [`Error::Unsupported`] for a slice of another device; the driver's errors.
     pub fn fill<T: Element>(&self, to: &Slice<T>, byte: u8) -> Result<()> {
+        if self.device.emulator().is_some() {
+            return to.fill_bytes(byte);
+        }
         self.on_device("A fill", to.bytes(), &[to.memory()], || {
             // SAFETY: the range is the slice's, whose memory lives until the fill has ended.
             unsafe { result::memset_d8_async(to.address, byte, to.bytes(), self.raw) }
@@ -29,6 +32,9 @@ impl Stream {
     /// The errors of [`Stream::fill`].
     pub fn fill_value<T: Element>(&self, to: &Slice<T>, value: T) -> Result<()> {
         const { assert!(matches!(size_of::<T>(), 1 | 2 | 4), "elements to be filled have 1, 2 or 4 bytes") };
+        if self.device.emulator().is_some() {
+            return to.write(&vec![value; to.len()]);
+        }
         self.on_device("A fill", to.bytes(), &[to.memory()], || {
             // SAFETY: in each arm that runs, T has the size of the number, and no padding. The range is the slice's, whose memory
             // lives until the fill has ended.
@@ -56,6 +62,9 @@ impl Stream {
     pub fn copy<T: Element>(&self, from: &Slice<T>, to: &Slice<T>) -> Result<()> {
         assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
         assert!(!from.overlaps(to), "the two sides of a copy do not overlap");
+        if self.device.emulator().is_some() {
+            return to.write(&from.to_vec()?);
+        }
         self.on_device("A copy", to.bytes(), &[from.memory(), to.memory()], || {
             // SAFETY: the ranges are the slices', whose memory lives until the copy has ended.
             unsafe { result::memcpy_dtod_async(to.address, from.address, to.bytes(), self.raw) }

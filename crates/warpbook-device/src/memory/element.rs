@@ -18,6 +18,18 @@ macro_rules! elements {
 }
 elements!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16);
 
+/// The bytes of values.
+pub(crate) fn bytes_of<T: Element>(values: &[T]) -> &[u8] {
+    // SAFETY: an element has no padding, and the slice is as long as its values.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// The bytes of values, to be written.
+pub(crate) fn bytes_of_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
+    // SAFETY: as of `bytes_of`; any bytes are values of an element.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
+}
+
 /// An address on the device, as a kernel takes it; it does not keep anything alive. The default is [`DevicePtr::NULL`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(transparent)]

@@ -37,7 +37,7 @@ impl CudaDevice {
         let mut can = 0;
         // SAFETY: both devices come from the driver; the pointer is to a live integer.
         unsafe {
-            sys::cuDeviceCanAccessPeer(&raw mut can, self.0.context.cu_device(), other.0.context.cu_device()).result()
+            sys::cuDeviceCanAccessPeer(&raw mut can, self.0.context()?.cu_device(), other.0.context()?.cu_device()).result()
         }
         .map_err(|e| self.0.error("Asking whether two GPUs can access each other's memory", e))?;
         Ok(can != 0)
@@ -57,7 +57,7 @@ impl CudaDevice {
         for (from, to) in [(self, other), (other, self)] {
             from.0.bind()?;
             // SAFETY: the current context is `from`'s, and the other is live as long as its device.
-            match unsafe { sys::cuCtxEnablePeerAccess(to.0.context.cu_ctx(), 0) } {
+            match unsafe { sys::cuCtxEnablePeerAccess(to.0.context()?.cu_ctx(), 0) } {
                 Code::CUDA_SUCCESS | Code::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
                 Code::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED => return Ok(Route::Host),
                 refused => {
@@ -100,7 +100,7 @@ impl Stream {
             let why = "cannot be captured, since a graph keeps the memory of one device only; queue it each time";
             return Err(Error::Unsupported { what: WHAT.into(), why: why.into() });
         }
-        let contexts = [target.context.cu_ctx(), source.context.cu_ctx()];
+        let contexts = [target.context()?.cu_ctx(), source.context()?.cu_ctx()];
         // SAFETY: the ranges are the slices', of devices whose contexts these are; the memory lives until the copy has ended, as it is lent below.
         unsafe {
             sys::cuMemcpyPeerAsync(to.address, contexts[0], from.address, contexts[1], from.bytes(), self.raw).result()

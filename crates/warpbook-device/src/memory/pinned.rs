@@ -211,7 +211,7 @@ unsafe impl Sync for PinnedMemory {}
 
 impl PinnedMemory {
     fn zeros(device: &Arc<Inner>, bytes: usize) -> Result<Self> {
-        device.bind()?;
+        device.bind_for("Page-locked arrays")?;
         let what = || format!("Allocating {bytes} bytes of page-locked host memory");
         // SAFETY: the context is current; CUDA refuses zero bytes, so one is asked for at least.
         let address =

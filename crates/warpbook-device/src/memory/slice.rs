@@ -1,7 +1,7 @@
 //! Ranges of device memory.
 
 use crate::memory::allocation::Allocation;
-use crate::memory::element::parts_of_arrays;
+use crate::memory::element::{bytes_of, bytes_of_mut, parts_of_arrays};
 use crate::{DevicePtr, Element, Result};
 use cudarc::driver::result;
 use std::marker::PhantomData;
@@ -121,6 +121,9 @@ impl<T: Element> Slice<T> {
             return Ok(());
         }
         let device = &self.memory.device;
+        if let Some(emulator) = device.emulator() {
+            return emulator.write(self.address, bytes_of(values));
+        }
         device.bind()?;
         // SAFETY: both ranges are `bytes()` long, and the values live past the wait.
         unsafe { result::memcpy_htod_async(self.address, values, device.transfers) }
@@ -141,6 +144,9 @@ impl<T: Element> Slice<T> {
             return Ok(());
         }
         let device = &self.memory.device;
+        if let Some(emulator) = device.emulator() {
+            return emulator.read(self.address, bytes_of_mut(values));
+        }
         device.bind()?;
         // SAFETY: both ranges are `bytes()` long, any bytes are values of T, and the values live past the wait.
         unsafe { result::memcpy_dtoh_async(values, self.address, device.transfers) }
@@ -154,6 +160,12 @@ impl<T: Element> Slice<T> {
     /// # Errors
     /// The driver's errors.
     pub fn to_vec(&self) -> Result<Vec<T>> {
+        if let Some(emulator) = self.memory.device.emulator() {
+            // SAFETY: any bytes are values of T, zeros too.
+            let mut values = vec![unsafe { std::mem::zeroed::<T>() }; self.len];
+            emulator.read(self.address, bytes_of_mut(&mut values))?;
+            return Ok(values);
+        }
         self.memory.device.bind()?;
         let mut values = Vec::with_capacity(self.len);
         if self.len > 0 {

@@ -92,7 +92,7 @@ impl TensorMap {
     /// a stride that is not a multiple of 16 bytes, or a box that is too large.
     pub fn of_boxes(device: &CudaDevice, address: DevicePtr, shape: BoxShape<'_>) -> Result<Self> {
         let inner: &Inner = &device.0;
-        inner.bind()?;
+        inner.bind_for("Tensor maps")?;
         let rank = shape.sizes.len();
         let swizzle = match shape.swizzle_bytes {
             64 => sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_64B,

@@ -71,6 +71,7 @@ impl Xray {
     /// # Errors
     /// If another one exists; the compiler's errors.
     pub fn begin(device: &CudaDevice) -> Result<Self> {
+        device.0.bind_for("X-rays")?;
         let spec = sm_clocks();
         let mut clocks = device.kernel(&spec, &spec.tiles[0])?;
         // This is more than half of an SM's shared memory, so no SM takes two blocks.

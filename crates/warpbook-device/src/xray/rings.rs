@@ -103,7 +103,7 @@ impl Marking {
         if !self.is_on() {
             return None;
         }
-        let marks = Marks::of(spec)?;
+        let marks = Marks::for_kernel(spec)?;
         Some(self.load_marked(device, spec, tile, &marks))
     }
 
@@ -116,12 +116,13 @@ impl Marking {
     ) -> Result<Kernel> {
         let compiled = device.compiler()?.compile(&marks.on(spec), tile, &device.architecture_of(spec))?;
         let kernel = Kernel::load(device, spec, tile, &compiled)?;
+        let module = kernel.module()?.clone();
         let mut state = self.lock();
-        let known = state.marked.iter().find(|m| Arc::ptr_eq(&m.module, kernel.module())).cloned();
+        let known = state.marked.iter().find(|m| Arc::ptr_eq(&m.module, &module)).cloned();
         let marked = known.unwrap_or_else(|| {
             let threads = tile.size(warpbook_record::Dim::Threads);
             let new = Arc::new(Marked {
-                module: kernel.module().clone(),
+                module,
                 file: spec.file.to_string(),
                 tile: tile.id.to_string(),
                 marks: marks.clone(),

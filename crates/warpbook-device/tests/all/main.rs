@@ -4,6 +4,7 @@
 mod common;
 mod cublas;
 mod cudnn;
+mod emulator;
 mod graphs;
 mod memory;
 mod nvrtc;

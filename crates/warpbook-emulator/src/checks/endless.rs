@@ -45,7 +45,8 @@ impl EndlessCheck {
 
     /// Says more about a launch that has used up its budget.
     pub(super) fn explain(&self, fault: Fault, kernel: &Kernel) -> Fault {
-        if fault.cause != Cause::Endless {
+        // A branch to itself is told already.
+        if fault.cause != Cause::Endless || fault.thread.is_some() {
             return fault;
         }
         let Some((first, last)) = innermost_loop(kernel, self.at) else { return fault };

@@ -332,7 +332,10 @@ impl RaceCheck {
             thread: moment.identity.thread(*thread),
         };
         let own_verb = ["read", "written", "updated"][kind as usize];
-        let advice = match (other.block == moment.identity.linear_block(), thread / 32 == moment.warp) {
+        let is_own_block = other.block == moment.identity.linear_block();
+        let is_narrow = other.is_for_block || step_is_for_block(moment);
+        let advice = match (is_own_block, thread / 32 == moment.warp) {
+            (false, _) if is_narrow => "An operation of a block's scope orders nothing with other blocks.",
             (true, true) => "Put `__syncwarp()` or `__syncthreads()` between.",
             (true, false) => "Put `__syncthreads()` between.",
             (false, _) => "Blocks run in any order: use atomic operations, or a second launch.",
@@ -344,6 +347,13 @@ impl RaceCheck {
             "{place} is {before} in {other_line} by {them} and {own_verb} here, and nothing orders the two. {advice}"
         );
         Err(Fault { thread: Some(own), ..Fault::new(Cause::Race, message) }.at(moment.step()))
+    }
+}
+
+fn step_is_for_block(moment: &Moment) -> bool {
+    match &moment.step().action {
+        Action::Load(access, _) | Action::Store(access, _) | Action::Atomic { access, .. } => access.is_for_block,
+        _ => false,
     }
 }
 

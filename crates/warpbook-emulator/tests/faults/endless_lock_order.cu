@@ -7,7 +7,7 @@ extern "C" __global__ void k(unsigned* l, unsigned* y) {
     unsigned first = blockIdx.x;
 #endif
     while (atomicCAS(l + first, 0u, 1u) != 0u) {}
-    for (int i = 0; i < 10; ++i) __nanosleep(1);
+    for (int i = 0; i < 150; ++i) __nanosleep(1);
     while (atomicCAS(l + 1 - first, 0u, 1u) != 0u) {}
     atomicAdd(y, 1u);
     atomicExch(l + 1 - first, 0u);

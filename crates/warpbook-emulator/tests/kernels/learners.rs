@@ -5,7 +5,7 @@ use warpbook_emulator::{Argument, Cause, Fault, Kernel, Launch, Module, Order, R
 use warpbook_record::{Grid, KernelSpec, Source, Tile};
 
 /// Compiles a text whose entry is `k`.
-fn kernel(machine: &mut Machine, text: &str) -> Kernel {
+pub fn kernel(machine: &mut Machine, text: &str) -> Kernel {
     let tile = Tile::new("t", &[("THREADS", 64)]);
     let mut spec = KernelSpec::new(Source { path: "mine.cu", text: "" }, "k", &[tile.clone()], Grid::One);
     spec.source = text.to_owned().into();

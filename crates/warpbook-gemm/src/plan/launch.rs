@@ -27,6 +27,10 @@ unsafe impl<T: KernelArg> KernelArg for Keeping<'_, T> {
         self.argument.as_arg()
     }
 
+    fn arg_bytes(&self) -> usize {
+        self.argument.arg_bytes()
+    }
+
     fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         Some(Arc::new(self.kept?.clone()))
     }

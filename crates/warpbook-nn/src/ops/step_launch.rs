@@ -82,6 +82,10 @@ unsafe impl KernelArg for Verdict {
         (&raw const self.args).cast_mut().cast()
     }
 
+    fn arg_bytes(&self) -> usize {
+        size_of_val(&self.args)
+    }
+
     fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.owner.clone()
     }
@@ -190,6 +194,10 @@ pub(crate) struct End {
 unsafe impl KernelArg for End {
     fn as_arg(&self) -> *mut c_void {
         (&raw const self.args).cast_mut().cast()
+    }
+
+    fn arg_bytes(&self) -> usize {
+        size_of_val(&self.args)
     }
 
     fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {

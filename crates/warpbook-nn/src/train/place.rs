@@ -21,7 +21,7 @@ impl Place {
     /// If the precision is not fp32 on the CPU, or neither fp32 nor fp16 on a GPU below compute capability 8.0.
     pub fn new(device: &Device, precision: Precision) -> Result<Self, TrainError> {
         match device {
-            Device::Cuda(device) => {
+            Device::Cuda(device) | Device::Emulator(device) => {
                 precision.check(device.info())?;
                 Ok(Self::Cuda(device.clone(), CudaOptions::new(precision)))
             }
@@ -37,7 +37,7 @@ impl Place {
 impl From<&Device> for Place {
     fn from(device: &Device) -> Self {
         match device {
-            Device::Cuda(device) => Self::Cuda(device.clone(), CudaOptions::new(Precision::Fp32)),
+            Device::Cuda(device) | Device::Emulator(device) => Self::Cuda(device.clone(), CudaOptions::new(Precision::Fp32)),
             Device::Cpu(_) => Self::Cpu,
         }
     }

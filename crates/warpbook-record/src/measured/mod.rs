@@ -4,6 +4,7 @@ pub(crate) mod breakdown;
 pub(crate) mod check;
 pub mod counters;
 pub(crate) mod course;
+pub(crate) mod emulated;
 pub(crate) mod inputs;
 pub(crate) mod measurement;
 pub(crate) mod profiled;

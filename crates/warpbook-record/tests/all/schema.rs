@@ -49,6 +49,35 @@ fn a_peak_of_memory_is_a_count_or_absent() {
     assert!(!validator.is_valid(&with(0.5.into())) && !validator.is_valid(&with((-1).into())));
 }
 
+/// Older records have no emulated rows.
+#[test]
+fn an_emulated_row_has_counts_and_no_time() {
+    let validator = validator();
+    let with = |emulated: Value| {
+        let mut record: Value = serde_json::from_str(&golden()).expect("JSON");
+        let row = &mut record["measurements"][1];
+        row["outcome"] = serde_json::json!({ "status": "skipped", "why": warpbook_record::Emulated::NO_TIME });
+        row["samples_us"] = serde_json::json!([]);
+        row["emulated"] = emulated;
+        record
+    };
+    let counts = serde_json::json!({ "file": "live/mine.cu", "line": 7, "requests": 2, "sectors": 64, "ideal_sectors": 8 });
+    let clean = with(serde_json::json!({ "orders": ["forwards"], "lines": [counts] }));
+    assert_valid(&validator, &clean.to_string());
+    let run = warpbook_record::Run::from_json(clean.to_string().as_bytes()).expect("a record");
+    let row = &run.measurements[1];
+    let line = &row.emulated.as_ref().expect("it was emulated").lines[0];
+    assert_eq!((line.line, line.sectors, line.wavefronts), (7, 64, 0));
+    assert!(row.is_right_in_emulator() && !row.is_valid() && row.median_us().is_none());
+    assert!(run.measurements[0].emulated.is_none() && !run.measurements[0].is_right_in_emulator());
+    let finding = serde_json::json!({ "cause": "race", "message": "Two threads write one word.", "line": 7 });
+    let found = with(serde_json::json!({ "finding": finding }));
+    assert_valid(&validator, &found.to_string());
+    let run = warpbook_record::Run::from_json(found.to_string().as_bytes()).expect("a record");
+    assert!(!run.measurements[1].is_right_in_emulator());
+    assert!(!validator.is_valid(&with(serde_json::json!({ "lines": [{ "sectors": -1 }] }))));
+}
+
 /// If `WARPBOOK_WRITE_SCHEMA` names a file, the schema is written there.
 #[test]
 fn what_a_profiler_found_is_part_of_the_format() {

@@ -1,10 +1,10 @@
-//! The edits that a learner makes to the regression's kernels.
+//! Edits of the regression's kernels by a learner.
 
 use crate::prelude::*;
 use warpbook_kernels::regression::rungs;
 use warpbook_record::nearest;
 
-/// A rung of the regression as a live kernel, to be edited.
+/// Returns a rung of the regression as a live kernel, to be edited.
 ///
 /// # Errors
 /// If there is no such rung, or it has no kernel.
@@ -17,7 +17,8 @@ pub fn variant(rung: &str) -> Result<LiveKernel> {
     LiveKernel::variant(found)
 }
 
-/// Compiles an edited kernel of the regression, checks it, and times it with its rung at 5 M points; without a GPU it is compiled only.
+/// Compiles an edited kernel of the regression, checks it, and times it with its rung at 5 M points; without a GPU it runs in the emulator, at few points
+/// and without a time.
 ///
 /// # Errors
 /// For the reasons of [`Lab::attempt_at`].

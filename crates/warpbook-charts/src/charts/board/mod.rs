@@ -219,7 +219,8 @@ impl<'a> BoardEntry<'a> {
             .measurements
             .iter()
             .filter(|m| {
-                m.problem == *problem && !matches!(m.outcome, Outcome::Skipped { .. }) && !run.repeats_a_rung(m)
+                let ran = m.emulated.is_some() || !matches!(m.outcome, Outcome::Skipped { .. });
+                m.problem == *problem && ran && !run.repeats_a_rung(m)
             })
             .collect();
         let of_kind = |kind: fn(&Rung) -> bool| -> Vec<&'a Measurement> {

@@ -101,6 +101,7 @@ impl CublasLt {
     /// # Errors
     /// The errors of [`Cublas::open`](crate::Cublas::open).
     pub fn open(device: &CudaDevice) -> Result<Self> {
+        device.0.bind_for("Calls of cuBLAS")?;
         let libraries = LOADED.load(Some(device.driver_cuda()))?;
         let raw = libraries.create(&device.0, libraries.lt.create)?;
         let name = Arc::from("of cuBLASLt, which does not tell its shape");

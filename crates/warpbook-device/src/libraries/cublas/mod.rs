@@ -51,6 +51,7 @@ impl Cublas {
     /// # Errors
     /// [`Error::Library`](crate::Error::Library) if there is none, or it does not load or start; if there is too little memory.
     pub fn open(device: &CudaDevice) -> Result<Self> {
+        device.0.bind_for("Calls of cuBLAS")?;
         let libraries = LOADED.load(Some(device.driver_cuda()))?;
         let workspace = device.zeros(WORKSPACE_BYTES)?;
         let handle = libraries.create(&device.0, libraries.calls.create)?;

@@ -49,8 +49,8 @@ impl Cudnn {
     /// # Errors
     /// [`Error::Library`](crate::Error::Library) if there is none, or it does not load or start.
     pub fn open(device: &CudaDevice) -> Result<Self> {
+        device.0.bind_for("Calls of cuDNN")?;
         let library = LOADED.load(Some(device.driver_cuda()))?;
-        device.0.bind()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: the pointer is to a live value; the context is current.
         let status = between_captures(|| unsafe { (library.calls.create)(&raw mut raw) });

@@ -43,8 +43,8 @@ impl Recorder {
     }
 
     fn begin(device: &CudaDevice, calls: bool) -> Result<Self> {
+        device.0.bind_for("Recordings of activity")?;
         let library = LOADED.load(Some(device.driver_cuda()))?;
-        device.0.bind()?;
         let session = Session::start(library, calls)?;
         device.0.extension::<Modules>().keep();
         Ok(Self { session })

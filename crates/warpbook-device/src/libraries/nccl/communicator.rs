@@ -74,6 +74,7 @@ impl Communicator {
     /// [`Error::Library`] if there is no NCCL; NCCL's errors; if the other ranks do not come within the limit. A call that is still waiting for them is then left
     /// to its thread, so that the process had better end.
     pub fn new(device: &CudaDevice, id: NcclId, (rank, world): (usize, usize), limit: Duration) -> Result<Self> {
+        device.0.bind_for("Collectives of NCCL")?;
         let nccl = LOADED.load(Some(device.driver_cuda()))?;
         let calls = nccl.clone();
         let [count, number] = [world, rank].map(|n| c_int::try_from(n).unwrap_or(c_int::MAX));

@@ -111,6 +111,7 @@ impl Pool {
     /// # Errors
     /// If the device does not have enough memory.
     pub fn array<T: Element>(&self, len: usize) -> Result<Pooled<T>> {
+        self.0.device.0.bind_for("Pools of memory")?;
         let bytes = len.saturating_mul(size_of::<T>()) as u64;
         let what = || format!("{len} {}", std::any::type_name::<T>());
         let (memory, place) = self.0.change(|state| state.place(&self.0.device, bytes, what))?;

@@ -2,7 +2,7 @@ use crate::display::html::{Facts, escape, heading, note, printable};
 use crate::display::{KernelView, Show, figures};
 use warpbook_charts::draw;
 use warpbook_lab::{Attempt, Compilation};
-use warpbook_record::{KernelStats, Measurement, Outcome};
+use warpbook_record::{Check, KernelStats, Measurement, Outcome};
 
 /// Returns the figures of the compiler and the device about a kernel.
 fn facts(attempt: &Attempt) -> Facts {
@@ -29,7 +29,7 @@ fn facts(attempt: &Attempt) -> Facts {
         .maybe("occupancy", resident)
 }
 
-/// The verdict on an unchanged kernel: its being right is not the learner's success.
+/// Verdict on an unchanged kernel: that it is right is not the learner's success.
 const UNCHANGED: &str =
     "Unchanged: nothing was tried. This is the rung's own kernel with its own sizes; edit it, and try again.";
 
@@ -37,22 +37,33 @@ const UNCHANGED: &str =
 fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     match &m.outcome {
         Outcome::Measured if attempt.is_unchanged() => UNCHANGED.into(),
+        Outcome::Skipped { .. } if attempt.is_unchanged() && m.emulated.is_some() => UNCHANGED.into(),
         Outcome::Skipped { why } if attempt.is_unchanged() => format!("{UNCHANGED} It was not run: {why}."),
-        Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| {
-            format!(
-                "Right: at {} its largest error is {:.1e} and the tolerance {:.1e}. The reference is {}.",
-                attempt.problem().label,
-                c.max_rel_error,
-                c.tolerance,
-                c.reference
-            )
-        }),
+        Outcome::Skipped { .. } if m.emulated.is_some() => format!(
+            "{} {IN_EMULATOR}",
+            m.check.as_ref().map_or_else(String::new, |c| right(attempt, c))
+        ),
+        Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| right(attempt, c)),
         Outcome::Skipped { why } => format!("It compiles; it was not run: {why}."),
         Outcome::Failed { error } => error.clone(),
     }
 }
 
-/// Returns a sentence on the speed, compared with what was timed with it.
+/// Sentence after the verdict on a kernel that was right in the emulator.
+const IN_EMULATOR: &str = "It ran in the emulator, which has no times: a GPU tells how fast it is.";
+
+/// Returns the verdict on a right kernel.
+fn right(attempt: &Attempt, check: &Check) -> String {
+    format!(
+        "Right: at {} its largest error is {:.1e} and the tolerance {:.1e}. The reference is {}.",
+        attempt.problem().label,
+        check.max_rel_error,
+        check.tolerance,
+        check.reference
+    )
+}
+
+/// Returns a sentence on the speed, compared with the rungs that were timed with it.
 fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     let us = m.median_us().filter(|_| m.is_valid())?;
     let others =
@@ -68,7 +79,7 @@ fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     Some(format!("{}{rate}{against}.", figures::time(us)))
 }
 
-/// Their times in one chart, best read with the ladder below.
+/// Draws the times of all in one chart, best read with the ladder below.
 fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
     let several = attempt.run().measurements.iter().filter(|m| m.is_valid()).count() > 1;
     if several && attempt.is_right() && !attempt.is_unchanged() {
@@ -88,8 +99,8 @@ impl Show for Attempt {
         let said = escape(&verdict(self, m));
         let said = match m.outcome {
             Outcome::Failed { .. } => format!("<div class=\"wb-error\" role=\"alert\">{said}</div>"),
-            Outcome::Skipped { .. } => note(&verdict(self, m)),
-            Outcome::Measured => format!("<p>{said}</p>"),
+            Outcome::Skipped { .. } if m.emulated.is_none() => note(&verdict(self, m)),
+            Outcome::Skipped { .. } | Outcome::Measured => format!("<p>{said}</p>"),
         };
         let speed = speed(self, m).map_or_else(String::new, |s| format!("<p>{}</p>", escape(&s)));
         let chart = comparison(self).map_or_else(String::new, |c| c.html());
@@ -115,7 +126,7 @@ mod tests {
 
     use warpbook_experiments::Attempts;
 
-    /// Needs NVRTC and no GPU.
+    /// Tries a kernel; this needs NVRTC and no GPU, as it runs in the emulator.
     fn attempted(live: &LiveKernel) -> Attempt {
         let attempt = Lab::open("cpu").unwrap().attempt(live).unwrap();
         assert!(!attempt.text().contains("NVRTC"), "{}", attempt.text());
@@ -135,17 +146,18 @@ mod tests {
     }
 
     #[test]
-    fn without_a_gpu_the_compiler_is_heard() {
-        let live = LiveKernel::of("05_register_2d").unwrap().named("big").size("TM", 8);
+    fn without_a_gpu_a_kernel_runs_in_the_emulator() {
+        let live = LiveKernel::of("05_register_2d").unwrap().named("big").size("STAGES", 1);
         let attempt = attempted(&live);
         for form in [attempt.text(), attempt.html()] {
             assert!(form.contains("05_register_2d+big") && form.contains("registers a thread"), "{form}");
-            assert!(form.contains("none") && form.contains("not run: needs a GPU of compute capability 7.5"), "{form}");
+            assert!(form.contains("Right: at 96") && form.contains("It ran in the emulator"), "{form}");
+            assert!(![" us", " ms", "FLOP/s", "as fast as"].iter().any(|time| form.contains(time)), "{form}");
         }
         let stats = &attempt.measurement().unwrap().kernels[0];
-        assert!(stats.registers > 64 && stats.file == "live/big.cu");
+        assert!(stats.registers > 64 && stats.file == "live/big.cu" && stats.architecture == "sm_80");
         assert_eq!(attempt.run().sources["live/big.cu"], live.text());
-        // With fewer registers than values it spills.
+        // The kernel spills, as it has fewer registers than values.
         let tight = LiveKernel::of("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
         assert!(attempted(&tight).text().contains("more values than registers"));
     }
@@ -163,10 +175,7 @@ mod tests {
             let attempt = attempted(&live);
             assert!(attempt.is_unchanged(), "{}", live.text());
             for form in [attempt.text(), attempt.html()] {
-                assert!(
-                    form.contains("Unchanged: nothing was tried.") && form.contains("not run: needs a GPU"),
-                    "{form}"
-                );
+                assert!(form.contains("Unchanged: nothing was tried.") && !form.contains("Right:"), "{form}");
             }
             let mut run = attempt;
             run.run.measurements[0].outcome = Outcome::Measured;
@@ -203,7 +212,7 @@ mod tests {
         let live = LiveKernel::of("01_naive").unwrap().source("__global__ void other() {}");
         let attempt = attempted(&live);
         assert!(attempt.text().contains("defines no kernel"), "{}", attempt.text());
-        // What a static_assert says comes from the kernel's own text.
+        // The message of a static_assert comes from the kernel's own text.
         let uneven = LiveKernel::of("02_coalesced").unwrap().size("THREADS", 200);
         assert!(attempted(&uneven).text().contains("one thread for each element of the tile"));
     }
@@ -216,7 +225,7 @@ mod tests {
         let both = attempt.merged_into(&ladder).unwrap();
         assert_eq!(both.rungs.len(), ladder.rungs.len() + 1);
         assert!(both.sources.contains_key("live/ours.cu"));
-        // Again: it takes the place of the first.
+        // The second merge replaces the first.
         assert_eq!(attempt.merged_into(&both).unwrap(), both);
     }
 

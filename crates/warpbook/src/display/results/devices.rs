@@ -17,7 +17,7 @@ fn range((low, high): (u32, u32), unit: &str) -> String {
     if low == high { format!("{low} {unit}") } else { format!("{low} to {high} {unit}") }
 }
 
-/// Clocks in a few words, as "1980 MHz, memory 3201 MHz, 512 W, 41 °C; held down by: power cap".
+/// Describes clocks in a few words: "1980 MHz, memory 3201 MHz, 512 W, 41 °C; held down by: power cap".
 fn clocks(c: &ClockReport) -> String {
     let mut parts = Vec::new();
     parts.extend(c.sm_mhz.map(|r| range(r, "MHz")));
@@ -32,7 +32,7 @@ fn clocks(c: &ClockReport) -> String {
 }
 
 fn facts(d: &DeviceInfo) -> Facts {
-    let gpu = d.kind == DeviceKind::Cuda;
+    let gpu = matches!(d.kind, DeviceKind::Cuda | DeviceKind::Emulator);
     Facts::new()
         .add("chosen as", d.selector())
         .add("memory", figures::bytes(d.memory_bytes))
@@ -72,6 +72,7 @@ fn lab_facts(lab: &Lab) -> Facts {
     let plural = if bench.warmup == 1 { "" } else { "s" };
     let timing =
         format!("{} warm-up{plural}, then up to {} samples within {} s", bench.warmup, bench.samples, bench.budget_s);
+    let timing = if lab.is_emulated() { "none: the emulator has no times".into() } else { timing };
     Facts::new()
         .add("device", format!("{} ({})", info.name, info.selector()))
         .maybe("compute capability", capability(info))

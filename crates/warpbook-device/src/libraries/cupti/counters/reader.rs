@@ -65,13 +65,14 @@ impl Counters {
     /// # Errors
     /// The errors of [`Recorder::find`], and [`Error::NotCounted`] with what is missing: rights, a later CUPTI, a GPU that has counters.
     pub fn open(device: &CudaDevice) -> Result<Self> {
+        device.0.bind_for("Hardware counters")?;
         let (version, path) = Recorder::find(Some(device.driver_cuda()))?;
         let only = Only::claim()?;
         device.0.bind()?;
         let library = Profiler::open(&path)?;
         library.initialize()?;
         let found =
-            library.ensure_supported(device.0.context.cu_device()).and_then(|()| library.chip(device.info().index));
+            library.ensure_supported(device.0.context()?.cu_device()).and_then(|()| library.chip(device.info().index));
         match found {
             Ok(chip) => Ok(Self { library, device: device.clone(), chip, version, _only: only }),
             Err(why) => {
@@ -141,7 +142,7 @@ impl Counters {
         if metrics.is_empty() {
             return Err(Error::NotCounted { why: format!("{} has none of these metrics", self.chip()) });
         }
-        let context = self.device.0.context.cu_ctx().cast::<c_void>();
+        let context = self.device.0.context()?.cu_ctx().cast::<c_void>();
         let pass = |step| {
             match step {
                 Step::Before => before()?,

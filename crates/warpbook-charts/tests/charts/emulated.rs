@@ -1,0 +1,111 @@
+//! Rows of the emulator in every chart: they are listed, and have no bar.
+
+use crate::common::{QUANTITIES, check_layout, check_svg, check_table};
+use crate::{comparisons, sample};
+use warpbook_charts::*;
+use warpbook_record::{ChartKind, Check, Dtype, Emulated, LineCounts, Measurement, Problem, Run};
+
+/// Records that have each kind of chart between them.
+fn records() -> Vec<(Run, Problem)> {
+    let main = |run: Run| (run.clone(), run.main_problem().unwrap().clone());
+    vec![
+        (sample::full(), sample::problem(5_000_000)),
+        (sample::products(), sample::cube(4096, Dtype::Bf16)),
+        main(sample::softmax()),
+        main(sample::precisions()),
+        main(sample::trained()),
+        (sample::recorded(), sample::problem(5_000_000)),
+        main(sample::xrayed()),
+    ]
+}
+
+fn emulated(rung: &str, problem: &Problem) -> Measurement {
+    let check = Check::compare("f64 on the CPU", &[(2.999, 3.0)], 1.0, 1e-3);
+    let line = LineCounts { file: "live/mine.cu".into(), line: 7, requests: 2, sectors: 64, ..LineCounts::default() };
+    let found = Emulated { orders: vec!["forwards".into()], lines: vec![line], ..Emulated::default() };
+    Measurement::emulated(rung, problem.clone(), check, found)
+}
+
+/// Returns the record with a rung of its own that only the emulator has run, at all problems.
+fn with_emulated(run: &Run) -> Run {
+    let mut run = run.clone();
+    let mut rung = run.rungs.iter().find(|r| !r.kernels().is_empty()).unwrap_or(&run.rungs[0]).clone();
+    (rung.id, rung.title) = ("emulated+mine".into(), "mine".into());
+    let problems: Vec<Problem> = run.problems().into_iter().cloned().collect();
+    run.measurements.extend(problems.iter().map(|p| emulated(&rung.id, p)));
+    run.rungs.push(rung);
+    run
+}
+
+/// Returns the values of the marks of a rung.
+fn values(chart: &Chart, rung: &str) -> Vec<String> {
+    let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();
+    let of_rung = |n: &roxmltree::Node<'_, '_>| n.ancestors().any(|a| a.attribute("data-rung") == Some(rung));
+    let marks = document.descendants().filter(|n| n.has_attribute("data-value") && of_rung(n));
+    marks.filter_map(|n| n.attribute("data-value").map(str::to_owned)).collect()
+}
+
+#[test]
+fn an_emulated_row_is_in_no_chart_of_times() {
+    let mut drawn = Vec::new();
+    for (plain, problem) in records() {
+        let run = with_emulated(&plain);
+        for kind in ChartKind::ALL {
+            let (before, after) = (draw().chart(&plain, &problem, kind), draw().chart(&run, &problem, kind));
+            assert_eq!(before.is_ok(), after.is_ok(), "{kind:?} of {}: {after:?}", run.title);
+            let Ok(chart) = after else { continue };
+            // These two show one run in detail, and no rows.
+            if !matches!(kind, ChartKind::Timeline | ChartKind::Xray) {
+                check_svg(&chart);
+                check_layout(&chart);
+            }
+            assert_eq!(values(&chart, "emulated+mine"), [""; 0], "{kind:?} of {}", run.title);
+            drawn.push(kind);
+        }
+        for quantity in QUANTITIES {
+            if let Ok(chart) = draw().ladder(&run, &problem, quantity) {
+                check_svg(&chart);
+                assert_eq!(values(&chart, "emulated+mine"), [""; 0], "{quantity:?} of {}", run.title);
+            }
+        }
+        check_table(&LadderTable::of(&run, &problem));
+    }
+    // A kind is missing where no sample has its chart.
+    let missing: Vec<ChartKind> = ChartKind::ALL.into_iter().filter(|kind| !drawn.contains(kind)).collect();
+    assert_eq!(missing, [ChartKind::Other]);
+}
+
+#[test]
+fn a_ladder_lists_an_emulated_row() {
+    let (run, problem) = (with_emulated(&sample::products()), sample::cube(4096, Dtype::Bf16));
+    let bars = |run: &Run| draw().ladder(run, &problem, Quantity::Time).unwrap().svg.as_str().matches("<rect").count();
+    let chart = draw().ladder(&run, &problem, Quantity::Time).unwrap();
+    assert!(chart.svg.as_str().contains("skipped: emulated: no time"), "{}", chart.svg.as_str());
+    assert_eq!(bars(&run), bars(&sample::products()));
+    let mut alone = run.clone();
+    alone.measurements.retain(|m| m.emulated.is_some());
+    let chart = draw().ladder(&alone, &problem, Quantity::Time).unwrap();
+    assert!(chart.description.contains("none has a valid figure"), "{}", chart.description);
+    assert_ne!(run.fastest(&problem).map(|m| &*m.rung), Some("emulated+mine"));
+}
+
+#[test]
+fn comparisons_and_boards_list_an_emulated_row() {
+    let (one, two) = (sample::products(), with_emulated(&sample::products()));
+    let compared = Comparison::of(&[&two, &two]).unwrap().at(&sample::cube(4096, Dtype::Bf16));
+    comparisons::check(&compared);
+    let row = compared.rows.iter().find(|r| r.rung == "emulated+mine").expect("the row is listed");
+    assert!(row.cells.iter().all(|c| c.us.is_none() && c.verdict.is_none()), "{row:?}");
+    comparisons::check(&Comparison::of(&[&one, &two]).unwrap());
+    let mut alone = two.clone();
+    alone.author = Some("Ada".into());
+    alone.measurements.retain(|m| m.emulated.is_some());
+    let mut timed = one.clone();
+    timed.author = Some("Bob".into());
+    let board = Board::of(&[("a", &alone), ("b", &timed)]);
+    let task = board.tasks.iter().find(|t| *t.problem == sample::cube(4096, Dtype::Bf16)).unwrap();
+    let ada = task.unchecked().find(|e| e.person == "Ada").expect("she is listed");
+    assert!(ada.best.is_none() && ada.missing.join(" ").contains("emulated: no time"), "{ada:?}");
+    assert!(task.ranked().all(|(e, ..)| e.person == "Bob"));
+    check_svg(&draw().ranking(task).unwrap());
+}

@@ -1,0 +1,174 @@
+//! What a verdict returns, and correct kernels that no check may accuse.
+
+use crate::learners::kernel;
+use crate::machine::{Machine, real};
+use warpbook_emulator::{Argument, Fault, Launch, LineCounts, Verdict};
+
+/// The verdict on a text whose entry is `k`.
+fn verdict(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
+    let kernel = kernel(machine, text);
+    machine.gpu.verdict(&kernel, launch, arguments)
+}
+
+/// The verdict on `k(unsigned* x, unsigned* y)`, both with 256 numbers, of which y's are zero.
+fn verdict_on(body: &str, blocks: u32, threads: u32) -> Result<Verdict, Fault> {
+    let mut machine = Machine::default();
+    let x = machine.put(&(0..256u32).map(|i| i * 7 % 61).collect::<Vec<_>>());
+    let y = machine.put(&[0u32; 256]);
+    let text =
+        format!("extern \"C\" __global__ void k(unsigned* x, unsigned* y) {{\nunsigned t = threadIdx.x;\n{body}\n}}\n");
+    let launch = Launch { budget: 1_000_000, ..Launch::new(blocks, threads) };
+    verdict(&mut machine, &text, &launch, &[x, y])
+}
+
+#[test]
+fn correct_kernels_are_not_accused() {
+    let kernels = [
+        ("stores of the same value", 3, 64, "if (x[t] > 5) y[0] = 1;"),
+        (
+            "a maximum whose start is not set",
+            1,
+            32,
+            "float best; bool any = false;\n#pragma unroll 1\nfor (int i = 0; i < 8; ++i) {\nfloat v = x[(t + i) % 256];\n\
+             if (v > 3.0f && (!any || v > best)) best = v, any = true;\n}\nif (any) y[t] = best;",
+        ),
+        (
+            "warps that hand on through a named barrier",
+            1,
+            96,
+            "__shared__ unsigned s[32];\nif (t < 32) { s[t] = x[t]; asm volatile(\"bar.arrive 1, 64;\" ::: \"memory\"); }\n\
+             else if (t < 64) { asm volatile(\"bar.sync 1, 64;\" ::: \"memory\"); y[t] = s[63 - t]; }",
+        ),
+        (
+            "halves of a warp that exchange",
+            1,
+            32,
+            "__shared__ unsigned s[32];\nunsigned half = t < 16 ? 0xffffu : 0xffff0000u;\ns[t] = x[t];\nif (t < 16) {\n__syncwarp(half);\n\
+             y[t] = s[15 - t];\n} else {\n__syncwarp(half);\ny[t] = s[47 - t] + 1;\n}\n__syncwarp();\ny[32 + t] = s[31 - t];",
+        ),
+        (
+            "a lock with fences",
+            4,
+            1,
+            "while (atomicCAS(y + 9, 0u, 1u) != 0u) {}\n__threadfence();\ny[0] += 1;\n__threadfence();\natomicExch(y + 9, 0u);",
+        ),
+        (
+            "a flag that is released and acquired",
+            2,
+            32,
+            "unsigned flag = 0;\nif (blockIdx.x == 0) {\ny[t] = x[t];\n__syncthreads();\n\
+             if (t == 0) asm volatile(\"st.release.gpu.u32 [%0], 1;\" :: \"l\"(y + 255) : \"memory\");\n} else {\n\
+             if (t == 0) do asm volatile(\"ld.acquire.gpu.u32 %0, [%1];\" : \"=r\"(flag) : \"l\"(y + 255) : \"memory\"); while (flag == 0);\n\
+             __syncthreads();\ny[32 + t] = y[31 - t];\n}",
+        ),
+        (
+            "a volatile flag between warps",
+            1,
+            64,
+            "__shared__ volatile unsigned flag;\n__shared__ unsigned s[32];\nif (t == 0) flag = 0;\n__syncthreads();\nif (t < 32) {\n\
+             s[t] = x[t];\n__threadfence_block();\n__syncwarp();\nif (t == 0) { __threadfence_block(); flag = 1; }\n} else {\n\
+             while (flag == 0) {}\n__threadfence_block();\ny[t] = s[63 - t];\n}",
+        ),
+        (
+            "groups of lanes with equal values",
+            1,
+            32,
+            "unsigned same = __match_any_sync(~0u, t % 3);\ny[t] = __reduce_add_sync(same, t);",
+        ),
+        ("lanes that exit before others shuffle", 1, 32, "if (t >= 24) return;\ny[t] = __shfl_xor_sync(~0u, x[t], 1);"),
+        (
+            "a sum over blocks in the last one",
+            4,
+            32,
+            "__shared__ bool is_last;\ny[blockIdx.x * 32 + t] = x[t];\n__syncthreads();\nif (t == 0) {\n__threadfence();\n\
+             is_last = atomicAdd(y + 255, 1u) == 3;\n__threadfence();\n}\n__syncthreads();\n\
+             if (is_last) y[128 + t] = y[t] + y[32 + t] + y[64 + t] + y[96 + t];",
+        ),
+        (
+            "bytes of a word that several threads write",
+            1,
+            64,
+            "__shared__ unsigned char s[64];\ns[t] = x[t];\n__syncthreads();\nif (t < 16) y[t] = ((unsigned*)s)[t];",
+        ),
+    ];
+    let accused = kernels.iter().filter_map(|(name, blocks, threads, body)| {
+        let fault = verdict_on(body, *blocks, *threads).err()?;
+        Some(format!("{name}: {:?}: {fault}", fault.cause))
+    });
+    let accused: Vec<String> = accused.collect();
+    assert!(accused.is_empty(), "{}", accused.join("\n"));
+}
+
+#[test]
+fn stores_of_the_same_value_are_noted() {
+    let verdict = verdict_on("if (x[t] > 5) y[3] = 1;", 2, 64).unwrap();
+    let [note] = verdict.notes.as_slice() else { panic!("{:?}", verdict.notes) };
+    assert_eq!(note.place.as_ref().map(|place| place.line), Some(3));
+    assert!(note.message.contains("write the same value to element 3 of argument 2"), "{}", note.message);
+}
+
+#[test]
+fn results_are_those_of_one_run_and_a_fault_leaves_memory_alone() {
+    let mut machine = Machine::default();
+    let x = machine.put(&[1u32; 64]);
+    let text = "extern \"C\" __global__ void k(unsigned* x, unsigned n) { if (threadIdx.x < n) x[threadIdx.x] += 2; }";
+    verdict(&mut machine, text, &Launch::new(1, 96), &[x.clone(), Argument::U32(64)]).unwrap();
+    assert_eq!(machine.get::<u32>(&x, 64), [3; 64]);
+    verdict(&mut machine, text, &Launch::new(1, 96), &[x, Argument::U32(65)]).unwrap_err();
+}
+
+#[test]
+fn a_kernel_after_another_sees_what_that_one_wrote() {
+    let mut machine = Machine::default();
+    let (x, y) = (machine.room::<u32>(64), machine.room::<u32>(64));
+    let half = "extern \"C\" __global__ void k(unsigned* x, unsigned* y) { if (threadIdx.x < 32) x[threadIdx.x] = 1; }";
+    let copy = "extern \"C\" __global__ void k(unsigned* x, unsigned* y) { y[threadIdx.x] = x[threadIdx.x]; }";
+    let arguments = [x, y];
+    verdict(&mut machine, half, &Launch::new(1, 64), &arguments).unwrap();
+    verdict(&mut machine, copy, &Launch::new(1, 32), &arguments).unwrap();
+    let fault = verdict(&mut machine, copy, &Launch::new(1, 64), &arguments).unwrap_err();
+    assert_eq!(fault.thread.map(|thread| thread.thread), Some([32, 0, 0]), "{fault}");
+}
+
+/// The counts of a body's line, which is the third of the text.
+fn counts(body: &str, threads: u32) -> LineCounts {
+    let verdict = verdict_on(body, 1, threads).unwrap_or_else(|e| panic!("{e}"));
+    let found = verdict.counts.lines.iter().find(|line| line.line == 3);
+    found.unwrap_or_else(|| panic!("{:?}", verdict.counts)).clone()
+}
+
+#[test]
+fn counts_are_those_of_the_accesses() {
+    let copy = counts("y[t] = x[t];", 64);
+    assert_eq!((copy.global_requests, copy.global_sectors, copy.global_ideal), (4, 16, 16));
+    assert_eq!(copy.global_bytes, 2 * 64 * 4);
+    let strided = counts("y[t] = x[t * 8];", 32);
+    assert_eq!((strided.global_requests, strided.global_sectors, strided.global_ideal), (2, 36, 8));
+    let wide = counts("((uint4*)y)[t] = ((const uint4*)x)[t];", 32);
+    assert_eq!((wide.global_requests, wide.global_sectors, wide.global_ideal), (2, 32, 32));
+    let shared = counts("__shared__ unsigned s[1024]; s[t * 32] = t; __syncwarp(); y[t] = s[t * 32];", 32);
+    assert_eq!((shared.shared_requests, shared.shared_wavefronts, shared.shared_ideal), (2, 64, 2));
+    let parted = counts("if (t % 32 < 8) atomicAdd(y + t % 4, x[t]);", 64);
+    assert_eq!((parted.divergent_branches, parted.atomics, parted.lanes_on_one_address), (2, 2, 4));
+    assert!(parted.mean_lanes() > 8.0 && parted.mean_lanes() < 32.0, "{}", parted.mean_lanes());
+    let local = counts(
+        "unsigned own[8];\n#pragma unroll 1\nfor (int i = 0; i < 8; ++i) own[i] = x[i] + t; y[t] = own[x[t] % 8];",
+        32,
+    );
+    assert_eq!(local.local_bytes, 0);
+}
+
+#[test]
+fn a_table_shows_the_counts_next_to_the_source() {
+    let mut machine = Machine::default();
+    let (x, y) = (machine.put(&real(64, 1)), machine.room::<f32>(64));
+    let text = "extern \"C\" __global__ void k(const float* x, float* y) {\n    y[threadIdx.x] = x[threadIdx.x];\n}\n";
+    let counts = verdict(&mut machine, text, &Launch::new(1, 64), &[x, y]).unwrap().counts;
+    let file = &counts.lines.iter().find(|line| line.line == 2).unwrap().file;
+    let table = counts.table(file, text);
+    let row = table.lines().nth(2).unwrap();
+    assert!(
+        row.contains("32.0") && row.contains("16/16") && row.ends_with("y[threadIdx.x] = x[threadIdx.x];"),
+        "{table}"
+    );
+}

@@ -1,0 +1,203 @@
+//! Attempts in the emulator: a learner's kernel is right or wrong, with the cause, and has no time.
+
+use std::time::Instant;
+use warpbook_device::{Buffer, CudaDevice, Stream};
+use warpbook_experiments::{Attempts, Guide, Regression};
+use warpbook_lab::experiment::{Candidate, Details, Prepared, Trials, on_gpu};
+use warpbook_lab::{Attempt, Experiment, Lab, LiveKernel, Plan, Result};
+use warpbook_record::{
+    Check, DeviceKind, Dtype, Grid, KernelSpec, Measurement, Outcome, Problem, Run, Rung, Source, Tile, TimedBy, count,
+};
+
+/// A machine without a GPU, where attempts use the emulator by themselves.
+fn lab() -> Lab {
+    Lab::open("cpu").unwrap()
+}
+
+/// A kernel with one more line, so that something was tried.
+fn tried(live: LiveKernel) -> LiveKernel {
+    let text = format!("{}\nconstexpr int TRIED = 1;\n", live.text());
+    live.source(text)
+}
+
+fn rung(experiment: &dyn Experiment, id: &str) -> Rung {
+    experiment.rungs().into_iter().find(|rung| rung.id == id).unwrap_or_else(|| panic!("{id}"))
+}
+
+fn attempt_at(experiment: &dyn Experiment, live: &LiveKernel) -> Attempt {
+    lab().attempt_at(experiment, &experiment.problems()[0], live).unwrap()
+}
+
+/// The row of an attempt, whose record has no time anywhere.
+fn row(attempt: &Attempt) -> &Measurement {
+    let run = attempt.run();
+    assert_eq!(run.environment.device.kind, DeviceKind::Emulator);
+    assert_eq!(run.policy.timed_by, TimedBy::Nothing);
+    assert!(run.measurements.iter().all(|m| m.samples_us.is_empty() && m.wall_us.is_empty() && m.samples_total == 0));
+    assert!(run.parts.is_empty() && run.spans.is_empty() && run.peaks.bandwidth.is_empty());
+    assert_eq!(Run::from_json(run.to_json().unwrap().as_bytes()).unwrap().measurements, run.measurements);
+    attempt.measurement().expect("a row")
+}
+
+fn assert_right(name: &str, attempt: &Attempt) {
+    let m = row(attempt);
+    assert!(attempt.is_right() && !m.is_valid(), "{name}: {m:?}");
+    assert_eq!(m.outcome, Outcome::Skipped { why: "emulated: no time".into() }, "{name}");
+    assert!(m.check.as_ref().is_some_and(|c| c.passed) && m.emulated.is_some(), "{name}: {m:?}");
+}
+
+#[test]
+fn products_are_right_in_the_emulator() {
+    let rungs =
+        ["01_naive", "02_coalesced", "03_shared_tile", "04_register_1d", "05_register_2d", "06_vectorised", "07_warp_tile"];
+    for id in rungs {
+        let live = tried(LiveKernel::of(id).unwrap());
+        let begun = Instant::now();
+        assert_right(id, &lab().attempt(&live).unwrap());
+        println!("{id}: {:.2} s", begun.elapsed().as_secs_f64());
+    }
+}
+
+#[test]
+fn descents_are_right_in_the_emulator() {
+    let descent = Regression::new();
+    for id in ["01_unfused", "02_fused", "05_persistent", "06_on_chip"] {
+        let begun = Instant::now();
+        let live = tried(LiveKernel::variant(&rung(&descent, id)).unwrap());
+        assert_right(id, &attempt_at(&descent, &live));
+        println!("{id}: {:.2} s", begun.elapsed().as_secs_f64());
+    }
+}
+
+#[test]
+fn the_guide_s_kernels_are_right_in_the_emulator() {
+    for (pair, ids) in [
+        ("coalescing", ["01_strided", "02_coalesced"]),
+        ("bank-conflicts", ["02_shared_tile", "03_padded"]),
+        ("divergence", ["01_divergent", "02_uniform"]),
+    ] {
+        let guide = Guide::pair(pair).unwrap();
+        for id in ids {
+            let begun = Instant::now();
+            let live = tried(LiveKernel::variant(&rung(&guide, id)).unwrap());
+            assert_right(id, &attempt_at(&guide, &live));
+            println!("{pair}/{id}: {:.2} s", begun.elapsed().as_secs_f64());
+        }
+    }
+}
+
+#[test]
+fn a_wrong_product_is_told_with_its_cause() {
+    let wrong = LiveKernel::of("02_coalesced").unwrap().replacing("sum = 0.0f", "sum = 1.0f").unwrap();
+    let attempt = lab().attempt(&wrong).unwrap();
+    let error = attempt.error().expect("it is wrong");
+    assert!(error.contains("elements are wrong. The first is C[0][0]"), "{error}");
+    assert!(!attempt.is_right() && row(&attempt).emulated.is_none());
+}
+
+#[test]
+fn a_fault_is_told_with_its_line() {
+    let store = "epilogue.store(c, row, column, ldc, sum);";
+    let live = LiveKernel::of("01_naive").unwrap();
+    let live = live.replacing(store, &format!("{store}\n    c[(row + 100000) * ldc + column] = sum;")).unwrap();
+    let text = live.text().to_owned();
+    let attempt = lab().attempt(&live).unwrap();
+    let error = attempt.error().expect("it writes outside");
+    let finding = row(&attempt).emulated.as_ref().and_then(|e| e.finding.clone()).unwrap_or_else(|| panic!("{error}"));
+    let line = text.lines().position(|l| l.contains("100000")).unwrap() + 1;
+    assert_eq!((finding.cause.as_str(), finding.line), ("out_of_bounds", u32::try_from(line).ok()), "{error}");
+    assert!(error.contains("live/mine.cu") && finding.file.as_deref() == Some("live/mine.cu"), "{error}");
+}
+
+#[test]
+fn what_is_not_emulated_is_skipped_with_the_reason() {
+    let reason = |attempt: &Attempt| match &row(attempt).outcome {
+        Outcome::Skipped { why } => why.clone(),
+        other => panic!("{other:?}"),
+    };
+    let hopper = tried(LiveKernel::of("11_wgmma_tma").unwrap());
+    let attempt = lab().attempt(&hopper).unwrap();
+    assert!(reason(&attempt).contains("needs") && attempt.compiles(), "{}", reason(&attempt));
+    let descent = Regression::new();
+    let graph = tried(LiveKernel::variant(&rung(&descent, "04_fused_graph")).unwrap());
+    assert!(reason(&attempt_at(&descent, &graph)).contains("Graphs are not emulated"));
+}
+
+#[test]
+fn a_ladder_in_the_emulator_has_rows_and_no_times() {
+    let lab = Lab::open("emulator").unwrap();
+    let descent = Regression::new().points([2000]).epochs(10);
+    let run = lab.run(&descent).unwrap();
+    let right = |id: &str| run.measurement(id, &run.problems[0]).unwrap().is_right_in_emulator();
+    assert!(right("01_unfused") && right("02_fused"), "{:?}", run.measurements);
+    assert!(run.measurements.iter().all(|m| m.samples_us.is_empty() && !m.is_valid()));
+    let cpu = run.rungs.iter().find(|r| r.is_cpu()).unwrap();
+    let Outcome::Skipped { why } = &run.measurement(&cpu.id, &run.problems[0]).unwrap().outcome else { panic!("{cpu:?}") };
+    assert!(why.contains("--device cpu"), "{why}");
+    assert!(run.command.contains("emulator"), "{}", run.command);
+}
+
+/// Doubles numbers: an experiment as a learner writes one, in which nothing knows of the emulator.
+struct Doubled;
+
+const DOUBLE: Source = Source {
+    path: "live/double.cu",
+    text: "extern \"C\" __global__ void twice(const float* x, float* y, unsigned n) {\n\
+           unsigned i = blockIdx.x * THREADS + threadIdx.x;\n    if (i < n) y[i] = 2 * x[i];\n}\n",
+};
+
+impl Experiment for Doubled {
+    fn plan(&self, _: Option<&Lab>) -> Result<Plan> {
+        let problem = Problem::new("1000 numbers", "1 k", vec![count("n", 1000, "numbers")], Dtype::F32);
+        let tiles = [256, 128].map(|threads| Tile::new(format!("t{threads}"), &[("THREADS", threads)]));
+        let spec = KernelSpec::new(DOUBLE, "twice", &tiles, Grid::Cover);
+        Ok(Plan::new("doubled", vec![problem], vec![Rung::cuda("01_double", "Double", "A thread an element.", spec)]))
+    }
+
+    fn prepare<'a>(&'a self, lab: &'a Lab, _: &Problem) -> Result<Box<dyn Prepared + 'a>> {
+        let device = lab.device().cuda().ok_or(warpbook_device::Error::NeedsCuda("Doubling"))?;
+        let x: Vec<f32> = (0..1000u16).map(f32::from).collect();
+        let (from, to) = (device.buffer_from(&x)?, device.zeros(x.len())?);
+        Ok(Box::new(Numbers { device, stream: device.stream()?, x, from, to }))
+    }
+}
+
+struct Numbers<'a> {
+    device: &'a CudaDevice,
+    stream: Stream,
+    x: Vec<f32>,
+    from: Buffer<f32>,
+    to: Buffer<f32>,
+}
+
+impl Prepared for Numbers<'_> {
+    fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
+        trials.fastest_tile(&rung.kernels()[0], |tile| {
+            let kernel = self.device.kernel(&rung.kernels()[0], tile)?;
+            let shape = kernel.shape(1000);
+            let details = Details::of_kernel(&kernel, shape);
+            // SAFETY: twice(x, y, n), with n elements in x and in y.
+            let launch = move || unsafe { kernel.launch(&self.stream, shape, &[&self.from, &self.to, &1000u32]) };
+            let check = || {
+                let pairs: Vec<(f64, f64)> =
+                    self.to.to_vec()?.iter().zip(&self.x).map(|(y, x)| (f64::from(*y), 2.0 * f64::from(*x))).collect();
+                Ok(Check::compare("twice the numbers", &pairs, 1.0, 0.0))
+            };
+            Ok(on_gpu(&self.stream, launch, check).poisoning(&self.to).details(details))
+        })
+    }
+}
+
+#[test]
+fn an_experiment_of_one_s_own_runs_as_on_a_gpu() {
+    let run = Lab::open("emulator").unwrap().run(&Doubled).unwrap();
+    let m = &run.measurements[0];
+    assert!(m.is_right_in_emulator() && m.samples_us.is_empty(), "{m:?}");
+    assert_eq!(m.tile.as_deref(), Some("t256"), "the first, as nothing tells which is faster");
+    let wrong = LiveKernel::variant(&run.rungs[0]).unwrap().source(DOUBLE.text.replace("2 * x[i]", "x[i]"));
+    let attempt = attempt_at(&Doubled, &wrong);
+    assert!(attempt.error().is_some_and(|error| error.contains("off the reference by 1.0e0")), "{:?}", attempt.error());
+    let outside = LiveKernel::variant(&run.rungs[0]).unwrap().source(DOUBLE.text.replace("if (i < n) ", ""));
+    let finding = attempt_at(&Doubled, &outside).measurement().unwrap().emulated.clone().unwrap().finding.unwrap();
+    assert_eq!((finding.cause.as_str(), finding.line), ("out_of_bounds", Some(3)), "{}", finding.message);
+}
