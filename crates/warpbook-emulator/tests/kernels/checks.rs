@@ -151,11 +151,9 @@ fn counts_are_those_of_the_accesses() {
     let parted = counts("if (t % 32 < 8) atomicAdd(y + t % 4, x[t]);", 64);
     assert_eq!((parted.divergent_branches, parted.atomics, parted.lanes_on_one_address), (2, 2, 4));
     assert!(parted.mean_lanes() > 8.0 && parted.mean_lanes() < 32.0, "{}", parted.mean_lanes());
-    let local = counts(
-        "unsigned own[8];\n#pragma unroll 1\nfor (int i = 0; i < 8; ++i) own[i] = x[i] + t; y[t] = own[x[t] % 8];",
-        32,
-    );
-    assert_eq!(local.local_bytes, 0);
+    let own =
+        "unsigned own[8];\n#pragma unroll 1\nfor (int i = 0; i < 8; ++i) own[i] = x[i] + t;\ny[t] = own[x[t] % 8];";
+    assert_eq!(verdict_on(own, 1, 32).unwrap().counts.total().local_bytes, 9 * 32 * 4);
 }
 
 #[test]
@@ -171,4 +169,15 @@ fn a_table_shows_the_counts_next_to_the_source() {
         row.contains("32.0") && row.contains("16/16") && row.ends_with("y[threadIdx.x] = x[threadIdx.x];"),
         "{table}"
     );
+}
+
+#[test]
+fn groups_of_lanes_work_by_themselves() {
+    let mut machine = Machine::default();
+    let y = machine.put(&[0u32; 32]);
+    let text = "extern \"C\" __global__ void k(unsigned* y) {\nunsigned t = threadIdx.x, same = __match_any_sync(~0u, t % 3);\n\
+                y[t] = __reduce_add_sync(same, t);\n}\n";
+    verdict(&mut machine, text, &Launch::new(1, 32), std::slice::from_ref(&y)).unwrap();
+    let want: Vec<u32> = (0..32).map(|t| (0..32).filter(|u| u % 3 == t % 3).sum()).collect();
+    assert_eq!(machine.get::<u32>(&y, 32), want);
 }
