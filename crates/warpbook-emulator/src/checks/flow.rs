@@ -133,8 +133,8 @@ impl Comparing {
     pub(super) fn is_combination_open(self, (a, x): (u64, bool), (b, y): (u64, bool)) -> bool {
         match self.combine {
             None => x,
-            Some(Flow::And) => (x || y) && (x || a & 1 == 1) && (y || b & 1 == 1),
-            Some(Flow::Or) => (x || y) && (x || a & 1 == 0) && (y || b & 1 == 0),
+            Some(Flow::And) => (x && (y || b & 1 == 1)) || (y && a & 1 == 1),
+            Some(Flow::Or) => (x && (y || b & 1 == 0)) || (y && a & 1 == 0),
             Some(_) => x || y,
         }
     }

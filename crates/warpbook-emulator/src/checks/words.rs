@@ -29,11 +29,11 @@ pub(super) fn element(address: u64, bytes: u64, moment: &Moment, names: &Names) 
 fn plain_name(mangled: &str) -> &str {
     let Some(rest) = mangled.strip_prefix("_Z") else { return mangled };
     let starts = rest.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| &rest[at..]);
-    let names = starts.filter_map(|text| {
+    let mut names = starts.filter_map(|text| {
         let digits = text.find(|c: char| !c.is_ascii_digit())?;
         text[digits..].get(..text[..digits].parse().ok()?)
     });
-    names.last().unwrap_or(mangled)
+    names.next_back().unwrap_or(mangled)
 }
 
 /// The source line of an instruction, or its line of PTX.

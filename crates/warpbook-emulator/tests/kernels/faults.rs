@@ -86,7 +86,7 @@ fn argument(machine: &mut Machine, kind: &str) -> Argument {
 }
 
 fn planted() -> Vec<Planted> {
-    let folder = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("tests/faults");
+    let folder = warpbook_device::testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join("tests/faults");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths.iter().map(Planted::read).collect()
