@@ -46,7 +46,7 @@ impl Clock {
         }
     }
 
-    /// True if what a thread did at a time has been seen.
+    /// Returns true if what a thread did at a time has been seen.
     pub(super) fn has_seen(&self, block: u32, thread: u32, time: u32) -> bool {
         if block == self.block && self.floor > time {
             return true;
@@ -58,12 +58,12 @@ impl Clock {
         layers.into_iter().any(|who| self.entry(who) > time)
     }
 
-    /// True if what any thread of a block did at a time has been seen.
+    /// Returns true if what any thread of a block did at a time has been seen.
     pub(super) fn has_seen_block(&self, block: u32, time: u32) -> bool {
         if block == self.block { self.floor > time } else { self.entry(Who::Block { block }) > time }
     }
 
-    /// True if something that a warp did at a time has been seen, be it of one of its threads only.
+    /// Returns true if something that a warp did at a time has been seen, be it of one of its threads only.
     pub(super) fn has_seen_warp(&self, block: u32, warp: u32, time: u32) -> bool {
         (0..32).any(|lane| self.has_seen(block, warp * 32 + lane, time))
     }

@@ -123,13 +123,13 @@ impl Comparing {
         Self { is_equality: matches!(words.get(1), Some(&("eq" | "ne"))) && !is_float, combine }
     }
 
-    /// True if the outcome of comparing is unwritten.
+    /// Returns true if the outcome of comparing is unwritten.
     pub(super) fn is_open(self, [a, b]: [u64; 2], [x, y]: [u64; 2]) -> bool {
         let is_decided = self.is_equality && (a ^ b) & !(x | y) != 0;
         x | y != 0 && !is_decided
     }
 
-    /// True if the combination of an outcome with a third predicate is unwritten; pairs of a value and whether it is unwritten.
+    /// Returns true if the combination of an outcome with a third predicate is unwritten; pairs of a value and whether it is unwritten.
     pub(super) fn is_combination_open(self, (a, x): (u64, bool), (b, y): (u64, bool)) -> bool {
         match self.combine {
             None => x,

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Words of memory whose cells are made together.
 const PAGE: usize = 256;
 
-/// Accesses of a group of threads.
+/// A group of threads that accessed a word.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     block: u32,
@@ -35,7 +35,7 @@ struct Group {
     is_read: bool,
 }
 
-/// Accesses to a word or a byte.
+/// The latest accesses to a word or a byte.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     writes: [Group; 2],
@@ -357,7 +357,7 @@ fn step_is_for_block(moment: &Moment) -> bool {
     }
 }
 
-/// True if a lane stores what is there already, or what a lane before it stores at the same time.
+/// Returns true if a lane stores what is there already, or what a lane before it stores at the same time.
 fn stores_the_same(moment: &Moment, lane: usize, addresses: &Lanes, bytes: u64, other: &Group) -> bool {
     let Action::Store(access, from) = &moment.step().action else { return false };
     let size = usize::from(access.bytes);

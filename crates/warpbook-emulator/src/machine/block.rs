@@ -205,8 +205,9 @@ impl Block {
                 }
                 Waits::Lanes(mask) => {
                     format!(
-                        "Lanes {:08x} of a warp wait for the lanes of the mask {mask:08x}, which never come.",
-                        split.lanes
+                        "Lanes {:08x} of a warp wait for the lanes {:08x} of the mask {mask:08x}, which never come.",
+                        split.lanes,
+                        mask & warp.live & !split.lanes
                     )
                 }
                 Waits::No => continue,

@@ -62,6 +62,7 @@ impl Kernel {
             shared.into_iter().map(|((_, name), start)| (start, name.to_owned())).collect();
         shared.sort();
         flow::find_meeting_points(&mut steps);
+        give_places(&mut steps);
         let most_threads = directive(".maxntid").map_or(1024, |n| n.iter().fold(1, |a, b| u64::saturating_mul(a, *b)));
         Ok(Self {
             name: name.to_owned(),
@@ -89,7 +90,7 @@ impl Kernel {
         Self { argument_names: names.iter().map(|name| (*name).to_owned()).collect(), ..self }
     }
 
-    /// True if a branch leads to itself, as a loop does that waits for a variable which is read once only.
+    /// Returns true if a branch leads to itself, as a loop does that waits for a variable which is read once only.
     pub(crate) fn waits_blindly(&self) -> bool {
         (0..).zip(&self.steps).any(|(at, step)| matches!(step.action, Action::Branch(target) if target == at))
     }
@@ -98,6 +99,17 @@ impl Kernel {
     #[must_use]
     pub fn instructions(&self) -> usize {
         self.steps.len()
+    }
+}
+
+/// Gives instructions before a function's first place that place, as the compiler hoists loads there.
+fn give_places(steps: &mut [Step]) {
+    let mut next = None;
+    for step in steps.iter_mut().rev() {
+        match &step.place {
+            Some(place) => next = Some(place.clone()),
+            None => step.place.clone_from(&next),
+        }
     }
 }
 
