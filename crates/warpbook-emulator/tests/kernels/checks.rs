@@ -85,6 +85,61 @@ fn correct_kernels_are_not_accused() {
              if (is_last) y[128 + t] = y[t] + y[32 + t] + y[64 + t] + y[96 + t];",
         ),
         (
+            "a scan that looks back over blocks",
+            6,
+            32,
+            "volatile unsigned* flags = y + 200;\ny[blockIdx.x * 32 + t] = x[t];\n__threadfence();\n__syncwarp();\nif (t == 0) {\n\
+             unsigned sum = 0;\nfor (int i = 0; i < 32; ++i) sum += y[blockIdx.x * 32 + i];\n\
+             if (blockIdx.x > 0) { while (flags[blockIdx.x - 1] == 0) {} __threadfence(); sum += y[210 + blockIdx.x - 1]; }\n\
+             y[210 + blockIdx.x] = sum;\n__threadfence();\nflags[blockIdx.x] = 1;\n}",
+        ),
+        (
+            "readers of several warps whose last one writes",
+            1,
+            128,
+            "if (t % 32 == 0) {\nunsigned v = x[0];\n__threadfence();\nif (atomicAdd(y, 1u) == 3) { __threadfence(); x[0] = v + 1; }\n}",
+        ),
+        (
+            "readers of several blocks whose last one writes",
+            5,
+            32,
+            "if (t < 3) {\nunsigned v = x[0] + x[1];\n__threadfence();\nif (atomicAdd(y, 1u) == 14) { __threadfence(); x[0] = v; x[1] = v; }\n}",
+        ),
+        (
+            "two buffers in turn",
+            1,
+            96,
+            "__shared__ unsigned s[2][96];\ns[0][t] = x[t];\n#pragma unroll 1\nfor (int i = 0; i < 5; ++i) {\n__syncthreads();\n\
+             s[(i + 1) & 1][t] = s[i & 1][(t + 17) % 96] + 1;\n}\n__syncthreads();\ny[t] = s[1][95 - t];",
+        ),
+        (
+            "blocks that take work from a queue",
+            3,
+            64,
+            "__shared__ unsigned item;\nwhile (true) {\nif (t == 0) item = atomicAdd(y + 255, 1u);\n__syncthreads();\nunsigned own = item;\n\
+             __syncthreads();\nif (own >= 3) break;\ny[own * 64 + t] = x[t] + own;\n}",
+        ),
+        (
+            "neighbours in a warp that hand on in steps",
+            1,
+            32,
+            "__shared__ unsigned s[32];\ns[t] = x[t];\n__syncwarp();\n#pragma unroll 1\nfor (int by = 1; by < 32; by *= 2) {\n\
+             unsigned v = t >= by ? s[t - by] : 0;\n__syncwarp();\ns[t] += v;\n__syncwarp();\n}\ny[t] = s[31 - t];",
+        ),
+        (
+            "a maximum that is looked at before the atomic operation",
+            2,
+            64,
+            "volatile unsigned* best = y;\nif (x[t] > *best) atomicMax(y, x[t]);",
+        ),
+        (
+            "structures with holes that are copied whole",
+            1,
+            32,
+            "struct Item { unsigned char a; unsigned b; };\n__shared__ Item s[32];\ns[t].a = t;\ns[t].b = x[t];\n__syncthreads();\n\
+             Item own = s[31 - t];\ny[t] = own.a + own.b;",
+        ),
+        (
             "bytes of a word that several threads write",
             1,
             64,
