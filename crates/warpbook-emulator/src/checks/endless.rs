@@ -29,7 +29,7 @@ impl EndlessCheck {
         if moment.active == 0 || !matches!(moment.step().action, Action::Branch(target) if target == moment.at) {
             return Ok(());
         }
-        let message = format!("The loop in {} never ends. {ONCE}", line(moment.kernel, moment.at));
+        let message = format!("The loop in {} never ends. {ONCE}", line(moment.kernel, moment.at, moment.at));
         let thread = Some(moment.thread(moment.active.trailing_zeros()));
         Err(Fault { thread, ..Fault::new(Cause::Endless, message) }.at(moment.step()))
     }
@@ -59,7 +59,7 @@ impl EndlessCheck {
             }
             _ => "Its condition never becomes false.".to_owned(),
         };
-        let message = format!("{} The loop in {} goes on. {story}", fault.message, line(kernel, last));
+        let message = format!("{} The loop in {} goes on. {story}", fault.message, line(kernel, last, last));
         Fault { message, ..fault }.at(&kernel.steps[last as usize])
     }
 }

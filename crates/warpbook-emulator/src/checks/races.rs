@@ -319,7 +319,7 @@ impl RaceCheck {
         let Found { other, thread, is_other_write } = found;
         let address = addresses[lane];
         let place = element(address, bytes, moment, &self.names);
-        let other_line = line(moment.kernel, other.at);
+        let other_line = line(moment.kernel, other.at, moment.at);
         if *is_other_write && kind == Use::Store && stores_the_same(moment, lane, addresses, bytes, other) {
             self.notes.entry(moment.at).or_insert_with(|| {
                 format!("Several threads write the same value to {place}, here and in {other_line}: that does no harm.")

@@ -333,7 +333,10 @@ impl UnwrittenCheck {
         let place = element(address, bits.len() as u64, moment, &self.names);
         let message = match (kind, row) {
             (Use::Atomic, NONE) => format!("An atomic operation updates {place}, which nobody has written."),
-            _ => format!("The value that is written to {place} depends on {}.", registers.story(row, moment.kernel)),
+            _ => format!(
+                "The value that is written to {place} depends on {}.",
+                registers.story(row, (moment.kernel, moment.at))
+            ),
         };
         let thread = Some(moment.thread(u32::try_from(lane).unwrap_or(0)));
         Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
@@ -406,16 +409,16 @@ impl Registers {
         let Some(lane) = lanes(unclear).find(|lane| self.bits[row as usize][*lane] & bits != 0) else {
             return Ok(());
         };
-        let message = format!("{} {}.", what(), self.story(row, moment.kernel));
+        let message = format!("{} {}.", what(), self.story(row, (moment.kernel, moment.at)));
         let thread = Some(moment.thread(u32::try_from(lane).unwrap_or(0)));
         Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
     }
 
     /// Where an unwritten value comes from.
-    fn story(&self, row: Row, kernel: &Kernel) -> String {
+    fn story(&self, row: Row, (kernel, told_at): (&Kernel, u32)) -> String {
         match self.origin.get(row as usize) {
             Some(&at) if at != NONE => {
-                format!("something that nobody has written, which was read in {}", line(kernel, at))
+                format!("something that nobody has written, which was read in {}", line(kernel, at, told_at))
             }
             _ => "a variable that was never set".into(),
         }

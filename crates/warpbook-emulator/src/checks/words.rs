@@ -36,11 +36,14 @@ fn plain_name(mangled: &str) -> &str {
     names.next_back().unwrap_or(mangled)
 }
 
-/// The source line of an instruction, or its line of PTX.
-pub(super) fn line(kernel: &Kernel, at: u32) -> String {
-    let Some(step) = kernel.steps.get(at as usize) else { return "an unknown line".into() };
-    match &step.place {
-        Some(place) => format!("line {}", place.line),
-        None => format!("line {} of the PTX", step.line),
+/// The source line of an instruction, or its line of PTX; with its file if another instruction, at which the message is told, is in a different one.
+pub(super) fn line(kernel: &Kernel, at: u32, told_at: u32) -> String {
+    let step = |at: u32| kernel.steps.get(at as usize);
+    let Some(found) = step(at) else { return "an unknown line".into() };
+    let told_in = step(told_at).and_then(|step| step.place.as_ref()).map(|place| &place.file);
+    match &found.place {
+        Some(place) if told_in == Some(&place.file) => format!("line {}", place.line),
+        Some(place) => format!("line {} of {}", place.line, place.file),
+        None => format!("line {} of the PTX", found.line),
     }
 }

@@ -1,7 +1,8 @@
 //! What a verdict returns, and correct kernels that no check may accuse.
 
 use crate::learners::kernel;
-use crate::machine::{Machine, real};
+use crate::machine::{LOST_BARRIER, Machine, real};
+use crate::{products, regression};
 use warpbook_emulator::{Argument, Fault, Launch, LineCounts, Verdict};
 
 /// The verdict on a text whose entry is `k`.
@@ -235,4 +236,37 @@ fn groups_of_lanes_work_by_themselves() {
     verdict(&mut machine, text, &Launch::new(1, 32), std::slice::from_ref(&y)).unwrap();
     let want: Vec<u32> = (0..32).map(|t| (0..32).filter(|u| u % 3 == t % 3).sum()).collect();
     assert_eq!(machine.get::<u32>(&y, 32), want);
+}
+
+/// What happens to a kernel that loses one barrier after the other: a fault's message, or that nothing is found.
+fn without_barriers(run: impl Fn() + std::panic::UnwindSafe + Copy) -> Vec<String> {
+    let outcome = |number: usize| {
+        LOST_BARRIER.set(Some(number));
+        let result = std::panic::catch_unwind(run);
+        LOST_BARRIER.set(None);
+        match result {
+            Ok(()) => "nothing is found".to_owned(),
+            Err(payload) => payload.downcast_ref::<String>().cloned().unwrap_or_default(),
+        }
+    };
+    (0..).map(outcome).take_while(|message| !message.is_empty() && message != "no barrier").collect()
+}
+
+#[test]
+fn no_barrier_of_our_kernels_can_go() {
+    let kernels: [fn(); 6] = [
+        || drop(regression::by_epochs("02_fused", 1003)),
+        || drop(products::check("03_shared_tile", [64, 64, 64], products::PLAIN)),
+        || drop(products::check("04_register_1d", [128, 128, 64], products::PLAIN)),
+        || drop(products::check("05_register_2d", [128, 128, 64], products::PLAIN)),
+        || drop(products::check("06_vectorised", [128, 128, 64], products::PLAIN)),
+        || drop(products::check("07_warp_tile", [128, 128, 64], products::PLAIN)),
+    ];
+    for (at, run) in kernels.into_iter().enumerate() {
+        let outcomes = without_barriers(run);
+        assert!(!outcomes.is_empty());
+        for (number, outcome) in outcomes.iter().enumerate() {
+            assert!(outcome.contains("nothing orders the two"), "kernel {at}, barrier {number}: {outcome}");
+        }
+    }
 }

@@ -52,6 +52,8 @@ pub enum Mode {
 
 thread_local! {
     pub static MODE: Cell<Mode> = const { Cell::new(Mode::Verdict) };
+    /// The barrier that kernels lose, by its number in the PTX.
+    pub static LOST_BARRIER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 #[derive(Default)]
@@ -84,7 +86,11 @@ impl Machine {
     }
 
     pub fn kernel(&mut self, spec: &KernelSpec, tile: &Tile) -> Kernel {
-        let text = ptx(spec, tile);
+        let mut text = ptx(spec, tile);
+        if let Some(number) = LOST_BARRIER.get() {
+            let (at, barrier) = text.match_indices("bar.sync").nth(number).unwrap_or_else(|| panic!("no barrier"));
+            text.replace_range(at..at + barrier.len(), "//");
+        }
         let module = Module::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", spec.file));
         self.gpu.load(&module).unwrap().kernel(&spec.entry).unwrap_or_else(|e| panic!("{}: {e}", spec.file))
     }
