@@ -120,7 +120,7 @@ impl Observer for Checks<'_> {
     ) -> Result<(), Fault> {
         self.endless.access(moment, access, kind, addresses, &self.names);
         self.races.access(moment, access, kind, elements, addresses)?;
-        let result = self.unwritten.access(moment, access, kind, elements, addresses);
+        let result = self.unwritten.access(moment, access, elements, addresses);
         self.postpone(result);
         Ok(())
     }
