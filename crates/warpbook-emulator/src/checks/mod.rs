@@ -1,6 +1,15 @@
 //! Checks of a running kernel: what it must not do although it may give the right result today.
 //!
-//! Accesses outside all buffers are found without them; these find values that nobody has written, races, and barriers that some threads miss.
+//! | cause | when |
+//! |---|---|
+//! | `OutOfBounds`, `Misaligned` | An access is outside every buffer, or its address is no multiple of its size; the machine finds these without checks. |
+//! | `Unwritten` | Bits that nobody has written decide about an address, a branch, or a store to global memory. Reading them is no fault, and `x or true` is written. |
+//! | `Race` | Two threads access the same byte, one writes it, and nothing orders them: no barrier, `__syncwarp`, or fences with strong accesses. Strong accesses (atomic, volatile, relaxed) do not race with each other, nor does a plain read with a compare-and-swap, which notices a stale value. Equal values are noted. |
+//! | `Barrier` | Threads do not reach a `__syncthreads`, or reach another one; threads that have exited do not reach it. Lanes that a mask names do not come, or it does not name its own lane. |
+//! | `Endless` | The budget of steps is used up, or a branch leads to itself. |
+//!
+//! A race is told before the unwritten value that it left behind: after a use of something unwritten the kernel goes on for a while. Each cause has kernels with a
+//! planted fault in `tests/faults/`, which are clean when they are compiled with `MENDED`.
 
 mod barriers;
 mod clocks;
