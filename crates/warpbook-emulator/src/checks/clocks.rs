@@ -72,8 +72,8 @@ impl Clock {
     pub(super) fn see(&mut self, who: Who, time: u32) {
         if who == (Who::Block { block: self.block }) {
             self.floor = self.floor.max(time);
-            let own = u64::from(self.block);
-            self.entries.retain(|(key, _)| key >> 32 != own);
+            let (own, floor) = (u64::from(self.block), self.floor);
+            self.entries.retain(|(key, seen)| key >> 32 != own || *seen > floor);
             return;
         }
         match self.entries.binary_search_by_key(&who.key(), |(key, _)| *key) {
@@ -123,10 +123,13 @@ mod tests {
         assert!(own.has_seen(3, 40, 4) && !own.has_seen(3, 40, 5) && !own.has_seen(3, 64, 4));
         own.see(Who::Block { block: 3 }, 7);
         assert!(own.has_seen(3, 999, 6) && own.entries.is_empty());
+        own.see(Who::Thread { block: 3, thread: 1 }, 9);
+        own.join(&own.clone());
+        assert!(own.has_seen(3, 1, 8) && !own.has_seen(3, 0, 8), "what is newer than the barrier stays");
         let mut other = Rc::new(Clock::new(4));
         join(&mut other, &Rc::new(own));
         assert!(other.has_seen(3, 0, 6) && !other.has_seen(4, 0, 0));
         Rc::make_mut(&mut other).see(Who::Thread { block: 3, thread: 2 }, 9);
-        assert!(other.has_seen(3, 2, 8) && !other.has_seen(3, 1, 8));
+        assert!(other.has_seen(3, 2, 8) && !other.has_seen(3, 5, 8));
     }
 }

@@ -141,6 +141,14 @@ fn correct_kernels_are_not_accused() {
              Item own = s[31 - t];\ny[t] = own.a + own.b;",
         ),
         (
+            "one lane that waits for its warp",
+            1,
+            64,
+            "__shared__ volatile unsigned flag;\n__shared__ unsigned s[32];\nif (t == 0) flag = 0;\n__syncthreads();\nif (t < 32) {\n\
+             s[t] = x[t];\n__syncwarp();\nif (t == 0) { __threadfence_block(); flag = 1; }\n} else {\n\
+             if (t == 32) { while (flag == 0) {} __threadfence_block(); }\n__syncwarp();\ny[t] = s[63 - t];\n}",
+        ),
+        (
             "bytes of a word that several threads write",
             1,
             64,
