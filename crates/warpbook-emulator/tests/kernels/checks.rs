@@ -149,6 +149,13 @@ fn correct_kernels_are_not_accused() {
              if (t == 32) { while (flag == 0) {} __threadfence_block(); }\n__syncwarp();\ny[t] = s[63 - t];\n}",
         ),
         (
+            "a fence of the block after one of the GPU",
+            2,
+            1,
+            "volatile unsigned* flag = y + 255;\nif (blockIdx.x == 0) {\ny[0] = x[0];\n__threadfence();\n__threadfence_block();\n*flag = 1;\n} else {\n\
+             while (*flag == 0) {}\n__threadfence();\ny[1] = y[0];\n}",
+        ),
+        (
             "bytes of a word that several threads write",
             1,
             64,
