@@ -64,7 +64,8 @@ impl Emulator {
 
     /// Loads PTX and decodes one of its entries; an error names `path`.
     pub(crate) fn kernel(&self, ptx: &str, entry: &str, path: &str) -> Result<Kernel> {
-        let refused = |why: String| Error::Unsupported { what: "The emulator".into(), why: format!("cannot run {path}: {why}") };
+        let refused =
+            |why: String| Error::Unsupported { what: "The emulator".into(), why: format!("cannot run {path}: {why}") };
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if !modules.contains_key(ptx) {
             let module = Module::parse(ptx).map_err(|why| refused(why.to_string()))?;

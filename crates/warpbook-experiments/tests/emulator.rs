@@ -48,8 +48,15 @@ fn assert_right(name: &str, attempt: &Attempt) {
 
 #[test]
 fn products_are_right_in_the_emulator() {
-    let rungs =
-        ["01_naive", "02_coalesced", "03_shared_tile", "04_register_1d", "05_register_2d", "06_vectorised", "07_warp_tile"];
+    let rungs = [
+        "01_naive",
+        "02_coalesced",
+        "03_shared_tile",
+        "04_register_1d",
+        "05_register_2d",
+        "06_vectorised",
+        "07_warp_tile",
+    ];
     for id in rungs {
         let live = tried(LiveKernel::of(id).unwrap());
         let begun = Instant::now();
@@ -132,7 +139,9 @@ fn a_ladder_in_the_emulator_has_rows_and_no_times() {
     assert!(right("01_unfused") && right("02_fused"), "{:?}", run.measurements);
     assert!(run.measurements.iter().all(|m| m.samples_us.is_empty() && !m.is_valid()));
     let cpu = run.rungs.iter().find(|r| r.is_cpu()).unwrap();
-    let Outcome::Skipped { why } = &run.measurement(&cpu.id, &run.problems[0]).unwrap().outcome else { panic!("{cpu:?}") };
+    let Outcome::Skipped { why } = &run.measurement(&cpu.id, &run.problems[0]).unwrap().outcome else {
+        panic!("{cpu:?}")
+    };
     assert!(why.contains("--device cpu"), "{why}");
     assert!(run.command.contains("emulator"), "{}", run.command);
 }

@@ -476,12 +476,7 @@ fn emulated(fault: &Fault) -> Emulated {
     // Of a function that was inlined, the line that calls it.
     let place = fault.place.as_ref().map(|at| at.inlined_at.clone().unwrap_or_else(|| (at.file.clone(), at.line)));
     let (file, line) = place.map(|(file, line)| (file.to_string(), line)).unzip();
-    let finding = Finding {
-        cause: snake_case(&format!("{:?}", fault.cause)),
-        message: fault.to_string(),
-        file,
-        line,
-    };
+    let finding = Finding { cause: snake_case(&format!("{:?}", fault.cause)), message: fault.to_string(), file, line };
     Emulated { orders: vec!["forwards".into()], finding: Some(finding), lines: Vec::new() }
 }
 

@@ -335,7 +335,8 @@ impl Kernel {
             Code::Driver { module, function } => (module, *function),
             Code::Emulated(kernel) => {
                 // SAFETY: an argument is a value of so many bytes without padding, by the contract of its trait.
-                let bytes = |a: &&dyn KernelArg| unsafe { std::slice::from_raw_parts(a.as_arg().cast::<u8>(), a.arg_bytes()) };
+                let bytes =
+                    |a: &&dyn KernelArg| unsafe { std::slice::from_raw_parts(a.as_arg().cast::<u8>(), a.arg_bytes()) };
                 let arguments: Vec<_> = args.iter().map(|a| emulator::argument(bytes(a))).collect();
                 let emulator = device.emulator().ok_or(Error::NotEmulated("Kernels of another device"))?;
                 return emulator

@@ -31,7 +31,9 @@ impl<'a> Points<'a> {
         lab.tell(&Event::Preparing(&format!("drawing {} points and the reference", problem.short)));
         let (line, noise, seed) = (&experiment.line, experiment.noise, experiment.seed);
         let device = match lab.device() {
-            Device::Cuda(device) | Device::Emulator(device) => Some(DevicePoints::draw(device, (points, features), line, noise, seed)?),
+            Device::Cuda(device) | Device::Emulator(device) => {
+                Some(DevicePoints::draw(device, (points, features), line, noise, seed)?)
+            }
             Device::Cpu(_) => None,
         };
         // The reference is computed from the points that the kernels will read, not from those that should have been drawn.

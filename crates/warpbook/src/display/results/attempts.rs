@@ -39,10 +39,9 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
         Outcome::Measured if attempt.is_unchanged() => UNCHANGED.into(),
         Outcome::Skipped { .. } if attempt.is_unchanged() && m.emulated.is_some() => UNCHANGED.into(),
         Outcome::Skipped { why } if attempt.is_unchanged() => format!("{UNCHANGED} It was not run: {why}."),
-        Outcome::Skipped { .. } if m.emulated.is_some() => format!(
-            "{} {IN_EMULATOR}",
-            m.check.as_ref().map_or_else(String::new, |c| right(attempt, c))
-        ),
+        Outcome::Skipped { .. } if m.emulated.is_some() => {
+            format!("{} {IN_EMULATOR}", m.check.as_ref().map_or_else(String::new, |c| right(attempt, c)))
+        }
         Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| right(attempt, c)),
         Outcome::Skipped { why } => format!("It compiles; it was not run: {why}."),
         Outcome::Failed { error } => error.clone(),
