@@ -212,6 +212,12 @@ impl Block {
                 }
                 Waits::No => continue,
             };
+            // Where others wait, who may be the ones that do not come.
+            let mut others = self.warps.iter().flat_map(|warp| &warp.splits);
+            let other = others.find(|other| other.waits != split.waits && other.waits != Waits::No);
+            if let Some(place) = other.and_then(|other| kernel.steps[other.at as usize].place.as_ref()) {
+                fault.message += &format!(" Others wait in line {}.", place.line);
+            }
             fault.place = step.place.as_deref().cloned();
             fault.ptx_line = step.line;
             fault.thread = lanes(split.lanes).next().map(|lane| warp.thread(lane, &self.identity));

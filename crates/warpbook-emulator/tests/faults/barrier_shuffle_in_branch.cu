@@ -1,4 +1,4 @@
-// Fault: barrier, in line 10. Says: never come
+// Fault: barrier, in line 10. Says: never come. Others wait in line 12
 // Launch: 1 x 32, with x: f32[32]; y: f32[32]
 // After: https://github.com/alpaka-group/mallocMC/pull/145
 extern "C" __global__ void k(const float* x, float* y) {
