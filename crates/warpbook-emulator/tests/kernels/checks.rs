@@ -4,6 +4,8 @@ use crate::learners::kernel;
 use crate::machine::{LOST_BARRIER, Machine, real};
 use crate::{products, regression};
 use warpbook_emulator::{Argument, Fault, Launch, LineCounts, Verdict};
+use warpbook_kernels::guide;
+use warpbook_record::{Dim, KernelSpec};
 
 /// The verdict on a text whose entry is `k`.
 fn verdict(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
@@ -283,5 +285,31 @@ fn no_barrier_of_our_kernels_can_go() {
         for (number, outcome) in outcomes.iter().enumerate() {
             assert!(outcome.contains("nothing orders the two"), "kernel {at}, barrier {number}: {outcome}");
         }
+    }
+}
+
+/// The counts of a transpose of 64 x 64 numbers.
+fn transpose(spec: &KernelSpec, elements_a_thread: u32) -> LineCounts {
+    let (edge, mut machine) = (64u32, Machine::default());
+    let tile = spec.tiles.last().unwrap();
+    let (x, y) = (machine.put(&real(4096, 1)), machine.room::<f32>(4096));
+    let kernel = machine.kernel(spec, tile);
+    let threads = u32::try_from(tile.size(Dim::Threads)).unwrap();
+    let launch = Launch::new(edge * edge / elements_a_thread / threads, threads);
+    let arguments = [x, y, Argument::U32(edge * edge), Argument::U32(edge)];
+    machine.gpu.verdict(&kernel, &launch, &arguments).unwrap_or_else(|e| panic!("{e}")).counts.total()
+}
+
+#[test]
+fn counts_of_transposes_are_those_that_the_guide_tells() {
+    let direct = transpose(&guide::transpose_direct(), 1);
+    // One side is coalesced, of the other every lane has a sector of its own.
+    assert_eq!((direct.global_requests, direct.global_sectors, direct.global_ideal), (256, 128 * 36, 1024));
+    let shared = transpose(&guide::transpose_shared(), 4);
+    assert_eq!((shared.global_sectors, shared.global_ideal), (1024, 1024));
+    assert_eq!((shared.shared_requests, shared.shared_wavefronts, shared.shared_ideal), (256, 128 * 33, 256));
+    for spec in [guide::transpose_padded(), guide::transpose_swizzled()] {
+        let counts = transpose(&spec, 4);
+        assert_eq!((counts.global_sectors, counts.shared_wavefronts), (1024, 256), "{}", spec.file);
     }
 }
