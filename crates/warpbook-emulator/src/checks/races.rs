@@ -265,25 +265,26 @@ impl RaceCheck {
             let accessor = Accessor { clock, group, lane: lane_number };
             let first = usize::try_from((address - zone.start) >> zone.shift).unwrap_or(usize::MAX);
             let count = usize::try_from(bytes >> zone.shift).unwrap_or(1).max(1);
-            let mut found = None;
+            // With writers and with readers: equal values are no excuse for the latter.
+            let mut found = [None, None];
             for index in first..first + count {
                 let Some(cell) = zone.cell(index) else { continue };
                 let race = |groups: &[Group; 2], is_other_write: bool| {
                     let races = groups.iter().filter_map(|other| Some((other, accessor.race(other)?)));
                     races.map(|(other, thread)| Found { other: *other, thread, is_other_write }).next()
                 };
-                found = found.or_else(|| race(&cell.writes, true));
+                found[0] = found[0].take().or_else(|| race(&cell.writes, true));
                 if kind == Use::Load {
                     accessor.note(&mut cell.reads);
                     continue;
                 }
-                found = found.or_else(|| race(&cell.reads, false));
+                found[1] = found[1].take().or_else(|| race(&cell.reads, false));
                 accessor.note(&mut cell.writes);
                 if !is_strong {
                     cell.reads = [Group::default(); 2];
                 }
             }
-            if let Some(found) = found {
+            for found in found.into_iter().flatten() {
                 self.tell(moment, kind, (lane, addresses), bytes, &found)?;
             }
             if is_strong {
