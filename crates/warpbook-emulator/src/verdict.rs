@@ -4,14 +4,14 @@ use crate::checks::{Checks, Note};
 use crate::counts::{Counter, Counts};
 use crate::{Argument, Cause, Fault, Gpu, Kernel, Launch, Order, Report};
 
-/// What a launch did in which no check has found a fault.
+/// The outcome of a launch in which no check has found a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// Of the order forwards, whose results are in memory.
     pub report: Report,
     /// Counts by source line, of the order forwards.
     pub counts: Counts,
-    /// What does no harm but is worth knowing.
+    /// Findings that do no harm but are worth knowing.
     pub notes: Vec<Note>,
 }
 

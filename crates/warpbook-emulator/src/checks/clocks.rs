@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-/// Which threads an entry of a clock is about.
+/// The threads that an entry of a clock is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
     Thread { block: u32, thread: u32 },

@@ -6,7 +6,7 @@ use crate::machine::{Moment, Names, Use};
 use crate::program::{Access, Action, Kernel, Strength};
 use crate::{Cause, Fault};
 
-/// Why a loop without a load waits in vain.
+/// The reason for which a loop without a load waits in vain.
 const ONCE: &str = "Its condition cannot change: the compiler reads a variable that is neither `volatile` nor atomic \
                     once, before the loop.";
 

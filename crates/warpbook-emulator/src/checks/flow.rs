@@ -2,7 +2,7 @@
 
 use crate::compute::{Compute, LANES, Lanes, each};
 
-/// Which bits of a result depend on which bits of the operands.
+/// The dependence of a result's bits on the operands' bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     /// Every bit on every bit.
@@ -101,12 +101,12 @@ impl Flow {
     }
 }
 
-/// How a comparison's outcome depends on its operands.
+/// The dependence of a comparison's outcome on its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Comparing {
     /// Integers are equal or not: one written bit that differs decides.
     is_equality: bool,
-    /// How the outcome is combined with a third predicate.
+    /// The combination of the outcome with a third predicate.
     combine: Option<Flow>,
 }
 

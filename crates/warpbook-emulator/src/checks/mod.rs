@@ -34,7 +34,7 @@ use unwritten::UnwrittenCheck;
 pub struct Note {
     /// Place in the kernel's source, if it is known.
     pub place: Option<Place>,
-    /// What is so, in a sentence.
+    /// The finding, in a sentence.
     pub message: String,
 }
 

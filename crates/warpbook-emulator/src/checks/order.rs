@@ -13,7 +13,7 @@ struct Fence {
     time: u32,
 }
 
-/// What a strong write hands on to those who read it.
+/// The clocks that a strong write hands on to its readers.
 #[derive(Debug)]
 struct Release {
     block: u32,
@@ -22,7 +22,7 @@ struct Release {
 }
 
 impl Release {
-    /// What all blocks and the given one get.
+    /// Returns the clocks for all blocks and for the given one.
     fn clocks_for(&self, block: u32) -> [Option<&Rc<Clock>>; 2] {
         let [for_all, for_own] = &self.clocks;
         [for_all.as_ref(), if block == self.block { for_own.as_ref() } else { for_all.as_ref() }]
@@ -34,7 +34,7 @@ struct Thread {
     clock: Rc<Clock>,
     /// The latest fence for all blocks, and the latest of any scope.
     fences: [Option<Fence>; 2],
-    /// What its strong reads have brought, which counts from its next fence on.
+    /// The clock that its strong reads have brought, which counts from its next fence on.
     pending: Option<Rc<Clock>>,
 }
 

@@ -423,7 +423,7 @@ impl Registers {
         Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
     }
 
-    /// Where an unwritten value comes from.
+    /// Tells where an unwritten value comes from.
     fn story(&self, row: Row, (kernel, told_at): (&Kernel, u32)) -> String {
         match self.origin.get(row as usize) {
             Some(&at) if at != NONE => {
