@@ -59,7 +59,7 @@ impl BarrierCheck {
             Err(fault.at(&kernel.steps[first.at as usize]))
         };
         if let Some(other) = here.iter().find(|party| party.at != first.at) {
-            let (own_line, other_line) = (line(kernel, first.at), line(kernel, other.at));
+            let (own_line, other_line) = (line(kernel, first.at, first.at), line(kernel, other.at, first.at));
             return fault(
                 other,
                 format!(
@@ -72,7 +72,7 @@ impl BarrierCheck {
             let message = format!(
                 "{arrived} of the block's {} threads wait at a barrier that the others never reach: they exited in {}.",
                 identity.threads_of_block(),
-                line(kernel, gone.at)
+                line(kernel, gone.at, first.at)
             );
             return fault(gone, message);
         }

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-/// Which threads an entry of a clock is about.
+/// The threads that an entry of a clock is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
     Thread { block: u32, thread: u32 },
@@ -46,7 +46,7 @@ impl Clock {
         }
     }
 
-    /// True if what a thread did at a time has been seen.
+    /// Returns true if what a thread did at a time has been seen.
     pub(super) fn has_seen(&self, block: u32, thread: u32, time: u32) -> bool {
         if block == self.block && self.floor > time {
             return true;
@@ -58,12 +58,12 @@ impl Clock {
         layers.into_iter().any(|who| self.entry(who) > time)
     }
 
-    /// True if what any thread of a block did at a time has been seen.
+    /// Returns true if what any thread of a block did at a time has been seen.
     pub(super) fn has_seen_block(&self, block: u32, time: u32) -> bool {
         if block == self.block { self.floor > time } else { self.entry(Who::Block { block }) > time }
     }
 
-    /// True if something that a warp did at a time has been seen, be it of one of its threads only.
+    /// Returns true if something that a warp did at a time has been seen, be it of one of its threads only.
     pub(super) fn has_seen_warp(&self, block: u32, warp: u32, time: u32) -> bool {
         (0..32).any(|lane| self.has_seen(block, warp * 32 + lane, time))
     }
@@ -72,8 +72,8 @@ impl Clock {
     pub(super) fn see(&mut self, who: Who, time: u32) {
         if who == (Who::Block { block: self.block }) {
             self.floor = self.floor.max(time);
-            let own = u64::from(self.block);
-            self.entries.retain(|(key, _)| key >> 32 != own);
+            let (own, floor) = (u64::from(self.block), self.floor);
+            self.entries.retain(|(key, seen)| key >> 32 != own || *seen > floor);
             return;
         }
         match self.entries.binary_search_by_key(&who.key(), |(key, _)| *key) {
@@ -123,10 +123,13 @@ mod tests {
         assert!(own.has_seen(3, 40, 4) && !own.has_seen(3, 40, 5) && !own.has_seen(3, 64, 4));
         own.see(Who::Block { block: 3 }, 7);
         assert!(own.has_seen(3, 999, 6) && own.entries.is_empty());
+        own.see(Who::Thread { block: 3, thread: 1 }, 9);
+        own.join(&own.clone());
+        assert!(own.has_seen(3, 1, 8) && !own.has_seen(3, 0, 8), "what is newer than the barrier stays");
         let mut other = Rc::new(Clock::new(4));
         join(&mut other, &Rc::new(own));
         assert!(other.has_seen(3, 0, 6) && !other.has_seen(4, 0, 0));
         Rc::make_mut(&mut other).see(Who::Thread { block: 3, thread: 2 }, 9);
-        assert!(other.has_seen(3, 2, 8) && !other.has_seen(3, 1, 8));
+        assert!(other.has_seen(3, 2, 8) && !other.has_seen(3, 5, 8));
     }
 }

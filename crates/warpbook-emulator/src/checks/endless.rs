@@ -6,6 +6,10 @@ use crate::machine::{Moment, Names, Use};
 use crate::program::{Access, Action, Kernel, Strength};
 use crate::{Cause, Fault};
 
+/// The reason for which a loop without a load waits in vain.
+const ONCE: &str = "Its condition cannot change: the compiler reads a variable that is neither `volatile` nor atomic \
+                    once, before the loop.";
+
 /// The latest instruction, and the latest access that may wait for another thread.
 #[derive(Debug, Default)]
 pub(super) struct EndlessCheck {
@@ -16,8 +20,18 @@ pub(super) struct EndlessCheck {
 }
 
 impl EndlessCheck {
-    pub(super) fn step(&mut self, moment: &Moment) {
+    /// Finds a branch to itself: what it depends on cannot change any more.
+    ///
+    /// # Errors
+    /// If lanes take such a branch.
+    pub(super) fn step(&mut self, moment: &Moment) -> Result<(), Fault> {
         self.at = moment.at;
+        if moment.active == 0 || !matches!(moment.step().action, Action::Branch(target) if target == moment.at) {
+            return Ok(());
+        }
+        let message = format!("The loop in {} never ends. {ONCE}", line(moment.kernel, moment.at, moment.at));
+        let thread = Some(moment.thread(moment.active.trailing_zeros()));
+        Err(Fault { thread, ..Fault::new(Cause::Endless, message) }.at(moment.step()))
     }
 
     pub(super) fn access(&mut self, moment: &Moment, access: &Access, kind: Use, addresses: &Lanes, names: &Names) {
@@ -31,24 +45,21 @@ impl EndlessCheck {
 
     /// Says more about a launch that has used up its budget.
     pub(super) fn explain(&self, fault: Fault, kernel: &Kernel) -> Fault {
-        if fault.cause != Cause::Endless {
+        // A branch to itself is told already.
+        if fault.cause != Cause::Endless || fault.thread.is_some() {
             return fault;
         }
         let Some((first, last)) = innermost_loop(kernel, self.at) else { return fault };
         let body = &kernel.steps[first as usize..=last as usize];
         let changes = body.iter().any(|step| !matches!(step.action, Action::Branch(_) | Action::Nothing));
         let story = match &self.polled {
-            _ if !changes => {
-                "Its condition cannot change: the compiler reads a variable that is neither `volatile` nor \
-                              atomic once, before the loop."
-                    .to_owned()
-            }
+            _ if !changes => ONCE.to_owned(),
             Some((at, place)) if (first..=last).contains(at) => {
                 format!("It waits for a change of {place}, which never comes.")
             }
             _ => "Its condition never becomes false.".to_owned(),
         };
-        let message = format!("{} The loop in {} goes on. {story}", fault.message, line(kernel, last));
+        let message = format!("{} The loop in {} goes on. {story}", fault.message, line(kernel, last, last));
         Fault { message, ..fault }.at(&kernel.steps[last as usize])
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::compute::{Compute, LANES, Lanes, each};
 
-/// Which bits of a result depend on which bits of the operands.
+/// The dependence of a result's bits on the operands' bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     /// Every bit on every bit.
@@ -101,12 +101,12 @@ impl Flow {
     }
 }
 
-/// How a comparison's outcome depends on its operands.
+/// The dependence of a comparison's outcome on its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Comparing {
     /// Integers are equal or not: one written bit that differs decides.
     is_equality: bool,
-    /// How the outcome is combined with a third predicate.
+    /// The combination of the outcome with a third predicate.
     combine: Option<Flow>,
 }
 
@@ -123,18 +123,18 @@ impl Comparing {
         Self { is_equality: matches!(words.get(1), Some(&("eq" | "ne"))) && !is_float, combine }
     }
 
-    /// True if the outcome of comparing is unwritten.
+    /// Returns true if the outcome of comparing is unwritten.
     pub(super) fn is_open(self, [a, b]: [u64; 2], [x, y]: [u64; 2]) -> bool {
         let is_decided = self.is_equality && (a ^ b) & !(x | y) != 0;
         x | y != 0 && !is_decided
     }
 
-    /// True if the combination of an outcome with a third predicate is unwritten; pairs of a value and whether it is unwritten.
+    /// Returns true if the combination of an outcome with a third predicate is unwritten; pairs of a value and whether it is unwritten.
     pub(super) fn is_combination_open(self, (a, x): (u64, bool), (b, y): (u64, bool)) -> bool {
         match self.combine {
             None => x,
-            Some(Flow::And) => (x || y) && (x || a & 1 == 1) && (y || b & 1 == 1),
-            Some(Flow::Or) => (x || y) && (x || a & 1 == 0) && (y || b & 1 == 0),
+            Some(Flow::And) => (x && (y || b & 1 == 1)) || (y && a & 1 == 1),
+            Some(Flow::Or) => (x && (y || b & 1 == 0)) || (y && a & 1 == 0),
             Some(_) => x || y,
         }
     }

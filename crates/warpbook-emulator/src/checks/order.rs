@@ -11,22 +11,30 @@ use std::rc::Rc;
 struct Fence {
     clock: Rc<Clock>,
     time: u32,
-    is_for_block: bool,
 }
 
-/// What a strong write hands on to those who read it.
+/// The clocks that a strong write hands on to its readers.
 #[derive(Debug)]
 struct Release {
-    clock: Rc<Clock>,
-    /// The only block that it is for, after a fence of the block.
-    only: Option<u32>,
+    block: u32,
+    /// To all blocks, and to the writer's own.
+    clocks: [Option<Rc<Clock>>; 2],
+}
+
+impl Release {
+    /// Returns the clocks for all blocks and for the given one.
+    fn clocks_for(&self, block: u32) -> [Option<&Rc<Clock>>; 2] {
+        let [for_all, for_own] = &self.clocks;
+        [for_all.as_ref(), if block == self.block { for_own.as_ref() } else { for_all.as_ref() }]
+    }
 }
 
 #[derive(Debug, Clone)]
 struct Thread {
     clock: Rc<Clock>,
-    fence: Option<Fence>,
-    /// What its strong reads have brought, which counts from its next fence on.
+    /// The latest fence for all blocks, and the latest of any scope.
+    fences: [Option<Fence>; 2],
+    /// The clock that its strong reads have brought, which counts from its next fence on.
     pending: Option<Rc<Clock>>,
 }
 
@@ -73,7 +81,7 @@ impl Order {
             self.blocks.resize_with(resident + 1, Block::default);
         }
         let (number, threads) = (identity.linear_block(), identity.threads_of_block());
-        let thread = Thread { clock: Rc::new(Clock::new(number)), fence: None, pending: None };
+        let thread = Thread { clock: Rc::new(Clock::new(number)), fences: [None, None], pending: None };
         let lanes = |warp: u32| if threads - warp * 32 >= 32 { u32::MAX } else { (1 << (threads % 32)) - 1 };
         self.blocks[resident] = Block {
             number,
@@ -93,7 +101,7 @@ impl Order {
         for lane in lanes(active) {
             let thread = &mut self.blocks[resident].threads[warp as usize * 32 + lane];
             thread.acquire();
-            thread.fence = Some(Fence { clock: thread.clock.clone(), time: self.now, is_for_block });
+            thread.pass_fence(self.now, is_for_block);
         }
     }
 
@@ -149,13 +157,13 @@ impl Order {
         let number = self.blocks[resident].number;
         let me = &mut self.blocks[resident].threads[thread as usize];
         let key = (if address.0 { number } else { u32::MAX }, address.1);
-        let found = self.releases.get(&key);
-        if access.reads
-            && let Some(release) = found.filter(|release| release.only.is_none_or(|only| only == number))
+        let found = self.releases.get(&key).map_or([None; 2], |release| release.clocks_for(number));
+        if let [_, Some(clock)] = found
+            && access.reads
         {
             match &mut me.pending {
-                Some(pending) => join(pending, &release.clock),
-                None => me.pending = Some(release.clock.clone()),
+                Some(pending) => join(pending, clock),
+                None => me.pending = Some(clock.clone()),
             }
         }
         if matches!(access.strength, Strength::Acquire | Strength::AcquireRelease) {
@@ -164,35 +172,41 @@ impl Order {
         if !access.writes {
             return;
         }
-        let is_release = matches!(access.strength, Strength::Release | Strength::AcquireRelease);
-        if is_release {
+        if matches!(access.strength, Strength::Release | Strength::AcquireRelease) {
             self.now += 1;
-            me.fence = Some(Fence { clock: me.clock.clone(), time: self.now, is_for_block: access.is_for_block });
+            me.pass_fence(self.now, access.is_for_block);
         }
-        let Some(fence) = &me.fence else {
+        if me.fences[1].is_none() {
             // An atomic update keeps what the write before hands on.
             if !access.reads {
                 self.releases.remove(&key);
             }
             return;
-        };
-        let mut clock = fence.clock.clone();
-        let mut only = fence.is_for_block.then_some(number);
-        if access.reads
-            && let Some(release) = found
-        {
-            if release.clock.has_seen(number, thread, fence.time - 1) {
-                return;
-            }
-            join(&mut clock, &release.clock);
-            only = only.or(release.only);
         }
-        Rc::make_mut(&mut clock).see(Who::Thread { block: number, thread }, fence.time);
-        self.releases.insert(key, Release { clock, only });
+        let clocks = std::array::from_fn(|scope| {
+            let kept = found[scope].filter(|_| access.reads);
+            let Some(fence) = &me.fences[scope] else { return kept.cloned() };
+            if let Some(kept) = kept.filter(|kept| kept.has_seen(number, thread, fence.time - 1)) {
+                return Some(kept.clone());
+            }
+            let mut clock = fence.clock.clone();
+            kept.into_iter().for_each(|kept| join(&mut clock, kept));
+            Rc::make_mut(&mut clock).see(Who::Thread { block: number, thread }, fence.time);
+            Some(clock)
+        });
+        self.releases.insert(key, Release { block: number, clocks });
     }
 }
 
 impl Thread {
+    fn pass_fence(&mut self, time: u32, is_for_block: bool) {
+        let fence = Fence { clock: self.clock.clone(), time };
+        if !is_for_block {
+            self.fences[0] = Some(fence.clone());
+        }
+        self.fences[1] = Some(fence);
+    }
+
     fn acquire(&mut self) {
         if let Some(pending) = self.pending.take() {
             join(&mut self.clock, &pending);

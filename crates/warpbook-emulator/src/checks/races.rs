@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Words of memory whose cells are made together.
 const PAGE: usize = 256;
 
-/// Accesses of a group of threads.
+/// A group of threads that accessed a word.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     block: u32,
@@ -30,9 +30,12 @@ struct Group {
     is_strong: bool,
     /// Strong for the own block only.
     is_for_block: bool,
+    /// A compare-and-swap, which notices that a plain read before it was too early.
+    is_swap: bool,
+    is_read: bool,
 }
 
-/// Accesses to a word or a byte.
+/// The latest accesses to a word or a byte.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     writes: [Group; 2],
@@ -114,7 +117,8 @@ impl Accessor<'_> {
     /// A thread of a group that this access races with.
     fn race(&self, other: &Group) -> Option<u32> {
         let is_near = other.block == self.group.block || !(other.is_for_block || self.group.is_for_block);
-        if other.time == 0 || (other.is_strong && self.group.is_strong && is_near) {
+        let is_checked = (other.is_swap && self.group.is_read) || (other.is_read && self.group.is_swap);
+        if other.time == 0 || is_checked || (other.is_strong && self.group.is_strong && is_near) {
             return None;
         }
         self.unordered(other)
@@ -126,7 +130,8 @@ impl Accessor<'_> {
         let is_alike = |other: &Group| {
             other.time != 0
                 && other.block == own.block
-                && (other.is_strong, other.is_for_block) == (own.is_strong, own.is_for_block)
+                && (other.is_strong, other.is_for_block, other.is_swap)
+                    == (own.is_strong, own.is_for_block, own.is_swap)
         };
         // Loops read the same word again and again.
         if let Some(same) = groups.iter_mut().find(|group| is_alike(group) && group.time == own.time)
@@ -228,6 +233,7 @@ impl RaceCheck {
         }
         let bytes = u64::from(access.bytes) * elements as u64;
         let is_strong = access.strength != Strength::Weak;
+        let is_swap = kind == Use::Atomic && moment.step().opcode.contains(".cas.");
         for lane in lanes(moment.active) {
             let address = addresses[lane];
             if address & LOCAL_WINDOW != 0 {
@@ -250,6 +256,8 @@ impl RaceCheck {
                 is_of_warps: false,
                 is_strong,
                 is_for_block: access.is_for_block,
+                is_swap,
+                is_read: kind == Use::Load,
             };
             // Fields are named one by one, so that the clock and the cells are borrowed side by side.
             let clock = self.order.clock(moment.resident, thread);
@@ -257,25 +265,26 @@ impl RaceCheck {
             let accessor = Accessor { clock, group, lane: lane_number };
             let first = usize::try_from((address - zone.start) >> zone.shift).unwrap_or(usize::MAX);
             let count = usize::try_from(bytes >> zone.shift).unwrap_or(1).max(1);
-            let mut found = None;
+            // With writers and with readers: equal values are no excuse for the latter.
+            let mut found = [None, None];
             for index in first..first + count {
                 let Some(cell) = zone.cell(index) else { continue };
                 let race = |groups: &[Group; 2], is_other_write: bool| {
                     let races = groups.iter().filter_map(|other| Some((other, accessor.race(other)?)));
                     races.map(|(other, thread)| Found { other: *other, thread, is_other_write }).next()
                 };
-                found = found.or_else(|| race(&cell.writes, true));
+                found[0] = found[0].take().or_else(|| race(&cell.writes, true));
                 if kind == Use::Load {
                     accessor.note(&mut cell.reads);
                     continue;
                 }
-                found = found.or_else(|| race(&cell.reads, false));
+                found[1] = found[1].take().or_else(|| race(&cell.reads, false));
                 accessor.note(&mut cell.writes);
                 if !is_strong {
                     cell.reads = [Group::default(); 2];
                 }
             }
-            if let Some(found) = found {
+            for found in found.into_iter().flatten() {
                 self.tell(moment, kind, (lane, addresses), bytes, &found)?;
             }
             if is_strong {
@@ -311,7 +320,7 @@ impl RaceCheck {
         let Found { other, thread, is_other_write } = found;
         let address = addresses[lane];
         let place = element(address, bytes, moment, &self.names);
-        let other_line = line(moment.kernel, other.at);
+        let other_line = line(moment.kernel, other.at, moment.at);
         if *is_other_write && kind == Use::Store && stores_the_same(moment, lane, addresses, bytes, other) {
             self.notes.entry(moment.at).or_insert_with(|| {
                 format!("Several threads write the same value to {place}, here and in {other_line}: that does no harm.")
@@ -324,7 +333,10 @@ impl RaceCheck {
             thread: moment.identity.thread(*thread),
         };
         let own_verb = ["read", "written", "updated"][kind as usize];
-        let advice = match (other.block == moment.identity.linear_block(), thread / 32 == moment.warp) {
+        let is_own_block = other.block == moment.identity.linear_block();
+        let is_narrow = other.is_for_block || step_is_for_block(moment);
+        let advice = match (is_own_block, thread / 32 == moment.warp) {
+            (false, _) if is_narrow => "An operation of a block's scope orders nothing with other blocks.",
             (true, true) => "Put `__syncwarp()` or `__syncthreads()` between.",
             (true, false) => "Put `__syncthreads()` between.",
             (false, _) => "Blocks run in any order: use atomic operations, or a second launch.",
@@ -339,7 +351,14 @@ impl RaceCheck {
     }
 }
 
-/// True if a lane stores what is there already, or what a lane before it stores at the same time.
+fn step_is_for_block(moment: &Moment) -> bool {
+    match &moment.step().action {
+        Action::Load(access, _) | Action::Store(access, _) | Action::Atomic { access, .. } => access.is_for_block,
+        _ => false,
+    }
+}
+
+/// Returns true if a lane stores what is there already, or what a lane before it stores at the same time.
 fn stores_the_same(moment: &Moment, lane: usize, addresses: &Lanes, bytes: u64, other: &Group) -> bool {
     let Action::Store(access, from) = &moment.step().action else { return false };
     let size = usize::from(access.bytes);

@@ -3,7 +3,7 @@
 use super::flow::{Comparing, Flow};
 use super::words::{element, line};
 use crate::compute::{LANES, Lanes};
-use crate::machine::{Identity, LOCAL_WINDOW, Memory, Moment, Names, SHARED_WINDOW, Unwritten, Use, lanes};
+use crate::machine::{Identity, LOCAL_WINDOW, Memory, Moment, Names, SHARED_WINDOW, Unwritten, lanes};
 use crate::program::{Access, Action, BarrierKind, Collective, CollectiveKind, Comparison, Kernel, NONE, Row};
 use crate::ptx::Space;
 use crate::{Cause, Fault};
@@ -159,74 +159,91 @@ impl UnwrittenCheck {
         &mut self,
         moment: &Moment,
         access: &Access,
-        kind: Use,
         elements: usize,
         addresses: &Lanes,
     ) -> Result<(), Fault> {
-        let size = usize::from(access.bytes);
-        let bytes = size * elements;
+        let bytes = usize::from(access.bytes) * elements;
         match &moment.step().action {
-            Action::Load(_, into) => {
-                let mut unclear = [0; 4];
-                for lane in lanes(moment.active) {
-                    let mut found = [0; 16];
-                    if !self.read(moment, lane, addresses[lane], &mut found[..bytes]) {
-                        continue;
-                    }
-                    let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
-                    for (at, (row, bits)) in into.iter().zip(found.chunks_exact(size)).enumerate() {
-                        let bits = extend(number(bits), access);
-                        if bits != 0 && *row != NONE {
-                            registers.bits[*row as usize][lane] = bits;
-                            unclear[at] |= 1 << lane;
-                        }
-                    }
-                }
-                let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
-                for (row, unclear) in into.iter().zip(unclear).filter(|(row, _)| **row != NONE) {
-                    let row = *row as usize;
-                    registers.unclear[row] = registers.unclear[row] & !moment.active | unclear;
-                    if unclear != 0 {
-                        registers.origin[row] = moment.at;
-                    }
-                }
-            }
-            Action::Store(_, from) => {
-                let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
-                let unclear = from.iter().fold(0, |all, row| all | registers.unclear[*row as usize]);
-                for lane in lanes(moment.active) {
-                    let mut bits = [0; 16];
-                    if unclear >> lane & 1 == 1 {
-                        let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
-                        for (row, into) in from.iter().zip(bits.chunks_exact_mut(size)) {
-                            into.copy_from_slice(&registers.bits(*row)[lane].to_le_bytes()[..size]);
-                            self.demand_stored(moment, *row, lane, addresses[lane], into, kind)?;
-                        }
-                    }
-                    self.write(moment, lane, addresses[lane], &bits[..bytes]);
-                }
-            }
-            Action::Atomic { into, operands, .. } => {
-                let is_exchange = moment.step().opcode.contains(".exch.");
-                let (mut result, mut origin) = ([0; LANES], NONE);
-                for lane in lanes(moment.active) {
-                    let mut old = [0; 8];
-                    self.read(moment, lane, addresses[lane], &mut old[..bytes]);
-                    let old = number(&old[..bytes]);
-                    let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
-                    let [b, c] = operands.map(|row| low(registers.bits(row)[lane], 8 * u32::from(access.bytes)));
-                    let new = if is_exchange { b } else { old | b | c };
-                    let new = if new == 0 { 0u64 } else { u64::MAX }.to_le_bytes();
-                    let row = operands.iter().copied().find(|row| registers.bits(*row)[lane] != 0).unwrap_or(NONE);
-                    (result[lane], origin) = (old, moment.at);
-                    self.demand_stored(moment, row, lane, addresses[lane], &new[..bytes], kind)?;
-                    self.write(moment, lane, addresses[lane], &new[..bytes]);
-                }
-                let registers = &mut self.blocks[moment.resident].warps[moment.warp as usize];
-                registers.set(*into, moment.active, &result, u64::MAX, origin);
-            }
+            Action::Load(_, into) => self.load(moment, access, into, bytes, addresses),
+            Action::Store(_, from) => return self.store(moment, from, bytes, addresses),
+            Action::Atomic { into, operands, .. } => return self.atomic(moment, *into, *operands, bytes, addresses),
             _ => {}
         }
+        Ok(())
+    }
+
+    fn registers(&mut self, moment: &Moment) -> &mut Registers {
+        &mut self.blocks[moment.resident].warps[moment.warp as usize]
+    }
+
+    fn load(&mut self, moment: &Moment, access: &Access, into: &[Row], bytes: usize, addresses: &Lanes) {
+        let mut unclear = [0; 4];
+        for lane in lanes(moment.active) {
+            let mut found = [0; 16];
+            if !self.read(moment, lane, addresses[lane], &mut found[..bytes]) {
+                continue;
+            }
+            let registers = self.registers(moment);
+            for (at, (row, bits)) in into.iter().zip(found.chunks_exact(access.bytes.into())).enumerate() {
+                let bits = extend(number(bits), access);
+                if bits != 0 && *row != NONE {
+                    registers.bits[*row as usize][lane] = bits;
+                    unclear[at] |= 1 << lane;
+                }
+            }
+        }
+        let registers = self.registers(moment);
+        for (row, unclear) in into.iter().zip(unclear).filter(|(row, _)| **row != NONE) {
+            let row = *row as usize;
+            registers.unclear[row] = registers.unclear[row] & !moment.active | unclear;
+            if unclear != 0 {
+                registers.origin[row] = moment.at;
+            }
+        }
+    }
+
+    fn store(&mut self, moment: &Moment, from: &[Row], bytes: usize, addresses: &Lanes) -> Result<(), Fault> {
+        let size = bytes / from.len();
+        let registers = self.registers(moment);
+        let unclear = from.iter().fold(0, |all, row| all | registers.unclear[*row as usize]);
+        for lane in lanes(moment.active) {
+            let mut bits = [0; 16];
+            if unclear >> lane & 1 == 1 {
+                let elements = (addresses[lane]..).step_by(size).zip(bits.chunks_exact_mut(size));
+                for (row, (address, into)) in from.iter().zip(elements) {
+                    into.copy_from_slice(&self.registers(moment).bits(*row)[lane].to_le_bytes()[..size]);
+                    self.demand_stored(moment, *row, lane, address, into)?;
+                }
+            }
+            self.write(moment, lane, addresses[lane], &bits[..bytes]);
+        }
+        Ok(())
+    }
+
+    fn atomic(
+        &mut self,
+        moment: &Moment,
+        into: Row,
+        operands: [Row; 2],
+        bytes: usize,
+        addresses: &Lanes,
+    ) -> Result<(), Fault> {
+        let is_exchange = moment.step().opcode.contains(".exch.");
+        let width = u64::MAX >> (64 - 8 * bytes);
+        let mut result = [0; LANES];
+        for lane in lanes(moment.active) {
+            let mut old = [0; 8];
+            self.read(moment, lane, addresses[lane], &mut old[..bytes]);
+            result[lane] = number(&old[..bytes]);
+            let bits = operands.map(|row| self.registers(moment).bits(row)[lane] & width);
+            let new = if is_exchange { bits[0] } else { result[lane] | bits[0] | bits[1] };
+            let new = if new == 0 { 0u64 } else { u64::MAX }.to_le_bytes();
+            let unwritten = operands.into_iter().zip(bits).find(|(_, bits)| *bits != 0);
+            let row = unwritten.map_or(NONE, |(row, _)| row);
+            self.demand_stored(moment, row, lane, addresses[lane], &new[..bytes])?;
+            self.write(moment, lane, addresses[lane], &new[..bytes]);
+        }
+        self.registers(moment).set(into, moment.active, &result, u64::MAX, moment.at);
         Ok(())
     }
 
@@ -317,23 +334,18 @@ impl UnwrittenCheck {
     }
 
     /// A fault if something unwritten goes to global memory.
-    fn demand_stored(
-        &self,
-        moment: &Moment,
-        row: Row,
-        lane: usize,
-        address: u64,
-        bits: &[u8],
-        kind: Use,
-    ) -> Result<(), Fault> {
+    fn demand_stored(&self, moment: &Moment, row: Row, lane: usize, address: u64, bits: &[u8]) -> Result<(), Fault> {
         if address & (SHARED_WINDOW | LOCAL_WINDOW) != 0 || bits.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
         let registers = &self.blocks[moment.resident].warps[moment.warp as usize];
         let place = element(address, bits.len() as u64, moment, &self.names);
-        let message = match (kind, row) {
-            (Use::Atomic, NONE) => format!("An atomic operation updates {place}, which nobody has written."),
-            _ => format!("The value that is written to {place} depends on {}.", registers.story(row, moment.kernel)),
+        let message = match row {
+            NONE => format!("An atomic operation updates {place}, which nobody has written."),
+            _ => format!(
+                "The value that is written to {place} depends on {}.",
+                registers.story(row, (moment.kernel, moment.at))
+            ),
         };
         let thread = Some(moment.thread(u32::try_from(lane).unwrap_or(0)));
         Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
@@ -406,16 +418,16 @@ impl Registers {
         let Some(lane) = lanes(unclear).find(|lane| self.bits[row as usize][*lane] & bits != 0) else {
             return Ok(());
         };
-        let message = format!("{} {}.", what(), self.story(row, moment.kernel));
+        let message = format!("{} {}.", what(), self.story(row, (moment.kernel, moment.at)));
         let thread = Some(moment.thread(u32::try_from(lane).unwrap_or(0)));
         Err(Fault { thread, ..Fault::new(Cause::Unwritten, message) }.at(moment.step()))
     }
 
-    /// Where an unwritten value comes from.
-    fn story(&self, row: Row, kernel: &Kernel) -> String {
+    /// Tells where an unwritten value comes from.
+    fn story(&self, row: Row, (kernel, told_at): (&Kernel, u32)) -> String {
         match self.origin.get(row as usize) {
             Some(&at) if at != NONE => {
-                format!("something that nobody has written, which was read in {}", line(kernel, at))
+                format!("something that nobody has written, which was read in {}", line(kernel, at, told_at))
             }
             _ => "a variable that was never set".into(),
         }

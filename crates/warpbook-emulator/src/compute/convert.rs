@@ -329,7 +329,7 @@ mod tests {
         for _ in 0..20_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             // Exponents around those of single precision, with denormals and overflows.
-            let value = f64::from_bits(state & !(0x7ff << 52) | (state >> 40) % 320 + 860 << 52);
+            let value = f64::from_bits(state & !(0x7ff << 52) | ((state >> 40) % 320 + 860) << 52);
             #[allow(clippy::cast_possible_truncation)]
             let expect = value as f32;
             assert_eq!(F32.narrow(value, Rounding::Nearest), u64::from(expect.to_bits()), "{value:e}");

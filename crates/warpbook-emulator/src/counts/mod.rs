@@ -10,7 +10,7 @@ use crate::{Fault, Place};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What the warps did in one line of the source.
+/// Counts of one line of the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineCounts {
     /// The file's name, as it was given to the compiler; empty for instructions without a place.

@@ -1,7 +1,7 @@
 //! A block: warps with shared memory and barriers.
 
 use super::launch::{Grid, Identity, Progress};
-use super::memory::{Memory, POISON};
+use super::memory::{Buffer, Memory, POISON, RED_ZONE};
 use super::observer::Observer;
 use super::warp::{Split, Waits, Warp, lanes};
 use super::{LOCAL_WINDOW, SHARED_WINDOW};
@@ -62,7 +62,9 @@ impl Context<'_> {
     }
 
     fn describe_global(&self, address: u64, bytes: u64) -> String {
-        let near = self.memory.nearest(address).filter(|buffer| address.abs_diff(buffer.start) < 1 << 40);
+        let is_near =
+            |buffer: &&Buffer| buffer.start.saturating_sub(RED_ZONE) < address && address < buffer.end() + RED_ZONE;
+        let near = self.memory.nearest(address).filter(is_near);
         let Some(buffer) = near else { return format!("at {address:#x}, far from every buffer") };
         let length = buffer.bytes.len() as u64;
         let name = match self.progress.names.find(buffer.start) {
@@ -203,12 +205,19 @@ impl Block {
                 }
                 Waits::Lanes(mask) => {
                     format!(
-                        "Lanes {:08x} of a warp wait for the lanes of the mask {mask:08x}, which never come.",
-                        split.lanes
+                        "Lanes {:08x} of a warp wait for the lanes {:08x} of the mask {mask:08x}, which never come.",
+                        split.lanes,
+                        mask & warp.live & !split.lanes
                     )
                 }
                 Waits::No => continue,
             };
+            // Where others wait, who may be the ones that do not come.
+            let mut others = self.warps.iter().flat_map(|warp| &warp.splits);
+            let other = others.find(|other| other.waits != split.waits && other.waits != Waits::No);
+            if let Some(place) = other.and_then(|other| kernel.steps[other.at as usize].place.as_ref()) {
+                fault.message += &format!(" Others wait in line {}.", place.line);
+            }
             fault.place = step.place.as_deref().cloned();
             fault.ptx_line = step.line;
             fault.thread = lanes(split.lanes).next().map(|lane| warp.thread(lane, &self.identity));

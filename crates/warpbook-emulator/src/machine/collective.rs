@@ -8,7 +8,7 @@ use crate::compute::{LANES, Lanes};
 use crate::program::{Action, Collective, CollectiveKind, NONE, Shuffle};
 
 impl Warp {
-    /// Lanes arrive at a collective operation; it takes place once all lanes of its mask are there.
+    /// Lanes arrive at a collective operation; it takes place once all lanes of its mask are there. Lanes with different masks are groups by themselves.
     pub(super) fn reach_collective<O: Observer>(
         &mut self,
         split: Split,
@@ -16,17 +16,25 @@ impl Warp {
         context: &mut Context,
         observer: &mut O,
     ) -> Result<Option<Split>, Fault> {
-        let first = split.lanes.trailing_zeros() as usize;
-        let mask = u32::try_from(self.row(collective.mask)[first] & 0xffff_ffff).unwrap_or(u32::MAX);
-        if mask & self.live & !split.lanes == 0 {
-            let parties = [(split.lanes, collective)];
-            observer.collective(context.resident, self.number, &parties, &self.rows)?;
-            self.perform(&parties);
-            return Ok(Some(Split { at: split.at + 1, ..split }));
+        let masks = self.row(collective.mask).map(|mask| u32::try_from(mask & 0xffff_ffff).unwrap_or(u32::MAX));
+        let (mut left, mut ready) = (split.lanes, 0);
+        while left != 0 {
+            let mask = masks[left.trailing_zeros() as usize];
+            let group = lanes(left).filter(|lane| masks[*lane] == mask).fold(0, |all, lane| all | 1 << lane);
+            left &= !group;
+            if mask & self.live & !group == 0 {
+                let parties = [(group, collective)];
+                observer.collective(context.resident, self.number, &parties, &self.rows)?;
+                self.perform(&parties);
+                ready |= group;
+            } else {
+                self.splits.push_back(Split { lanes: group, waits: Waits::Lanes(mask), ..split });
+            }
         }
-        self.splits.push_back(Split { waits: Waits::Lanes(mask), ..split });
-        self.complete_collectives(context, observer)?;
-        Ok(None)
+        if ready != split.lanes {
+            self.complete_collectives(context, observer)?;
+        }
+        Ok((ready != 0).then_some(Split { at: split.at + 1, lanes: ready, ..split }))
     }
 
     /// Carries out the operations for which all lanes are there, from whatever splits.

@@ -7,7 +7,7 @@ use crate::{Cause, Fault};
 /// Where buffers begin, far from address 0.
 const FIRST: u64 = 0x7_0000_0000;
 /// Bytes between buffers that belong to nobody: more than any index of 32 bits reaches in an array of numbers of 4 bytes.
-const RED_ZONE: u64 = 16 << 30;
+pub(super) const RED_ZONE: u64 = 16 << 30;
 /// What new memory holds: NaN, and -1.
 pub(super) const POISON: u8 = 0xff;
 
@@ -42,7 +42,7 @@ pub(crate) struct Memory {
     last: usize,
     used: u64,
     /// Registers of warps that have ended, for the next ones: new pages cost more than a short kernel.
-    pub(super) spare_rows: Vec<Vec<Lanes>>,
+    pub(crate) spare_rows: Vec<Vec<Lanes>>,
 }
 
 impl Memory {

@@ -57,7 +57,7 @@ pub(super) struct Decoder<'m> {
     /// Alignment of the shared memory whose size the launch sets.
     dynamic_align: u64,
     /// Addresses of variables in shared memory, by function and name.
-    shared: HashMap<(&'m str, &'m str), u64>,
+    pub(super) shared: HashMap<(&'m str, &'m str), u64>,
     /// Functions that are being decoded, the innermost last.
     callers: Vec<&'m str>,
     /// The innermost function's first register, and where its variables are.

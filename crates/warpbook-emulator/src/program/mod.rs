@@ -36,6 +36,8 @@ pub struct Kernel {
     pub(crate) most_threads: u64,
     /// Addresses and names of the module's variables in global and constant memory.
     pub(crate) variables: Vec<(u64, String)>,
+    /// Offsets and names of the variables in shared memory, in order.
+    pub(crate) shared: Vec<(u64, String)>,
     /// The arguments' names in the source, as far as they are known.
     pub(crate) argument_names: Vec<String>,
 }
@@ -55,8 +57,12 @@ impl Kernel {
             ));
         }
         let (decoder, parameters) = Decoder::entry(module, addresses, entry)?;
-        let Decoder { mut steps, rows, frame_bytes, shared_bytes, .. } = decoder;
+        let Decoder { mut steps, rows, frame_bytes, shared_bytes, shared, .. } = decoder;
+        let mut shared: Vec<(u64, String)> =
+            shared.into_iter().map(|((_, name), start)| (start, name.to_owned())).collect();
+        shared.sort();
         flow::find_meeting_points(&mut steps);
+        give_places(&mut steps);
         let most_threads = directive(".maxntid").map_or(1024, |n| n.iter().fold(1, |a, b| u64::saturating_mul(a, *b)));
         Ok(Self {
             name: name.to_owned(),
@@ -67,6 +73,7 @@ impl Kernel {
             frame_bytes,
             most_threads,
             variables: named_variables(module, addresses),
+            shared,
             argument_names: Vec::new(),
         })
     }
@@ -83,10 +90,26 @@ impl Kernel {
         Self { argument_names: names.iter().map(|name| (*name).to_owned()).collect(), ..self }
     }
 
+    /// Returns true if a branch leads to itself, as a loop does that waits for a variable which is read once only.
+    pub(crate) fn waits_blindly(&self) -> bool {
+        (0..).zip(&self.steps).any(|(at, step)| matches!(step.action, Action::Branch(target) if target == at))
+    }
+
     /// Number of instructions, with those of the functions that it calls.
     #[must_use]
     pub fn instructions(&self) -> usize {
         self.steps.len()
+    }
+}
+
+/// Gives instructions before a function's first place that place, as the compiler hoists loads there.
+fn give_places(steps: &mut [Step]) {
+    let mut next = None;
+    for step in steps.iter_mut().rev() {
+        match &step.place {
+            Some(place) => next = Some(place.clone()),
+            None => step.place.clone_from(&next),
+        }
     }
 }
 

@@ -87,7 +87,7 @@ impl Parser<'_> {
                 self.next();
                 if self.peek() == Kind::Word(".branchtargets") {
                     self.next();
-                    let targets = self.operands(body, 0)?;
+                    let targets = self.operands(body, ';', 0)?;
                     body.tables.insert(label.to_owned(), Operand::Vector(targets));
                 } else {
                     body.labels.insert(label.to_owned(), index(body.function.instructions.len()));
@@ -166,31 +166,21 @@ impl Parser<'_> {
             None
         };
         let opcode = self.word()?.to_owned();
-        let operands = self.operands(body, 0)?;
+        let operands = self.operands(body, ';', 0)?;
         Ok(Instruction { at, place: body.place.clone(), guard, opcode, operands })
     }
 
-    /// Operands up to the semicolon.
-    fn operands(&mut self, body: &mut Body, depth: u32) -> Result<Vec<Operand>, Refusal> {
-        let mut all = Vec::new();
-        while !self.takes(';') {
-            all.push(self.operand(body, depth)?);
-            if !self.takes(',') && self.peek() != Kind::Symbol(';') {
-                return self.refuse("Expected `,` or `;` after an operand.");
-            }
-        }
-        Ok(all)
-    }
-
-    /// Operands up to a closing symbol, such as `}`.
-    fn group(&mut self, body: &mut Body, end: char, depth: u32) -> Result<Vec<Operand>, Refusal> {
+    /// Operands up to a symbol, such as `;` or `}`.
+    fn operands(&mut self, body: &mut Body, end: char, depth: u32) -> Result<Vec<Operand>, Refusal> {
         if depth > 3 {
             return self.refuse("Operands are nested too deep.");
         }
         let mut all = Vec::new();
         while !self.takes(end) {
             all.push(self.operand(body, depth + 1)?);
-            self.takes(',');
+            if !self.takes(',') && self.peek() != Kind::Symbol(end) {
+                return self.refuse(format!("Expected `,` or `{end}` after an operand."));
+            }
         }
         Ok(all)
     }
@@ -199,11 +189,11 @@ impl Parser<'_> {
         match self.peek() {
             Kind::Symbol('{') => {
                 self.next();
-                Ok(Operand::Vector(self.group(body, '}', depth)?))
+                Ok(Operand::Vector(self.operands(body, '}', depth)?))
             }
             Kind::Symbol('(') => {
                 self.next();
-                Ok(Operand::List(self.group(body, ')', depth)?))
+                Ok(Operand::List(self.operands(body, ')', depth)?))
             }
             Kind::Symbol('[') => {
                 self.next();
@@ -314,4 +304,61 @@ fn resolve(body: &mut Body) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ptx::Module;
+
+    const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 4 .b8 table[8] = {1, 2};\n.entry k(.param .u64 a)\n{\n";
+
+    fn parsed(body: &str) -> Result<Function, Refusal> {
+        Module::parse(&format!("{HEAD}{body}\n}}\n.file 1 \"k.cu\"")).map(|mut module| module.functions.remove(0))
+    }
+
+    #[test]
+    fn instructions_have_guard_operands_and_places() {
+        let body = "\t.reg .pred %p<2>;\n.reg .b32 %r<3>;\n.reg .b64 %d;\n\t.loc 1 7 3, function_name $x, inlined_at 1 9 5\n\
+            @!%p1 ld.global.v2.b32 {%r1, %r2}, [%d+-8];\nsetp.lt.s32 %p0|_, %r1, -5;\nmov.u64 %d, table+4;\nL: bra L;";
+        let function = parsed(body).unwrap();
+        let [load, compare, address, branch] = function.instructions.as_slice() else { panic!("{function:?}") };
+        let (r1, r2, d) = (Register(3), Register(4), Register(5));
+        assert_eq!((load.guard, load.at), (Some((Register(1), true)), (11, 1)));
+        let vector = Operand::Vector(vec![Operand::Register(r1), Operand::Register(r2)]);
+        assert_eq!(load.operands, [vector, Operand::Address(Box::new(Operand::Register(d)), -8)]);
+        assert_eq!(load.place.as_ref().unwrap().to_string(), "k.cu, line 7 (called in line 9)");
+        assert_eq!(compare.operands[0], Operand::Pair(Some(Register(0)), None));
+        assert_eq!(compare.operands[2], Operand::Integer(5u64.wrapping_neg()));
+        assert_eq!(address.operands[1], Operand::Variable(VariableId::Module(0), 4));
+        assert_eq!(branch.operands, [Operand::Target(3)]);
+    }
+
+    #[test]
+    fn names_end_with_their_braces_and_tables_hold_labels() {
+        let body = ".reg .b32 %a;\n{ .reg .b64 %a; mov.u64 %a, 0; }\nmov.u32 %a, 0f3F800000;\nT: .branchtargets A, B;\nbrx.idx %a, T;\nA: ret;\nB: ret;";
+        let function = parsed(body).unwrap();
+        let registers: Vec<&Operand> = function.instructions[..2].iter().map(|i| &i.operands[0]).collect();
+        assert_eq!(registers, [&Operand::Register(Register(1)), &Operand::Register(Register(0))]);
+        assert_eq!(function.instructions[1].operands[1], Operand::Single(0x3f80_0000));
+        assert_eq!(function.instructions[2].operands[1], Operand::Vector(vec![Operand::Target(3), Operand::Target(4)]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_line_and_column() {
+        for (body, message) in [
+            ("ret", "Expected an operand. (PTX line 8, column 1)"),
+            ("mov.b32 1 2;", "Expected `,` or `;` after an operand. (PTX line 7, column 11)"),
+            ("bra L;", "`L` is not known. (PTX line 7, column 5)"),
+            ("mov.u32 %x, 0x;", "`0x` is not a number. (PTX line 7, column 13)"),
+            ("@x ret;", "`x` is not a predicate. (PTX line 7, column 4)"),
+            (
+                ".reg .v4 %a;",
+                "Expected a register's type; vectors of registers are not supported. (PTX line 7, column 10)",
+            ),
+            ("/* ret;", "A comment has no end. (PTX line 7, column 1)"),
+        ] {
+            assert_eq!(parsed(body).unwrap_err().to_string(), message, "{body}");
+        }
+    }
 }

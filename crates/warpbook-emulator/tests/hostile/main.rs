@@ -140,6 +140,10 @@ fn run(text: &str) -> &'static str {
     let arguments: Vec<Argument> =
         buffers.iter().map(|buffer| Argument::U64(*buffer)).chain([Argument::U32(64)]).collect();
     let launch = Launch { budget: STEPS, ..Launch::new(2, 64) };
+    // Checks must bear everything, too.
+    if let Err(fault) = gpu.launch_checked(&kernel, &launch, &arguments) {
+        told(fault.ptx_line, &fault.to_string());
+    }
     match gpu.launch(&kernel, &launch, &arguments) {
         Ok(report) => {
             assert!(report.steps <= STEPS);

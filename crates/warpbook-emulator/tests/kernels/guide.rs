@@ -75,7 +75,7 @@ fn lanes_that_part_meet_again() {
 
 #[test]
 fn chains_of_operations_have_the_same_bits() {
-    let operation = |v: f32, number: usize| if number % 2 == 0 { v.mul_add(0.9, 0.1) } else { v.max(0.0) };
+    let operation = |v: f32, number: usize| if number.is_multiple_of(2) { v.mul_add(0.9, 0.1) } else { v.max(0.0) };
     for n in [1000, 5000] {
         each(&guide::one_operation(), n, 3, 1, |x, i| operation(x[i], 3));
         each(&guide::all_operations(), n, 7, 1, |x, i| (0..7).fold(x[i], operation));

@@ -5,9 +5,9 @@ use warpbook_emulator::{Argument, Cause, Fault, Kernel, Launch, Module, Order, R
 use warpbook_record::{Grid, KernelSpec, Source, Tile};
 
 /// Compiles a text whose entry is `k`.
-fn kernel(machine: &mut Machine, text: &str) -> Kernel {
+pub fn kernel(machine: &mut Machine, text: &str) -> Kernel {
     let tile = Tile::new("t", &[("THREADS", 64)]);
-    let mut spec = KernelSpec::new(Source { path: "mine.cu", text: "" }, "k", &[tile.clone()], Grid::One);
+    let mut spec = KernelSpec::new(Source { path: "mine.cu", text: "" }, "k", std::slice::from_ref(&tile), Grid::One);
     spec.source = text.to_owned().into();
     let text = COMPILER.compile_to_ptx(&spec, &tile, "compute_80").unwrap_or_else(|e| panic!("{e}"));
     let module = Module::parse(&text).unwrap_or_else(|e| panic!("{e}"));
@@ -16,7 +16,7 @@ fn kernel(machine: &mut Machine, text: &str) -> Kernel {
 
 fn launch(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argument]) -> Result<Report, Fault> {
     let kernel = kernel(machine, text);
-    machine.gpu.launch(&kernel, launch, arguments)
+    machine.gpu.launch_checked(&kernel, launch, arguments).map(|(report, ..)| report)
 }
 
 /// The results of a body of `k(const float* x, float* y, unsigned n)` with a thread for each element of x.
@@ -66,7 +66,7 @@ fn bits_are_counted_and_moved() {
         ("__ffs(b)", |b| if b == 0 { 0 } else { b.trailing_zeros() + 1 }),
         ("__brev(b)", |b| b.reverse_bits()),
         ("__byte_perm(b, 0x01020304, 0x2450)", |b| (b & 0xff) | 0x04_0300 | (b >> 16 & 0xff) << 24),
-        ("__umulhi(b, 123456789u)", |b| (u64::from(b) * 123_456_789 >> 32) as u32),
+        ("__umulhi(b, 123456789u)", |b| ((u64::from(b) * 123_456_789) >> 32) as u32),
         ("__funnelshift_l(b, ~b, 5)", |b| (!b << 5) | (b >> 27)),
         ("b % 7 + b / 13", |b| b % 7 + b / 13),
         ("(unsigned)((int)b % -7)", |b| (b as i32 % -7) as u32),

@@ -1,5 +1,7 @@
 //! Warpbook's own kernels, compiled by NVRTC to PTX, run by the emulator and compared with loops on the CPU.
 
+mod checks;
+mod faults;
 mod guide;
 mod learners;
 mod machine;

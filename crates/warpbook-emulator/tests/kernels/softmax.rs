@@ -14,7 +14,7 @@ const ONLINE: Source =
 /// Runs a kernel that gives a row to so many lanes.
 pub fn check(source: Source, lanes: i64, vectors: i64, [rows, columns]: [usize; 2]) -> Machine {
     let tile = Tile::new("t256", &[("THREADS", 256), ("LANES", lanes), ("VECTORS", vectors)]);
-    let spec = KernelSpec::new(source, "softmax", &[tile.clone()], Grid::Cover);
+    let spec = KernelSpec::new(source, "softmax", std::slice::from_ref(&tile), Grid::Cover);
     let x: Vec<f32> = real(rows * columns, 9).iter().map(|v| 8.0 * v).collect();
     let mut machine = Machine::default();
     let (on_x, on_y) = (machine.put(&x), machine.room::<f32>(rows * columns));

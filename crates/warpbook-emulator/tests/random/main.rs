@@ -65,7 +65,8 @@ fn emulated(module: &Module, seed: u64) -> Vec<u8> {
     let (results, sums) = (vec![0; OUT_BYTES * (BLOCKS * THREADS) as usize], vec![0; SUM_BYTES]);
     let [input, output, sum] = [buffer(&inputs(seed)), buffer(&results), buffer(&sums)];
     let arguments = [input, output, sum].map(Argument::U64);
-    gpu.launch(&kernel, &Launch::new(BLOCKS, THREADS), &arguments).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let launch = Launch::new(BLOCKS, THREADS);
+    gpu.launch_checked(&kernel, &launch, &arguments).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let (mut results, mut sums) = (results, sums);
     gpu.read(output, &mut results).unwrap();
     gpu.read(sum, &mut sums).unwrap();

@@ -1,0 +1,315 @@
+//! What a verdict returns, and correct kernels that no check may accuse.
+
+use crate::learners::kernel;
+use crate::machine::{LOST_BARRIER, Machine, real};
+use crate::{products, regression};
+use warpbook_emulator::{Argument, Fault, Launch, LineCounts, Verdict};
+use warpbook_kernels::guide;
+use warpbook_record::{Dim, KernelSpec};
+
+/// The verdict on a text whose entry is `k`.
+fn verdict(machine: &mut Machine, text: &str, launch: &Launch, arguments: &[Argument]) -> Result<Verdict, Fault> {
+    let kernel = kernel(machine, text);
+    machine.gpu.verdict(&kernel, launch, arguments)
+}
+
+/// The verdict on `k(unsigned* x, unsigned* y)`, both with 256 numbers, of which y's are zero.
+fn verdict_on(body: &str, blocks: u32, threads: u32) -> Result<Verdict, Fault> {
+    let mut machine = Machine::default();
+    let x = machine.put(&(0..256u32).map(|i| i * 7 % 61).collect::<Vec<_>>());
+    let y = machine.put(&[0u32; 256]);
+    let text =
+        format!("extern \"C\" __global__ void k(unsigned* x, unsigned* y) {{\nunsigned t = threadIdx.x;\n{body}\n}}\n");
+    let launch = Launch { budget: 1_000_000, ..Launch::new(blocks, threads) };
+    verdict(&mut machine, &text, &launch, &[x, y])
+}
+
+#[test]
+fn correct_kernels_are_not_accused() {
+    let kernels = [
+        ("stores of the same value", 3, 64, "if (x[t] > 5) y[0] = 1;"),
+        (
+            "a maximum whose start is not set",
+            1,
+            32,
+            "float best; bool any = false;\n#pragma unroll 1\nfor (int i = 0; i < 8; ++i) {\nfloat v = x[(t + i) % 256];\n\
+             if (v > 3.0f && (!any || v > best)) best = v, any = true;\n}\nif (any) y[t] = best;",
+        ),
+        (
+            "warps that hand on through a named barrier",
+            1,
+            96,
+            "__shared__ unsigned s[32];\nif (t < 32) { s[t] = x[t]; asm volatile(\"bar.arrive 1, 64;\" ::: \"memory\"); }\n\
+             else if (t < 64) { asm volatile(\"bar.sync 1, 64;\" ::: \"memory\"); y[t] = s[63 - t]; }",
+        ),
+        (
+            "halves of a warp that exchange",
+            1,
+            32,
+            "__shared__ unsigned s[32];\nunsigned half = t < 16 ? 0xffffu : 0xffff0000u;\ns[t] = x[t];\nif (t < 16) {\n__syncwarp(half);\n\
+             y[t] = s[15 - t];\n} else {\n__syncwarp(half);\ny[t] = s[47 - t] + 1;\n}\n__syncwarp();\ny[32 + t] = s[31 - t];",
+        ),
+        (
+            "a lock with fences",
+            4,
+            1,
+            "while (atomicCAS(y + 9, 0u, 1u) != 0u) {}\n__threadfence();\ny[0] += 1;\n__threadfence();\natomicExch(y + 9, 0u);",
+        ),
+        (
+            "a flag that is released and acquired",
+            2,
+            32,
+            "unsigned flag = 0;\nif (blockIdx.x == 0) {\ny[t] = x[t];\n__syncthreads();\n\
+             if (t == 0) asm volatile(\"st.release.gpu.u32 [%0], 1;\" :: \"l\"(y + 255) : \"memory\");\n} else {\n\
+             if (t == 0) do asm volatile(\"ld.acquire.gpu.u32 %0, [%1];\" : \"=r\"(flag) : \"l\"(y + 255) : \"memory\"); while (flag == 0);\n\
+             __syncthreads();\ny[32 + t] = y[31 - t];\n}",
+        ),
+        (
+            "a volatile flag between warps",
+            1,
+            64,
+            "__shared__ volatile unsigned flag;\n__shared__ unsigned s[32];\nif (t == 0) flag = 0;\n__syncthreads();\nif (t < 32) {\n\
+             s[t] = x[t];\n__threadfence_block();\n__syncwarp();\nif (t == 0) { __threadfence_block(); flag = 1; }\n} else {\n\
+             while (flag == 0) {}\n__threadfence_block();\ny[t] = s[63 - t];\n}",
+        ),
+        (
+            "groups of lanes with equal values",
+            1,
+            32,
+            "unsigned same = __match_any_sync(~0u, t % 3);\ny[t] = __reduce_add_sync(same, t);",
+        ),
+        ("lanes that exit before others shuffle", 1, 32, "if (t >= 24) return;\ny[t] = __shfl_xor_sync(~0u, x[t], 1);"),
+        (
+            "a sum over blocks in the last one",
+            4,
+            32,
+            "__shared__ bool is_last;\ny[blockIdx.x * 32 + t] = x[t];\n__syncthreads();\nif (t == 0) {\n__threadfence();\n\
+             is_last = atomicAdd(y + 255, 1u) == 3;\n__threadfence();\n}\n__syncthreads();\n\
+             if (is_last) y[128 + t] = y[t] + y[32 + t] + y[64 + t] + y[96 + t];",
+        ),
+        (
+            "a scan that looks back over blocks",
+            6,
+            32,
+            "volatile unsigned* flags = y + 200;\ny[blockIdx.x * 32 + t] = x[t];\n__threadfence();\n__syncwarp();\nif (t == 0) {\n\
+             unsigned sum = 0;\nfor (int i = 0; i < 32; ++i) sum += y[blockIdx.x * 32 + i];\n\
+             if (blockIdx.x > 0) { while (flags[blockIdx.x - 1] == 0) {} __threadfence(); sum += y[210 + blockIdx.x - 1]; }\n\
+             y[210 + blockIdx.x] = sum;\n__threadfence();\nflags[blockIdx.x] = 1;\n}",
+        ),
+        (
+            "readers of several warps whose last one writes",
+            1,
+            128,
+            "if (t % 32 == 0) {\nunsigned v = x[0];\n__threadfence();\nif (atomicAdd(y, 1u) == 3) { __threadfence(); x[0] = v + 1; }\n}",
+        ),
+        (
+            "readers of several blocks whose last one writes",
+            5,
+            32,
+            "if (t < 3) {\nunsigned v = x[0] + x[1];\n__threadfence();\nif (atomicAdd(y, 1u) == 14) { __threadfence(); x[0] = v; x[1] = v; }\n}",
+        ),
+        (
+            "two buffers in turn",
+            1,
+            96,
+            "__shared__ unsigned s[2][96];\ns[0][t] = x[t];\n#pragma unroll 1\nfor (int i = 0; i < 5; ++i) {\n__syncthreads();\n\
+             s[(i + 1) & 1][t] = s[i & 1][(t + 17) % 96] + 1;\n}\n__syncthreads();\ny[t] = s[1][95 - t];",
+        ),
+        (
+            "blocks that take work from a queue",
+            3,
+            64,
+            "__shared__ unsigned item;\nwhile (true) {\nif (t == 0) item = atomicAdd(y + 255, 1u);\n__syncthreads();\nunsigned own = item;\n\
+             __syncthreads();\nif (own >= 3) break;\ny[own * 64 + t] = x[t] + own;\n}",
+        ),
+        (
+            "neighbours in a warp that hand on in steps",
+            1,
+            32,
+            "__shared__ unsigned s[32];\ns[t] = x[t];\n__syncwarp();\n#pragma unroll 1\nfor (int by = 1; by < 32; by *= 2) {\n\
+             unsigned v = t >= by ? s[t - by] : 0;\n__syncwarp();\ns[t] += v;\n__syncwarp();\n}\ny[t] = s[31 - t];",
+        ),
+        (
+            "a maximum that is looked at before the atomic operation",
+            2,
+            64,
+            "volatile unsigned* best = y;\nif (x[t] > *best) atomicMax(y, x[t]);",
+        ),
+        (
+            "structures with holes that are copied whole",
+            1,
+            32,
+            "struct Item { unsigned char a; unsigned b; };\n__shared__ Item s[32];\ns[t].a = t;\ns[t].b = x[t];\n__syncthreads();\n\
+             Item own = s[31 - t];\ny[t] = own.a + own.b;",
+        ),
+        (
+            "one lane that waits for its warp",
+            1,
+            64,
+            "__shared__ volatile unsigned flag;\n__shared__ unsigned s[32];\nif (t == 0) flag = 0;\n__syncthreads();\nif (t < 32) {\n\
+             s[t] = x[t];\n__syncwarp();\nif (t == 0) { __threadfence_block(); flag = 1; }\n} else {\n\
+             if (t == 32) { while (flag == 0) {} __threadfence_block(); }\n__syncwarp();\ny[t] = s[63 - t];\n}",
+        ),
+        (
+            "a fence of the block after one of the GPU",
+            2,
+            1,
+            "volatile unsigned* flag = y + 255;\nif (blockIdx.x == 0) {\ny[0] = x[0];\n__threadfence();\n__threadfence_block();\n*flag = 1;\n} else {\n\
+             while (*flag == 0) {}\n__threadfence();\ny[1] = y[0];\n}",
+        ),
+        (
+            "bytes of a word that several threads write",
+            1,
+            64,
+            "__shared__ unsigned char s[64];\ns[t] = x[t];\n__syncthreads();\nif (t < 16) y[t] = ((unsigned*)s)[t];",
+        ),
+    ];
+    let accused = kernels.iter().filter_map(|(name, blocks, threads, body)| {
+        let fault = verdict_on(body, *blocks, *threads).err()?;
+        Some(format!("{name}: {:?}: {fault}", fault.cause))
+    });
+    let accused: Vec<String> = accused.collect();
+    assert!(accused.is_empty(), "{}", accused.join("\n"));
+}
+
+#[test]
+fn stores_of_the_same_value_are_noted() {
+    let verdict = verdict_on("if (x[t] > 5) y[3] = 1;", 2, 64).unwrap();
+    let [note] = verdict.notes.as_slice() else { panic!("{:?}", verdict.notes) };
+    assert_eq!(note.place.as_ref().map(|place| place.line), Some(3));
+    assert!(note.message.contains("write the same value to element 3 of argument 2"), "{}", note.message);
+}
+
+#[test]
+fn results_are_those_of_one_run_and_a_fault_leaves_memory_alone() {
+    let mut machine = Machine::default();
+    let x = machine.put(&[1u32; 64]);
+    let text = "extern \"C\" __global__ void k(unsigned* x, unsigned n) { if (threadIdx.x < n) x[threadIdx.x] += 2; }";
+    verdict(&mut machine, text, &Launch::new(1, 96), &[x.clone(), Argument::U32(64)]).unwrap();
+    assert_eq!(machine.get::<u32>(&x, 64), [3; 64]);
+    verdict(&mut machine, text, &Launch::new(1, 96), &[x, Argument::U32(65)]).unwrap_err();
+}
+
+#[test]
+fn a_kernel_after_another_sees_what_that_one_wrote() {
+    let mut machine = Machine::default();
+    let (x, y) = (machine.room::<u32>(64), machine.room::<u32>(64));
+    let half = "extern \"C\" __global__ void k(unsigned* x, unsigned* y) { if (threadIdx.x < 32) x[threadIdx.x] = 1; }";
+    let copy = "extern \"C\" __global__ void k(unsigned* x, unsigned* y) { y[threadIdx.x] = x[threadIdx.x]; }";
+    let arguments = [x, y];
+    verdict(&mut machine, half, &Launch::new(1, 64), &arguments).unwrap();
+    verdict(&mut machine, copy, &Launch::new(1, 32), &arguments).unwrap();
+    let fault = verdict(&mut machine, copy, &Launch::new(1, 64), &arguments).unwrap_err();
+    assert_eq!(fault.thread.map(|thread| thread.thread), Some([32, 0, 0]), "{fault}");
+}
+
+/// The counts of a body's line, which is the third of the text.
+fn counts(body: &str, threads: u32) -> LineCounts {
+    let verdict = verdict_on(body, 1, threads).unwrap_or_else(|e| panic!("{e}"));
+    let found = verdict.counts.lines.iter().find(|line| line.line == 3);
+    found.unwrap_or_else(|| panic!("{:?}", verdict.counts)).clone()
+}
+
+#[test]
+fn counts_are_those_of_the_accesses() {
+    let copy = counts("y[t] = x[t];", 64);
+    assert_eq!((copy.global_requests, copy.global_sectors, copy.global_ideal), (4, 16, 16));
+    assert_eq!(copy.global_bytes, 2 * 64 * 4);
+    let strided = counts("y[t] = x[t * 8];", 32);
+    assert_eq!((strided.global_requests, strided.global_sectors, strided.global_ideal), (2, 36, 8));
+    let wide = counts("((uint4*)y)[t] = ((const uint4*)x)[t];", 32);
+    assert_eq!((wide.global_requests, wide.global_sectors, wide.global_ideal), (2, 32, 32));
+    let shared = counts("__shared__ unsigned s[1024]; s[t * 32] = t; __syncwarp(); y[t] = s[t * 32];", 32);
+    assert_eq!((shared.shared_requests, shared.shared_wavefronts, shared.shared_ideal), (2, 64, 2));
+    let parted = counts("if (t % 32 < 8) atomicAdd(y + t % 4, x[t]);", 64);
+    assert_eq!((parted.divergent_branches, parted.atomics, parted.lanes_on_one_address), (2, 2, 4));
+    assert!(parted.mean_lanes() > 8.0 && parted.mean_lanes() < 32.0, "{}", parted.mean_lanes());
+    let own =
+        "unsigned own[8];\n#pragma unroll 1\nfor (int i = 0; i < 8; ++i) own[i] = x[i] + t;\ny[t] = own[x[t] % 8];";
+    assert_eq!(verdict_on(own, 1, 32).unwrap().counts.total().local_bytes, 9 * 32 * 4);
+}
+
+#[test]
+fn a_table_shows_the_counts_next_to_the_source() {
+    let mut machine = Machine::default();
+    let (x, y) = (machine.put(&real(64, 1)), machine.room::<f32>(64));
+    let text = "extern \"C\" __global__ void k(const float* x, float* y) {\n    y[threadIdx.x] = x[threadIdx.x];\n}\n";
+    let counts = verdict(&mut machine, text, &Launch::new(1, 64), &[x, y]).unwrap().counts;
+    let file = &counts.lines.iter().find(|line| line.line == 2).unwrap().file;
+    let table = counts.table(file, text);
+    let row = table.lines().nth(2).unwrap();
+    assert!(
+        row.contains("32.0") && row.contains("16/16") && row.ends_with("y[threadIdx.x] = x[threadIdx.x];"),
+        "{table}"
+    );
+}
+
+#[test]
+fn groups_of_lanes_work_by_themselves() {
+    let mut machine = Machine::default();
+    let y = machine.put(&[0u32; 32]);
+    let text = "extern \"C\" __global__ void k(unsigned* y) {\nunsigned t = threadIdx.x, same = __match_any_sync(~0u, t % 3);\n\
+                y[t] = __reduce_add_sync(same, t);\n}\n";
+    verdict(&mut machine, text, &Launch::new(1, 32), std::slice::from_ref(&y)).unwrap();
+    let want: Vec<u32> = (0..32).map(|t| (0..32).filter(|u| u % 3 == t % 3).sum()).collect();
+    assert_eq!(machine.get::<u32>(&y, 32), want);
+}
+
+/// What happens to a kernel that loses one barrier after the other: a fault's message, or that nothing is found.
+fn without_barriers(run: impl Fn() + std::panic::UnwindSafe + Copy) -> Vec<String> {
+    let outcome = |number: usize| {
+        LOST_BARRIER.set(Some(number));
+        let result = std::panic::catch_unwind(run);
+        LOST_BARRIER.set(None);
+        match result {
+            Ok(()) => "nothing is found".to_owned(),
+            Err(payload) => payload.downcast_ref::<String>().cloned().unwrap_or_default(),
+        }
+    };
+    (0..).map(outcome).take_while(|message| !message.is_empty() && message != "no barrier").collect()
+}
+
+#[test]
+fn no_barrier_of_our_kernels_can_go() {
+    let kernels: [fn(); 6] = [
+        || drop(regression::by_epochs("02_fused", 1003)),
+        || drop(products::check("03_shared_tile", [64, 64, 64], products::PLAIN)),
+        || drop(products::check("04_register_1d", [128, 128, 64], products::PLAIN)),
+        || drop(products::check("05_register_2d", [128, 128, 64], products::PLAIN)),
+        || drop(products::check("06_vectorised", [128, 128, 64], products::PLAIN)),
+        || drop(products::check("07_warp_tile", [128, 128, 64], products::PLAIN)),
+    ];
+    for (at, run) in kernels.into_iter().enumerate() {
+        let outcomes = without_barriers(run);
+        assert!(!outcomes.is_empty());
+        for (number, outcome) in outcomes.iter().enumerate() {
+            assert!(outcome.contains("nothing orders the two"), "kernel {at}, barrier {number}: {outcome}");
+        }
+    }
+}
+
+/// The counts of a transpose of 64 x 64 numbers.
+fn transpose(spec: &KernelSpec, elements_a_thread: u32) -> LineCounts {
+    let (edge, mut machine) = (64u32, Machine::default());
+    let tile = spec.tiles.last().unwrap();
+    let (x, y) = (machine.put(&real(4096, 1)), machine.room::<f32>(4096));
+    let kernel = machine.kernel(spec, tile);
+    let threads = u32::try_from(tile.size(Dim::Threads)).unwrap();
+    let launch = Launch::new(edge * edge / elements_a_thread / threads, threads);
+    let arguments = [x, y, Argument::U32(edge * edge), Argument::U32(edge)];
+    machine.gpu.verdict(&kernel, &launch, &arguments).unwrap_or_else(|e| panic!("{e}")).counts.total()
+}
+
+#[test]
+fn counts_of_transposes_are_those_that_the_guide_tells() {
+    let direct = transpose(&guide::transpose_direct(), 1);
+    // One side is coalesced, of the other every lane has a sector of its own.
+    assert_eq!((direct.global_requests, direct.global_sectors, direct.global_ideal), (256, 128 * 36, 1024));
+    let shared = transpose(&guide::transpose_shared(), 4);
+    assert_eq!((shared.global_sectors, shared.global_ideal), (1024, 1024));
+    assert_eq!((shared.shared_requests, shared.shared_wavefronts, shared.shared_ideal), (256, 128 * 33, 256));
+    for spec in [guide::transpose_padded(), guide::transpose_swizzled()] {
+        let counts = transpose(&spec, 4);
+        assert_eq!((counts.global_sectors, counts.shared_wavefronts), (1024, 256), "{}", spec.file);
+    }
+}
