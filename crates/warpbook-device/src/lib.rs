@@ -36,9 +36,6 @@ pub use cuda::stream::Stream;
 #[doc(no_inline)]
 pub use cudarc;
 pub use device::{Choice, Device, Inventory};
-/// A kernel's mistake, as the emulator reports it.
-#[doc(no_inline)]
-pub use warpbook_emulator::Fault;
 pub use error::{CompileError, Diagnostic, Error, Result};
 pub use files::{behind_links, ensure_writable, read_file, write_atomic, write_atomic_with_folder};
 pub use libraries::cublas::Cublas;
@@ -73,4 +70,7 @@ pub use timing::event_times::{EventTimes, Mark, StreamTime};
 pub use timing::links::{all_reduce_curve, copy_curves, link_peak};
 pub use timing::peaks::{WgmmaRounds, cpu_peaks, cuda_peaks, mma_sync_peak};
 pub use timing::probes::{exchange, read_together, register_latency, shared_read_cycles};
+/// A kernel's mistake, as the emulator reports it.
+#[doc(no_inline)]
+pub use warpbook_emulator::Fault;
 pub use xray::{Clocks, KernelMarks, Marks, UnmarkedKernel, WarpMarks, Xray};

@@ -37,7 +37,8 @@ impl CudaDevice {
         let mut can = 0;
         // SAFETY: both devices come from the driver; the pointer is to a live integer.
         unsafe {
-            sys::cuDeviceCanAccessPeer(&raw mut can, self.0.context()?.cu_device(), other.0.context()?.cu_device()).result()
+            sys::cuDeviceCanAccessPeer(&raw mut can, self.0.context()?.cu_device(), other.0.context()?.cu_device())
+                .result()
         }
         .map_err(|e| self.0.error("Asking whether two GPUs can access each other's memory", e))?;
         Ok(can != 0)

@@ -80,8 +80,11 @@ fn a_fault_names_its_line_and_the_device_goes_on() {
     let place = fault.place.as_ref().map(|place| (&*place.file, place.line));
     assert_eq!(place, Some(("live/mine.cu", 4)), "{error}");
     assert!(!error.is_sticky() && scaled(&device, SCALE).is_ok());
-    let endless = scaled(&device, "extern \"C\" __global__ void mine(const float* x, float* y, unsigned n, float f) {\n\
-        for (volatile unsigned i = 0; i <= n; ) y[0] = f;\n}");
+    let endless = scaled(
+        &device,
+        "extern \"C\" __global__ void mine(const float* x, float* y, unsigned n, float f) {\n\
+        for (volatile unsigned i = 0; i <= n; ) y[0] = f;\n}",
+    );
     assert!(endless.unwrap_err().to_string().contains("mine.cu"), "the loop's line");
 }
 

@@ -257,8 +257,12 @@ impl Experiment for Guide {
     }
 
     fn for_emulator(&self) -> Option<Box<dyn Experiment>> {
-        let smallest = self.pair?.quick.iter().copied().min()?;
-        Some(Box::new(self.clone().quick().sizes([smallest])))
+        // The size may be a stride or the like, and then the largest shows most.
+        let pair = self.pair?;
+        let bytes = |size: &u64| (pair.work)(*size, true).bytes;
+        let least = pair.quick.iter().map(bytes).min()?;
+        let size = pair.quick.iter().copied().filter(|size| bytes(size) == least).max()?;
+        Some(Box::new(self.clone().quick().sizes([size])))
     }
 
     fn compiled(&self, _: &Lab, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {

@@ -31,7 +31,9 @@ impl<'a> Points<'a> {
         lab.tell(&Event::Preparing(&format!("drawing {} points and the reference", problem.short)));
         let (line, noise, seed) = (&experiment.line, experiment.noise, experiment.seed);
         let device = match lab.device() {
-            Device::Cuda(device) | Device::Emulator(device) => Some(DevicePoints::draw(device, (points, features), line, noise, seed)?),
+            Device::Cuda(device) | Device::Emulator(device) => {
+                Some(DevicePoints::draw(device, (points, features), line, noise, seed)?)
+            }
             Device::Cpu(_) => None,
         };
         // The reference is of what the kernels will read, not of what they should have been given.

@@ -439,7 +439,12 @@ impl Lab {
     }
 
     /// Tries a kernel at a small problem, and nothing next to it, since nothing is timed.
-    fn attempt_in_emulator(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Attempt> {
+    fn attempt_in_emulator(
+        &self,
+        experiment: &dyn Experiment,
+        problem: &Problem,
+        live: &LiveKernel,
+    ) -> Result<Attempt> {
         // Refuses unknown rungs to be timed with it, as on a GPU.
         WithVariant { inner: experiment, live, problem }.plan(None)?;
         let live = live.clone().against([""; 0]);
@@ -492,7 +497,8 @@ impl Lab {
 
     fn compile_live(&self, live: &LiveKernel, rung: &Rung, spec: &KernelSpec) -> (String, Compilation) {
         // The emulated GPU is that of some rungs only; the others are compiled, too.
-        let fits = |device: &&CudaDevice| !device.is_emulated() || rung.requires.met_by(device.info().compute_capability);
+        let fits =
+            |device: &&CudaDevice| !device.is_emulated() || rung.requires.met_by(device.info().compute_capability);
         let architecture = match (&rung.requires, self.device().cuda().filter(fits)) {
             (_, Some(device)) => device.architecture_of(spec),
             (Requires::Exactly(name), None) => name.to_string(),

@@ -37,7 +37,9 @@ impl Place {
 impl From<&Device> for Place {
     fn from(device: &Device) -> Self {
         match device {
-            Device::Cuda(device) | Device::Emulator(device) => Self::Cuda(device.clone(), CudaOptions::new(Precision::Fp32)),
+            Device::Cuda(device) | Device::Emulator(device) => {
+                Self::Cuda(device.clone(), CudaOptions::new(Precision::Fp32))
+            }
             Device::Cpu(_) => Self::Cpu,
         }
     }

@@ -6,11 +6,11 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use warpbook_record::{
-    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, Emulated, EpochPoint, Finding,
-    Inputs, KernelCounters, LineCounts, LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, PowerAt,
-    Problem, ProblemData, Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size,
-    SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm,
-    XrayWarp,
+    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, Emulated, EpochPoint,
+    Finding, Inputs, KernelCounters, LineCounts, LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome,
+    Part, PartGroup, PowerAt, Problem, ProblemData, Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung,
+    Runner, Schedule, Size, SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock,
+    XrayKernel, XraySm, XrayWarp,
 };
 
 const DTYPES: [Dtype; 6] = [Dtype::F64, Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16, Dtype::Other];
@@ -127,7 +127,8 @@ fn measurement() -> impl Strategy<Value = Measurement> {
     (rung_id(), nth(), outcome, [times(), times()], proptest::option::weighted(0.8, check), counted, texts).prop_map(
         |(rung, problem, outcome, [samples_us, wall_us], check, counted, [tile, choice])| {
             let (traffic, [flops, peak_bytes, steps], samples_total, test) = counted;
-            let line = |requests| LineCounts { file: rung.clone(), requests, bytes: samples_total, ..LineCounts::default() };
+            let line =
+                |requests| LineCounts { file: rung.clone(), requests, bytes: samples_total, ..LineCounts::default() };
             let finding = choice.clone().map(|message| Finding { message, line: Some(7), ..Finding::default() });
             let emulated = steps.map(|steps| Emulated { finding, lines: vec![line(steps)], ..Emulated::default() });
             Measurement {

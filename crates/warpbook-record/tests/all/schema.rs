@@ -61,7 +61,8 @@ fn an_emulated_row_has_counts_and_no_time() {
         row["emulated"] = emulated;
         record
     };
-    let counts = serde_json::json!({ "file": "live/mine.cu", "line": 7, "requests": 2, "sectors": 64, "ideal_sectors": 8 });
+    let counts =
+        serde_json::json!({ "file": "live/mine.cu", "line": 7, "requests": 2, "sectors": 64, "ideal_sectors": 8 });
     let clean = with(serde_json::json!({ "orders": ["forwards"], "lines": [counts] }));
     assert_valid(&validator, &clean.to_string());
     let run = warpbook_record::Run::from_json(clean.to_string().as_bytes()).expect("a record");

@@ -116,9 +116,15 @@ __global__ void backward(const T* x, const T* y, const T* dy, const float* p, T*
         let report = checked(&square(SQUARE, 2.0)).unwrap();
         assert!(report.is_right(), "{report}");
         for form in [report.text(), report.html()] {
-            for expect in
-                ["square: 2 x 3 x 5 to 2 x 3 x 5", "slopes of y", "dx", "dp", "registers a thread", "Emulator of a GPU", "bf16"]
-            {
+            for expect in [
+                "square: 2 x 3 x 5 to 2 x 3 x 5",
+                "slopes of y",
+                "dx",
+                "dp",
+                "registers a thread",
+                "Emulator of a GPU",
+                "bf16",
+            ] {
                 assert!(form.contains(expect), "{expect}: {form}");
             }
         }

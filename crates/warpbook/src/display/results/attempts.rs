@@ -1,6 +1,7 @@
+use super::emulated::counts;
 use crate::display::html::{Facts, escape, heading, note, printable};
 use crate::display::{KernelView, Show, figures};
-use warpbook_charts::draw;
+use warpbook_charts::{Table, draw};
 use warpbook_lab::{Attempt, Compilation};
 use warpbook_record::{Check, KernelStats, Measurement, Outcome};
 
@@ -29,6 +30,16 @@ fn facts(attempt: &Attempt) -> Facts {
         .maybe("occupancy", resident)
 }
 
+/// Returns the emulator's counts by source line.
+fn counted(attempt: &Attempt) -> Option<Table> {
+    counts(attempt.measurement()?.emulated.as_ref()?, &attempt.run().sources)
+}
+
+/// Returns the emulator's remarks on what does no harm.
+fn remarks(attempt: &Attempt) -> &[String] {
+    attempt.measurement().and_then(|m| m.emulated.as_ref()).map_or(&[], |e| &e.notes)
+}
+
 /// The verdict on an unchanged kernel: its being right is not the learner's success.
 const UNCHANGED: &str =
     "Unchanged: nothing was tried. This is the rung's own kernel with its own sizes; edit it, and try again.";
@@ -39,10 +50,9 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
         Outcome::Measured if attempt.is_unchanged() => UNCHANGED.into(),
         Outcome::Skipped { .. } if attempt.is_unchanged() && m.emulated.is_some() => UNCHANGED.into(),
         Outcome::Skipped { why } if attempt.is_unchanged() => format!("{UNCHANGED} It was not run: {why}."),
-        Outcome::Skipped { .. } if m.emulated.is_some() => format!(
-            "{} {IN_EMULATOR}",
-            m.check.as_ref().map_or_else(String::new, |c| right(attempt, c))
-        ),
+        Outcome::Skipped { .. } if m.emulated.is_some() => {
+            format!("{} {IN_EMULATOR}", m.check.as_ref().map_or_else(String::new, |c| right(attempt, c)))
+        }
         Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| right(attempt, c)),
         Outcome::Skipped { why } => format!("It compiles; it was not run: {why}."),
         Outcome::Failed { error } => error.clone(),
@@ -105,7 +115,9 @@ impl Show for Attempt {
         let speed = speed(self, m).map_or_else(String::new, |s| format!("<p>{}</p>", escape(&s)));
         let chart = comparison(self).map_or_else(String::new, |c| c.html());
         let source = crate::display::html::details("Source", &KernelView::of(self.rung()).html());
-        format!("{title}{said}{speed}{}{chart}{source}", facts(self).html())
+        let remarks: String = remarks(self).iter().map(|remark| note(remark)).collect();
+        let counted = counted(self).map_or_else(String::new, |table| table.html());
+        format!("{title}{said}{speed}{remarks}{}{counted}{chart}{source}", facts(self).html())
     }
 
     fn text(&self) -> String {
@@ -114,8 +126,17 @@ impl Show for Attempt {
             return format!("{title}\n{}", error.text());
         }
         let Some(m) = self.measurement() else { return title };
-        let parts = [Some(title), Some(printable(&verdict(self, m))), speed(self, m), Some(facts(self).text())];
-        parts.into_iter().flatten().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("\n")
+        let parts = [Some(title), Some(printable(&verdict(self, m))), speed(self, m)];
+        let remarks = remarks(self).iter().map(|remark| printable(remark));
+        let tables = [Some(facts(self).text()), counted(self).map(|table| printable(&table.text()))];
+        parts
+            .into_iter()
+            .flatten()
+            .chain(remarks)
+            .chain(tables.into_iter().flatten())
+            .filter(|p| !p.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -151,8 +172,8 @@ mod tests {
         let attempt = attempted(&live);
         for form in [attempt.text(), attempt.html()] {
             assert!(form.contains("05_register_2d+big") && form.contains("registers a thread"), "{form}");
-            assert!(form.contains("Right: at 96") && form.contains("It ran in the emulator"), "{form}");
-            assert!(![" us", " ms", "FLOP/s", "as fast as"].iter().any(|time| form.contains(time)), "{form}");
+            assert!(form.contains("Right: at 64") && form.contains("It ran in the emulator"), "{form}");
+            assert!(![" us", " µs", " ms", "FLOP/s", "as fast as"].iter().any(|time| form.contains(time)), "{form}");
         }
         let stats = &attempt.measurement().unwrap().kernels[0];
         assert!(stats.registers > 64 && stats.file == "live/big.cu" && stats.architecture == "sm_80");
